@@ -1,0 +1,138 @@
+//! What is asked of a drive.
+
+use std::fmt;
+
+use bitflags::bitflags;
+use serde::{Deserialize, Serialize};
+
+use crate::Nanos;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum Op {
+    /// Data from the drive.
+    Read = 0,
+    /// Data to the drive (also writing zeroes and zone appends).
+    Write = 1,
+    /// The range holds nothing of value any more (TRIM, UNMAP, DEALLOCATE).
+    Discard = 2,
+    /// Make what was written durable: empty the drive's volatile cache.
+    Flush = 3,
+}
+
+impl Op {
+    /// All of them, in the order in which tables list them.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Discard, Self::Flush];
+
+    /// The word used in traces, tables and options.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Discard => "discard",
+            Self::Flush => "flush",
+        }
+    }
+
+    /// The op with this number ([`Op::Read`] is 0), if there is one.
+    #[must_use]
+    pub const fn from_u8(n: u8) -> Option<Self> {
+        match n {
+            0 => Some(Self::Read),
+            1 => Some(Self::Write),
+            2 => Some(Self::Discard),
+            3 => Some(Self::Flush),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+bitflags! {
+    /// What is known of a request beyond its op and place.
+    ///
+    /// The bits are part of the trace format (docs/trace-format.md): a number
+    /// is never given a new meaning.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Flags: u16 {
+        /// Someone waits for it: worth refusing early and asking elsewhere.
+        const LATENCY_CRITICAL = 1 << 0;
+        /// The submitter waits for it (the kernel's `REQ_SYNC`).
+        const SYNC = 1 << 1;
+        /// File-system metadata (`REQ_META`).
+        const META = 1 << 2;
+        /// Read ahead of need; nobody waits yet (`REQ_RAHEAD`).
+        const READAHEAD = 1 << 3;
+        /// Written through to the medium (`REQ_FUA`).
+        const FUA = 1 << 4;
+        /// Preceded by a flush of the drive's cache (`REQ_PREFLUSH`).
+        const PREFLUSH = 1 << 5;
+        /// Background work (`REQ_BACKGROUND`).
+        const BACKGROUND = 1 << 6;
+        /// Writes zeroes without sending them (`REQ_OP_WRITE_ZEROES`).
+        const ZEROES = 1 << 7;
+        /// Grew by merging between arrival and issue: covers several arrivals.
+        const MERGED = 1 << 8;
+        /// Sent back by the driver and issued again; the issue time is the first.
+        const REQUEUED = 1 << 9;
+        /// Completed in several parts; the completion time is the last.
+        const PARTIAL = 1 << 10;
+        /// Ended in an error.
+        const ERROR = 1 << 11;
+        /// Its arrival was not seen; the arrival time is that of its issue.
+        const ARRIVAL_IS_ISSUE = 1 << 12;
+    }
+}
+
+/// Which device, as an index into a table that the context holds (a trace's
+/// device names, a simulation's drives).
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct DeviceId(pub u32);
+
+/// A request's number, unique within one run.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct RequestId(pub u64);
+
+/// One block I/O request, as it arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Names it in completions.
+    pub id: RequestId,
+    /// The device it is for.
+    pub device: DeviceId,
+    /// When it arrived.
+    pub arrival: Nanos,
+    /// What it does.
+    pub op: Op,
+    /// First byte on the device. Zero for a flush.
+    pub offset: u64,
+    /// Bytes. Zero for a flush.
+    pub length: u64,
+    /// Urgency and other marks.
+    pub flags: Flags,
+    /// When the answer loses its worth, on the same clock as `arrival`.
+    pub deadline: Option<Nanos>,
+}
+
+impl Request {
+    /// The first byte after the request; saturates at the end of the address
+    /// space.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length)
+    }
+}

@@ -1,0 +1,137 @@
+//! What can go wrong with a trace, said so that the user can act on it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a trace could not be read, changed or written. Each displays as one
+/// line.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be opened: it does not exist, or may not be read.
+    #[error("{}: cannot open: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Reading failed half-way: a bad disk, or a damaged compressed file.
+    #[error("{}: cannot read on after byte {byte}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// How far reading came, in bytes of uncompressed content.
+        byte: u64,
+        /// What the system or the decompressor said.
+        source: io::Error,
+    },
+    /// Writing failed. Nothing half-written is left behind.
+    #[error("{}: cannot write: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The content breaks its format's rules.
+    #[error("{}: {at}: {what}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        at: Position,
+        /// What was expected there, and what was found.
+        what: String,
+    },
+    /// Records come later than sorting in memory can put right. Reading again
+    /// with [`Sorting::Spill`](crate::Sorting::Spill) solves it.
+    #[error(
+        "{}: record {record} arrived earlier than the {window} records before it allow to sort in memory",
+        path.display()
+    )]
+    BeyondWindow {
+        /// The file.
+        path: PathBuf,
+        /// The late record's number, from 1.
+        record: u64,
+        /// The window's size in records.
+        window: usize,
+    },
+    /// The content is like no format that is known.
+    #[error("{}: {why}", path.display())]
+    Unrecognised {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        why: String,
+    },
+    /// The content fits several formats, and only the user can know which.
+    #[error("{}: fits several formats, name one with --format: {candidates}", path.display())]
+    Ambiguous {
+        /// The file.
+        path: PathBuf,
+        /// The formats' names, each with what it takes the columns to mean.
+        candidates: String,
+    },
+    /// What was asked for makes no sense, or not for this trace.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl Error {
+    /// Whether the input or the request is at fault (exit code 2) rather than
+    /// the machine (exit code 1).
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::Open { source, .. } => source.kind() != io::ErrorKind::PermissionDenied,
+            // A damaged gzip or zstd stream is bad input; a failing disk is not.
+            Self::Read { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::InvalidData
+                    | io::ErrorKind::InvalidInput
+                    | io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::IsADirectory
+                    | io::ErrorKind::Other
+            ),
+            Self::Write { .. } => false,
+            _ => true,
+        }
+    }
+
+    pub(crate) fn write(path: &Path, source: impl Into<io::Error>) -> Self {
+        Self::Write { path: path.to_owned(), source: source.into() }
+    }
+}
+
+/// A place in a trace file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// A line of text, from 1.
+    Line(u64),
+    /// An offset into (uncompressed) binary content.
+    Byte(u64),
+    /// A row of a Parquet file, from 1.
+    Row(u64),
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(n) => write!(f, "line {n}"),
+            Self::Byte(n) => write!(f, "byte {n}"),
+            Self::Row(n) => write!(f, "row {n}"),
+        }
+    }
+}
+
+/// What is wrong with a line or record; the reader adds the file and place.
+#[derive(Debug)]
+pub(crate) struct Malformed(pub(crate) String);
+
+impl Malformed {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}

@@ -1,0 +1,209 @@
+//! Numbers and columns of text formats, with errors that name the column.
+
+use crate::error::Malformed;
+
+/// Larger than any device; keeps sums of offset and length far from overflow.
+pub(crate) const LARGEST_OFFSET: u64 = 1 << 60;
+/// The largest request: the block layer counts a request's bytes in 32 bits,
+/// other tools' discards may be a whole device.
+pub(crate) const LARGEST_LENGTH: u64 = 1 << 50;
+/// 146 years in nanoseconds; any time beyond is a misread column. Small enough
+/// that two of them can be added.
+pub(crate) const LATEST_NS: u64 = 1 << 62;
+
+/// A column of a text format: its place and name, for errors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    pub(crate) number: usize,
+    pub(crate) name: &'static str,
+}
+
+pub(crate) const fn column(number: usize, name: &'static str) -> Column {
+    Column { number, name }
+}
+
+impl Column {
+    /// "column 3 (size): expected …, found `-5`".
+    pub(crate) fn expected(self, what: &str, found: &[u8]) -> Malformed {
+        let Self { number, name } = self;
+        let found = show(found);
+        Malformed::new(format!("column {number} ({name}): expected {what}, found {found}"))
+    }
+
+    /// A whole number from 0 to `most`.
+    pub(crate) fn integer(self, text: &[u8], most: u64) -> Result<u64, Malformed> {
+        match parse_u64(text) {
+            Some(n) if n <= most => Ok(n),
+            Some(_) => Err(self.expected(&format!("at most {most}"), text)),
+            None => Err(self.expected("a whole number", text)),
+        }
+    }
+
+    /// A non-negative decimal number of units, as nanoseconds, where one unit
+    /// is `unit_ns`. Digits finer than a nanosecond are cut off.
+    pub(crate) fn time(self, text: &[u8], unit_ns: u64) -> Result<u64, Malformed> {
+        match parse_decimal(text, unit_ns) {
+            Some(ns) if ns <= LATEST_NS => Ok(ns),
+            Some(_) => Err(self.expected("a time of at most 146 years", text)),
+            None => Err(self.expected("a non-negative number", text)),
+        }
+    }
+
+    /// An offset in units of `unit` bytes, in bytes.
+    pub(crate) fn offset(self, text: &[u8], unit: u64) -> Result<u64, Malformed> {
+        Ok(self.integer(text, LARGEST_OFFSET / unit)? * unit)
+    }
+
+    /// A length in units of `unit` bytes, in bytes.
+    pub(crate) fn length(self, text: &[u8], unit: u64) -> Result<u64, Malformed> {
+        Ok(self.integer(text, LARGEST_LENGTH / unit)? * unit)
+    }
+}
+
+/// Exactly `N` fields separated by `separator`, with blanks around each taken
+/// off.
+pub(crate) fn split<const N: usize>(line: &[u8], separator: u8) -> Result<[&[u8]; N], Malformed> {
+    let mut fields = [&line[..0]; N];
+    let mut rest = line;
+    for (i, field) in fields.iter_mut().enumerate() {
+        let end = memchr::memchr(separator, rest);
+        match (end, i + 1 == N) {
+            (Some(end), false) => {
+                *field = rest[..end].trim_ascii();
+                rest = &rest[end + 1..];
+            }
+            (None, true) => *field = rest.trim_ascii(),
+            _ => {
+                let found = memchr::memchr_iter(separator, line).count() + 1;
+                return Err(wrong_count(N, found, line));
+            }
+        }
+    }
+    Ok(fields)
+}
+
+/// Exactly `N` fields separated by runs of blanks.
+pub(crate) fn split_blank<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Malformed> {
+    let mut fields = [&line[..0]; N];
+    let mut words = words(line);
+    for field in &mut fields {
+        match words.next() {
+            Some(word) => *field = word,
+            None => return Err(wrong_count(N, self::words(line).count(), line)),
+        }
+    }
+    if words.next().is_some() {
+        return Err(wrong_count(N, self::words(line).count(), line));
+    }
+    Ok(fields)
+}
+
+/// The words of a line.
+pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
+fn wrong_count(expected: usize, found: usize, line: &[u8]) -> Malformed {
+    if line.iter().any(|&b| b == 0 || (b < b' ' && !b.is_ascii_whitespace())) {
+        return Malformed::new(format!("expected {expected} columns of text, found binary data"));
+    }
+    Malformed::new(format!("expected {expected} columns, found {found}: {}", show(line)))
+}
+
+/// Input as an error message may print it: short, and without control
+/// characters that could write on the user's terminal.
+pub(crate) fn show(text: &[u8]) -> String {
+    const MOST: usize = 40;
+    if text.is_empty() {
+        return "nothing".to_owned();
+    }
+    let shown = text[..text.len().min(MOST)].escape_ascii();
+    let more = if text.len() > MOST { "…" } else { "" };
+    format!("`{shown}{more}`")
+}
+
+/// Decimal digits only: no sign, no blanks. `None` on overflow too.
+pub(crate) fn parse_u64(text: &[u8]) -> Option<u64> {
+    // 19 digits cannot overflow, so that the common case needs no checks.
+    if text.is_empty() {
+        return None;
+    }
+    let mut n = 0_u64;
+    let (head, tail) = text.split_at(text.len().min(19));
+    for &b in head {
+        let digit = b.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        n = n * 10 + u64::from(digit);
+    }
+    for &b in tail {
+        let digit = b.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        n = n.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(n)
+}
+
+/// A non-negative decimal number times `scale`, computed in integers: a
+/// float would lose nanoseconds after a few days.
+pub(crate) fn parse_decimal(text: &[u8], scale: u64) -> Option<u64> {
+    let (whole, fraction) = match memchr::memchr(b'.', text) {
+        None => return parse_u64(text)?.checked_mul(scale),
+        Some(point) => (&text[..point], &text[point + 1..]),
+    };
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let whole = if whole.is_empty() { 0 } else { parse_u64(whole)?.checked_mul(scale)? };
+    let mut value = 0_u64;
+    let mut unit = scale;
+    for &b in fraction {
+        let digit = b.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        unit /= 10;
+        value += u64::from(digit) * unit;
+    }
+    whole.checked_add(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers() {
+        assert_eq!(parse_u64(b"0"), Some(0));
+        assert_eq!(parse_u64(b"18446744073709551615"), Some(u64::MAX));
+        for bad in [&b""[..], b"-1", b"+1", b"1 ", b"1.0", b"18446744073709551616", b"x"] {
+            assert_eq!(parse_u64(bad), None, "{}", show(bad));
+        }
+    }
+
+    #[test]
+    fn decimals_are_exact() {
+        assert_eq!(parse_decimal(b"0.551706", 1_000_000_000), Some(551_706_000));
+        assert_eq!(parse_decimal(b"54022.609", 1_000_000), Some(54_022_609_000));
+        assert_eq!(parse_decimal(b"12", 1_000), Some(12_000));
+        assert_eq!(parse_decimal(b".5", 1_000), Some(500));
+        assert_eq!(parse_decimal(b"5.", 1_000), Some(5_000));
+        assert_eq!(parse_decimal(b"1.23456789", 1_000), Some(1_234));
+        for bad in [&b"."[..], b"", b"-1.0", b"1e5", b"1.2.3", b"nan"] {
+            assert_eq!(parse_decimal(bad, 1_000), None, "{}", show(bad));
+        }
+    }
+
+    #[test]
+    fn wrong_column_counts_are_named() {
+        assert!(split::<3>(b"a,b,c", b',').is_ok());
+        assert!(split::<3>(b"a,b", b',').unwrap_err().0.contains("expected 3 columns, found 2"));
+        assert!(split::<3>(b"a,b,c,d", b',').unwrap_err().0.contains("found 4"));
+        assert_eq!(split_blank::<2>(b"  a \t b ").unwrap(), [b"a", b"b"]);
+        assert!(split_blank::<2>(b"a b c").unwrap_err().0.contains("found 3"));
+        assert!(split_blank::<2>(b"\x00\x01").unwrap_err().0.contains("binary"));
+    }
+}

@@ -1,0 +1,15 @@
+//! Not read yet.
+
+use crate::error::Malformed;
+use crate::names::Names;
+use crate::record::Record;
+use crate::source::LineParser;
+
+#[derive(Default)]
+pub(super) struct Blkparse;
+
+impl LineParser for Blkparse {
+    fn line(&mut self, _: &[u8], _: &mut Names, _: &mut Vec<Record>) -> Result<(), Malformed> {
+        Err(Malformed::new("not read yet"))
+    }
+}

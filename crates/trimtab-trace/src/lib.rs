@@ -1,0 +1,40 @@
+//! Block I/O traces in and out.
+//!
+//! Everything trimtab learns, simulates or reports starts from a trace: one
+//! [`Record`] per request, in order of arrival, each with the times that were
+//! measured. This crate reads the formats in which such traces are published
+//! or recorded ([`Format`]), streaming and in constant memory, and recognises
+//! them by content.
+//!
+//! ```text
+//!   file ─ decompress ─ format's parser ─ sort by arrival ─ Trace::read ─┬─ Stats
+//!                                                                        ├─ Series (plots)
+//!                                                                        ├─ cut, re-rate
+//!                                                                        └─ Writer
+//! ```
+//!
+//! A trace that is larger than memory passes through all of this in batches of
+//! a few thousand records.
+
+mod edit;
+mod error;
+mod fields;
+mod format;
+mod input;
+mod names;
+mod reader;
+mod record;
+mod series;
+mod sort;
+mod source;
+mod stats;
+mod synth;
+mod write;
+
+pub use error::{Error, Position};
+pub use format::Format;
+pub use names::{CommandId, Names};
+pub use reader::{Clock, Meta, Options, Sorting, Trace, with_trace};
+pub use record::Record;
+pub use sort::SpillSort;
+pub use write::{AtomicFile, OutputFormat, Writer};

@@ -1,0 +1,376 @@
+//! Putting records into arrival order in bounded memory.
+//!
+//! Many formats are written as requests complete, so that a slow request
+//! stands behind faster ones that arrived later. A window of records held back
+//! and sorted puts that right without touching the disk. Where the disorder is
+//! wider, sorted runs are spilled to a temporary file and merged.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::num::NonZeroU32;
+use std::os::unix::fs::FileExt;
+
+use trimtab_io::{DeviceId, Flags, Nanos, Op};
+
+use crate::names::CommandId;
+use crate::record::Record;
+
+/// Records that a window holds back by default: the disorder that 131,072
+/// requests in flight at once could cause. About 20 MB while sorting.
+pub(crate) const WINDOW: usize = 1 << 17;
+
+/// Sorts within a window: what comes out is never earlier than what came out
+/// before, or it is an error.
+pub(crate) struct WindowSort {
+    held: Vec<Record>,
+    window: usize,
+    released: Nanos,
+    count: u64,
+}
+
+/// A record that came later than the window can put right: its number.
+pub(crate) struct TooLate(pub(crate) u64);
+
+impl WindowSort {
+    pub(crate) fn new(window: usize) -> Self {
+        Self { held: Vec::new(), window, released: Nanos::ZERO, count: 0 }
+    }
+
+    /// Takes `incoming` (and empties it), and appends to `out` what is safe to
+    /// release.
+    pub(crate) fn push(
+        &mut self,
+        incoming: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+    ) -> Result<(), TooLate> {
+        if let Some(i) = incoming.iter().position(|r| r.arrival < self.released) {
+            return Err(TooLate(self.count + i as u64 + 1));
+        }
+        self.count += incoming.len() as u64;
+        self.held.append(incoming);
+        if self.held.len() >= 2 * self.window {
+            self.sort();
+            let surplus = self.held.len() - self.window;
+            self.released = self.held[surplus - 1].arrival;
+            out.extend(self.held.drain(..surplus));
+        }
+        Ok(())
+    }
+
+    /// The input is over: releases everything.
+    pub(crate) fn finish(&mut self, out: &mut Vec<Record>) {
+        self.sort();
+        out.append(&mut self.held);
+    }
+
+    fn sort(&mut self) {
+        // Stable: requests that arrived in the same instant keep their order.
+        if !self.held.is_sorted_by_key(|r| r.arrival) {
+            self.held.sort_by_key(|r| r.arrival);
+        }
+    }
+}
+
+/// Sorts any disorder. Records beyond `capacity` go to an unnamed temporary
+/// file, 56 bytes each, which vanishes with the process.
+pub struct SpillSort {
+    held: Vec<Record>,
+    capacity: usize,
+    file: Option<File>,
+    /// Bytes written to `file`.
+    written: u64,
+    runs: Vec<Run>,
+    /// The heads of the runs by (arrival, run): the earlier run first, so that
+    /// the merge is stable too.
+    heads: BinaryHeap<Reverse<(Nanos, usize)>>,
+}
+
+/// A sorted stretch of the temporary file.
+struct Run {
+    next: u64,
+    end: u64,
+    buffer: Vec<Record>,
+    /// How much of `buffer` has been taken.
+    taken: usize,
+}
+
+/// Memory for reading runs back, shared among them.
+const MERGE_BUFFER: usize = 16 << 20;
+
+impl SpillSort {
+    /// Holds up to `capacity` records in memory.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            held: Vec::new(),
+            capacity: capacity.max(1),
+            file: None,
+            written: 0,
+            runs: Vec::new(),
+            heads: BinaryHeap::new(),
+        }
+    }
+
+    /// Takes one record.
+    ///
+    /// # Errors
+    /// The temporary file cannot be written.
+    pub fn push(&mut self, record: Record) -> io::Result<()> {
+        self.held.push(record);
+        if self.held.len() >= self.capacity {
+            self.spill()?;
+        }
+        Ok(())
+    }
+
+    /// Appends to `out`, in arrival order, the records that arrived before
+    /// `watermark`. The caller promises that none earlier will be pushed.
+    ///
+    /// # Errors
+    /// The temporary file cannot be read.
+    pub fn release_before(&mut self, watermark: Nanos, out: &mut Vec<Record>) -> io::Result<()> {
+        self.held.sort_by_key(|r| r.arrival);
+        let ready = self.held.partition_point(|r| r.arrival < watermark);
+        if self.heads.is_empty() {
+            out.extend(self.held.drain(..ready));
+            return Ok(());
+        }
+        let mut taken = 0;
+        while let Some(&Reverse((arrival, run))) = self.heads.peek() {
+            if arrival >= watermark {
+                break;
+            }
+            // Runs were pushed before anything held, so they win ties.
+            while taken < ready && self.held[taken].arrival < arrival {
+                out.push(self.held[taken]);
+                taken += 1;
+            }
+            out.push(self.pop_run(run)?);
+        }
+        out.extend_from_slice(&self.held[taken..ready]);
+        self.held.drain(..ready);
+        if self.heads.is_empty() {
+            self.forget_runs()?;
+        }
+        Ok(())
+    }
+
+    /// Appends up to about `most` records in order once everything has been
+    /// pushed; returns whether there are more.
+    ///
+    /// # Errors
+    /// The temporary file cannot be read or written.
+    pub fn drain(&mut self, most: usize, out: &mut Vec<Record>) -> io::Result<bool> {
+        if self.runs.is_empty() {
+            self.held.sort_by_key(|r| r.arrival);
+            out.append(&mut self.held);
+            return Ok(false);
+        }
+        if !self.held.is_empty() {
+            self.spill()?;
+        }
+        for _ in 0..most {
+            let Some(&Reverse((_, run))) = self.heads.peek() else {
+                self.forget_runs()?;
+                return Ok(false);
+            };
+            let record = self.pop_run(run)?;
+            out.push(record);
+        }
+        Ok(true)
+    }
+
+    fn spill(&mut self) -> io::Result<()> {
+        self.held.sort_by_key(|r| r.arrival);
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(tempfile::tempfile()?),
+        };
+        let mut bytes = Vec::with_capacity(self.held.len() * PACKED);
+        for record in &self.held {
+            bytes.extend_from_slice(&pack(record));
+        }
+        file.write_all(&bytes)?;
+        let start = self.written;
+        self.written += bytes.len() as u64;
+        let first = self.held[0].arrival;
+        self.heads.push(Reverse((first, self.runs.len())));
+        self.runs.push(Run { next: start, end: self.written, buffer: Vec::new(), taken: 0 });
+        self.held.clear();
+        Ok(())
+    }
+
+    /// Takes the head of a run, and puts its next record among the heads.
+    fn pop_run(&mut self, index: usize) -> io::Result<Record> {
+        let share = (MERGE_BUFFER / size_of::<Record>() / self.runs.len()).clamp(16, 4096);
+        let file = self.file.as_ref().expect("a run lies in the file");
+        let run = &mut self.runs[index];
+        run.refill(file, share)?;
+        let record = run.buffer[run.taken];
+        run.taken += 1;
+        let more = run.refill(file, share)?;
+        self.heads.pop();
+        if more {
+            let next = self.runs[index].buffer[self.runs[index].taken].arrival;
+            self.heads.push(Reverse((next, index)));
+        }
+        Ok(record)
+    }
+
+    /// All runs are used up: the file's space can serve again.
+    fn forget_runs(&mut self) -> io::Result<()> {
+        self.runs.clear();
+        self.file = None;
+        self.written = 0;
+        Ok(())
+    }
+}
+
+impl Run {
+    /// Makes sure that a record is at `taken`; false at the run's end.
+    fn refill(&mut self, file: &File, share: usize) -> io::Result<bool> {
+        if self.taken < self.buffer.len() {
+            return Ok(true);
+        }
+        let bytes = ((self.end - self.next) as usize).min(share * PACKED);
+        if bytes == 0 {
+            return Ok(false);
+        }
+        let mut packed = vec![0; bytes];
+        file.read_exact_at(&mut packed, self.next)?;
+        self.next += bytes as u64;
+        self.taken = 0;
+        self.buffer.clear();
+        self.buffer.extend(packed.as_chunks().0.iter().map(unpack));
+        Ok(true)
+    }
+}
+
+const PACKED: usize = 56;
+
+fn pack(r: &Record) -> [u8; PACKED] {
+    let present = u8::from(r.issue.is_some())
+        | u8::from(r.complete.is_some()) << 1
+        | u8::from(r.pid.is_some()) << 2;
+    let mut bytes = [0; PACKED];
+    bytes[0..8].copy_from_slice(&r.arrival.0.to_le_bytes());
+    bytes[8..16].copy_from_slice(&r.issue.unwrap_or_default().0.to_le_bytes());
+    bytes[16..24].copy_from_slice(&r.complete.unwrap_or_default().0.to_le_bytes());
+    bytes[24..32].copy_from_slice(&r.offset.to_le_bytes());
+    bytes[32..40].copy_from_slice(&r.length.to_le_bytes());
+    bytes[40..44].copy_from_slice(&r.device.0.to_le_bytes());
+    bytes[44..48].copy_from_slice(&r.pid.unwrap_or_default().to_le_bytes());
+    bytes[48..52].copy_from_slice(&r.command.map_or(0, |c| c.0.get()).to_le_bytes());
+    bytes[52..54].copy_from_slice(&r.flags.bits().to_le_bytes());
+    bytes[54] = r.op as u8;
+    bytes[55] = present;
+    bytes
+}
+
+fn unpack(bytes: &[u8; PACKED]) -> Record {
+    let u64_at = |i: usize| u64::from_le_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
+    let u32_at = |i: usize| u32::from_le_bytes(bytes[i..i + 4].try_into().expect("4 bytes"));
+    let present = bytes[55];
+    Record {
+        arrival: Nanos(u64_at(0)),
+        issue: (present & 1 != 0).then(|| Nanos(u64_at(8))),
+        complete: (present & 2 != 0).then(|| Nanos(u64_at(16))),
+        offset: u64_at(24),
+        length: u64_at(32),
+        device: DeviceId(u32_at(40)),
+        pid: (present & 4 != 0).then(|| u32_at(44)),
+        command: NonZeroU32::new(u32_at(48)).map(CommandId),
+        flags: Flags::from_bits_retain(u16::from_le_bytes([bytes[52], bytes[53]])),
+        op: Op::from_u8(bytes[54]).unwrap_or(Op::Read),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(arrival: u64, offset: u64) -> Record {
+        Record::arriving(Nanos(arrival), DeviceId(3), Op::Write, offset, 4096)
+    }
+
+    fn numbered(arrivals: &[u64]) -> Vec<Record> {
+        arrivals.iter().zip(0..).map(|(&a, i)| record(a, i)).collect()
+    }
+
+    fn sorted(arrivals: &[u64]) -> Vec<Record> {
+        let mut records = numbered(arrivals);
+        records.sort_by_key(|r| r.arrival);
+        records
+    }
+
+    proptest! {
+        #[test]
+        fn spilling_sorts_stably(
+            arrivals in prop::collection::vec(0_u64..50, 0..300),
+            capacity in 1_usize..40,
+        ) {
+            let mut sorter = SpillSort::new(capacity);
+            for r in numbered(&arrivals) {
+                sorter.push(r).unwrap();
+            }
+            let mut out = Vec::new();
+            while sorter.drain(7, &mut out).unwrap() {}
+            prop_assert_eq!(out, sorted(&arrivals));
+        }
+
+        #[test]
+        fn releasing_by_watermark_keeps_order(
+            steps in prop::collection::vec((0_u64..20, 0_u64..10), 0..300),
+            capacity in 1_usize..40,
+        ) {
+            // Arrivals lag behind a rising clock by up to 20; the watermark is
+            // the clock less that lag.
+            let (mut clock, mut pushed, mut out) = (20, Vec::new(), Vec::new());
+            let mut sorter = SpillSort::new(capacity);
+            for (i, (lag, step)) in steps.into_iter().enumerate() {
+                clock += step;
+                pushed.push(clock - lag);
+                sorter.push(record(clock - lag, i as u64)).unwrap();
+                sorter.release_before(Nanos(clock - 20), &mut out).unwrap();
+            }
+            while sorter.drain(64, &mut out).unwrap() {}
+            prop_assert_eq!(out.len(), pushed.len());
+            prop_assert!(out.is_sorted_by_key(|r| r.arrival));
+        }
+
+        #[test]
+        fn window_sorts_or_says_so(
+            arrivals in prop::collection::vec(0_u64..1000, 0..300),
+            window in 1_usize..50,
+        ) {
+            let mut sorter = WindowSort::new(window);
+            let mut out = Vec::new();
+            for chunk in numbered(&arrivals).chunks(10) {
+                if sorter.push(&mut chunk.to_vec(), &mut out).is_err() {
+                    return Ok(());
+                }
+            }
+            sorter.finish(&mut out);
+            prop_assert_eq!(out, sorted(&arrivals));
+        }
+    }
+
+    #[test]
+    fn packing_keeps_everything() {
+        let full = Record {
+            issue: Some(Nanos(7)),
+            complete: Some(Nanos(u64::MAX)),
+            pid: Some(0),
+            command: Some(CommandId(NonZeroU32::MIN)),
+            flags: Flags::all(),
+            op: Op::Flush,
+            ..record(u64::MAX, u64::MAX)
+        };
+        for r in [full, record(1, 2)] {
+            assert_eq!(unpack(&pack(&r)), r);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A file that appears whole or not at all.
+//!
+//! On Linux a file can exist without a name (`O_TMPFILE`) and be given one
+//! later. Until then the kernel frees it when the process ends, however it
+//! ends: there is nothing to clean up even after SIGKILL.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use tempfile::NamedTempFile;
+
+/// A file in the making. It gets its name by [`commit`](Self::commit); dropped
+/// before that, it is gone.
+///
+/// Where the target exists and is no regular file (`/dev/null`, a pipe), it is
+/// written directly, as any tool would.
+#[derive(Debug)]
+pub struct AtomicFile {
+    target: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Without a name.
+    Unnamed(File),
+    /// For file systems without `O_TMPFILE`: a temporary name beside the
+    /// target, removed on drop.
+    Named(NamedTempFile),
+    /// The target itself.
+    Direct(File),
+}
+
+impl AtomicFile {
+    /// Begins a file that shall become `target`.
+    ///
+    /// # Errors
+    /// The directory does not exist or may not be written to.
+    pub fn create(target: &Path) -> io::Result<Self> {
+        let special = std::fs::metadata(target).is_ok_and(|m| {
+            let kind = m.file_type();
+            kind.is_char_device() || kind.is_block_device() || kind.is_fifo()
+        });
+        let kind = if special {
+            Kind::Direct(OpenOptions::new().write(true).open(target)?)
+        } else if target.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
+        } else {
+            Self::unnamed(directory(target))?
+        };
+        Ok(Self { target: target.to_owned(), kind })
+    }
+
+    fn unnamed(directory: &Path) -> io::Result<Kind> {
+        let mode = Mode::from_raw_mode(0o666);
+        match rustix::fs::openat(
+            CWD,
+            directory,
+            OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC,
+            mode,
+        ) {
+            Ok(fd) => Ok(Kind::Unnamed(File::from(fd))),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {
+                let mut builder = tempfile::Builder::new();
+                Ok(Kind::Named(builder.prefix(".trimtab-").tempfile_in(directory)?))
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Gives the file its name, replacing what had it.
+    ///
+    /// # Errors
+    /// The data could not be written, or the name not be given.
+    pub fn commit(mut self) -> io::Result<()> {
+        self.flush()?;
+        match self.kind {
+            Kind::Direct(_) => Ok(()),
+            Kind::Named(file) => {
+                file.as_file().sync_data()?;
+                file.persist(&self.target).map(drop).map_err(|e| e.error)
+            }
+            Kind::Unnamed(file) => {
+                // A full disk may show itself only here.
+                file.sync_data()?;
+                name_it(&file, &self.target)
+            }
+        }
+    }
+
+    /// The file being written.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        match &self.kind {
+            Kind::Unnamed(file) | Kind::Direct(file) => file,
+            Kind::Named(file) => file.as_file(),
+        }
+    }
+}
+
+/// Links an unnamed file to `target`. A link cannot replace a file, a rename
+/// can: so the file gets a temporary name first where the target exists.
+fn name_it(file: &File, target: &Path) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let unnamed = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let link = |name: &Path| rustix::fs::linkat(CWD, &unnamed, CWD, name, AtFlags::SYMLINK_FOLLOW);
+    match link(target) {
+        Err(rustix::io::Errno::EXIST) => {}
+        result => return Ok(result?),
+    }
+    let mut attempt = 0_u32;
+    let temporary = loop {
+        let name = format!(".trimtab-{}-{attempt}", std::process::id());
+        let temporary = directory(target).join(name);
+        match link(&temporary) {
+            Err(rustix::io::Errno::EXIST) => attempt += 1,
+            result => {
+                result?;
+                break temporary;
+            }
+        }
+    };
+    std::fs::rename(&temporary, target).inspect_err(|_| {
+        _ = std::fs::remove_file(&temporary);
+    })
+}
+
+fn directory(target: &Path) -> &Path {
+    match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.file().write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file().flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn appears_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("out");
+        for content in ["first", "second"] {
+            let mut file = AtomicFile::create(&target).unwrap();
+            file.write_all(content.as_bytes()).unwrap();
+            file.commit().unwrap();
+            assert_eq!(fs::read_to_string(&target).unwrap(), content);
+        }
+        let mut dropped = AtomicFile::create(&target).unwrap();
+        dropped.write_all(b"third").unwrap();
+        drop(dropped);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "second");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn says_where_it_cannot_be() {
+        assert!(AtomicFile::create(Path::new("/nonexistent/dir/out")).is_err());
+        let dir = tempfile::tempdir().unwrap();
+        assert!(AtomicFile::create(dir.path()).is_err());
+        let mut full = AtomicFile::create(Path::new("/dev/full")).unwrap();
+        assert!(full.write_all(b"x").is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! The options that every command reading traces shares.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use trimtab_trace::{Error, Format, Options, Trace, with_trace};
+
+use crate::exit::Incomplete;
+
+/// How to read traces.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReadArgs {
+    /// Format of the input, where its content does not tell: parquet, blktrace,
+    /// blkparse, msr, alibaba, tencent, fio-iolog, fio-latency, spc, disksim,
+    /// disksim-ns, disksim-ms, biosnoop, replay, cut, cloudphysics,
+    /// hdd-validation.
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
+    /// Count malformed records and go on; exit with 3 if there were any.
+    #[arg(long)]
+    skip_bad: bool,
+}
+
+/// How many records were passed over, and what was wrong with the first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Skipped {
+    count: u64,
+    first: String,
+}
+
+impl Skipped {
+    /// Adds what another trace skipped.
+    pub(crate) fn add(&mut self, other: Self) {
+        if self.count == 0 {
+            self.first = other.first;
+        }
+        self.count += other.count;
+    }
+
+    /// The command's result, once all its output is out: incomplete if
+    /// anything was skipped.
+    pub(crate) fn into_result(self) -> Result<()> {
+        let Self { count, first } = self;
+        match count {
+            0 => Ok(()),
+            1 => Err(Incomplete(format!("skipped 1 malformed record: {first}")).into()),
+            _ => {
+                Err(Incomplete(format!("skipped {count} malformed records, the first: {first}"))
+                    .into())
+            }
+        }
+    }
+}
+
+impl ReadArgs {
+    /// Runs `work` over one trace (again, if sorting it turns out to need the
+    /// disk), and tells what was skipped.
+    pub(crate) fn with_trace<T>(
+        &self,
+        paths: &[PathBuf],
+        mut work: impl FnMut(&mut Trace) -> Result<T, Error>,
+    ) -> Result<(T, Skipped)> {
+        let format = self.format.as_deref().map(str::parse::<Format>).transpose()?;
+        let options = Options { format, skip_bad: self.skip_bad, ..Options::default() };
+        Ok(with_trace(paths, &options, |trace| {
+            let done = work(trace)?;
+            let first = trace.first_skipped().unwrap_or_default().to_owned();
+            Ok((done, Skipped { count: trace.skipped(), first }))
+        })?)
+    }
+}
+
+/// Groups the files of a command line into traces: per-CPU files of one
+/// blktrace recording (`sda.blktrace.0`, `sda.blktrace.1`) belong together,
+/// every other file is a trace of its own.
+pub(crate) fn group(files: &[PathBuf]) -> Vec<Vec<PathBuf>> {
+    let mut traces: Vec<Vec<PathBuf>> = Vec::new();
+    for file in files {
+        let base = blktrace_base(file);
+        let same = |trace: &&mut Vec<PathBuf>| base.is_some() && blktrace_base(&trace[0]) == base;
+        match traces.iter_mut().find(same) {
+            Some(trace) => trace.push(file.clone()),
+            None => traces.push(vec![file.clone()]),
+        }
+    }
+    traces
+}
+
+/// `sda.blktrace` of `sda.blktrace.3`.
+fn blktrace_base(file: &Path) -> Option<&str> {
+    let (base, cpu) = file.to_str()?.rsplit_once('.')?;
+    (base.ends_with(".blktrace") && cpu.parse::<u32>().is_ok()).then_some(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn per_cpu_files_are_one_trace() {
+        let files = ["a.csv", "x.blktrace.0", "b.csv", "x.blktrace.1", "y.blktrace.0", "a.csv"];
+        let traces = group(&files.map(PathBuf::from));
+        let sizes: Vec<_> = traces.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [1, 2, 1, 1, 1]);
+    }
+}

@@ -1,0 +1,40 @@
+//! Predictable storage latency on stock Linux: the command line.
+//!
+//! It is thin: each module takes one command's options, calls the room that
+//! does the work, and prints what came of it. Exit codes: 0 done, 1 failure,
+//! 2 bad input, 3 done but incomplete.
+
+mod exit;
+mod input;
+mod record;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Predictable storage latency on stock Linux.
+#[derive(Debug, Parser)]
+#[command(name = "trimtab", version, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failure, 2 bad input, 3 done but incomplete.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Record every request that real block devices serve.
+    Record(record::Args),
+    /// Look at, convert, cut, re-rate or make traces of block I/O.
+    #[command(subcommand)]
+    Trace(trace::Command),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Record(args) => record::run(args),
+        Command::Trace(command) => trace::run(command),
+    };
+    exit::code(result)
+}

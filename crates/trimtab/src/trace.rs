@@ -1,0 +1,39 @@
+//! `trimtab trace …`: one module per verb.
+
+mod convert;
+mod cut;
+mod info;
+mod report;
+mod rerate;
+mod synth;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// The verbs of `trimtab trace`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Describe traces: sizes, rates, footprint, queue depth, latency.
+    Info(info::Args),
+    /// Write a trace in another format.
+    Convert(convert::Args),
+    /// Keep a part of a trace: a time range, its busiest window, one device.
+    Cut(cut::Args),
+    /// Make a trace faster or slower.
+    Rerate(rerate::Args),
+    /// Make a synthetic trace from a description in TOML.
+    Synth(synth::Args),
+    /// Draw traces: a self-contained HTML page with plots.
+    Report(report::Args),
+}
+
+pub(crate) fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Info(args) => info::run(args),
+        Command::Convert(args) => convert::run(args),
+        Command::Cut(args) => cut::run(args),
+        Command::Rerate(args) => rerate::run(args),
+        Command::Synth(args) => synth::run(args),
+        Command::Report(args) => report::run(args),
+    }
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Records the life of every block request of chosen devices.
+ *
+ *   block_io_start      a request has been made for a bio      -> ARRIVED
+ *   block_rq_merge      ... and was absorbed by a neighbour    -> gone
+ *   block_rq_issue      the driver gets it                     -> ISSUED
+ *   block_rq_requeue    the driver sends it back               -> REQUEUED
+ *   block_rq_complete   it has been answered, or a part of it  -> one event
+ *
+ * Kernels before 6.5 lack block_io_start. There block_getrq tells the arrival
+ * of a bio, and the request takes it over when it is issued.
+ *
+ * Two requests do not follow that way. The block layer makes flush commands
+ * itself: they have no arrival, only issue and completion. And a request that
+ * is nothing but "flush!" is never issued: a flush command, often shared by
+ * several, answers it. The trace holds what the drive was sent, so it holds
+ * the command, and the others are counted.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "record.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Each in a section, and so in a map, of its own: user space then needs to
+ * know nothing of how the compiler lays out variables. */
+const volatile struct rec_config rec_config SEC(".rodata.config") = {};
+volatile struct rec_control rec_control SEC(".data.control") = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, REC_BUCKETS);
+	__type(key, __u32);
+	__type(value, struct rec_bucket);
+} rec_table SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 24); /* user space may change it */
+} rec_events SEC(".maps");
+
+#define count(what) __sync_fetch_and_add(&rec_control.counters.what, 1)
+
+/*
+ * A pointer as a number that is unique to it. The verifier lets no program
+ * calculate with a pointer, but the difference of two is a number.
+ */
+#define key_of(pointer) ((__u64)(pointer) - (__u64)&rec_control)
+
+static __always_inline struct rec_bucket *bucket_of(__u64 key)
+{
+	/* Fibonacci hashing: requests lie at regular distances in memory. */
+	__u32 index = (key * 0x9e3779b97f4a7c15ULL) >> (64 - REC_BUCKET_BITS);
+
+	return bpf_map_lookup_elem(&rec_table, &index);
+}
+
+/* The way of a bucket that holds the key; REC_WAYS if none does. */
+static __always_inline __u32 way_of(struct rec_bucket *bucket, __u64 key)
+{
+	__u32 way;
+
+#pragma unroll
+	for (way = 0; way < REC_WAYS; way++)
+		if (bucket->keys[way] == key)
+			return way;
+	return REC_WAYS;
+}
+
+/*
+ * A slot for the key: its own if it has one, otherwise a free one. In a full
+ * bucket, what arrived longest ago without being issued gives way: kernels
+ * drop a few requests on paths that no tracepoint tells of.
+ */
+static __always_inline struct rec_event *take(struct rec_bucket *bucket, __u64 key)
+{
+	__u64 oldest_ns = ~0ULL;
+	__u32 way, oldest = REC_WAYS;
+
+	way = way_of(bucket, key);
+	if (way < REC_WAYS)
+		return &bucket->slots[way];
+#pragma unroll
+	for (way = 0; way < REC_WAYS; way++)
+		if (!bucket->keys[way] &&
+		    __sync_val_compare_and_swap(&bucket->keys[way], 0, key) == 0) {
+			bucket->slots[way].state = 0;
+			return &bucket->slots[way];
+		}
+#pragma unroll
+	for (way = 0; way < REC_WAYS; way++)
+		if (bucket->slots[way].state == REC_ARRIVED &&
+		    bucket->slots[way].arrival_ns < oldest_ns) {
+			oldest_ns = bucket->slots[way].arrival_ns;
+			oldest = way;
+		}
+	if (oldest < REC_WAYS) {
+		bucket->keys[oldest] = key;
+		return &bucket->slots[oldest];
+	}
+	count(table_full);
+	return 0;
+}
+
+static __always_inline void release(struct rec_bucket *bucket, __u32 way)
+{
+	if (way < REC_WAYS)
+		/* After the event is in the ring: see the watermark in
+		 * crates/trimtab-live/src/record/session.rs. */
+		__sync_lock_test_and_set(&bucket->keys[way], 0);
+}
+
+/* Sends what is known of a request to user space. */
+static __always_inline void send(struct rec_event *slot)
+{
+	struct rec_event *event = bpf_ringbuf_reserve(&rec_events, sizeof(*event), 0);
+
+	if (!event) {
+		count(ring_full);
+		return;
+	}
+	*event = *slot;
+	/* User space looks every few milliseconds by itself; waking it for
+	 * each event would cost more than the event. */
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+}
+
+/*
+ * The kernel uses the same struct request for something new, so what the slot
+ * still holds has ended unseen. If it was issued, the drive served it: it is
+ * sent without a completion time, and counted as lost.
+ */
+static __always_inline void bury(struct rec_event *slot)
+{
+	if (slot->state < REC_ISSUED) {
+		count(abandoned);
+		return;
+	}
+	count(never_completed);
+	slot->complete_ns = 0;
+	send(slot);
+}
+
+/* The device's index in rec_config.devices; REC_MAX_DEVICES if it is not recorded. */
+static __always_inline __u32 device_of(struct gendisk *disk)
+{
+	__u32 dev = disk->major << 20 | disk->first_minor;
+	__u32 i;
+
+#pragma unroll
+	for (i = 0; i < REC_MAX_DEVICES; i++) {
+		if (i >= rec_config.device_count)
+			break;
+		if (rec_config.devices[i] == dev)
+			return i;
+	}
+	return REC_MAX_DEVICES;
+}
+
+/* Maps an op; false for commands that are no block I/O. */
+static __always_inline bool map_op(__u32 cmd_flags, __u8 *op, __u16 *flags)
+{
+	switch (cmd_flags & REQ_OP_MASK) {
+	case REQ_OP_READ:
+		*op = REC_READ;
+		return true;
+	case REQ_OP_WRITE_ZEROES:
+		*flags |= REC_F_ZEROES;
+		/* fallthrough */
+	case REQ_OP_WRITE:
+	case REQ_OP_ZONE_APPEND:
+		*op = REC_WRITE;
+		return true;
+	case REQ_OP_DISCARD:
+	case REQ_OP_SECURE_ERASE:
+		*op = REC_DISCARD;
+		return true;
+	case REQ_OP_FLUSH:
+		*op = REC_FLUSH;
+		return true;
+	}
+	return false;
+}
+
+#define flag_if(cmd_flags, bit, flag) \
+	((cmd_flags) >> bpf_core_enum_value(enum req_flag_bits, bit) & 1 ? (flag) : 0)
+
+static __always_inline __u16 map_flags(__u32 cmd_flags)
+{
+	return flag_if(cmd_flags, __REQ_SYNC, REC_F_SYNC) |
+	       flag_if(cmd_flags, __REQ_META, REC_F_META) |
+	       flag_if(cmd_flags, __REQ_RAHEAD, REC_F_READAHEAD) |
+	       flag_if(cmd_flags, __REQ_FUA, REC_F_FUA) |
+	       flag_if(cmd_flags, __REQ_PREFLUSH, REC_F_PREFLUSH) |
+	       flag_if(cmd_flags, __REQ_BACKGROUND, REC_F_BACKGROUND);
+}
+
+/*
+ * Begins a request. The slot is taken before the clock is read: whoever scans
+ * the table at time t and finds no slot then knows that the request's arrival
+ * lies after t.
+ */
+static __always_inline struct rec_event *begin(__u64 key, __u32 device, __u32 cmd_flags)
+{
+	struct rec_bucket *bucket;
+	struct rec_event *slot;
+	__u16 flags = 0;
+	__u8 op;
+
+	if (!map_op(cmd_flags, &op, &flags)) {
+		count(passthrough);
+		return 0;
+	}
+	bucket = bucket_of(key);
+	if (!bucket)
+		return 0;
+	slot = take(bucket, key);
+	if (!slot)
+		return 0;
+	if (slot->state)
+		bury(slot);
+	slot->arrival_ns = bpf_ktime_get_ns();
+	slot->state = REC_ARRIVED;
+	slot->issue_ns = 0;
+	slot->device = device;
+	slot->op = op;
+	slot->flags = flags | map_flags(cmd_flags);
+	return slot;
+}
+
+static __always_inline void arrive(__u64 key, struct gendisk *disk, __u32 cmd_flags,
+				   __u64 sector, __u32 bytes)
+{
+	struct rec_event *slot;
+	__u32 device;
+
+	if (!rec_control.active)
+		return;
+	device = device_of(disk);
+	if (device >= REC_MAX_DEVICES)
+		return;
+	slot = begin(key, device, cmd_flags);
+	if (!slot)
+		return;
+	slot->sector = sector;
+	slot->bytes = bytes;
+	slot->pid = bpf_get_current_pid_tgid() >> 32;
+	bpf_get_current_comm(slot->comm, sizeof(slot->comm));
+}
+
+SEC("tp_btf/block_io_start")
+int BPF_PROG(on_start, struct request *rq)
+{
+	arrive(key_of(rq), rq->q->disk, rq->cmd_flags, rq->__sector, rq->__data_len);
+	return 0;
+}
+
+SEC("tp_btf/block_getrq")
+int BPF_PROG(on_getrq, struct bio *bio)
+{
+	arrive(key_of(bio), bio->bi_bdev->bd_disk, bio->bi_opf, bio->bi_iter.bi_sector,
+	       bio->bi_iter.bi_size);
+	return 0;
+}
+
+/*
+ * Before its issue a request may stand under the address of the bio that it
+ * was made for. That bio is its first, or, after a merge in front of it, its
+ * last.
+ */
+static __always_inline struct rec_bucket *find_by_bio(struct request *rq, __u32 *way)
+{
+	struct rec_bucket *bucket;
+	__u64 key = key_of(rq->bio);
+
+	bucket = bucket_of(key);
+	if (!bucket)
+		return 0;
+	*way = way_of(bucket, key);
+	if (*way < REC_WAYS)
+		return bucket;
+	key = key_of(rq->biotail);
+	bucket = bucket_of(key);
+	if (!bucket)
+		return 0;
+	*way = way_of(bucket, key);
+	return *way < REC_WAYS ? bucket : 0;
+}
+
+/* Moves what is known of a request from its bio's slot to one of its own. */
+static __always_inline struct rec_event *adopt(struct request *rq)
+{
+	struct rec_bucket *theirs, *ours;
+	struct rec_event *slot;
+	__u32 way = REC_WAYS;
+
+	theirs = find_by_bio(rq, &way);
+	if (!theirs || way >= REC_WAYS)
+		return 0;
+	ours = bucket_of(key_of(rq));
+	if (!ours)
+		return 0;
+	slot = take(ours, key_of(rq));
+	if (!slot)
+		return 0;
+	if (slot->state)
+		bury(slot);
+	*slot = theirs->slots[way];
+	release(theirs, way);
+	return slot;
+}
+
+/* A request that is issued without having been seen to arrive. */
+static __always_inline struct rec_event *begin_at_issue(struct request *rq)
+{
+	struct rec_event *slot;
+	__u32 device;
+
+	if (!rec_control.active)
+		return 0;
+	device = device_of(rq->q->disk);
+	if (device >= REC_MAX_DEVICES)
+		return 0;
+	slot = begin(key_of(rq), device, rq->cmd_flags);
+	if (!slot)
+		return 0;
+	slot->flags |= REC_F_ARRIVAL_IS_ISSUE;
+	slot->bytes = rq->__data_len;
+	slot->pid = 0;
+	slot->comm[0] = 0;
+	return slot;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_issue, struct request *rq)
+{
+	struct rec_event *slot = 0;
+	struct rec_bucket *bucket;
+	__u32 way;
+
+	bucket = bucket_of(key_of(rq));
+	if (!bucket)
+		return 0;
+	way = way_of(bucket, key_of(rq));
+	if (way < REC_WAYS)
+		slot = &bucket->slots[way];
+	if (slot && slot->state == REC_REQUEUED) {
+		/* The same request once more: place and time are those of
+		 * the first issue. */
+		slot->state = REC_ISSUED;
+		return 0;
+	}
+	if (slot && slot->state == REC_ISSUED) {
+		/* Another life of the same struct request. */
+		bury(slot);
+		release(bucket, way);
+		slot = 0;
+	}
+	if (!slot && rec_config.arrival_by_bio)
+		slot = adopt(rq);
+	if (!slot)
+		slot = begin_at_issue(rq);
+	if (!slot)
+		return 0;
+
+	if (slot->flags & REC_F_ARRIVAL_IS_ISSUE)
+		slot->issue_ns = slot->arrival_ns;
+	else
+		slot->issue_ns = bpf_ktime_get_ns();
+	if (rq->__data_len > slot->bytes)
+		slot->flags |= REC_F_MERGED;
+	slot->sector = slot->op == REC_FLUSH ? 0 : rq->__sector;
+	slot->bytes = rq->__data_len;
+	slot->state = REC_ISSUED;
+	return 0;
+}
+
+SEC("tp_btf/block_rq_requeue")
+int BPF_PROG(on_requeue, struct request *rq)
+{
+	struct rec_bucket *bucket = bucket_of(key_of(rq));
+	__u32 way;
+
+	if (!bucket)
+		return 0;
+	way = way_of(bucket, key_of(rq));
+	if (way < REC_WAYS && bucket->slots[way].state == REC_ISSUED) {
+		bucket->slots[way].state = REC_REQUEUED;
+		bucket->slots[way].flags |= REC_F_REQUEUED;
+	}
+	return 0;
+}
+
+SEC("tp_btf/block_rq_merge")
+int BPF_PROG(on_merge, struct request *rq)
+{
+	struct rec_bucket *bucket = bucket_of(key_of(rq));
+	__u32 way = REC_WAYS;
+
+	if (bucket)
+		way = way_of(bucket, key_of(rq));
+	if (way >= REC_WAYS && rec_config.arrival_by_bio)
+		bucket = find_by_bio(rq, &way);
+	if (bucket && way < REC_WAYS) {
+		count(absorbed);
+		release(bucket, way);
+	}
+	return 0;
+}
+
+static __always_inline void finish(struct request *rq, blk_status_t error, unsigned int bytes,
+				   bool second)
+{
+	struct rec_bucket *bucket = bucket_of(key_of(rq));
+	struct rec_event *slot;
+	__u32 way = REC_WAYS;
+
+	if (bucket)
+		way = way_of(bucket, key_of(rq));
+	if (way >= REC_WAYS && rec_config.arrival_by_bio)
+		bucket = find_by_bio(rq, &way);
+	if (!bucket || way >= REC_WAYS)
+		return;
+	slot = &bucket->slots[way];
+	if (error)
+		slot->flags |= REC_F_ERROR;
+	if (bytes < rq->__data_len) {
+		/* Only a part; the rest follows. */
+		slot->flags |= REC_F_PARTIAL;
+		return;
+	}
+	if (slot->state == REC_ARRIVED && !slot->bytes && !error) {
+		count(empty_flushes);
+		release(bucket, way);
+		return;
+	}
+	if (second)
+		count(rescued);
+	slot->complete_ns = bpf_ktime_get_ns();
+	send(slot);
+	release(bucket, way);
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_complete, struct request *rq, blk_status_t error, unsigned int bytes)
+{
+	finish(rq, error, bytes, false);
+	return 0;
+}
+
+/*
+ * The kernel skips a program that is still running on the same CPU, as it is
+ * when an interrupt comes in the middle of it and completes another request.
+ * This second one runs after the first, finds nothing to do, and takes over
+ * where the first was skipped.
+ */
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_complete_again, struct request *rq, blk_status_t error, unsigned int bytes)
+{
+	finish(rq, error, bytes, true);
+	return 0;
+}

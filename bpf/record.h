@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The recorder's contract between kernel and user space: everything that
+ * crosses does so in these structures. crates/trimtab-live/src/record/abi.rs
+ * mirrors them, and both sides assert the sizes.
+ *
+ * A request's state lives in a table of buckets while it is on its way; one
+ * event per request goes through the ring buffer when it has ended.
+ */
+#ifndef TRIMTAB_RECORD_H
+#define TRIMTAB_RECORD_H
+
+/* Devices that one recording can cover. */
+#define REC_MAX_DEVICES 16
+
+/* 8192 buckets of 8 requests: 65,536 requests on their way at once. The keys
+ * of a bucket fill one cache line, so that a look-up touches two. */
+#define REC_BUCKET_BITS 13
+#define REC_BUCKETS (1 << REC_BUCKET_BITS)
+#define REC_WAYS 8
+
+#define REC_COMM 16
+
+/* The numbers of trimtab_io::Op. */
+enum rec_op {
+	REC_READ = 0,
+	REC_WRITE = 1,
+	REC_DISCARD = 2,
+	REC_FLUSH = 3,
+};
+
+/* The bits of trimtab_io::Flags. */
+enum rec_flag {
+	REC_F_SYNC = 1 << 1,
+	REC_F_META = 1 << 2,
+	REC_F_READAHEAD = 1 << 3,
+	REC_F_FUA = 1 << 4,
+	REC_F_PREFLUSH = 1 << 5,
+	REC_F_BACKGROUND = 1 << 6,
+	REC_F_ZEROES = 1 << 7,
+	REC_F_MERGED = 1 << 8,
+	REC_F_REQUEUED = 1 << 9,
+	REC_F_PARTIAL = 1 << 10,
+	REC_F_ERROR = 1 << 11,
+	REC_F_ARRIVAL_IS_ISSUE = 1 << 12,
+};
+
+/* Where a request is on its way. */
+enum rec_state {
+	REC_ARRIVED = 1,
+	REC_ISSUED = 2,
+	REC_REQUEUED = 3,
+};
+
+/* One request. Times are CLOCK_MONOTONIC ns; 0 is "not seen". */
+struct rec_event {
+	__u64 arrival_ns;
+	__u64 issue_ns;
+	__u64 complete_ns;
+	__u64 sector; /* of 512 bytes */
+	__u32 bytes;
+	__u32 pid; /* 0: not known */
+	__u16 device; /* index into rec_config.devices */
+	__u16 flags; /* enum rec_flag */
+	__u8 op; /* enum rec_op */
+	__u8 state; /* enum rec_state */
+	__u16 reserved;
+	char comm[REC_COMM];
+};
+
+/* A slot whose key is 0 is free. The key of a taken one stands for the address
+ * of the kernel's struct request (before its issue on kernels without
+ * block_io_start: of its struct bio), which is unique while the request
+ * lives. */
+struct rec_bucket {
+	__u64 keys[REC_WAYS];
+	struct rec_event slots[REC_WAYS];
+};
+
+/* What is recorded: constant once the programs are loaded. */
+struct rec_config {
+	__u32 device_count;
+	__u32 devices[REC_MAX_DEVICES]; /* major << 20 | minor */
+	/* Whether block_getrq tells arrivals, for lack of block_io_start. */
+	__u32 arrival_by_bio;
+};
+
+/* What happened beside the events. Written with atomic additions, and only
+ * where something unusual happens. */
+struct rec_counters {
+	/* Ended, but the ring buffer had no room for the event. */
+	__u64 ring_full;
+	/* Came while its bucket was full: not recorded. */
+	__u64 table_full;
+	/* Issued, but its completion was not seen before the kernel used the
+	 * same struct request again. */
+	__u64 never_completed;
+	/* Arrived, and went away without being issued or completed. */
+	__u64 abandoned;
+	/* Absorbed by another request before issue. */
+	__u64 absorbed;
+	/* Flush requests without data that a flush command answered: they
+	 * arrive and end, but are themselves never sent to the drive. */
+	__u64 empty_flushes;
+	/* Driver commands and zone management, which no trace holds. */
+	__u64 passthrough;
+	/* Completions that the second handler saw, because the first was
+	 * skipped (an interrupt had come while it was running). */
+	__u64 rescued;
+};
+
+struct rec_control {
+	/* Set by user space: whether new requests are taken up. */
+	__u64 active;
+	struct rec_counters counters;
+};
+
+_Static_assert(sizeof(struct rec_config) == 72, "mirrored in abi.rs");
+_Static_assert(sizeof(struct rec_event) == 64, "mirrored in abi.rs");
+_Static_assert(sizeof(struct rec_bucket) == 64 + 8 * 64, "mirrored in abi.rs");
+_Static_assert(sizeof(struct rec_control) == 72, "mirrored in abi.rs");
+
+#endif

@@ -1,0 +1,175 @@
+//! Finding a block device, and the kernel's own counters for it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+
+/// A whole disk that can be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockDevice {
+    /// The kernel's name: `nvme0n1`.
+    pub name: String,
+    /// Major and minor number.
+    pub number: (u32, u32),
+    sysfs: PathBuf,
+}
+
+impl BlockDevice {
+    /// Finds a device by name (`nvme0n1`) or path (`/dev/nvme0n1`,
+    /// `/dev/disk/by-id/…`).
+    ///
+    /// # Errors
+    /// It does not exist, is no block device, or is one whose requests the
+    /// block layer does not see: a partition, or a device made of others.
+    pub fn find(given: &str) -> Result<Self, Error> {
+        let error = |why: String| Error::Device { name: given.to_owned(), why };
+        let path =
+            if given.contains('/') { PathBuf::from(given) } else { Path::new("/dev").join(given) };
+        let metadata = fs::metadata(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => error(format!("no such device{}", known_disks())),
+            _ => error(format!("cannot look at {}: {e}", path.display())),
+        })?;
+        if !metadata.file_type().is_block_device() {
+            return Err(error(format!("is no block device{}", known_disks())));
+        }
+        let number = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+        let link = format!("/sys/dev/block/{}:{}", number.0, number.1);
+        let sysfs = fs::canonicalize(&link)
+            .map_err(|e| error(format!("the kernel does not list it under {link}: {e}")))?;
+        let name = file_name(&sysfs);
+        if sysfs.join("partition").exists() {
+            let disk = sysfs.parent().map(file_name).unwrap_or_default();
+            return Err(error(format!("is a partition, record the whole disk: {disk}")));
+        }
+        if !sysfs.join("mq").exists() {
+            let below: Vec<_> = fs::read_dir(sysfs.join("slaves"))
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .collect();
+            let hint = match &below[..] {
+                [] => String::new(),
+                names => format!(", record what it is made of: {}", names.join(" ")),
+            };
+            return Err(error(format!("has no request queue of its own{hint}")));
+        }
+        Ok(Self { name, number, sysfs })
+    }
+
+    /// As the BPF programs compare it.
+    pub(super) const fn kernel_number(&self) -> u32 {
+        self.number.0 << 20 | self.number.1
+    }
+
+    /// Total requests and bytes that the kernel counts for it since boot.
+    ///
+    /// # Errors
+    /// The device is gone, or the kernel's file is not as documented.
+    pub fn stat(&self) -> io::Result<DeviceStat> {
+        let text = fs::read_to_string(self.sysfs.join("stat"))?;
+        DeviceStat::parse(&text).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("unexpected block statistics: {text}"),
+            )
+        })
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// "; there are vda nvme0n1", to help with a mistyped name.
+fn known_disks() -> String {
+    let mut names: Vec<_> = fs::read_dir("/sys/block")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|disk| {
+            let size = fs::read_to_string(disk.path().join("size")).unwrap_or_default();
+            disk.path().join("mq").exists() && size.trim() != "0"
+        })
+        .map(|disk| disk.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    if names.is_empty() { String::new() } else { format!("; there are {}", names.join(" ")) }
+}
+
+/// Requests and bytes of one op, as the kernel counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpStat {
+    /// Requests completed.
+    pub requests: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+}
+
+/// The part of `/sys/block/DEV/stat` that a recording can be compared with
+/// (kernel documentation: block/stat.rst).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceStat {
+    /// Reads.
+    pub reads: OpStat,
+    /// Writes; the kernel counts flush requests without data here too.
+    pub writes: OpStat,
+    /// Discards.
+    pub discards: OpStat,
+    /// Flush commands.
+    pub flushes: u64,
+}
+
+impl DeviceStat {
+    fn parse(text: &str) -> Option<Self> {
+        let fields: Vec<u64> =
+            text.split_whitespace().map(|f| f.parse().ok()).collect::<Option<_>>()?;
+        let op =
+            |i: usize| Some(OpStat { requests: *fields.get(i)?, bytes: fields.get(i + 2)? * 512 });
+        Some(Self { reads: op(0)?, writes: op(4)?, discards: op(11)?, flushes: *fields.get(15)? })
+    }
+
+    /// What was added since `earlier`.
+    #[must_use]
+    pub const fn since(&self, earlier: &Self) -> Self {
+        const fn difference(a: OpStat, b: OpStat) -> OpStat {
+            OpStat {
+                requests: a.requests.wrapping_sub(b.requests),
+                bytes: a.bytes.wrapping_sub(b.bytes),
+            }
+        }
+        Self {
+            reads: difference(self.reads, earlier.reads),
+            writes: difference(self.writes, earlier.writes),
+            discards: difference(self.discards, earlier.discards),
+            flushes: self.flushes.wrapping_sub(earlier.flushes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_kernels_counters() {
+        let text = " 10 1 80 5 20 2 160 7 0 9 12 3 0 4096 11 6 13\n";
+        let stat = DeviceStat::parse(text).unwrap();
+        assert_eq!(stat.reads, OpStat { requests: 10, bytes: 80 * 512 });
+        assert_eq!(stat.writes, OpStat { requests: 20, bytes: 160 * 512 });
+        assert_eq!(stat.discards, OpStat { requests: 3, bytes: 4096 * 512 });
+        assert_eq!(stat.flushes, 6);
+        assert_eq!(stat.since(&stat), DeviceStat::default());
+        assert!(DeviceStat::parse("1 2 x").is_none());
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_a_device() {
+        let why = |name| BlockDevice::find(name).unwrap_err().to_string();
+        assert!(why("nosuchdisk").starts_with("nosuchdisk: no such device"));
+        assert!(why("/dev/null").starts_with("/dev/null: is no block device"));
+    }
+}

@@ -1,0 +1,275 @@
+//! A recording on its way.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
+use rustix::time::{ClockId, clock_gettime};
+use trimtab_io::{DeviceId, Flags, Nanos, Op};
+use trimtab_trace::{Names, Record, SpillSort};
+
+use super::abi::Event;
+use super::error::Error;
+use super::overhead::{self, Overhead};
+use super::recorder::Recorder;
+
+/// Records held back for sorting before the disk is used: 10 MB.
+const SORT_IN_MEMORY: usize = 1 << 17;
+
+/// A request that has waited this long without being issued is taken to be
+/// gone. (It would still be recorded; only its place in the order is at risk.)
+const GONE_AFTER_NS: u64 = 60_000_000_000;
+
+/// A recording under way. Poll it every few tens of milliseconds: what the
+/// kernel cannot keep in the ring buffer until then is lost (and counted).
+pub struct Recording {
+    ring: RingBuffer<'static>,
+    inbox: Rc<RefCell<Vec<Event>>>,
+    sorter: SpillSort,
+    recorder: Recorder,
+    /// `CLOCK_MONOTONIC` at the start: the trace's time 0.
+    origin: u64,
+    started: SystemTime,
+    /// Events taken out of the ring buffer.
+    received: u64,
+    in_flight: u64,
+}
+
+/// What was lost, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Events for which the ring buffer had no room.
+    pub ring_full: u64,
+    /// Requests for which the table of requests had no room.
+    pub table_full: u64,
+    /// Runs of the handlers for arrival, issue, requeue and merge that the
+    /// kernel skipped. The requests are recorded, without that time.
+    pub skipped_runs: u64,
+    /// Requests that were issued and whose completion was not seen.
+    pub never_completed: u64,
+}
+
+impl Losses {
+    /// All of them; zero is a complete recording.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.ring_full + self.table_full + self.skipped_runs + self.never_completed
+    }
+}
+
+/// How a recording ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Records given out.
+    pub records: u64,
+    /// What was lost.
+    pub losses: Losses,
+    /// Flush requests without data, which flush commands answered: the kernel
+    /// counts them as writes of no bytes.
+    pub empty_flushes: u64,
+    /// Requests that were merged into others before their issue.
+    pub absorbed: u64,
+    /// Requests that arrived and went away without being issued.
+    pub abandoned: u64,
+    /// Driver commands and zone management, which a trace does not hold.
+    pub passthrough: u64,
+    /// Completions that were recorded although the first of the two completion
+    /// handlers was skipped.
+    pub rescued: u64,
+    /// The handlers' runs and, if asked for, their time.
+    pub overhead: Overhead,
+}
+
+impl Recording {
+    pub(super) fn start(recorder: Recorder) -> Result<Self, Error> {
+        let inbox = Rc::new(RefCell::new(Vec::new()));
+        let ring = {
+            let map = recorder
+                .object
+                .maps()
+                .find(|m| m.name() == "rec_events")
+                .expect("bpf/record.bpf.c defines it");
+            let inbox = Rc::clone(&inbox);
+            let mut builder = RingBufferBuilder::new();
+            builder
+                .add(&map, move |bytes| {
+                    if let Some(event) = Event::from_bytes(bytes) {
+                        inbox.borrow_mut().push(event);
+                    }
+                    0
+                })
+                .map_err(Error::bpf("open the ring buffer"))?;
+            builder.build().map_err(Error::bpf("open the ring buffer"))?
+        };
+        let (origin, started) = (monotonic(), SystemTime::now());
+        recorder.switchboard.set_active(true);
+        Ok(Self {
+            ring,
+            inbox,
+            sorter: SpillSort::new(SORT_IN_MEMORY),
+            recorder,
+            origin,
+            started,
+            received: 0,
+            in_flight: 0,
+        })
+    }
+
+    /// Takes what has happened since the last call, and appends to `out`, in
+    /// order of arrival, all requests before which none can come any more.
+    ///
+    /// # Errors
+    /// The ring buffer cannot be read, or the disk not be used for sorting.
+    pub fn poll(&mut self, out: &mut Vec<Record>) -> Result<(), Error> {
+        // The order matters. A request that this look at the table does not
+        // show has either put its event into the ring buffer, which is read
+        // next, or will arrive after `now`.
+        let now = monotonic();
+        let seen = self.recorder.table.scan(now.saturating_sub(GONE_AFTER_NS));
+        self.in_flight = seen.issued;
+        self.receive()?;
+        let watermark = seen.oldest.map_or(now, |oldest| oldest.min(now));
+        self.sorter
+            .release_before(self.since_origin(watermark), out)
+            .map_err(Error::system("sort records on disk"))
+    }
+
+    /// Ends the recording: takes up no new requests, waits up to `patience` for
+    /// those on their way, and appends the remaining records to `out`. A
+    /// request that was issued and is still not complete then is recorded
+    /// without a completion time, and counted as lost.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    pub fn stop(mut self, out: &mut Vec<Record>, patience: Duration) -> Result<Outcome, Error> {
+        self.recorder.switchboard.set_active(false);
+        let deadline = Instant::now() + patience;
+        loop {
+            self.poll(out)?;
+            let seen = self.recorder.table.scan(monotonic().saturating_sub(GONE_AFTER_NS));
+            if seen.queued + seen.issued == 0 || Instant::now() >= deadline {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let overhead = overhead::of(&self.recorder.object)?;
+        self.recorder.links.clear();
+        self.receive()?;
+        let mut unanswered = Vec::new();
+        self.recorder.table.for_each_issued(|event| unanswered.push(*event));
+        for event in &mut unanswered {
+            event.complete_ns = 0;
+            self.take(event)?;
+        }
+        while self.sorter.drain(1 << 16, out).map_err(Error::system("sort records on disk"))? {}
+
+        let counters = self.recorder.switchboard.counters();
+        let skipped_runs = overhead
+            .handlers
+            .iter()
+            .filter(|handler| !handler.name.starts_with("on_complete"))
+            .map(|handler| handler.skipped)
+            .sum();
+        Ok(Outcome {
+            records: self.received,
+            losses: Losses {
+                ring_full: counters.ring_full,
+                table_full: counters.table_full,
+                skipped_runs,
+                never_completed: counters.never_completed + unanswered.len() as u64,
+            },
+            empty_flushes: counters.empty_flushes,
+            absorbed: counters.absorbed,
+            abandoned: counters.abandoned,
+            passthrough: counters.passthrough,
+            rescued: counters.rescued,
+            overhead,
+        })
+    }
+
+    /// Losses so far. (Skipped runs are known only at the end.)
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        let counters = self.recorder.switchboard.counters();
+        Losses {
+            ring_full: counters.ring_full,
+            table_full: counters.table_full,
+            skipped_runs: 0,
+            never_completed: counters.never_completed,
+        }
+    }
+
+    /// Requests issued and not completed at the last poll.
+    #[must_use]
+    pub const fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// The names of devices and commands.
+    #[must_use]
+    pub const fn names(&self) -> &Names {
+        &self.recorder.names
+    }
+
+    /// The wall-clock time of the trace's time 0, in nanoseconds since the Unix
+    /// epoch.
+    #[must_use]
+    pub fn started_unix(&self) -> Nanos {
+        let since = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Nanos(since.as_nanos() as u64)
+    }
+
+    fn receive(&mut self) -> Result<(), Error> {
+        self.ring.consume().map_err(Error::bpf("read the ring buffer"))?;
+        let mut events = std::mem::take(&mut *self.inbox.borrow_mut());
+        for event in &events {
+            self.take(event)?;
+        }
+        events.clear();
+        *self.inbox.borrow_mut() = events;
+        Ok(())
+    }
+
+    fn take(&mut self, event: &Event) -> Result<(), Error> {
+        let record = self.record_of(event);
+        self.received += 1;
+        self.sorter.push(record).map_err(Error::system::<io::Error>("sort records on disk"))
+    }
+
+    fn record_of(&mut self, event: &Event) -> Record {
+        let time = |ns: u64| (ns != 0).then(|| self.since_origin(ns));
+        let op = Op::from_u8(event.op).expect("enum rec_op has the numbers of Op");
+        let (issue, complete) = (time(event.issue_ns), time(event.complete_ns));
+        let mut record = Record {
+            issue,
+            complete,
+            pid: (event.pid != 0).then_some(event.pid),
+            flags: Flags::from_bits_truncate(event.flags),
+            ..Record::arriving(
+                self.since_origin(event.arrival_ns),
+                DeviceId(event.device.into()),
+                op,
+                event.sector.saturating_mul(512),
+                event.bytes.into(),
+            )
+        };
+        let command = event.command();
+        if !command.is_empty() {
+            let name = String::from_utf8_lossy(command);
+            record.command = self.recorder.names.add_command(&name).ok();
+        }
+        record
+    }
+
+    const fn since_origin(&self, monotonic: u64) -> Nanos {
+        Nanos(monotonic.saturating_sub(self.origin))
+    }
+}
+
+/// The clock of `bpf_ktime_get_ns`.
+fn monotonic() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

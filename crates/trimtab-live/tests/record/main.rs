@@ -1,0 +1,279 @@
+//! The recorder against real block devices: what it records must be what the
+//! kernel counts.
+
+mod disk;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use trimtab_io::{Flags, Op};
+use trimtab_live::record::{Arrival, BlockDevice, DeviceStat, OpStat, Options, Outcome, Recorder};
+use trimtab_trace::Record;
+
+use disk::LoopDisk;
+
+/// One recording at a time: each test is to see its own load only.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Skips a test, saying so, where the machine lacks something.
+macro_rules! needs_real_disks {
+    () => {
+        if let Some(why) = disk::missing() {
+            eprintln!("skipped {}: {why}", module_path!());
+            return;
+        }
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    };
+}
+
+struct Recorded {
+    records: Vec<Record>,
+    outcome: Outcome,
+    /// What the kernel counted meanwhile, per device.
+    counted: Vec<DeviceStat>,
+}
+
+/// Records these disks while `load` runs.
+fn record_while(disks: &[&LoopDisk], options: &Options, load: impl FnOnce() + Send) -> Recorded {
+    let devices: Vec<_> = disks.iter().map(|d| BlockDevice::find(&d.path).unwrap()).collect();
+    let before: Vec<_> = devices.iter().map(|d| d.stat().unwrap()).collect();
+    let mut recording = Recorder::load(&devices, options).unwrap().start().unwrap();
+    let mut records = Vec::new();
+    thread::scope(|scope| {
+        let load = scope.spawn(load);
+        while !load.is_finished() {
+            recording.poll(&mut records).unwrap();
+            thread::sleep(Duration::from_millis(10));
+        }
+        load.join().unwrap();
+    });
+    let outcome = recording.stop(&mut records, Duration::from_secs(5)).unwrap();
+    let counted = devices.iter().zip(&before).map(|(d, b)| d.stat().unwrap().since(b)).collect();
+    Recorded { records, outcome, counted }
+}
+
+impl Recorded {
+    /// Requests and bytes of one op on one device, by the trace.
+    fn total(&self, device: u32, op: Op) -> OpStat {
+        let mut total = OpStat::default();
+        for r in self.records.iter().filter(|r| r.device.0 == device && r.op == op) {
+            total.requests += 1;
+            total.bytes += r.length;
+        }
+        total
+    }
+
+    /// Nothing lost, and everything as the kernel counted it.
+    fn assert_complete(&self) {
+        eprintln!("{:?} {:?} read {:?} write {:?} unanswered {}", self.outcome.losses, self.counted, self.total(0, Op::Read), self.total(0, Op::Write), self.records.iter().filter(|r| r.complete.is_none()).count());
+        let un: Vec<_> = self.records.iter().enumerate().filter(|(_, r)| r.complete.is_none()).map(|(i, r)| (i, r.arrival.0/1000, r.op, r.issue.unwrap().0/1000, self.records[i+1].arrival.0/1000)).collect();
+        eprintln!("{un:?}");
+        assert_eq!(self.outcome.losses.total(), 0, "{:?}", self.outcome);
+        assert_eq!(self.outcome.records, self.records.len() as u64);
+        assert!(self.records.is_sorted_by_key(|r| r.arrival));
+        for r in &self.records {
+            let (issue, complete) = (r.issue.unwrap(), r.complete.unwrap());
+            assert!(r.arrival <= issue && issue <= complete, "{r:?}");
+        }
+        // The kernel counts flush requests without data as writes of no bytes.
+        let mut empty_flushes = 0;
+        for (device, counted) in (0..).zip(&self.counted) {
+            let writes = self.total(device, Op::Write);
+            assert_eq!(self.total(device, Op::Read), counted.reads);
+            assert_eq!(writes.bytes, counted.writes.bytes);
+            assert_eq!(self.total(device, Op::Discard), counted.discards);
+            assert_eq!(self.total(device, Op::Flush).requests, counted.flushes);
+            empty_flushes += counted.writes.requests - writes.requests;
+        }
+        assert_eq!(empty_flushes, self.outcome.empty_flushes);
+    }
+
+    fn with(&self, flag: Flags) -> Vec<&Record> {
+        self.records.iter().filter(|r| r.flags.contains(flag)).collect()
+    }
+}
+
+/// Both ways of seeing arrivals; the second is that of older kernels.
+fn both_arrivals() -> [Options; 2] {
+    [Arrival::IoStart, Arrival::GetRq].map(|arrival| Options { arrival, measure_overhead: true, ..Options::default() })
+}
+
+#[test]
+fn sixty_thousand_per_second_and_nothing_lost() {
+    needs_real_disks!();
+    let disk = LoopDisk::new(64);
+    for options in both_arrivals() {
+        let recorded = record_while(&[&disk], &options, || {
+            disk::run(
+                "fio",
+                &[
+                    "--name=load",
+                    &format!("--filename={}", disk.path),
+                    "--rw=randrw",
+                    "--rwmixread=70",
+                    "--bs=4k",
+                    "--direct=1",
+                    "--ioengine=libaio",
+                    "--iodepth=32",
+                    "--rate_iops=42000,18000",
+                    "--time_based",
+                    "--runtime=3",
+                    "--output=/dev/null",
+                ],
+            );
+        });
+        recorded.assert_complete();
+        let requests = recorded.records.len();
+        eprintln!("{:?}: {requests} requests, {:?}", options.arrival, recorded.outcome);
+        assert!(requests > 3 * 20_000, "only {requests} requests in 3 s: the load is too small");
+        let fio = recorded.records.iter().filter(|r| r.pid.is_some() && r.command.is_some());
+        assert!(fio.count() > requests * 99 / 100);
+    }
+}
+
+#[test]
+fn merged_requests_are_one() {
+    needs_real_disks!();
+    let disk = LoopDisk::new(64);
+    disk.set_queue("scheduler", "mq-deadline");
+    for options in both_arrivals() {
+        let recorded = record_while(&[&disk], &options, || {
+            // Buffered: the kernel writes back page by page, and merges.
+            let mut file = OpenOptions::new().write(true).open(&disk.path).unwrap();
+            file.write_all(&vec![1; 16 << 20]).unwrap();
+            file.sync_all().unwrap();
+        });
+        recorded.assert_complete();
+        assert_eq!(recorded.total(0, Op::Write).bytes, 16 << 20);
+        let merged = recorded.with(Flags::MERGED);
+        assert!(!merged.is_empty());
+        assert!(merged.iter().all(|r| r.length > 4096));
+    }
+}
+
+#[test]
+fn flushes_are_the_commands_that_the_drive_gets() {
+    needs_real_disks!();
+    let disk = LoopDisk::new(16);
+    for options in both_arrivals() {
+        let recorded = record_while(&[&disk], &options, || {
+            let file = disk.open_direct();
+            let mut buffer = disk::aligned(4096);
+            for i in 0..20 {
+                file.write_all_at(disk::window(&mut buffer, 4096), i * 4096).unwrap();
+                file.sync_all().unwrap();
+            }
+        });
+        recorded.assert_complete();
+        assert_eq!(recorded.total(0, Op::Flush), OpStat { requests: 20, bytes: 0 });
+        assert_eq!(recorded.total(0, Op::Write), OpStat { requests: 20, bytes: 20 * 4096 });
+        assert_eq!(recorded.outcome.empty_flushes, 20);
+    }
+}
+
+#[test]
+fn discards_are_recorded() {
+    needs_real_disks!();
+    let disk = LoopDisk::new(64);
+    let recorded = record_while(&[&disk], &Options::default(), || {
+        disk::run("blkdiscard", &["--offset", "1048576", "--length", "8388608", &disk.path]);
+    });
+    recorded.assert_complete();
+    let discards = recorded.total(0, Op::Discard);
+    assert_eq!(discards.bytes, 8 << 20);
+    assert!(recorded.records.iter().any(|r| r.op == Op::Discard && r.offset == 1 << 20));
+}
+
+#[test]
+fn a_short_read_is_one_request_in_parts_and_requeued() {
+    needs_real_disks!();
+    let disk = LoopDisk::new(16);
+    // The loop driver completes a read that the file cannot fill in part, and
+    // requeues the rest.
+    OpenOptions::new().write(true).open(&disk.file).unwrap().set_len((8 << 20) + 4096).unwrap();
+    for options in both_arrivals() {
+        let recorded = record_while(&[&disk], &options, || {
+            let file = disk.open_direct();
+            let mut buffer = disk::aligned(16384);
+            file.read_exact_at(disk::window(&mut buffer, 16384), 8 << 20).unwrap();
+        });
+        recorded.assert_complete();
+        let parts = recorded.with(Flags::PARTIAL);
+        assert_eq!(parts.len(), 1, "{:?}", recorded.records);
+        assert_eq!((parts[0].offset, parts[0].length), (8 << 20, 16384));
+        assert!(parts[0].flags.contains(Flags::REQUEUED));
+    }
+}
+
+#[test]
+fn a_failed_request_is_marked() {
+    needs_real_disks!();
+    let disk = LoopDisk::new(16);
+    let recorded = record_while(&[&disk], &Options::default(), || {
+        let file = disk.open_direct();
+        let mut buffer = disk::aligned(4096);
+        // Past the largest file that this process may write, the loop driver
+        // gets an error from the file system: here, because the file is gone
+        // from under it by sealing off its space.
+        disk::run("chattr", &["+i", disk.file.to_str().unwrap()]);
+        _ = file.write_at(disk::window(&mut buffer, 4096), 0);
+        disk::run("chattr", &["-i", disk.file.to_str().unwrap()]);
+    });
+    recorded.assert_complete();
+}
+
+#[test]
+fn several_disks_are_told_apart() {
+    needs_real_disks!();
+    let (a, b) = (LoopDisk::new(16), LoopDisk::new(16));
+    let unrecorded = LoopDisk::new(16);
+    let recorded = record_while(&[&a, &b], &Options::default(), || {
+        let mut buffer = disk::aligned(8192);
+        for (disk, bytes) in [(&a, 4096), (&b, 8192), (&unrecorded, 4096)] {
+            disk.open_direct().write_all_at(disk::window(&mut buffer, bytes), 4096).unwrap();
+        }
+    });
+    recorded.assert_complete();
+    assert_eq!(recorded.total(0, Op::Write), OpStat { requests: 1, bytes: 4096 });
+    assert_eq!(recorded.total(1, Op::Write), OpStat { requests: 1, bytes: 8192 });
+}
+
+#[test]
+fn a_ring_that_is_too_small_is_counted() {
+    needs_real_disks!();
+    let disk = LoopDisk::new(16);
+    let device = BlockDevice::find(&disk.path).unwrap();
+    let options = Options { ring_bytes: 4096, ..Options::default() };
+    let recording = Recorder::load(&[device], &options).unwrap().start().unwrap();
+    let file = disk.open_direct();
+    let mut buffer = disk::aligned(4096);
+    // Nobody polls meanwhile: the ring holds 56 events of 72 bytes.
+    for i in 0..500 {
+        file.read_exact_at(disk::window(&mut buffer, 4096), i * 4096).unwrap();
+    }
+    let mut records = Vec::new();
+    let outcome = recording.stop(&mut records, Duration::from_secs(1)).unwrap();
+    assert_eq!(outcome.losses.ring_full + records.len() as u64, 500);
+    assert!(outcome.losses.total() > 0);
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    needs_real_disks!();
+    let ours = || {
+        libbpf_rs::query::ProgInfoIter::default()
+            .filter(|p| p.name.to_str().is_some_and(|name| name.starts_with("on_complete_aga")))
+            .count()
+    };
+    let disk = LoopDisk::new(16);
+    let before = ours();
+    let device = BlockDevice::find(&disk.path).unwrap();
+    let recording = Recorder::load(&[device], &Options::default()).unwrap().start().unwrap();
+    assert_eq!(ours(), before + 1);
+    drop(recording);
+    assert_eq!(ours(), before);
+}

@@ -69,6 +69,11 @@ struct request {
 	struct bio *biotail;
 };
 
+struct task_struct {
+	int tgid;
+	char comm[16];
+};
+
 #pragma clang attribute pop
 
 /* Bit numbers differ between kernels: read with bpf_core_enum_value(). */

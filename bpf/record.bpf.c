@@ -33,9 +33,9 @@ volatile struct rec_control rec_control SEC(".data.control") = {};
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, REC_BUCKETS);
+	__uint(max_entries, REC_SLOTS);
 	__type(key, __u32);
-	__type(value, struct rec_bucket);
+	__type(value, struct rec_slot);
 } rec_table SEC(".maps");
 
 struct {
@@ -51,71 +51,74 @@ struct {
  */
 #define key_of(pointer) ((__u64)(pointer) - (__u64)&rec_control)
 
-static __always_inline struct rec_bucket *bucket_of(__u64 key)
+static __always_inline struct rec_slot *slot_at(__u64 key, __u32 way)
 {
 	/* Fibonacci hashing: requests lie at regular distances in memory. */
-	__u32 index = (key * 0x9e3779b97f4a7c15ULL) >> (64 - REC_BUCKET_BITS);
+	__u32 index = ((key * 0x9e3779b97f4a7c15ULL) >> (64 - REC_SLOT_BITS)) + way;
 
 	return bpf_map_lookup_elem(&rec_table, &index);
 }
 
-/* The way of a bucket that holds the key; REC_WAYS if none does. */
-static __always_inline __u32 way_of(struct rec_bucket *bucket, __u64 key)
+/* The slot with this key, if there is one. */
+static __always_inline struct rec_slot *find(__u64 key)
 {
+	struct rec_slot *slot;
 	__u32 way;
 
 #pragma unroll
-	for (way = 0; way < REC_WAYS; way++)
-		if (bucket->keys[way] == key)
-			return way;
-	return REC_WAYS;
-}
-
-/*
- * A slot for the key: its own if it has one, otherwise a free one. In a full
- * bucket, what arrived longest ago without being issued gives way: kernels
- * drop a few requests on paths that no tracepoint tells of.
- */
-static __always_inline struct rec_event *take(struct rec_bucket *bucket, __u64 key)
-{
-	__u64 oldest_ns = ~0ULL;
-	__u32 way, oldest = REC_WAYS;
-
-	way = way_of(bucket, key);
-	if (way < REC_WAYS)
-		return &bucket->slots[way];
-#pragma unroll
-	for (way = 0; way < REC_WAYS; way++)
-		if (!bucket->keys[way] &&
-		    __sync_val_compare_and_swap(&bucket->keys[way], 0, key) == 0) {
-			bucket->slots[way].state = 0;
-			return &bucket->slots[way];
-		}
-#pragma unroll
-	for (way = 0; way < REC_WAYS; way++)
-		if (bucket->slots[way].state == REC_ARRIVED &&
-		    bucket->slots[way].arrival_ns < oldest_ns) {
-			oldest_ns = bucket->slots[way].arrival_ns;
-			oldest = way;
-		}
-	if (oldest < REC_WAYS) {
-		bucket->keys[oldest] = key;
-		return &bucket->slots[oldest];
+	for (way = 0; way < REC_WAYS; way++) {
+		slot = slot_at(key, way);
+		if (slot && slot->key == key)
+			return slot;
 	}
-	count(table_full);
 	return 0;
 }
 
-static __always_inline void release(struct rec_bucket *bucket, __u32 way)
+/*
+ * A slot for a new request: its key's own, if what it belonged to ended unseen,
+ * otherwise a free one. Where all ways are taken, what arrived longest ago
+ * without being issued gives way: the kernel drops a few requests on paths
+ * that no tracepoint tells of.
+ */
+static __always_inline struct rec_slot *take(__u64 key)
 {
-	if (way < REC_WAYS)
-		/* After the event is in the ring: see the watermark in
-		 * crates/trimtab-live/src/record/session.rs. */
-		__sync_lock_test_and_set(&bucket->keys[way], 0);
+	struct rec_slot *slot, *oldest = 0;
+	__u64 oldest_ns = ~0ULL;
+	__u32 way;
+
+#pragma unroll
+	for (way = 0; way < REC_WAYS; way++) {
+		slot = slot_at(key, way);
+		if (!slot)
+			return 0;
+		if (slot->key == key)
+			return slot;
+		if (!slot->key && __sync_val_compare_and_swap(&slot->key, 0, key) == 0) {
+			slot->state = 0;
+			return slot;
+		}
+		if (slot->state == REC_ARRIVED && slot->arrival_ns < oldest_ns) {
+			oldest_ns = slot->arrival_ns;
+			oldest = slot;
+		}
+	}
+	if (oldest)
+		oldest->key = key;
+	else
+		count(table_full);
+	return oldest;
+}
+
+static __always_inline void release(struct rec_slot *slot)
+{
+	/* Whoever sees this must see the event in the ring too (the watermark
+	 * in crates/trimtab-live/src/record/recording.rs relies on it);
+	 * submitting it was a full barrier. */
+	*(volatile __u64 *)&slot->key = 0;
 }
 
 /* Sends what is known of a request to user space. */
-static __always_inline void send(struct rec_event *slot)
+static __always_inline void send(struct rec_slot *slot, __u64 complete_ns)
 {
 	struct rec_event *event = bpf_ringbuf_reserve(&rec_events, sizeof(*event), 0);
 
@@ -123,7 +126,8 @@ static __always_inline void send(struct rec_event *slot)
 		count(ring_full);
 		return;
 	}
-	*event = *slot;
+	event->complete_ns = complete_ns;
+	event->request = *slot;
 	/* User space looks every few milliseconds by itself; waking it for
 	 * each event would cost more than the event. */
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
@@ -134,15 +138,14 @@ static __always_inline void send(struct rec_event *slot)
  * still holds has ended unseen. If it was issued, the drive served it: it is
  * sent without a completion time, and counted as lost.
  */
-static __always_inline void bury(struct rec_event *slot)
+static __always_inline void bury(struct rec_slot *slot)
 {
 	if (slot->state < REC_ISSUED) {
 		count(abandoned);
 		return;
 	}
 	count(never_completed);
-	slot->complete_ns = 0;
-	send(slot);
+	send(slot, 0);
 }
 
 /* The device's index in rec_config.devices; REC_MAX_DEVICES if it is not recorded. */
@@ -204,10 +207,9 @@ static __always_inline __u16 map_flags(__u32 cmd_flags)
  * the table at time t and finds no slot then knows that the request's arrival
  * lies after t.
  */
-static __always_inline struct rec_event *begin(__u64 key, __u32 device, __u32 cmd_flags)
+static __always_inline struct rec_slot *begin(__u64 key, __u32 device, __u32 cmd_flags)
 {
-	struct rec_bucket *bucket;
-	struct rec_event *slot;
+	struct rec_slot *slot;
 	__u16 flags = 0;
 	__u8 op;
 
@@ -215,10 +217,7 @@ static __always_inline struct rec_event *begin(__u64 key, __u32 device, __u32 cm
 		count(passthrough);
 		return 0;
 	}
-	bucket = bucket_of(key);
-	if (!bucket)
-		return 0;
-	slot = take(bucket, key);
+	slot = take(key);
 	if (!slot)
 		return 0;
 	if (slot->state)
@@ -235,7 +234,8 @@ static __always_inline struct rec_event *begin(__u64 key, __u32 device, __u32 cm
 static __always_inline void arrive(__u64 key, struct gendisk *disk, __u32 cmd_flags,
 				   __u64 sector, __u32 bytes)
 {
-	struct rec_event *slot;
+	struct task_struct *task;
+	struct rec_slot *slot;
 	__u32 device;
 
 	if (!rec_control.active)
@@ -248,8 +248,12 @@ static __always_inline void arrive(__u64 key, struct gendisk *disk, __u32 cmd_fl
 		return;
 	slot->sector = sector;
 	slot->bytes = bytes;
-	slot->pid = bpf_get_current_pid_tgid() >> 32;
-	bpf_get_current_comm(slot->comm, sizeof(slot->comm));
+	/* Reading the task directly is cheaper than the helpers for process
+	 * number and name. */
+	task = bpf_get_current_task_btf();
+	slot->pid = task->tgid;
+	slot->comm[0] = ((__u64 *)task->comm)[0];
+	slot->comm[1] = ((__u64 *)task->comm)[1];
 }
 
 SEC("tp_btf/block_io_start")
@@ -272,52 +276,39 @@ int BPF_PROG(on_getrq, struct bio *bio)
  * was made for. That bio is its first, or, after a merge in front of it, its
  * last.
  */
-static __always_inline struct rec_bucket *find_by_bio(struct request *rq, __u32 *way)
+static __always_inline struct rec_slot *find_by_bio(struct request *rq)
 {
-	struct rec_bucket *bucket;
-	__u64 key = key_of(rq->bio);
+	struct rec_slot *slot;
 
-	bucket = bucket_of(key);
-	if (!bucket)
+	if (!rec_config.arrival_by_bio)
 		return 0;
-	*way = way_of(bucket, key);
-	if (*way < REC_WAYS)
-		return bucket;
-	key = key_of(rq->biotail);
-	bucket = bucket_of(key);
-	if (!bucket)
-		return 0;
-	*way = way_of(bucket, key);
-	return *way < REC_WAYS ? bucket : 0;
+	slot = find(key_of(rq->bio));
+	return slot ? slot : find(key_of(rq->biotail));
 }
 
 /* Moves what is known of a request from its bio's slot to one of its own. */
-static __always_inline struct rec_event *adopt(struct request *rq)
+static __always_inline struct rec_slot *adopt(struct request *rq)
 {
-	struct rec_bucket *theirs, *ours;
-	struct rec_event *slot;
-	__u32 way = REC_WAYS;
+	struct rec_slot *theirs, *ours;
 
-	theirs = find_by_bio(rq, &way);
-	if (!theirs || way >= REC_WAYS)
+	theirs = find_by_bio(rq);
+	if (!theirs)
 		return 0;
-	ours = bucket_of(key_of(rq));
+	ours = take(key_of(rq));
 	if (!ours)
 		return 0;
-	slot = take(ours, key_of(rq));
-	if (!slot)
-		return 0;
-	if (slot->state)
-		bury(slot);
-	*slot = theirs->slots[way];
-	release(theirs, way);
-	return slot;
+	if (ours->state)
+		bury(ours);
+	*ours = *theirs;
+	ours->key = key_of(rq);
+	release(theirs);
+	return ours;
 }
 
 /* A request that is issued without having been seen to arrive. */
-static __always_inline struct rec_event *begin_at_issue(struct request *rq)
+static __always_inline struct rec_slot *begin_at_issue(struct request *rq)
 {
-	struct rec_event *slot;
+	struct rec_slot *slot;
 	__u32 device;
 
 	if (!rec_control.active)
@@ -338,16 +329,8 @@ static __always_inline struct rec_event *begin_at_issue(struct request *rq)
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_issue, struct request *rq)
 {
-	struct rec_event *slot = 0;
-	struct rec_bucket *bucket;
-	__u32 way;
+	struct rec_slot *slot = find(key_of(rq));
 
-	bucket = bucket_of(key_of(rq));
-	if (!bucket)
-		return 0;
-	way = way_of(bucket, key_of(rq));
-	if (way < REC_WAYS)
-		slot = &bucket->slots[way];
 	if (slot && slot->state == REC_REQUEUED) {
 		/* The same request once more: place and time are those of
 		 * the first issue. */
@@ -357,10 +340,10 @@ int BPF_PROG(on_issue, struct request *rq)
 	if (slot && slot->state == REC_ISSUED) {
 		/* Another life of the same struct request. */
 		bury(slot);
-		release(bucket, way);
+		release(slot);
 		slot = 0;
 	}
-	if (!slot && rec_config.arrival_by_bio)
+	if (!slot)
 		slot = adopt(rq);
 	if (!slot)
 		slot = begin_at_issue(rq);
@@ -382,15 +365,11 @@ int BPF_PROG(on_issue, struct request *rq)
 SEC("tp_btf/block_rq_requeue")
 int BPF_PROG(on_requeue, struct request *rq)
 {
-	struct rec_bucket *bucket = bucket_of(key_of(rq));
-	__u32 way;
+	struct rec_slot *slot = find(key_of(rq));
 
-	if (!bucket)
-		return 0;
-	way = way_of(bucket, key_of(rq));
-	if (way < REC_WAYS && bucket->slots[way].state == REC_ISSUED) {
-		bucket->slots[way].state = REC_REQUEUED;
-		bucket->slots[way].flags |= REC_F_REQUEUED;
+	if (slot && slot->state == REC_ISSUED) {
+		slot->state = REC_REQUEUED;
+		slot->flags |= REC_F_REQUEUED;
 	}
 	return 0;
 }
@@ -398,16 +377,13 @@ int BPF_PROG(on_requeue, struct request *rq)
 SEC("tp_btf/block_rq_merge")
 int BPF_PROG(on_merge, struct request *rq)
 {
-	struct rec_bucket *bucket = bucket_of(key_of(rq));
-	__u32 way = REC_WAYS;
+	struct rec_slot *slot = find(key_of(rq));
 
-	if (bucket)
-		way = way_of(bucket, key_of(rq));
-	if (way >= REC_WAYS && rec_config.arrival_by_bio)
-		bucket = find_by_bio(rq, &way);
-	if (bucket && way < REC_WAYS) {
+	if (!slot)
+		slot = find_by_bio(rq);
+	if (slot) {
 		count(absorbed);
-		release(bucket, way);
+		release(slot);
 	}
 	return 0;
 }
@@ -415,17 +391,16 @@ int BPF_PROG(on_merge, struct request *rq)
 static __always_inline void finish(struct request *rq, blk_status_t error, unsigned int bytes,
 				   bool second)
 {
-	struct rec_bucket *bucket = bucket_of(key_of(rq));
-	struct rec_event *slot;
-	__u32 way = REC_WAYS;
+	struct rec_slot *slot;
 
-	if (bucket)
-		way = way_of(bucket, key_of(rq));
-	if (way >= REC_WAYS && rec_config.arrival_by_bio)
-		bucket = find_by_bio(rq, &way);
-	if (!bucket || way >= REC_WAYS)
+	/* The table would answer for other devices too, but more slowly. */
+	if (device_of(rq->q->disk) >= REC_MAX_DEVICES)
 		return;
-	slot = &bucket->slots[way];
+	slot = find(key_of(rq));
+	if (!slot)
+		slot = find_by_bio(rq);
+	if (!slot)
+		return;
 	if (error)
 		slot->flags |= REC_F_ERROR;
 	if (bytes < rq->__data_len) {
@@ -435,14 +410,13 @@ static __always_inline void finish(struct request *rq, blk_status_t error, unsig
 	}
 	if (slot->state == REC_ARRIVED && !slot->bytes && !error) {
 		count(empty_flushes);
-		release(bucket, way);
+		release(slot);
 		return;
 	}
 	if (second)
 		count(rescued);
-	slot->complete_ns = bpf_ktime_get_ns();
-	send(slot);
-	release(bucket, way);
+	send(slot, bpf_ktime_get_ns());
+	release(slot);
 }
 
 SEC("tp_btf/block_rq_complete")

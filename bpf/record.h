@@ -13,13 +13,12 @@
 /* Devices that one recording can cover. */
 #define REC_MAX_DEVICES 16
 
-/* 8192 buckets of 8 requests: 65,536 requests on their way at once. The keys
- * of a bucket fill one cache line, so that a look-up touches two. */
-#define REC_BUCKET_BITS 13
-#define REC_BUCKETS (1 << REC_BUCKET_BITS)
-#define REC_WAYS 8
-
-#define REC_COMM 16
+/* Requests on their way: a hash table of slots, each of one cache line, because
+ * a request mostly ends on another CPU than it began on. A key is looked for
+ * in REC_WAYS neighbouring slots. */
+#define REC_SLOT_BITS 16
+#define REC_WAYS 4
+#define REC_SLOTS ((1 << REC_SLOT_BITS) + REC_WAYS)
 
 /* The numbers of trimtab_io::Op. */
 enum rec_op {
@@ -52,11 +51,15 @@ enum rec_state {
 	REC_REQUEUED = 3,
 };
 
-/* One request. Times are CLOCK_MONOTONIC ns; 0 is "not seen". */
-struct rec_event {
+/* One request on its way. Times are CLOCK_MONOTONIC ns; 0 is "not seen". */
+struct rec_slot {
+	/* 0: the slot is free. Otherwise it stands for the address of the
+	 * kernel's struct request (before its issue on kernels without
+	 * block_io_start: of its struct bio), which is unique while the
+	 * request lives. */
+	__u64 key;
 	__u64 arrival_ns;
 	__u64 issue_ns;
-	__u64 complete_ns;
 	__u64 sector; /* of 512 bytes */
 	__u32 bytes;
 	__u32 pid; /* 0: not known */
@@ -65,16 +68,13 @@ struct rec_event {
 	__u8 op; /* enum rec_op */
 	__u8 state; /* enum rec_state */
 	__u16 reserved;
-	char comm[REC_COMM];
+	__u64 comm[2]; /* 16 characters, padded with zeros */
 };
 
-/* A slot whose key is 0 is free. The key of a taken one stands for the address
- * of the kernel's struct request (before its issue on kernels without
- * block_io_start: of its struct bio), which is unique while the request
- * lives. */
-struct rec_bucket {
-	__u64 keys[REC_WAYS];
-	struct rec_event slots[REC_WAYS];
+/* One request that has ended, in the ring buffer. */
+struct rec_event {
+	__u64 complete_ns; /* 0: its completion was not seen */
+	struct rec_slot request;
 };
 
 /* What is recorded: constant once the programs are loaded. */
@@ -90,7 +90,7 @@ struct rec_config {
 struct rec_counters {
 	/* Ended, but the ring buffer had no room for the event. */
 	__u64 ring_full;
-	/* Came while its bucket was full: not recorded. */
+	/* Came while its ways were all taken: not recorded. */
 	__u64 table_full;
 	/* Issued, but its completion was not seen before the kernel used the
 	 * same struct request again. */
@@ -116,8 +116,8 @@ struct rec_control {
 };
 
 _Static_assert(sizeof(struct rec_config) == 72, "mirrored in abi.rs");
-_Static_assert(sizeof(struct rec_event) == 64, "mirrored in abi.rs");
-_Static_assert(sizeof(struct rec_bucket) == 64 + 8 * 64, "mirrored in abi.rs");
+_Static_assert(sizeof(struct rec_slot) == 64, "mirrored in abi.rs");
+_Static_assert(sizeof(struct rec_event) == 72, "mirrored in abi.rs");
 _Static_assert(sizeof(struct rec_control) == 72, "mirrored in abi.rs");
 
 #endif

@@ -1,8 +1,7 @@
 //! The kernel's side of the contract: bpf/record.h, mirrored.
 
 pub(super) const MAX_DEVICES: usize = 16;
-pub(super) const BUCKETS: usize = 1 << 13;
-pub(super) const WAYS: usize = 8;
+pub(super) const SLOTS: usize = (1 << 16) + 4;
 
 pub(super) const STATE_ARRIVED: u8 = 1;
 
@@ -15,13 +14,13 @@ pub(super) struct Config {
     pub(super) arrival_by_bio: u32,
 }
 
-/// `struct rec_event`
+/// `struct rec_slot`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Event {
+pub(super) struct Slot {
+    pub(super) key: u64,
     pub(super) arrival_ns: u64,
     pub(super) issue_ns: u64,
-    pub(super) complete_ns: u64,
     pub(super) sector: u64,
     pub(super) bytes: u32,
     pub(super) pid: u32,
@@ -33,11 +32,12 @@ pub(super) struct Event {
     pub(super) comm: [u8; 16],
 }
 
-/// `struct rec_bucket`
+/// `struct rec_event`
 #[repr(C)]
-pub(super) struct Bucket {
-    pub(super) keys: [u64; WAYS],
-    pub(super) slots: [Event; WAYS],
+#[derive(Clone, Copy)]
+pub(super) struct Event {
+    pub(super) complete_ns: u64,
+    pub(super) request: Slot,
 }
 
 /// `struct rec_counters`
@@ -64,8 +64,8 @@ pub(super) struct Control {
 
 const _: () = {
     assert!(size_of::<Config>() == 72);
-    assert!(size_of::<Event>() == 64);
-    assert!(size_of::<Bucket>() == 64 + 8 * 64);
+    assert!(size_of::<Slot>() == 64);
+    assert!(size_of::<Event>() == 72);
     assert!(size_of::<Control>() == 72);
 };
 
@@ -90,22 +90,25 @@ impl Event {
         let u64_at = |i: usize| u64::from_ne_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
         let u32_at = |i: usize| u32::from_ne_bytes(bytes[i..i + 4].try_into().expect("4 bytes"));
         let u16_at = |i: usize| u16::from_ne_bytes(bytes[i..i + 2].try_into().expect("2 bytes"));
-        Some(Self {
-            arrival_ns: u64_at(0),
-            issue_ns: u64_at(8),
-            complete_ns: u64_at(16),
-            sector: u64_at(24),
-            bytes: u32_at(32),
-            pid: u32_at(36),
-            device: u16_at(40),
-            flags: u16_at(42),
-            op: bytes[44],
-            state: bytes[45],
+        let request = Slot {
+            key: u64_at(8),
+            arrival_ns: u64_at(16),
+            issue_ns: u64_at(24),
+            sector: u64_at(32),
+            bytes: u32_at(40),
+            pid: u32_at(44),
+            device: u16_at(48),
+            flags: u16_at(50),
+            op: bytes[52],
+            state: bytes[53],
             reserved: 0,
-            comm: bytes[48..64].try_into().expect("16 bytes"),
-        })
+            comm: bytes[56..72].try_into().expect("16 bytes"),
+        };
+        Some(Self { complete_ns: u64_at(0), request })
     }
+}
 
+impl Slot {
     /// The command's name, up to its terminating zero.
     pub(super) fn command(&self) -> &[u8] {
         self.comm.split(|&b| b == 0).next().unwrap_or_default()

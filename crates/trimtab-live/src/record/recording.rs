@@ -158,9 +158,10 @@ impl Recording {
         self.recorder.links.clear();
         self.receive()?;
         let mut unanswered = Vec::new();
-        self.recorder.table.for_each_issued(|event| unanswered.push(*event));
-        for event in &mut unanswered {
-            event.complete_ns = 0;
+        self.recorder
+            .table
+            .for_each_issued(|&request| unanswered.push(Event { complete_ns: 0, request }));
+        for event in &unanswered {
             self.take(event)?;
         }
         while self.sorter.drain(1 << 16, out).map_err(Error::system("sort records on disk"))? {}
@@ -240,22 +241,23 @@ impl Recording {
 
     fn record_of(&mut self, event: &Event) -> Record {
         let time = |ns: u64| (ns != 0).then(|| self.since_origin(ns));
-        let op = Op::from_u8(event.op).expect("enum rec_op has the numbers of Op");
-        let (issue, complete) = (time(event.issue_ns), time(event.complete_ns));
+        let request = &event.request;
+        let op = Op::from_u8(request.op).expect("enum rec_op has the numbers of Op");
+        let (issue, complete) = (time(request.issue_ns), time(event.complete_ns));
         let mut record = Record {
             issue,
             complete,
-            pid: (event.pid != 0).then_some(event.pid),
-            flags: Flags::from_bits_truncate(event.flags),
+            pid: (request.pid != 0).then_some(request.pid),
+            flags: Flags::from_bits_truncate(request.flags),
             ..Record::arriving(
-                self.since_origin(event.arrival_ns),
-                DeviceId(event.device.into()),
+                self.since_origin(request.arrival_ns),
+                DeviceId(request.device.into()),
                 op,
-                event.sector.saturating_mul(512),
-                event.bytes.into(),
+                request.sector.saturating_mul(512),
+                request.bytes.into(),
             )
         };
-        let command = event.command();
+        let command = request.command();
         if !command.is_empty() {
             let name = String::from_utf8_lossy(command);
             record.command = self.recorder.names.add_command(&name).ok();

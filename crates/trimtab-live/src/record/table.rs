@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::abi::{BUCKETS, Bucket, Control, Counters, STATE_ARRIVED, WAYS};
+use super::abi::{Control, Counters, SLOTS, STATE_ARRIVED, Slot};
 use super::error::Error;
 
 /// A BPF map's memory.
@@ -38,7 +38,7 @@ impl<T> Drop for Mapping<T> {
 }
 
 /// The table of requests on their way.
-pub(super) struct Table(Mapping<Bucket>);
+pub(super) struct Table(Mapping<Slot>);
 
 /// What a look at the table shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,66 +53,53 @@ pub(super) struct OnTheirWay {
 
 impl Table {
     pub(super) fn new(map: BorrowedFd<'_>) -> Result<Self, Error> {
-        Ok(Self(Mapping::new(map, BUCKETS, ProtFlags::READ)?))
+        Ok(Self(Mapping::new(map, SLOTS, ProtFlags::READ)?))
     }
 
-    /// Looks through all slots: 0.5 MB of keys, some 50 µs. Requests that
-    /// arrived before `since` and were never issued are passed over: now and
-    /// then the kernel drops one on a path that no tracepoint tells of.
+    /// Looks through all slots: 4 MB, some 200 µs. Requests that arrived before
+    /// `since` and were never issued are passed over: now and then the kernel
+    /// drops one on a path that no tracepoint tells of.
     pub(super) fn scan(&self, since: u64) -> OnTheirWay {
         let mut seen = OnTheirWay::default();
-        for bucket in 0..BUCKETS {
-            for way in 0..WAYS {
-                let (arrival, state) = {
-                    // SAFETY: `bucket` and `way` are within the mapping, which
-                    // lives as long as `self`. The kernel writes concurrently,
-                    // so the key is read atomically and the rest as volatile:
-                    // values may be those of a request that has just ended,
-                    // which only makes `oldest` older.
-                    unsafe {
-                        let bucket = self.0.start.as_ptr().add(bucket);
-                        let key = AtomicU64::from_ptr(&raw mut (*bucket).keys[way]);
-                        if key.load(Ordering::Acquire) == 0 {
-                            continue;
-                        }
-                        let slot = &raw const (*bucket).slots[way];
-                        (
-                            read_volatile(&raw const (*slot).arrival_ns),
-                            read_volatile(&raw const (*slot).state),
-                        )
-                    }
-                };
-                if state == STATE_ARRIVED {
-                    if arrival < since {
-                        continue;
-                    }
-                    seen.queued += 1;
-                } else {
-                    seen.issued += 1;
+        self.for_each(|slot| {
+            if slot.state == STATE_ARRIVED {
+                if slot.arrival_ns < since {
+                    return;
                 }
-                seen.oldest = Some(seen.oldest.map_or(arrival, |oldest| oldest.min(arrival)));
+                seen.queued += 1;
+            } else {
+                seen.issued += 1;
             }
-        }
+            let oldest = seen.oldest.get_or_insert(slot.arrival_ns);
+            *oldest = slot.arrival_ns.min(*oldest);
+        });
         seen
     }
 
     /// Calls `each` with every request that has been issued and not completed.
-    pub(super) fn for_each_issued(&self, mut each: impl FnMut(&super::abi::Event)) {
-        for bucket in 0..BUCKETS {
-            for way in 0..WAYS {
-                // SAFETY: as in `scan`. All fields are plain numbers, for which
-                // any bits are a value.
-                let slot = unsafe {
-                    let bucket = self.0.start.as_ptr().add(bucket);
-                    if read_volatile(&raw const (*bucket).keys[way]) == 0 {
-                        continue;
-                    }
-                    read_volatile(&raw const (*bucket).slots[way])
-                };
-                if slot.state > STATE_ARRIVED {
-                    each(&slot);
-                }
+    pub(super) fn for_each_issued(&self, mut each: impl FnMut(&Slot)) {
+        self.for_each(|slot| {
+            if slot.state != STATE_ARRIVED {
+                each(slot);
             }
+        });
+    }
+
+    fn for_each(&self, mut each: impl FnMut(&Slot)) {
+        for i in 0..SLOTS {
+            // SAFETY: `i` is within the mapping, which lives as long as `self`.
+            // The kernel writes concurrently, so the key is read atomically and
+            // the rest as volatile: it may be that of a request that has just
+            // ended, or begun, which makes arrival times older, never younger.
+            // All fields are plain numbers, for which any bits are a value.
+            let slot = unsafe {
+                let slot = self.0.start.as_ptr().add(i);
+                if AtomicU64::from_ptr(&raw mut (*slot).key).load(Ordering::Acquire) == 0 {
+                    continue;
+                }
+                read_volatile(slot)
+            };
+            each(&slot);
         }
     }
 }

@@ -15,7 +15,9 @@ pub(crate) struct LoopDisk {
 impl LoopDisk {
     /// A disk of this size over a sparse file.
     pub(crate) fn new(mib: u64) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
+        // In memory where possible: no other disk then works at the same time.
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let directory = directory.expect("a temporary directory");
         let file = directory.path().join("disk");
         File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a sparse file");
         let path = attach(&file, true);

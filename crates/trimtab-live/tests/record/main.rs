@@ -69,9 +69,6 @@ impl Recorded {
 
     /// Nothing lost, and everything as the kernel counted it.
     fn assert_complete(&self) {
-        eprintln!("{:?} {:?} read {:?} write {:?} unanswered {}", self.outcome.losses, self.counted, self.total(0, Op::Read), self.total(0, Op::Write), self.records.iter().filter(|r| r.complete.is_none()).count());
-        let un: Vec<_> = self.records.iter().enumerate().filter(|(_, r)| r.complete.is_none()).map(|(i, r)| (i, r.arrival.0/1000, r.op, r.issue.unwrap().0/1000, self.records[i+1].arrival.0/1000)).collect();
-        eprintln!("{un:?}");
         assert_eq!(self.outcome.losses.total(), 0, "{:?}", self.outcome);
         assert_eq!(self.outcome.records, self.records.len() as u64);
         assert!(self.records.is_sorted_by_key(|r| r.arrival));
@@ -99,7 +96,11 @@ impl Recorded {
 
 /// Both ways of seeing arrivals; the second is that of older kernels.
 fn both_arrivals() -> [Options; 2] {
-    [Arrival::IoStart, Arrival::GetRq].map(|arrival| Options { arrival, measure_overhead: true, ..Options::default() })
+    [Arrival::IoStart, Arrival::GetRq].map(|arrival| Options {
+        arrival,
+        measure_overhead: true,
+        ..Options::default()
+    })
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub fn area(title: &str, x: &Axis, y: &Axis, bins: Bins, series: &[Binned]) -> C
     ]);
     spec["mark"] = json!({
         "type": "area", "interpolate": "step-after", "line": {"strokeWidth": 1},
-        "fillOpacity": 0.45, "tooltip": true,
+        "fillOpacity": 0.45, "tooltip": true, "clip": true,
     });
     spec["encoding"] = json!({
         "x": x.encoding("x", None),
@@ -177,7 +177,7 @@ pub fn heat_map(title: &str, x: &Axis, y: &Axis, bins: (Bins, Bins), cells: &[Ce
         {"calculate": x.unit.text("datum.x"), "as": "at"},
         {"calculate": y.unit.text("datum.y"), "as": "value"},
     ]);
-    spec["mark"] = json!({"type": "rect", "tooltip": true});
+    spec["mark"] = json!({"type": "rect", "tooltip": true, "clip": true});
     spec["encoding"] = json!({
         "x": x.encoding("x", None),
         "x2": {"field": "x2"},
@@ -232,7 +232,7 @@ fn lines_chart(title: &str, x: &Axis, y: &Axis, series: &[Series<'_>], shape: &s
     spec["layer"] = json!([
         {
             "mark": {
-                "type": "line", "interpolate": shape, "strokeWidth": 1.6,
+                "type": "line", "interpolate": shape, "strokeWidth": 1.6, "clip": true,
                 "invalid": "break-paths-show-domains",
             },
             "encoding": {"strokeDash": dash},
@@ -241,7 +241,7 @@ fn lines_chart(title: &str, x: &Axis, y: &Axis, series: &[Series<'_>], shape: &s
         // which of its values is meant.
         {
             "transform": [{"filter": "isValid(datum.y)"}],
-            "mark": {"type": "point", "filled": true, "opacity": 0, "size": 50},
+            "mark": {"type": "point", "filled": true, "opacity": 0, "size": 50, "clip": true},
             "encoding": {"tooltip": tooltip(&names, x, y)},
         },
     ]);

@@ -15,7 +15,9 @@ pub fn utc(since_epoch: Nanos) -> String {
 /// Year, month and day of a day counted from 1970-01-01, in the Gregorian
 /// calendar.
 fn civil(days: u64) -> (u64, u64, u64) {
-    let leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let mut year = 1970;
     let mut day = days;
     // 64 bits of nanoseconds end in 2554: a loop over years is short enough.

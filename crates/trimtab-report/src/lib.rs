@@ -37,10 +37,12 @@ pub mod chart;
 mod date;
 mod escape;
 mod machine;
+mod number;
 mod page;
 mod table;
 
 pub use date::utc;
 pub use machine::machine;
+pub use number::{bytes, count};
 pub use page::{Page, Section};
-pub use table::{Align, Facts, Table, count};
+pub use table::{Align, Facts, Table};

@@ -180,20 +180,6 @@ impl Display for Facts {
     }
 }
 
-/// A whole number with a comma every three digits: `1,234,567`.
-#[must_use]
-pub fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3 + 1);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 fn class(align: Align) -> &'static str {
     match align {
         Align::Left => "",
@@ -266,11 +252,5 @@ slow <ones>
         facts.add("µ", "1");
         facts.add("samples", "");
         assert_eq!(facts.to_string(), "µ        1\nsamples\n");
-    }
-
-    #[test]
-    fn counts_are_grouped() {
-        let texts = [0, 999, 1_000, 1_234_567].map(count);
-        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
     }
 }

@@ -95,7 +95,7 @@ pub fn area(title: &str, x: &Axis, y: &Axis, bins: Bins, series: &[Binned]) -> C
         {"calculate": y.unit.text("datum.y"), "as": "value"},
     ]);
     spec["mark"] = json!({
-        "type": "area", "interpolate": "step-after", "line": {"strokeWidth": 1},
+        "type": "area", "interpolate": "step-after", "line": {"strokeWidth": 0.8},
         "fillOpacity": 0.45, "tooltip": true, "clip": true,
     });
     spec["encoding"] = json!({
@@ -219,11 +219,15 @@ fn lines_chart(title: &str, x: &Axis, y: &Axis, series: &[Series<'_>], shape: &s
         {"calculate": y.unit.text("datum.y"), "as": "value"},
     ]);
     let mut colour = colour(&names);
-    let dash = json!({
+    let mut dash = json!({
         "field": "s", "type": "nominal", "scale": {"domain": names, "range": DASHES},
         "legend": colour["legend"].take(),
     });
     colour["legend"] = dash["legend"].clone();
+    for channel in [&mut colour, &mut dash] {
+        channel["legend"]["symbolType"] = json!("stroke");
+        channel["legend"]["symbolSize"] = json!(500);
+    }
     spec["encoding"] = json!({
         "x": x.encoding("x", x_extent),
         "y": y.encoding("y", y_extent),
@@ -248,8 +252,10 @@ fn lines_chart(title: &str, x: &Axis, y: &Axis, series: &[Series<'_>], shape: &s
     Chart { title: title.to_owned(), note: None, spec }
 }
 
+/// One entry per series, the last one first: what comes later is drawn over
+/// what came before, and the first series is the one that matters most.
 fn data(series: &[Series<'_>]) -> Value {
-    let values = series.iter().enumerate().map(|(i, (name, points))| {
+    let values = series.iter().enumerate().rev().map(|(i, (name, points))| {
         json!({
             "s": name,
             "i": i,

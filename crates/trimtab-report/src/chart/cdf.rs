@@ -28,6 +28,7 @@ pub fn cdf(title: &str, x_title: &str, series: &[(&str, &LatencyHistogram)]) -> 
     let percentile = |v: &str| format!("{v} >= 1 ? 'min' : 'p' + format(100 * (1 - {v}), '.7~r')");
     let ticks = (1..=9).map(|decade| 10_f64.powi(-decade));
     let ticks: Vec<_> = [1.0, 0.5].into_iter().chain(ticks).filter(|t| *t >= least).collect();
+    chart.spec["height"] = json!(290);
     let encoding = &mut chart.spec["encoding"]["y"];
     encoding["scale"] = json!({"type": "log", "reverse": true, "domain": [least * 0.9, 1]});
     encoding["axis"] = json!({"values": ticks, "labelExpr": percentile("datum.value")});

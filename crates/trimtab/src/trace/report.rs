@@ -49,6 +49,8 @@ struct Report {
 /// One trace of the report.
 #[derive(Debug, Serialize)]
 struct TraceReport {
+    /// What headings and legends call it.
+    name: String,
     files: Vec<PathBuf>,
     format: &'static str,
     /// Whether its clock counts from the Unix epoch.
@@ -76,6 +78,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         report.traces.push(trace);
         skipped.add(some);
     }
+    name(&mut report.traces);
     if let (Some(file), Some(path)) = (output, &args.output) {
         write_page(file, &report).map_err(|source| write_error(path, source))?;
         writeln!(io::stderr().lock(), "trimtab: report written to {}", path.display())?;
@@ -124,6 +127,7 @@ fn gather(files: &[PathBuf], read: &ReadArgs) -> Result<(TraceReport, Skipped)> 
             plots.offsets = None;
         }
         Ok(TraceReport {
+            name: String::new(),
             files: files.to_vec(),
             format: meta.format.name(),
             unix_clock: meta.clock == Clock::Unix,
@@ -136,17 +140,29 @@ fn gather(files: &[PathBuf], read: &ReadArgs) -> Result<(TraceReport, Skipped)> 
     })
 }
 
-impl TraceReport {
-    /// The file's name, without its folder: headings and legends are short.
-    fn name(&self) -> String {
-        let name = self.files[0].file_name().unwrap_or(self.files[0].as_os_str());
-        let name = name.to_string_lossy();
-        match self.files.len() {
-            1 => name.into_owned(),
-            n => format!("{name} and {} more", n - 1),
+/// Names each trace: by its file's name, where that is not enough to tell them
+/// apart by the whole path, and if the same file was given twice by a number.
+fn name(traces: &mut [TraceReport]) {
+    let short = |trace: &TraceReport| {
+        let path = &trace.files[0];
+        path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    };
+    for i in 0..traces.len() {
+        let shared = |j: usize| j != i && short(&traces[j]) == short(&traces[i]);
+        let mut name = if (0..traces.len()).any(shared) {
+            traces[i].files[0].display().to_string()
+        } else {
+            short(&traces[i])
+        };
+        let before = traces[..i].iter().filter(|t| t.files[0] == traces[i].files[0]).count();
+        if before > 0 {
+            name = format!("{name} ({})", before + 1);
         }
+        traces[i].name = name;
     }
+}
 
+impl TraceReport {
     /// The first arrival as a date, where the clock tells.
     fn began(&self) -> Option<Nanos> {
         self.plots.first_arrival.filter(|_| self.unix_clock)

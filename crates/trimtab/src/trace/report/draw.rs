@@ -191,8 +191,8 @@ fn size_mix(plots: &Plots) -> Chart {
         })
         .collect();
     let y = Axis::new("requests", Unit::Plain);
-    chart::bars("Request sizes", "size, from", &y, &classes, &series)
-        .with_note("Each class reaches from its size up to the next.")
+    chart::bars("Request sizes", "request size", &y, &classes, &series)
+        .with_note("Each class reaches from the size named up to the next.")
 }
 
 fn offset_map(map: &HeatMap, clock: &TimeAxis) -> Chart {

@@ -17,7 +17,7 @@ pub(super) fn page(report: &Report) -> Page {
         [trace] => {
             let mut facts = trace_facts(trace);
             add_maker(&mut facts, report);
-            let mut page = Page::new(trace.name(), facts);
+            let mut page = Page::new(&trace.name, facts);
             let mut section = Section::new("Requests");
             fill(&mut section, trace);
             page.section(section);
@@ -33,7 +33,7 @@ pub(super) fn page(report: &Report) -> Page {
             page.table(comparison(traces));
             compare_latency(&mut page, traces);
             for trace in traces {
-                let mut section = Section::new(trace.name());
+                let mut section = Section::new(&trace.name);
                 section.facts(trace_facts(trace));
                 fill(&mut section, trace);
                 page.section(section);
@@ -156,7 +156,7 @@ fn comparison(traces: &[TraceReport]) -> Table {
             time => format!("{:.decimals$}", amount / time.as_secs_f64()),
         };
         let mut cells = vec![
-            trace.name(),
+            trace.name.clone(),
             count(plots.requests),
             format!("{:.1}%", 100.0 * reads as f64 / plots.requests.max(1) as f64),
             bytes(total_bytes(plots)),
@@ -173,7 +173,7 @@ fn comparison(traces: &[TraceReport]) -> Table {
 /// The traces' response times in one chart, where more than one has them.
 fn compare_latency(page: &mut Page, traces: &[TraceReport]) {
     let totals: Vec<_> =
-        traces.iter().map(|trace| (trace.name(), total_response(&trace.plots))).collect();
+        traces.iter().map(|trace| (trace.name.clone(), total_response(&trace.plots))).collect();
     let measured: Vec<_> = totals
         .iter()
         .filter(|(_, response)| response.count() >= draw::FEWEST_FOR_CDF)

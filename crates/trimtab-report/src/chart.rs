@@ -233,10 +233,17 @@ fn lines_chart(title: &str, x: &Axis, y: &Axis, series: &[Series<'_>], shape: &s
         "y": y.encoding("y", y_extent),
         "color": colour,
     });
+    // Dashes tell lines apart in grey, but tear a line of many steps to pieces.
+    let busy = shape == "step-after" && series.iter().any(|s| s.1.len() > BUSY);
+    let mut line_width = 1.6;
+    if busy {
+        dash["scale"]["range"] = json!([[1, 0]]);
+        line_width = 1.0;
+    }
     spec["layer"] = json!([
         {
             "mark": {
-                "type": "line", "interpolate": shape, "strokeWidth": 1.6, "clip": true,
+                "type": "line", "interpolate": shape, "strokeWidth": line_width, "clip": true,
                 "invalid": "break-paths-show-domains",
             },
             "encoding": {"strokeDash": dash},
@@ -293,6 +300,9 @@ const DASHES: [[u32; 4]; 7] = [
     [1, 3, 1, 3],
     [10, 3, 3, 3],
 ];
+
+/// Steps of more bins than this are drawn thin and without dashes.
+const BUSY: usize = 200;
 
 fn colour(names: &[&str]) -> Value {
     // An op has the same colour in every chart, also where others are absent.

@@ -141,6 +141,8 @@ pub fn bars(title: &str, x_title: &str, y: &Axis, categories: &[&str], series: &
         "color": colour(&names),
         "tooltip": tips,
     });
+    // Bars mostly count things, and there are no halves of things.
+    spec["encoding"]["y"]["axis"]["tickMinStep"] = json!(1);
     Chart { title: title.to_owned(), note: None, spec }
 }
 
@@ -162,6 +164,8 @@ pub fn heat_map(title: &str, x: &Axis, y: &Axis, bins: (Bins, Bins), cells: &[Ce
     let most = cells.iter().map(|c| c.count).max().unwrap_or(1).max(2);
     let mut spec = frame(title);
     spec["height"] = json!(300);
+    let mut colours = axis::log_ticks(1.0, most as f64);
+    colours.retain(|count| count.fract() == 0.0);
     spec["data"] = json!({"values": [{
         "c": cells.iter().map(|c| c.column).collect::<Vec<_>>(),
         "r": cells.iter().map(|c| c.row).collect::<Vec<_>>(),
@@ -192,7 +196,7 @@ pub fn heat_map(title: &str, x: &Axis, y: &Axis, bins: (Bins, Bins), cells: &[Ce
             },
             "legend": {
                 "title": "requests", "format": "~s", "orient": "right", "gradientLength": 200,
-                "values": axis::log_ticks(1.0, most as f64),
+                "values": colours,
             },
         },
         "tooltip": [

@@ -33,26 +33,33 @@ pub(super) fn charts(trace: &TraceReport) -> (Vec<Chart>, Vec<String>) {
         ));
     }
     charts.push(size_mix(plots));
-    let clock = TimeAxis::of(plots);
-    for op in &plots.ops {
-        charts.extend(op.over_time.as_ref().map(|times| latency(op, times, &clock)));
-    }
     if plots.duration > Nanos::ZERO {
-        charts.push(rate("Requests per second", "arrivals (1/s)", plots, &clock, |op| &op.iops));
-        charts.push(rate("Throughput", "asked for (MB/s)", plots, &clock, |op| &op.mb_s));
+        charts.extend(over_time(plots));
     } else {
         missing.push(
-            "All requests arrived at the same instant, so there are no rates to plot.".to_owned(),
+            "All requests arrived at the same instant, so nothing is plotted over time.".to_owned(),
         );
     }
-    charts.extend(plots.depth.as_ref().map(|depth| in_flight(depth, &clock)));
-    charts.extend(plots.offsets.as_ref().map(|map| offset_map(map, &clock)));
     if !trace.has_offsets {
         missing.push(
             "This trace holds no offsets, so there is no map of where requests went.".to_owned(),
         );
     }
     (charts, missing)
+}
+
+/// The charts with a time axis.
+fn over_time(plots: &Plots) -> Vec<Chart> {
+    let clock = TimeAxis::of(plots);
+    let latencies = plots.ops.iter().filter_map(|op| Some((op, op.over_time.as_ref()?)));
+    let mut charts: Vec<_> = latencies.map(|(op, times)| latency(op, times, &clock)).collect();
+    charts.push(rate("Requests per second", "arrivals (1/s)", plots, &clock, |op| &op.iops));
+    if plots.ops.iter().any(|op| op.bytes > 0) {
+        charts.push(rate("Throughput", "asked for (MB/s)", plots, &clock, |op| &op.mb_s));
+    }
+    charts.extend(plots.depth.as_ref().map(|depth| in_flight(depth, &clock)));
+    charts.extend(plots.offsets.as_ref().map(|map| offset_map(map, &clock)));
+    charts
 }
 
 /// Time since the first arrival, in a unit that suits the trace's length.
@@ -80,15 +87,10 @@ impl TimeAxis {
         }
     }
 
-    /// The axis for a chart of that many bins. It ends with the last arrival,
-    /// so that all charts of a page line up; without any length, with the bins.
-    fn axis(&self, bins: TimeBins, count: usize) -> Axis {
-        let end = match self.duration {
-            Nanos::ZERO => (bins.start.0 as f64) + bins.width.0 as f64 * count as f64,
-            duration => duration.0 as f64,
-        };
+    /// It ends with the last arrival, so that all charts of a page line up.
+    fn axis(&self) -> Axis {
         Axis::new(format!("time since the first arrival ({})", self.unit), Unit::Plain)
-            .with_range(0.0, end / self.unit_ns)
+            .with_range(0.0, self.duration.0 as f64 / self.unit_ns)
     }
 }
 
@@ -124,16 +126,16 @@ fn latency(op: &OpPlots, times: &LatencyOverTime, clock: &TimeAxis) -> Chart {
         name: name.to_owned(),
         values: values.iter().map(ns).collect(),
     };
-    let mut series = vec![binned("median", &times.p50)];
     let mut note = format!("Bins of {}, by time of arrival.", times.bins.width);
-    if times.p99.iter().any(Option::is_some) {
-        series.push(binned("p99", &times.p99));
-        note += " p99 only where a bin holds 1,000 requests.";
+    note += if times.p99.iter().any(Option::is_some) {
+        " p99 only where a bin holds 1,000 requests."
     } else {
-        note += " No bin holds the 1,000 requests that a p99 needs.";
-    }
-    series.push(binned("max", &times.max));
-    let x = clock.axis(times.bins, times.max.len());
+        " No bin holds the 1,000 requests that a p99 needs."
+    };
+    let mut series =
+        vec![binned("median", &times.p50), binned("p99", &times.p99), binned("max", &times.max)];
+    series.retain(|s| s.values.iter().any(Option::is_some));
+    let x = clock.axis();
     let y = Axis::new("response time", Unit::Nanos).log();
     let title = format!("Response time of {}s over time", op.op);
     chart::steps(&title, &x, &y, clock.bins(times.bins), &series).with_note(note)
@@ -154,8 +156,7 @@ fn rate(
         .filter(moves)
         .map(|op| Binned { name: op.op.name().to_owned(), values: values(op).clone() })
         .collect();
-    let count = series.first().map_or(1, |s| s.values.len());
-    let x = clock.axis(plots.rate_bins, count);
+    let x = clock.axis();
     let y = Axis::new(y_title, Unit::Plain);
     let note = format!("Stacked, in bins of {}.", plots.rate_bins.width);
     chart::area(title, &x, &y, clock.bins(plots.rate_bins), &series).with_note(note)
@@ -168,7 +169,7 @@ fn in_flight(depth: &DepthOverTime, clock: &TimeAxis) -> Chart {
         Binned { name: "mean".to_owned(), values: mean },
         Binned { name: "max".to_owned(), values: max },
     ];
-    let x = clock.axis(depth.bins, depth.max.len());
+    let x = clock.axis();
     let y = Axis::new("requests in flight", Unit::Plain);
     let note = format!(
         "Issued (arrived, where the issue was not measured) and not completed; bins of {}.",
@@ -204,7 +205,6 @@ fn offset_map(map: &HeatMap, clock: &TimeAxis) -> Chart {
         (1.0, "B"),
     ];
     let rows = map.cells.iter().map(|cell| cell.1 + 1).max().unwrap_or(1);
-    let columns = map.cells.iter().map(|cell| cell.0 + 1).max().unwrap_or(1);
     let end = map.first_offset as f64 + map.row_bytes as f64 * f64::from(rows);
     let (unit_bytes, unit) =
         *UNITS.iter().find(|unit| end >= 3.0 * unit.0).unwrap_or(&UNITS[UNITS.len() - 1]);
@@ -214,7 +214,7 @@ fn offset_map(map: &HeatMap, clock: &TimeAxis) -> Chart {
     };
     let cells: Vec<_> =
         map.cells.iter().map(|&(column, row, count)| Cell { column, row, count }).collect();
-    let x = clock.axis(map.time, columns as usize);
+    let x = clock.axis();
     let y =
         Axis::new(format!("offset ({unit})"), Unit::Plain).with_range(bins.start, end / unit_bytes);
     let note = format!(
@@ -224,4 +224,65 @@ fn offset_map(map: &HeatMap, clock: &TimeAxis) -> Chart {
     );
     chart::heat_map("Offsets over time", &x, &y, (clock.bins(map.time), bins), &cells)
         .with_note(note)
+}
+
+#[cfg(test)]
+mod tests {
+    use trimtab_io::{DeviceId, Op};
+    use trimtab_trace::{Record, Series};
+
+    use super::*;
+
+    fn trace(records: impl Iterator<Item = Record>) -> TraceReport {
+        let mut series = Series::new();
+        records.for_each(|record| series.add(&record));
+        TraceReport {
+            name: "t".to_owned(),
+            files: vec!["t".into()],
+            format: "parquet",
+            unix_clock: false,
+            has_offsets: true,
+            devices: Vec::new(),
+            notes: Vec::new(),
+            skipped: 0,
+            plots: series.finish(),
+        }
+    }
+
+    fn titles(charts: &[Chart]) -> Vec<&str> {
+        charts.iter().filter_map(|chart| chart.spec()["description"].as_str()).collect()
+    }
+
+    #[test]
+    fn what_was_not_measured_is_left_out_and_said() {
+        let arriving = |i| Record::arriving(Nanos::from_millis(i), DeviceId(0), Op::Read, 0, 4096);
+        let mut trace = trace((0..100).map(arriving));
+        trace.has_offsets = false;
+        trace.plots.offsets = None;
+        let (charts, missing) = charts(&trace);
+        assert_eq!(titles(&charts), ["Request sizes", "Requests per second", "Throughput"]);
+        assert!(missing[0].contains("no completion times"), "{missing:?}");
+        assert!(missing[1].contains("no offsets"), "{missing:?}");
+    }
+
+    #[test]
+    fn an_instant_has_no_time_axis() {
+        let one = Record::arriving(Nanos(7), DeviceId(0), Op::Flush, 0, 0);
+        let (charts, missing) = charts(&trace([one].into_iter()));
+        assert_eq!(titles(&charts), ["Request sizes"]);
+        assert!(missing.iter().any(|m| m.contains("same instant")), "{missing:?}");
+    }
+
+    #[test]
+    fn the_time_unit_suits_the_length() {
+        let unit = |seconds: f64| {
+            let records = [0.0, seconds]
+                .map(|s| Record::arriving(Nanos::from_secs_f64(s), DeviceId(0), Op::Read, 0, 4096));
+            TimeAxis::of(&trace(records.into_iter()).plots).unit
+        };
+        assert_eq!(
+            [1e-6, 0.5, 60.0, 600.0, 86_400.0, 1e6].map(unit),
+            ["ns", "ms", "s", "min", "h", "d"]
+        );
+    }
 }

@@ -1,1 +1,48 @@
-//! To be written.
+//! Results to look at: text tables for a terminal, and one HTML file with
+//! plots for everything else.
+//!
+//! A report is read long after it was made, by someone who was not there. So a
+//! [`Page`] is one file that needs no network and no server, says how its
+//! figures came about ([`Facts`]), and carries its data inside: the plots are
+//! Vega-Lite specifications, drawn by the JavaScript in the same file.
+//!
+//! The same [`Table`] prints aligned on a terminal and becomes an HTML table
+//! on a page.
+//!
+//! # Example
+//!
+//! ```
+//! use trimtab_io::{LatencyHistogram, Nanos};
+//! use trimtab_report::{Align, Facts, Page, Section, Table, chart};
+//!
+//! let mut reads = LatencyHistogram::new();
+//! reads.extend((1..=1000).map(Nanos::from_micros));
+//!
+//! let mut table = Table::new(&[("op", Align::Left), ("p50", Align::Right)]);
+//! table.row(["read".to_owned(), reads.quantile(0.5).unwrap().to_string()]);
+//! assert_eq!(table.to_string(), "op       p50\nread  502 µs\n");
+//!
+//! let mut section = Section::new("usr.0");
+//! section.table(table);
+//! section.chart(chart::cdf("Response time", "response time", &[("read", &reads)]));
+//!
+//! let mut facts = Facts::new();
+//! facts.add("requests", "1000");
+//! let mut page = Page::new("Latency of usr.0", facts);
+//! page.section(section);
+//! assert!(page.to_string().starts_with("<!DOCTYPE html>"));
+//! ```
+
+pub mod chart;
+mod date;
+mod escape;
+mod machine;
+mod number;
+mod page;
+mod table;
+
+pub use date::utc;
+pub use machine::machine;
+pub use number::{bytes, count};
+pub use page::{Page, Section};
+pub use table::{Align, Facts, Table};

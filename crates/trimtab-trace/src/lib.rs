@@ -36,5 +36,9 @@ pub use format::Format;
 pub use names::{CommandId, Names};
 pub use reader::{Clock, Meta, Options, Sorting, Trace, with_trace};
 pub use record::Record;
+pub use series::{
+    DepthOverTime, HeatMap, LatencyOverTime, OpPlots, Plots, SIZE_CLASSES, Series, SizeClass,
+    TimeBins,
+};
 pub use sort::SpillSort;
 pub use write::{AtomicFile, OutputFormat, Writer};

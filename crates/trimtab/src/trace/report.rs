@@ -1,11 +1,170 @@
-//! `trimtab trace report`.
+//! `trimtab trace report`: traces as a page of tables and plots.
+
+mod draw;
+mod page;
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use serde::Serialize;
+use trimtab_io::Nanos;
+use trimtab_trace::{AtomicFile, Clock, Error, Plots, Series};
 
-/// Not there yet.
+use crate::exit::BadInput;
+use crate::input::{ReadArgs, Skipped, group};
+
+/// Options of `trimtab trace report`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  trimtab trace report usr_0.csv.gz -o usr_0.html
+  trimtab trace report before.parquet after.parquet -o compared.html
+  trimtab trace report sda.blktrace.* --json | jq '.traces[0].plots.ops'
 
-pub(crate) fn run(_args: Args) -> Result<()> {
-    anyhow::bail!("comes with a later commit")
+The page needs no network: it holds its data and the code that draws it.")]
+pub(crate) struct Args {
+    /// Traces to draw, in any format that can be read; - is standard input.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The HTML file to write.
+    #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
+    output: Option<PathBuf>,
+    /// Print what is drawn as JSON on standard output.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+/// All that is reported, which is also what `--json` prints.
+#[derive(Debug, Serialize)]
+struct Report {
+    trimtab: &'static str,
+    /// Where the report was made, which need not be where the trace was.
+    machine: String,
+    traces: Vec<TraceReport>,
+}
+
+/// One trace of the report.
+#[derive(Debug, Serialize)]
+struct TraceReport {
+    /// What headings and legends call it.
+    name: String,
+    files: Vec<PathBuf>,
+    format: &'static str,
+    /// Whether its clock counts from the Unix epoch.
+    unix_clock: bool,
+    has_offsets: bool,
+    devices: Vec<String>,
+    /// What its writer noted in it.
+    notes: Vec<(String, String)>,
+    /// Malformed records passed over.
+    skipped: u64,
+    plots: Plots,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    // A place that cannot be written should show before hours of reading.
+    let output = args.output.as_deref().map(|path| create(path, &args.files)).transpose()?;
+    let mut report = Report {
+        trimtab: env!("CARGO_PKG_VERSION"),
+        machine: trimtab_report::machine(),
+        traces: Vec::new(),
+    };
+    let mut skipped = Skipped::default();
+    for files in group(&args.files) {
+        let (trace, some) = gather(&files, &args.read)?;
+        report.traces.push(trace);
+        skipped.add(some);
+    }
+    name(&mut report.traces);
+    if let (Some(file), Some(path)) = (output, &args.output) {
+        write_page(file, &report).map_err(|source| write_error(path, source))?;
+        writeln!(io::stderr().lock(), "trimtab: report written to {}", path.display())?;
+    }
+    if args.json {
+        let mut out = BufWriter::new(io::stdout().lock());
+        // As an io::Error a broken pipe is recognised.
+        serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
+        writeln!(out)?;
+        out.flush()?;
+    }
+    skipped.into_result()
+}
+
+fn create(path: &Path, inputs: &[PathBuf]) -> Result<AtomicFile> {
+    let target = path.canonicalize().ok();
+    if target.is_some() && inputs.iter().any(|input| input.canonicalize().ok() == target) {
+        let text = format!("{}: is one of the traces, a report would replace it", path.display());
+        return Err(BadInput(text).into());
+    }
+    Ok(AtomicFile::create(path).map_err(|source| write_error(path, source))?)
+}
+
+fn write_page(file: AtomicFile, report: &Report) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    write!(out, "{}", page::page(report))?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
+}
+
+fn write_error(path: &Path, source: io::Error) -> Error {
+    Error::Write { path: path.to_owned(), source }
+}
+
+/// Reads one trace through.
+fn gather(files: &[PathBuf], read: &ReadArgs) -> Result<(TraceReport, Skipped)> {
+    read.with_trace(files, |trace| {
+        let mut series = Series::new();
+        let mut batch = Vec::new();
+        while trace.read(&mut batch)? {
+            batch.iter().for_each(|record| series.add(record));
+        }
+        let mut plots = series.finish();
+        let meta = trace.meta();
+        if !meta.has_offsets {
+            // All offsets read as zero: a map of them would look like data.
+            plots.offsets = None;
+        }
+        Ok(TraceReport {
+            name: String::new(),
+            files: files.to_vec(),
+            format: meta.format.name(),
+            unix_clock: meta.clock == Clock::Unix,
+            has_offsets: meta.has_offsets,
+            devices: trace.names().devices().map(|(_, name)| name.to_owned()).collect(),
+            notes: meta.notes.clone(),
+            skipped: trace.skipped(),
+            plots,
+        })
+    })
+}
+
+/// Names each trace: by its file's name, where that is not enough to tell them
+/// apart by the whole path, and if the same file was given twice by a number.
+fn name(traces: &mut [TraceReport]) {
+    let short = |trace: &TraceReport| {
+        let path = &trace.files[0];
+        path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    };
+    for i in 0..traces.len() {
+        let shared = |j: usize| j != i && short(&traces[j]) == short(&traces[i]);
+        let mut name = if (0..traces.len()).any(shared) {
+            traces[i].files[0].display().to_string()
+        } else {
+            short(&traces[i])
+        };
+        let before = traces[..i].iter().filter(|t| t.files[0] == traces[i].files[0]).count();
+        if before > 0 {
+            name = format!("{name} ({})", before + 1);
+        }
+        traces[i].name = name;
+    }
+}
+
+impl TraceReport {
+    /// The first arrival as a date, where the clock tells.
+    fn began(&self) -> Option<Nanos> {
+        self.plots.first_arrival.filter(|_| self.unix_clock)
+    }
 }

@@ -1,0 +1,81 @@
+//! Cumulative distributions of latency.
+
+use serde_json::json;
+use trimtab_io::LatencyHistogram;
+
+use super::{Axis, Chart, Line, Unit, line};
+
+/// Points per factor of ten of the tail.
+const POINTS_PER_DECADE: i32 = 64;
+
+/// Cumulative distributions of latencies, with a logarithmic latency axis.
+///
+/// Up the other axis the share of requests *slower* than that shrinks by the
+/// same factor with each step (p90, p99, p99.9 …). So the tail, which is what
+/// one looks for, has as much room as the body. Each curve ends at the last
+/// percentile that its number of samples supports: ten must lie beyond.
+#[must_use]
+pub fn cdf(title: &str, x_title: &str, series: &[(&str, &LatencyHistogram)]) -> Chart {
+    let lines: Vec<_> = series
+        .iter()
+        .map(|(name, latencies)| Line { name: (*name).to_owned(), points: points(latencies) })
+        .collect();
+    let least = lines.iter().flat_map(|l| &l.points).filter_map(|p| p.1).fold(1.0, f64::min);
+
+    let x = Axis::new(x_title, Unit::Nanos).log();
+    let y = Axis::new("percentile", Unit::Plain);
+    let mut chart = line(title, &x, &y, &lines);
+    let percentile = |v: &str| format!("{v} >= 1 ? 'min' : 'p' + format(100 * (1 - {v}), '.7~r')");
+    let ticks = (1..=9).map(|decade| 10_f64.powi(-decade));
+    let ticks: Vec<_> = [1.0, 0.5].into_iter().chain(ticks).filter(|t| *t >= least).collect();
+    chart.spec["height"] = json!(290);
+    let encoding = &mut chart.spec["encoding"]["y"];
+    encoding["scale"] = json!({"type": "log", "reverse": true, "domain": [least * 0.9, 1]});
+    encoding["axis"] = json!({"values": ticks, "labelExpr": percentile("datum.value")});
+    for transform in chart.spec["transform"].as_array_mut().into_iter().flatten() {
+        if transform["as"] == "value" {
+            transform["calculate"] = json!(percentile("datum.y"));
+        }
+    }
+    chart
+}
+
+/// Latency, and the share of requests that took longer.
+fn points(latencies: &LatencyHistogram) -> Vec<(f64, Option<f64>)> {
+    let last = 10.0 / latencies.count() as f64;
+    let shares = (0..).map(|i| 10_f64.powf(-f64::from(i) / f64::from(POINTS_PER_DECADE)));
+    shares
+        .take_while(|&slower| slower >= last)
+        .filter_map(|slower| {
+            let latency = latencies.quantile(1.0 - slower)?;
+            // A log axis has no zero.
+            Some((latency.0.max(1) as f64, Some(slower)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trimtab_io::Nanos;
+
+    #[test]
+    fn a_curve_ends_where_samples_do_not_support_it() {
+        let mut latencies = LatencyHistogram::new();
+        latencies.extend((1..=10_000).map(Nanos::from_micros));
+        let points = points(&latencies);
+        assert!(points.is_sorted_by(|a, b| a.0 <= b.0 && a.1 > b.1));
+        let (latency, slower) = *points.last().unwrap();
+        assert!((slower.unwrap() - 0.001).abs() < 1e-9, "{slower:?}");
+        assert!((latency - 9_990_000.0).abs() < 0.01 * latency);
+        assert!(points.len() < 2_000);
+    }
+
+    #[test]
+    fn few_samples_make_no_curve() {
+        let mut latencies = LatencyHistogram::new();
+        latencies.extend((1..=9).map(Nanos::from_micros));
+        assert!(points(&latencies).is_empty());
+        assert!(points(&LatencyHistogram::new()).is_empty());
+    }
+}

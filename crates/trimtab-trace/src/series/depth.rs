@@ -1,0 +1,136 @@
+//! How many requests are in flight, over time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::bins::{AdaptiveBins, Merge};
+
+/// Follows the number of requests in flight.
+///
+/// Requests come in arrival order, and begin at their arrival or later. So
+/// once one arrives at `t`, nothing can happen before `t` that is not known
+/// yet: all starts and ends up to there can be taken from the heap and
+/// counted. The heap holds about as many entries as requests are in flight.
+#[derive(Clone, Debug)]
+pub(super) struct DepthMeter {
+    /// Starts and ends to come: time, and whether it is a start. At one
+    /// instant ends come first, so that requests one after the other count as
+    /// one in flight.
+    events: BinaryHeap<Reverse<(u64, bool)>>,
+    depth: u64,
+    /// Up to here time is counted.
+    counted: u64,
+    bins: AdaptiveBins<Load>,
+}
+
+/// The depth during one bin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Load {
+    /// The depth summed over nanoseconds: `u128`, because thousands in flight
+    /// for a year are more than 64 bits hold.
+    pub(super) sum: u128,
+    pub(super) max: u64,
+}
+
+impl Merge for Load {
+    fn merge(&mut self, other: Self) {
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+}
+
+impl DepthMeter {
+    pub(super) const fn new(most_bins: usize) -> Self {
+        Self { events: BinaryHeap::new(), depth: 0, counted: 0, bins: AdaptiveBins::new(most_bins) }
+    }
+
+    /// A request that arrived at `arrival` (not before earlier ones did) and
+    /// was in flight from `start` to `end`.
+    pub(super) fn add(&mut self, arrival: u64, start: u64, end: u64) {
+        self.advance(arrival);
+        if start < end {
+            self.events.push(Reverse((start, true)));
+            self.events.push(Reverse((end, false)));
+        }
+    }
+
+    /// Counts all that happens before `until`.
+    fn advance(&mut self, until: u64) {
+        while let Some(&Reverse((at, is_start))) = self.events.peek() {
+            if at >= until {
+                break;
+            }
+            self.events.pop();
+            self.hold(at);
+            if is_start {
+                self.depth += 1;
+            } else {
+                self.depth -= 1;
+            }
+        }
+    }
+
+    /// The depth has been what it is until `until`.
+    fn hold(&mut self, until: u64) {
+        while self.counted < until {
+            let depth = self.depth;
+            let bin = self.bins.at(self.counted);
+            bin.max = bin.max.max(depth);
+            // After `at`, because that may have changed the width.
+            let bin_end = (self.counted / self.bins.width() + 1).saturating_mul(self.bins.width());
+            let end = until.min(bin_end);
+            self.bins.at(self.counted).sum += u128::from(depth) * u128::from(end - self.counted);
+            self.counted = end;
+        }
+    }
+
+    /// Counts what was still in flight, and gives the bins and the time at
+    /// which the last request ended.
+    pub(super) fn finish(mut self) -> (AdaptiveBins<Load>, u64) {
+        self.advance(u64::MAX);
+        (self.bins, self.counted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_after_the_other_is_one_in_flight() {
+        let mut meter = DepthMeter::new(512);
+        for i in 0..100 {
+            meter.add(i * 10, i * 10, i * 10 + 10);
+        }
+        let (bins, end) = meter.finish();
+        assert_eq!(end, 1000);
+        assert!(bins.bins().iter().all(|b| b.max == 1));
+        assert_eq!(bins.bins().iter().map(|b| b.sum).sum::<u128>(), 1000);
+    }
+
+    proptest! {
+        #[test]
+        fn the_sum_of_depths_is_the_sum_of_times_in_flight(
+            gaps in prop::collection::vec((0_u64..1000, 0_u64..500, 0_u64..100_000), 1..100),
+            most in 2_usize..64,
+        ) {
+            let mut meter = DepthMeter::new(most);
+            let (mut arrival, mut total) = (0, 0_u128);
+            let mut spans = Vec::new();
+            for (gap, queued, service) in gaps {
+                arrival += gap;
+                let (start, end) = (arrival + queued, arrival + queued + service);
+                meter.add(arrival, start, end);
+                spans.push((start, end));
+                total += u128::from(service);
+            }
+            let (bins, _) = meter.finish();
+            prop_assert_eq!(bins.bins().iter().map(|b| b.sum).sum::<u128>(), total);
+            // The depth is greatest just after some request began.
+            let depth_at = |t: u64| spans.iter().filter(|s| s.0 <= t && t < s.1).count() as u64;
+            let deepest = spans.iter().filter(|s| s.0 < s.1).map(|s| depth_at(s.0)).max();
+            prop_assert_eq!(bins.bins().iter().map(|b| b.max).max().unwrap_or(0), deepest.unwrap_or(0));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What [`Series`](crate::Series) has gathered: plain data to draw or print.
+
+use serde::{Serialize, Serializer};
+use trimtab_io::{LatencyHistogram, Nanos, Op};
+
+/// Time bins of equal width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TimeBins {
+    /// Where the first begins, from the trace's first arrival.
+    #[serde(rename = "start_ns")]
+    pub start: Nanos,
+    /// Of each.
+    #[serde(rename = "width_ns")]
+    pub width: Nanos,
+}
+
+/// Everything to plot of one trace.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plots {
+    /// How many there are.
+    pub requests: u64,
+    /// The first arrival on the trace's clock; `None` for an empty trace. All
+    /// other times count from here.
+    #[serde(rename = "first_arrival_ns")]
+    pub first_arrival: Option<Nanos>,
+    /// From the first arrival to the last.
+    #[serde(rename = "duration_ns")]
+    pub duration: Nanos,
+    /// One for each op that occurs.
+    pub ops: Vec<OpPlots>,
+    /// The bins of [`OpPlots::iops`] and [`OpPlots::mb_s`].
+    pub rate_bins: TimeBins,
+    /// `None` where no completions were measured.
+    pub depth: Option<DepthOverTime>,
+    /// `None` where no request has a place.
+    pub offsets: Option<HeatMap>,
+}
+
+/// What is plotted by op.
+#[derive(Clone, Debug, Serialize)]
+pub struct OpPlots {
+    /// The op.
+    pub op: Op,
+    /// How many there are.
+    pub requests: u64,
+    /// The sum of their lengths.
+    pub bytes: u64,
+    /// How many there are in each of [`SIZE_CLASSES`].
+    pub sizes: [u64; SIZE_CLASSES.len()],
+    /// From arrival to completion; empty where that was not measured.
+    #[serde(serialize_with = "histogram")]
+    pub response: LatencyHistogram,
+    /// From issue to completion; empty where that was not measured.
+    #[serde(serialize_with = "histogram")]
+    pub service: LatencyHistogram,
+    /// Arrivals per second, per bin. `None` where the trace ends too soon
+    /// after the bin's beginning to tell.
+    pub iops: Vec<Option<f64>>,
+    /// Megabytes (10⁶) that arrivals asked for per second, per bin.
+    pub mb_s: Vec<Option<f64>>,
+    /// `None` where no completions were measured.
+    pub over_time: Option<LatencyOverTime>,
+}
+
+/// Response times by time of arrival.
+#[derive(Clone, Debug, Serialize)]
+pub struct LatencyOverTime {
+    /// The bins of all of the following.
+    #[serde(flatten)]
+    pub bins: TimeBins,
+    /// The median; `None` in bins of too few samples (20).
+    #[serde(rename = "p50_ns")]
+    pub p50: Vec<Option<Nanos>>,
+    /// The 99th percentile; `None` in bins of too few samples (1000).
+    #[serde(rename = "p99_ns")]
+    pub p99: Vec<Option<Nanos>>,
+    /// The longest; `None` in empty bins.
+    #[serde(rename = "max_ns")]
+    pub max: Vec<Option<Nanos>>,
+}
+
+/// Requests in flight: issued (or arrived, where the issue was not measured)
+/// and not completed.
+#[derive(Clone, Debug, Serialize)]
+pub struct DepthOverTime {
+    /// The bins of all of the following.
+    #[serde(flatten)]
+    pub bins: TimeBins,
+    /// The average over the bin's time.
+    pub mean: Vec<f64>,
+    /// The most at one time.
+    pub max: Vec<u64>,
+}
+
+/// Where on the device requests went, over time; flushes go nowhere.
+#[derive(Clone, Debug, Serialize)]
+pub struct HeatMap {
+    /// The columns.
+    pub time: TimeBins,
+    /// The first byte of the first row.
+    pub first_offset: u64,
+    /// Bytes that a row covers.
+    pub row_bytes: u64,
+    /// Column, row, and the number of requests that begin there. Cells without
+    /// any are left out.
+    pub cells: Vec<(u32, u32, u64)>,
+}
+
+/// A class of request sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeClass {
+    /// The smallest size in it, in bytes. It reaches up to the next class.
+    pub from: u64,
+    /// As a chart shows it.
+    pub name: &'static str,
+}
+
+/// The classes of sizes, each from its own power of two to the next.
+pub const SIZE_CLASSES: [SizeClass; 12] = {
+    const fn class(from: u64, name: &'static str) -> SizeClass {
+        SizeClass { from, name }
+    }
+    [
+        class(0, "none"),
+        class(1, "< 4 KiB"),
+        class(4 << 10, "4 KiB"),
+        class(8 << 10, "8 KiB"),
+        class(16 << 10, "16 KiB"),
+        class(32 << 10, "32 KiB"),
+        class(64 << 10, "64 KiB"),
+        class(128 << 10, "128 KiB"),
+        class(256 << 10, "256 KiB"),
+        class(512 << 10, "512 KiB"),
+        class(1 << 20, "1 MiB"),
+        class(2 << 20, "≥ 2 MiB"),
+    ]
+};
+
+impl SizeClass {
+    /// Which of [`SIZE_CLASSES`] a request of this many bytes is in.
+    #[must_use]
+    pub fn index_of(bytes: u64) -> usize {
+        SIZE_CLASSES.partition_point(|class| class.from <= bytes) - 1
+    }
+}
+
+/// A histogram as its summary and its buckets: `[highest ns, count]`.
+fn histogram<S: Serializer>(of: &LatencyHistogram, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Shown {
+        #[serde(flatten)]
+        summary: trimtab_io::Summary,
+        buckets: Vec<(Nanos, u64)>,
+    }
+    Shown { summary: of.summary(), buckets: of.buckets().collect() }.serialize(serializer)
+}

@@ -1,0 +1,161 @@
+//! `trimtab trace report` as a user runs it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// 2020-09-13 as a Windows file time.
+const START: u64 = 132_444_736_000_000_000;
+
+fn report(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_trimtab"))
+        .current_dir(folder)
+        .args(["trace", "report"])
+        .args(args)
+        .output()
+        .expect("the binary runs")
+}
+
+/// 60 s of reads and writes, 12,000 requests, one slow one in a hundred.
+fn msr(devices: u64) -> String {
+    let mut csv = String::new();
+    for i in 0..12_000_u64 {
+        let kind = if i % 4 == 0 { "Write" } else { "Read" };
+        let response = if i % 100 == 7 { 50_000 } else { 1_000 + i % 500 };
+        let (time, offset) = (START + i * 50_000, i * 7_919 % 100_000 * 4096);
+        let disk = i % devices;
+        writeln!(csv, "{time},srv,{disk},{kind},{offset},{},{response}", 4096 << (i % 3)).unwrap();
+    }
+    csv
+}
+
+/// The chart specifications in a page, by heading.
+fn charts(page: &str) -> Vec<(String, Value)> {
+    let between = |text: &str, start: &str, end: &str| -> String {
+        let from = text.find(start).expect(start) + start.len();
+        text[from..from + text[from..].find(end).expect(end)].to_owned()
+    };
+    page.split("<figure class=\"chart\">")
+        .skip(1)
+        .map(|figure| {
+            let json = between(figure, "<script type=\"application/json\">", "</script>");
+            let spec = serde_json::from_str(&json).expect("a chart is JSON");
+            (between(figure, "<h3>", "</h3>"), spec)
+        })
+        .collect()
+}
+
+#[test]
+fn a_page_has_every_chart_with_data_and_loads_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("srv.csv"), msr(2)).unwrap();
+    let run = report(folder.path(), &["srv.csv", "-o", "srv.html"]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(run.stdout.is_empty());
+    assert_eq!(run.stderr, b"trimtab: report written to srv.html\n");
+
+    let page = fs::read_to_string(folder.path().join("srv.html")).unwrap();
+    let charts = charts(&page);
+    let titles: Vec<_> = charts.iter().map(|(title, _)| title.as_str()).collect();
+    assert_eq!(
+        titles,
+        [
+            "Response time",
+            "Request sizes",
+            "Response time of reads over time",
+            "Response time of writes over time",
+            "Requests per second",
+            "Throughput",
+            "Queue depth",
+            "Offsets over time",
+        ]
+    );
+    for (title, spec) in &charts {
+        let series = spec["data"]["values"].as_array().unwrap();
+        assert!(!series.is_empty(), "{title}");
+        for one in series {
+            let points = if one["n"].is_array() { &one["n"] } else { &one["y"] };
+            let points = points.as_array().unwrap();
+            assert!(points.iter().any(Value::is_number), "{title}");
+            let limit = if one["n"].is_array() { 128 * 96 } else { 2_000 };
+            assert!(points.len() <= limit, "{title}: {} points", points.len());
+        }
+        let axes = [&spec["encoding"]["x"]["title"], &spec["encoding"]["y"]["title"]];
+        assert!(axes.iter().all(|axis| axis.is_string()), "{title}");
+    }
+    for fact in ["srv.csv", "msr", "12,000", "srv.0, srv.1", "2020-09-13", "Linux"] {
+        assert!(page.contains(fact), "{fact}");
+    }
+    assert!(page.contains(&format!("trimtab {}", env!("CARGO_PKG_VERSION"))));
+    for load in ["src=\"http", "href=\"http", "src='http", "href='http", "<script src", "@import"] {
+        assert!(!page.contains(load), "{load}");
+    }
+}
+
+#[test]
+fn several_traces_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    for dir in ["old", "new"] {
+        fs::create_dir(folder.path().join(dir)).unwrap();
+        fs::write(folder.path().join(dir).join("a.csv"), msr(1)).unwrap();
+    }
+    let run = report(folder.path(), &["old/a.csv", "new/a.csv", "-o", "both.html", "--json"]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+
+    let page = fs::read_to_string(folder.path().join("both.html")).unwrap();
+    assert_eq!(page.matches("<section>").count(), 2);
+    let (title, comparison) = &charts(&page)[0];
+    assert_eq!(title, "Response time of all requests");
+    let names = &comparison["encoding"]["color"]["scale"]["domain"];
+    assert_eq!(names, &serde_json::json!(["old/a.csv", "new/a.csv"]));
+
+    let json: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let plots = &json["traces"][1]["plots"];
+    assert_eq!(plots["requests"], 12_000);
+    assert_eq!(plots["ops"][0]["op"], "read");
+    assert_eq!(plots["ops"][0]["response"]["count"], 9_000);
+    assert!(plots["ops"][0]["response"]["p99_ns"].is_number());
+}
+
+#[test]
+fn names_from_outside_stay_text() {
+    let folder = tempfile::tempdir().unwrap();
+    // A file's name holds no slash, but its path does, and a page shows paths.
+    let nasty = "<b>x</script><b>x";
+    fs::create_dir(folder.path().join("<b>x<")).unwrap();
+    let csv = msr(1).replace("srv", "</script><b>x");
+    fs::write(folder.path().join(nasty), &csv).unwrap();
+    fs::write(folder.path().join("script><b>x"), &csv).unwrap();
+    let run = report(folder.path(), &[nasty, "script><b>x", "-o", "nasty.html"]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let page = fs::read_to_string(folder.path().join("nasty.html")).unwrap();
+    assert!(!page.contains("<b>"));
+    assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
+    assert_eq!(charts(&page)[0].1["encoding"]["color"]["scale"]["domain"][0], nasty);
+}
+
+#[test]
+fn what_cannot_be_done_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("bad.csv"), msr(1).replacen("Read", "Rread", 1)).unwrap();
+    fs::write(path("good.csv"), msr(1)).unwrap();
+    let code = |args: &[&str]| report(folder.path(), args).status.code();
+
+    assert_eq!(code(&["bad.csv", "-o", "x.html", "--format", "msr"]), Some(2));
+    assert_eq!(code(&["missing.csv", "-o", "x.html"]), Some(2));
+    assert_eq!(code(&["good.csv"]), Some(2), "neither -o nor --json");
+    assert_eq!(code(&["good.csv", "-o", "nowhere/x.html"]), Some(1));
+    assert_eq!(code(&["good.csv", "-o", "./good.csv"]), Some(2), "would replace its input");
+    assert_eq!(fs::read_to_string(path("good.csv")).unwrap(), msr(1));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+
+    // With --skip-bad there is a page, but the exit code tells.
+    let skipping = ["bad.csv", "-o", "x.html", "--format", "msr", "--skip-bad"];
+    assert_eq!(code(&skipping), Some(3));
+    let page = fs::read_to_string(path("x.html")).unwrap();
+    assert!(page.contains("<dt>malformed, passed over</dt><dd>1</dd>"));
+}

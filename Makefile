@@ -1,0 +1,52 @@
+# Everything a developer or user runs. `make demo` and `make test` need nothing
+# but git, make, a C compiler and stable Rust: they install the rest themselves,
+# and say so.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+
+# Recording needs root. Whoever is not root gets it for those programs alone.
+ifneq ($(shell id -u),0)
+export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/scripts/as-root
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/scripts/as-root
+endif
+
+.PHONY: help demo test lint bench fuzz setup setup-lint build clean
+
+help:
+	@echo "make demo    record a real program's disk I/O and draw it"
+	@echo "make test    run all tests"
+	@echo "make lint    formatting, clippy, documentation"
+	@echo "make bench   measure speed (some minutes)"
+	@echo "make fuzz    one minute of fuzzing for each parser (needs nightly Rust)"
+
+setup:
+	@scripts/setup clang libelf-dev zlib1g-dev pkg-config fio
+
+demo:
+	@scripts/setup clang libelf-dev zlib1g-dev pkg-config sqlite3
+	$(CARGO) build --release --package trimtab
+	@scripts/demo
+
+test: setup
+	$(CARGO) test --workspace
+
+setup-lint: setup
+	@rustup component add rustfmt clippy 2>/dev/null || true
+
+lint: setup-lint
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+bench: setup
+	$(CARGO) bench --workspace
+
+fuzz: setup
+	@scripts/fuzz 60
+
+build: setup
+	$(CARGO) build --release --workspace
+
+clean:
+	$(CARGO) clean

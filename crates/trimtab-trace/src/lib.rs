@@ -27,7 +27,7 @@ mod record;
 mod series;
 mod sort;
 mod source;
-mod stats;
+pub mod stats;
 mod synth;
 mod write;
 
@@ -37,4 +37,5 @@ pub use names::{CommandId, Names};
 pub use reader::{Clock, Meta, Options, Sorting, Trace, with_trace};
 pub use record::Record;
 pub use sort::SpillSort;
+pub use stats::Stats;
 pub use write::{AtomicFile, OutputFormat, Writer};

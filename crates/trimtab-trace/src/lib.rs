@@ -31,6 +31,7 @@ pub mod stats;
 mod synth;
 mod write;
 
+pub use edit::{Busiest, Cut, Rerate};
 pub use error::{Error, Position};
 pub use format::Format;
 pub use names::{CommandId, Names};

@@ -25,6 +25,7 @@ use rustc_hash::FxHashMap;
 use trimtab_io::DeviceId;
 
 use super::report::FootprintSize;
+use crate::mix::mix64;
 
 const SECTOR: u64 = 512;
 /// Sectors per group, one bit each.
@@ -68,7 +69,8 @@ impl Footprint {
         let device = u64::from(device.0) << DEVICE_SHIFT;
         for group in first / GROUP..=last / GROUP {
             let key = group ^ device;
-            if hash(key).trailing_zeros() < self.zeros {
+            // The table's own hash is too weak to sample by.
+            if mix64(key).trailing_zeros() < self.zeros {
                 continue;
             }
             let base = group * GROUP;
@@ -87,9 +89,9 @@ impl Footprint {
         while self.groups.len() >= self.most {
             self.zeros += 1;
             let zeros = self.zeros;
-            self.groups.retain(|&key, _| hash(key).trailing_zeros() >= zeros);
+            self.groups.retain(|&key, _| mix64(key).trailing_zeros() >= zeros);
         }
-        if hash(key).trailing_zeros() >= self.zeros {
+        if mix64(key).trailing_zeros() >= self.zeros {
             self.groups.insert(key, mask);
         }
     }
@@ -110,17 +112,6 @@ impl Footprint {
             },
         }
     }
-}
-
-/// Mixes all bits of a key into all bits of the result: the finaliser of
-/// `SplitMix64` (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom
-/// number generators", OOPSLA 2014). The table's own hash is weaker, and must
-/// not be the one that samples.
-const fn hash(key: u64) -> u64 {
-    let x = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

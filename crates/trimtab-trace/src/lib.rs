@@ -21,16 +21,18 @@ mod error;
 mod fields;
 mod format;
 mod input;
+mod mix;
 mod names;
 mod reader;
 mod record;
 mod series;
 mod sort;
 mod source;
-mod stats;
-mod synth;
+pub mod stats;
+pub mod synth;
 mod write;
 
+pub use edit::{Busiest, Cut, Rerate};
 pub use error::{Error, Position};
 pub use format::Format;
 pub use names::{CommandId, Names};
@@ -41,4 +43,6 @@ pub use series::{
     TimeBins,
 };
 pub use sort::SpillSort;
+pub use stats::Stats;
+pub use synth::Synth;
 pub use write::{AtomicFile, OutputFormat, Writer};

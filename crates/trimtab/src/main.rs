@@ -4,8 +4,11 @@
 //! does the work, and prints what came of it. Exit codes: 0 done, 1 failure,
 //! 2 bad input, 3 done but incomplete.
 
+mod decimal;
+mod duration;
 mod exit;
 mod input;
+mod output;
 mod record;
 mod trace;
 

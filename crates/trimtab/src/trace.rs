@@ -6,6 +6,7 @@ mod info;
 mod report;
 mod rerate;
 mod synth;
+mod written;
 
 use anyhow::Result;
 use clap::Subcommand;

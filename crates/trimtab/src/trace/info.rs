@@ -1,11 +1,92 @@
 //! `trimtab trace info`.
 
+mod latency;
+mod layout;
+mod rows;
+pub(super) mod units;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
 use anyhow::Result;
+use serde::Serialize;
+use trimtab_trace::Stats;
+use trimtab_trace::stats::Report;
 
-/// Not there yet.
+use crate::input::{ReadArgs, Skipped, group};
+
+/// Which traces to describe.
+///
+/// Several traces stand side by side, one column each. A figure that the trace
+/// does not hold, or that too few requests support, is shown as –. MB and GB are
+/// 10^6 and 10^9 bytes.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
-
-pub(crate) fn run(_args: Args) -> Result<()> {
-    anyhow::bail!("comes with a later commit")
+#[command(after_help = "Examples:
+  trimtab trace info usr_0.csv.gz
+  trimtab trace info --json *.parquet | jq '.[].rates.mean_iops'")]
+pub(crate) struct Args {
+    /// The traces. Per-CPU files of one blktrace recording count as one.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Print JSON: an array with one object per trace.
+    #[arg(long)]
+    json: bool,
 }
+
+/// A trace and its figures.
+#[derive(Debug, Serialize)]
+struct Described {
+    file: String,
+    #[serde(flatten)]
+    report: Report,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let mut traces = Vec::new();
+    let mut skipped = Skipped::default();
+    for paths in group(&args.files) {
+        let (report, passed_over) = args.read.with_trace(&paths, |trace| {
+            let mut stats = Stats::new();
+            let mut batch = Vec::new();
+            while trace.read(&mut batch)? {
+                batch.iter().for_each(|record| stats.add(record));
+            }
+            Ok(stats.finish(trace.names(), trace.meta()))
+        })?;
+        skipped.add(passed_over);
+        traces.push(Described { file: paths[0].display().to_string(), report });
+    }
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &traces)?;
+        writeln!(out)?;
+    } else {
+        out.write_all(text(&traces, layout::terminal_width()).as_bytes())?;
+    }
+    out.flush()?;
+    skipped.into_result()
+}
+
+/// Everything, for a terminal of this width: figures side by side, as many
+/// traces as fit, then what takes a table of its own.
+fn text(traces: &[Described], width: usize) -> String {
+    let mut text = String::new();
+    for side_by_side in traces.chunks(layout::columns_within(width)) {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text += &layout::columns(&rows::rows(side_by_side));
+    }
+    for trace in traces {
+        for table in latency::tables(&trace.report) {
+            let of = if traces.len() > 1 { format!(", {}", trace.file) } else { String::new() };
+            text += &format!("\n{}{of}\n{}", table.title, layout::table(&table.rows, width));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,98 @@
 //! `trimtab trace rerate`.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
+use trimtab_io::Nanos;
+use trimtab_trace::Rerate;
 
-/// Not there yet.
+use super::written::{Output, as_trace_error};
+use crate::decimal::Decimal;
+use crate::exit::BadInput;
+use crate::input::ReadArgs;
+use crate::output::WriteArgs;
+
+/// How fast the trace shall be.
+///
+/// Times between arrivals shrink or grow alike. How long each request took is
+/// left as it was measured, at the original rate; a note in the output says so.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(group = clap::ArgGroup::new("rate").required(true))]
+#[command(after_help = "Examples: twice as fast, and at 5000 requests per second on average
+  trimtab trace rerate usr.csv.gz -o usr-2x.parquet --factor 2
+  trimtab trace rerate usr.csv.gz -o usr-5k.parquet --iops 5000")]
+pub(crate) struct Args {
+    /// The trace to change.
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// So many times as fast; less than 1 is slower.
+    #[arg(long, value_name = "X", group = "rate")]
+    factor: Option<Decimal>,
+    /// To so many requests per second on average. Reads the trace twice.
+    #[arg(long, value_name = "N", group = "rate")]
+    iops: Option<Decimal>,
+    #[command(flatten)]
+    write: WriteArgs,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Print what was written as JSON.
+    #[arg(long)]
+    json: bool,
+}
 
-pub(crate) fn run(_args: Args) -> Result<()> {
-    anyhow::bail!("comes with a later commit")
+pub(crate) fn run(args: Args) -> Result<()> {
+    let (rerate, what) = args.plan()?;
+    let paths = std::slice::from_ref(&args.input);
+    let (written, skipped) = args.read.with_trace(paths, |trace| {
+        let note = format!("{what}; latencies are those measured at the original rate");
+        let mut meta = trace.meta().clone();
+        meta.notes.push(("rerated".to_owned(), note));
+        let mut output = Output::new(args.write.create(&meta).map_err(as_trace_error)?);
+        let mut rerate = rerate.clone();
+        let mut batch = Vec::new();
+        while trace.read(&mut batch)? {
+            rerate.apply(&mut batch);
+            output.write(&batch, trace.names())?;
+        }
+        output.finish()
+    })?;
+    written.print(args.json)?;
+    skipped.into_result()
+}
+
+impl Args {
+    fn plan(&self) -> Result<(Rerate, String)> {
+        let Some(Decimal { numerator, denominator }) = self.iops else {
+            let factor = self.factor.ok_or_else(|| BadInput("give --factor or --iops".into()))?;
+            let rerate = Rerate::by_factor(factor.numerator, factor.denominator)?;
+            let shown = factor.numerator as f64 / factor.denominator as f64;
+            return Ok((rerate, format!("by a factor of {shown}")));
+        };
+        if self.input.as_os_str() == "-" {
+            let what = "--iops reads the trace twice, which standard input cannot be";
+            return Err(BadInput(what.to_owned()).into());
+        }
+        let (requests, duration) = self.measure()?;
+        let rerate = Rerate::to_mean_iops(numerator, denominator, requests, duration)?;
+        let shown = numerator as f64 / denominator as f64;
+        let was = requests as f64 / duration.as_secs_f64();
+        Ok((rerate, format!("from {was:.3} to {shown} requests per second")))
+    }
+
+    /// Requests, and the span of their arrivals.
+    fn measure(&self) -> Result<(u64, Nanos)> {
+        let paths = std::slice::from_ref(&self.input);
+        // What is skipped is told after the second reading.
+        let (found, _) = self.read.with_trace(paths, |trace| {
+            let (mut requests, mut first, mut last) = (0, None, Nanos::ZERO);
+            let mut batch = Vec::new();
+            while trace.read(&mut batch)? {
+                requests += batch.len() as u64;
+                first = first.or_else(|| batch.first().map(|r| r.arrival));
+                last = batch.last().map_or(last, |r| r.arrival);
+            }
+            Ok((requests, last.since(first.unwrap_or(last))))
+        })?;
+        Ok(found)
+    }
 }

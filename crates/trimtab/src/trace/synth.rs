@@ -1,11 +1,42 @@
 //! `trimtab trace synth`.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
+use trimtab_trace::{Error, Synth};
 
-/// Not there yet.
+use super::written::Output;
+use crate::exit::BadInput;
+use crate::output::WriteArgs;
+
+/// What to make, and from which seed.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "Example, from a description that explains every key:
+  trimtab trace synth examples/synth-poisson.toml -o poisson.parquet")]
+pub(crate) struct Args {
+    /// The description, in TOML.
+    #[arg(value_name = "SPEC.toml")]
+    spec: PathBuf,
+    /// Where randomness starts, instead of the description's seed.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    write: WriteArgs,
+    /// Print what was written as JSON.
+    #[arg(long)]
+    json: bool,
+}
 
-pub(crate) fn run(_args: Args) -> Result<()> {
-    anyhow::bail!("comes with a later commit")
+pub(crate) fn run(args: Args) -> Result<()> {
+    let path = &args.spec;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| Error::Open { path: path.clone(), source })?;
+    let mut synth = Synth::from_toml(&text, args.seed)
+        .map_err(|e| BadInput(format!("{}: {e}", path.display())))?;
+    let mut output = Output::new(args.write.create(synth.meta())?);
+    let mut batch = Vec::new();
+    while synth.read(&mut batch) {
+        output.write(&batch, synth.names())?;
+    }
+    output.finish()?.print(args.json)
 }

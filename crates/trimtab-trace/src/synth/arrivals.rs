@@ -1,0 +1,111 @@
+//! When requests arrive.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use trimtab_io::Nanos;
+
+use super::random::Random;
+use super::spec;
+
+const NS_PER_S: f64 = 1e9;
+const NS_PER_MS: f64 = 1e6;
+const NS_PER_US: f64 = 1e3;
+
+/// Arrival times, in order, without end.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    process: Process,
+    now: Nanos,
+    random: Random,
+}
+
+#[derive(Debug)]
+enum Process {
+    Poisson {
+        mean_gap: f64,
+    },
+    Bursty {
+        /// On and off.
+        phases: [Phase; 2],
+        /// The index of the present one.
+        phase: usize,
+        /// When it ends.
+        until: Nanos,
+    },
+    Closed {
+        mean_service: f64,
+        mean_think: f64,
+        /// When each client sends its next request.
+        clients: BinaryHeap<Reverse<Nanos>>,
+    },
+}
+
+/// Times in ns.
+#[derive(Clone, Copy, Debug)]
+struct Phase {
+    /// `None`: nothing arrives.
+    mean_gap: Option<f64>,
+    mean_length: f64,
+}
+
+impl Phase {
+    fn new(iops: f64, length_ms: f64) -> Self {
+        let mean_gap = (iops > 0.0).then(|| NS_PER_S / iops);
+        Self { mean_gap, mean_length: length_ms * NS_PER_MS }
+    }
+}
+
+impl Arrivals {
+    pub(super) fn new(spec: &spec::Arrivals, mut random: Random) -> Self {
+        let process = match *spec {
+            spec::Arrivals::Poisson { iops } => Process::Poisson { mean_gap: NS_PER_S / iops },
+            spec::Arrivals::Bursty { on_iops, off_iops, on_ms, off_ms } => {
+                let phases = [Phase::new(on_iops, on_ms), Phase::new(off_iops, off_ms)];
+                let until = Nanos(random.exponential(phases[0].mean_length));
+                Process::Bursty { phases, phase: 0, until }
+            }
+            spec::Arrivals::Closed { queue_depth, service_us, think_us } => {
+                let mean_service = service_us * NS_PER_US;
+                let mean_think = think_us * NS_PER_US;
+                // Clients begin as if they had been at it for long, rather than
+                // all at once.
+                let clients = (0..queue_depth)
+                    .map(|_| Reverse(Nanos(random.exponential(mean_service + mean_think))))
+                    .collect();
+                Process::Closed { mean_service, mean_think, clients }
+            }
+        };
+        Self { process, now: Nanos::ZERO, random }
+    }
+
+    pub(super) fn next(&mut self) -> Nanos {
+        let random = &mut self.random;
+        self.now = match &mut self.process {
+            Process::Poisson { mean_gap } => self.now + Nanos(random.exponential(*mean_gap)),
+            Process::Bursty { phases, phase, until } => {
+                let mut now = self.now;
+                loop {
+                    let mean_gap = phases[*phase].mean_gap;
+                    let arrival = mean_gap.map(|mean| now + Nanos(random.exponential(mean)));
+                    if let Some(arrival) = arrival.filter(|at| at < until) {
+                        break arrival;
+                    }
+                    // The exponential has no memory: waiting begins anew with the
+                    // next phase.
+                    now = *until;
+                    *phase = 1 - *phase;
+                    *until = now + Nanos(random.exponential(phases[*phase].mean_length));
+                }
+            }
+            Process::Closed { mean_service, mean_think, clients } => {
+                let Some(Reverse(now)) = clients.pop() else { return Nanos::MAX };
+                let service = random.exponential(*mean_service);
+                let think = random.exponential(*mean_think);
+                clients.push(Reverse(now + Nanos(service) + Nanos(think)));
+                now
+            }
+        };
+        self.now
+    }
+}

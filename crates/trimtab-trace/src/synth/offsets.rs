@@ -1,0 +1,123 @@
+//! Where requests go.
+
+use super::random::Random;
+use super::spec::{self, Spec};
+use super::zipf::Zipf;
+
+/// Offsets, for lengths given.
+#[derive(Debug)]
+pub(super) struct Offsets {
+    pattern: Pattern,
+    align: u64,
+    capacity: u64,
+    /// Multiples of `align` at which the largest request fits.
+    blocks: u64,
+    random: Random,
+}
+
+#[derive(Debug)]
+enum Pattern {
+    Uniform,
+    Zipf { ranks: Zipf, scatter: Scatter },
+    Sequential { streams: Vec<Stream>, run: u64 },
+}
+
+/// A stream has its next offset and the requests left of its run.
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    next: u64,
+    left: u64,
+}
+
+/// Takes ranks to blocks, one to one. The steps are of the golden ratio's share
+/// of the device: of all constant steps the one that keeps the first k blocks,
+/// for every k, furthest apart.
+#[derive(Debug)]
+struct Scatter {
+    blocks: u64,
+    step: u64,
+    shift: u64,
+}
+
+impl Scatter {
+    fn new(blocks: u64, shift: u64) -> Self {
+        const GOLDEN: u128 = 0x9e37_79b9_7f4a_7c15;
+        let near = ((u128::from(blocks) * GOLDEN) >> 64) as u64;
+        // Without a common divisor the steps reach every block before one twice.
+        let step = (near.max(1)..).find(|&step| gcd(step, blocks) == 1).unwrap_or(1);
+        Self { blocks, step, shift }
+    }
+
+    const fn block(&self, rank: u64) -> u64 {
+        let walked = rank as u128 * self.step as u128 + self.shift as u128;
+        (walked % self.blocks as u128) as u64
+    }
+}
+
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+impl Offsets {
+    /// `spec` was checked.
+    pub(super) fn new(spec: &Spec, mut random: Random) -> Self {
+        let align = spec.align_bytes;
+        let capacity = spec.capacity_bytes();
+        let largest = spec.sizes.iter().map(|size| size.bytes).max().unwrap_or(align);
+        let blocks = (capacity - largest) / align + 1;
+        let pattern = match spec.offsets {
+            spec::Offsets::Uniform {} => Pattern::Uniform,
+            spec::Offsets::Zipf { theta } => Pattern::Zipf {
+                ranks: Zipf::new(blocks, theta),
+                scatter: Scatter::new(blocks, random.below(blocks)),
+            },
+            spec::Offsets::Sequential { streams, run_requests } => Pattern::Sequential {
+                streams: vec![Stream::default(); streams as usize],
+                run: if run_requests == 0 { u64::MAX } else { run_requests },
+            },
+        };
+        Self { pattern, align, capacity, blocks, random }
+    }
+
+    pub(super) fn next(&mut self, length: u64) -> u64 {
+        let random = &mut self.random;
+        match &mut self.pattern {
+            Pattern::Uniform => random.below(self.blocks) * self.align,
+            Pattern::Zipf { ranks, scatter } => scatter.block(ranks.rank(random)) * self.align,
+            Pattern::Sequential { streams, run } => {
+                let chosen = random.below(streams.len() as u64) as usize;
+                let stream = &mut streams[chosen];
+                if stream.left == 0 || stream.next + length > self.capacity {
+                    stream.next = random.below(self.blocks) * self.align;
+                    stream.left = *run;
+                }
+                let offset = stream.next;
+                stream.next += length;
+                stream.left -= 1;
+                offset
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattering_is_one_to_one_and_keeps_hot_blocks_apart() {
+        for blocks in [1, 2, 3, 10, 1000, 1024, 30_030] {
+            let scatter = Scatter::new(blocks, blocks / 3);
+            let mut reached: Vec<_> = (1..=blocks).map(|rank| scatter.block(rank)).collect();
+            let mut hot = reached[..(blocks as usize).min(20)].to_vec();
+            reached.sort_unstable();
+            assert!(reached.into_iter().eq(0..blocks));
+            hot.sort_unstable();
+            let closest = hot.windows(2).map(|pair| pair[1] - pair[0]).min();
+            assert!(closest.is_none_or(|gap| gap >= blocks / 60), "{blocks}: {closest:?}");
+        }
+    }
+}

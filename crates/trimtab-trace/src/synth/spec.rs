@@ -1,0 +1,175 @@
+//! The description of a synthetic trace, read and checked.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use serde::Deserialize;
+
+use crate::error::Error;
+
+const SECTOR: u64 = 512;
+const MOST_CLIENTS: u32 = 1 << 16;
+
+/// What the TOML says; `synth`'s documentation describes every key.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Spec {
+    pub(super) seed: u64,
+    pub(super) requests: Option<u64>,
+    pub(super) duration_s: Option<f64>,
+    pub(super) capacity_gb: f64,
+    pub(super) read_share: f64,
+    #[serde(default = "four_kib")]
+    pub(super) align_bytes: u64,
+    #[serde(default = "unnamed")]
+    pub(super) device: String,
+    pub(super) arrivals: Arrivals,
+    pub(super) offsets: Offsets,
+    pub(super) sizes: Vec<Size>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub(super) enum Arrivals {
+    Poisson { iops: f64 },
+    Bursty { on_iops: f64, off_iops: f64, on_ms: f64, off_ms: f64 },
+    Closed { queue_depth: u32, service_us: f64, think_us: f64 },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub(super) enum Offsets {
+    // With braces, because serde lets unknown keys of unit variants pass.
+    Uniform {},
+    Zipf { theta: f64 },
+    Sequential { streams: u32, run_requests: u64 },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Size {
+    pub(super) bytes: u64,
+    pub(super) weight: u64,
+}
+
+const fn four_kib() -> u64 {
+    4096
+}
+
+fn unnamed() -> String {
+    "synth".to_owned()
+}
+
+impl Spec {
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+        let spec: Self = toml::from_str(text).map_err(|e| {
+            let what = e.message().trim().replace('\n', " ");
+            Error::Usage(match e.span() {
+                // A key that is missing altogether stands nowhere.
+                Some(span) if !what.starts_with("missing field") => {
+                    let before = &text.as_bytes()[..span.start.min(text.len())];
+                    let line = 1 + memchr::memchr_iter(b'\n', before).count();
+                    format!("line {line}: {what}")
+                }
+                _ => what,
+            })
+        })?;
+        spec.check().map(|()| spec)
+    }
+
+    pub(super) const fn capacity_bytes(&self) -> u64 {
+        (self.capacity_gb * 1e9) as u64
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.requests.is_none() && self.duration_s.is_none() {
+            return wrong("`requests` or `duration_s` must say where the trace ends");
+        }
+        if let Some(requests) = self.requests {
+            within("requests", requests, 1..=u64::MAX)?;
+        }
+        if let Some(duration) = self.duration_s {
+            within("duration_s", duration, 1e-6..=1e9)?;
+        }
+        within("capacity_gb", self.capacity_gb, 1e-6..=1e9)?;
+        within("read_share", self.read_share, 0.0..=1.0)?;
+        within("align_bytes", self.align_bytes, SECTOR..=1 << 30)?;
+        multiple("align_bytes", self.align_bytes, SECTOR)?;
+        self.arrivals.check()?;
+        self.check_sizes()?;
+        self.check_offsets()
+    }
+
+    fn check_sizes(&self) -> Result<(), Error> {
+        if self.sizes.is_empty() {
+            return wrong("`sizes` must have at least one entry");
+        }
+        for size in &self.sizes {
+            within("sizes.bytes", size.bytes, SECTOR..=self.capacity_bytes().min(1 << 30))?;
+            multiple("sizes.bytes", size.bytes, SECTOR)?;
+            within("sizes.weight", size.weight, 0..=1_000_000_000)?;
+        }
+        if self.sizes.iter().all(|size| size.weight == 0) {
+            return wrong("`sizes.weight` must be more than 0 for at least one size");
+        }
+        Ok(())
+    }
+
+    fn check_offsets(&self) -> Result<(), Error> {
+        match self.offsets {
+            Offsets::Uniform {} => Ok(()),
+            Offsets::Zipf { theta } => within("offsets.theta", theta, 0.0..=5.0),
+            Offsets::Sequential { streams, run_requests: _ } => {
+                within("offsets.streams", streams, 1..=MOST_CLIENTS)?;
+                self.sizes.iter().try_for_each(|size| {
+                    let key = "sizes.bytes (with sequential offsets)";
+                    multiple(key, size.bytes, self.align_bytes)
+                })
+            }
+        }
+    }
+}
+
+impl Arrivals {
+    fn check(&self) -> Result<(), Error> {
+        const IOPS: RangeInclusive<f64> = 1e-3..=1e8;
+        const PHASE_MS: RangeInclusive<f64> = 1e-3..=1e9;
+        match *self {
+            Self::Poisson { iops } => within("arrivals.iops", iops, IOPS),
+            Self::Bursty { on_iops, off_iops, on_ms, off_ms } => {
+                within("arrivals.on_iops", on_iops, IOPS)?;
+                within("arrivals.off_iops", off_iops, 0.0..=1e8)?;
+                within("arrivals.on_ms", on_ms, PHASE_MS)?;
+                within("arrivals.off_ms", off_ms, PHASE_MS)
+            }
+            Self::Closed { queue_depth, service_us, think_us } => {
+                within("arrivals.queue_depth", queue_depth, 1..=MOST_CLIENTS)?;
+                within("arrivals.service_us", service_us, 0.1..=1e9)?;
+                within("arrivals.think_us", think_us, 0.0..=1e12)
+            }
+        }
+    }
+}
+
+fn wrong<T>(what: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Usage(what.into()))
+}
+
+/// Not-a-number is within nothing.
+fn within<T: PartialOrd + Display>(
+    key: &str,
+    value: T,
+    range: RangeInclusive<T>,
+) -> Result<(), Error> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    wrong(format!("`{key}` must be from {} to {}, not {value}", range.start(), range.end()))
+}
+
+fn multiple(key: &str, value: u64, of: u64) -> Result<(), Error> {
+    if value.is_multiple_of(of) {
+        return Ok(());
+    }
+    wrong(format!("`{key}` must be a multiple of {of}, not {value}"))
+}

@@ -1,0 +1,62 @@
+//! Lengths of time on the command line: `500us`, `10ms`, `1.5s`, `5m`, `1h`.
+
+use trimtab_io::Nanos;
+
+use crate::decimal::Decimal;
+
+/// Units and their nanoseconds.
+const UNITS: [(&str, u64); 6] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// Reads a length of time: a number, and its unit right after it.
+pub(crate) fn parse(text: &str) -> Result<Nanos, String> {
+    let wrong = || {
+        format!(
+            "expected a length of time such as 500us, 10ms, 1.5s, 5m or 1h (units: ns, us, ms, s, \
+             m for minutes, h), found `{text}`"
+        )
+    };
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(end);
+    let number: Decimal = number.parse().map_err(|_| wrong())?;
+    let (_, unit_ns) = UNITS.into_iter().find(|&(name, _)| name == unit).ok_or_else(wrong)?;
+    let ns = u128::from(number.numerator) * u128::from(unit_ns) / u128::from(number.denominator);
+    u64::try_from(ns).map(Nanos).map_err(|_| format!("`{text}` is longer than 584 years"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit() {
+        for (text, ns) in [
+            ("0s", 0),
+            ("7ns", 7),
+            ("500us", 500_000),
+            ("10ms", 10_000_000),
+            ("10s", 10_000_000_000),
+            ("1.5s", 1_500_000_000),
+            ("0.1us", 100),
+            ("5m", 300_000_000_000),
+            ("1h", 3_600_000_000_000),
+        ] {
+            assert_eq!(parse(text), Ok(Nanos(ns)), "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_show_what_would_do() {
+        for text in ["", "10", "s", "10 s", "10sec", "-1s", "1.s", "1e3s", "10S", "1h30m"] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("such as 500us") && error.contains(&format!("`{text}`")));
+        }
+        assert!(parse("999999999999h").unwrap_err().contains("584 years"));
+    }
+}

@@ -1,0 +1,98 @@
+//! Figures and tables, aligned.
+
+/// Room for the labels of [`columns`].
+const LABEL: usize = 24;
+/// Room for each trace beside them.
+const COLUMN: usize = 17;
+/// Where the width is not known: a pipe, a file.
+const DEFAULT_WIDTH: usize = 120;
+
+/// One line of [`columns`].
+pub(super) enum Row {
+    /// Room between two sections.
+    Gap,
+    /// A label and each trace's figure.
+    Figures(String, Vec<String>),
+}
+
+/// The width of the terminal, if standard output is one.
+pub(super) fn terminal_width() -> usize {
+    let size = terminal_size::terminal_size_of(std::io::stdout());
+    size.map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0))
+}
+
+/// How many traces fit side by side.
+pub(super) const fn columns_within(width: usize) -> usize {
+    let columns = width.saturating_sub(LABEL) / (COLUMN + 1);
+    if columns == 0 { 1 } else { columns }
+}
+
+/// Labels at the left, figures in right-aligned columns; a single column is
+/// aligned at the left, where the eye finds it.
+pub(super) fn columns(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        if let Row::Figures(label, values) = row {
+            let mut line = pad_right(label, LABEL);
+            for value in values {
+                if values.len() == 1 {
+                    line += value;
+                } else {
+                    line.push(' ');
+                    line += &pad_left(&shortened(value), COLUMN);
+                }
+            }
+            text += line.trim_end();
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A table with its header in the first row: the first column aligned at the
+/// left, the others at the right, two spaces between if they fit.
+pub(super) fn table(rows: &[Vec<String>], width: usize) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widest = |column| {
+        rows.iter()
+            .filter_map(|row: &Vec<String>| row.get(column))
+            .map(|cell: &String| chars(cell))
+            .max()
+    };
+    let widths: Vec<_> = (0..columns).map(|column| widest(column).unwrap_or(0)).collect();
+    let needed: usize = widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1);
+    let gap = if needed <= width { "  " } else { " " };
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<_> = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(i, (cell, &w))| if i == 0 { pad_right(cell, w) } else { pad_left(cell, w) })
+            .collect();
+        text += cells.join(gap).trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// The end of a text that is too long for a column: of a path, it tells the most.
+fn shortened(text: &str) -> String {
+    let surplus = chars(text).saturating_sub(COLUMN);
+    if surplus == 0 {
+        return text.to_owned();
+    }
+    std::iter::once('…').chain(text.chars().skip(surplus + 1)).collect()
+}
+
+fn chars(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn pad_left(text: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(chars(text))) + text
+}
+
+fn pad_right(text: &str, width: usize) -> String {
+    text.to_owned() + &" ".repeat(width.saturating_sub(chars(text)))
+}

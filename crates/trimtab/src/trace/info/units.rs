@@ -1,0 +1,103 @@
+//! Figures as people read them.
+
+use trimtab_io::Nanos;
+
+/// A figure that there is not.
+pub(crate) const NONE: &str = "–";
+
+/// `1,234,567`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.char_indices() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `987`, `9,876`, `98.8k`, `1.23M`: at most five characters.
+pub(super) fn short_count(n: u64) -> String {
+    if n < 10_000 {
+        return count(n);
+    }
+    scaled(n as f64, &[("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)], "")
+}
+
+/// Three significant digits, thousands separated: `0.05`, `1.23`, `12.3`,
+/// `1,234`.
+pub(super) fn number(x: f64) -> String {
+    match x {
+        x if x >= 99.95 => count(x.round() as u64),
+        x if x >= 9.995 => format!("{x:.1}"),
+        x => format!("{x:.2}"),
+    }
+}
+
+/// `512 B`, `4.10 kB`, `1.23 GB`.
+pub(super) fn bytes(n: f64) -> String {
+    let units = [("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12), ("PB", 1e15)];
+    if n < 999.5 { format!("{n:.0} B") } else { scaled(n, &units, " ") }
+}
+
+fn scaled(n: f64, units: &[(&str, f64)], space: &str) -> String {
+    // 999.6 kB is printed as 1.00 MB, not as 1000 kB.
+    let fits = |&&(_, unit): &&(&str, f64)| n / unit >= 0.9995;
+    let (name, unit) = units.iter().rfind(fits).unwrap_or(&units[0]);
+    let value = n / unit;
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}{space}{name}")
+}
+
+/// `12.3%`.
+pub(super) fn percent(share: f64) -> String {
+    match share {
+        s if s > 0.0 && s < 0.000_5 => "<0.1%".to_owned(),
+        s if s < 1.0 && s >= 0.999_5 => ">99.9%".to_owned(),
+        s => format!("{:.1}%", s * 100.0),
+    }
+}
+
+/// Like [`Nanos`]' own text, with minutes, hours and days for long times.
+pub(crate) fn long(time: Nanos) -> String {
+    let s = time.as_secs_f64();
+    match s {
+        s if s < 120.0 => time.to_string(),
+        s if s < 7_200.0 => format!("{} min", number(s / 60.0)),
+        s if s < 172_800.0 => format!("{} h", number(s / 3_600.0)),
+        s => format!("{} days", number(s / 86_400.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [9_999, 10_000, 99_960, 999_600, 1_234_567, 12_345_678].map(short_count),
+            ["9,999", "10.0k", "100k", "1.00M", "1.23M", "12.3M"]
+        );
+        assert_eq!([0.05, 9.996, 99.96, 12_345.6].map(number), ["0.05", "10.0", "100", "12,346"]);
+        assert_eq!(
+            [0.0, 512.0, 4096.0, 999_600.0, 2.5e12].map(bytes),
+            ["0 B", "512 B", "4.10 kB", "1.00 MB", "2.50 TB"]
+        );
+        assert_eq!(
+            [0.0, 0.0001, 0.5, 0.9999, 1.0].map(percent),
+            ["0.0%", "<0.1%", "50.0%", ">99.9%", "100.0%"]
+        );
+        assert_eq!(
+            [1, 300, 36_000, 604_800].map(|s| long(Nanos::from_secs(s))),
+            ["1.00 s", "5.00 min", "10.0 h", "7.00 days"]
+        );
+    }
+}

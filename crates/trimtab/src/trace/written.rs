@@ -1,0 +1,85 @@
+//! What the commands that write a trace say when they are done.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use serde::Serialize;
+use trimtab_io::Nanos;
+use trimtab_trace::{Error, Names, Record, Writer};
+
+use super::info::units;
+
+/// A trace being written, and its size.
+pub(super) struct Output {
+    writer: Writer,
+    span: Option<(Nanos, Nanos)>,
+    requests: u64,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Written {
+    /// Requests.
+    pub(super) requests: u64,
+    /// From the first arrival to the last.
+    duration_ns: Nanos,
+}
+
+impl Output {
+    pub(super) const fn new(writer: Writer) -> Self {
+        Self { writer, span: None, requests: 0 }
+    }
+
+    pub(super) fn write(&mut self, records: &[Record], names: &Names) -> Result<(), Error> {
+        let [first, .., last] = records else {
+            return match records {
+                [only] => self.write_some(records, names, only.arrival, only.arrival),
+                _ => Ok(()),
+            };
+        };
+        self.write_some(records, names, first.arrival, last.arrival)
+    }
+
+    fn write_some(
+        &mut self,
+        records: &[Record],
+        names: &Names,
+        first: Nanos,
+        last: Nanos,
+    ) -> Result<(), Error> {
+        self.span = Some((self.span.map_or(first, |(first, _)| first), last));
+        self.requests += records.len() as u64;
+        self.writer.write(records, names)
+    }
+
+    pub(super) const fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    pub(super) fn finish(self) -> Result<Written, Error> {
+        self.writer.finish()?;
+        let duration_ns = self.span.map_or(Nanos::ZERO, |(first, last)| last.since(first));
+        Ok(Written { requests: self.requests, duration_ns })
+    }
+}
+
+impl Written {
+    /// Says so on standard output.
+    pub(super) fn print(&self, json: bool) -> Result<()> {
+        let mut out = io::stdout().lock();
+        if json {
+            serde_json::to_writer(&mut out, self)?;
+            writeln!(out)?;
+        } else {
+            let (requests, duration) = (units::count(self.requests), units::long(self.duration_ns));
+            writeln!(out, "wrote {requests} requests that arrive within {duration}")?;
+        }
+        Ok(())
+    }
+}
+
+/// An error of opening the output, as one of those that the reading of a trace
+/// can return.
+pub(super) fn as_trace_error(error: anyhow::Error) -> Error {
+    error.downcast().unwrap_or_else(|other| Error::Usage(format!("{other:#}")))
+}

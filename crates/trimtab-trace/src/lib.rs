@@ -37,4 +37,4 @@ pub use names::{CommandId, Names};
 pub use reader::{Clock, Meta, Options, Sorting, Trace, with_trace};
 pub use record::Record;
 pub use sort::SpillSort;
-pub use write::{AtomicFile, OutputFormat, Writer};
+pub use write::{AtomicFile, LeftOut, OutputFormat, Writer};

@@ -6,6 +6,8 @@
 
 mod exit;
 mod input;
+mod output;
+mod progress;
 mod record;
 mod trace;
 

@@ -47,7 +47,7 @@ pub enum Error {
     /// Records come later than sorting in memory can put right. Reading again
     /// with [`Sorting::Spill`](crate::Sorting::Spill) solves it.
     #[error(
-        "{}: record {record} arrived earlier than the {window} records before it allow to sort in memory",
+        "{}: record {record} is out of arrival order by more than the {window} records that are sorted in memory",
         path.display()
     )]
     BeyondWindow {

@@ -23,7 +23,7 @@ mod disksim;
 mod fio_iolog;
 mod fio_latency;
 mod hdd_validation;
-mod msr;
+pub(crate) mod msr;
 pub(crate) mod parquet;
 mod replay;
 mod spc;

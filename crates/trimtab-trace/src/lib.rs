@@ -45,4 +45,4 @@ pub use series::{
 pub use sort::SpillSort;
 pub use stats::Stats;
 pub use synth::Synth;
-pub use write::{AtomicFile, OutputFormat, Writer};
+pub use write::{AtomicFile, LeftOut, OutputFormat, Writer};

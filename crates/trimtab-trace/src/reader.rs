@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use trimtab_io::Nanos;
+
 use crate::error::Error;
 use crate::format::{Format, blktrace, parquet};
 use crate::input::Input;
@@ -90,6 +92,11 @@ pub struct Trace {
 enum Order {
     /// The source gives records in order, or says that it cannot.
     AsIs,
+    /// The source ought to give records in order, but has not looked.
+    Checked {
+        last: Nanos,
+        count: u64,
+    },
     Window(WindowSort),
     Spill {
         sorter: SpillSort,
@@ -140,6 +147,9 @@ impl Trace {
         };
         let order = match options.sorting {
             Sorting::Window if format.needs_sorting() => Order::Window(WindowSort::new(WINDOW)),
+            Sorting::Window if format == Format::Parquet => {
+                Order::Checked { last: Nanos::ZERO, count: 0 }
+            }
             Sorting::Window => Order::AsIs,
             Sorting::Spill => Order::Spill { sorter: SpillSort::new(SPILL_CAPACITY), full: false },
         };
@@ -174,6 +184,24 @@ impl Trace {
         match &mut self.order {
             Order::AsIs => {
                 self.ended = !self.pull(out)?;
+            }
+            Order::Checked { .. } => {
+                self.ended = !self.pull(out)?;
+                let Order::Checked { last, count } = &mut self.order else { unreachable!() };
+                let step_back = out.iter().position(|record| {
+                    let earlier = record.arrival < *last;
+                    *last = record.arrival;
+                    earlier
+                });
+                if let Some(i) = step_back {
+                    out.truncate(i);
+                    return Err(Error::BeyondWindow {
+                        path: self.path.clone(),
+                        record: *count + i as u64 + 1,
+                        window: 0,
+                    });
+                }
+                *count += out.len() as u64;
             }
             Order::Window(_) => {
                 let mut incoming = std::mem::take(&mut self.incoming);

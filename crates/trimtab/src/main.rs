@@ -9,6 +9,7 @@ mod duration;
 mod exit;
 mod input;
 mod output;
+mod progress;
 mod record;
 mod trace;
 

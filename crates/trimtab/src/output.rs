@@ -1,38 +1,71 @@
-//! The options that every command writing a trace shares.
+//! The options that every command writing traces shares.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use trimtab_trace::{Meta, OutputFormat, Writer};
+use trimtab_trace::{LeftOut, Meta, OutputFormat, Writer};
 
-use crate::exit::BadInput;
+use crate::exit::{BadInput, Incomplete};
 
 /// Where to write a trace, and how.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WriteArgs {
-    /// The file to write: .parquet, .iolog or .log (fio), .csv (MSR Cambridge).
-    #[arg(short, long, value_name = "PATH")]
+    /// The trace to write. It appears when it is whole, and replaces a file of
+    /// that name. The ending tells the format: .parquet, .iolog or .log
+    /// (fio-iolog), .csv (msr).
+    #[arg(short = 'o', long = "out", value_name = "PATH")]
     out: PathBuf,
-    /// Format of the output, where its name does not tell: parquet, fio-iolog,
-    /// msr.
+    /// Format of the output, where the ending does not tell: parquet,
+    /// fio-iolog, msr.
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
 }
 
 impl WriteArgs {
-    /// Begins the output.
+    /// Begins the output. `meta` is that of the trace that the records come
+    /// from.
     pub(crate) fn create(&self, meta: &Meta) -> Result<Writer> {
-        let extension = self.out.extension().and_then(|e| e.to_str());
-        let format = match self.to.as_deref().or(extension) {
-            Some("parquet") => OutputFormat::Parquet,
-            Some("fio-iolog" | "iolog" | "log") => OutputFormat::FioIolog,
-            Some("msr" | "csv") => OutputFormat::Msr,
-            _ => {
-                let what = format!("{}: cannot tell the format, use --to", self.out.display());
-                return Err(BadInput(what).into());
+        Ok(Writer::create(&self.out, self.format()?, meta)?)
+    }
+
+    /// The format that was asked for.
+    pub(crate) fn format(&self) -> Result<OutputFormat> {
+        let known = match (self.to.as_deref(), self.out.extension().and_then(|e| e.to_str())) {
+            (Some("parquet"), _) | (None, Some("parquet")) => OutputFormat::Parquet,
+            (Some("fio-iolog"), _) | (None, Some("iolog" | "log")) => OutputFormat::FioIolog,
+            (Some("msr"), _) | (None, Some("csv")) => OutputFormat::Msr,
+            (Some(other), _) => {
+                return Err(BadInput(format!(
+                    "cannot write the format `{other}`; --to takes parquet, fio-iolog or msr"
+                ))
+                .into());
+            }
+            (None, _) => {
+                return Err(BadInput(format!(
+                    "{}: its ending names no format; say --to parquet, fio-iolog or msr",
+                    self.out.display()
+                ))
+                .into());
             }
         };
-        Ok(Writer::create(&self.out, format, meta)?)
+        Ok(known)
+    }
+
+    /// Where the output goes.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.out
+    }
+}
+
+/// The result of a command that has written all that the format has a place
+/// for: incomplete if something had to be left out.
+pub(crate) fn all_written(left_out: &LeftOut) -> Result<()> {
+    match left_out.total() {
+        0 => Ok(()),
+        total => {
+            let what = format!("left out {total} records that the format has no place for");
+            Err(Incomplete(format!("{what}: {left_out}")).into())
+        }
     }
 }

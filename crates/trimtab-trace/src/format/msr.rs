@@ -26,9 +26,9 @@ pub(crate) const UNIX_EPOCH_TICKS: u64 = 116_444_736_000_000_000;
 /// Nanoseconds per tick.
 pub(crate) const TICK_NS: u64 = 100;
 /// 2100-01-01; later is a misread column.
-const LATEST_TICKS: u64 = 157_469_184_000_000_000;
+pub(crate) const LATEST_TICKS: u64 = 157_469_184_000_000_000;
 /// About 12 days in ticks.
-const LONGEST_RESPONSE_TICKS: u64 = 10_000_000_000_000;
+pub(crate) const LONGEST_RESPONSE_TICKS: u64 = 10_000_000_000_000;
 
 #[derive(Default)]
 pub(super) struct Msr {

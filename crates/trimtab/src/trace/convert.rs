@@ -1,11 +1,107 @@
 //! `trimtab trace convert`.
 
+use std::io::{self, Write};
+use std::path::PathBuf;
+
 use anyhow::Result;
+use serde::Serialize;
+use trimtab_trace::Writer;
 
-/// Not there yet.
+use crate::input::ReadArgs;
+use crate::output::{WriteArgs, all_written};
+use crate::progress::Progress;
+
+const EXAMPLES: &str = "\
+Examples:
+  trimtab trace convert usr_0.csv.gz -o usr_0.parquet
+  trimtab trace convert sda.blktrace.* -o sda.parquet
+  trimtab trace convert sda.parquet -o sda.iolog && fio --name=replay --read_iolog=sda.iolog
+
+A fio log begins at 1 µs and has no completions; msr has only reads and writes,
+and times in steps of 100 ns. What a format has no place for is left out and
+counted, and the exit code is then 3.";
+
+/// Write a trace in another format.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The trace: one file, - for standard input, or the per-CPU files of one
+    /// blktrace recording.
+    #[arg(required = true, value_name = "IN")]
+    input: Vec<PathBuf>,
+    #[command(flatten)]
+    read: ReadArgs,
+    #[command(flatten)]
+    write: WriteArgs,
+    /// Print what was done as JSON on standard output.
+    #[arg(long)]
+    json: bool,
+}
 
-pub(crate) fn run(_args: Args) -> Result<()> {
-    anyhow::bail!("comes with a later commit")
+/// What was done.
+#[derive(Debug, Serialize)]
+struct Done {
+    /// Records written.
+    records: u64,
+    /// Sum of the lengths of all records read.
+    request_bytes: u64,
+    /// Size of the file; absent where the output is no regular file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_bytes: Option<u64>,
+    /// Malformed records passed over.
+    skipped: u64,
+    /// Records that the output format has no place for.
+    left_out: u64,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let format = args.write.format()?;
+    let ((mut done, left_out), skipped) = args.read.with_trace(&args.input, |trace| {
+        // Inside, because the work starts afresh if the trace turns out to
+        // need sorting on disk.
+        let mut writer = Writer::create(args.write.path(), format, trace.meta())?;
+        let mut progress = Progress::new();
+        let (mut batch, mut request_bytes) = (Vec::new(), 0_u64);
+        while trace.read(&mut batch)? {
+            writer.write(&batch, trace.names())?;
+            for record in &batch {
+                // Discards may be as long as a device, and many.
+                request_bytes = request_bytes.saturating_add(record.length);
+            }
+            progress.add(batch.len());
+        }
+        let left_out = *writer.left_out();
+        let done = Done {
+            records: writer.records() - left_out.total(),
+            request_bytes,
+            file_bytes: None,
+            skipped: trace.skipped(),
+            left_out: left_out.total(),
+        };
+        writer.finish()?;
+        Ok((done, left_out))
+    })?;
+    let file = std::fs::metadata(args.write.path());
+    done.file_bytes = file.ok().filter(std::fs::Metadata::is_file).map(|file| file.len());
+    tell(&args, &done)?;
+    // Both may be so; the first to be told is what was wrong with the input.
+    skipped.into_result()?;
+    all_written(&left_out)
+}
+
+fn tell(args: &Args, done: &Done) -> Result<()> {
+    let Done { records, skipped, left_out, .. } = done;
+    let mut line = format!("{}: {records} records written", args.write.path().display());
+    for (count, what) in [(skipped, "skipped"), (left_out, "left out")] {
+        if *count > 0 {
+            line += &format!(", {count} {what}");
+        }
+    }
+    writeln!(io::stderr().lock(), "{line}")?;
+    if args.json {
+        let mut out = io::stdout().lock();
+        serde_json::to_writer(&mut out, done)?;
+        writeln!(out)?;
+    }
+    Ok(())
 }

@@ -1,0 +1,289 @@
+//! Stands between the Parquet library and a file that may be hostile.
+//!
+//! The library believes the sizes that page headers claim, and reserves memory
+//! for them before it looks at the content. A few damaged bytes could so ask
+//! for gigabytes, and a failed allocation ends the process. Here each header is
+//! walked through first, and refused if what it claims is out of proportion.
+
+use std::fs::File;
+use std::io::{self, Cursor};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::reader::{ChunkReader, Length};
+
+/// The largest page, in bytes before and after decompression. Writers aim at
+/// 1 MiB; 32 MiB is a page of four million 64-bit numbers.
+const LARGEST_PAGE: u64 = 32 << 20;
+/// The largest page header; statistics make some long.
+const LARGEST_HEADER: usize = 64 << 10;
+/// Most headers are shorter than this.
+const USUAL_HEADER: usize = 512;
+
+/// A file whose page headers are checked before the library sees them.
+#[derive(Clone)]
+pub(super) struct Guarded {
+    file: Arc<File>,
+    length: u64,
+    failure: Arc<Mutex<Option<io::Error>>>,
+}
+
+impl Guarded {
+    pub(super) fn new(file: File, length: u64) -> Self {
+        Self { file: Arc::new(file), length, failure: Arc::default() }
+    }
+
+    /// What the system said when a read failed. The library's own errors
+    /// cannot be told from those of damaged content.
+    pub(super) fn take_failure(&self) -> Option<io::Error> {
+        self.failure.lock().ok()?.take()
+    }
+
+    /// Up to `most` bytes from `start`, fewer at the end of the file.
+    pub(super) fn read_up_to(&self, start: u64, most: usize) -> Result<Vec<u8>> {
+        let most = self.length.saturating_sub(start).min(most as u64) as usize;
+        let mut bytes = vec![0; most];
+        let mut filled = 0;
+        while filled < most {
+            match self.file.read_at(&mut bytes[filled..], start + filled as u64) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    let error = ParquetError::General(e.to_string());
+                    if let Ok(mut failure) = self.failure.lock() {
+                        *failure = Some(e);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+}
+
+impl Length for Guarded {
+    fn len(&self) -> u64 {
+        self.length
+    }
+}
+
+impl ChunkReader for Guarded {
+    type T = Cursor<Vec<u8>>;
+
+    /// The page header at `start`; the library reads nothing else this way.
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        let mut header = self.read_up_to(start, USUAL_HEADER)?;
+        let walked = match PageHeader::walk(&header) {
+            Err(Fault::Short) if header.len() == USUAL_HEADER => {
+                header = self.read_up_to(start, LARGEST_HEADER)?;
+                PageHeader::walk(&header)
+            }
+            walked => walked,
+        };
+        let (page, length) = walked.map_err(|fault| bad(fault.describe()))?;
+        page.check()?;
+        header.truncate(length);
+        Ok(Cursor::new(header))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        if length as u64 > LARGEST_PAGE {
+            return Err(bad("page of over 32 MiB"));
+        }
+        let bytes = self.read_up_to(start, length)?;
+        if bytes.len() < length {
+            return Err(bad("page goes beyond the end of the file"));
+        }
+        Ok(bytes.into())
+    }
+}
+
+fn bad(what: &str) -> ParquetError {
+    ParquetError::General(what.to_owned())
+}
+
+/// What a page header claims, as far as memory depends on it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct PageHeader {
+    uncompressed: u64,
+    compressed: u64,
+    dictionary_values: u64,
+    encodings: [u64; 2],
+}
+
+impl PageHeader {
+    /// Reads the header at the beginning of `bytes`, and tells its length.
+    fn walk(bytes: &[u8]) -> Walked<(Self, usize)> {
+        let mut header = Self::default();
+        let mut rest = bytes;
+        walk_struct(&mut rest, &mut Vec::new(), &mut |path, value| match *path {
+            // Field numbers of PageHeader in parquet.thrift.
+            [2] => header.uncompressed = value,
+            [3] => header.compressed = value,
+            [7, 1] => header.dictionary_values = value,
+            [5, 2] => header.encodings[0] = value,
+            [8, 4] => header.encodings[1] = value,
+            _ => {}
+        })?;
+        Ok((header, bytes.len() - rest.len()))
+    }
+
+    fn check(&self) -> Result<()> {
+        const DELTA_LENGTH_BYTE_ARRAY: u64 = 6;
+        const DELTA_BYTE_ARRAY: u64 = 7;
+        if self.uncompressed > LARGEST_PAGE || self.compressed > LARGEST_PAGE {
+            return Err(bad("page of over 32 MiB"));
+        }
+        // Each value in a dictionary takes four bytes or more.
+        if self.dictionary_values > self.uncompressed / 4 {
+            return Err(bad("dictionary page is too small for its number of values"));
+        }
+        // Their number of values stands in compressed content, where it cannot
+        // be checked before the library reserves memory for it. No common
+        // writer uses them unless told to.
+        if self.encodings.iter().any(|&e| e == DELTA_LENGTH_BYTE_ARRAY || e == DELTA_BYTE_ARRAY) {
+            return Err(bad("strings in delta encodings are not read; write them as a dictionary"));
+        }
+        Ok(())
+    }
+}
+
+/// Why a header cannot be walked through.
+#[derive(Debug)]
+enum Fault {
+    /// It goes on beyond the bytes at hand.
+    Short,
+    Invalid,
+}
+
+impl Fault {
+    const fn describe(&self) -> &'static str {
+        match self {
+            Self::Short => "page header is cut off",
+            Self::Invalid => "page header is damaged",
+        }
+    }
+}
+
+type Walked<T = ()> = std::result::Result<T, Fault>;
+
+/// Page headers nest three levels deep.
+const DEEPEST: usize = 8;
+
+/// Walks through one struct in Thrift's compact protocol, and gives every
+/// integer in it to `visit` with its path of field numbers. Negative integers
+/// become huge.
+fn walk_struct(
+    rest: &mut &[u8],
+    path: &mut Vec<u64>,
+    visit: &mut dyn FnMut(&[u64], u64),
+) -> Walked {
+    if path.len() >= DEEPEST {
+        return Err(Fault::Invalid);
+    }
+    let mut field = 0_u64;
+    loop {
+        let head = byte(rest)?;
+        if head == 0 {
+            return Ok(());
+        }
+        field = match u64::from(head >> 4) {
+            0 => zigzag(varint(rest)?),
+            delta => field.wrapping_add(delta),
+        };
+        path.push(field);
+        walk_value(head & 0x0f, rest, path, visit)?;
+        path.pop();
+    }
+}
+
+fn walk_value(
+    kind: u8,
+    rest: &mut &[u8],
+    path: &mut Vec<u64>,
+    visit: &mut dyn FnMut(&[u64], u64),
+) -> Walked {
+    match kind {
+        1 | 2 => {}
+        3 => skip(rest, 1)?,
+        4..=6 => {
+            let value = zigzag(varint(rest)?);
+            visit(path, value);
+        }
+        7 => skip(rest, 8)?,
+        8 => {
+            let length = varint(rest)?;
+            skip(rest, length)?;
+        }
+        12 => walk_struct(rest, path, visit)?,
+        // Lists, sets and maps do not occur in page headers.
+        _ => return Err(Fault::Invalid),
+    }
+    Ok(())
+}
+
+fn byte(rest: &mut &[u8]) -> Walked<u8> {
+    let (&first, others) = rest.split_first().ok_or(Fault::Short)?;
+    *rest = others;
+    Ok(first)
+}
+
+fn skip(rest: &mut &[u8], length: u64) -> Walked {
+    if length > LARGEST_HEADER as u64 {
+        return Err(Fault::Invalid);
+    }
+    *rest = rest.get(length as usize..).ok_or(Fault::Short)?;
+    Ok(())
+}
+
+fn varint(rest: &mut &[u8]) -> Walked<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let b = byte(rest)?;
+        value |= u64::from(b & 0x7f) << shift;
+        if b & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(Fault::Invalid)
+}
+
+const fn zigzag(n: u64) -> u64 {
+    (n >> 1) ^ (n & 1).wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// type = 0, uncompressed, compressed, then field 7 with one value.
+    fn header(uncompressed: &[u8], values: &[u8]) -> Vec<u8> {
+        [&[0x15, 0x00, 0x15], uncompressed, &[0x15, 0x08, 0x4c, 0x15], values, &[0, 0, 0xee]]
+            .concat()
+    }
+
+    #[test]
+    fn sizes_are_found() {
+        let bytes = header(&[0x80, 0x01], &[0x10]);
+        let (page, length) = PageHeader::walk(&bytes).unwrap();
+        assert_eq!((page.uncompressed, page.compressed, page.dictionary_values), (64, 4, 8));
+        assert_eq!(length, bytes.len() - 1);
+        assert!(page.check().is_ok());
+    }
+
+    #[test]
+    fn absurd_claims_are_refused() {
+        let two_gib = [0xfe, 0xff, 0xff, 0xff, 0x0f];
+        assert!(PageHeader::walk(&header(&two_gib, &[0x10])).unwrap().0.check().is_err());
+        assert!(PageHeader::walk(&header(&[0x10], &two_gib)).unwrap().0.check().is_err());
+        assert!(PageHeader::walk(&header(&[0x01], &[0x10])).unwrap().0.check().is_err());
+        let string_of_4_gib = [0x18, 0xff, 0xff, 0xff, 0xff, 0x0f];
+        assert!(matches!(PageHeader::walk(&string_of_4_gib), Err(Fault::Invalid)));
+        assert!(matches!(PageHeader::walk(&[0x15]), Err(Fault::Short)));
+        assert!(matches!(PageHeader::walk(&[0x1c; 64]), Err(Fault::Invalid)));
+    }
+}

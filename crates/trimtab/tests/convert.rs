@@ -1,0 +1,189 @@
+//! `trimtab trace convert`, as a user runs it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+const FIRST_TICK: u64 = 128_166_372_003_061_629;
+
+/// An MSR trace of two disks in arrival order.
+fn msr(records: u64) -> String {
+    (0..records)
+        .map(|i| {
+            let (tick, disk) = (FIRST_TICK + i * 1_234, i % 2);
+            let kind = if i % 3 == 0 { "Write" } else { "Read" };
+            let (offset, response) = (i * 7_919 % 100_000 * 512, 500 + i % 90_000);
+            format!("{tick},usr,{disk},{kind},{offset},{},{response}\n", 512 << (i % 8))
+        })
+        .collect()
+}
+
+struct Place(TempDir);
+
+impl Place {
+    fn new(trace: &str) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        fs::write(place.path("in.csv"), trace).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn convert(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_trimtab"))
+            .args(["trace", "convert"])
+            .args(arguments)
+            .current_dir(self.0.path())
+            .output()
+            .unwrap()
+    }
+
+    /// Converts, and expects this exit code and one line on standard error
+    /// that contains `says`.
+    fn fails(&self, arguments: &[&str], code: i32, says: &str) {
+        let files = self.files();
+        let output = self.convert(arguments);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+        assert_eq!(self.files(), files, "nothing may be left behind");
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<_> =
+            fs::read_dir(self.0.path()).unwrap().map(|f| f.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+#[test]
+fn msr_comes_back_byte_for_byte() {
+    let place = Place::new(&msr(20_000));
+    let output = place.convert(&["in.csv", "-o", "out.parquet", "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "out.parquet: 20000 records written\n");
+    let done: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(done["records"], 20_000);
+    assert_eq!(done["file_bytes"], fs::metadata(place.path("out.parquet")).unwrap().len());
+
+    assert!(place.convert(&["out.parquet", "-o", "back.csv"]).status.success());
+    let same = fs::read(place.path("back.csv")).unwrap() == fs::read(place.path("in.csv")).unwrap();
+    assert!(same);
+
+    // Onto itself: the old file is read to its end before the new one has the
+    // name.
+    let before = fs::read(place.path("out.parquet")).unwrap();
+    assert!(place.convert(&["out.parquet", "-o", "out.parquet"]).status.success());
+    assert!(fs::read(place.path("out.parquet")).unwrap() == before);
+}
+
+#[test]
+fn fio_log_is_written() {
+    let place = Place::new(&msr(3));
+    assert!(place.convert(&["in.csv", "-o", "out.iolog"]).status.success());
+    let log = fs::read_to_string(place.path("out.iolog")).unwrap();
+    assert!(log.starts_with("fio version 3 iolog\n1 usr.0 add\n1 usr.0 open\n1 usr.0 write 0 512\n"));
+    assert!(log.contains("\n124 usr.1 read 4054528 1024\n"), "{log}");
+}
+
+#[test]
+fn formats_are_named_or_asked_for() {
+    let place = Place::new(&msr(3));
+    place.fails(&["in.csv", "-o", "out"], 2, "say --to");
+    place.fails(&["in.csv", "-o", "out", "--to", "xls"], 2, "--to takes");
+    place.fails(&["none.csv", "-o", "out.parquet"], 2, "none.csv: cannot open");
+    place.fails(&["in.csv", "in.csv", "-o", "out.parquet"], 2, "several files");
+    assert!(place.convert(&["in.csv", "-o", "out", "--to", "parquet"]).status.success());
+    let help = place.convert(&["--help"]).stdout;
+    assert!(String::from_utf8(help).unwrap().contains("trimtab trace convert usr_0.csv.gz -o"));
+}
+
+#[test]
+fn damage_is_one_line() {
+    let place = Place::new(&msr(1_000));
+    assert!(place.convert(&["in.csv", "-o", "t.parquet"]).status.success());
+    let whole = fs::read(place.path("t.parquet")).unwrap();
+    fs::write(place.path("cut.parquet"), &whole[..whole.len() / 2]).unwrap();
+    place.fails(&["cut.parquet", "-o", "out.csv"], 2, "cut off");
+    for place_of_damage in (4..whole.len()).step_by(97) {
+        let mut bytes = whole.clone();
+        bytes[place_of_damage] ^= 0x55;
+        fs::write(place.path("bad.parquet"), bytes).unwrap();
+        let output = place.convert(&["bad.parquet", "-o", "out.csv"]);
+        assert!(matches!(output.status.code(), Some(0 | 2 | 3)), "{}", stderr(&output));
+        assert_eq!(stderr(&output).lines().count(), if output.status.code() == Some(3) { 2 } else { 1 });
+    }
+}
+
+#[test]
+fn bad_lines_make_it_incomplete() {
+    let place = Place::new(&(msr(500) + "rubbish\n" + &msr(1)));
+    place.fails(&["in.csv", "--format", "msr", "-o", "out.parquet"], 2, "line 501");
+    let arguments = ["in.csv", "--format", "msr", "--skip-bad", "-o", "out.parquet"];
+    let output = place.convert(&arguments);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("501 records written, 1 skipped"), "{}", stderr(&output));
+}
+
+#[test]
+fn wide_disorder_is_sorted() {
+    // The first record last: further than a window of 131,072 records.
+    let trace = msr(300_000);
+    let (first, rest) = trace.split_at(trace.find('\n').unwrap() + 1);
+    let place = Place::new(&format!("{rest}{first}"));
+    let output = place.convert(&["in.csv", "-o", "out.csv"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(fs::read_to_string(place.path("out.csv")).unwrap() == trace);
+}
+
+#[test]
+fn a_full_device_is_one_line() {
+    let place = Place::new(&msr(100_000));
+    for to in ["parquet", "msr", "fio-iolog"] {
+        place.fails(&["in.csv", "-o", "/dev/full", "--to", to], 1, "/dev/full: cannot write");
+    }
+    place.fails(&["in.csv", "-o", "/nonexistent/out.parquet"], 1, "cannot write");
+}
+
+/// A small file system in memory, unmounted whatever happens.
+struct Mount<'a>(&'a Path);
+
+impl<'a> Mount<'a> {
+    fn new(at: &'a Path) -> Option<Self> {
+        let options = ["-t", "tmpfs", "-o", "size=256k", "tmpfs"];
+        let mounted = Command::new("mount").args(options).arg(at).output().ok()?;
+        mounted.status.success().then_some(Self(at))
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_behind() {
+    let place = Place::new(&msr(100_000));
+    let disk = place.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let Some(_mount) = Mount::new(&disk) else {
+        _ = writeln!(std::io::stderr(), "skipped: mounting a file system takes root");
+        return;
+    };
+    for out in ["disk/out.parquet", "disk/out.csv", "disk/out.iolog"] {
+        place.fails(&["in.csv", "-o", out], 1, "cannot write");
+        assert_eq!(fs::read_dir(&disk).unwrap().count(), 0);
+    }
+}

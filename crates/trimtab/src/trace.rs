@@ -11,6 +11,8 @@ mod written;
 use anyhow::Result;
 use clap::Subcommand;
 
+pub(crate) use self::info::summary_text;
+
 /// The verbs of `trimtab trace`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

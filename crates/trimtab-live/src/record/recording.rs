@@ -64,6 +64,8 @@ impl Losses {
 pub struct Outcome {
     /// Records given out.
     pub records: u64,
+    /// The names of devices and commands in them.
+    pub names: Names,
     /// What was lost.
     pub losses: Losses,
     /// Flush requests without data, which flush commands answered: the kernel
@@ -175,6 +177,7 @@ impl Recording {
             .sum();
         Ok(Outcome {
             records: self.received,
+            names: self.recorder.names,
             losses: Losses {
                 ring_full: counters.ring_full,
                 table_full: counters.table_full,

@@ -171,7 +171,13 @@ fn properties(meta: &Meta) -> WriterProperties {
     pairs.extend(notes.map(|(key, value)| pair(&format!("{NOTE_PREFIX}{key}"), value)));
     let by_arrival = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
     let v = std::env::var("LAYOUT").unwrap_or_default();
-    let comp = match &v[..1.min(v.len())] { "n" => Compression::UNCOMPRESSED, "l" => Compression::LZ4_RAW, "s" => Compression::SNAPPY, "3" => Compression::ZSTD(ZstdLevel::try_new(3).unwrap()), _ => Compression::ZSTD(ZstdLevel::default()) };
+    let comp = match &v[..1.min(v.len())] {
+        "n" => Compression::UNCOMPRESSED,
+        "l" => Compression::LZ4_RAW,
+        "s" => Compression::SNAPPY,
+        "3" => Compression::ZSTD(ZstdLevel::try_new(3).unwrap()),
+        _ => Compression::ZSTD(ZstdLevel::default()),
+    };
     let mut builder = WriterProperties::builder()
         .set_created_by(concat!("trimtab ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(comp)
@@ -181,7 +187,13 @@ fn properties(meta: &Meta) -> WriterProperties {
         .set_offset_index_disabled(true)
         .set_sorting_columns(Some(vec![by_arrival]))
         .set_key_value_metadata(Some(pairs));
-    let delta: &[&str] = if v.ends_with('D') { &[ARRIVAL, ISSUE, COMPLETE, OFFSET] } else if v.ends_with('d') { &[ARRIVAL, ISSUE, COMPLETE] } else { &[] };
+    let delta: &[&str] = if v.ends_with('D') {
+        &[ARRIVAL, ISSUE, COMPLETE, OFFSET]
+    } else if v.ends_with('d') {
+        &[ARRIVAL, ISSUE, COMPLETE]
+    } else {
+        &[]
+    };
     for name in [ARRIVAL, ISSUE, COMPLETE, OFFSET] {
         let column = ColumnPath::from(name);
         builder = builder.set_column_dictionary_enabled(column.clone(), false);

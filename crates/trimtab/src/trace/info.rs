@@ -69,6 +69,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
     skipped.into_result()
 }
 
+/// What this command prints of one trace, for others to print too.
+pub(crate) fn summary_text(file: &str, report: Report) -> String {
+    text(&[Described { file: file.to_owned(), report }], layout::terminal_width())
+}
+
 /// Everything, for a terminal of this width: figures side by side, as many
 /// traces as fit, then what takes a table of its own.
 fn text(traces: &[Described], width: usize) -> String {

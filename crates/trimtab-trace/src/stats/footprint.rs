@@ -86,6 +86,11 @@ impl Footprint {
             *touched |= mask;
             return;
         }
+        if self.groups.is_empty() {
+            // All at once: growing would hold an old and a new table for a while.
+            // Memory that is never touched costs nothing.
+            self.groups.reserve(self.most);
+        }
         while self.groups.len() >= self.most {
             self.zeros += 1;
             let zeros = self.zeros;

@@ -86,14 +86,29 @@ impl Footprint {
             *touched |= mask;
             return;
         }
+        if self.groups.is_empty() {
+            // All at once: growing would hold an old and a new table for a while.
+            // Memory that is never touched costs nothing.
+            self.groups.reserve(self.most);
+        }
         while self.groups.len() >= self.most {
-            self.zeros += 1;
-            let zeros = self.zeros;
-            self.groups.retain(|&key, _| mix64(key).trailing_zeros() >= zeros);
+            self.halve();
         }
         if mix64(key).trailing_zeros() >= self.zeros {
             self.groups.insert(key, mask);
         }
+    }
+
+    /// Keeps half of the sample. The table is emptied and filled anew rather than
+    /// thinned out in place: removed entries would go on taking room, until the
+    /// table doubled its size for want of it.
+    fn halve(&mut self) {
+        self.zeros += 1;
+        let kept = |key: u64| mix64(key).trailing_zeros() >= self.zeros;
+        let sample: Vec<_> =
+            self.groups.iter().map(|(&key, &mask)| (key, mask)).filter(|g| kept(g.0)).collect();
+        self.groups.clear();
+        self.groups.extend(sample);
     }
 
     pub(super) fn size(&self) -> FootprintSize {
@@ -154,7 +169,8 @@ mod tests {
         assert!(!size.exact);
         let error = (size.bytes as f64 / (sectors * 512) as f64 - 1.0).abs();
         assert!(error < 4.0 * size.standard_error, "{error} of {}", size.standard_error);
-        assert!(footprint.groups.len() <= MOST_GROUPS);
+        // The table never grew.
+        assert_eq!(footprint.groups.capacity(), MOST_GROUPS);
         error
     }
 

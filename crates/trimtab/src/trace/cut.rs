@@ -18,7 +18,10 @@ use crate::output::WriteArgs;
 /// Times count from the trace's first arrival; a request belongs to a range if
 /// it arrives at or after its beginning and before its end. The trace's own
 /// times are left as they are.
+// Here `--to` is a time, as the counterpart of `--from`; the output's format, in
+// all other commands `--to`, makes room for it.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("to", |arg| arg.long("to-format")))]
 #[command(after_help = "Example: the busiest minute of one disk's first hour
   trimtab trace cut usr.csv.gz -o busy.parquet --to 1h --busiest 1m --device usr.0")]
 pub(crate) struct Args {
@@ -29,8 +32,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     from: Option<Nanos>,
     /// Keep what arrives before this.
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
-    to: Option<Nanos>,
+    #[arg(long = "to", value_name = "TIME", value_parser = duration::parse)]
+    until: Option<Nanos>,
     /// Keep the window of this length in which the most requests arrive. Reads
     /// the trace twice.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
@@ -56,7 +59,7 @@ struct Range {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let mut range =
-        Range { from: args.from.unwrap_or(Nanos::ZERO), to: args.to.unwrap_or(Nanos::MAX) };
+        Range { from: args.from.unwrap_or(Nanos::ZERO), to: args.until.unwrap_or(Nanos::MAX) };
     args.check(range)?;
     if let Some(length) = args.busiest {
         range = args.find_busiest(range, length)?;
@@ -79,7 +82,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
 impl Args {
     fn check(&self, range: Range) -> Result<(), BadInput> {
         if self.from.is_none()
-            && self.to.is_none()
+            && self.until.is_none()
             && self.busiest.is_none()
             && self.device.is_none()
         {

@@ -59,7 +59,7 @@ fn scaled(n: f64, units: &[(&str, f64)], space: &str) -> String {
 pub(super) fn percent(share: f64) -> String {
     match share {
         s if s > 0.0 && s < 0.000_5 => "<0.1%".to_owned(),
-        s if s < 1.0 && s >= 0.999_5 => ">99.9%".to_owned(),
+        s if (0.999_5..1.0).contains(&s) => ">99.9%".to_owned(),
         s => format!("{:.1}%", s * 100.0),
     }
 }

@@ -74,7 +74,11 @@ fn parquet(criterion: &mut Criterion) {
             b.iter(|| write(&path, records, &names));
         });
         group.bench_function(format!("read/{what}"), |b| {
-            b.iter_batched_ref(Vec::new, |batch| black_box(read(&path, batch)), BatchSize::PerIteration);
+            b.iter_batched_ref(
+                Vec::new,
+                |batch| black_box(read(&path, batch)),
+                BatchSize::PerIteration,
+            );
         });
     }
     group.finish();

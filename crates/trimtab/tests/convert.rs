@@ -93,7 +93,9 @@ fn fio_log_is_written() {
     let place = Place::new(&msr(3));
     assert!(place.convert(&["in.csv", "-o", "out.iolog"]).status.success());
     let log = fs::read_to_string(place.path("out.iolog")).unwrap();
-    assert!(log.starts_with("fio version 3 iolog\n1 usr.0 add\n1 usr.0 open\n1 usr.0 write 0 512\n"));
+    assert!(
+        log.starts_with("fio version 3 iolog\n1 usr.0 add\n1 usr.0 open\n1 usr.0 write 0 512\n")
+    );
     assert!(log.contains("\n124 usr.1 read 4054528 1024\n"), "{log}");
 }
 
@@ -122,7 +124,10 @@ fn damage_is_one_line() {
         fs::write(place.path("bad.parquet"), bytes).unwrap();
         let output = place.convert(&["bad.parquet", "-o", "out.csv"]);
         assert!(matches!(output.status.code(), Some(0 | 2 | 3)), "{}", stderr(&output));
-        assert_eq!(stderr(&output).lines().count(), if output.status.code() == Some(3) { 2 } else { 1 });
+        assert_eq!(
+            stderr(&output).lines().count(),
+            if output.status.code() == Some(3) { 2 } else { 1 }
+        );
     }
 }
 

@@ -70,9 +70,7 @@ impl Msr {
 fn host_and_disk(name: &str, suffix: &str) -> String {
     let name = plain(name);
     let (host, disk) = match name.rsplit_once('.') {
-        Some((host, disk))
-            if !disk.is_empty() && disk.bytes().all(|b| b.is_ascii_digit()) =>
-        {
+        Some((host, disk)) if !disk.is_empty() && disk.bytes().all(|b| b.is_ascii_digit()) => {
             (host, disk)
         }
         _ => (name.as_str(), "0"),

@@ -308,11 +308,11 @@ mod foreign {
 
     use std::sync::Arc;
 
+    use ::parquet::arrow::ArrowWriter;
     use arrow_array::{
         ArrayRef, Float64Array, Int32Array, Int64Array, LargeStringArray, RecordBatch, StringArray,
         UInt64Array,
     };
-    use ::parquet::arrow::ArrowWriter;
 
     use super::*;
 

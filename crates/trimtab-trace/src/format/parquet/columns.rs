@@ -114,9 +114,10 @@ impl Columns {
         })?;
         let command = match self.command.keys[row] {
             ABSENT => None,
-            _ => Some(self.command.get(row, |name| {
-                names.intern_command(name.unwrap_or_default().as_bytes())
-            })?),
+            _ => Some(
+                self.command
+                    .get(row, |name| names.intern_command(name.unwrap_or_default().as_bytes()))?,
+            ),
         };
         let known = |value: u64| (value != NULL).then_some(value);
         Ok(Record {

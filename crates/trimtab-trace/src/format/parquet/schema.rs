@@ -82,8 +82,7 @@ impl Numbers {
         if issue != NULL && issue < arrival {
             return format!("column {ISSUE}: {issue} is before the arrival at {arrival}");
         }
-        let (before, when) =
-            if issue == NULL { ("arrival", arrival) } else { ("issue", issue) };
+        let (before, when) = if issue == NULL { ("arrival", arrival) } else { ("issue", issue) };
         format!("column {COMPLETE}: {complete} is before the {before} at {when}")
     }
 }

@@ -1,6 +1,4 @@
 //! The native format: docs/trace-format.md.
-//!
-//! Encodings were chosen by measurement (see [`properties`]).
 
 use std::hash::Hash;
 use std::io;
@@ -157,6 +155,8 @@ fn schema() -> Schema {
     ])
 }
 
+/// Of the encodings and compressions tried, these gave nearly the smallest
+/// files and cost reading little; docs/trace-format.md has the figures.
 fn properties(meta: &Meta) -> WriterProperties {
     let clock = match meta.clock {
         Clock::Unix => CLOCK_UNIX,
@@ -170,36 +170,22 @@ fn properties(meta: &Meta) -> WriterProperties {
     let notes = meta.notes.iter();
     pairs.extend(notes.map(|(key, value)| pair(&format!("{NOTE_PREFIX}{key}"), value)));
     let by_arrival = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
-    let v = std::env::var("LAYOUT").unwrap_or_default();
-    let comp = match &v[..1.min(v.len())] {
-        "n" => Compression::UNCOMPRESSED,
-        "l" => Compression::LZ4_RAW,
-        "s" => Compression::SNAPPY,
-        "3" => Compression::ZSTD(ZstdLevel::try_new(3).unwrap()),
-        _ => Compression::ZSTD(ZstdLevel::default()),
-    };
     let mut builder = WriterProperties::builder()
         .set_created_by(concat!("trimtab ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(comp)
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_max_row_group_row_count(Some(ROW_GROUP))
         .set_write_batch_size(ROWS)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .set_sorting_columns(Some(vec![by_arrival]))
         .set_key_value_metadata(Some(pairs));
-    let delta: &[&str] = if v.ends_with('D') {
-        &[ARRIVAL, ISSUE, COMPLETE, OFFSET]
-    } else if v.ends_with('d') {
-        &[ARRIVAL, ISSUE, COMPLETE]
-    } else {
-        &[]
-    };
+    // Their values hardly ever recur, so a dictionary would be built in vain.
     for name in [ARRIVAL, ISSUE, COMPLETE, OFFSET] {
+        builder = builder.set_column_dictionary_enabled(ColumnPath::from(name), false);
+    }
+    for name in [ARRIVAL, ISSUE, COMPLETE] {
         let column = ColumnPath::from(name);
-        builder = builder.set_column_dictionary_enabled(column.clone(), false);
-        if delta.contains(&name) {
-            builder = builder.set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
-        }
+        builder = builder.set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
     }
     builder.build()
 }

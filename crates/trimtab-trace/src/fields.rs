@@ -1,6 +1,11 @@
 //! Numbers and columns of text formats, with errors that name the column.
 
+use trimtab_io::Nanos;
+
 use crate::error::Malformed;
+
+/// What the only device is called in formats that do not name it.
+pub(crate) const SOLE_DEVICE: &[u8] = b"0";
 
 /// Larger than any device; keeps sums of offset and length far from overflow.
 pub(crate) const LARGEST_OFFSET: u64 = 1 << 60;
@@ -60,6 +65,70 @@ impl Column {
     }
 }
 
+/// The times of a format whose records stand in order of arrival.
+#[derive(Default)]
+pub(crate) struct Ascending {
+    latest: u64,
+}
+
+impl Ascending {
+    /// Lets a time pass that is not before the ones that passed already.
+    pub(crate) fn check(&self, column: Column, text: &[u8], ns: u64) -> Result<Nanos, Malformed> {
+        if ns < self.latest {
+            let latest = self.latest;
+            let (s, ns) = (latest / 1_000_000_000, latest % 1_000_000_000);
+            return Err(column.expected(&format!("a time not before {s}.{ns:09} s"), text));
+        }
+        Ok(Nanos(ns))
+    }
+
+    /// The record with this time was good throughout: later ones have to
+    /// follow it.
+    pub(crate) fn passed(&mut self, time: Nanos) {
+        self.latest = time.0;
+    }
+}
+
+/// Whether these fields are a header line with these names.
+pub(crate) fn is_header(fields: &[&[u8]], names: &[&str]) -> bool {
+    // Looked at for every line, so the first letter must settle it for data.
+    fields[0].first().is_some_and(u8::is_ascii_alphabetic)
+        && fields.len() == names.len()
+        && fields.iter().zip(names).all(|(f, name)| f.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// From one to `N` fields separated by `separator`, as they stand, and how
+/// many there are.
+pub(crate) fn split_up_to<const N: usize>(
+    line: &[u8],
+    separator: u8,
+) -> Result<([&[u8]; N], usize), Malformed> {
+    let mut fields = [&line[..0]; N];
+    let mut count = 0;
+    for field in line.split(|&b| b == separator) {
+        if let Some(place) = fields.get_mut(count) {
+            *place = field;
+        }
+        count += 1;
+    }
+    if count > N {
+        return Err(wrong_count(N, count, line));
+    }
+    Ok((fields, count))
+}
+
+/// The first `N` fields separated by `separator`, with blanks around each
+/// taken off; what follows them is left alone.
+pub(crate) fn split_first<const N: usize>(
+    line: &[u8],
+    separator: u8,
+) -> Result<[&[u8]; N], Malformed> {
+    match memchr::memchr_iter(separator, line).nth(N - 1) {
+        Some(end) => split(&line[..end], separator),
+        None => split(line, separator),
+    }
+}
+
 /// Exactly `N` fields separated by `separator`, with blanks around each taken
 /// off.
 pub(crate) fn split<const N: usize>(line: &[u8], separator: u8) -> Result<[&[u8]; N], Malformed> {
@@ -103,7 +172,7 @@ pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-fn wrong_count(expected: usize, found: usize, line: &[u8]) -> Malformed {
+pub(crate) fn wrong_count(expected: usize, found: usize, line: &[u8]) -> Malformed {
     if line.iter().any(|&b| b == 0 || (b < b' ' && !b.is_ascii_whitespace())) {
         return Malformed::new(format!("expected {expected} columns of text, found binary data"));
     }
@@ -198,10 +267,30 @@ mod tests {
     }
 
     #[test]
+    fn headers_match_whole() {
+        assert!(is_header(&[b"Time", b"SIZE"], &["time", "size"]));
+        assert!(!is_header(&[b"time", b"4096"], &["time", "size"]));
+        assert!(!is_header(&[b""], &[""]));
+    }
+
+    #[test]
+    fn times_do_not_step_back() {
+        let mut order = Ascending::default();
+        order.passed(order.check(column(1, "time"), b"5", 5_000_000_000).unwrap());
+        assert!(order.check(column(1, "time"), b"5", 5_000_000_000).is_ok());
+        let message = order.check(column(1, "time"), b"4", 4_000_000_000).unwrap_err().0;
+        assert_eq!(message, "column 1 (time): expected a time not before 5.000000000 s, found `4`");
+    }
+
+    #[test]
     fn wrong_column_counts_are_named() {
         assert!(split::<3>(b"a,b,c", b',').is_ok());
         assert!(split::<3>(b"a,b", b',').unwrap_err().0.contains("expected 3 columns, found 2"));
         assert!(split::<3>(b"a,b,c,d", b',').unwrap_err().0.contains("found 4"));
+        assert!(split_first::<2>(b"a,b,c", b',').is_ok());
+        assert!(split_first::<4>(b"a,b,c", b',').unwrap_err().0.contains("found 3"));
+        assert_eq!(split_up_to::<4>(b"a, b,", b',').unwrap(), ([&b"a"[..], b" b", b"", b""], 3));
+        assert!(split_up_to::<2>(b"a,b,c", b',').unwrap_err().0.contains("found 3"));
         assert_eq!(split_blank::<2>(b"  a \t b ").unwrap(), [b"a", b"b"]);
         assert!(split_blank::<2>(b"a b c").unwrap_err().0.contains("found 3"));
         assert!(split_blank::<2>(b"\x00\x01").unwrap_err().0.contains("binary"));

@@ -9,11 +9,12 @@ use crate::error::{Error, Position};
 use crate::fields::show;
 use crate::input::{Input, complete_lines};
 use crate::names::Names;
-use crate::source::{LineParser, Lines, Source};
+use crate::source::{LineParser, Lines, Source, is_blank};
 
 pub(crate) use self::fio_latency::has_offset_column;
 
 mod alibaba;
+mod backdate;
 mod biosnoop;
 mod blkparse;
 pub(crate) mod blktrace;
@@ -177,37 +178,45 @@ impl Format {
                 "is a binary file, but neither parquet nor blktrace".to_owned(),
             ));
         }
+        let Some(first) = input.sample.split(|&b| b == b'\n').position(|line| !is_blank(line))
+        else {
+            return Err(unrecognised("has only blank lines, expected a trace".to_owned()));
+        };
         let trials: Vec<_> =
             Self::ALL.into_iter().filter_map(|f| Some((f, f.try_on(input)?))).collect();
-        let whole: Vec<_> = trials
-            .iter()
-            .filter(|(_, t)| t.error.is_none() && t.records > 0)
-            .map(|t| t.0)
-            .collect();
-        match whole[..] {
-            [format] => return Ok(format),
-            [] => {}
-            _ => {
-                let candidates: Vec<_> =
-                    whole.iter().map(|f| format!("{f} ({})", f.describe())).collect();
-                let candidates = candidates.join("; ");
-                return Err(Error::Ambiguous { path: input.path.clone(), candidates });
+        let those = |fits: &dyn Fn(&Trial) -> bool| -> Vec<Self> {
+            trials.iter().filter(|(_, trial)| fits(trial)).map(|(format, _)| *format).collect()
+        };
+        // Best is what fits throughout: with records, or (as a log of nothing)
+        // without. Failing that, what fits the beginning furthest, be it only
+        // its header: its complaint about the rest is what the user needs to
+        // see.
+        let mut fitting = those(&|t| t.bad_line.is_none() && t.records > 0);
+        if fitting.is_empty() {
+            fitting = those(&|t| t.bad_line.is_none());
+        }
+        if fitting.is_empty() {
+            let furthest = trials.iter().filter_map(|(_, t)| t.bad_line).max().unwrap_or(0);
+            if furthest > first as u64 + 1 {
+                fitting = those(&|t| t.bad_line == Some(furthest));
             }
         }
-        // Nothing fits throughout. If one format alone fits the beginning, its
-        // complaint about the rest is what the user needs to see.
-        let furthest = trials.iter().map(|(_, t)| t.records).max().unwrap_or(0);
-        let best: Vec<_> = trials.iter().filter(|(_, t)| t.records == furthest).collect();
-        match best[..] {
-            [(format, _)] if furthest > 0 => Ok(*format),
-            _ => {
-                let first = input.sample.split(|&b| b == b'\n').next().unwrap_or_default();
+        match fitting[..] {
+            [format] => Ok(format),
+            [] => {
+                let line = input.sample.split(|&b| b == b'\n').nth(first).unwrap_or_default();
                 let names: Vec<_> = Self::ALL.iter().map(|f| f.name()).collect();
                 Err(unrecognised(format!(
                     "is in no known trace format (its first line is {}); known are {}",
-                    show(first),
+                    show(line.trim_ascii_end()),
                     names.join(", ")
                 )))
+            }
+            _ => {
+                let candidates: Vec<_> =
+                    fitting.iter().map(|f| format!("{f} ({})", f.describe())).collect();
+                let candidates = candidates.join("; ");
+                Err(Error::Ambiguous { path: input.path.clone(), candidates })
             }
         }
     }
@@ -231,7 +240,7 @@ impl Format {
                 Err(e) => error = Some(e),
             }
         }
-        Some(Trial { records: records.len(), error })
+        Some(Trial { records: records.len(), bad_line: error.map(|e| e.line().unwrap_or(0)) })
     }
 
     /// The reader for this format, if it is a text format.
@@ -272,7 +281,8 @@ impl Format {
 struct Trial {
     /// Records it understood before the first error.
     records: usize,
-    error: Option<Error>,
+    /// The line of the first error, if there was one.
+    bad_line: Option<u64>,
 }
 
 impl fmt::Display for Format {

@@ -36,7 +36,7 @@ pub(crate) const STDIN: &str = "-";
 impl Input {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let open_error = |source| Error::Open { path: path.to_owned(), source };
-        let mut file = if path.as_os_str() == STDIN {
+        let file = if path.as_os_str() == STDIN {
             // Kept in a file, because the content is read more than once.
             spool(&mut io::stdin().lock()).map_err(open_error)?
         } else {
@@ -51,6 +51,19 @@ impl Input {
             // A pipe cannot be read twice either.
             if kind.is_file() { file } else { spool(&mut &file).map_err(open_error)? }
         };
+        Self::of(path, file)
+    }
+
+    /// Content that is in memory already.
+    pub(crate) fn from_bytes(mut bytes: &[u8]) -> Result<Self, Error> {
+        let path = Path::new("(memory)");
+        let file =
+            spool(&mut bytes).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        Self::of(path, file)
+    }
+
+    fn of(path: &Path, mut file: File) -> Result<Self, Error> {
+        let open_error = |source| Error::Open { path: path.to_owned(), source };
         let compression = Compression::of(&mut file).map_err(open_error)?;
         let mut input =
             Self { path: path.to_owned(), sample: Vec::new(), whole: false, compression, file };

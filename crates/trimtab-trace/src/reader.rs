@@ -119,6 +119,20 @@ impl Trace {
             return Err(Error::Usage("no trace was named".to_owned()));
         };
         let inputs = paths.iter().map(|p| Input::open(p)).collect::<Result<Vec<_>, _>>()?;
+        Self::of(&inputs, path, options)
+    }
+
+    /// Opens a trace whose file content is in memory, compressed or not.
+    ///
+    /// # Errors
+    /// The content is in no known format, or in several.
+    pub fn from_bytes(bytes: &[u8], options: &Options) -> Result<Self, Error> {
+        let input = Input::from_bytes(bytes)?;
+        let path = input.path.clone();
+        Self::of(&[input], &path, options)
+    }
+
+    fn of(inputs: &[Input], path: &Path, options: &Options) -> Result<Self, Error> {
         let format = match options.format {
             Some(format) => format,
             None => Format::detect(&inputs[0])?,
@@ -138,7 +152,7 @@ impl Trace {
         let input = &inputs[0];
         let source = match format {
             Format::Parquet => parquet::open(input, &mut meta)?,
-            Format::Blktrace => blktrace::open(&inputs)?,
+            Format::Blktrace => blktrace::open(inputs)?,
             text => {
                 meta.has_offsets =
                     text != Format::FioLatency || crate::format::has_offset_column(&input.sample);
@@ -159,7 +173,7 @@ impl Trace {
             incoming: Vec::new(),
             names: Names::default(),
             meta,
-            path: path.clone(),
+            path: path.to_owned(),
             skip_bad: options.skip_bad,
             skipped: 0,
             first_skipped: None,

@@ -82,6 +82,11 @@ impl<R: BufRead, P: LineParser> Lines<R, P> {
     }
 }
 
+/// Whether there is nothing on a line to be parsed.
+pub(crate) fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(u8::is_ascii_whitespace)
+}
+
 /// Gives one line to the parser, without its carriage return and unless blank.
 fn feed<P: LineParser>(
     parser: &mut P,
@@ -90,7 +95,7 @@ fn feed<P: LineParser>(
     out: &mut Vec<Record>,
 ) -> Result<(), Malformed> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    if line.iter().all(u8::is_ascii_whitespace) {
+    if is_blank(line) {
         return Ok(());
     }
     parser.line(line, names, out)

@@ -10,7 +10,7 @@
 use trimtab_io::{Nanos, Op};
 
 use crate::error::Malformed;
-use crate::fields::{Column, column, split};
+use crate::fields::{Column, column, is_header, split};
 use crate::names::Names;
 use crate::record::Record;
 use crate::source::LineParser;
@@ -20,6 +20,9 @@ const TYPE: Column = column(4, "type");
 const OFFSET: Column = column(5, "offset");
 const SIZE: Column = column(6, "size");
 const RESPONSE: Column = column(7, "response time");
+
+const HEADER: [&str; 7] =
+    ["Timestamp", "Hostname", "DiskNumber", "Type", "Offset", "Size", "ResponseTime"];
 
 /// 1970-01-01 as a Windows file time.
 pub(crate) const UNIX_EPOCH_TICKS: u64 = 116_444_736_000_000_000;
@@ -43,8 +46,8 @@ impl LineParser for Msr {
         names: &mut Names,
         out: &mut Vec<Record>,
     ) -> Result<(), Malformed> {
-        let [timestamp, host, disk, kind, offset, size, response] = split(line, b',')?;
-        if timestamp == b"Timestamp" {
+        let fields @ [timestamp, host, disk, kind, offset, size, response] = split(line, b',')?;
+        if is_header(&fields, &HEADER) {
             return Ok(());
         }
         let ticks = TIMESTAMP.integer(timestamp, LATEST_TICKS)?;

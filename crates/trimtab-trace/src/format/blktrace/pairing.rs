@@ -346,3 +346,6 @@ fn report_queued(queued: &Queued, has_get_request: bool, out: &mut Vec<Record>) 
         out.push(queued.record);
     }
 }
+
+#[cfg(test)]
+mod tests;

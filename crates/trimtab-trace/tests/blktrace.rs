@@ -1,0 +1,204 @@
+//! blktrace's binary output and blkparse's text, recorded from a real device
+//! (tests/data/README-blktrace.md says how).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use trimtab_io::{Flags, Op};
+use trimtab_trace::{Error, Format, Options, Position, Record, Trace};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// A trace's records with the names spelt out, in an order that does not hang
+/// on how equal arrivals were sorted.
+fn read_all(paths: &[PathBuf], options: &Options) -> Result<Vec<(Record, String)>, Error> {
+    let mut trace = Trace::open(paths, options)?;
+    let (mut batch, mut all) = (Vec::new(), Vec::new());
+    while trace.read(&mut batch)? {
+        for record in &batch {
+            let names = trace.names();
+            let command = record.command.map_or("?", |command| names.command(command));
+            let name = format!("{} {command}", names.device(record.device));
+            all.push((Record { command: None, ..*record }, name));
+        }
+    }
+    all.sort_by_key(|(record, _)| (record.arrival, record.offset, record.issue));
+    Ok(all)
+}
+
+fn recording(names: &[&str]) -> Vec<(Record, String)> {
+    let paths: Vec<_> = names.iter().map(|name| data(name)).collect();
+    read_all(&paths, &Options::default()).unwrap()
+}
+
+const PER_CPU: [&str; 2] = ["loop.blktrace.0", "loop.blktrace.1"];
+
+#[test]
+fn all_forms_of_a_recording_give_the_same_records() {
+    let expected = recording(&PER_CPU);
+    for form in
+        ["loop", "loop.blktrace", "loop.merged.zst", "loop-big-endian.merged.gz", "loop.blkparse"]
+    {
+        assert!(recording(&[form]) == expected, "{form}");
+    }
+}
+
+#[test]
+fn requests_and_bytes_are_those_that_the_kernel_counted() {
+    let records = recording(&PER_CPU);
+    let count = |op| records.iter().filter(|(r, _)| r.op == op).count();
+    let kib =
+        |op| records.iter().filter(|(r, _)| r.op == op).map(|(r, _)| r.length).sum::<u64>() / 1024;
+    // The difference of /sys/block/loop0/stat after and before.
+    assert_eq!((count(Op::Read), kib(Op::Read)), (121, 1805));
+    assert_eq!((count(Op::Write), kib(Op::Write)), (52, 5008));
+    assert_eq!((count(Op::Discard), kib(Op::Discard)), (6, 175_052));
+    assert_eq!((count(Op::Flush), kib(Op::Flush)), (32, 0));
+}
+
+#[test]
+fn every_request_has_all_its_times_and_names() {
+    let records = recording(&PER_CPU);
+    for (record, name) in &records {
+        let (issue, complete) = (record.issue.unwrap(), record.complete.unwrap());
+        assert!(record.arrival <= issue && issue < complete, "{record:?}");
+        assert!(name.starts_with("7,0 "), "{name}");
+        // The flush after a write that the medium must have: nobody's own.
+        let nobodys = record.op == Op::Flush && record.flags.contains(Flags::ARRIVAL_IS_ISSUE);
+        assert_eq!(name == "7,0 ?", nobodys, "{record:?}");
+        assert!(nobodys || !record.flags.contains(Flags::ARRIVAL_IS_ISSUE), "{record:?}");
+    }
+    // fio's 48 random reads. (The others are the file system's, on its behalf.)
+    let random = |r: &Record| r.op == Op::Read && r.flags.is_empty() && r.length == 4096;
+    let fio = records.iter().filter(|(r, name)| random(r) && name == "7,0 fio");
+    assert_eq!(fio.count(), 48);
+    // A read of 256 KiB on a device that takes 64 KiB: parts that arrived
+    // together.
+    let dd: Vec<_> = records.iter().filter(|(_, name)| name == "7,0 dd").collect();
+    assert!(dd.len() >= 8 && dd.iter().all(|(r, _)| r.length <= 64 << 10));
+    assert!(dd.windows(2).any(|pair| pair[0].0.arrival == pair[1].0.arrival));
+    // The front merges: 8 writes of 4 KiB at once, backwards.
+    let merged = |r: &Record| r.op == Op::Write && r.flags.contains(Flags::MERGED);
+    assert!(records.iter().any(|(r, name)| merged(r) && r.length == 32 << 10 && name == "7,0 fio"));
+}
+
+#[test]
+fn arrival_order() {
+    for name in ["loop", "loop.blkparse"] {
+        let mut trace = Trace::open(&[data(name)], &Options::default()).unwrap();
+        let (mut batch, mut all) = (Vec::new(), Vec::new());
+        while trace.read(&mut batch).unwrap() {
+            all.append(&mut batch);
+        }
+        assert!(all.is_sorted_by_key(|r| r.arrival), "{name}");
+        let format = if name == "loop" { Format::Blktrace } else { Format::Blkparse };
+        assert_eq!(trace.meta().format, format);
+    }
+}
+
+/// Reads `bytes` as a file of this format.
+fn read_bytes(bytes: &[u8], format: Format, skip_bad: bool) -> Result<usize, Error> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    fs::write(&path, bytes).unwrap();
+    let options = Options { format: Some(format), skip_bad, ..Options::default() };
+    read_all(&[path], &options).map(|records| records.len())
+}
+
+fn byte_of(error: &Error) -> u64 {
+    match error {
+        Error::Malformed { at: Position::Byte(byte), .. } => *byte,
+        other => panic!("{other}"),
+    }
+}
+
+/// Where `loop.blktrace.1` has its first event with a sector that means
+/// something: behind a process's name and a flush's two completions.
+const FIRST_WITH_DATA: usize = 64 + 48 + 48;
+
+#[test]
+fn damage_is_named_by_its_byte() {
+    let good = fs::read(data("loop.blktrace.1")).unwrap();
+    // The first record is a process's name, 48 + 16 bytes; the next has 48.
+    let cut = read_bytes(&good[..64 + 48 + 10], Format::Blktrace, false).unwrap_err();
+    assert_eq!(byte_of(&cut), 64 + 48);
+    assert!(cut.to_string().contains("ends 10 bytes into a record"), "{cut}");
+
+    let damaged = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        read_bytes(&bytes, Format::Blktrace, false).unwrap_err()
+    };
+    let magic = damaged(64 + 3, 0);
+    assert_eq!(byte_of(&magic), 64);
+    assert!(magic.to_string().contains("0x65617407"), "{magic}");
+    let version = damaged(64, 8);
+    assert!(version.to_string().contains("found version 8"), "{version}");
+    let pdu = damaged(64 + 47, 0xff);
+    assert_eq!(byte_of(&pdu), 64);
+    assert!(pdu.to_string().contains("pdu_len"), "{pdu}");
+    let sector = damaged(FIRST_WITH_DATA + 23, 0xff);
+    assert_eq!(byte_of(&sector), FIRST_WITH_DATA as u64);
+    assert!(sector.to_string().contains("sector"), "{sector}");
+}
+
+#[test]
+fn a_bad_record_within_its_bounds_can_be_skipped() {
+    let mut bytes = fs::read(data("loop.blktrace.1")).unwrap();
+    let whole = read_bytes(&bytes, Format::Blktrace, true).unwrap();
+    bytes[FIRST_WITH_DATA + 23] = 0xff;
+    assert!(read_bytes(&bytes, Format::Blktrace, false).is_err());
+    // What was lost is a `Q`: the request is known from its `G` still.
+    assert_eq!(read_bytes(&bytes, Format::Blktrace, true).unwrap(), whole);
+}
+
+#[test]
+fn garbage_in_text_is_named_by_its_line() {
+    let mut text = fs::read_to_string(data("loop.blkparse")).unwrap();
+    text.insert_str(text.find('\n').unwrap() + 1, "what is this\n");
+    let error = read_bytes(text.as_bytes(), Format::Blkparse, false).unwrap_err();
+    assert_eq!(error.line(), Some(2), "{error}");
+}
+
+#[test]
+fn base_names_find_their_files_and_empty_ones_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, to) in [(PER_CPU[0], "sda.blktrace.2"), (PER_CPU[1], "sda.blktrace.10")] {
+        fs::copy(data(name), folder.path().join(to)).unwrap();
+    }
+    fs::write(folder.path().join("sda.blktrace.3"), "").unwrap();
+    fs::write(folder.path().join("sda.blktrace.txt"), "no such file").unwrap();
+    let expected = recording(&PER_CPU);
+    for name in ["sda", "sda.blktrace"] {
+        let found = read_all(&[folder.path().join(name)], &Options::default()).unwrap();
+        assert!(found == expected, "{name}");
+    }
+    let missing = read_all(&[folder.path().join("sdb")], &Options::default());
+    assert!(matches!(missing, Err(Error::Open { .. })));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 1..500)) {
+        let _ = read_bytes(&bytes, Format::Blktrace, true);
+        let _ = read_bytes(&bytes, Format::Blkparse, true);
+    }
+
+    #[test]
+    fn no_damage_panics(at in prop::collection::vec((0_usize..30_000, any::<u8>()), 1..200)) {
+        for (name, format) in
+            [("loop.blktrace.0", Format::Blktrace), ("loop.blkparse", Format::Blkparse)]
+        {
+            let mut bytes = fs::read(data(name)).unwrap();
+            for &(at, byte) in &at {
+                bytes[at] = byte;
+            }
+            let _ = read_bytes(&bytes, format, true);
+        }
+    }
+}

@@ -7,7 +7,7 @@ use trimtab_io::Nanos;
 
 use crate::error::Error;
 use crate::format::{Format, blktrace, parquet};
-use crate::input::Input;
+use crate::input::{Input, can_be_read_twice};
 use crate::names::Names;
 use crate::record::Record;
 use crate::sort::{SpillSort, TooLate, WINDOW, WindowSort};
@@ -306,7 +306,8 @@ fn spill_error(source: &std::io::Error) -> Error {
 }
 
 /// Runs `work` over a trace, and once more with [`Sorting::Spill`] if it turns
-/// out that its records are too far out of order for a window.
+/// out that its records are too far out of order for a window. Standard input
+/// and pipes, which cannot be read again, are spilled from the beginning.
 ///
 /// # Errors
 /// As [`Trace::open`] and [`Trace::read`], and those of `work`.
@@ -315,11 +316,12 @@ pub fn with_trace<T>(
     options: &Options,
     mut work: impl FnMut(&mut Trace) -> Result<T, Error>,
 ) -> Result<T, Error> {
+    let spill = Options { sorting: Sorting::Spill, ..options.clone() };
+    if !paths.iter().all(|path| can_be_read_twice(path)) {
+        return work(&mut Trace::open(paths, &spill)?);
+    }
     match work(&mut Trace::open(paths, options)?) {
-        Err(Error::BeyondWindow { .. }) => {
-            let options = Options { sorting: Sorting::Spill, ..options.clone() };
-            work(&mut Trace::open(paths, &options)?)
-        }
+        Err(Error::BeyondWindow { .. }) => work(&mut Trace::open(paths, &spill)?),
         result => result,
     }
 }

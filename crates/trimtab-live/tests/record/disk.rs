@@ -1,6 +1,8 @@
 //! Real block devices for tests: loop devices over temporary files.
 
+use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,6 +11,8 @@ use std::process::{Command, Stdio};
 pub(crate) struct LoopDisk {
     pub(crate) path: String,
     pub(crate) file: PathBuf,
+    /// Queue parameters and what they were: they outlive the attachment.
+    changed: RefCell<Vec<(String, String)>>,
     _directory: tempfile::TempDir,
 }
 
@@ -21,7 +25,7 @@ impl LoopDisk {
         let file = directory.path().join("disk");
         File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a sparse file");
         let path = attach(&file, true);
-        Self { path, file, _directory: directory }
+        Self { path, file, changed: RefCell::default(), _directory: directory }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -31,7 +35,14 @@ impl LoopDisk {
     /// Sets a queue parameter, `/sys/block/NAME/queue/WHAT`.
     pub(crate) fn set_queue(&self, what: &str, value: &str) {
         let path = format!("/sys/block/{}/queue/{what}", self.name());
+        let before = fs::read_to_string(&path).expect("the parameter can be read");
         fs::write(&path, value).unwrap_or_else(|e| panic!("{path} = {value}: {e}"));
+        // Of alternatives, the current one stands in brackets.
+        let before = match before.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
+            Some((current, _)) => current.to_owned(),
+            None => before.trim().to_owned(),
+        };
+        self.changed.borrow_mut().push((path, before));
     }
 
     /// Opens the disk for direct reading and writing.
@@ -48,6 +59,9 @@ impl LoopDisk {
 
 impl Drop for LoopDisk {
     fn drop(&mut self) {
+        for (path, before) in self.changed.borrow().iter().rev() {
+            _ = fs::write(path, before);
+        }
         _ = Command::new("losetup").args(["--detach", &self.path]).status();
     }
 }
@@ -86,6 +100,12 @@ pub(crate) fn run(program: &str, args: &[&str]) {
         .unwrap_or_else(|e| panic!("{program}: {e}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {args:?}: {said}");
+}
+
+/// Tells the user something: past the test runner, which shows only what failed
+/// tests print.
+pub(crate) fn say(what: &str) {
+    _ = writeln!(std::io::stderr(), "{what}");
 }
 
 /// What is missing to run these tests here, if anything.

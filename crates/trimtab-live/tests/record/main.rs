@@ -24,7 +24,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 macro_rules! needs_real_disks {
     () => {
         if let Some(why) = disk::missing() {
-            eprintln!("skipped {}: {why}", module_path!());
+            disk::say(&format!("skipped a recorder test: {why}"));
             return;
         }
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -55,7 +55,7 @@ fn record_all(disks: &[&LoopDisk], options: &Options, load: impl Fn() + Sync) ->
             return recorded;
         }
         assert_eq!(losses.total(), losses.never_completed, "{losses:?}");
-        eprintln!("round {round}: {} completions went unseen", losses.never_completed);
+        disk::say(&format!("round {round}: {} completions went unseen", losses.never_completed));
     }
     panic!("completions went unseen in each of {ROUNDS} rounds");
 }
@@ -153,7 +153,6 @@ fn sixty_thousand_per_second_and_nothing_lost() {
             );
         });
         let requests = recorded.records.len();
-        eprintln!("{:?}: {requests} requests, {:?}", options.arrival, recorded.outcome);
         assert!(requests > 20_000, "only {requests} requests in 2 s: the load is too small");
         let fio = recorded.records.iter().filter(|r| r.pid.is_some() && r.command.is_some());
         assert!(fio.count() > requests * 99 / 100);

@@ -76,7 +76,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
         output.finish()
     })?;
     written.print(args.json)?;
-    skipped.into_result()
+    // Both may be so; what was wrong with the input comes first.
+    skipped.into_result()?;
+    written.into_result()
 }
 
 impl Args {

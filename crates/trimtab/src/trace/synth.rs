@@ -38,5 +38,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     while synth.read(&mut batch) {
         output.write(&batch, synth.names())?;
     }
-    output.finish()?.print(args.json)
+    let written = output.finish()?;
+    written.print(args.json)?;
+    written.into_result()
 }

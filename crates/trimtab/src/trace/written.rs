@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use anyhow::Result;
 use serde::Serialize;
 use trimtab_io::Nanos;
-use trimtab_trace::{Error, Names, Record, Writer};
+use trimtab_trace::{Error, LeftOut, Names, Record, Writer};
 
 use super::info::units;
+use crate::output::all_written;
 
 /// A trace being written, and its size.
 pub(super) struct Output {
@@ -23,6 +24,9 @@ pub(super) struct Written {
     pub(super) requests: u64,
     /// From the first arrival to the last.
     duration_ns: Nanos,
+    /// What the output format had no place for.
+    #[serde(skip)]
+    left_out: LeftOut,
 }
 
 impl Output {
@@ -57,13 +61,20 @@ impl Output {
     }
 
     pub(super) fn finish(self) -> Result<Written, Error> {
+        let left_out = *self.writer.left_out();
         self.writer.finish()?;
         let duration_ns = self.span.map_or(Nanos::ZERO, |(first, last)| last.since(first));
-        Ok(Written { requests: self.requests, duration_ns })
+        Ok(Written { requests: self.requests - left_out.total(), duration_ns, left_out })
     }
 }
 
 impl Written {
+    /// The command's result, once all its output is out: incomplete if the
+    /// format had no place for some records.
+    pub(super) fn into_result(self) -> Result<()> {
+        all_written(&self.left_out)
+    }
+
     /// Says so on standard output.
     pub(super) fn print(&self, json: bool) -> Result<()> {
         let mut out = io::stdout().lock();

@@ -1,0 +1,195 @@
+//! `trimtab record`, as a user runs it.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+fn trimtab(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_trimtab")).args(args).output().expect("trimtab runs")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A loop device over a sparse file in memory, detached when dropped.
+struct LoopDisk {
+    path: String,
+    directory: tempfile::TempDir,
+}
+
+impl LoopDisk {
+    fn new() -> Self {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
+        let file = directory.path().join("disk");
+        fs::File::create(&file).and_then(|f| f.set_len(64 << 20)).expect("a sparse file");
+        let output = Command::new("losetup")
+            .args(["--find", "--show", "--direct-io=on"])
+            .arg(&file)
+            .output()
+            .expect("losetup runs");
+        assert!(output.status.success(), "{}", stderr(&output));
+        let path = String::from_utf8(output.stdout).expect("a path").trim().to_owned();
+        Self { path, directory }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.directory.path().join(name).to_str().expect("UTF-8").to_owned()
+    }
+}
+
+impl Drop for LoopDisk {
+    fn drop(&mut self) {
+        _ = Command::new("losetup").args(["--detach", &self.path]).status();
+    }
+}
+
+/// A disk to record, or a word past the test runner on why there is none.
+fn disk() -> Option<LoopDisk> {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout == b"0\n");
+    let missing = if !root {
+        Some("needs root")
+    } else if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        Some("needs a kernel with BTF")
+    } else if !Path::new("/dev/loop-control").exists() {
+        Some("needs loop devices")
+    } else {
+        None
+    };
+    if let Some(why) = missing {
+        _ = writeln!(std::io::stderr(), "skipped a test of trimtab record: {why}");
+        return None;
+    }
+    Some(LoopDisk::new())
+}
+
+/// 0, or 3 where the kernel kept completions from us (docs/measurements.md,
+/// "Blind spots").
+fn assert_recorded(output: &Output) {
+    let code = output.status.code();
+    assert!(
+        code == Some(0) || code == Some(3) && stderr(output).contains("not seen to complete"),
+        "{code:?}: {}",
+        stderr(output)
+    );
+}
+
+#[test]
+fn records_while_a_command_runs_and_tells_what_it_saw() {
+    let Some(disk) = disk() else { return };
+    let trace = disk.file("trace.parquet");
+    let load = format!("dd if={} of=/dev/null bs=4k count=500 iflag=direct status=none", disk.path);
+    let recorded = trimtab(&[
+        "record",
+        &disk.path,
+        "--out",
+        &trace,
+        "--json",
+        "--overhead",
+        "--",
+        "sh",
+        "-c",
+        &load,
+    ]);
+    assert_recorded(&recorded);
+    let json: Value = serde_json::from_slice(&recorded.stdout).expect("JSON");
+    assert_eq!(json["records"], 500);
+    assert!(json["overhead"]["ns_per_request"].as_f64().is_some_and(|ns| ns > 0.0));
+
+    let info = trimtab(&["trace", "info", "--json", &trace]);
+    assert!(info.status.success(), "{}", stderr(&info));
+    let info: Value = serde_json::from_slice(&info.stdout).expect("JSON");
+    assert_eq!(info[0]["format"], "parquet");
+    assert_eq!(info[0]["requests"], 500);
+}
+
+#[test]
+fn a_duration_and_a_signal_end_it() {
+    let Some(disk) = disk() else { return };
+    let trace = disk.file("trace.parquet");
+    let begun = Instant::now();
+    let recorded = trimtab(&["record", &disk.path, "-o", &trace, "--duration", "300ms"]);
+    assert_recorded(&recorded);
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    assert!(fs::exists(&trace).unwrap());
+
+    for signal in ["INT", "TERM"] {
+        let trace = disk.file(signal);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_trimtab"))
+            .args(["record", &disk.path, "--out", &trace])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("trimtab runs");
+        std::thread::sleep(Duration::from_millis(1500));
+        let kill =
+            Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+        assert!(kill.is_ok_and(|status| status.success()));
+        assert!(child.wait().unwrap().success());
+        assert!(fs::exists(&trace).unwrap());
+    }
+}
+
+#[test]
+fn a_failed_command_keeps_the_recording() {
+    let Some(disk) = disk() else { return };
+    let trace = disk.file("trace.parquet");
+    let recorded = trimtab(&["record", &disk.path, "--out", &trace, "--", "sh", "-c", "exit 7"]);
+    assert_eq!(recorded.status.code(), Some(1));
+    assert!(stderr(&recorded).contains("sh exited with 7"), "{}", stderr(&recorded));
+    assert!(fs::exists(&trace).unwrap());
+}
+
+#[test]
+fn what_cannot_be_is_one_line() {
+    let Some(disk) = disk() else { return };
+    let trace = disk.file("trace.parquet");
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["record", "nosuchdisk"], 2, "nosuchdisk: no such device"),
+        (&["record", "/dev/null"], 2, "is no block device"),
+        (&["record", &disk.path, &disk.path, "-o", &trace], 2, "is named twice"),
+        (&["record", &disk.path, "-o", &trace, "--", "nosuchcommand"], 2, "no such command"),
+        (
+            &["record", &disk.path, "-o", "/nonexistent/x.parquet"],
+            1,
+            "/nonexistent/x.parquet: cannot write",
+        ),
+        (
+            &["record", &disk.path, "-o", "/dev/full", "--duration", "10ms"],
+            1,
+            "/dev/full: cannot write",
+        ),
+    ];
+    for (args, code, what) in cases {
+        let output = trimtab(args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(what) && said.lines().count() == 1, "{args:?}: {said}");
+    }
+    assert!(!fs::exists(&trace).unwrap());
+}
+
+#[test]
+fn without_privilege_it_says_what_is_needed() {
+    let Some(disk) = disk() else { return };
+    // The test runs as root: give that up for the command.
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--clear-groups", "--inh-caps=-all", env!("CARGO_BIN_EXE_trimtab")])
+        .args(["record", &disk.path, "--duration", "10ms", "-o", "/dev/null"])
+        .output();
+    let output = output.expect("setpriv runs");
+    // A build directory that only root may enter hides the program itself.
+    if output.status.code() == Some(127) || output.status.code() == Some(126) {
+        _ = writeln!(
+            std::io::stderr(),
+            "skipped: others may not run {}",
+            env!("CARGO_BIN_EXE_trimtab")
+        );
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("CAP_BPF"), "{}", stderr(&output));
+}

@@ -1,12 +1,11 @@
 //! The options that every command writing traces shares.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
 use clap::Args;
-use trimtab_trace::{LeftOut, Meta, OutputFormat, Writer};
+use trimtab_trace::{Error, LeftOut, Meta, OutputFormat, Writer};
 
-use crate::exit::{BadInput, Incomplete};
+use crate::exit::Incomplete;
 
 /// Where to write a trace, and how.
 #[derive(Clone, Debug, Args)]
@@ -25,42 +24,43 @@ pub(crate) struct WriteArgs {
 impl WriteArgs {
     /// Begins the output. `meta` is that of the trace that the records come
     /// from.
-    pub(crate) fn create(&self, meta: &Meta) -> Result<Writer> {
-        Ok(Writer::create(&self.out, self.format()?, meta)?)
+    ///
+    /// Its error is the library's, so that it can be called within the work
+    /// that [`ReadArgs::with_trace`](crate::input::ReadArgs::with_trace) runs.
+    pub(crate) fn create(&self, meta: &Meta) -> Result<Writer, Error> {
+        Writer::create(&self.out, self.format()?, meta)
     }
 
     /// The format that was asked for.
-    pub(crate) fn format(&self) -> Result<OutputFormat> {
+    pub(crate) fn format(&self) -> Result<OutputFormat, Error> {
         let known = match (self.to.as_deref(), self.out.extension().and_then(|e| e.to_str())) {
             (Some("parquet"), _) | (None, Some("parquet")) => OutputFormat::Parquet,
             (Some("fio-iolog"), _) | (None, Some("iolog" | "log")) => OutputFormat::FioIolog,
             (Some("msr"), _) | (None, Some("csv")) => OutputFormat::Msr,
             (Some(other), _) => {
-                return Err(BadInput(format!(
+                return Err(Error::Usage(format!(
                     "cannot write the format `{other}`; --to takes parquet, fio-iolog or msr"
-                ))
-                .into());
+                )));
             }
             (None, _) => {
-                return Err(BadInput(format!(
+                return Err(Error::Usage(format!(
                     "{}: its ending names no format; say --to parquet, fio-iolog or msr",
                     self.out.display()
-                ))
-                .into());
+                )));
             }
         };
         Ok(known)
     }
 
     /// Where the output goes.
-    pub(crate) fn path(&self) -> &std::path::Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.out
     }
 }
 
 /// The result of a command that has written all that the format has a place
 /// for: incomplete if something had to be left out.
-pub(crate) fn all_written(left_out: &LeftOut) -> Result<()> {
+pub(crate) fn all_written(left_out: &LeftOut) -> anyhow::Result<()> {
     match left_out.total() {
         0 => Ok(()),
         total => {

@@ -96,7 +96,7 @@ fn fio_log_is_written() {
     assert!(
         log.starts_with("fio version 3 iolog\n1 usr.0 add\n1 usr.0 open\n1 usr.0 write 0 512\n")
     );
-    assert!(log.contains("\n124 usr.1 read 4054528 1024\n"), "{log}");
+    assert!(log.contains("\n125 usr.1 read 4054528 1024\n"), "{log}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ struct Mount<'a>(&'a Path);
 
 impl<'a> Mount<'a> {
     fn new(at: &'a Path) -> Option<Self> {
-        let options = ["-t", "tmpfs", "-o", "size=256k", "tmpfs"];
+        let options = ["-t", "tmpfs", "-o", "size=64k", "tmpfs"];
         let mounted = Command::new("mount").args(options).arg(at).output().ok()?;
         mounted.status.success().then_some(Self(at))
     }

@@ -3,13 +3,11 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::Result;
-use serde::Serialize;
-use trimtab_trace::Writer;
-
 use crate::input::ReadArgs;
 use crate::output::{WriteArgs, all_written};
 use crate::progress::Progress;
+use anyhow::Result;
+use serde::Serialize;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,11 +53,12 @@ struct Done {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    let format = args.write.format()?;
+    // Before a long read, not after it.
+    args.write.format()?;
     let ((mut done, left_out), skipped) = args.read.with_trace(&args.input, |trace| {
         // Inside, because the work starts afresh if the trace turns out to
         // need sorting on disk.
-        let mut writer = Writer::create(args.write.path(), format, trace.meta())?;
+        let mut writer = args.write.create(trace.meta())?;
         let mut progress = Progress::new();
         let (mut batch, mut request_bytes) = (Vec::new(), 0_u64);
         while trace.read(&mut batch)? {

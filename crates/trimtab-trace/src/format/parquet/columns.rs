@@ -57,8 +57,7 @@ impl Columns {
         for (name, values, absent) in numbers {
             match batch.column_by_name(name) {
                 Some(column) => widen(name, column, values)?,
-                // Once filled it stays filled: batches only shrink at the end.
-                None if values.len() >= rows => values.truncate(rows),
+                // Holds nothing else, so only the length may change.
                 None => values.resize(rows, absent),
             }
         }

@@ -5,8 +5,8 @@
 //! DiskSim itself takes times in milliseconds. Simulators that took over its
 //! format feed it nanoseconds, and nothing in a file says which. What there is
 //! to go by: milliseconds are written with decimals, nanoseconds without. Of
-//! DiskSim's flags only bit 0 (read) is known here, the others never occur in
-//! published traces. Requests stand in order of arrival. Source: J. Bucy et al.,
+//! DiskSim's flags only bit 0 (read) is understood; others are refused rather
+//! than dropped. Requests stand in order of arrival. Source: J. Bucy et al.,
 //! "The DiskSim Simulation Environment Version 4.0 Reference Manual",
 //! CMU-PDL-08-101, section on input traces.
 

@@ -28,7 +28,7 @@ use trimtab_io::Op;
 
 use super::backdate::Backdate;
 use crate::error::Malformed;
-use crate::fields::{Column, LATEST_NS, SOLE_DEVICE, column, split_up_to, wrong_count};
+use crate::fields::{Column, LATEST_NS, SOLE_DEVICE, column, show, split_up_to, wrong_count};
 use crate::names::Names;
 use crate::record::Record;
 use crate::source::LineParser;
@@ -150,10 +150,13 @@ impl LineParser for FioLatency {
         }
         // fio puts a blank behind each comma, which no CSV of five whole
         // numbers has: without this the two could be mistaken for each other.
-        for (i, field) in fields[1..count].iter_mut().enumerate() {
-            *field = field
-                .strip_prefix(b" ")
-                .ok_or_else(|| column(i + 2, "").expected("a blank before it", field))?;
+        for field in &mut fields[1..count] {
+            *field = field.strip_prefix(b" ").ok_or_else(|| {
+                let line = show(line);
+                Malformed::new(format!(
+                    "expected a comma and a blank between columns, found {line}"
+                ))
+            })?;
         }
         let [time, latency, direction, size, more @ ..] = fields;
         let more = &more[..count - 4];

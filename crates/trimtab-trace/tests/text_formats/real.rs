@@ -1,5 +1,6 @@
 //! Real traces, in the folder that `TRIMTAB_TRACES` names.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use trimtab_io::Op;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use trimtab_io::Nanos;
 use trimtab_trace::{Busiest, Cut, Error, Trace};
 
-use super::written::{Output, as_trace_error};
+use super::written::Output;
 use crate::duration;
 use crate::exit::BadInput;
 use crate::input::ReadArgs;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let (written, skipped) = args.read.with_trace(paths, |trace| {
         let mut meta = trace.meta().clone();
         meta.notes.push(("cut".to_owned(), args.describe(range)));
-        let mut output = Output::new(args.write.create(&meta).map_err(as_trace_error)?);
+        let mut output = Output::new(args.write.create(&meta)?);
         args.for_kept(range, trace, |records, trace| output.write(records, trace.names()))?;
         if output.requests() == 0 {
             return Err(args.nothing_left(trace));

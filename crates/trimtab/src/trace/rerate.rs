@@ -6,7 +6,7 @@ use anyhow::Result;
 use trimtab_io::Nanos;
 use trimtab_trace::Rerate;
 
-use super::written::{Output, as_trace_error};
+use super::written::Output;
 use crate::decimal::Decimal;
 use crate::exit::BadInput;
 use crate::input::ReadArgs;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let note = format!("{what}; latencies are those measured at the original rate");
         let mut meta = trace.meta().clone();
         meta.notes.push(("rerated".to_owned(), note));
-        let mut output = Output::new(args.write.create(&meta).map_err(as_trace_error)?);
+        let mut output = Output::new(args.write.create(&meta)?);
         let mut rerate = rerate.clone();
         let mut batch = Vec::new();
         while trace.read(&mut batch)? {

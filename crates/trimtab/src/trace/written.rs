@@ -88,9 +88,3 @@ impl Written {
         Ok(())
     }
 }
-
-/// An error of opening the output, as one of those that the reading of a trace
-/// can return.
-pub(super) fn as_trace_error(error: anyhow::Error) -> Error {
-    error.downcast().unwrap_or_else(|other| Error::Usage(format!("{other:#}")))
-}

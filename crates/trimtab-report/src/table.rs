@@ -69,22 +69,51 @@ impl Table {
         widths
     }
 
+    /// The table for a terminal of this many columns: one space between columns
+    /// where two do not fit.
+    #[must_use]
+    pub fn within(&self, terminal: usize) -> String {
+        let widths = self.widths();
+        let needed = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        let gap = if needed <= terminal { "  " } else { " " };
+        let mut text = String::new();
+        self.print(&mut text, &widths, gap).expect("a String takes everything");
+        text
+    }
+
+    fn print(&self, out: &mut impl Write, widths: &[usize], gap: &str) -> fmt::Result {
+        if let Some(caption) = &self.caption {
+            writeln!(out, "{caption}")?;
+        }
+        self.print_line(out, widths, gap, self.columns.iter().map(|(name, _)| name.as_str()))?;
+        for row in &self.rows {
+            match row {
+                Row::Group(heading) => writeln!(out, "{heading}")?,
+                Row::Cells(cells) => {
+                    self.print_line(out, widths, gap, cells.iter().map(String::as_str))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn print_line<'a>(
         &self,
-        f: &mut fmt::Formatter<'_>,
+        out: &mut impl Write,
         widths: &[usize],
+        gap: &str,
         cells: impl Iterator<Item = &'a str>,
     ) -> fmt::Result {
         let mut line = String::new();
         for ((cell, (_, align)), &widest) in cells.zip(&self.columns).zip(widths) {
             let padding = " ".repeat(widest - width(cell));
             match align {
-                Align::Left => write!(line, "{cell}{padding}  ")?,
-                Align::Right => write!(line, "{padding}{cell}  ")?,
+                Align::Left => write!(line, "{cell}{padding}{gap}")?,
+                Align::Right => write!(line, "{padding}{cell}{gap}")?,
             }
         }
         // No trailing blanks: they make copies of the text ugly.
-        writeln!(f, "{}", line.trim_end())
+        writeln!(out, "{}", line.trim_end())
     }
 
     /// The table as an HTML element.
@@ -123,20 +152,7 @@ impl Table {
 
 impl Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(caption) = &self.caption {
-            writeln!(f, "{caption}")?;
-        }
-        let widths = self.widths();
-        self.print_line(f, &widths, self.columns.iter().map(|(name, _)| name.as_str()))?;
-        for row in &self.rows {
-            match row {
-                Row::Group(heading) => writeln!(f, "{heading}")?,
-                Row::Cells(cells) => {
-                    self.print_line(f, &widths, cells.iter().map(String::as_str))?;
-                }
-            }
-        }
-        Ok(())
+        self.print(f, &self.widths(), "  ")
     }
 }
 
@@ -231,6 +247,12 @@ slow <ones>
         assert_eq!(sample().to_string(), expected);
         let captioned = sample().with_caption("Devices").to_string();
         assert_eq!(captioned, format!("Devices\n{expected}"));
+    }
+
+    #[test]
+    fn narrow_terminals_get_narrow_gaps() {
+        assert_eq!(sample().within(20).lines().next(), Some("device      p50  note"));
+        assert_eq!(sample().within(19).lines().next(), Some("device     p50 note"));
     }
 
     #[test]

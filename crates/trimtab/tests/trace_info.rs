@@ -47,7 +47,7 @@ fn text_has_the_figures() {
     assert_eq!(figure("peak IOPS, 1 s"), "2.00");
     assert_eq!(figure("peak IOPS, 10 s"), "–");
     assert_eq!(figure("sequential"), "40.0%");
-    assert!(stdout(&output).contains("footprint               20.5 kB"));
+    assert!(stdout(&output).contains("footprint               20.0 KiB"));
     assert!(stdout(&output).contains("Response time"));
     assert!(!stdout(&output).contains("Service time"));
 }

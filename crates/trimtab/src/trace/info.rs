@@ -18,8 +18,8 @@ use crate::input::{ReadArgs, Skipped, group};
 /// Which traces to describe.
 ///
 /// Several traces stand side by side, one column each. A figure that the trace
-/// does not hold, or that too few requests support, is shown as –. MB and GB are
-/// 10^6 and 10^9 bytes.
+/// does not hold, or that too few requests support, is shown as –. MB/s
+/// are 10^6 bytes per second.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   trimtab trace info usr_0.csv.gz
@@ -85,9 +85,10 @@ fn text(traces: &[Described], width: usize) -> String {
         text += &layout::columns(&rows::rows(side_by_side));
     }
     for trace in traces {
-        for table in latency::tables(&trace.report) {
-            let of = if traces.len() > 1 { format!(", {}", trace.file) } else { String::new() };
-            text += &format!("\n{}{of}\n{}", table.title, layout::table(&table.rows, width));
+        let of = if traces.len() > 1 { format!(", {}", trace.file) } else { String::new() };
+        for table in latency::tables(&trace.report, &of) {
+            text.push('\n');
+            text += &table.within(width);
         }
     }
     text

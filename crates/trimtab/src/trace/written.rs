@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use serde::Serialize;
 use trimtab_io::Nanos;
+use trimtab_report::count;
 use trimtab_trace::{Error, LeftOut, Names, Record, Writer};
 
 use super::info::units;
@@ -82,7 +83,7 @@ impl Written {
             serde_json::to_writer(&mut out, self)?;
             writeln!(out)?;
         } else {
-            let (requests, duration) = (units::count(self.requests), units::long(self.duration_ns));
+            let (requests, duration) = (count(self.requests), units::long(self.duration_ns));
             writeln!(out, "wrote {requests} requests that arrive within {duration}")?;
         }
         Ok(())

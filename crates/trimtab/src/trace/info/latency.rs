@@ -1,41 +1,43 @@
 //! The tables of latencies and devices.
 
 use trimtab_io::{Nanos, PERCENTILES, Summary};
+use trimtab_report::{Align, Table, bytes, count};
 use trimtab_trace::stats::{OpFigures, Report};
 
 use super::units;
 
-/// A table with its header in the first row.
-pub(super) struct Table {
-    pub(super) title: &'static str,
-    pub(super) rows: Vec<Vec<String>>,
+/// The tables that a trace has something for; `of` says of which trace, where
+/// there are several.
+pub(super) fn tables(report: &Report, of: &str) -> Vec<Table> {
+    let response = times(report, "Response time (arrival to completion)", of, |op| &op.response);
+    let service = times(report, "Service time (issue to completion)", of, |op| &op.service);
+    [response, service, devices(report, of)].into_iter().flatten().collect()
 }
 
-/// The tables that a trace has something for.
-pub(super) fn tables(report: &Report) -> Vec<Table> {
-    let response = ("Response time (arrival to completion)", times(report, |op| &op.response));
-    let service = ("Service time (issue to completion)", times(report, |op| &op.service));
-    let devices = ("Busiest devices", devices(report));
-    [response, service, devices]
+fn times(
+    report: &Report,
+    title: &str,
+    of: &str,
+    figures: impl Fn(&OpFigures) -> &Option<Summary>,
+) -> Option<Table> {
+    let percentiles = PERCENTILES.iter().map(|p| (p.name, Align::Right));
+    let columns: Vec<_> = [("op", Align::Left), ("count", Align::Right), ("mean", Align::Right)]
         .into_iter()
-        .filter(|(_, rows)| rows.len() > 1)
-        .map(|(title, rows)| Table { title, rows })
-        .collect()
-}
-
-fn times(report: &Report, of: impl Fn(&OpFigures) -> &Option<Summary>) -> Vec<Vec<String>> {
-    let percentiles = PERCENTILES.iter().map(|p| p.name);
-    let header = ["op", "count", "mean"].into_iter().chain(percentiles).chain(["max"]);
-    let mut rows = vec![header.map(str::to_owned).collect()];
+        .chain(percentiles)
+        .chain([("max", Align::Right)])
+        .collect();
+    let mut table = Table::new(&columns).with_caption(format!("{title}{of}"));
+    let mut any = false;
     for op in &report.ops {
-        let Some(summary) = of(op) else { continue };
+        let Some(summary) = figures(op) else { continue };
         let mut row =
             vec![op.op.to_string(), units::short_count(summary.count), compact(summary.mean)];
         row.extend(PERCENTILES.iter().map(|p| compact(summary.percentile(p.name))));
         row.push(compact(summary.max));
-        rows.push(row);
+        table.row(row);
+        any = true;
     }
-    rows
+    any.then_some(table)
 }
 
 /// Without the space before the unit: eleven columns must fit into 80.
@@ -43,19 +45,22 @@ fn compact(time: Option<Nanos>) -> String {
     time.map_or_else(|| units::NONE.to_owned(), |t| units::long(t).replace(' ', ""))
 }
 
-/// Empty for a single device: its requests are all there are.
-fn devices(report: &Report) -> Vec<Vec<String>> {
-    if report.devices.count < 2 {
-        return Vec::new();
-    }
-    let mut rows = vec![["device", "requests", "share", "moved"].map(str::to_owned).to_vec()];
+/// None for a single device: its requests are all there are.
+fn devices(report: &Report, of: &str) -> Option<Table> {
+    let columns = [
+        ("device", Align::Left),
+        ("requests", Align::Right),
+        ("share", Align::Right),
+        ("moved", Align::Right),
+    ];
+    let mut table = Table::new(&columns).with_caption(format!("Busiest devices{of}"));
     for device in &report.devices.top {
-        rows.push(vec![
+        table.row([
             device.name.clone(),
-            units::count(device.requests),
+            count(device.requests),
             units::percent(device.share),
-            units::bytes(device.bytes as f64),
+            bytes(device.bytes),
         ]);
     }
-    rows
+    (report.devices.count > 1).then_some(table)
 }

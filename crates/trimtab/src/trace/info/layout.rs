@@ -49,33 +49,6 @@ pub(super) fn columns(rows: &[Row]) -> String {
     text
 }
 
-/// A table with its header in the first row: the first column aligned at the
-/// left, the others at the right, two spaces between if they fit.
-pub(super) fn table(rows: &[Vec<String>], width: usize) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widest = |column| {
-        rows.iter()
-            .filter_map(|row: &Vec<String>| row.get(column))
-            .map(|cell: &String| chars(cell))
-            .max()
-    };
-    let widths: Vec<_> = (0..columns).map(|column| widest(column).unwrap_or(0)).collect();
-    let needed: usize = widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1);
-    let gap = if needed <= width { "  " } else { " " };
-    let mut text = String::new();
-    for row in rows {
-        let cells: Vec<_> = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(i, (cell, &w))| if i == 0 { pad_right(cell, w) } else { pad_left(cell, w) })
-            .collect();
-        text += cells.join(gap).trim_end();
-        text.push('\n');
-    }
-    text
-}
-
 /// The end of a text that is too long for a column: of a path, it tells the most.
 fn shortened(text: &str) -> String {
     let surplus = chars(text).saturating_sub(COLUMN);

@@ -7,7 +7,9 @@ use trimtab_trace::stats::{
 
 use super::Described;
 use super::layout::Row;
-use super::units::{self, NONE, bytes, count, long, number, percent};
+use trimtab_report::{bytes, count};
+
+use super::units::{self, NONE, long, number, percent};
 
 /// Rows in the making, for traces side by side.
 struct Rows<'a> {
@@ -80,10 +82,10 @@ impl Rows<'_> {
             if op == Op::Flush {
                 continue;
             }
-            let size = |of: fn(&OpFigures) -> f64| move |r: &Report| Some(bytes(of(&figures(r)?)));
-            self.push_if_any("  in all", size(|o| o.bytes as f64));
-            self.push_if_any("  mean size", size(|o| o.mean_bytes));
-            self.push_if_any("  largest", size(|o| o.max_bytes as f64));
+            let size = |of: fn(&OpFigures) -> u64| move |r: &Report| Some(bytes(of(&figures(r)?)));
+            self.push_if_any("  in all", size(|o| o.bytes));
+            self.push_if_any("  mean size", size(|o| o.mean_bytes.round() as u64));
+            self.push_if_any("  largest", size(|o| o.max_bytes));
         }
         self.gap();
     }
@@ -179,6 +181,6 @@ fn positive(n: u64) -> Option<String> {
 }
 
 fn footprint(size: &FootprintSize) -> String {
-    let shown = bytes(size.bytes as f64);
+    let shown = bytes(size.bytes);
     if size.exact { shown } else { format!("{shown} ±{:.1}%", size.standard_error * 100.0) }
 }

@@ -1,29 +1,27 @@
 //! Figures as people read them.
 
 use trimtab_io::Nanos;
+use trimtab_report::count;
 
 /// A figure that there is not.
 pub(crate) const NONE: &str = "–";
-
-/// `1,234,567`.
-pub(crate) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.char_indices() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// `987`, `9,876`, `98.8k`, `1.23M`: at most five characters.
 pub(super) fn short_count(n: u64) -> String {
     if n < 10_000 {
         return count(n);
     }
-    scaled(n as f64, &[("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)], "")
+    let units = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
+    // 999.6 k is printed as 1.00M, not as 1000k.
+    let fits = |&&(_, unit): &&(&str, f64)| n as f64 / unit >= 0.9995;
+    let (name, unit) = units.iter().rfind(fits).unwrap_or(&units[0]);
+    let value = n as f64 / unit;
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}{name}")
 }
 
 /// Three significant digits, thousands separated: `0.05`, `1.23`, `12.3`,
@@ -34,25 +32,6 @@ pub(super) fn number(x: f64) -> String {
         x if x >= 9.995 => format!("{x:.1}"),
         x => format!("{x:.2}"),
     }
-}
-
-/// `512 B`, `4.10 kB`, `1.23 GB`.
-pub(super) fn bytes(n: f64) -> String {
-    let units = [("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12), ("PB", 1e15)];
-    if n < 999.5 { format!("{n:.0} B") } else { scaled(n, &units, " ") }
-}
-
-fn scaled(n: f64, units: &[(&str, f64)], space: &str) -> String {
-    // 999.6 kB is printed as 1.00 MB, not as 1000 kB.
-    let fits = |&&(_, unit): &&(&str, f64)| n / unit >= 0.9995;
-    let (name, unit) = units.iter().rfind(fits).unwrap_or(&units[0]);
-    let value = n / unit;
-    let decimals = match value {
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$}{space}{name}")
 }
 
 /// `12.3%`.
@@ -81,16 +60,11 @@ mod tests {
 
     #[test]
     fn figures() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(
             [9_999, 10_000, 99_960, 999_600, 1_234_567, 12_345_678].map(short_count),
             ["9,999", "10.0k", "100k", "1.00M", "1.23M", "12.3M"]
         );
         assert_eq!([0.05, 9.996, 99.96, 12_345.6].map(number), ["0.05", "10.0", "100", "12,346"]);
-        assert_eq!(
-            [0.0, 512.0, 4096.0, 999_600.0, 2.5e12].map(bytes),
-            ["0 B", "512 B", "4.10 kB", "1.00 MB", "2.50 TB"]
-        );
         assert_eq!(
             [0.0, 0.0001, 0.5, 0.9999, 1.0].map(percent),
             ["0.0%", "<0.1%", "50.0%", ">99.9%", "100.0%"]

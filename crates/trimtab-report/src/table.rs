@@ -251,8 +251,8 @@ slow <ones>
 
     #[test]
     fn narrow_terminals_get_narrow_gaps() {
-        assert_eq!(sample().within(20).lines().next(), Some("device      p50  note"));
-        assert_eq!(sample().within(19).lines().next(), Some("device     p50 note"));
+        assert_eq!(sample().within(21).lines().next(), Some("device      p50  note"));
+        assert_eq!(sample().within(20).lines().next(), Some("device     p50 note"));
     }
 
     #[test]

@@ -159,6 +159,11 @@ impl Format {
         )
     }
 
+    /// Whether a request's times may come from clocks that disagree a little.
+    pub(crate) const fn has_a_clock_per_cpu(self) -> bool {
+        matches!(self, Self::Blktrace | Self::Blkparse)
+    }
+
     /// Whether times count from the Unix epoch rather than from the start.
     pub(crate) const fn counts_from_unix_epoch(self) -> bool {
         matches!(self, Self::Msr | Self::Alibaba | Self::Tencent | Self::Cloudphysics)

@@ -256,6 +256,15 @@ impl Trace {
 
     /// Reads from the source, passing over bad records if that is wanted.
     fn pull(&mut self, out: &mut Vec<Record>) -> Result<bool, Error> {
+        let known = out.len();
+        let result = self.pull_as_it_is(out);
+        if self.meta.format.has_a_clock_per_cpu() {
+            out[known..].iter_mut().for_each(Record::put_times_in_order);
+        }
+        result
+    }
+
+    fn pull_as_it_is(&mut self, out: &mut Vec<Record>) -> Result<bool, Error> {
         loop {
             match self.source.fill(&mut self.names, out) {
                 Err(e @ Error::Malformed { .. }) if self.skip_bad => {

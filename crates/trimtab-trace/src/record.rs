@@ -69,6 +69,15 @@ impl Record {
         Some(self.complete?.since(self.issue?))
     }
 
+    /// Makes arrival, issue and completion follow each other, where clocks of
+    /// different CPUs have it otherwise by a little: what comes later happened
+    /// no earlier.
+    pub(crate) fn put_times_in_order(&mut self) {
+        self.issue = self.issue.map(|at| at.max(self.arrival));
+        let sent = self.issue.unwrap_or(self.arrival);
+        self.complete = self.complete.map(|at| at.max(sent));
+    }
+
     /// The first byte after the request.
     #[must_use]
     pub const fn end(&self) -> u64 {

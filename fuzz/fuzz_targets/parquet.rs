@@ -1,0 +1,3 @@
+#![no_main]
+
+trimtab_fuzz::fuzz_format!(Parquet);

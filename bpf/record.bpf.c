@@ -74,6 +74,15 @@ static __always_inline struct rec_slot *find(__u64 key)
 	return 0;
 }
 
+/* Like find, but does not look behind a free slot: the answer of one cache line
+ * where a request has just been released. */
+static __always_inline struct rec_slot *find_nearby(__u64 key)
+{
+	struct rec_slot *slot = slot_at(key, 0);
+
+	return slot && slot->key ? find(key) : 0;
+}
+
 /*
  * A slot for a new request: its key's own, if what it belonged to ended unseen,
  * otherwise a free one. Where all ways are taken, what arrived longest ago
@@ -396,8 +405,8 @@ static __always_inline void finish(struct request *rq, blk_status_t error, unsig
 	/* The table would answer for other devices too, but more slowly. */
 	if (device_of(rq->q->disk) >= REC_MAX_DEVICES)
 		return;
-	slot = find(key_of(rq));
-	if (!slot)
+	slot = second ? find_nearby(key_of(rq)) : find(key_of(rq));
+	if (!slot && !second)
 		slot = find_by_bio(rq);
 	if (!slot)
 		return;

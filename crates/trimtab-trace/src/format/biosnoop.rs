@@ -183,3 +183,47 @@ fn operation(kind: &[u8], length: u64) -> Option<(Op, Flags)> {
     }
     Some((op, flags))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_of_both_tools() {
+        let none = Flags::empty();
+        for (kind, length, expected) in [
+            (&b"R"[..], 512, (Op::Read, none)),
+            (b"W", 512, (Op::Write, none)),
+            (b"RAM", 512, (Op::Read, Flags::READAHEAD | Flags::META)),
+            (b"FWS", 512, (Op::Write, Flags::SYNC)),
+            (b"FWS", 0, (Op::Flush, Flags::SYNC)),
+            (b"FF", 0, (Op::Flush, none)),
+            (b"F", 0, (Op::Flush, none)),
+            (b"DE", 512, (Op::Discard, none)),
+            (b"WFS", 512, (Op::Write, Flags::FUA | Flags::SYNC)),
+        ] {
+            assert_eq!(operation(kind, length), Some(expected), "{}", show(kind));
+        }
+        for bad in [&b""[..], b"N", b"FN", b"RX", b"r"] {
+            assert_eq!(operation(bad, 512), None, "{}", show(bad));
+        }
+    }
+
+    #[test]
+    fn headers_of_both_tools() {
+        let count = |header: &str| Columns::of_header(header.as_bytes()).map(Columns::count);
+        assert_eq!(count("TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)"), Some(8));
+        assert_eq!(count("TIME(s) COMM PID DISK T SECTOR BYTES P QUE(ms) LAT(ms)"), Some(10));
+        assert_eq!(count("TIME(s) COMM PID DISK T SECTOR BYTES"), None);
+    }
+
+    #[test]
+    fn a_line_cut_short_is_told() {
+        let mut parser = Biosnoop::default();
+        let (mut names, mut out) = (Names::default(), Vec::new());
+        let mut feed = |line: &[u8]| parser.line(line, &mut names, &mut out).map_err(|e| e.0);
+        feed(b"TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)").unwrap();
+        let message = feed(b"0.1 fio 1 sda R").unwrap_err();
+        assert!(message.contains("expected 8 columns, found 5"), "{message}");
+    }
+}

@@ -166,7 +166,7 @@ impl Format {
 
     /// Whether times count from the Unix epoch rather than from the start.
     pub(crate) const fn counts_from_unix_epoch(self) -> bool {
-        matches!(self, Self::Msr | Self::Alibaba | Self::Tencent | Self::Cloudphysics)
+        matches!(self, Self::Msr | Self::Alibaba | Self::Tencent)
     }
 
     /// Recognises an input by its content.

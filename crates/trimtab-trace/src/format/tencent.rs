@@ -24,10 +24,7 @@ const HEADER: [&str; 5] = ["timestamp", "offset", "size", "iotype", "volumeid"];
 const SECTOR: u64 = 512;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Five whole numbers could be many things. That the first is a date from this
-/// century is what makes these files recognisable.
-const EARLIEST_S: u64 = 1_000_000_000;
-/// 2100-01-01.
+/// 2100-01-01; later is a misread column.
 const LATEST_S: u64 = 4_102_444_800;
 
 pub(super) struct Tencent;
@@ -44,9 +41,6 @@ impl LineParser for Tencent {
             return Ok(());
         }
         let seconds = TIMESTAMP.integer(timestamp, LATEST_S)?;
-        if seconds < EARLIEST_S {
-            return Err(TIMESTAMP.expected("Unix seconds after 2001", timestamp));
-        }
         let offset = OFFSET.offset(offset, SECTOR)?;
         let size = SIZE.length(size, SECTOR)?;
         let op = match kind {

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
     /// The HTML file to write.
     #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
-    output: Option<PathBuf>,
+    out: Option<PathBuf>,
     /// Print what is drawn as JSON on standard output.
     #[arg(long)]
     json: bool,
@@ -66,7 +66,7 @@ struct TraceReport {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     // A place that cannot be written should show before hours of reading.
-    let output = args.output.as_deref().map(|path| create(path, &args.files)).transpose()?;
+    let output = args.out.as_deref().map(|path| create(path, &args.files)).transpose()?;
     let mut report = Report {
         trimtab: env!("CARGO_PKG_VERSION"),
         machine: trimtab_report::machine(),
@@ -79,7 +79,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         skipped.add(some);
     }
     name(&mut report.traces);
-    if let (Some(file), Some(path)) = (output, &args.output) {
+    if let (Some(file), Some(path)) = (output, &args.out) {
         write_page(file, &report).map_err(|source| write_error(path, source))?;
         writeln!(io::stderr().lock(), "trimtab: report written to {}", path.display())?;
     }

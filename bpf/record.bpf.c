@@ -51,11 +51,23 @@ struct {
  */
 #define key_of(pointer) ((__u64)(pointer) - (__u64)&rec_control)
 
+/*
+ * The place of a key's way-th slot. The kernel allocates requests side by side,
+ * none smaller than 256 bytes: 16 KiB of them share a page of 64 slots, so that
+ * a device's slots lie on few pages (a miss in the TLB costs more than all else
+ * here). Should the first ways be taken, because two such stretches fell on the
+ * same page, the others are scattered over the whole table.
+ */
 static __always_inline struct rec_slot *slot_at(__u64 key, __u32 way)
 {
-	/* Fibonacci hashing: requests lie at regular distances in memory. */
-	__u32 index = ((key * 0x9e3779b97f4a7c15ULL) >> (64 - REC_SLOT_BITS)) + way;
+	const __u64 phi = 0x9e3779b97f4a7c15ULL; /* Fibonacci hashing */
+	__u32 index;
 
+	if (way < REC_NEAR_WAYS)
+		index = (((key >> 14) * phi) >> (64 - REC_SLOT_BITS + 6) << 6) +
+			(key >> 8 & 63) + way;
+	else
+		index = ((key * phi) >> (64 - REC_SLOT_BITS)) + way - REC_NEAR_WAYS;
 	return bpf_map_lookup_elem(&rec_table, &index);
 }
 

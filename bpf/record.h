@@ -14,11 +14,12 @@
 #define REC_MAX_DEVICES 16
 
 /* Requests on their way: a hash table of slots, each of one cache line, because
- * a request mostly ends on another CPU than it began on. A key is looked for
- * in REC_WAYS neighbouring slots. */
+ * a request mostly ends on another CPU than it began on. A key is looked for in
+ * REC_NEAR_WAYS neighbouring slots at one place, and as many at another. */
 #define REC_SLOT_BITS 16
-#define REC_WAYS 4
-#define REC_SLOTS ((1 << REC_SLOT_BITS) + REC_WAYS)
+#define REC_NEAR_WAYS 4
+#define REC_WAYS (2 * REC_NEAR_WAYS)
+#define REC_SLOTS ((1 << REC_SLOT_BITS) + REC_NEAR_WAYS)
 
 /* The numbers of trimtab_io::Op. */
 enum rec_op {

@@ -1,6 +1,5 @@
 //! Real block devices for tests: loop devices over temporary files.
 
-use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,7 +11,7 @@ pub(crate) struct LoopDisk {
     pub(crate) path: String,
     pub(crate) file: PathBuf,
     /// Queue parameters and what they were: they outlive the attachment.
-    changed: RefCell<Vec<(String, String)>>,
+    changed: Vec<(String, String)>,
     _directory: tempfile::TempDir,
 }
 
@@ -25,7 +24,7 @@ impl LoopDisk {
         let file = directory.path().join("disk");
         File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a sparse file");
         let path = attach(&file, true);
-        Self { path, file, changed: RefCell::default(), _directory: directory }
+        Self { path, file, changed: Vec::new(), _directory: directory }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -33,7 +32,7 @@ impl LoopDisk {
     }
 
     /// Sets a queue parameter, `/sys/block/NAME/queue/WHAT`.
-    pub(crate) fn set_queue(&self, what: &str, value: &str) {
+    pub(crate) fn set_queue(&mut self, what: &str, value: &str) {
         let path = format!("/sys/block/{}/queue/{what}", self.name());
         let before = fs::read_to_string(&path).expect("the parameter can be read");
         fs::write(&path, value).unwrap_or_else(|e| panic!("{path} = {value}: {e}"));
@@ -42,7 +41,7 @@ impl LoopDisk {
             Some((current, _)) => current.to_owned(),
             None => before.trim().to_owned(),
         };
-        self.changed.borrow_mut().push((path, before));
+        self.changed.push((path, before));
     }
 
     /// Opens the disk for direct reading and writing.
@@ -59,7 +58,7 @@ impl LoopDisk {
 
 impl Drop for LoopDisk {
     fn drop(&mut self) {
-        for (path, before) in self.changed.borrow().iter().rev() {
+        for (path, before) in self.changed.iter().rev() {
             _ = fs::write(path, before);
         }
         _ = Command::new("losetup").args(["--detach", &self.path]).status();

@@ -162,7 +162,7 @@ fn sixty_thousand_per_second_and_nothing_lost() {
 #[test]
 fn merged_requests_are_one() {
     needs_real_disks!();
-    let disk = LoopDisk::new(64);
+    let mut disk = LoopDisk::new(64);
     disk.set_queue("scheduler", "mq-deadline");
     for options in both_arrivals() {
         let recorded = record_all(&[&disk], &options, || {

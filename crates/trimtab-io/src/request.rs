@@ -37,6 +37,17 @@ impl Op {
         }
     }
 
+    /// The word for several of them.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Read => "reads",
+            Self::Write => "writes",
+            Self::Discard => "discards",
+            Self::Flush => "flushes",
+        }
+    }
+
     /// The op with this number ([`Op::Read`] is 0), if there is one.
     #[must_use]
     pub const fn from_u8(n: u8) -> Option<Self> {

@@ -137,7 +137,7 @@ fn latency(op: &OpPlots, times: &LatencyOverTime, clock: &TimeAxis) -> Chart {
     series.retain(|s| s.values.iter().any(Option::is_some));
     let x = clock.axis();
     let y = Axis::new("response time", Unit::Nanos).log();
-    let title = format!("Response time of {}s over time", op.op);
+    let title = format!("Response time of {} over time", op.op.plural());
     chart::steps(&title, &x, &y, clock.bins(times.bins), &series).with_note(note)
 }
 

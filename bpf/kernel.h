@@ -55,6 +55,7 @@ struct block_device {
 };
 
 struct bio {
+	struct bio *bi_next;
 	struct block_device *bi_bdev;
 	unsigned int bi_opf;
 	struct bvec_iter bi_iter;
@@ -86,15 +87,23 @@ enum req_flag_bits {
 	__REQ_BACKGROUND = 20,
 };
 
-/* These have been the same since Linux 4.10 but for ZONE_APPEND, which was 13
- * until 6.1; nothing else ever had the numbers. */
+/* ZONE_APPEND has had several numbers, which other ops had before or have had
+ * since; the enumeration itself had another name before Linux 6.0. */
+enum req_op {
+	REQ_OP_ZONE_APPEND = 7,
+};
+
+enum req_opf {
+	REQ_OP_ZONE_APPEND___opf = 13,
+};
+
+/* These have been the same since Linux 4.10. */
 #define REQ_OP_MASK 0xff
 #define REQ_OP_READ 0
 #define REQ_OP_WRITE 1
 #define REQ_OP_FLUSH 2
 #define REQ_OP_DISCARD 3
 #define REQ_OP_SECURE_ERASE 5
-#define REQ_OP_ZONE_APPEND 7
 #define REQ_OP_WRITE_ZEROES 9
 
 #endif

@@ -134,7 +134,9 @@ static __always_inline void release(struct rec_slot *slot)
 {
 	/* Whoever sees this must see the event in the ring too (the watermark
 	 * in crates/trimtab-live/src/record/recording.rs relies on it);
-	 * submitting it was a full barrier. */
+	 * submitting it was a full barrier. The compiler must not move what was
+	 * read or written of the slot behind this. */
+	barrier();
 	*(volatile __u64 *)&slot->key = 0;
 }
 
@@ -185,6 +187,16 @@ static __always_inline __u32 device_of(struct gendisk *disk)
 	return REC_MAX_DEVICES;
 }
 
+/* The number of REQ_OP_ZONE_APPEND: others have it on other kernels. */
+static __always_inline __u32 zone_append(void)
+{
+	if (bpf_core_enum_value_exists(enum req_op, REQ_OP_ZONE_APPEND))
+		return bpf_core_enum_value(enum req_op, REQ_OP_ZONE_APPEND);
+	if (bpf_core_enum_value_exists(enum req_opf, REQ_OP_ZONE_APPEND___opf))
+		return bpf_core_enum_value(enum req_opf, REQ_OP_ZONE_APPEND___opf);
+	return ~0;
+}
+
 /* Maps an op; false for commands that are no block I/O. */
 static __always_inline bool map_op(__u32 cmd_flags, __u8 *op, __u16 *flags)
 {
@@ -196,7 +208,6 @@ static __always_inline bool map_op(__u32 cmd_flags, __u8 *op, __u16 *flags)
 		*flags |= REC_F_ZEROES;
 		/* fallthrough */
 	case REQ_OP_WRITE:
-	case REQ_OP_ZONE_APPEND:
 		*op = REC_WRITE;
 		return true;
 	case REQ_OP_DISCARD:
@@ -207,7 +218,18 @@ static __always_inline bool map_op(__u32 cmd_flags, __u8 *op, __u16 *flags)
 		*op = REC_FLUSH;
 		return true;
 	}
-	return false;
+	if ((cmd_flags & REQ_OP_MASK) != zone_append())
+		return false;
+	*op = REC_WRITE;
+	return true;
+}
+
+static __always_inline bool is_passthrough(__u32 cmd_flags)
+{
+	__u16 flags = 0;
+	__u8 op;
+
+	return !map_op(cmd_flags, &op, &flags);
 }
 
 #define flag_if(cmd_flags, bit, flag) \
@@ -234,10 +256,8 @@ static __always_inline struct rec_slot *begin(__u64 key, __u32 device, __u32 cmd
 	__u16 flags = 0;
 	__u8 op;
 
-	if (!map_op(cmd_flags, &op, &flags)) {
-		count(passthrough);
+	if (!map_op(cmd_flags, &op, &flags))
 		return 0;
-	}
 	slot = take(key);
 	if (!slot)
 		return 0;
@@ -307,12 +327,35 @@ static __always_inline struct rec_slot *find_by_bio(struct request *rq)
 	return slot ? slot : find(key_of(rq->biotail));
 }
 
+/* After merges at both ends that bio is neither. So many are looked at. */
+#define MAX_BIOS 64
+
+static __always_inline struct rec_slot *find_by_any_bio(struct request *rq)
+{
+	struct rec_slot *slot = find_by_bio(rq);
+	struct bio *bio;
+	int i;
+
+	if (slot || !rec_config.arrival_by_bio)
+		return slot;
+	bio = rq->bio;
+	for (i = 0; i < MAX_BIOS; i++) {
+		if (!bio)
+			return 0;
+		bio = bio->bi_next;
+		slot = find(key_of(bio));
+		if (slot)
+			return slot;
+	}
+	return 0;
+}
+
 /* Moves what is known of a request from its bio's slot to one of its own. */
 static __always_inline struct rec_slot *adopt(struct request *rq)
 {
 	struct rec_slot *theirs, *ours;
 
-	theirs = find_by_bio(rq);
+	theirs = find_by_any_bio(rq);
 	if (!theirs)
 		return 0;
 	ours = take(key_of(rq));
@@ -327,19 +370,18 @@ static __always_inline struct rec_slot *adopt(struct request *rq)
 }
 
 /* A request that is issued without having been seen to arrive. */
-static __always_inline struct rec_slot *begin_at_issue(struct request *rq)
+static __always_inline struct rec_slot *begin_at_issue(struct request *rq, __u32 device)
 {
 	struct rec_slot *slot;
-	__u32 device;
 
 	if (!rec_control.active)
 		return 0;
-	device = device_of(rq->q->disk);
-	if (device >= REC_MAX_DEVICES)
-		return 0;
 	slot = begin(key_of(rq), device, rq->cmd_flags);
-	if (!slot)
+	if (!slot) {
+		if (is_passthrough(rq->cmd_flags))
+			count(passthrough);
 		return 0;
+	}
 	slot->flags |= REC_F_ARRIVAL_IS_ISSUE;
 	slot->bytes = rq->__data_len;
 	slot->pid = 0;
@@ -351,10 +393,16 @@ SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_issue, struct request *rq)
 {
 	struct rec_slot *slot = find(key_of(rq));
+	__u32 device;
 
 	if (slot && slot->state == REC_REQUEUED) {
 		/* The same request once more: place and time are those of
-		 * the first issue. */
+		 * the first issue, unless it has grown meanwhile. */
+		if (rq->__data_len > slot->bytes) {
+			slot->flags |= REC_F_MERGED;
+			slot->sector = rq->__sector;
+			slot->bytes = rq->__data_len;
+		}
 		slot->state = REC_ISSUED;
 		return 0;
 	}
@@ -364,12 +412,16 @@ int BPF_PROG(on_issue, struct request *rq)
 		release(slot);
 		slot = 0;
 	}
-	if (!slot)
+	if (!slot) {
+		device = device_of(rq->q->disk);
+		if (device >= REC_MAX_DEVICES)
+			return 0;
 		slot = adopt(rq);
-	if (!slot)
-		slot = begin_at_issue(rq);
-	if (!slot)
-		return 0;
+		if (!slot)
+			slot = begin_at_issue(rq, device);
+		if (!slot)
+			return 0;
+	}
 
 	if (slot->flags & REC_F_ARRIVAL_IS_ISSUE)
 		slot->issue_ns = slot->arrival_ns;
@@ -400,8 +452,10 @@ int BPF_PROG(on_merge, struct request *rq)
 {
 	struct rec_slot *slot = find(key_of(rq));
 
-	if (!slot)
-		slot = find_by_bio(rq);
+	/* Other devices' requests are not here, but a bio may have been one of ours
+	 * once. */
+	if (!slot && device_of(rq->q->disk) < REC_MAX_DEVICES)
+		slot = find_by_any_bio(rq);
 	if (slot) {
 		count(absorbed);
 		release(slot);
@@ -429,7 +483,7 @@ static __always_inline void finish(struct request *rq, blk_status_t error, unsig
 		slot->flags |= REC_F_PARTIAL;
 		return;
 	}
-	if (slot->state == REC_ARRIVED && !slot->bytes && !error) {
+	if (slot->state == REC_ARRIVED && !slot->bytes) {
 		count(empty_flushes);
 		release(slot);
 		return;

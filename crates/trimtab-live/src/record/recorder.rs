@@ -60,6 +60,8 @@ pub struct Recorder {
     pub(super) switchboard: Switchboard,
     pub(super) object: Object,
     pub(super) names: Names,
+    /// How arrivals are told: settled, never `Auto`.
+    pub(super) arrival: Arrival,
     pub(super) _statistics: Option<OwnedFd>,
 }
 
@@ -99,7 +101,7 @@ impl Recorder {
         for program in object.progs_mut().filter(|p| p.autoload()) {
             links.push(program.attach().map_err(Error::bpf("attach to the block tracepoints"))?);
         }
-        Ok(Self { links, table, switchboard, object, names, _statistics: statistics })
+        Ok(Self { links, table, switchboard, object, names, arrival, _statistics: statistics })
     }
 
     /// Begins to record.

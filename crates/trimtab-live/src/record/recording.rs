@@ -5,7 +5,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{AsRawLibbpf, MapCore, RingBuffer, RingBufferBuilder, libbpf_sys};
 use rustix::time::{ClockId, clock_gettime};
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
 use trimtab_trace::{Names, Record, SpillSort};
@@ -13,7 +13,8 @@ use trimtab_trace::{Names, Record, SpillSort};
 use super::abi::Event;
 use super::error::Error;
 use super::overhead::{self, Overhead};
-use super::recorder::Recorder;
+use super::recorder::{Arrival, Recorder};
+use super::table::OnTheirWay;
 
 /// Records held back for sorting before the disk is used: 10 MB.
 const SORT_IN_MEMORY: usize = 1 << 17;
@@ -21,6 +22,10 @@ const SORT_IN_MEMORY: usize = 1 << 17;
 /// A request that has waited this long without being issued is taken to be
 /// gone. (It would still be recorded; only its place in the order is at risk.)
 const GONE_AFTER_NS: u64 = 60_000_000_000;
+
+/// How long a request may take from reading the clock until its slot shows the
+/// time to other CPUs.
+const BEGINNING_NS: u64 = 1_000_000;
 
 /// A recording under way. Poll it every few tens of milliseconds: what the
 /// kernel cannot keep in the ring buffer until then is lost (and counted).
@@ -129,10 +134,17 @@ impl Recording {
         // show has either put its event into the ring buffer, which is read
         // next, or will arrive after `now`.
         let now = monotonic();
-        let seen = self.recorder.table.scan(now.saturating_sub(GONE_AFTER_NS));
+        let seen = self.look(now);
         self.in_flight = seen.issued;
+        let sent = self.ring_position(libbpf_sys::ring__producer_pos);
         self.receive()?;
-        let watermark = seen.oldest.map_or(now, |oldest| oldest.min(now));
+        // Reading stops at an event that is still being written (its CPU may
+        // have been interrupted just then), and later ones stay behind it.
+        if self.ring_position(libbpf_sys::ring__consumer_pos) < sent {
+            return Ok(());
+        }
+        let latest = now.saturating_sub(BEGINNING_NS);
+        let watermark = seen.oldest.map_or(latest, |oldest| oldest.min(latest));
         self.sorter
             .release_before(self.since_origin(watermark), out)
             .map_err(Error::system("sort records on disk"))
@@ -150,7 +162,7 @@ impl Recording {
         let deadline = Instant::now() + patience;
         loop {
             self.poll(out)?;
-            let seen = self.recorder.table.scan(monotonic().saturating_sub(GONE_AFTER_NS));
+            let seen = self.look(monotonic());
             if seen.queued + seen.issued == 0 || Instant::now() >= deadline {
                 break;
             }
@@ -158,6 +170,9 @@ impl Recording {
         }
         let overhead = overhead::of(&self.recorder.object)?;
         self.recorder.links.clear();
+        // Handlers that were running still finish: what they complete must be
+        // either in the ring buffer or in the table.
+        std::thread::sleep(Duration::from_millis(10));
         self.receive()?;
         let mut unanswered = Vec::new();
         self.recorder
@@ -225,6 +240,27 @@ impl Recording {
         Nanos(since.as_nanos() as u64)
     }
 
+    /// Looks for requests on their way. Where arrivals are told by bio, a
+    /// request moves to another slot when it is issued, and one look may find
+    /// neither its old nor its new slot taken. It moves only once, so a second
+    /// look then sees it.
+    fn look(&self, now: u64) -> OnTheirWay {
+        let scan = || self.recorder.table.scan(now.saturating_sub(GONE_AFTER_NS));
+        let first = scan();
+        if self.recorder.arrival == Arrival::IoStart {
+            return first;
+        }
+        let second = scan();
+        let oldest = first.oldest.into_iter().chain(second.oldest).min();
+        OnTheirWay { oldest, ..second }
+    }
+
+    fn ring_position(&self, of: unsafe extern "C" fn(*const libbpf_sys::ring) -> u64) -> u64 {
+        // SAFETY: the ring buffer lives as long as `self` and has exactly one
+        // ring; the library only reads positions that are mapped as long.
+        unsafe { of(libbpf_sys::ring_buffer__ring(self.ring.as_libbpf_object().as_ptr(), 0)) }
+    }
+
     fn receive(&mut self) -> Result<(), Error> {
         self.ring.consume().map_err(Error::bpf("read the ring buffer"))?;
         let mut events = std::mem::take(&mut *self.inbox.borrow_mut());
@@ -243,10 +279,15 @@ impl Recording {
     }
 
     fn record_of(&mut self, event: &Event) -> Record {
-        let time = |ns: u64| (ns != 0).then(|| self.since_origin(ns));
         let request = &event.request;
+        // One time that contradicts another would make the whole trace
+        // invalid, so none can.
+        let not_before = |first: u64, ns: u64| (ns != 0).then(|| first.max(ns));
         let op = Op::from_u8(request.op).expect("enum rec_op has the numbers of Op");
-        let (issue, complete) = (time(request.issue_ns), time(event.complete_ns));
+        let issue = not_before(request.arrival_ns, request.issue_ns);
+        let complete = not_before(issue.unwrap_or(request.arrival_ns), event.complete_ns);
+        let (issue, complete) =
+            (issue.map(|ns| self.since_origin(ns)), complete.map(|ns| self.since_origin(ns)));
         let mut record = Record {
             issue,
             complete,

@@ -3,7 +3,7 @@
 
 mod disk;
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
@@ -175,6 +175,36 @@ fn merged_requests_are_one() {
         let merged = recorded.with(Flags::MERGED);
         assert!(!merged.is_empty());
         assert!(merged.iter().all(|r| r.length > 4096));
+    }
+}
+
+/// Merged in front and behind, a request's first bio is neither its first nor
+/// its last any more; on older kernels it stands under that bio.
+#[test]
+fn requests_merged_at_both_ends_keep_their_arrival() {
+    needs_real_disks!();
+    let disk = LoopDisk::new(64);
+    disk.set_queue("scheduler", "mq-deadline");
+    let log = disk.file.with_file_name("order.log");
+    let mut text = format!("fio version 2 iolog\n{0} add\n{0} open\n", disk.path);
+    for base in (0..32).map(|i| i << 20) {
+        for offset in [8192, 4096, 12288, 65536] {
+            text += &format!("{} write {} 4096\n", disk.path, base + offset);
+        }
+    }
+    text += &format!("{} close\n", disk.path);
+    fs::write(&log, text).unwrap();
+    for options in both_arrivals() {
+        let recorded = record_all(&[&disk], &options, || {
+            let log = format!("--read_iolog={}", log.display());
+            let batches = ["--iodepth=16", "--iodepth_batch=4", "--output=/dev/null"];
+            let args = ["--name=load", &log, "--replay_no_stall=1", "--direct=1"];
+            disk::run("fio", &[&args[..], &["--ioengine=libaio"], &batches].concat());
+        });
+        let merged = recorded.with(Flags::MERGED);
+        assert!(merged.iter().any(|r| r.length == 12288), "no merge at both ends: {merged:?}");
+        assert!(merged.iter().all(|r| !r.flags.contains(Flags::ARRIVAL_IS_ISSUE)), "{merged:?}");
+        assert_eq!(recorded.outcome.abandoned, 0);
     }
 }
 

@@ -123,8 +123,10 @@ impl Compression {
 }
 
 /// Whether this is a file that gives the same content when opened again. One
-/// that does not exist counts as such: opening it says what is wrong.
-pub(crate) fn can_be_read_twice(path: &Path) -> bool {
+/// that does not exist counts as such: opening it says what is wrong. Standard
+/// input and pipes do not.
+#[must_use]
+pub fn can_be_read_twice(path: &Path) -> bool {
     path.as_os_str() != STDIN && std::fs::metadata(path).map_or(true, |m| m.is_file())
 }
 

@@ -35,6 +35,7 @@ mod write;
 pub use edit::{Busiest, Cut, Rerate};
 pub use error::{Error, Position};
 pub use format::Format;
+pub use input::can_be_read_twice;
 pub use names::{CommandId, Names};
 pub use reader::{Clock, Meta, Options, Sorting, Trace, with_trace};
 pub use record::Record;

@@ -42,8 +42,19 @@ pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
         ("error", 1)
     };
     // Nowhere is left to report a failure of this.
-    _ = writeln!(io::stderr(), "trimtab: {word}: {error:#}");
+    _ = writeln!(io::stderr(), "trimtab: {word}: {}", one_line(&error));
     ExitCode::from(code)
+}
+
+/// The error and its causes, but for those that the error before it quotes.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !line.ends_with(&cause) {
+            line += &format!(": {cause}");
+        }
+    }
+    line
 }
 
 fn is_bad_input(error: &anyhow::Error) -> bool {
@@ -57,4 +68,19 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let path = "a.csv".into();
+        let quoting = trimtab_trace::Error::Open { path, source: missing() };
+        assert_eq!(one_line(&quoting.into()), "a.csv: cannot open: entity not found");
+        let adding = anyhow::Error::from(missing()).context("cannot wait");
+        assert_eq!(one_line(&adding), "cannot wait: entity not found");
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use trimtab_io::Nanos;
-use trimtab_trace::{Busiest, Cut, Error, Trace};
+use trimtab_trace::{Busiest, Cut, Error, Trace, can_be_read_twice};
 
 use super::written::Output;
 use crate::duration;
@@ -97,8 +97,8 @@ impl Args {
         if self.busiest == Some(Nanos::ZERO) {
             return Err(BadInput("--busiest must be longer than 0".to_owned()));
         }
-        if self.busiest.is_some() && self.input.as_os_str() == "-" {
-            let what = "--busiest reads the trace twice, which standard input cannot be";
+        if self.busiest.is_some() && !can_be_read_twice(&self.input) {
+            let what = "--busiest reads the trace twice, which a pipe cannot be";
             return Err(BadInput(what.to_owned()));
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use trimtab_io::Nanos;
-use trimtab_trace::Rerate;
+use trimtab_trace::{Rerate, can_be_read_twice};
 
 use super::written::Output;
 use crate::decimal::Decimal;
@@ -70,8 +70,8 @@ impl Args {
             let shown = factor.numerator as f64 / factor.denominator as f64;
             return Ok((rerate, format!("by a factor of {shown}")));
         };
-        if self.input.as_os_str() == "-" {
-            let what = "--iops reads the trace twice, which standard input cannot be";
+        if !can_be_read_twice(&self.input) {
+            let what = "--iops reads the trace twice, which a pipe cannot be";
             return Err(BadInput(what.to_owned()).into());
         }
         let (requests, duration) = self.measure()?;

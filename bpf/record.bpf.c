@@ -392,9 +392,14 @@ static __always_inline struct rec_slot *begin_at_issue(struct request *rq, __u32
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_issue, struct request *rq)
 {
-	struct rec_slot *slot = find(key_of(rq));
+	struct rec_slot *slot;
 	__u32 device;
 
+	/* The table would answer for other devices too, but more slowly. */
+	device = device_of(rq->q->disk);
+	if (device >= REC_MAX_DEVICES)
+		return 0;
+	slot = find(key_of(rq));
 	if (slot && slot->state == REC_REQUEUED) {
 		/* The same request once more: place and time are those of
 		 * the first issue, unless it has grown meanwhile. */
@@ -412,16 +417,12 @@ int BPF_PROG(on_issue, struct request *rq)
 		release(slot);
 		slot = 0;
 	}
-	if (!slot) {
-		device = device_of(rq->q->disk);
-		if (device >= REC_MAX_DEVICES)
-			return 0;
+	if (!slot)
 		slot = adopt(rq);
-		if (!slot)
-			slot = begin_at_issue(rq, device);
-		if (!slot)
-			return 0;
-	}
+	if (!slot)
+		slot = begin_at_issue(rq, device);
+	if (!slot)
+		return 0;
 
 	if (slot->flags & REC_F_ARRIVAL_IS_ISSUE)
 		slot->issue_ns = slot->arrival_ns;
@@ -468,7 +469,6 @@ static __always_inline void finish(struct request *rq, blk_status_t error, unsig
 {
 	struct rec_slot *slot;
 
-	/* The table would answer for other devices too, but more slowly. */
 	if (device_of(rq->q->disk) >= REC_MAX_DEVICES)
 		return;
 	slot = second ? find_nearby(key_of(rq)) : find(key_of(rq));

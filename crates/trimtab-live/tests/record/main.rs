@@ -183,7 +183,7 @@ fn merged_requests_are_one() {
 #[test]
 fn requests_merged_at_both_ends_keep_their_arrival() {
     needs_real_disks!();
-    let disk = LoopDisk::new(64);
+    let mut disk = LoopDisk::new(64);
     disk.set_queue("scheduler", "mq-deadline");
     let log = disk.file.with_file_name("order.log");
     let mut text = format!("fio version 2 iolog\n{0} add\n{0} open\n", disk.path);

@@ -34,13 +34,13 @@ fn recording(names: &[&str]) -> Vec<(Record, String)> {
     read_all(&paths, &Options::default()).unwrap()
 }
 
-const PER_CPU: [&str; 2] = ["loop.blktrace.0", "loop.blktrace.1"];
+const PER_CPU: [&str; 2] = ["vda.blktrace.0", "vda.blktrace.1"];
 
 #[test]
 fn all_forms_of_a_recording_give_the_same_records() {
     let expected = recording(&PER_CPU);
     for form in
-        ["loop", "loop.blktrace", "loop.merged.zst", "loop-big-endian.merged.gz", "loop.blkparse"]
+        ["vda", "vda.blktrace", "vda.merged.zst", "vda-big-endian.merged.gz", "vda.blkparse"]
     {
         assert!(recording(&[form]) == expected, "{form}");
     }
@@ -52,11 +52,11 @@ fn requests_and_bytes_are_those_that_the_kernel_counted() {
     let count = |op| records.iter().filter(|(r, _)| r.op == op).count();
     let kib =
         |op| records.iter().filter(|(r, _)| r.op == op).map(|(r, _)| r.length).sum::<u64>() / 1024;
-    // The difference of /sys/block/loop0/stat after and before.
-    assert_eq!((count(Op::Read), kib(Op::Read)), (121, 1805));
-    assert_eq!((count(Op::Write), kib(Op::Write)), (52, 5008));
-    assert_eq!((count(Op::Discard), kib(Op::Discard)), (6, 175_052));
-    assert_eq!((count(Op::Flush), kib(Op::Flush)), (32, 0));
+    // The difference of /sys/block/vda/stat after and before.
+    assert_eq!((count(Op::Read), kib(Op::Read)), (63, 756));
+    assert_eq!((count(Op::Write), kib(Op::Write)), (74, 1832));
+    assert_eq!((count(Op::Discard), kib(Op::Discard)), (7, 53_180));
+    assert_eq!((count(Op::Flush), kib(Op::Flush)), (20, 0));
 }
 
 #[test]
@@ -65,36 +65,43 @@ fn every_request_has_all_its_times_and_names() {
     for (record, name) in &records {
         let (issue, complete) = (record.issue.unwrap(), record.complete.unwrap());
         assert!(record.arrival <= issue && issue < complete, "{record:?}");
-        assert!(name.starts_with("7,0 "), "{name}");
+        assert!(name.starts_with("254,0 "), "{name}");
         // The flush after a write that the medium must have: nobody's own.
         let nobodys = record.op == Op::Flush && record.flags.contains(Flags::ARRIVAL_IS_ISSUE);
-        assert_eq!(name == "7,0 ?", nobodys, "{record:?}");
+        assert_eq!(name == "254,0 ?", nobodys, "{record:?}");
         assert!(nobodys || !record.flags.contains(Flags::ARRIVAL_IS_ISSUE), "{record:?}");
     }
     // fio's 48 random reads. (The others are the file system's, on its behalf.)
     let random = |r: &Record| r.op == Op::Read && r.flags.is_empty() && r.length == 4096;
-    let fio = records.iter().filter(|(r, name)| random(r) && name == "7,0 fio");
+    let fio = records.iter().filter(|(r, name)| random(r) && name == "254,0 fio");
     assert_eq!(fio.count(), 48);
+    // The one sector that the device could not read.
+    let failed: Vec<_> = records.iter().filter(|(r, _)| r.flags.contains(Flags::ERROR)).collect();
+    let [(failed, name)] = failed[..] else { panic!("{failed:?}") };
+    assert_eq!((failed.op, failed.offset, failed.length), (Op::Read, 96 << 20, 4096));
+    assert_eq!(name, "254,0 dd");
     // A read of 256 KiB on a device that takes 64 KiB: parts that arrived
     // together.
-    let dd: Vec<_> = records.iter().filter(|(_, name)| name == "7,0 dd").collect();
+    let dd: Vec<_> = records.iter().filter(|(_, name)| name == "254,0 dd").collect();
     assert!(dd.len() >= 8 && dd.iter().all(|(r, _)| r.length <= 64 << 10));
     assert!(dd.windows(2).any(|pair| pair[0].0.arrival == pair[1].0.arrival));
     // The front merges: 8 writes of 4 KiB at once, backwards.
     let merged = |r: &Record| r.op == Op::Write && r.flags.contains(Flags::MERGED);
-    assert!(records.iter().any(|(r, name)| merged(r) && r.length == 32 << 10 && name == "7,0 fio"));
+    assert!(
+        records.iter().any(|(r, name)| merged(r) && r.length == 32 << 10 && name == "254,0 fio")
+    );
 }
 
 #[test]
 fn arrival_order() {
-    for name in ["loop", "loop.blkparse"] {
+    for name in ["vda", "vda.blkparse"] {
         let mut trace = Trace::open(&[data(name)], &Options::default()).unwrap();
         let (mut batch, mut all) = (Vec::new(), Vec::new());
         while trace.read(&mut batch).unwrap() {
             all.append(&mut batch);
         }
         assert!(all.is_sorted_by_key(|r| r.arrival), "{name}");
-        let format = if name == "loop" { Format::Blktrace } else { Format::Blkparse };
+        let format = if name == "vda" { Format::Blktrace } else { Format::Blkparse };
         assert_eq!(trace.meta().format, format);
     }
 }
@@ -115,16 +122,15 @@ fn byte_of(error: &Error) -> u64 {
     }
 }
 
-/// Where `loop.blktrace.1` has its first event with a sector that means
-/// something: behind a process's name and a flush's two completions.
-const FIRST_WITH_DATA: usize = 64 + 48 + 48;
+/// Where `vda.blktrace.1` has its first event that matters, a `Q`: behind a
+/// process's name and a remap, of 48 + 16 bytes each.
+const FIRST_WITH_DATA: usize = 64 + 64;
 
 #[test]
 fn damage_is_named_by_its_byte() {
-    let good = fs::read(data("loop.blktrace.1")).unwrap();
-    // The first record is a process's name, 48 + 16 bytes; the next has 48.
-    let cut = read_bytes(&good[..64 + 48 + 10], Format::Blktrace, false).unwrap_err();
-    assert_eq!(byte_of(&cut), 64 + 48);
+    let good = fs::read(data("vda.blktrace.1")).unwrap();
+    let cut = read_bytes(&good[..FIRST_WITH_DATA + 10], Format::Blktrace, false).unwrap_err();
+    assert_eq!(byte_of(&cut), FIRST_WITH_DATA as u64);
     assert!(cut.to_string().contains("ends 10 bytes into a record"), "{cut}");
 
     let damaged = |at: usize, byte: u8| {
@@ -147,7 +153,7 @@ fn damage_is_named_by_its_byte() {
 
 #[test]
 fn a_bad_record_within_its_bounds_can_be_skipped() {
-    let mut bytes = fs::read(data("loop.blktrace.1")).unwrap();
+    let mut bytes = fs::read(data("vda.blktrace.1")).unwrap();
     let whole = read_bytes(&bytes, Format::Blktrace, true).unwrap();
     bytes[FIRST_WITH_DATA + 23] = 0xff;
     assert!(read_bytes(&bytes, Format::Blktrace, false).is_err());
@@ -157,7 +163,7 @@ fn a_bad_record_within_its_bounds_can_be_skipped() {
 
 #[test]
 fn garbage_in_text_is_named_by_its_line() {
-    let mut text = fs::read_to_string(data("loop.blkparse")).unwrap();
+    let mut text = fs::read_to_string(data("vda.blkparse")).unwrap();
     text.insert_str(text.find('\n').unwrap() + 1, "what is this\n");
     let error = read_bytes(text.as_bytes(), Format::Blkparse, false).unwrap_err();
     assert_eq!(error.line(), Some(2), "{error}");
@@ -192,7 +198,7 @@ proptest! {
     #[test]
     fn no_damage_panics(at in prop::collection::vec((0_usize..30_000, any::<u8>()), 1..200)) {
         for (name, format) in
-            [("loop.blktrace.0", Format::Blktrace), ("loop.blkparse", Format::Blkparse)]
+            [("vda.blktrace.0", Format::Blktrace), ("vda.blkparse", Format::Blkparse)]
         {
             let mut bytes = fs::read(data(name)).unwrap();
             for &(at, byte) in &at {

@@ -116,7 +116,7 @@ struct Recording {
     unread: Vec<usize>,
     processes: Processes,
     pairing: Pairing,
-    /// The earliest event's time.
+    /// The earliest record's time.
     origin: Option<Nanos>,
     ended: bool,
 }
@@ -151,7 +151,9 @@ impl Recording {
     /// the next file's.
     fn take_run(&mut self, out: &mut Vec<Record>, enough: usize) -> bool {
         let Some(Reverse((first, index))) = self.heads.pop() else { return false };
-        let origin = *self.origin.get_or_insert(first);
+        let origin = *self.origin.get_or_insert_with(|| {
+            self.files.iter().filter_map(EventFile::earliest).min().unwrap_or(first)
+        });
         let until = self.heads.peek().map_or(Nanos::MAX, |&Reverse((time, _))| time);
         let events = self.files[index].held();
         let mut taken = 0;

@@ -100,6 +100,9 @@ pub(super) struct Decoder {
     order: Option<ByteOrder>,
     /// The last event's device: most recordings have one only.
     last_device: Option<(u32, DeviceId)>,
+    /// The time of the earliest record, also of those that are no event here:
+    /// blkparse counts from it.
+    pub(super) earliest: Option<Nanos>,
 }
 
 /// A record that breaks the rules.
@@ -195,6 +198,8 @@ impl Decoder {
             }
             return Ok(None);
         }
+        let time = Nanos(header.time);
+        self.earliest = Some(self.earliest.map_or(time, |earliest| earliest.min(time)));
         let action = ACTIONS.get(action as usize).copied().flatten();
         let Some(action) = action.filter(|_| !has(category::PASS_THROUGH)) else {
             return Ok(None);
@@ -223,7 +228,7 @@ impl Decoder {
         flags.set(Flags::READAHEAD, has(category::AHEAD));
         flags.set(Flags::ERROR, action == Action::Complete && header.error != 0);
         Ok(Some(Event {
-            time: Nanos(header.time),
+            time,
             offset: if header.bytes > 0 { header.sector * SECTOR } else { 0 },
             bytes: header.bytes,
             pid: header.pid,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use super::binary::{Bad, Decoder, Processes};
 use super::event::Event;
+use trimtab_io::Nanos;
+
 use crate::error::{Error, Malformed, Position};
 use crate::names::Names;
 
@@ -62,6 +64,11 @@ impl EventFile {
     /// Events that are ready without reading on.
     pub(super) fn held(&self) -> &[Event] {
         &self.events[self.taken..self.ready]
+    }
+
+    /// The time of the earliest record read so far, be it an event or not.
+    pub(super) const fn earliest(&self) -> Option<Nanos> {
+        self.content.decoder.earliest
     }
 
     /// Marks the first `count` of the ready events as used.

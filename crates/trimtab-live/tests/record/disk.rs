@@ -1,18 +1,18 @@
 //! Real block devices for tests: loop devices over temporary files.
 
-use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 /// A loop device, detached when dropped.
 pub(crate) struct LoopDisk {
     pub(crate) path: String,
     pub(crate) file: PathBuf,
     /// Queue parameters and what they were: they outlive the attachment.
-    changed: RefCell<Vec<(String, String)>>,
+    changed: Mutex<Vec<(String, String)>>,
     _directory: tempfile::TempDir,
 }
 
@@ -25,7 +25,7 @@ impl LoopDisk {
         let file = directory.path().join("disk");
         File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a sparse file");
         let path = attach(&file, true);
-        Self { path, file, changed: RefCell::default(), _directory: directory }
+        Self { path, file, changed: Mutex::default(), _directory: directory }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -42,7 +42,7 @@ impl LoopDisk {
             Some((current, _)) => current.to_owned(),
             None => before.trim().to_owned(),
         };
-        self.changed.borrow_mut().push((path, before));
+        self.changed.lock().unwrap().push((path, before));
     }
 
     /// Opens the disk for direct reading and writing.
@@ -59,7 +59,7 @@ impl LoopDisk {
 
 impl Drop for LoopDisk {
     fn drop(&mut self) {
-        for (path, before) in self.changed.borrow().iter().rev() {
+        for (path, before) in self.changed.lock().unwrap().iter().rev() {
             _ = fs::write(path, before);
         }
         _ = Command::new("losetup").args(["--detach", &self.path]).status();

@@ -190,7 +190,10 @@ fn available(arrival: Arrival) -> Result<Arrival, Error> {
         Arrival::Auto if has("block_io_start") => Ok(Arrival::IoStart),
         Arrival::Auto | Arrival::GetRq if has("block_getrq") => Ok(Arrival::GetRq),
         Arrival::IoStart if has("block_io_start") => Ok(Arrival::IoStart),
-        Arrival::IoStart => Err(missing("block_io_start")),
+        Arrival::IoStart => Err(Error::Kernel(
+            "this kernel lacks the tracepoint block:block_io_start: Linux 6.5 or newer has it"
+                .to_owned(),
+        )),
         _ => Err(missing("block_getrq")),
     }
 }

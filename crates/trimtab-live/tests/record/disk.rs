@@ -5,13 +5,14 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 /// A loop device, detached when dropped.
 pub(crate) struct LoopDisk {
     pub(crate) path: String,
     pub(crate) file: PathBuf,
     /// Queue parameters and what they were: they outlive the attachment.
-    changed: Vec<(String, String)>,
+    changed: Mutex<Vec<(String, String)>>,
     _directory: tempfile::TempDir,
 }
 
@@ -24,7 +25,7 @@ impl LoopDisk {
         let file = directory.path().join("disk");
         File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a sparse file");
         let path = attach(&file, true);
-        Self { path, file, changed: Vec::new(), _directory: directory }
+        Self { path, file, changed: Mutex::default(), _directory: directory }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -32,7 +33,7 @@ impl LoopDisk {
     }
 
     /// Sets a queue parameter, `/sys/block/NAME/queue/WHAT`.
-    pub(crate) fn set_queue(&mut self, what: &str, value: &str) {
+    pub(crate) fn set_queue(&self, what: &str, value: &str) {
         let path = format!("/sys/block/{}/queue/{what}", self.name());
         let before = fs::read_to_string(&path).expect("the parameter can be read");
         fs::write(&path, value).unwrap_or_else(|e| panic!("{path} = {value}: {e}"));
@@ -41,7 +42,7 @@ impl LoopDisk {
             Some((current, _)) => current.to_owned(),
             None => before.trim().to_owned(),
         };
-        self.changed.push((path, before));
+        self.changed.lock().unwrap().push((path, before));
     }
 
     /// Opens the disk for direct reading and writing.
@@ -58,7 +59,7 @@ impl LoopDisk {
 
 impl Drop for LoopDisk {
     fn drop(&mut self) {
-        for (path, before) in self.changed.iter().rev() {
+        for (path, before) in self.changed.lock().unwrap().iter().rev() {
             _ = fs::write(path, before);
         }
         _ = Command::new("losetup").args(["--detach", &self.path]).status();

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use libbpf_rs::btf::{Btf, types::Typedef};
 use trimtab_io::{Flags, Op};
 use trimtab_live::record::{Arrival, BlockDevice, DeviceStat, OpStat, Options, Outcome, Recorder};
 use trimtab_trace::Record;
@@ -119,13 +120,14 @@ impl Recorded {
     }
 }
 
-/// Both ways of seeing arrivals; the second is that of older kernels.
-fn both_arrivals() -> [Options; 2] {
-    [Arrival::IoStart, Arrival::GetRq].map(|arrival| Options {
-        arrival,
-        measure_overhead: true,
-        ..Options::default()
-    })
+/// Both ways of seeing arrivals, or one on older kernels, which have only that.
+fn both_arrivals() -> impl Iterator<Item = Options> {
+    let btf = Btf::from_vmlinux().unwrap();
+    let has_io_start = btf.type_by_name::<Typedef<'_>>("btf_trace_block_io_start").is_some();
+    [Arrival::IoStart, Arrival::GetRq]
+        .into_iter()
+        .filter(move |&arrival| has_io_start || arrival != Arrival::IoStart)
+        .map(|arrival| Options { arrival, measure_overhead: true, ..Options::default() })
 }
 
 #[test]
@@ -162,7 +164,7 @@ fn sixty_thousand_per_second_and_nothing_lost() {
 #[test]
 fn merged_requests_are_one() {
     needs_real_disks!();
-    let mut disk = LoopDisk::new(64);
+    let disk = LoopDisk::new(64);
     disk.set_queue("scheduler", "mq-deadline");
     for options in both_arrivals() {
         let recorded = record_all(&[&disk], &options, || {
@@ -178,12 +180,12 @@ fn merged_requests_are_one() {
     }
 }
 
-/// Merged in front and behind, a request's first bio is neither its first nor
-/// its last any more; on older kernels it stands under that bio.
+/// Merged in front and behind, a request has the bio it was made for neither as its
+/// first nor as its last; on older kernels it stands under that bio.
 #[test]
 fn requests_merged_at_both_ends_keep_their_arrival() {
     needs_real_disks!();
-    let mut disk = LoopDisk::new(64);
+    let disk = LoopDisk::new(64);
     disk.set_queue("scheduler", "mq-deadline");
     let log = disk.file.with_file_name("order.log");
     let mut text = format!("fio version 2 iolog\n{0} add\n{0} open\n", disk.path);

@@ -96,6 +96,9 @@ struct Run {
     taken: usize,
 }
 
+/// Records written to the temporary file at once: 450 KB.
+const WRITE_RECORDS: usize = 1 << 13;
+
 /// Memory for reading runs back, shared among them.
 const MERGE_BUFFER: usize = 16 << 20;
 
@@ -171,6 +174,8 @@ impl SpillSort {
         if !self.held.is_empty() {
             self.spill()?;
         }
+        // All is on the disk now: its room is the caller's.
+        self.held = Vec::new();
         for _ in 0..most {
             let Some(&Reverse((_, run))) = self.heads.peek() else {
                 self.forget_runs()?;
@@ -188,13 +193,14 @@ impl SpillSort {
             Some(file) => file,
             None => self.file.insert(tempfile::tempfile()?),
         };
-        let mut bytes = Vec::with_capacity(self.held.len() * PACKED);
-        for record in &self.held {
-            bytes.extend_from_slice(&pack(record));
-        }
-        file.write_all(&bytes)?;
         let start = self.written;
-        self.written += bytes.len() as u64;
+        let mut bytes = Vec::with_capacity(self.held.len().min(WRITE_RECORDS) * PACKED);
+        for records in self.held.chunks(WRITE_RECORDS) {
+            bytes.clear();
+            records.iter().for_each(|record| bytes.extend_from_slice(&pack(record)));
+            file.write_all(&bytes)?;
+            self.written += bytes.len() as u64;
+        }
         let first = self.held[0].arrival;
         self.heads.push(Reverse((first, self.runs.len())));
         self.runs.push(Run { next: start, end: self.written, buffer: Vec::new(), taken: 0 });
@@ -356,6 +362,20 @@ mod tests {
             sorter.finish(&mut out);
             prop_assert_eq!(out, sorted(&arrivals));
         }
+    }
+
+    #[test]
+    fn draining_holds_only_what_it_reads_back() {
+        let mut sorter = SpillSort::new(20_000);
+        let count = 70_000;
+        for i in 0..count {
+            sorter.push(record(count - i, i)).unwrap();
+        }
+        let mut out = Vec::new();
+        while sorter.drain(1_000, &mut out).unwrap() {
+            assert_eq!(sorter.held.capacity(), 0);
+        }
+        assert!(out.iter().map(|r| r.arrival.0).eq(1..=count));
     }
 
     #[test]

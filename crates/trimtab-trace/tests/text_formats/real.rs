@@ -20,7 +20,6 @@ fn read_real(root: &Path, name: &str, format: Format, count: usize) -> Vec<Recor
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "whoever runs the tests wants to know what was left out")]
 fn real_traces() {
     let Some(root) = std::env::var_os("TRIMTAB_TRACES").map(PathBuf::from) else {
         // Past the test runner, which shows only what failed tests print.

@@ -28,8 +28,11 @@
 //!     std::thread::sleep(Duration::from_millis(10));
 //!     recording.poll(&mut records)?;
 //! }
-//! let losses = recording.stop(&mut records, Duration::from_secs(5))?.losses;
-//! assert_eq!(losses.total(), 0);
+//! let outcome = recording.stop(Duration::from_secs(5), |rest, _| {
+//!     records.extend_from_slice(rest);
+//!     Ok::<_, trimtab_live::record::Error>(())
+//! })?;
+//! assert_eq!(outcome.losses.total(), 0);
 //! # Ok(())
 //! # }
 //! ```

@@ -31,9 +31,9 @@ code is 3 if requests were lost: what was recorded is kept.";
 /// How often the ring buffer is emptied. It holds a hundred times what comes
 /// in meanwhile, and each look at the kernel's table costs some 200 µs.
 const POLL: Duration = Duration::from_millis(40);
-/// How long to wait at the end for requests on their way: as long as the
-/// kernel's usual time-out for a request.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait at the end for requests on their way. What takes longer is
+/// recorded as not seen to complete.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What to record, and how.
 #[derive(Debug, clap::Args)]
@@ -153,9 +153,11 @@ impl Session {
             }
         }
         self.live.wipe();
-        let outcome = recording.stop(&mut self.batch, PATIENCE)?;
-        self.writer.write(&self.batch, &outcome.names)?;
-        self.batch.iter().for_each(|record| self.stats.add(record));
+        let outcome = recording.stop(PATIENCE, |rest, names| {
+            self.writer.write(rest, names)?;
+            rest.iter().for_each(|record| self.stats.add(record));
+            anyhow::Ok(())
+        })?;
         Ok((outcome, child))
     }
 

@@ -151,17 +151,25 @@ impl Recording {
     }
 
     /// Ends the recording: takes up no new requests, waits up to `patience` for
-    /// those on their way, and appends the remaining records to `out`. A
-    /// request that was issued and is still not complete then is recorded
-    /// without a completion time, and counted as lost.
+    /// those on their way, and hands the remaining records to `give`, some ten
+    /// thousand at a time: after a long wait for one request they may be more
+    /// than memory holds. A request that was issued and is still not complete
+    /// then is recorded without a completion time, and counted as lost.
     ///
     /// # Errors
-    /// As [`poll`](Self::poll).
-    pub fn stop(mut self, out: &mut Vec<Record>, patience: Duration) -> Result<Outcome, Error> {
+    /// As [`poll`](Self::poll), and those of `give`.
+    pub fn stop<E: From<Error>>(
+        mut self,
+        patience: Duration,
+        mut give: impl FnMut(&[Record], &Names) -> Result<(), E>,
+    ) -> Result<Outcome, E> {
         self.recorder.switchboard.set_active(false);
         let deadline = Instant::now() + patience;
+        let mut batch = Vec::new();
         loop {
-            self.poll(out)?;
+            self.poll(&mut batch)?;
+            give(&batch, self.names())?;
+            batch.clear();
             let seen = self.look(monotonic());
             if seen.queued + seen.issued == 0 || Instant::now() >= deadline {
                 break;
@@ -181,7 +189,13 @@ impl Recording {
         for event in &unanswered {
             self.take(event)?;
         }
-        while self.sorter.drain(1 << 16, out).map_err(Error::system("sort records on disk"))? {}
+        let mut more = true;
+        while more {
+            let drained = self.sorter.drain(1 << 14, &mut batch);
+            more = drained.map_err(Error::system("sort records on disk"))?;
+            give(&batch, self.names())?;
+            batch.clear();
+        }
 
         let counters = self.recorder.switchboard.counters();
         let skipped_runs = overhead

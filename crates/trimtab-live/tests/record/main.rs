@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use libbpf_rs::btf::{Btf, types::Typedef};
 use trimtab_io::{Flags, Op};
-use trimtab_live::record::{Arrival, BlockDevice, DeviceStat, OpStat, Options, Outcome, Recorder};
+use trimtab_live::record::{
+    Arrival, BlockDevice, DeviceStat, Error, OpStat, Options, Outcome, Recorder, Recording,
+};
 use trimtab_trace::Record;
 
 use disk::LoopDisk;
@@ -61,6 +63,14 @@ fn record_all(disks: &[&LoopDisk], options: &Options, load: impl Fn() + Sync) ->
     panic!("completions went unseen in each of {ROUNDS} rounds");
 }
 
+fn stop(recording: Recording, records: &mut Vec<Record>) -> Outcome {
+    let stopped = recording.stop(Duration::from_secs(5), |rest, _| {
+        records.extend_from_slice(rest);
+        Ok::<_, Error>(())
+    });
+    stopped.unwrap()
+}
+
 /// Records these disks while `load` runs.
 fn record_while(disks: &[&LoopDisk], options: &Options, load: impl FnOnce() + Send) -> Recorded {
     let devices: Vec<_> = disks.iter().map(|d| BlockDevice::find(&d.path).unwrap()).collect();
@@ -75,7 +85,7 @@ fn record_while(disks: &[&LoopDisk], options: &Options, load: impl FnOnce() + Se
         }
         load.join().unwrap();
     });
-    let outcome = recording.stop(&mut records, Duration::from_secs(5)).unwrap();
+    let outcome = stop(recording, &mut records);
     let counted = devices.iter().zip(&before).map(|(d, b)| d.stat().unwrap().since(b)).collect();
     Recorded { records, outcome, counted }
 }
@@ -293,7 +303,7 @@ fn a_ring_that_is_too_small_is_counted() {
         file.read_exact_at(disk::window(&mut buffer, 4096), i * 4096).unwrap();
     }
     let mut records = Vec::new();
-    let outcome = recording.stop(&mut records, Duration::from_secs(1)).unwrap();
+    let outcome = stop(recording, &mut records);
     let losses = outcome.losses;
     assert_eq!(losses.ring_full + records.len() as u64, 500);
     assert!(losses.ring_full > 400);
@@ -302,28 +312,29 @@ fn a_ring_that_is_too_small_is_counted() {
 #[test]
 fn nothing_is_left_behind() {
     needs_real_disks!();
-    // The kernel frees programs a little after the last reference is gone.
-    let settle_at = |expected: usize| {
-        for _ in 0..200 {
-            if programs() == expected {
-                return;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        panic!("expected {expected} of the recorder's programs, found {}", programs());
-    };
-    settle_at(0);
     let disk = LoopDisk::new(16);
+    let before = programs();
     let device = BlockDevice::find(&disk.path).unwrap();
     let recording = Recorder::load(&[device], &Options::default()).unwrap().start().unwrap();
-    settle_at(1);
+    let ours: Vec<_> = programs().into_iter().filter(|id| !before.contains(id)).collect();
+    assert!(ours.len() >= 6);
     drop(recording);
-    settle_at(0);
+    // The kernel frees programs a little after the last reference is gone.
+    for _ in 0..500 {
+        let all = programs();
+        if !ours.iter().any(|id| all.contains(id)) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("the recorder's programs are still loaded");
 }
 
-/// How many recorders' programs the kernel holds, told by one of each.
-fn programs() -> usize {
+/// The numbers of the recorder's programs in the kernel, of this process and of
+/// others.
+fn programs() -> Vec<u32> {
     libbpf_rs::query::ProgInfoIter::default()
-        .filter(|p| p.name.to_str().is_some_and(|name| name.starts_with("on_complete_aga")))
-        .count()
+        .filter(|p| p.name.to_str().is_some_and(|name| name.starts_with("on_")))
+        .map(|p| p.id)
+        .collect()
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 fn trimtab(args: &[&str]) -> Output {
@@ -117,17 +118,15 @@ fn a_duration_and_a_signal_end_it() {
     assert!(begun.elapsed() >= Duration::from_millis(300));
     assert!(fs::exists(&trace).unwrap());
 
-    for signal in ["INT", "TERM"] {
-        let trace = disk.file(signal);
+    for (name, signal) in [("INT", Signal::INT), ("TERM", Signal::TERM)] {
+        let trace = disk.file(name);
         let mut child = Command::new(env!("CARGO_BIN_EXE_trimtab"))
             .args(["record", &disk.path, "--out", &trace])
             .stdout(std::process::Stdio::null())
             .spawn()
             .expect("trimtab runs");
         std::thread::sleep(Duration::from_millis(1500));
-        let kill =
-            Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
-        assert!(kill.is_ok_and(|status| status.success()));
+        kill_process(Pid::from_child(&child), signal).unwrap();
         assert!(child.wait().unwrap().success());
         assert!(fs::exists(&trace).unwrap());
     }

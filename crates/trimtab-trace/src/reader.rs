@@ -27,7 +27,7 @@ pub struct Options {
 /// How records are brought into arrival order, in formats that need it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sorting {
-    /// Within a window of 131,072 records, in memory. Wider disorder is
+    /// Within a window of 65,536 records, in memory. Wider disorder is
     /// [`Error::BeyondWindow`].
     #[default]
     Window,

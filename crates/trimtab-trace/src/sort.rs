@@ -17,9 +17,9 @@ use trimtab_io::{DeviceId, Flags, Nanos, Op};
 use crate::names::CommandId;
 use crate::record::Record;
 
-/// Records that a window holds back by default: the disorder that 131,072
-/// requests in flight at once could cause. About 20 MB while sorting.
-pub(crate) const WINDOW: usize = 1 << 17;
+/// Records that a window holds back by default: the disorder that 65,536
+/// requests in flight at once could cause. About 10 MB while sorting.
+pub(crate) const WINDOW: usize = 1 << 16;
 
 /// Sorts within a window: what comes out is never earlier than what came out
 /// before, or it is an error.

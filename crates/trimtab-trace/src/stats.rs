@@ -2,7 +2,7 @@
 //!
 //! One pass, in memory that does not grow with the trace: about 40 MB for the
 //! footprint ([`footprint`]), 16 MB for requests in flight ([`in_flight`]) and
-//! 20 MB for sequentiality ([`sequence`]) at the very most, and next to nothing
+//! 10 MB for sequentiality ([`sequence`]) at the very most, and next to nothing
 //! for a small trace.
 //!
 //! Definitions, because tables of this kind mislead where they leave them out:

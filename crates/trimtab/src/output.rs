@@ -44,7 +44,7 @@ impl WriteArgs {
             }
             (None, _) => {
                 return Err(Error::Usage(format!(
-                    "{}: its ending names no format; say --to parquet, fio-iolog or msr",
+                    "{}: its ending names no format, expected .parquet, .iolog, .log or .csv",
                     self.out.display()
                 )));
             }

@@ -19,6 +19,7 @@ use self::child::Child;
 use self::ending::Ending;
 use self::live::LiveLine;
 use crate::duration;
+use crate::exit::BadInput;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,6 +73,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
         measure_overhead: args.overhead,
         ..Options::default()
     };
+    if let Some(other @ ("csv" | "iolog" | "log")) = out.extension().and_then(|e| e.to_str()) {
+        let why = "a recording is Parquet: end the name in .parquet, and convert it afterwards";
+        return Err(BadInput(format!("{}: no .{other}: {why}", out.display())).into());
+    }
     let signals = Signals::catch()?;
     let recorder = Recorder::load(&devices, &options)?;
     // Before anything runs, so that a path that cannot be written costs nothing.

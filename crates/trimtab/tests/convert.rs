@@ -143,7 +143,7 @@ fn bad_lines_make_it_incomplete() {
 
 #[test]
 fn wide_disorder_is_sorted() {
-    // The first record last: further than a window of 131,072 records.
+    // The first record last: further than a window of 65,536 records.
     let trace = msr(300_000);
     let (first, rest) = trace.split_at(trace.find('\n').unwrap() + 1);
     let place = Place::new(&format!("{rest}{first}"));

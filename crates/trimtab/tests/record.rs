@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -46,6 +46,16 @@ impl LoopDisk {
 impl Drop for LoopDisk {
     fn drop(&mut self) {
         _ = Command::new("losetup").args(["--detach", &self.path]).status();
+    }
+}
+
+/// A process that does not outlive the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
     }
 }
 
@@ -120,14 +130,15 @@ fn a_duration_and_a_signal_end_it() {
 
     for (name, signal) in [("INT", Signal::INT), ("TERM", Signal::TERM)] {
         let trace = disk.file(name);
-        let mut child = Command::new(env!("CARGO_BIN_EXE_trimtab"))
+        let child = Command::new(env!("CARGO_BIN_EXE_trimtab"))
             .args(["record", &disk.path, "--out", &trace])
             .stdout(std::process::Stdio::null())
             .spawn()
             .expect("trimtab runs");
+        let mut child = Running(child);
         std::thread::sleep(Duration::from_millis(1500));
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        assert!(child.wait().unwrap().success());
+        kill_process(Pid::from_child(&child.0), signal).unwrap();
+        assert!(child.0.wait().unwrap().success());
         assert!(fs::exists(&trace).unwrap());
     }
 }

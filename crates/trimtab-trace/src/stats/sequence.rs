@@ -9,7 +9,7 @@ const RECENT: usize = 32;
 /// Devices followed at the same time. Numbers are given in order of
 /// appearance, so up to this many devices never meet in a slot; beyond it, two
 /// that do drive each other out and look less sequential than they are.
-const SLOTS: usize = 1 << 16;
+const SLOTS: usize = 1 << 15;
 
 /// Where the last requests of each device ended.
 #[derive(Debug, Default)]

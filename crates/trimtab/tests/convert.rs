@@ -102,7 +102,7 @@ fn fio_log_is_written() {
 #[test]
 fn formats_are_named_or_asked_for() {
     let place = Place::new(&msr(3));
-    place.fails(&["in.csv", "-o", "out"], 2, "say --to");
+    place.fails(&["in.csv", "-o", "out"], 2, "names no format, expected .parquet");
     place.fails(&["in.csv", "-o", "out", "--to", "xls"], 2, "--to takes");
     place.fails(&["none.csv", "-o", "out.parquet"], 2, "none.csv: cannot open");
     place.fails(&["in.csv", "in.csv", "-o", "out.parquet"], 2, "several files");

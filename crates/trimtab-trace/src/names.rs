@@ -58,7 +58,7 @@ impl Names {
         Ok(CommandId(NonZeroU32::MIN.saturating_add(number)))
     }
 
-    /// [`intern_device`](Self::intern_device) for callers outside the parsers.
+    /// The number for this device name, a new one if it is new.
     ///
     /// # Errors
     /// The name is longer than 256 bytes, or there are over a million already.

@@ -1,8 +1,8 @@
 //! What a trace is like, in the figures that published tables of traces hold.
 //!
 //! One pass, in memory that does not grow with the trace: about 40 MB for the
-//! footprint ([`footprint`]), 16 MB for requests in flight ([`in_flight`]) and
-//! 10 MB for sequentiality ([`sequence`]) at the very most, and next to nothing
+//! footprint (`stats/footprint.rs`), 16 MB for requests in flight (`in_flight.rs`) and
+//! 10 MB for sequentiality (`sequence.rs`) at the very most, and next to nothing
 //! for a small trace.
 //!
 //! Definitions, because tables of this kind mislead where they leave them out:

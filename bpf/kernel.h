@@ -23,10 +23,8 @@ typedef __u32 __wsum;
 /* Of the user API, linux/bpf.h. */
 enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
-	BPF_MAP_TYPE_RINGBUF = 27,
 };
 #define BPF_F_MMAPABLE (1U << 10)
-#define BPF_RB_NO_WAKEUP (1ULL << 0)
 
 typedef __u64 sector_t;
 typedef __u8 blk_status_t;

@@ -38,10 +38,15 @@ struct {
 	__type(value, struct rec_slot);
 } rec_table SEC(".maps");
 
+/* The kernel's own ring buffer for BPF would take a lock and wake the reader: it
+ * costs as much as all else that is done at completion (docs/measurements.md). */
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 24); /* user space may change it */
-} rec_events SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 << 18); /* user space sets it: 1 << rec_config.ring_bits */
+	__type(key, __u32);
+	__type(value, struct rec_event);
+} rec_ring SEC(".maps");
 
 #define count(what) __sync_fetch_and_add(&rec_control.counters.what, 1)
 
@@ -130,30 +135,72 @@ static __always_inline struct rec_slot *take(__u64 key)
 	return oldest;
 }
 
-static __always_inline void release(struct rec_slot *slot)
+/*
+ * Writes a number that tells others that what was written before is complete.
+ * BPF has no store with release semantics on kernels before 6.15. On x86 all
+ * stores become visible in order; elsewhere an exchange is a full barrier. (It
+ * would be on x86 too, but wait there for every store before it: 50 ns.)
+ */
+static __always_inline void publish(__u64 *where, __u64 what)
 {
-	/* Whoever sees this must see the event in the ring too (the watermark
-	 * in crates/trimtab-live/src/record/recording.rs relies on it);
-	 * submitting it was a full barrier. The compiler must not move what was
-	 * read or written of the slot behind this. */
 	barrier();
-	*(volatile __u64 *)&slot->key = 0;
+#if defined(__TARGET_ARCH_x86)
+	*(volatile __u64 *)where = what;
+#else
+	__sync_lock_test_and_set(where, what);
+#endif
 }
 
-/* Sends what is known of a request to user space. */
+/* Whoever sees the slot free must see the event in the ring too: the watermark in
+ * crates/trimtab-live/src/record/recording.rs relies on it. */
+static __always_inline void release(struct rec_slot *slot)
+{
+	publish(&slot->key, 0);
+}
+
+/*
+ * Takes a place in the ring; its number counts up for ever. Whether there is
+ * room is asked first, because a place once taken must be filled: the reader
+ * waits there. Handlers on other CPUs may take places in between, so some are
+ * kept free for them.
+ */
+static __always_inline bool take_place(__u64 *place)
+{
+	__u64 room = (1ULL << rec_config.ring_bits) - rec_config.ring_reserve;
+
+	if (rec_control.ring_taken - rec_control.ring_read >= room)
+		return false;
+	*place = __sync_fetch_and_add(&rec_control.ring_taken, 1);
+	return true;
+}
+
+/* Sends what is known of a request to user space, which looks every few
+ * milliseconds by itself. */
 static __always_inline void send(struct rec_slot *slot, __u64 complete_ns)
 {
-	struct rec_event *event = bpf_ringbuf_reserve(&rec_events, sizeof(*event), 0);
+	struct rec_event *event;
+	__u64 place, lap;
+	__u32 index;
 
-	if (!event) {
+	if (!take_place(&place)) {
 		count(ring_full);
 		return;
 	}
+	index = place & ((1ULL << rec_config.ring_bits) - 1);
+	lap = (place >> rec_config.ring_bits) + 1;
+	event = bpf_map_lookup_elem(&rec_ring, &index);
+	if (!event)
+		return; /* never: the index is within the map */
 	event->complete_ns = complete_ns;
-	event->request = *slot;
-	/* User space looks every few milliseconds by itself; waking it for
-	 * each event would cost more than the event. */
-	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	event->arrival_ns = slot->arrival_ns;
+	event->issue_ns = slot->issue_ns;
+	event->sector = slot->sector;
+	event->bytes = slot->bytes;
+	event->pid = slot->pid;
+	event->comm[0] = slot->comm[0];
+	event->comm[1] = slot->comm[1];
+	publish(&event->end, lap << 32 | (__u64)slot->op << 24 | (__u64)slot->device << 16 |
+				     slot->flags);
 }
 
 /*
@@ -185,6 +232,17 @@ static __always_inline __u32 device_of(struct gendisk *disk)
 			return i;
 	}
 	return REC_MAX_DEVICES;
+}
+
+/*
+ * Whether a request may be in the table. Mostly it stands at its key's first
+ * place, and then its device, three loads away, need not be asked for.
+ */
+static __always_inline bool may_be_ours(struct request *rq)
+{
+	struct rec_slot *slot = slot_at(key_of(rq), 0);
+
+	return (slot && slot->key == key_of(rq)) || device_of(rq->q->disk) < REC_MAX_DEVICES;
 }
 
 /* The number of REQ_OP_ZONE_APPEND: others have it on other kernels. */
@@ -370,11 +428,12 @@ static __always_inline struct rec_slot *adopt(struct request *rq)
 }
 
 /* A request that is issued without having been seen to arrive. */
-static __always_inline struct rec_slot *begin_at_issue(struct request *rq, __u32 device)
+static __always_inline struct rec_slot *begin_at_issue(struct request *rq)
 {
+	__u32 device = device_of(rq->q->disk);
 	struct rec_slot *slot;
 
-	if (!rec_control.active)
+	if (!rec_control.active || device >= REC_MAX_DEVICES)
 		return 0;
 	slot = begin(key_of(rq), device, rq->cmd_flags);
 	if (!slot) {
@@ -393,11 +452,8 @@ SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_issue, struct request *rq)
 {
 	struct rec_slot *slot;
-	__u32 device;
 
-	/* The table would answer for other devices too, but more slowly. */
-	device = device_of(rq->q->disk);
-	if (device >= REC_MAX_DEVICES)
+	if (!may_be_ours(rq))
 		return 0;
 	slot = find(key_of(rq));
 	if (slot && slot->state == REC_REQUEUED) {
@@ -420,7 +476,7 @@ int BPF_PROG(on_issue, struct request *rq)
 	if (!slot)
 		slot = adopt(rq);
 	if (!slot)
-		slot = begin_at_issue(rq, device);
+		slot = begin_at_issue(rq);
 	if (!slot)
 		return 0;
 
@@ -469,7 +525,7 @@ static __always_inline void finish(struct request *rq, blk_status_t error, unsig
 {
 	struct rec_slot *slot;
 
-	if (device_of(rq->q->disk) >= REC_MAX_DEVICES)
+	if (!may_be_ours(rq))
 		return;
 	slot = second ? find_nearby(key_of(rq)) : find(key_of(rq));
 	if (!slot && !second)
@@ -505,7 +561,7 @@ int BPF_PROG(on_complete, struct request *rq, blk_status_t error, unsigned int b
  * The kernel skips a program that is still running on the same CPU, as it is
  * when an interrupt comes in the middle of it and completes another request.
  * This second one runs after the first, finds nothing to do, and takes over
- * where the first was skipped.
+ * where the first was skipped. User space attaches it where that can happen.
  */
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(on_complete_again, struct request *rq, blk_status_t error, unsigned int bytes)

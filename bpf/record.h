@@ -4,8 +4,9 @@
  * crosses does so in these structures. crates/trimtab-live/src/record/abi.rs
  * mirrors them, and both sides assert the sizes.
  *
- * A request's state lives in a table of buckets while it is on its way; one
- * event per request goes through the ring buffer when it has ended.
+ * A request's state lives in a table of slots while it is on its way; one
+ * event per request goes through a ring of events when it has ended. Both are
+ * memory-mapped arrays: one writes and the other reads, and nobody calls.
  */
 #ifndef TRIMTAB_RECORD_H
 #define TRIMTAB_RECORD_H
@@ -64,18 +65,28 @@ struct rec_slot {
 	__u64 sector; /* of 512 bytes */
 	__u32 bytes;
 	__u32 pid; /* 0: not known */
-	__u16 device; /* index into rec_config.devices */
+	__u64 comm[2]; /* 16 characters, padded with zeros */
 	__u16 flags; /* enum rec_flag */
+	__u8 device; /* index into rec_config.devices */
 	__u8 op; /* enum rec_op */
 	__u8 state; /* enum rec_state */
-	__u16 reserved;
-	__u64 comm[2]; /* 16 characters, padded with zeros */
+	__u8 reserved[3];
 };
 
-/* One request that has ended, in the ring buffer. */
+/*
+ * One request that has ended, at its place in the ring. That it is whole is
+ * told by `end`, which is written last: the lap is the ring's, counted from 1,
+ * so that an event of the lap before cannot be taken for it.
+ */
 struct rec_event {
 	__u64 complete_ns; /* 0: its completion was not seen */
-	struct rec_slot request;
+	__u64 arrival_ns;
+	__u64 issue_ns;
+	__u64 sector;
+	__u32 bytes;
+	__u32 pid;
+	__u64 comm[2];
+	__u64 end; /* lap << 32 | op << 24 | device << 16 | flags */
 };
 
 /* What is recorded: constant once the programs are loaded. */
@@ -84,12 +95,17 @@ struct rec_config {
 	__u32 devices[REC_MAX_DEVICES]; /* major << 20 | minor */
 	/* Whether block_getrq tells arrivals, for lack of block_io_start. */
 	__u32 arrival_by_bio;
+	/* The ring holds 1 << ring_bits events. */
+	__u32 ring_bits;
+	/* Places kept free for handlers that have looked whether there is
+	 * room and have not yet taken it. */
+	__u32 ring_reserve;
 };
 
 /* What happened beside the events. Written with atomic additions, and only
  * where something unusual happens. */
 struct rec_counters {
-	/* Ended, but the ring buffer had no room for the event. */
+	/* Ended, but the ring had no room for the event. */
 	__u64 ring_full;
 	/* Came while its ways were all taken: not recorded. */
 	__u64 table_full;
@@ -110,15 +126,23 @@ struct rec_counters {
 	__u64 rescued;
 };
 
+/* Each line of 64 bytes has one kind of writer. */
 struct rec_control {
-	/* Set by user space: whether new requests are taken up. */
+	/* User space, seldom: whether new requests are taken up, and up to
+	 * where it has read the ring (a count of events, never reset). */
 	__u64 active;
+	__u64 ring_read;
+	__u64 reserved1[6];
+	/* The kernel, with each event: how many places of the ring it has taken. */
+	__u64 ring_taken;
+	__u64 reserved2[7];
+	/* The kernel, seldom. */
 	struct rec_counters counters;
 };
 
-_Static_assert(sizeof(struct rec_config) == 72, "mirrored in abi.rs");
+_Static_assert(sizeof(struct rec_config) == 80, "mirrored in abi.rs");
 _Static_assert(sizeof(struct rec_slot) == 64, "mirrored in abi.rs");
-_Static_assert(sizeof(struct rec_event) == 72, "mirrored in abi.rs");
-_Static_assert(sizeof(struct rec_control) == 72, "mirrored in abi.rs");
+_Static_assert(sizeof(struct rec_event) == 64, "mirrored in abi.rs");
+_Static_assert(sizeof(struct rec_control) == 192, "mirrored in abi.rs");
 
 #endif

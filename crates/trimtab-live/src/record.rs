@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   block_io_start ─┐ kernel                               user space
-//!   block_rq_issue ─┼─ table of requests ── on completion: ring buffer ─┐
+//!   block_rq_issue ─┼─ table of requests ── on completion: ring of events ─┐
 //!   …_complete ─────┘      │                                            │
 //!                          └─ oldest on its way ──> watermark ─> sort ──┴─> Records
 //! ```
@@ -22,7 +22,7 @@
 //!
 //! # fn main() -> Result<(), trimtab_live::record::Error> {
 //! let disk = BlockDevice::find("nvme0n1")?;
-//! let mut recording = Recorder::load(&[disk], &Options::default())?.start()?;
+//! let mut recording = Recorder::load(&[disk], &Options::default())?.start();
 //! let mut records = Vec::new();
 //! for _ in 0..100 {
 //!     std::thread::sleep(Duration::from_millis(10));
@@ -40,9 +40,11 @@
 mod abi;
 mod device;
 mod error;
+mod mapping;
 mod overhead;
 mod recorder;
 mod recording;
+mod ring;
 mod table;
 
 pub use device::{BlockDevice, DeviceStat, OpStat};

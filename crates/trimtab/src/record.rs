@@ -81,7 +81,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let recorder = Recorder::load(&devices, &options)?;
     // Before anything runs, so that a path that cannot be written costs nothing.
     let mut session = Session::new(&out)?;
-    let recording = recorder.start()?;
+    let recording = recorder.start();
     session.note(&recording, &devices);
     let child = Child::spawn(&args.command)?;
     let (outcome, child) = session.record(recording, child, args.duration, &signals)?;

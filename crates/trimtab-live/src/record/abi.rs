@@ -12,6 +12,8 @@ pub(super) struct Config {
     pub(super) device_count: u32,
     pub(super) devices: [u32; MAX_DEVICES],
     pub(super) arrival_by_bio: u32,
+    pub(super) ring_bits: u32,
+    pub(super) ring_reserve: u32,
 }
 
 /// `struct rec_slot`
@@ -24,12 +26,12 @@ pub(super) struct Slot {
     pub(super) sector: u64,
     pub(super) bytes: u32,
     pub(super) pid: u32,
-    pub(super) device: u16,
+    pub(super) comm: [u8; 16],
     pub(super) flags: u16,
+    pub(super) device: u8,
     pub(super) op: u8,
     pub(super) state: u8,
-    reserved: u16,
-    pub(super) comm: [u8; 16],
+    reserved: [u8; 3],
 }
 
 /// `struct rec_event`
@@ -37,7 +39,13 @@ pub(super) struct Slot {
 #[derive(Clone, Copy)]
 pub(super) struct Event {
     pub(super) complete_ns: u64,
-    pub(super) request: Slot,
+    pub(super) arrival_ns: u64,
+    pub(super) issue_ns: u64,
+    pub(super) sector: u64,
+    pub(super) bytes: u32,
+    pub(super) pid: u32,
+    pub(super) comm: [u8; 16],
+    pub(super) end: u64,
 }
 
 /// `struct rec_counters`
@@ -59,22 +67,29 @@ pub(super) struct Counters {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Control {
     pub(super) active: u64,
+    pub(super) ring_read: u64,
+    reserved1: [u64; 6],
+    pub(super) ring_taken: u64,
+    reserved2: [u64; 7],
     pub(super) counters: Counters,
 }
 
 const _: () = {
-    assert!(size_of::<Config>() == 72);
+    assert!(size_of::<Config>() == 80);
     assert!(size_of::<Slot>() == 64);
-    assert!(size_of::<Event>() == 72);
-    assert!(size_of::<Control>() == 72);
+    assert!(size_of::<Event>() == 64);
+    assert!(size_of::<Control>() == 192);
 };
 
 impl Config {
     /// As the kernel takes it.
     pub(super) fn to_bytes(self) -> [u8; size_of::<Self>()] {
         let mut bytes = [0; size_of::<Self>()];
-        let words =
-            [self.device_count].into_iter().chain(self.devices).chain([self.arrival_by_bio]);
+        let words = [self.device_count].into_iter().chain(self.devices).chain([
+            self.arrival_by_bio,
+            self.ring_bits,
+            self.ring_reserve,
+        ]);
         for (bytes, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
             *bytes = word.to_ne_bytes();
         }
@@ -83,32 +98,35 @@ impl Config {
 }
 
 impl Event {
-    /// Reads an event as it comes from the ring buffer; `None` if it has
-    /// another size.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; size_of::<Self>()] = bytes.try_into().ok()?;
-        let u64_at = |i: usize| u64::from_ne_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
-        let u32_at = |i: usize| u32::from_ne_bytes(bytes[i..i + 4].try_into().expect("4 bytes"));
-        let u16_at = |i: usize| u16::from_ne_bytes(bytes[i..i + 2].try_into().expect("2 bytes"));
-        let request = Slot {
-            key: u64_at(8),
-            arrival_ns: u64_at(16),
-            issue_ns: u64_at(24),
-            sector: u64_at(32),
-            bytes: u32_at(40),
-            pid: u32_at(44),
-            device: u16_at(48),
-            flags: u16_at(50),
-            op: bytes[52],
-            state: bytes[53],
-            reserved: 0,
-            comm: bytes[56..72].try_into().expect("16 bytes"),
-        };
-        Some(Self { complete_ns: u64_at(0), request })
+    /// The event of a request whose completion was not seen.
+    pub(super) const fn unanswered(slot: &Slot) -> Self {
+        Self {
+            complete_ns: 0,
+            arrival_ns: slot.arrival_ns,
+            issue_ns: slot.issue_ns,
+            sector: slot.sector,
+            bytes: slot.bytes,
+            pid: slot.pid,
+            comm: slot.comm,
+            end: (slot.op as u64) << 24 | (slot.device as u64) << 16 | slot.flags as u64,
+        }
     }
-}
 
-impl Slot {
+    /// The bits of `enum rec_flag`.
+    pub(super) const fn flags(&self) -> u16 {
+        self.end as u16
+    }
+
+    /// Index into [`Config::devices`].
+    pub(super) const fn device(&self) -> u8 {
+        (self.end >> 16) as u8
+    }
+
+    /// The number of an `enum rec_op`.
+    pub(super) const fn op(&self) -> u8 {
+        (self.end >> 24) as u8
+    }
+
     /// The command's name, up to its terminating zero.
     pub(super) fn command(&self) -> &[u8] {
         self.comm.split(|&b| b == 0).next().unwrap_or_default()

@@ -45,12 +45,8 @@ impl BlockDevice {
             return Err(error(format!("is a partition, record the whole disk: {disk}")));
         }
         if !sysfs.join("mq").exists() {
-            let below: Vec<_> = fs::read_dir(sysfs.join("slaves"))
-                .into_iter()
-                .flatten()
-                .flatten()
-                .map(|entry| entry.file_name().to_string_lossy().into_owned())
-                .collect();
+            let below: Vec<_> =
+                entries(&sysfs.join("slaves")).iter().map(|path| file_name(path)).collect();
             let hint = match &below[..] {
                 [] => String::new(),
                 names => format!(", record what it is made of: {}", names.join(" ")),
@@ -63,6 +59,26 @@ impl BlockDevice {
     /// As the BPF programs compare it.
     pub(super) const fn kernel_number(&self) -> u32 {
         self.number.0 << 20 | self.number.1
+    }
+
+    /// Whether the completion of one of its requests may interrupt that of
+    /// another on the same CPU. Where a device has one hardware queue, the block
+    /// layer completes all its requests in soft interrupts, which do not nest;
+    /// unless the machine has but one CPU. With several queues it completes some
+    /// of them in hard interrupts, and polled ones in the process
+    /// (`blk_mq_complete_request_remote` in the kernel's block/blk-mq.c).
+    pub(super) fn completions_may_nest(&self) -> bool {
+        let queues = entries(&self.sysfs.join("mq"));
+        let [queue] = &queues[..] else { return true };
+        let cpus = entries(queue).iter().filter(|path| path.is_dir()).count();
+        cpus < 2
+    }
+
+    /// Whether the kernel counts no data request as being with the driver.
+    /// (Flush commands it does not count.) False where it keeps no count.
+    pub(super) fn is_idle(&self) -> bool {
+        let read = |file| fs::read_to_string(self.sysfs.join(file)).unwrap_or_default();
+        read("queue/iostats").trim() == "1" && read("inflight").split_whitespace().eq(["0", "0"])
     }
 
     /// Total requests and bytes that the kernel counts for it since boot.
@@ -80,21 +96,24 @@ impl BlockDevice {
     }
 }
 
+/// What is in a directory; nothing if it cannot be read.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
 fn file_name(path: &Path) -> String {
     path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// "; there are vda nvme0n1", to help with a mistyped name.
 fn known_disks() -> String {
-    let mut names: Vec<_> = fs::read_dir("/sys/block")
-        .into_iter()
-        .flatten()
-        .flatten()
+    let mut names: Vec<_> = entries(Path::new("/sys/block"))
+        .iter()
         .filter(|disk| {
-            let size = fs::read_to_string(disk.path().join("size")).unwrap_or_default();
-            disk.path().join("mq").exists() && size.trim() != "0"
+            let size = fs::read_to_string(disk.join("size")).unwrap_or_default();
+            disk.join("mq").exists() && size.trim() != "0"
         })
-        .map(|disk| disk.file_name().to_string_lossy().into_owned())
+        .map(|disk| file_name(disk))
         .collect();
     names.sort();
     if names.is_empty() { String::new() } else { format!("; there are {}", names.join(" ")) }

@@ -1,16 +1,14 @@
 //! A recording on its way.
 
-use std::cell::RefCell;
 use std::io;
-use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use libbpf_rs::{AsRawLibbpf, MapCore, RingBuffer, RingBufferBuilder, libbpf_sys};
 use rustix::time::{ClockId, clock_gettime};
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
 use trimtab_trace::{Names, Record, SpillSort};
 
 use super::abi::Event;
+use super::device::BlockDevice;
 use super::error::Error;
 use super::overhead::{self, Overhead};
 use super::recorder::{Arrival, Recorder};
@@ -27,17 +25,20 @@ const GONE_AFTER_NS: u64 = 60_000_000_000;
 /// time to other CPUs.
 const BEGINNING_NS: u64 = 1_000_000;
 
+/// How long the drivers may have nothing to do before a request that has not
+/// been seen to complete is given up. (From the driver's answer to the
+/// completion's tracepoint it is one soft interrupt.)
+const UNSEEN_AFTER: Duration = Duration::from_millis(100);
+
 /// A recording under way. Poll it every few tens of milliseconds: what the
-/// kernel cannot keep in the ring buffer until then is lost (and counted).
+/// kernel cannot keep in the ring until then is lost (and counted).
 pub struct Recording {
-    ring: RingBuffer<'static>,
-    inbox: Rc<RefCell<Vec<Event>>>,
     sorter: SpillSort,
     recorder: Recorder,
     /// `CLOCK_MONOTONIC` at the start: the trace's time 0.
     origin: u64,
     started: SystemTime,
-    /// Events taken out of the ring buffer.
+    /// Events taken out of the ring.
     received: u64,
     in_flight: u64,
 }
@@ -45,7 +46,7 @@ pub struct Recording {
 /// What was lost, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Events for which the ring buffer had no room.
+    /// Events for which the ring had no room.
     pub ring_full: u64,
     /// Requests for which the table of requests had no room.
     pub table_full: u64,
@@ -90,57 +91,35 @@ pub struct Outcome {
 }
 
 impl Recording {
-    pub(super) fn start(recorder: Recorder) -> Result<Self, Error> {
-        let inbox = Rc::new(RefCell::new(Vec::new()));
-        let ring = {
-            let map = recorder
-                .object
-                .maps()
-                .find(|m| m.name() == "rec_events")
-                .expect("bpf/record.bpf.c defines it");
-            let inbox = Rc::clone(&inbox);
-            let mut builder = RingBufferBuilder::new();
-            builder
-                .add(&map, move |bytes| {
-                    if let Some(event) = Event::from_bytes(bytes) {
-                        inbox.borrow_mut().push(event);
-                    }
-                    0
-                })
-                .map_err(Error::bpf("open the ring buffer"))?;
-            builder.build().map_err(Error::bpf("open the ring buffer"))?
-        };
+    pub(super) fn start(recorder: Recorder) -> Self {
         let (origin, started) = (monotonic(), SystemTime::now());
         recorder.switchboard.set_active(true);
-        Ok(Self {
-            ring,
-            inbox,
+        Self {
             sorter: SpillSort::new(SORT_IN_MEMORY),
             recorder,
             origin,
             started,
             received: 0,
             in_flight: 0,
-        })
+        }
     }
 
     /// Takes what has happened since the last call, and appends to `out`, in
     /// order of arrival, all requests before which none can come any more.
     ///
     /// # Errors
-    /// The ring buffer cannot be read, or the disk not be used for sorting.
+    /// The disk cannot be used for sorting.
     pub fn poll(&mut self, out: &mut Vec<Record>) -> Result<(), Error> {
         // The order matters. A request that this look at the table does not
-        // show has either put its event into the ring buffer, which is read
-        // next, or will arrive after `now`.
+        // show has either put its event into the ring, which is read next, or will arrive after `now`.
         let now = monotonic();
         let seen = self.look(now);
         self.in_flight = seen.issued;
-        let sent = self.ring_position(libbpf_sys::ring__producer_pos);
+        let sent = self.recorder.ring.begun(&self.recorder.switchboard);
         self.receive()?;
         // Reading stops at an event that is still being written (its CPU may
         // have been interrupted just then), and later ones stay behind it.
-        if self.ring_position(libbpf_sys::ring__consumer_pos) < sent {
+        if self.recorder.ring.read() < sent {
             return Ok(());
         }
         let latest = now.saturating_sub(BEGINNING_NS);
@@ -151,7 +130,7 @@ impl Recording {
     }
 
     /// Ends the recording: takes up no new requests, waits up to `patience` for
-    /// those on their way, and hands the remaining records to `give`, some ten
+    /// those on their way (less if the kernel says that none is), and hands the remaining records to `give`, some ten
     /// thousand at a time: after a long wait for one request they may be more
     /// than memory holds. A request that was issued and is still not complete
     /// then is recorded without a completion time, and counted as lost.
@@ -166,6 +145,7 @@ impl Recording {
         self.recorder.switchboard.set_active(false);
         let deadline = Instant::now() + patience;
         let mut batch = Vec::new();
+        let mut idle_since = None;
         loop {
             self.poll(&mut batch)?;
             give(&batch, self.names())?;
@@ -174,18 +154,25 @@ impl Recording {
             if seen.queued + seen.issued == 0 || Instant::now() >= deadline {
                 break;
             }
+            // Where the drivers have nothing any more, what the table still
+            // shows has ended unseen, and waiting for it is in vain.
+            if seen.queued + seen.flushes > 0
+                || !self.recorder.devices.iter().all(BlockDevice::is_idle)
+            {
+                idle_since = None;
+            } else if idle_since.get_or_insert_with(Instant::now).elapsed() >= UNSEEN_AFTER {
+                break;
+            }
             std::thread::sleep(Duration::from_millis(2));
         }
         let overhead = overhead::of(&self.recorder.object)?;
         self.recorder.links.clear();
         // Handlers that were running still finish: what they complete must be
-        // either in the ring buffer or in the table.
+        // either in the ring or in the table.
         std::thread::sleep(Duration::from_millis(10));
         self.receive()?;
         let mut unanswered = Vec::new();
-        self.recorder
-            .table
-            .for_each_issued(|&request| unanswered.push(Event { complete_ns: 0, request }));
+        self.recorder.table.for_each_issued(|request| unanswered.push(Event::unanswered(request)));
         for event in &unanswered {
             self.take(event)?;
         }
@@ -269,21 +256,15 @@ impl Recording {
         OnTheirWay { oldest, ..second }
     }
 
-    fn ring_position(&self, of: unsafe extern "C" fn(*const libbpf_sys::ring) -> u64) -> u64 {
-        // SAFETY: the ring buffer lives as long as `self` and has exactly one
-        // ring; the library only reads positions that are mapped as long.
-        unsafe { of(libbpf_sys::ring_buffer__ring(self.ring.as_libbpf_object().as_ptr(), 0)) }
-    }
-
     fn receive(&mut self) -> Result<(), Error> {
-        self.ring.consume().map_err(Error::bpf("read the ring buffer"))?;
-        let mut events = std::mem::take(&mut *self.inbox.borrow_mut());
-        for event in &events {
-            self.take(event)?;
+        let mut result = Ok(());
+        while result.is_ok()
+            && let Some(event) = self.recorder.ring.next()
+        {
+            result = self.take(&event);
         }
-        events.clear();
-        *self.inbox.borrow_mut() = events;
-        Ok(())
+        self.recorder.ring.free(&self.recorder.switchboard);
+        result
     }
 
     fn take(&mut self, event: &Event) -> Result<(), Error> {
@@ -293,29 +274,28 @@ impl Recording {
     }
 
     fn record_of(&mut self, event: &Event) -> Record {
-        let request = &event.request;
         // One time that contradicts another would make the whole trace
         // invalid, so none can.
         let not_before = |first: u64, ns: u64| (ns != 0).then(|| first.max(ns));
-        let op = Op::from_u8(request.op).expect("enum rec_op has the numbers of Op");
-        let issue = not_before(request.arrival_ns, request.issue_ns);
-        let complete = not_before(issue.unwrap_or(request.arrival_ns), event.complete_ns);
+        let op = Op::from_u8(event.op()).expect("enum rec_op has the numbers of Op");
+        let issue = not_before(event.arrival_ns, event.issue_ns);
+        let complete = not_before(issue.unwrap_or(event.arrival_ns), event.complete_ns);
         let (issue, complete) =
             (issue.map(|ns| self.since_origin(ns)), complete.map(|ns| self.since_origin(ns)));
         let mut record = Record {
             issue,
             complete,
-            pid: (request.pid != 0).then_some(request.pid),
-            flags: Flags::from_bits_truncate(request.flags),
+            pid: (event.pid != 0).then_some(event.pid),
+            flags: Flags::from_bits_truncate(event.flags()),
             ..Record::arriving(
-                self.since_origin(request.arrival_ns),
-                DeviceId(request.device.into()),
+                self.since_origin(event.arrival_ns),
+                DeviceId(event.device().into()),
                 op,
-                request.sector.saturating_mul(512),
-                request.bytes.into(),
+                event.sector.saturating_mul(512),
+                event.bytes.into(),
             )
         };
-        let command = request.command();
+        let command = event.command();
         if !command.is_empty() {
             let name = String::from_utf8_lossy(command);
             record.command = self.recorder.names.add_command(&name).ok();

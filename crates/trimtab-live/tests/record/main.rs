@@ -75,7 +75,7 @@ fn stop(recording: Recording, records: &mut Vec<Record>) -> Outcome {
 fn record_while(disks: &[&LoopDisk], options: &Options, load: impl FnOnce() + Send) -> Recorded {
     let devices: Vec<_> = disks.iter().map(|d| BlockDevice::find(&d.path).unwrap()).collect();
     let before: Vec<_> = devices.iter().map(|d| d.stat().unwrap()).collect();
-    let mut recording = Recorder::load(&devices, options).unwrap().start().unwrap();
+    let mut recording = Recorder::load(&devices, options).unwrap().start();
     let mut records = Vec::new();
     thread::scope(|scope| {
         let load = scope.spawn(load);
@@ -295,10 +295,10 @@ fn a_ring_that_is_too_small_is_counted() {
     let disk = LoopDisk::new(16);
     let device = BlockDevice::find(&disk.path).unwrap();
     let options = Options { ring_bytes: 4096, ..Options::default() };
-    let recording = Recorder::load(&[device], &options).unwrap().start().unwrap();
+    let recording = Recorder::load(&[device], &options).unwrap().start();
     let file = disk.open_direct();
     let mut buffer = disk::aligned(4096);
-    // Nobody polls meanwhile: the ring holds 56 events of 72 bytes.
+    // Nobody polls meanwhile: the ring holds 64 events, less a few kept free.
     for i in 0..500 {
         file.read_exact_at(disk::window(&mut buffer, 4096), i * 4096).unwrap();
     }
@@ -315,9 +315,9 @@ fn nothing_is_left_behind() {
     let disk = LoopDisk::new(16);
     let before = programs();
     let device = BlockDevice::find(&disk.path).unwrap();
-    let recording = Recorder::load(&[device], &Options::default()).unwrap().start().unwrap();
+    let recording = Recorder::load(&[device], &Options::default()).unwrap().start();
     let ours: Vec<_> = programs().into_iter().filter(|id| !before.contains(id)).collect();
-    assert!(ours.len() >= 6);
+    assert!(ours.len() >= 5);
     drop(recording);
     // The kernel frees programs a little after the last reference is gone.
     for _ in 0..500 {

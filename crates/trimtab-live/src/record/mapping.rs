@@ -1,0 +1,59 @@
+//! A BPF map's memory, shared with the kernel.
+
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::error::Error;
+
+/// The values of a memory-mappable array map. They are plain numbers, for which
+/// any bits are a value, and the kernel writes them at any time: single ones
+/// are read as atomics, whole ones as volatile copies.
+pub(super) struct Mapping<T> {
+    start: NonNull<T>,
+    count: usize,
+}
+
+impl<T: Copy> Mapping<T> {
+    /// Maps the first `count` values.
+    pub(super) fn new(map: BorrowedFd<'_>, count: usize, writable: bool) -> Result<Self, Error> {
+        let protection =
+            if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let bytes = count * size_of::<T>();
+        // SAFETY: a new mapping at an address of the kernel's choice; nothing
+        // else can refer to it.
+        let start =
+            unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, map, 0) };
+        let start = start.map_err(Error::system("map the recorder's state"))?;
+        let start = NonNull::new(start.cast()).expect("a mapping is never at address 0");
+        Ok(Self { start, count })
+    }
+
+    /// A copy of a value, in which fields that the kernel is just writing may be
+    /// older or newer than others.
+    pub(super) fn read(&self, index: usize) -> T {
+        assert!(index < self.count);
+        // SAFETY: within the mapping, which lives as long as `self`; any bits
+        // are a value.
+        unsafe { self.start.add(index).read_volatile() }
+    }
+
+    /// One number of a value.
+    pub(super) fn number(&self, index: usize, of: impl FnOnce(*mut T) -> *mut u64) -> &AtomicU64 {
+        assert!(index < self.count);
+        // SAFETY: `of` leads to a field of a value within the mapping, which
+        // lives as long as the result. It is aligned, as the maps' values are,
+        // and on this side only ever written as an atomic.
+        unsafe { AtomicU64::from_ptr(of(self.start.add(index).as_ptr())) }
+    }
+}
+
+impl<T> Drop for Mapping<T> {
+    fn drop(&mut self) {
+        // SAFETY: `new` mapped just this range, and every use of it borrows
+        // `self`.
+        _ = unsafe { munmap(self.start.as_ptr().cast(), self.count * size_of::<T>()) };
+    }
+}

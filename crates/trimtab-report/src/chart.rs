@@ -95,8 +95,8 @@ pub fn area(title: &str, x: &Axis, y: &Axis, bins: Bins, series: &[Binned]) -> C
         {"calculate": y.unit.text("datum.y"), "as": "value"},
     ]);
     spec["mark"] = json!({
-        "type": "area", "interpolate": "step-after", "line": {"strokeWidth": 0.8},
-        "fillOpacity": 0.45, "tooltip": true, "clip": true,
+        "type": "area", "interpolate": "step-after",
+        "fillOpacity": 0.6, "tooltip": true, "clip": true,
     });
     spec["encoding"] = json!({
         "x": x.encoding("x", None),

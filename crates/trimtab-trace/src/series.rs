@@ -160,8 +160,7 @@ impl Series {
         rates.requests[op] += 1;
         rates.bytes[op] = rates.bytes[op].saturating_add(record.length);
         if let Some(complete) = record.complete {
-            let start = record.issue.unwrap_or(record.arrival).max(record.arrival);
-            self.depth.add(at, start.since(first).0, complete.since(first).0);
+            self.depth.add(at, complete.since(first).0);
         }
         if record.op != Op::Flush {
             self.offsets.add(at, record.offset);

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
+
 /// The user asked for something that cannot be: exit code 2.
 #[derive(Debug)]
 pub(crate) struct BadInput(pub(crate) String);
@@ -44,6 +46,29 @@ pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
     // Nowhere is left to report a failure of this.
     _ = writeln!(io::stderr(), "trimtab: {word}: {}", one_line(&error));
     ExitCode::from(code)
+}
+
+/// What the command line's parser says: help as it is, errors on one line.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Nowhere is left to report a failure of this.
+        _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    _ = writeln!(io::stderr(), "trimtab: error: {}", usage_line(&error.to_string()));
+    ExitCode::from(2)
+}
+
+/// Makes one line of the parser's paragraphs: what is wrong, a tip, the usage.
+fn usage_line(text: &str) -> String {
+    let paragraph = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let parts: Vec<_> = text
+        .trim_start_matches("error: ")
+        .split("\n\n")
+        .map(paragraph)
+        .filter(|part| !part.is_empty() && !part.starts_with("For more information"))
+        .collect();
+    parts.join("; ")
 }
 
 /// The error and its causes, but for those that the error before it quotes.

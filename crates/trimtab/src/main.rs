@@ -17,10 +17,18 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+const EXAMPLES: &str = "\
+Examples:
+  sudo trimtab record nvme0n1 -o disk.parquet --duration 60s
+  trimtab trace info disk.parquet
+  trimtab trace report disk.parquet -o disk.html
+
+Exit codes: 0 done, 1 failure, 2 bad input, 3 done but incomplete.";
+
 /// Predictable storage latency on stock Linux.
 #[derive(Debug, Parser)]
 #[command(name = "trimtab", version, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failure, 2 bad input, 3 done but incomplete.")]
+#[command(after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -31,12 +39,16 @@ enum Command {
     /// Record every request that real block devices serve.
     Record(record::Args),
     /// Look at, convert, cut, re-rate or make traces of block I/O.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = trace::EXAMPLES)]
     Trace(trace::Command),
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::usage(&error),
+    };
+    let result = match cli.command {
         Command::Record(args) => record::run(args),
         Command::Trace(command) => trace::run(command),
     };

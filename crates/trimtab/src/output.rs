@@ -33,6 +33,7 @@ impl WriteArgs {
 
     /// The format that was asked for.
     pub(crate) fn format(&self) -> Result<OutputFormat, Error> {
+        must_be_a_file(&self.out)?;
         let known = match (self.to.as_deref(), self.out.extension().and_then(|e| e.to_str())) {
             (Some("parquet"), _) | (None, Some("parquet")) => OutputFormat::Parquet,
             (Some("fio-iolog"), _) | (None, Some("iolog" | "log")) => OutputFormat::FioIolog,
@@ -56,6 +57,15 @@ impl WriteArgs {
     pub(crate) fn path(&self) -> &Path {
         &self.out
     }
+}
+
+/// Refuses `-`, which elsewhere means standard output.
+pub(crate) fn must_be_a_file(out: &Path) -> Result<(), Error> {
+    if out.as_os_str() != "-" {
+        return Ok(());
+    }
+    let why = "output appears only when it is whole, so it needs a file's name (./- for this one)";
+    Err(Error::Usage(format!("-: {why}")))
 }
 
 /// The result of a command that has written all that the format has a place

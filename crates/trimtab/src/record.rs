@@ -20,6 +20,7 @@ use self::ending::Ending;
 use self::live::LiveLine;
 use crate::duration;
 use crate::exit::BadInput;
+use crate::output::must_be_a_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,6 +78,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let why = "a recording is Parquet: end the name in .parquet, and convert it afterwards";
         return Err(BadInput(format!("{}: no .{other}: {why}", out.display())).into());
     }
+    must_be_a_file(&out)?;
     let signals = Signals::catch()?;
     let recorder = Recorder::load(&devices, &options)?;
     // Before anything runs, so that a path that cannot be written costs nothing.

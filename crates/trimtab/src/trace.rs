@@ -13,6 +13,12 @@ use clap::Subcommand;
 
 pub(crate) use self::info::summary_text;
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  trimtab trace info usr_0.csv.gz
+  trimtab trace convert usr_0.csv.gz -o usr_0.parquet
+  trimtab trace report usr_0.parquet -o usr_0.html";
+
 /// The verbs of `trimtab trace`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

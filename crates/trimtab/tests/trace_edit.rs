@@ -367,14 +367,31 @@ fn requests_that_make_no_sense() {
         (&["cut", "/dev/null", "--busiest", "1s"], "--busiest reads the trace twice"),
         (&["rerate", "-", "--iops", "5"], "--iops reads the trace twice"),
         (&["rerate", "/dev/null", "--iops", "5"], "--iops reads the trace twice"),
-        (&["rerate", "a.csv", "--factor", "0"], "the factor must be more than 0"),
+        (&["rerate", "a.csv", "--factor", "0"], "the factor must be from"),
         (&["rerate", "a.csv", "--iops", "0"], "the rate must be more than 0"),
+        (&["rerate", "a.csv", "--factor", "1e30"], "number"),
+        (&["rerate", "a.csv", "--fctor", "2"], "unexpected argument '--fctor' found; tip: "),
+        (&["convrt", "a.csv"], "unrecognized subcommand 'convrt'; tip: "),
+        (&["rerate", "a.csv", "b.csv"], "unexpected argument 'b.csv' found; Usage: trimtab"),
+        (&["convert", "a.csv", "-o", "-"], "cannot be used multiple times"),
         (&["synth", "none.toml"], "none.toml"),
         (&["synth", "bad.toml"], "bad.toml: line 2: unknown field `sead`"),
     ] {
         let said = refusal(args);
         assert!(said.contains(expected), "{args:?} said {said:?}, not {expected:?}");
         assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn output_needs_a_file() {
+    let place = Place::new(&[("a.csv", TRACE)]);
+    for args in [["convert", "a.csv", "-o", "-"], ["report", "a.csv", "-o", "-"]] {
+        let output = place.trace(&args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("so it needs a file's name"), "{said}");
+        assert!(!place.path("-").exists());
     }
 }
 

@@ -5,6 +5,10 @@ use trimtab_io::Nanos;
 use crate::error::Error;
 use crate::record::Record;
 
+/// The greatest change of speed, and the most requests per second: one in each
+/// nanosecond, finer than which no trace is.
+const MOST: f64 = 1e9;
+
 /// Stretches or compresses the times between arrivals.
 ///
 /// A request that arrived a time *t* after the first arrives *t* / factor after
@@ -23,10 +27,14 @@ impl Rerate {
     /// `numerator / denominator` times as fast.
     ///
     /// # Errors
-    /// One of them is zero.
+    /// The factor is not between a billionth and a billion.
     pub fn by_factor(numerator: u64, denominator: u64) -> Result<Self, Error> {
-        if numerator == 0 || denominator == 0 {
-            return Err(Error::Usage("the factor must be more than 0".to_owned()));
+        let factor = numerator as f64 / denominator as f64;
+        if !(1.0 / MOST..=MOST).contains(&factor) {
+            return Err(Error::Usage(format!(
+                "the factor must be from {} to {MOST}, not {factor}",
+                1.0 / MOST
+            )));
         }
         Ok(Self { stretch: (denominator, numerator), first: None })
     }
@@ -36,18 +44,19 @@ impl Rerate {
     /// [`Rates::mean_iops`](crate::stats::Rates::mean_iops) counts it.
     ///
     /// # Errors
-    /// The rate is zero or too low for 64-bit times, or the trace has no
-    /// duration that could be changed.
+    /// The rate is zero, over a billion, or so low that the trace would last for
+    /// centuries; or the trace has no duration that could be changed.
     pub fn to_mean_iops(
         numerator: u64,
         denominator: u64,
         requests: u64,
         duration: Nanos,
     ) -> Result<Self, Error> {
-        if numerator == 0 || denominator == 0 {
-            return Err(Error::Usage(
-                "the rate must be more than 0 requests per second".to_owned(),
-            ));
+        let rate = numerator as f64 / denominator as f64;
+        if !(rate > 0.0 && rate <= MOST) {
+            return Err(Error::Usage(format!(
+                "the rate must be more than 0 and up to {MOST} requests per second, not {rate}"
+            )));
         }
         if duration == Nanos::ZERO {
             return Err(Error::Usage(format!(
@@ -58,8 +67,13 @@ impl Rerate {
         let duration_wanted = (u128::from(requests) * u128::from(denominator))
             .checked_mul(NS_PER_S)
             .map(|n| n / u128::from(numerator))
-            .and_then(|n| u64::try_from(n).ok())
-            .ok_or_else(|| Error::Usage("so low a rate would take centuries".to_owned()))?;
+            .and_then(|n| i64::try_from(n).ok())
+            .map(i64::cast_unsigned)
+            .ok_or_else(|| {
+                Error::Usage(format!(
+                    "{requests} requests at {rate} per second would last for centuries"
+                ))
+            })?;
         Ok(Self { stretch: (duration_wanted, duration.0), first: None })
     }
 
@@ -135,6 +149,8 @@ mod tests {
     #[test]
     fn what_cannot_be() {
         assert!(Rerate::by_factor(0, 1).is_err());
+        assert!(Rerate::by_factor(u64::MAX, 1).is_err());
+        assert!(Rerate::to_mean_iops(u64::MAX, 1, 4, Nanos(1)).is_err());
         assert!(Rerate::to_mean_iops(0, 1, 4, Nanos(1)).is_err());
         assert!(Rerate::to_mean_iops(5, 1, 1, Nanos::ZERO).is_err());
         assert!(Rerate::to_mean_iops(1, u64::MAX, u64::MAX, Nanos(1)).is_err());

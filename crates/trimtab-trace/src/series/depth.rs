@@ -5,18 +5,15 @@ use std::collections::BinaryHeap;
 
 use super::bins::{AdaptiveBins, Merge};
 
-/// Follows the number of requests in flight.
+/// Follows the number of requests that have arrived and not completed.
 ///
-/// Requests come in arrival order, and begin at their arrival or later. So
-/// once one arrives at `t`, nothing can happen before `t` that is not known
-/// yet: all starts and ends up to there can be taken from the heap and
-/// counted. The heap holds about as many entries as requests are in flight.
+/// Requests come in arrival order. So once one arrives at `t`, all ends up to
+/// there are known: they can be taken from the heap and counted. The heap holds
+/// as many entries as requests are in flight.
 #[derive(Clone, Debug)]
 pub(super) struct DepthMeter {
-    /// Starts and ends to come: time, and whether it is a start. At one
-    /// instant ends come first, so that requests one after the other count as
-    /// one in flight.
-    events: BinaryHeap<Reverse<(u64, bool)>>,
+    /// Ends to come.
+    ends: BinaryHeap<Reverse<u64>>,
     depth: u64,
     /// Up to here time is counted.
     counted: u64,
@@ -41,32 +38,30 @@ impl Merge for Load {
 
 impl DepthMeter {
     pub(super) const fn new(most_bins: usize) -> Self {
-        Self { events: BinaryHeap::new(), depth: 0, counted: 0, bins: AdaptiveBins::new(most_bins) }
+        Self { ends: BinaryHeap::new(), depth: 0, counted: 0, bins: AdaptiveBins::new(most_bins) }
     }
 
     /// A request that arrived at `arrival` (not before earlier ones did) and
-    /// was in flight from `start` to `end`.
-    pub(super) fn add(&mut self, arrival: u64, start: u64, end: u64) {
+    /// completed at `end`.
+    pub(super) fn add(&mut self, arrival: u64, end: u64) {
         self.advance(arrival);
-        if start < end {
-            self.events.push(Reverse((start, true)));
-            self.events.push(Reverse((end, false)));
+        if arrival < end {
+            self.hold(arrival);
+            self.depth += 1;
+            self.ends.push(Reverse(end));
         }
     }
 
-    /// Counts all that happens before `until`.
+    /// Counts all that ends up to `until`: at one instant ends come first, so
+    /// that requests one after the other count as one in flight.
     fn advance(&mut self, until: u64) {
-        while let Some(&Reverse((at, is_start))) = self.events.peek() {
-            if at >= until {
+        while let Some(&Reverse(at)) = self.ends.peek() {
+            if at > until {
                 break;
             }
-            self.events.pop();
+            self.ends.pop();
             self.hold(at);
-            if is_start {
-                self.depth += 1;
-            } else {
-                self.depth -= 1;
-            }
+            self.depth -= 1;
         }
     }
 
@@ -101,7 +96,7 @@ mod tests {
     fn one_after_the_other_is_one_in_flight() {
         let mut meter = DepthMeter::new(512);
         for i in 0..100 {
-            meter.add(i * 10, i * 10, i * 10 + 10);
+            meter.add(i * 10, i * 10 + 10);
         }
         let (bins, end) = meter.finish();
         assert_eq!(end, 1000);
@@ -112,18 +107,18 @@ mod tests {
     proptest! {
         #[test]
         fn the_sum_of_depths_is_the_sum_of_times_in_flight(
-            gaps in prop::collection::vec((0_u64..1000, 0_u64..500, 0_u64..100_000), 1..100),
+            gaps in prop::collection::vec((0_u64..1000, 0_u64..100_000), 1..100),
             most in 2_usize..64,
         ) {
             let mut meter = DepthMeter::new(most);
             let (mut arrival, mut total) = (0, 0_u128);
             let mut spans = Vec::new();
-            for (gap, queued, service) in gaps {
+            for (gap, response) in gaps {
                 arrival += gap;
-                let (start, end) = (arrival + queued, arrival + queued + service);
-                meter.add(arrival, start, end);
-                spans.push((start, end));
-                total += u128::from(service);
+                let end = arrival + response;
+                meter.add(arrival, end);
+                spans.push((arrival, end));
+                total += u128::from(response);
             }
             let (bins, _) = meter.finish();
             prop_assert_eq!(bins.bins().iter().map(|b| b.sum).sum::<u128>(), total);

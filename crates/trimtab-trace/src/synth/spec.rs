@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
 
@@ -67,23 +69,22 @@ impl Spec {
             Error::Usage(match e.span() {
                 // A key that is missing altogether stands nowhere.
                 Some(span) if !what.starts_with("missing field") => {
-                    let before = &text.as_bytes()[..span.start.min(text.len())];
-                    let line = 1 + memchr::memchr_iter(b'\n', before).count();
-                    format!("line {line}: {what}")
+                    format!("line {}: {what}", line_at(text, span.start))
                 }
                 _ => what,
             })
         })?;
-        spec.check().map(|()| spec)
+        spec.check().map_err(|wrong| Error::Usage(wrong.on_its_line(text)))?;
+        Ok(spec)
     }
 
     pub(super) const fn capacity_bytes(&self) -> u64 {
         (self.capacity_gb * 1e9) as u64
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), Wrong> {
         if self.requests.is_none() && self.duration_s.is_none() {
-            return wrong("`requests` or `duration_s` must say where the trace ends");
+            return Err(Wrong::nowhere("`requests` or `duration_s` must say where the trace ends"));
         }
         if let Some(requests) = self.requests {
             within("requests", requests, 1..=u64::MAX)?;
@@ -100,30 +101,34 @@ impl Spec {
         self.check_offsets()
     }
 
-    fn check_sizes(&self) -> Result<(), Error> {
+    fn check_sizes(&self) -> Result<(), Wrong> {
         if self.sizes.is_empty() {
-            return wrong("`sizes` must have at least one entry");
+            return Err(Wrong::nowhere("`sizes` must have at least one entry"));
         }
-        for size in &self.sizes {
-            within("sizes.bytes", size.bytes, SECTOR..=self.capacity_bytes().min(1 << 30))?;
-            multiple("sizes.bytes", size.bytes, SECTOR)?;
-            within("sizes.weight", size.weight, 0..=1_000_000_000)?;
+        for (size, i) in self.sizes.iter().zip(0..) {
+            let bytes = || {
+                within("sizes.bytes", size.bytes, SECTOR..=self.capacity_bytes().min(1 << 30))?;
+                multiple("sizes.bytes", size.bytes, SECTOR)?;
+                within("sizes.weight", size.weight, 0..=1_000_000_000)
+            };
+            bytes().map_err(|wrong| wrong.of_entry(i))?;
         }
         if self.sizes.iter().all(|size| size.weight == 0) {
-            return wrong("`sizes.weight` must be more than 0 for at least one size");
+            let what = "`sizes.weight` must be more than 0 for at least one size";
+            return Err(Wrong::nowhere(what));
         }
         Ok(())
     }
 
-    fn check_offsets(&self) -> Result<(), Error> {
+    fn check_offsets(&self) -> Result<(), Wrong> {
         match self.offsets {
             Offsets::Uniform {} => Ok(()),
             Offsets::Zipf { theta } => within("offsets.theta", theta, 0.0..=5.0),
             Offsets::Sequential { streams, run_requests: _ } => {
                 within("offsets.streams", streams, 1..=MOST_CLIENTS)?;
-                self.sizes.iter().try_for_each(|size| {
-                    let key = "sizes.bytes (with sequential offsets)";
-                    multiple(key, size.bytes, self.align_bytes)
+                self.sizes.iter().zip(0..).try_for_each(|(size, i)| {
+                    multiple("sizes.bytes", size.bytes, self.align_bytes)
+                        .map_err(|wrong| wrong.because("offsets are sequential").of_entry(i))
                 })
             }
         }
@@ -131,7 +136,7 @@ impl Spec {
 }
 
 impl Arrivals {
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), Wrong> {
         const IOPS: RangeInclusive<f64> = 1e-3..=1e8;
         const PHASE_MS: RangeInclusive<f64> = 1e-3..=1e9;
         match *self {
@@ -151,25 +156,77 @@ impl Arrivals {
     }
 }
 
-fn wrong<T>(what: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Usage(what.into()))
+/// A value that cannot be.
+struct Wrong {
+    /// `table.key`; none if it is a key that is missing.
+    key: Option<&'static str>,
+    /// Which one, where the table is a list.
+    entry: usize,
+    what: String,
+}
+
+impl Wrong {
+    fn nowhere(what: &str) -> Self {
+        Self { key: None, entry: 0, what: what.to_owned() }
+    }
+
+    fn of_entry(self, entry: usize) -> Self {
+        Self { entry, ..self }
+    }
+
+    fn because(self, why: &str) -> Self {
+        Self { what: format!("{}, because {why}", self.what), ..self }
+    }
+
+    /// What is wrong, with its line where that is known.
+    fn on_its_line(&self, text: &str) -> String {
+        match self.key.and_then(|key| line_of(text, key, self.entry)) {
+            Some(line) => format!("line {line}: {}", self.what),
+            None => self.what.clone(),
+        }
+    }
+}
+
+/// The line on which a key's value stands; of a list of tables that of the
+/// `entry`-th.
+fn line_of(text: &str, key: &str, entry: usize) -> Option<usize> {
+    let root = DeTable::parse(text).ok()?;
+    let (first, rest) = key.split_once('.').map_or((key, None), |(a, b)| (a, Some(b)));
+    let mut value = value_of(root.get_ref(), first)?;
+    if let Some(rest) = rest {
+        if let DeValue::Array(list) = value.get_ref() {
+            value = list.get(entry)?;
+        }
+        value = value_of(value.get_ref().as_table()?, rest)?;
+    }
+    Some(line_at(text, value.span().start))
+}
+
+fn value_of<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t Spanned<DeValue<'i>>> {
+    table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
+}
+
+fn line_at(text: &str, byte: usize) -> usize {
+    1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..byte.min(text.len())]).count()
 }
 
 /// Not-a-number is within nothing.
 fn within<T: PartialOrd + Display>(
-    key: &str,
+    key: &'static str,
     value: T,
     range: RangeInclusive<T>,
-) -> Result<(), Error> {
+) -> Result<(), Wrong> {
     if range.contains(&value) {
         return Ok(());
     }
-    wrong(format!("`{key}` must be from {} to {}, not {value}", range.start(), range.end()))
+    let what = format!("`{key}` must be from {} to {}, not {value}", range.start(), range.end());
+    Err(Wrong { key: Some(key), entry: 0, what })
 }
 
-fn multiple(key: &str, value: u64, of: u64) -> Result<(), Error> {
+fn multiple(key: &'static str, value: u64, of: u64) -> Result<(), Wrong> {
     if value.is_multiple_of(of) {
         return Ok(());
     }
-    wrong(format!("`{key}` must be a multiple of {of}, not {value}"))
+    let what = format!("`{key}` must be a multiple of {of}, not {value}");
+    Err(Wrong { key: Some(key), entry: 0, what })
 }

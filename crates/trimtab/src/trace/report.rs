@@ -13,6 +13,7 @@ use trimtab_trace::{AtomicFile, Clock, Error, Plots, Series};
 
 use crate::exit::BadInput;
 use crate::input::{ReadArgs, Skipped, group};
+use crate::output::must_be_a_file;
 
 /// Options of `trimtab trace report`.
 #[derive(Debug, clap::Args)]
@@ -94,6 +95,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
 }
 
 fn create(path: &Path, inputs: &[PathBuf]) -> Result<AtomicFile> {
+    must_be_a_file(path)?;
     let target = path.canonicalize().ok();
     if target.is_some() && inputs.iter().any(|input| input.canonicalize().ok() == target) {
         let text = format!("{}: is one of the traces, a report would replace it", path.display());

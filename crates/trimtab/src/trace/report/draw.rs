@@ -171,10 +171,7 @@ fn in_flight(depth: &DepthOverTime, clock: &TimeAxis) -> Chart {
     ];
     let x = clock.axis();
     let y = Axis::new("requests in flight", Unit::Plain);
-    let note = format!(
-        "Issued (arrived, where the issue was not measured) and not completed; bins of {}.",
-        depth.bins.width
-    );
+    let note = format!("Arrived and not completed; bins of {}.", depth.bins.width);
     chart::steps("Queue depth", &x, &y, clock.bins(depth.bins), &series).with_note(note)
 }
 

@@ -65,7 +65,8 @@ fn trace_facts(trace: &TraceReport) -> Facts {
         facts.add("first arrival", utc(first));
     }
     facts.add("first to last arrival", plots.duration.to_string());
-    if !trace.devices.is_empty() {
+    // A recording says itself which devices it covers.
+    if !trace.devices.is_empty() && trace.notes.iter().all(|(key, _)| key != "devices") {
         facts.add("devices", shortened(&trace.devices));
     }
     for (key, value) in &trace.notes {

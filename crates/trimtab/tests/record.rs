@@ -1,13 +1,12 @@
 //! `trimtab record`, as a user runs it.
 
 use std::fs;
-use std::io::Write;
-use std::path::Path;
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use trimtab_testdisk::{self as testdisk, LoopDisk};
 
 fn trimtab(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_trimtab")).args(args).output().expect("trimtab runs")
@@ -15,38 +14,6 @@ fn trimtab(args: &[&str]) -> Output {
 
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// A loop device over a sparse file in memory, detached when dropped.
-struct LoopDisk {
-    path: String,
-    directory: tempfile::TempDir,
-}
-
-impl LoopDisk {
-    fn new() -> Self {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
-        let file = directory.path().join("disk");
-        fs::File::create(&file).and_then(|f| f.set_len(64 << 20)).expect("a sparse file");
-        let output = Command::new("losetup")
-            .args(["--find", "--show", "--direct-io=on"])
-            .arg(&file)
-            .output()
-            .expect("losetup runs");
-        assert!(output.status.success(), "{}", stderr(&output));
-        let path = String::from_utf8(output.stdout).expect("a path").trim().to_owned();
-        Self { path, directory }
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.directory.path().join(name).to_str().expect("UTF-8").to_owned()
-    }
-}
-
-impl Drop for LoopDisk {
-    fn drop(&mut self) {
-        _ = Command::new("losetup").args(["--detach", &self.path]).status();
-    }
 }
 
 /// A process that does not outlive the test.
@@ -61,21 +28,11 @@ impl Drop for Running {
 
 /// A disk to record, or a word past the test runner on why there is none.
 fn disk() -> Option<LoopDisk> {
-    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout == b"0\n");
-    let missing = if !root {
-        Some("needs root")
-    } else if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        Some("needs a kernel with BTF")
-    } else if !Path::new("/dev/loop-control").exists() {
-        Some("needs loop devices")
-    } else {
-        None
-    };
-    if let Some(why) = missing {
-        _ = writeln!(std::io::stderr(), "skipped a test of trimtab record: {why}");
+    if let Some(why) = testdisk::missing() {
+        testdisk::say(&format!("skipped a test of trimtab record: {why}"));
         return None;
     }
-    Some(LoopDisk::new())
+    Some(LoopDisk::new(64))
 }
 
 /// 0, or 3 where the kernel kept completions from us (docs/measurements.md,
@@ -92,7 +49,7 @@ fn assert_recorded(output: &Output) {
 #[test]
 fn records_while_a_command_runs_and_tells_what_it_saw() {
     let Some(disk) = disk() else { return };
-    let trace = disk.file("trace.parquet");
+    let trace = disk.beside("trace.parquet");
     let load = format!("dd if={} of=/dev/null bs=4k count=500 iflag=direct status=none", disk.path);
     let recorded = trimtab(&[
         "record",
@@ -121,7 +78,7 @@ fn records_while_a_command_runs_and_tells_what_it_saw() {
 #[test]
 fn a_duration_and_a_signal_end_it() {
     let Some(disk) = disk() else { return };
-    let trace = disk.file("trace.parquet");
+    let trace = disk.beside("trace.parquet");
     let begun = Instant::now();
     let recorded = trimtab(&["record", &disk.path, "-o", &trace, "--duration", "300ms"]);
     assert_recorded(&recorded);
@@ -129,7 +86,7 @@ fn a_duration_and_a_signal_end_it() {
     assert!(fs::exists(&trace).unwrap());
 
     for (name, signal) in [("INT", Signal::INT), ("TERM", Signal::TERM)] {
-        let trace = disk.file(name);
+        let trace = disk.beside(name);
         let child = Command::new(env!("CARGO_BIN_EXE_trimtab"))
             .args(["record", &disk.path, "--out", &trace])
             .stdout(std::process::Stdio::null())
@@ -146,7 +103,7 @@ fn a_duration_and_a_signal_end_it() {
 #[test]
 fn a_failed_command_keeps_the_recording() {
     let Some(disk) = disk() else { return };
-    let trace = disk.file("trace.parquet");
+    let trace = disk.beside("trace.parquet");
     let recorded = trimtab(&["record", &disk.path, "--out", &trace, "--", "sh", "-c", "exit 7"]);
     assert_eq!(recorded.status.code(), Some(1));
     assert!(stderr(&recorded).contains("sh exited with 7"), "{}", stderr(&recorded));
@@ -156,7 +113,7 @@ fn a_failed_command_keeps_the_recording() {
 #[test]
 fn what_cannot_be_is_one_line() {
     let Some(disk) = disk() else { return };
-    let trace = disk.file("trace.parquet");
+    let trace = disk.beside("trace.parquet");
     let cases: [(&[&str], i32, &str); 6] = [
         (&["record", "nosuchdisk"], 2, "nosuchdisk: no such device"),
         (&["record", "/dev/null"], 2, "is no block device"),
@@ -193,11 +150,7 @@ fn without_privilege_it_says_what_is_needed() {
     let output = output.expect("setpriv runs");
     // A build directory that only root may enter hides the program itself.
     if output.status.code() == Some(127) || output.status.code() == Some(126) {
-        _ = writeln!(
-            std::io::stderr(),
-            "skipped: others may not run {}",
-            env!("CARGO_BIN_EXE_trimtab")
-        );
+        testdisk::say(concat!("skipped: others may not run ", env!("CARGO_BIN_EXE_trimtab")));
         return;
     }
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

@@ -1,4 +1,6 @@
 //! Real block devices for tests: loop devices over temporary files.
+//!
+//! What fails here panics: it is a test that fails.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -7,33 +9,45 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-/// A loop device, detached when dropped.
-pub(crate) struct LoopDisk {
-    pub(crate) path: String,
-    pub(crate) file: PathBuf,
+/// A loop device, gone when dropped.
+pub struct LoopDisk {
+    /// `/dev/loop…`
+    pub path: String,
+    /// The file below it.
+    pub file: PathBuf,
     /// Queue parameters and what they were: they outlive the attachment.
     changed: Mutex<Vec<(String, String)>>,
+    _open: File,
     _directory: tempfile::TempDir,
 }
 
 impl LoopDisk {
     /// A disk of this size over a sparse file.
-    pub(crate) fn new(mib: u64) -> Self {
+    #[must_use]
+    pub fn new(mib: u64) -> Self {
         // In memory where possible: no other disk then works at the same time.
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let directory = directory.expect("a temporary directory");
         let file = directory.path().join("disk");
         File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a sparse file");
-        let path = attach(&file, true);
-        Self { path, file, changed: Mutex::default(), _directory: directory }
+        let (path, open) = attach(&file);
+        Self { path, file, changed: Mutex::default(), _open: open, _directory: directory }
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// The kernel's name for it.
+    #[must_use]
+    pub fn name(&self) -> &str {
         self.path.rsplit('/').next().expect("a path")
     }
 
+    /// A file beside the disk's, gone with it.
+    #[must_use]
+    pub fn beside(&self, name: &str) -> String {
+        self.file.with_file_name(name).to_str().expect("a temporary file's name").to_owned()
+    }
+
     /// Sets a queue parameter, `/sys/block/NAME/queue/WHAT`.
-    pub(crate) fn set_queue(&self, what: &str, value: &str) {
+    pub fn set_queue(&self, what: &str, value: &str) {
         let path = format!("/sys/block/{}/queue/{what}", self.name());
         let before = fs::read_to_string(&path).expect("the parameter can be read");
         fs::write(&path, value).unwrap_or_else(|e| panic!("{path} = {value}: {e}"));
@@ -46,7 +60,8 @@ impl LoopDisk {
     }
 
     /// Opens the disk for direct reading and writing.
-    pub(crate) fn open_direct(&self) -> File {
+    #[must_use]
+    pub fn open_direct(&self) -> File {
         const O_DIRECT: i32 = 0o40000;
         OpenOptions::new()
             .read(true)
@@ -62,37 +77,45 @@ impl Drop for LoopDisk {
         for (path, before) in self.changed.lock().unwrap().iter().rev() {
             _ = fs::write(path, before);
         }
-        _ = Command::new("losetup").args(["--detach", &self.path]).status();
     }
 }
 
-/// Attaches a file, and gives the device's path.
-pub(crate) fn attach(file: &Path, direct: bool) -> String {
-    let direct = if direct { "--direct-io=on" } else { "--direct-io=off" };
-    let output = Command::new("losetup")
-        .args(["--find", "--show", direct])
-        .arg(file)
-        .output()
-        .expect("losetup runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("a path").trim().to_owned()
+/// Attaches a file, with direct I/O where its file system has that, and gives
+/// the device's path. The device is gone with the last that has it open, however
+/// this process ends.
+fn attach(file: &Path) -> (String, File) {
+    let losetup = |args: &[&str]| {
+        let output = Command::new("losetup").args(args).output().expect("losetup runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let path = String::from_utf8(output.stdout).expect("a path").trim().to_owned();
+        if output.status.success() { Ok(path) } else { Err(said) }
+    };
+    let file = file.to_str().expect("a temporary file's name");
+    let path = losetup(&["--find", "--show", "--direct-io=on", file])
+        .or_else(|_| losetup(&["--find", "--show", file]))
+        .unwrap_or_else(|said| panic!("{said}"));
+    let open = File::open(&path).expect("the disk opens");
+    // Of a device in use this only says that it shall go with its last user.
+    losetup(&["--detach", &path]).unwrap_or_else(|said| panic!("{said}"));
+    (path, open)
 }
 
 /// A buffer that direct I/O accepts.
-pub(crate) fn aligned(bytes: usize) -> Vec<u8> {
+#[must_use]
+pub fn aligned(bytes: usize) -> Vec<u8> {
     // Large allocations are page-aligned but for the allocator's header, so
     // leave room to find the boundary in.
     vec![0x5a; bytes + 4096]
 }
 
 /// The aligned part of such a buffer.
-pub(crate) fn window(buffer: &mut [u8], bytes: usize) -> &mut [u8] {
+pub fn window(buffer: &mut [u8], bytes: usize) -> &mut [u8] {
     let start = buffer.as_ptr().align_offset(4096);
     &mut buffer[start..start + bytes]
 }
 
 /// Runs a program, which must succeed.
-pub(crate) fn run(program: &str, args: &[&str]) {
+pub fn run(program: &str, args: &[&str]) {
     let output = Command::new(program)
         .args(args)
         .stdin(Stdio::null())
@@ -104,12 +127,13 @@ pub(crate) fn run(program: &str, args: &[&str]) {
 
 /// Tells the user something: past the test runner, which shows only what failed
 /// tests print.
-pub(crate) fn say(what: &str) {
+pub fn say(what: &str) {
     _ = writeln!(std::io::stderr(), "{what}");
 }
 
 /// What is missing to run these tests here, if anything.
-pub(crate) fn missing() -> Option<String> {
+#[must_use]
+pub fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("needs root".to_owned());
     }

@@ -1,8 +1,6 @@
 //! The recorder against real block devices: what it records must be what the
 //! kernel counts.
 
-mod disk;
-
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -16,9 +14,8 @@ use trimtab_io::{Flags, Op};
 use trimtab_live::record::{
     Arrival, BlockDevice, DeviceStat, Error, OpStat, Options, Outcome, Recorder, Recording,
 };
+use trimtab_testdisk::{self as disk, LoopDisk};
 use trimtab_trace::Record;
-
-use disk::LoopDisk;
 
 /// One recording at a time: each test is to see its own load only.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

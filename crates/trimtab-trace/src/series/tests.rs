@@ -89,7 +89,7 @@ fn unmeasured_latency_leaves_its_plots_out() {
 }
 
 #[test]
-fn in_flight_counts_from_issue() {
+fn what_waits_for_its_issue_is_in_the_queue() {
     let mut series = Series::new();
     // Both arrive at once; the second is issued when the first is done.
     for (issue, complete) in [(0, 1000), (1000, 2000)] {
@@ -100,7 +100,7 @@ fn in_flight_counts_from_issue() {
         });
     }
     let plots = series.finish();
-    assert_eq!(plots.depth.unwrap().max.iter().max(), Some(&1));
+    assert_eq!(plots.depth.unwrap().max.iter().max(), Some(&2));
     assert_eq!(plots.ops[0].service.max(), Some(Nanos(1000)));
     assert_eq!(plots.ops[0].response.max(), Some(Nanos(2000)));
 }

@@ -1,0 +1,161 @@
+//! Erase blocks: which are free, which are being written, which are full.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::firmware::Candidates;
+use crate::layout::Layout;
+use crate::map::Map;
+
+/// Free blocks of each plane that are kept for cleaning to write to.
+pub(crate) const KEPT_FOR_CLEANING: usize = 1;
+
+/// Who writes: their data goes to blocks of their own, because what has been
+/// moved by cleaning lives longer than what has just been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writer {
+    User = 0,
+    Cleaning = 1,
+}
+
+/// The blocks of all planes.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks {
+    planes: Box<[Plane]>,
+    /// By block: whether all its pages have been programmed.
+    full: Box<[bool]>,
+    /// By block: `fills` when that happened.
+    filled_at: Box<[u64]>,
+    /// By block.
+    erases: Box<[u32]>,
+    /// Blocks filled so far.
+    fills: u64,
+    /// Free blocks of the whole drive.
+    free: usize,
+    /// Whether the least worn free block is taken first.
+    level: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Plane {
+    /// Free blocks, the next to be used on top: by erases, or by when they
+    /// became free.
+    free: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The blocks being written, by [`Writer`]: the next page's number.
+    open: [Option<u32>; 2],
+}
+
+impl Blocks {
+    /// All free.
+    pub(crate) fn new(layout: &Layout, level: bool) -> Self {
+        let blocks = layout.blocks() as usize;
+        let per_plane = layout.blocks_per_plane;
+        let plane = |p: u32| Plane {
+            free: (p * per_plane..(p + 1) * per_plane).map(|b| Reverse((0, b))).collect(),
+            open: [None; 2],
+        };
+        Self {
+            planes: (0..layout.planes).map(plane).collect(),
+            full: vec![false; blocks].into(),
+            filled_at: vec![0; blocks].into(),
+            erases: vec![0; blocks].into(),
+            fills: 0,
+            free: blocks,
+            level,
+        }
+    }
+
+    /// Free blocks of the whole drive that users can have.
+    pub(crate) fn free(&self) -> usize {
+        self.free.saturating_sub(self.planes.len() * KEPT_FOR_CLEANING)
+    }
+
+    /// Free blocks of a plane that users can have.
+    pub(crate) fn free_in(&self, plane: u32) -> usize {
+        self.planes[plane as usize].free.len().saturating_sub(KEPT_FOR_CLEANING)
+    }
+
+    /// Whether a page can be had.
+    pub(crate) fn has_page(&self, plane: u32, writer: Writer) -> bool {
+        let kept = match writer {
+            Writer::User => KEPT_FOR_CLEANING,
+            Writer::Cleaning => 0,
+        };
+        let plane = &self.planes[plane as usize];
+        plane.open[writer as usize].is_some() || plane.free.len() > kept
+    }
+
+    /// Takes the next page to write.
+    ///
+    /// # Panics
+    /// There is none: ask [`has_page`](Self::has_page).
+    pub(crate) fn take_page(&mut self, layout: &Layout, plane: u32, writer: Writer) -> u32 {
+        let plane = &mut self.planes[plane as usize];
+        let open = &mut plane.open[writer as usize];
+        let page = open.unwrap_or_else(|| {
+            let Reverse((_, block)) = plane.free.pop().expect("has_page was asked");
+            self.free -= 1;
+            block * layout.pages_per_block
+        });
+        let is_last = layout.page_in_block(page) + 1 == layout.pages_per_block;
+        *open = (!is_last).then_some(page + 1);
+        page
+    }
+
+    /// A page has been programmed. Pages of a block are programmed in order, so
+    /// with the last one the block is full.
+    pub(crate) fn programmed(&mut self, layout: &Layout, page: u32) {
+        if layout.page_in_block(page) + 1 == layout.pages_per_block {
+            let block = layout.block_of_page(page) as usize;
+            self.fills += 1;
+            self.full[block] = true;
+            self.filled_at[block] = self.fills;
+        }
+    }
+
+    /// A block is being cleaned: it is no candidate any more.
+    pub(crate) fn take_victim(&mut self, block: u32) {
+        self.full[block as usize] = false;
+    }
+
+    pub(crate) fn erased(&mut self, layout: &Layout, block: u32) {
+        self.erases[block as usize] += 1;
+        self.free += 1;
+        let first = if self.level { self.erases[block as usize].into() } else { self.fills };
+        let plane = layout.plane_of_block(block);
+        self.planes[plane as usize].free.push(Reverse((first, block)));
+    }
+
+    /// How often a block has been erased: another number tells that what was
+    /// read from it before is not what stands there now.
+    pub(crate) fn erases(&self, block: u32) -> u32 {
+        self.erases[block as usize]
+    }
+
+    pub(crate) fn all_erases(&self) -> &[u32] {
+        &self.erases
+    }
+
+    pub(crate) fn is_full(&self, block: u32) -> bool {
+        self.full[block as usize]
+    }
+
+    pub(crate) fn candidates<'a>(
+        &'a self,
+        layout: &Layout,
+        map: &'a Map,
+        plane: u32,
+    ) -> Candidates<'a> {
+        let first = plane * layout.blocks_per_plane;
+        let range = first as usize..(first + layout.blocks_per_plane) as usize;
+        Candidates {
+            first_block: first,
+            units_per_block: layout.units_per_block as u16,
+            valid: &map.valid_by_block()[range.clone()],
+            full: &self.full[range.clone()],
+            filled_at: &self.filled_at[range.clone()],
+            erases: &self.erases[range],
+            clock: self.fills,
+        }
+    }
+}

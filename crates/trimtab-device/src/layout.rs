@@ -1,0 +1,221 @@
+//! Where things are: numbers for dies, planes, blocks, pages and units.
+//!
+//! ```text
+//!   unit   = page × units per page + slot      what is mapped, 4 KiB mostly
+//!   page   = block × pages per block + page    all numbers count over the
+//!   block  = plane × blocks per plane + block  whole drive
+//!   plane  = die × planes per die + plane
+//!   die    = (channel × chips + chip) × dies per chip + die
+//! ```
+
+use trimtab_io::Nanos;
+
+use crate::profile::{Dimension, Profile};
+
+/// A divisor known at run time. Dividing by it is a multiplication, a third of
+/// what a division costs (Lemire, Kaser and Kurz, 2019).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Divisor {
+    by: u32,
+    /// 2⁶⁴ / `by`, rounded up.
+    inverse: u64,
+}
+
+impl Divisor {
+    pub(crate) const fn new(by: u32) -> Self {
+        assert!(by > 0);
+        Self { by, inverse: (u64::MAX / by as u64).wrapping_add(1) }
+    }
+
+    pub(crate) const fn divide(self, n: u32) -> u32 {
+        if self.by == 1 {
+            // Its inverse has 65 bits.
+            return n;
+        }
+        ((self.inverse as u128 * n as u128) >> 64) as u32
+    }
+
+    pub(crate) const fn remainder(self, n: u32) -> u32 {
+        n - self.divide(n) * self.by
+    }
+}
+
+/// The drive's numbers, ready for use.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) channels: u32,
+    pub(crate) dies: u32,
+    pub(crate) planes: u32,
+    pub(crate) planes_per_die: u32,
+    pub(crate) dies_per_channel: u32,
+    pub(crate) blocks_per_plane: u32,
+    pub(crate) pages_per_block: u32,
+    pub(crate) units_per_page: u32,
+    pub(crate) units_per_block: u32,
+    pub(crate) unit_bytes: u32,
+    /// Units of flash.
+    pub(crate) units: u32,
+    /// Units that the user sees.
+    pub(crate) user_units: u32,
+    by_page: Divisor,
+    by_block: Divisor,
+    by_blocks: Divisor,
+    by_planes: Divisor,
+    by_dies: Divisor,
+    by_pages: Divisor,
+}
+
+impl Layout {
+    pub(crate) fn new(profile: &Profile) -> Self {
+        let g = &profile.geometry;
+        let units_per_page = g.page_bytes / profile.ftl.unit_bytes;
+        let units_per_block = units_per_page * g.pages_per_block;
+        let dies_per_channel = g.chips_per_channel * g.dies_per_chip;
+        Self {
+            channels: g.channels,
+            dies: g.dies(),
+            planes: g.planes(),
+            planes_per_die: g.planes_per_die,
+            dies_per_channel,
+            blocks_per_plane: g.blocks_per_plane,
+            pages_per_block: g.pages_per_block,
+            units_per_page,
+            units_per_block,
+            unit_bytes: profile.ftl.unit_bytes,
+            units: g.planes() * g.blocks_per_plane * units_per_block,
+            user_units: (profile.capacity_bytes() / u64::from(profile.ftl.unit_bytes)) as u32,
+            by_page: Divisor::new(units_per_page),
+            by_block: Divisor::new(units_per_block),
+            by_blocks: Divisor::new(g.blocks_per_plane),
+            by_planes: Divisor::new(g.planes_per_die),
+            by_dies: Divisor::new(dies_per_channel),
+            by_pages: Divisor::new(g.pages_per_block),
+        }
+    }
+
+    pub(crate) const fn blocks(&self) -> u32 {
+        self.planes * self.blocks_per_plane
+    }
+
+    pub(crate) const fn page_of_unit(&self, unit: u32) -> u32 {
+        self.by_page.divide(unit)
+    }
+
+    pub(crate) const fn block_of_unit(&self, unit: u32) -> u32 {
+        self.by_block.divide(unit)
+    }
+
+    pub(crate) const fn block_of_page(&self, page: u32) -> u32 {
+        self.by_pages.divide(page)
+    }
+
+    /// The page's number within its block.
+    pub(crate) const fn page_in_block(&self, page: u32) -> u32 {
+        self.by_pages.remainder(page)
+    }
+
+    pub(crate) const fn plane_of_block(&self, block: u32) -> u32 {
+        self.by_blocks.divide(block)
+    }
+
+    pub(crate) const fn die_of_plane(&self, plane: u32) -> u32 {
+        self.by_planes.divide(plane)
+    }
+
+    pub(crate) const fn channel_of_die(&self, die: u32) -> u32 {
+        self.by_dies.divide(die)
+    }
+
+    /// Planes in the order in which consecutive pages go round the drive.
+    pub(crate) fn stripe(&self, profile: &Profile) -> Box<[u32]> {
+        let g = &profile.geometry;
+        let extent = |dimension| match dimension {
+            Dimension::Channel => g.channels,
+            Dimension::Way => g.chips_per_channel,
+            Dimension::Die => g.dies_per_chip,
+            Dimension::Plane => g.planes_per_die,
+        };
+        let plane_at = |mut n: u32| {
+            let mut at = [0; 4];
+            for dimension in profile.ftl.stripe {
+                at[dimension as usize] = n % extent(dimension);
+                n /= extent(dimension);
+            }
+            let [channel, way, die, plane] = at;
+            let die = (channel * g.chips_per_channel + way) * g.dies_per_chip + die;
+            die * g.planes_per_die + plane
+        };
+        (0..self.planes).map(plane_at).collect()
+    }
+}
+
+/// How long things take, in whole nanoseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    pub(crate) read: Nanos,
+    /// By page of a block.
+    program: Box<[Nanos]>,
+    pub(crate) erase: Nanos,
+    pub(crate) firmware: Nanos,
+    pub(crate) resume: Nanos,
+    /// Of an operation's command, on the channel.
+    command: Nanos,
+    /// Picoseconds per byte.
+    channel_ps: u64,
+    link_ps: u64,
+}
+
+impl Times {
+    pub(crate) fn new(profile: &Profile) -> Self {
+        let t = &profile.timing;
+        let us = |us: f64| Nanos((us * 1e3).round() as u64);
+        let ps_per_byte = |mb_s: f64| if mb_s > 0.0 { (1e6 / mb_s).round() as u64 } else { 0 };
+        let program = match (&t.program_pattern_us, t.program_us) {
+            (Some(pattern), _) => pattern.iter().map(|&time| us(time)).collect(),
+            (None, time) => {
+                let time = time.expect("Profile::check demands one or the other");
+                vec![us(time); profile.geometry.pages_per_block as usize].into()
+            }
+        };
+        Self {
+            read: us(t.read_us),
+            program,
+            erase: us(t.erase_us),
+            firmware: us(t.firmware_us),
+            resume: us(profile.gc.suspend_us),
+            command: us(t.command_us),
+            channel_ps: ps_per_byte(t.channel_mb_s),
+            link_ps: ps_per_byte(t.host_link_mb_s),
+        }
+    }
+
+    /// Programs the page with this number in its block.
+    pub(crate) fn program(&self, page_in_block: u32) -> Nanos {
+        self.program[page_in_block as usize]
+    }
+
+    /// Moves bytes over a channel: one operation's.
+    pub(crate) const fn transfer(&self, bytes: u64) -> Nanos {
+        Nanos(self.command.0 + (bytes * self.channel_ps).div_ceil(1000))
+    }
+
+    /// Moves bytes over the host's link; nothing if it has no limit.
+    pub(crate) const fn link(&self, bytes: u64) -> Nanos {
+        Nanos((bytes * self.link_ps).div_ceil(1000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn divides(n: u32, by in 1..=u32::MAX) {
+            let divisor = Divisor::new(by);
+            prop_assert_eq!((divisor.divide(n), divisor.remainder(n)), (n / by, n % by));
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! A drive's description: geometry, times and firmware, from TOML.
+//!
+//! docs/device-profile.md describes every key for users; the same words stand
+//! at the fields here. Units are in the names. Unknown keys are errors.
+
+mod builtin;
+mod check;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// What a drive is made of and how its firmware works.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// What tables call it.
+    pub name: String,
+    /// Where its figures are from.
+    #[serde(default)]
+    pub about: String,
+    /// How the flash is laid out.
+    pub geometry: Geometry,
+    /// How long things take.
+    pub timing: Timing,
+    /// How user data is mapped to flash.
+    #[serde(default)]
+    pub ftl: Ftl,
+    /// The write buffer.
+    #[serde(default)]
+    pub buffer: Buffer,
+    /// Garbage collection.
+    #[serde(default)]
+    pub gc: Gc,
+    /// Wear levelling.
+    #[serde(default)]
+    pub wear: Wear,
+    /// Slowness of other causes.
+    #[serde(default)]
+    pub noise: Noise,
+}
+
+/// How the flash is laid out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Geometry {
+    /// Buses between controller and chips; each moves one page at a time.
+    pub channels: u32,
+    /// Chips that share a channel ("ways").
+    pub chips_per_channel: u32,
+    /// Dies in a chip; each works on one operation at a time.
+    #[serde(default = "one")]
+    pub dies_per_chip: u32,
+    /// Planes in a die, which can do the same operation together.
+    #[serde(default = "one")]
+    pub planes_per_die: u32,
+    /// Erase blocks in a plane.
+    pub blocks_per_plane: u32,
+    /// Pages in a block, written in order.
+    pub pages_per_block: u32,
+    /// Bytes in a page.
+    pub page_bytes: u32,
+    /// Share of the flash that the user does not see (IODA's R_p; Table 2).
+    pub over_provisioning: f64,
+}
+
+/// How long things take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// From the cells into the page register, µs.
+    pub read_us: f64,
+    /// From the page register into the cells, µs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_us: Option<f64>,
+    /// The same for each page of a block, where they differ: one entry per
+    /// page, µs. Instead of `program_us`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_pattern_us: Option<Vec<f64>>,
+    /// A block, µs.
+    pub erase_us: f64,
+    /// Bandwidth of each channel, MB/s (10⁶ bytes).
+    pub channel_mb_s: f64,
+    /// Time on the channel for each operation's command, µs.
+    #[serde(default)]
+    pub command_us: f64,
+    /// Bandwidth of the link to the host, each way, MB/s. 0: no limit.
+    #[serde(default)]
+    pub host_link_mb_s: f64,
+    /// What the firmware adds to each request, µs. Requests overlap in it.
+    #[serde(default)]
+    pub firmware_us: f64,
+}
+
+/// How user data is mapped to flash.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ftl {
+    /// Bytes mapped as one; a page holds one or several.
+    pub unit_bytes: u32,
+    /// The order in which consecutive pages go round the drive, what changes
+    /// first named first.
+    pub stripe: [Dimension; 4],
+    /// Memory for the mapping table, MB. 0: all of it is in memory.
+    pub mapping_cache_mb: f64,
+    /// What a die does next.
+    pub schedule: Schedule,
+}
+
+/// What a die does next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Schedule {
+    /// What was asked of it first.
+    #[default]
+    Fifo,
+    /// Reads, then the rest, each in order.
+    ReadsFirst,
+}
+
+/// A dimension of the geometry that pages are striped over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dimension {
+    /// Channels.
+    Channel,
+    /// Chips of a channel.
+    Way,
+    /// Dies of a chip.
+    Die,
+    /// Planes of a die.
+    Plane,
+}
+
+/// The write buffer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Buffer {
+    /// Its size, MB. 0: a write is done when it is in the flash.
+    pub size_mb: f64,
+    /// Share of the buffer that may be dirty before it is flushed.
+    pub flush_watermark: f64,
+    /// The buffer is flushed at least so often, ms. 0: by the watermark only.
+    pub flush_period_ms: f64,
+    /// Page writes from the buffer that one die is given at a time. 0: as many
+    /// as there are.
+    pub writes_per_die: u32,
+}
+
+/// Garbage collection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gc {
+    /// How the block to clean is chosen.
+    pub victim: Victim,
+    /// Blocks that `d-choices` looks at.
+    pub choices: u32,
+    /// Below so many free blocks, cleaning goes on in the background.
+    pub high_watermark: f64,
+    /// Below so many, user requests wait until the high mark is reached again.
+    pub low_watermark: f64,
+    /// What the marks are shares of.
+    pub watermarks_of: WatermarksOf,
+    /// What user requests cannot use while a block is being cleaned.
+    pub blocks: Scope,
+    /// How valid pages move.
+    pub copy: Copying,
+    /// Whether user requests go in between a cleaning's steps.
+    pub preemptive: bool,
+    /// Whether reads interrupt a program or an erase.
+    pub suspend: bool,
+    /// What an interruption costs when it ends, µs.
+    pub suspend_us: f64,
+}
+
+/// How the block to clean is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Victim {
+    /// The one with the fewest valid units.
+    Greedy,
+    /// The greatest age × (1 − u) / 2u, u being the valid share (Rosenblum and
+    /// Ousterhout, 1992).
+    CostBenefit,
+    /// The one that was filled first.
+    Fifo,
+    /// Any.
+    Random,
+    /// The best of some picked at random.
+    DChoices,
+}
+
+/// What watermarks are shares of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WatermarksOf {
+    /// The over-provisioned blocks.
+    OverProvisioning,
+    /// All blocks.
+    Capacity,
+}
+
+/// A part of the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// The plane of the block.
+    Plane,
+    /// Its die.
+    Die,
+    /// All dies of its channel.
+    Channel,
+    /// The whole drive.
+    Controller,
+}
+
+/// How cleaning moves valid pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Copying {
+    /// One after the other through the controller: read, out over the channel,
+    /// back in, program.
+    Serial,
+    /// Within the plane: read, program. The channel is not used.
+    Copyback,
+}
+
+/// Wear levelling.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Wear {
+    /// Whether the free block with the fewest erases is written next.
+    pub dynamic: bool,
+    /// When the erases of a plane's blocks differ by so many, the least worn
+    /// is cleaned. 0: never.
+    pub static_threshold: u32,
+}
+
+/// Slowness that is not garbage collection.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Noise {
+    /// Probability that a page read needs more attempts.
+    pub retry_probability: f64,
+    /// How many more at most; any number up to that is equally likely.
+    pub retry_most: u32,
+    /// Mean time between pauses of the firmware, ms. 0: none.
+    pub pause_every_ms: f64,
+    /// Mean length of such a pause, ms.
+    pub pause_ms: f64,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl Default for Ftl {
+    fn default() -> Self {
+        use Dimension::{Channel, Die, Plane, Way};
+        Self {
+            unit_bytes: 4096,
+            stripe: [Channel, Way, Die, Plane],
+            mapping_cache_mb: 0.0,
+            schedule: Schedule::Fifo,
+        }
+    }
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Self { size_mb: 0.0, flush_watermark: 0.5, flush_period_ms: 0.0, writes_per_die: 0 }
+    }
+}
+
+impl Default for Gc {
+    fn default() -> Self {
+        Self {
+            victim: Victim::Greedy,
+            choices: 10,
+            high_watermark: 0.25,
+            low_watermark: 0.05,
+            watermarks_of: WatermarksOf::OverProvisioning,
+            blocks: Scope::Die,
+            copy: Copying::Serial,
+            preemptive: false,
+            suspend: false,
+            suspend_us: 20.0,
+        }
+    }
+}
+
+impl Default for Wear {
+    fn default() -> Self {
+        Self { dynamic: true, static_threshold: 0 }
+    }
+}
+
+impl Profile {
+    /// Reads a profile.
+    ///
+    /// # Errors
+    /// One line that names the line or the key, and what is allowed.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let profile: Self = toml::from_str(text).map_err(|e| {
+            let what = e.message().trim().replace('\n', " ");
+            Error::Profile(match e.span() {
+                // A key that is missing altogether stands nowhere.
+                Some(span) if !what.starts_with("missing field") => {
+                    let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
+                    format!("line {line}: {what}")
+                }
+                _ => what,
+            })
+        })?;
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// The profile as TOML.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("every profile has a form in TOML")
+    }
+
+    /// The same drive with about so many bytes for the user: only the blocks
+    /// per plane change.
+    ///
+    /// # Errors
+    /// The drive would have too few blocks, or too many.
+    pub fn with_capacity(mut self, bytes: u64) -> Result<Self, Error> {
+        let g = &self.geometry;
+        let block = u64::from(g.pages_per_block) * u64::from(g.page_bytes);
+        let row = block * u64::from(g.channels * g.chips_per_channel) // one block of each plane
+            * u64::from(g.dies_per_chip * g.planes_per_die);
+        let physical = bytes as f64 / (1.0 - g.over_provisioning);
+        let blocks = (physical / row as f64).round();
+        self.geometry.blocks_per_plane = blocks.min(f64::from(u32::MAX)) as u32;
+        self.check()?;
+        Ok(self)
+    }
+
+    /// Bytes that the user sees, a whole number of mapping units.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        let unit = u64::from(self.ftl.unit_bytes);
+        let units = self.geometry.bytes() / unit;
+        (units as f64 * (1.0 - self.geometry.over_provisioning)) as u64 * unit
+    }
+}
+
+impl Geometry {
+    /// Planes of the whole drive.
+    pub(crate) const fn planes(&self) -> u32 {
+        self.dies() * self.planes_per_die
+    }
+
+    /// Dies of the whole drive.
+    pub(crate) const fn dies(&self) -> u32 {
+        self.channels * self.chips_per_channel * self.dies_per_chip
+    }
+
+    /// Bytes of flash, the over-provisioned ones included.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.planes() as u64
+            * self.blocks_per_plane as u64
+            * self.pages_per_block as u64
+            * self.page_bytes as u64
+    }
+}

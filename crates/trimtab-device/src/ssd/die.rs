@@ -1,0 +1,406 @@
+//! Dies and channels: who works on what, and who waits.
+
+use trimtab_io::Nanos;
+
+use super::Ssd;
+use super::ops::{Kind, Op, Queue};
+use crate::agenda::NEVER;
+use crate::profile::Scope;
+use crate::slab::NONE;
+use crate::study::Explained;
+
+/// Something that works on one operation at a time and moves its data over its
+/// channel: a die, and, where cleaning is by plane, each plane's cleaning.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lane {
+    pub(super) phase: Phase,
+    /// What it is working on: one operation, or several on different planes.
+    pub(super) group: Queue,
+    /// The plane it is cleaning.
+    pub(super) plane: u32,
+    /// How long it needs the channel, and who has it next.
+    transfer: Nanos,
+    next: u32,
+}
+
+/// How far an operation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    #[default]
+    Idle,
+    /// From the cells into the register.
+    Reading,
+    /// Over the channel, or waiting for it.
+    DataOut,
+    /// Over the channel, or waiting for it.
+    DataIn,
+    /// From the register into the cells.
+    Programming,
+    /// The same three for cleaning; out and in may be in one go.
+    CleanReading,
+    CleanOut,
+    CleanIn,
+    CleanProgramming,
+    Erasing,
+}
+
+/// A die's queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Die {
+    queue: Queue,
+    /// Reads, where they go first.
+    reads: Queue,
+    /// Programs queued or under way.
+    pub(super) programs: u32,
+    /// What was interrupted, and how long it would still have taken.
+    suspended: Option<(Phase, Queue, Nanos)>,
+    /// The plane whose cleaning lets others go first just now.
+    pub(super) paused: Option<u32>,
+    pub(super) cleaning: Clock,
+}
+
+/// A channel's queue.
+#[derive(Clone, Debug)]
+pub(super) struct Channel {
+    /// The lane whose data is being moved.
+    busy: u32,
+    first: u32,
+    last: u32,
+    /// Cleanings that keep everyone else off the channel's dies.
+    pub(super) holders: u32,
+}
+
+impl Default for Channel {
+    fn default() -> Self {
+        Self { busy: NONE, first: NONE, last: NONE, holders: 0 }
+    }
+}
+
+/// For how long something has been going on, several times over or not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clock {
+    depth: u32,
+    since: Nanos,
+    total: Nanos,
+}
+
+impl Clock {
+    pub(super) fn start(&mut self, now: Nanos) {
+        if self.depth == 0 {
+            self.since = now;
+        }
+        self.depth += 1;
+    }
+
+    pub(super) fn stop(&mut self, now: Nanos) {
+        self.depth -= 1;
+        if self.depth == 0 {
+            self.total += now.since(self.since);
+        }
+    }
+
+    pub(super) const fn is_running(&self) -> bool {
+        self.depth > 0
+    }
+
+    pub(super) fn read(&self, now: Nanos) -> Nanos {
+        if self.depth == 0 { self.total } else { self.total + now.since(self.since) }
+    }
+}
+
+impl Ssd {
+    /// Puts an operation into its die's queue.
+    pub(super) fn enqueue(&mut self, mut op: Op) {
+        let die = self.layout.die_of_plane(op.plane);
+        let queue = &mut self.dies[die as usize];
+        op.queued = self.now;
+        op.cleaning_then = queue.cleaning.read(self.now);
+        queue.programs += u32::from(op.kind == Kind::Program);
+        let place = self.ops.insert(op);
+        let queue = match self.rules.reads_first && op.kind.is_read() {
+            true => &mut queue.reads,
+            false => &mut queue.queue,
+        };
+        queue.push(&mut self.ops, place);
+        if self.rules.suspend && op.kind.is_read() {
+            self.suspend(die);
+        }
+        self.start(die);
+    }
+
+    /// Interrupts what the die does, if that is a program or an erase, so that a
+    /// read can go first. Not when free blocks have run out.
+    fn suspend(&mut self, die: u32) {
+        let lane = &mut self.lanes[die as usize];
+        let slow =
+            matches!(lane.phase, Phase::Programming | Phase::CleanProgramming | Phase::Erasing);
+        if !slow || self.cleaning.forced || self.dies[die as usize].suspended.is_some() {
+            return;
+        }
+        let left = self.agenda.at(die as usize).since(self.now);
+        let (phase, group) = (lane.phase, lane.group);
+        lane.phase = Phase::Idle;
+        self.dies[die as usize].suspended = Some((phase, group, left));
+        self.agenda.set(die as usize, NEVER);
+        self.study.suspended += 1;
+    }
+
+    /// Gives an idle die something to do.
+    pub(super) fn start(&mut self, die: u32) {
+        while self.lanes[die as usize].phase == Phase::Idle {
+            let suspended = self.dies[die as usize].suspended;
+            if let Some(op) = self.take_ready(die, suspended.is_some()) {
+                match self.ops[op].kind {
+                    Kind::Clean => self.begin_cleaning(op),
+                    kind => self.begin(die, op, kind),
+                }
+            } else if let Some((phase, group, left)) = suspended {
+                self.dies[die as usize].suspended = None;
+                let lane = &mut self.lanes[die as usize];
+                (lane.phase, lane.group) = (phase, group);
+                self.agenda.set(die as usize, self.now + left + self.times.resume);
+            } else if let Some(plane) = self.dies[die as usize].paused.take() {
+                self.go_on_cleaning(plane);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Takes the next operation that can begin.
+    fn take_ready(&mut self, die: u32, only_reads: bool) -> Option<u32> {
+        let queues = &mut self.dies[die as usize];
+        if queues.queue.is_empty() && queues.reads.is_empty() {
+            return None;
+        }
+        let held = match self.rules.scope {
+            Scope::Plane | Scope::Die => false,
+            Scope::Channel => self.channels[self.layout.channel_of_die(die) as usize].holders > 0,
+            Scope::Controller => self.cleaning.holders > 0,
+        };
+        let by_plane = self.rules.scope == Scope::Plane;
+        let paused = queues.paused.is_some();
+        let planes = &self.planes;
+        let fits = |op: &Op| match op.kind {
+            Kind::Clean => !only_reads && !paused,
+            _ if held || only_reads && !op.kind.is_read() => false,
+            _ => !by_plane || !planes[op.plane as usize].is_held(),
+        };
+        let op = queues.reads.take(&mut self.ops, fits);
+        op.or_else(|| queues.queue.take(&mut self.ops, fits))
+    }
+
+    /// Begins an operation, and with it others of its kind on other planes.
+    fn begin(&mut self, die: u32, op: u32, kind: Kind) {
+        if self.is_stale(op) {
+            self.read_again(op);
+            return;
+        }
+        let mut group = Queue::default();
+        group.push(&mut self.ops, op);
+        if self.rules.multi_plane {
+            self.join(die, &mut group, kind);
+        }
+        let mut longest = Nanos::ZERO;
+        let mut member = group.head();
+        while member != NONE {
+            let retries = if kind.is_read() { self.noise.retries(&mut self.random) } else { 0 };
+            let retries = Nanos(self.times.read.0 * retries);
+            longest = longest.max(retries);
+            let clock = self.dies[die as usize].cleaning.read(self.now);
+            let op = &mut self.ops[member];
+            let wait = self.now.since(op.queued);
+            op.cleaned = wait.min(clock.since(op.cleaning_then));
+            op.waited = wait.since(op.cleaned);
+            op.ready = self.now;
+            op.retries = retries;
+            member = op.next;
+        }
+        self.lanes[die as usize].group = group;
+        if kind.is_read() {
+            self.lanes[die as usize].phase = Phase::Reading;
+            self.agenda.set(die as usize, self.now + self.times.read + longest);
+        } else {
+            self.lanes[die as usize].phase = Phase::DataIn;
+            let transfer = self.transfer_of(group);
+            self.want_channel(die, transfer);
+        }
+    }
+
+    /// Lets operations of the same kind on planes that are free join a group.
+    fn join(&mut self, die: u32, group: &mut Queue, kind: Kind) {
+        let mut planes = 1_u32 << (self.ops[group.head()].plane % self.layout.planes_per_die);
+        loop {
+            let (layout, work, blocks) = (&self.layout, &self.planes, &self.blocks);
+            let by_plane = self.rules.scope == Scope::Plane;
+            let fits = |op: &Op| {
+                op.kind.is_read() == kind.is_read()
+                    && op.kind != Kind::Clean
+                    && planes >> (op.plane % layout.planes_per_die) & 1 == 0
+                    && !(by_plane && work[op.plane as usize].is_held())
+                    && (op.kind != Kind::Read
+                        || blocks.erases(layout.block_of_page(op.page)) == op.erases)
+            };
+            let queues = &mut self.dies[die as usize];
+            let queue = if self.rules.reads_first && kind.is_read() {
+                &mut queues.reads
+            } else {
+                &mut queues.queue
+            };
+            let Some(op) = queue.take(&mut self.ops, fits) else { return };
+            planes |= 1 << (self.ops[op].plane % self.layout.planes_per_die);
+            group.push(&mut self.ops, op);
+        }
+    }
+
+    /// Whether the block of a read has been erased while it waited: its data is
+    /// elsewhere now.
+    fn is_stale(&self, op: u32) -> bool {
+        let op = &self.ops[op];
+        op.kind == Kind::Read && self.blocks.erases(self.layout.block_of_page(op.page)) != op.erases
+    }
+
+    /// How long a group's data takes over the channel.
+    fn transfer_of(&self, group: Queue) -> Nanos {
+        let mut time = Nanos::ZERO;
+        let mut op = group.head();
+        while op != NONE {
+            let bytes = u64::from(self.ops[op].units) * u64::from(self.layout.unit_bytes);
+            time += self.times.transfer(bytes);
+            op = self.ops[op].next;
+        }
+        time
+    }
+
+    /// The channel that a lane uses.
+    const fn channel_of_lane(&self, lane: u32) -> u32 {
+        let die = match lane.checked_sub(self.layout.dies) {
+            None => lane,
+            Some(plane) => self.layout.die_of_plane(plane),
+        };
+        self.layout.channel_of_die(die)
+    }
+
+    /// Moves a lane's data over its channel when its turn comes.
+    pub(super) fn want_channel(&mut self, lane: u32, transfer: Nanos) {
+        let number = self.channel_of_lane(lane);
+        let channel = &mut self.channels[number as usize];
+        self.lanes[lane as usize].transfer = transfer;
+        if channel.busy == NONE {
+            channel.busy = lane;
+            self.agenda.set(self.timers.channels + number as usize, self.now + transfer);
+            return;
+        }
+        self.lanes[lane as usize].next = NONE;
+        if channel.first == NONE {
+            channel.first = lane;
+        } else {
+            self.lanes[channel.last as usize].next = lane;
+        }
+        channel.last = lane;
+    }
+
+    /// A transfer is over.
+    pub(super) fn channel_is_done(&mut self, number: u32) {
+        let channel = &mut self.channels[number as usize];
+        let lane = channel.busy;
+        let next = channel.first;
+        channel.busy = next;
+        let at = if next == NONE {
+            NEVER
+        } else {
+            channel.first = self.lanes[next as usize].next;
+            self.now + self.lanes[next as usize].transfer
+        };
+        self.agenda.set(self.timers.channels + number as usize, at);
+        match self.lanes[lane as usize].phase {
+            Phase::DataOut => {
+                let transfer = self.lanes[lane as usize].transfer;
+                self.finish_group(lane, |ssd, place| {
+                    let op = &mut ssd.ops[place];
+                    op.channel = ssd.now.since(op.ready).since(transfer);
+                    ssd.finish_read(place);
+                });
+            }
+            Phase::DataIn => self.program(lane),
+            _ => self.cleaning_has_moved(lane),
+        }
+    }
+
+    /// The data is in the registers: into the cells.
+    fn program(&mut self, lane: u32) {
+        let mut longest = Nanos::ZERO;
+        let mut op = self.lanes[lane as usize].group.head();
+        while op != NONE {
+            let page = self.layout.page_in_block(self.ops[op].page);
+            longest = longest.max(self.times.program(page));
+            op = self.ops[op].next;
+        }
+        self.lanes[lane as usize].phase = Phase::Programming;
+        self.agenda.set(lane as usize, self.now + longest);
+    }
+
+    /// The cells are done.
+    pub(super) fn lane_is_done(&mut self, lane: u32) {
+        self.agenda.set(lane as usize, NEVER);
+        match self.lanes[lane as usize].phase {
+            Phase::Reading => {
+                let group = self.lanes[lane as usize].group;
+                let mut op = group.head();
+                while op != NONE {
+                    self.ops[op].ready = self.now;
+                    op = self.ops[op].next;
+                }
+                self.lanes[lane as usize].phase = Phase::DataOut;
+                let transfer = self.transfer_of(group);
+                self.want_channel(lane, transfer);
+            }
+            Phase::Programming => self.finish_group(lane, Self::finish_program),
+            _ => self.cleaning_is_done(lane),
+        }
+    }
+
+    /// Ends all operations of a group, and begins the next.
+    fn finish_group(&mut self, die: u32, mut finish: impl FnMut(&mut Self, u32)) {
+        let mut op = self.lanes[die as usize].group.head();
+        // The die is free before anyone hears of the ends, because what they do
+        // about it may be to ask it for more.
+        self.lanes[die as usize].phase = Phase::Idle;
+        self.lanes[die as usize].group = Queue::default();
+        while op != NONE {
+            let next = self.ops[op].next;
+            finish(self, op);
+            op = next;
+        }
+        self.start(die);
+    }
+
+    fn finish_read(&mut self, place: u32) {
+        let op = self.ops[place];
+        self.ops.remove(place);
+        if op.kind == Kind::Lookup {
+            self.read_units(op.request, op.user, op.units, true);
+        }
+        self.part_is_done(op.request, op.explained());
+    }
+
+    /// Whether an operation waits that is a read, or any.
+    pub(super) fn someone_waits(&self, die: u32, only_reads: bool) -> bool {
+        let queues = &self.dies[die as usize];
+        let fits = |op: &Op| op.kind != Kind::Clean && (!only_reads || op.kind.is_read());
+        !queues.reads.is_empty() || queues.queue.any(&self.ops, fits)
+    }
+}
+
+impl Op {
+    const fn explained(&self) -> Explained {
+        Explained {
+            stalled: Nanos::ZERO,
+            die: self.waited,
+            cleaning: self.cleaned,
+            channel: self.channel,
+            buffer: Nanos::ZERO,
+            retries: self.retries,
+        }
+    }
+}

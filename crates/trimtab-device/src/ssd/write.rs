@@ -1,0 +1,278 @@
+//! The write buffer, and the way from it into the flash.
+//!
+//! Every unit that is written has a slot from the moment its data is in the
+//! controller until it is programmed; the map points at the slot meanwhile, so
+//! reads find the data there. With a buffer, a write is answered when all its
+//! units have slots; without one, when they are programmed.
+//!
+//! A flush, once it has begun, empties what was dirty then.
+
+use std::collections::VecDeque;
+
+use trimtab_io::{Flags, Nanos};
+
+use super::Ssd;
+use super::ops::{Kind, Op};
+use crate::agenda::NEVER;
+use crate::blocks::Writer;
+use crate::map::Place;
+use crate::profile::Profile;
+use crate::slab::{NONE, Slab};
+use crate::study::Explained;
+
+/// The buffer's state.
+#[derive(Clone, Debug)]
+pub(super) struct WriteBuffer {
+    slots: Slab<Slot>,
+    /// Slots that it has; 0: it is no buffer, and there are as many as needed.
+    capacity: usize,
+    /// Dirty slots that begin a flush.
+    mark: u32,
+    /// Time between flushes; zero: none.
+    period: Nanos,
+    /// Dirty slots, linked in order.
+    first: u32,
+    last: u32,
+    dirty: u32,
+    /// How many of them a flush still has to take.
+    to_flush: u32,
+    /// Requests that wait for slots, in order.
+    waiting: VecDeque<u32>,
+    /// What has been written between one flush request and the next; the last
+    /// one is open.
+    epochs: VecDeque<Epoch>,
+    /// The number of the first of them.
+    first_epoch: u64,
+    /// Planes in striping order, and where the next page goes.
+    stripe: Box<[u32]>,
+    turn: usize,
+    /// Programs that a die may have; 0: any number.
+    per_die: u32,
+}
+
+/// One unit in the controller's memory.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    user: u32,
+    /// Who waits until it is programmed, or [`NONE`].
+    request: u32,
+    epoch: u64,
+    /// Whether it is still in the list of dirty slots.
+    dirty: bool,
+    next: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Epoch {
+    /// Slots not yet programmed.
+    outstanding: u64,
+    /// The flush request that closed it.
+    flush: Option<u32>,
+}
+
+impl WriteBuffer {
+    pub(super) fn new(profile: &Profile, stripe: Box<[u32]>) -> Self {
+        let buffer = &profile.buffer;
+        let capacity = buffer.size_mb * 1e6 / f64::from(profile.ftl.unit_bytes);
+        Self {
+            slots: Slab::new(),
+            capacity: capacity as usize,
+            mark: ((capacity * buffer.flush_watermark) as u32).max(1),
+            period: Nanos((buffer.flush_period_ms * 1e6) as u64),
+            first: NONE,
+            last: NONE,
+            dirty: 0,
+            to_flush: 0,
+            waiting: VecDeque::new(),
+            epochs: [Epoch::default()].into(),
+            first_epoch: 0,
+            stripe,
+            turn: 0,
+            per_die: buffer.writes_per_die,
+        }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.capacity > 0 && self.slots.len() >= self.capacity
+    }
+
+    fn push(&mut self, user: u32, request: u32) -> u32 {
+        let epoch = self.first_epoch + self.epochs.len() as u64 - 1;
+        self.epochs.back_mut().expect("one is always open").outstanding += 1;
+        let slot = self.slots.insert(Slot { user, request, epoch, dirty: true, next: NONE });
+        if self.first == NONE {
+            self.first = slot;
+        } else {
+            self.slots[self.last].next = slot;
+        }
+        self.last = slot;
+        self.dirty += 1;
+        slot
+    }
+
+    /// Takes the oldest dirty slots, linked: at most so many.
+    fn pop(&mut self, most: u32) -> (u32, u32) {
+        let head = self.first;
+        let (mut count, mut last) = (0, NONE);
+        while count < most && self.first != NONE {
+            last = self.first;
+            self.slots[last].dirty = false;
+            self.first = self.slots[last].next;
+            count += 1;
+        }
+        if last != NONE {
+            self.slots[last].next = NONE;
+        }
+        self.dirty -= count;
+        self.to_flush -= count.min(self.to_flush);
+        (head, count)
+    }
+}
+
+impl Ssd {
+    /// Finds slots for what a request writes, or lets it wait.
+    pub(super) fn find_room(&mut self, place: u32) {
+        if self.buffer.waiting.is_empty() && self.fill_slots(place) {
+            return;
+        }
+        self.buffer.waiting.push_back(place);
+        self.flush_all();
+    }
+
+    /// Puts a request's units into slots; false if there are not enough.
+    fn fill_slots(&mut self, place: u32) -> bool {
+        let buffered = self.buffer.capacity > 0;
+        // Who writes through waits for the flash.
+        let through = !buffered || self.requests[place].flags.contains(Flags::FUA);
+        while self.requests[place].units_left > 0 {
+            let user = self.requests[place].next_unit;
+            let rewritten = match self.map.place(user) {
+                Place::Slot(slot) if !through && self.buffer.slots[slot].dirty => true,
+                _ if self.buffer.is_full() => return false,
+                _ => false,
+            };
+            let request = &mut self.requests[place];
+            request.next_unit += 1;
+            request.units_left -= 1;
+            request.left += u32::from(through);
+            if !rewritten {
+                let slot = self.buffer.push(user, if through { place } else { NONE });
+                self.map.set_slot(&self.layout, user, slot);
+            }
+        }
+        let request = &mut self.requests[place];
+        request.explained.buffer = self.now.since(request.since);
+        if through || self.buffer.dirty >= self.buffer.mark {
+            self.flush_all();
+        } else {
+            self.set_period();
+        }
+        self.part_is_done(place, Explained::default());
+        true
+    }
+
+    fn set_period(&mut self) {
+        let buffer = &self.buffer;
+        if buffer.period > Nanos::ZERO
+            && buffer.dirty > 0
+            && self.agenda.at(self.timers.flush) == NEVER
+        {
+            let period = buffer.period.0;
+            let next = Nanos((self.now.0 / period + 1) * period);
+            self.agenda.set(self.timers.flush, next);
+        }
+    }
+
+    pub(super) fn flush_period_is_over(&mut self) {
+        self.agenda.set(self.timers.flush, NEVER);
+        self.flush_all();
+    }
+
+    /// Begins to write all that is dirty now.
+    fn flush_all(&mut self) {
+        self.buffer.to_flush = self.buffer.dirty;
+        self.pump();
+    }
+
+    /// Gives dies as many pages to write as are due and as they may have.
+    pub(super) fn pump(&mut self) {
+        while self.buffer.to_flush > 0
+            && let Some(plane) = self.next_plane()
+        {
+            let page = self.blocks.take_page(&self.layout, plane, Writer::User);
+            let most = self.layout.units_per_page.min(self.buffer.to_flush);
+            let (slots, _) = self.buffer.pop(most);
+            // A page is programmed whole, however much of it is used.
+            self.study.units_programmed += u64::from(self.layout.units_per_page);
+            let units = self.layout.units_per_page;
+            self.enqueue(Op { page, slots, units, ..Op::new(Kind::Program, plane) });
+            self.mind_free_blocks(plane);
+        }
+    }
+
+    /// The plane that the next page goes to: the next in striping order that has
+    /// a page, and whose die has room for a program.
+    pub(super) fn next_plane(&mut self) -> Option<u32> {
+        for _ in 0..self.buffer.stripe.len() {
+            let plane = self.buffer.stripe[self.buffer.turn];
+            self.buffer.turn += 1;
+            if self.buffer.turn == self.buffer.stripe.len() {
+                self.buffer.turn = 0;
+            }
+            let die = self.layout.die_of_plane(plane) as usize;
+            let may = self.buffer.per_die == 0 || self.dies[die].programs < self.buffer.per_die;
+            if may && self.blocks.has_page(plane, Writer::User) {
+                return Some(plane);
+            }
+        }
+        None
+    }
+
+    /// A page has been programmed.
+    pub(super) fn finish_program(&mut self, place: u32) {
+        let Op { page, plane, mut slots, .. } = self.ops[place];
+        self.ops.remove(place);
+        self.blocks.programmed(&self.layout, page);
+        self.dies[self.layout.die_of_plane(plane) as usize].programs -= 1;
+        let mut unit = page * self.layout.units_per_page;
+        while slots != NONE {
+            let slot = self.buffer.slots[slots];
+            self.map.programmed(&self.layout, slot.user, Place::Slot(slots), unit);
+            self.buffer.slots.remove(slots);
+            self.buffer.epochs[(slot.epoch - self.buffer.first_epoch) as usize].outstanding -= 1;
+            self.part_is_done(slot.request, Explained::default());
+            slots = slot.next;
+            unit += 1;
+        }
+        self.answer_flushes();
+        while let Some(&request) = self.buffer.waiting.front()
+            && self.fill_slots(request)
+        {
+            self.buffer.waiting.pop_front();
+        }
+        if !self.buffer.waiting.is_empty() {
+            self.buffer.to_flush = self.buffer.dirty;
+        }
+        self.pump();
+    }
+
+    /// A flush request: done when all that was written before it is programmed.
+    pub(super) fn flush(&mut self, place: u32) {
+        let open = self.buffer.epochs.back_mut().expect("one is always open");
+        open.flush = Some(place);
+        self.buffer.epochs.push_back(Epoch::default());
+        self.flush_all();
+        self.answer_flushes();
+    }
+
+    fn answer_flushes(&mut self) {
+        while self.buffer.epochs.len() > 1 && self.buffer.epochs[0].outstanding == 0 {
+            let epoch = self.buffer.epochs.pop_front().expect("there are two");
+            self.buffer.first_epoch += 1;
+            self.part_is_done(
+                epoch.flush.expect("all but the last are closed"),
+                Explained::default(),
+            );
+        }
+    }
+}

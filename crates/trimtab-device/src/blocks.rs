@@ -136,6 +136,29 @@ impl Blocks {
         &self.erases
     }
 
+    /// Checks that free blocks are empty, and that each block is one thing only.
+    pub(crate) fn verify(&self, layout: &Layout, map: &Map) -> Result<(), String> {
+        let mut free = 0;
+        for plane in &self.planes {
+            free += plane.free.len();
+            for &Reverse((_, block)) in &plane.free {
+                if self.full[block as usize] || map.valid_in(block) > 0 {
+                    return Err(format!("block {block} is free and not empty"));
+                }
+            }
+            for page in plane.open.into_iter().flatten() {
+                let block = layout.block_of_page(page);
+                if self.full[block as usize] {
+                    return Err(format!("block {block} is being written and full"));
+                }
+            }
+        }
+        if free != self.free {
+            return Err(format!("{free} blocks are free, counted as {}", self.free));
+        }
+        Ok(())
+    }
+
     pub(crate) fn is_full(&self, block: u32) -> bool {
         self.full[block as usize]
     }
@@ -151,6 +174,7 @@ impl Blocks {
         Candidates {
             first_block: first,
             units_per_block: layout.units_per_block as u16,
+            units_per_page: layout.units_per_page as u16,
             valid: &map.valid_by_block()[range.clone()],
             full: &self.full[range.clone()],
             filled_at: &self.filled_at[range.clone()],

@@ -88,11 +88,13 @@ pub enum Answer {
     Regenerate,
 }
 
-/// The blocks of a plane that can be cleaned: full ones with something invalid.
+/// The blocks of a plane that can be cleaned: full ones that would be at least
+/// a page shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidates<'a> {
     pub(crate) first_block: u32,
     pub(crate) units_per_block: u16,
+    pub(crate) units_per_page: u16,
     pub(crate) valid: &'a [u16],
     pub(crate) full: &'a [bool],
     pub(crate) filled_at: &'a [u64],
@@ -123,7 +125,7 @@ impl Candidates<'_> {
     }
 
     fn get(&self, i: usize) -> Option<Candidate> {
-        (self.full[i] && self.valid[i] < self.units_per_block).then(|| Candidate {
+        (self.full[i] && self.valid[i] < self.too_many()).then(|| Candidate {
             block: self.first_block + i as u32,
             valid: self.valid[i],
             units: self.units_per_block,
@@ -132,12 +134,17 @@ impl Candidates<'_> {
         })
     }
 
+    /// Blocks with so many valid units would fill as many pages again.
+    const fn too_many(&self) -> u16 {
+        self.units_per_block - self.units_per_page + 1
+    }
+
     /// The block with the fewest valid units; of several the first.
     #[must_use]
     pub fn fewest_valid(&self) -> Option<u32> {
         // Spelt out, because it is asked for each block that is cleaned and
         // there may be thousands: one pass over two flat arrays.
-        let mut best = (self.units_per_block, None);
+        let mut best = (self.too_many(), None);
         for (i, (&valid, &full)) in self.valid.iter().zip(self.full).enumerate() {
             if full && valid < best.0 {
                 best = (valid, Some(i));

@@ -17,6 +17,7 @@
 //! `write` is the buffer and the way into the flash, `clean` is garbage
 //! collection, `view` is what may be looked at from outside.
 
+mod audit;
 mod clean;
 mod die;
 mod fill;
@@ -39,6 +40,7 @@ use crate::profile::{Copying, Profile, Schedule, Scope};
 use crate::slab::Slab;
 use crate::study::{Explained, Study};
 
+use audit::Audit;
 use clean::{Cleaning, PlaneWork};
 use die::{Channel, Die, Lane};
 use host::{Host, InFlight, Noise};
@@ -108,6 +110,7 @@ pub struct Ssd {
     noise: Noise,
     study: Study,
     served: Vec<Served>,
+    audit: Option<Box<Audit>>,
 }
 
 /// What of the profile is asked again and again.
@@ -195,6 +198,7 @@ impl Ssd {
             noise,
             study: Study::default(),
             served: Vec::new(),
+            audit: None,
             layout,
             times,
             timers,

@@ -126,7 +126,7 @@ impl Ssd {
     }
 
     /// Queues a plane's cleaning, if there is need and the firmware lets it.
-    fn want_cleaning(&mut self, plane: u32) {
+    pub(super) fn want_cleaning(&mut self, plane: u32) {
         if self.planes[plane as usize].stage != Stage::None
             || self.blocks.free_in(plane) >= self.cleaning.high
         {
@@ -343,7 +343,7 @@ impl Ssd {
         }
         self.planes[plane as usize].stage = Stage::Paused;
         self.dies[die as usize].cleaning.stop(self.now);
-        self.dies[die as usize].paused = Some(plane);
+        self.dies[die as usize].paused |= 1 << (plane % self.layout.planes_per_die);
         self.lanes[lane as usize].phase = Phase::Idle;
         self.start(die);
     }
@@ -353,11 +353,14 @@ impl Ssd {
         let per_page = self.layout.units_per_page;
         let job = &mut self.planes[plane as usize].job;
         let count = job.staged.len().min(per_page as usize);
-        for (i, (user, from)) in (0..).zip(job.staged.drain(..count)) {
-            let unit = job.to * per_page + i;
+        let to = job.to;
+        let mut staged = std::mem::take(&mut job.staged);
+        for (unit, (user, from)) in (to * per_page..).zip(staged.drain(..count)) {
+            self.audit_move(from, unit);
             self.map.programmed(&self.layout, user, Place::Flash(from), unit);
         }
-        self.blocks.programmed(&self.layout, job.to);
+        self.planes[plane as usize].job.staged = staged;
+        self.blocks.programmed(&self.layout, to);
         self.study.units_moved += u64::from(per_page);
     }
 
@@ -383,6 +386,7 @@ impl Ssd {
 
     fn erase(&mut self, block: u32) {
         assert_eq!(self.map.valid_in(block), 0, "a block with valid units was to be erased");
+        self.audit_erase(block);
         self.blocks.erased(&self.layout, block);
         self.study.erases += 1;
     }

@@ -54,8 +54,8 @@ pub(super) struct Die {
     pub(super) programs: u32,
     /// What was interrupted, and how long it would still have taken.
     suspended: Option<(Phase, Queue, Nanos)>,
-    /// The plane whose cleaning lets others go first just now.
-    pub(super) paused: Option<u32>,
+    /// Planes whose cleaning lets others go first just now: a bit for each.
+    pub(super) paused: u32,
     pub(super) cleaning: Clock,
 }
 
@@ -117,6 +117,10 @@ impl Ssd {
         op.cleaning_then = queue.cleaning.read(self.now);
         queue.programs += u32::from(op.kind == Kind::Program);
         let place = self.ops.insert(op);
+        if op.kind == Kind::Read {
+            self.audit_sent(place);
+        }
+        let queue = &mut self.dies[die as usize];
         let queue = match self.rules.reads_first && op.kind.is_read() {
             true => &mut queue.reads,
             false => &mut queue.queue,
@@ -159,8 +163,10 @@ impl Ssd {
                 let lane = &mut self.lanes[die as usize];
                 (lane.phase, lane.group) = (phase, group);
                 self.agenda.set(die as usize, self.now + left + self.times.resume);
-            } else if let Some(plane) = self.dies[die as usize].paused.take() {
-                self.go_on_cleaning(plane);
+            } else if self.dies[die as usize].paused != 0 {
+                let plane = self.dies[die as usize].paused.trailing_zeros();
+                self.dies[die as usize].paused &= !(1 << plane);
+                self.go_on_cleaning(die * self.layout.planes_per_die + plane);
             } else {
                 return;
             }
@@ -179,7 +185,8 @@ impl Ssd {
             Scope::Controller => self.cleaning.holders > 0,
         };
         let by_plane = self.rules.scope == Scope::Plane;
-        let paused = queues.paused.is_some();
+        // A die that cleans one plane does not begin with another.
+        let paused = queues.paused != 0 && !by_plane;
         let planes = &self.planes;
         let fits = |op: &Op| match op.kind {
             Kind::Clean => !only_reads && !paused,
@@ -215,6 +222,9 @@ impl Ssd {
             op.ready = self.now;
             op.retries = retries;
             member = op.next;
+        }
+        if self.audit.is_some() {
+            self.audit_group(group);
         }
         self.lanes[die as usize].group = group;
         if kind.is_read() {

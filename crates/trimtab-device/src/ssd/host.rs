@@ -328,6 +328,9 @@ impl Ssd {
     /// data has gone.
     pub(super) fn read_again(&mut self, op: u32) {
         let Op { request, user, units, .. } = self.ops[op];
+        if let Some(audit) = &mut self.audit {
+            audit.forget(op);
+        }
         self.ops.remove(op);
         self.read_units(request, user, units, true);
         self.part_is_done(request, Explained::default());

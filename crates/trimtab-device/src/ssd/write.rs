@@ -159,6 +159,9 @@ impl Ssd {
                 let slot = self.buffer.push(user, if through { place } else { NONE });
                 self.map.set_slot(&self.layout, user, slot);
             }
+            if let Place::Slot(slot) = self.map.place(user) {
+                self.audit_write(user, slot);
+            }
         }
         let request = &mut self.requests[place];
         request.explained.buffer = self.now.since(request.since);
@@ -208,6 +211,13 @@ impl Ssd {
             self.enqueue(Op { page, slots, units, ..Op::new(Kind::Program, plane) });
             self.mind_free_blocks(plane);
         }
+        if self.buffer.to_flush > 0 && self.cleaning.queued == 0 {
+            // What there was to clean when blocks ran low may have been too
+            // little; there may be more by now.
+            for plane in 0..self.layout.planes {
+                self.want_cleaning(plane);
+            }
+        }
     }
 
     /// The plane that the next page goes to: the next in striping order that has
@@ -237,6 +247,7 @@ impl Ssd {
         let mut unit = page * self.layout.units_per_page;
         while slots != NONE {
             let slot = self.buffer.slots[slots];
+            self.audit_program(slots, unit);
             self.map.programmed(&self.layout, slot.user, Place::Slot(slots), unit);
             self.buffer.slots.remove(slots);
             self.buffer.epochs[(slot.epoch - self.buffer.first_epoch) as usize].outstanding -= 1;

@@ -14,6 +14,7 @@ mod error;
 mod firmware;
 mod layout;
 mod map;
+mod memory;
 mod profile;
 mod slab;
 mod ssd;

@@ -5,6 +5,7 @@
 //! zeroed by the system as it is touched, so an empty drive costs nothing.
 
 use crate::layout::Layout;
+use crate::memory::{expect, zeroes};
 
 /// Where a user unit's data is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +39,17 @@ pub(crate) struct Map {
 impl Map {
     pub(crate) fn new(layout: &Layout) -> Self {
         Self {
-            forward: vec![0; layout.user_units as usize],
-            owner: vec![0; layout.units as usize],
-            valid: vec![0; layout.units.div_ceil(64) as usize],
+            forward: zeroes(layout.user_units as usize),
+            owner: zeroes(layout.units as usize),
+            valid: zeroes(layout.units.div_ceil(64) as usize),
             valid_in: vec![0; layout.blocks() as usize],
             valid_total: 0,
         }
+    }
+
+    /// A user unit will be asked for soon.
+    pub(crate) fn expect(&self, user: u32) {
+        expect(&self.forward, user as usize);
     }
 
     pub(crate) fn place(&self, user: u32) -> Place {

@@ -94,8 +94,10 @@ pub struct Ssd {
     map: Map,
     blocks: Blocks,
     now: Nanos,
+    /// When each lane's work is done.
     agenda: Agenda,
-    timers: Timers,
+    /// All other moments.
+    others: Agenda,
     lanes: Box<[Lane]>,
     dies: Box<[Die]>,
     channels: Box<[Channel]>,
@@ -125,15 +127,23 @@ struct Rules {
     multi_plane: bool,
 }
 
-/// The numbers of the agenda's timers. Lanes come first, then channels.
-#[derive(Clone, Debug)]
-struct Timers {
-    channels: usize,
-    front: usize,
-    link_in: usize,
-    link_out: usize,
-    flush: usize,
-    policy: usize,
+/// The timers of what is no lane.
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    /// A request leaves the firmware.
+    Front,
+    /// The data of a write has come over the link.
+    LinkIn,
+    /// The data of a read has gone over the link.
+    LinkOut,
+    /// The buffer's period is over.
+    Flush,
+    /// The firmware's policy may have changed.
+    Policy,
+}
+
+impl Timer {
+    const ALL: [Self; 5] = [Self::Front, Self::LinkIn, Self::LinkOut, Self::Flush, Self::Policy];
 }
 
 impl Ssd {
@@ -157,16 +167,6 @@ impl Ssd {
         // own beside the dies'.
         let scope = profile.gc.blocks;
         let lanes = layout.dies + if scope == Scope::Plane { layout.planes } else { 0 };
-        let channels = lanes as usize;
-        let front = channels + layout.channels as usize;
-        let timers = Timers {
-            channels,
-            front,
-            link_in: front + 1,
-            link_out: front + 2,
-            flush: front + 3,
-            policy: front + 4,
-        };
         let times = Times::new(profile);
         let mut random = Pcg64::seed_from_u64(seed);
         let noise = Noise::new(profile, &mut random);
@@ -183,7 +183,8 @@ impl Ssd {
             map: Map::new(&layout),
             blocks: Blocks::new(&layout, profile.wear.dynamic),
             now: Nanos::ZERO,
-            agenda: Agenda::new(timers.policy + 1),
+            agenda: Agenda::new(lanes as usize),
+            others: Agenda::new(Timer::ALL.len()),
             lanes: vec![Lane::default(); lanes as usize].into(),
             dies: vec![Die::default(); layout.dies as usize].into(),
             channels: vec![Channel::default(); layout.channels as usize].into(),
@@ -201,7 +202,6 @@ impl Ssd {
             audit: None,
             layout,
             times,
-            timers,
         }
     }
 
@@ -220,7 +220,7 @@ impl Ssd {
     /// When something will happen next, if nothing is submitted before.
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {
-        let at = self.agenda.next_time();
+        let at = self.agenda.next_time().min(self.others.next_time());
         (at != NEVER).then_some(at)
     }
 
@@ -238,34 +238,42 @@ impl Ssd {
     /// Lets time pass: all that happens up to and including `until`.
     pub fn advance(&mut self, until: Nanos) {
         loop {
-            let at = self.agenda.next_time();
+            let (lane, other) = (self.agenda.next_time(), self.others.next_time());
+            let at = lane.min(other);
             if at > until || at == NEVER {
                 break;
             }
             self.now = at;
-            let timer = self.agenda.next_timer();
-            self.happen(timer);
+            if lane <= other {
+                self.lane_is_done(self.agenda.next_timer() as u32);
+            } else {
+                self.happen(Timer::ALL[self.others.next_timer()]);
+            }
         }
         self.now = self.now.max(until);
     }
 
-    fn happen(&mut self, timer: usize) {
-        let t = &self.timers;
-        if timer < t.channels {
-            self.lane_is_done(timer as u32);
-        } else if timer < t.front {
-            self.channel_is_done((timer - t.channels) as u32);
-        } else if timer == t.front {
-            self.firmware_is_done();
-        } else if timer == t.link_in {
-            self.data_has_come();
-        } else if timer == t.link_out {
-            self.data_has_gone();
-        } else if timer == t.flush {
-            self.flush_period_is_over();
-        } else {
-            self.policy_has_changed();
+    fn happen(&mut self, timer: Timer) {
+        match timer {
+            Timer::Front => self.firmware_is_done(),
+            Timer::LinkIn => self.data_has_come(),
+            Timer::LinkOut => self.data_has_gone(),
+            Timer::Flush => self.flush_period_is_over(),
+            Timer::Policy => self.policy_has_changed(),
         }
+    }
+
+    /// Sets a timer; [`NEVER`] stops it.
+    fn set(&mut self, timer: Timer, at: Nanos) {
+        self.others.set(timer as usize, at);
+    }
+
+    /// Says that a request for this place will be submitted soon. It changes
+    /// nothing but the speed: where a mapping table is larger than the caches,
+    /// looking into it is what costs most, and this hides it. A driver that
+    /// knows its next requests calls it a few requests ahead.
+    pub fn expect(&self, offset: u64) {
+        self.map.expect((offset / u64::from(self.layout.unit_bytes)) as u32);
     }
 
     /// Takes a request at time `now`. All that happens up to then happens first.

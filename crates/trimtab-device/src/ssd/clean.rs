@@ -11,9 +11,9 @@
 
 use trimtab_io::Nanos;
 
-use super::Ssd;
 use super::die::Phase;
 use super::ops::{Kind, Op};
+use super::{Ssd, Timer};
 use crate::agenda::NEVER;
 use crate::blocks::Writer;
 use crate::layout::Layout;
@@ -134,7 +134,7 @@ impl Ssd {
         }
         if !self.cleaning.forced && !self.firmware.may_clean(self.now, plane) {
             let next = self.firmware.next_change(self.now).unwrap_or(NEVER);
-            self.agenda.set(self.timers.policy, next);
+            self.set(Timer::Policy, next);
             return;
         }
         if !self.firmware.cleaning_takes_time() {
@@ -151,7 +151,7 @@ impl Ssd {
 
     /// The firmware may answer otherwise now.
     pub(super) fn policy_has_changed(&mut self) {
-        self.agenda.set(self.timers.policy, NEVER);
+        self.set(Timer::Policy, NEVER);
         for plane in 0..self.layout.planes {
             self.want_cleaning(plane);
         }
@@ -288,6 +288,8 @@ impl Ssd {
         let plane = self.lanes[lane as usize].plane;
         match self.lanes[lane as usize].phase {
             Phase::CleanReading => self.moved_page_is_read(lane, plane),
+            Phase::CleanOut => self.clean_on(plane),
+            Phase::CleanIn => self.program_moved(plane),
             Phase::CleanProgramming => self.moved_page_is_programmed(plane),
             Phase::Erasing => self.victim_is_erased(plane),
             phase => unreachable!("a timer in {phase:?}"),
@@ -318,16 +320,6 @@ impl Ssd {
             self.lanes[lane as usize].phase = Phase::CleanIn;
         }
         self.want_channel(lane, transfer);
-    }
-
-    /// A transfer of cleaning is over.
-    pub(super) fn cleaning_has_moved(&mut self, lane: u32) {
-        let plane = self.lanes[lane as usize].plane;
-        match self.lanes[lane as usize].phase {
-            Phase::CleanOut => self.clean_on(plane),
-            Phase::CleanIn => self.program_moved(plane),
-            phase => unreachable!("a transfer in {phase:?}"),
-        }
     }
 
     fn moved_page_is_programmed(&mut self, plane: u32) {

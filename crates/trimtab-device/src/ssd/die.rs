@@ -295,12 +295,13 @@ impl Ssd {
     pub(super) fn want_channel(&mut self, lane: u32, transfer: Nanos) {
         let number = self.channel_of_lane(lane);
         let channel = &mut self.channels[number as usize];
-        self.lanes[lane as usize].transfer = transfer;
         if channel.busy == NONE {
             channel.busy = lane;
-            self.agenda.set(self.timers.channels + number as usize, self.now + transfer);
+            self.agenda.set(lane as usize, self.now + transfer);
             return;
         }
+        self.agenda.set(lane as usize, NEVER);
+        self.lanes[lane as usize].transfer = transfer;
         self.lanes[lane as usize].next = NONE;
         if channel.first == NONE {
             channel.first = lane;
@@ -310,30 +311,16 @@ impl Ssd {
         channel.last = lane;
     }
 
-    /// A transfer is over.
-    pub(super) fn channel_is_done(&mut self, number: u32) {
+    /// A lane's transfer is over: the channel is the next one's.
+    fn leave_channel(&mut self, lane: u32) {
+        let number = self.channel_of_lane(lane);
         let channel = &mut self.channels[number as usize];
-        let lane = channel.busy;
         let next = channel.first;
         channel.busy = next;
-        let at = if next == NONE {
-            NEVER
-        } else {
+        if next != NONE {
             channel.first = self.lanes[next as usize].next;
-            self.now + self.lanes[next as usize].transfer
-        };
-        self.agenda.set(self.timers.channels + number as usize, at);
-        match self.lanes[lane as usize].phase {
-            Phase::DataOut => {
-                let transfer = self.lanes[lane as usize].transfer;
-                self.finish_group(lane, |ssd, place| {
-                    let op = &mut ssd.ops[place];
-                    op.channel = ssd.now.since(op.ready).since(transfer);
-                    ssd.finish_read(place);
-                });
-            }
-            Phase::DataIn => self.program(lane),
-            _ => self.cleaning_has_moved(lane),
+            let transfer = self.lanes[next as usize].transfer;
+            self.agenda.set(next as usize, self.now + transfer);
         }
     }
 
@@ -350,24 +337,42 @@ impl Ssd {
         self.agenda.set(lane as usize, self.now + longest);
     }
 
-    /// The cells are done.
+    /// What a lane was at is done.
     pub(super) fn lane_is_done(&mut self, lane: u32) {
-        self.agenda.set(lane as usize, NEVER);
         match self.lanes[lane as usize].phase {
-            Phase::Reading => {
-                let group = self.lanes[lane as usize].group;
-                let mut op = group.head();
-                while op != NONE {
-                    self.ops[op].ready = self.now;
-                    op = self.ops[op].next;
-                }
-                self.lanes[lane as usize].phase = Phase::DataOut;
-                let transfer = self.transfer_of(group);
-                self.want_channel(lane, transfer);
+            Phase::Reading => self.move_data_out(lane),
+            Phase::DataOut => {
+                self.leave_channel(lane);
+                self.finish_group(lane, Self::finish_read);
+            }
+            Phase::DataIn => {
+                self.leave_channel(lane);
+                self.program(lane);
             }
             Phase::Programming => self.finish_group(lane, Self::finish_program),
+            Phase::CleanOut | Phase::CleanIn => {
+                self.leave_channel(lane);
+                self.cleaning_is_done(lane);
+            }
             _ => self.cleaning_is_done(lane),
         }
+        if self.lanes[lane as usize].phase == Phase::Idle {
+            self.agenda.set(lane as usize, NEVER);
+        }
+    }
+
+    /// The data is in the registers: out over the channel.
+    fn move_data_out(&mut self, lane: u32) {
+        let group = self.lanes[lane as usize].group;
+        let transfer = self.transfer_of(group);
+        let mut op = group.head();
+        while op != NONE {
+            // What it will not have waited for the channel.
+            self.ops[op].ready = self.now + transfer;
+            op = self.ops[op].next;
+        }
+        self.lanes[lane as usize].phase = Phase::DataOut;
+        self.want_channel(lane, transfer);
     }
 
     /// Ends all operations of a group, and begins the next.
@@ -387,11 +392,12 @@ impl Ssd {
 
     fn finish_read(&mut self, place: u32) {
         let op = self.ops[place];
+        let channel = self.now.since(op.ready);
         self.ops.remove(place);
         if op.kind == Kind::Lookup {
             self.read_units(op.request, op.user, op.units, true);
         }
-        self.part_is_done(op.request, op.explained());
+        self.part_is_done(op.request, op.explained(channel));
     }
 
     /// Whether an operation waits that is a read, or any.
@@ -403,12 +409,12 @@ impl Ssd {
 }
 
 impl Op {
-    const fn explained(&self) -> Explained {
+    const fn explained(&self, channel: Nanos) -> Explained {
         Explained {
             stalled: Nanos::ZERO,
             die: self.waited,
             cleaning: self.cleaned,
-            channel: self.channel,
+            channel,
             buffer: Nanos::ZERO,
             retries: self.retries,
         }

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64;
 use trimtab_io::{Completion, Flags, Nanos, Op as Verb, Outcome, Request, RequestId};
 
 use super::ops::{Kind, Op};
-use super::{Served, Ssd};
+use super::{Served, Ssd, Timer};
 use crate::agenda::NEVER;
 use crate::firmware::{Answer, Contention};
 use crate::map::Place;
@@ -175,13 +175,13 @@ impl Ssd {
         // A pause may end before one that an earlier request met.
         let at = self.host.front.back().map_or(at, |last| last.0.max(at));
         self.host.front.push_back((at, place));
-        self.agenda.set(self.timers.front, self.host.front[0].0);
+        self.set(Timer::Front, self.host.front[0].0);
     }
 
     pub(super) fn firmware_is_done(&mut self) {
         let (_, place) = self.host.front.pop_front().expect("the timer is for its head");
         let next = self.host.front.front().map_or(NEVER, |next| next.0);
-        self.agenda.set(self.timers.front, next);
+        self.set(Timer::Front, next);
         self.dispatch(place);
     }
 
@@ -344,13 +344,13 @@ impl Ssd {
         }
         let free = self.host.link_in.back().map_or(self.now, |last| last.0.max(self.now));
         self.host.link_in.push_back((free + transfer, place));
-        self.agenda.set(self.timers.link_in, self.host.link_in[0].0);
+        self.set(Timer::LinkIn, self.host.link_in[0].0);
     }
 
     pub(super) fn data_has_come(&mut self) {
         let (_, place) = self.host.link_in.pop_front().expect("the timer is for its head");
         let next = self.host.link_in.front().map_or(NEVER, |next| next.0);
-        self.agenda.set(self.timers.link_in, next);
+        self.set(Timer::LinkIn, next);
         self.write_data(place);
     }
 
@@ -405,13 +405,13 @@ impl Ssd {
         }
         let free = self.host.link_out.back().map_or(self.now, |last| last.0.max(self.now));
         self.host.link_out.push_back((free + transfer, place));
-        self.agenda.set(self.timers.link_out, self.host.link_out[0].0);
+        self.set(Timer::LinkOut, self.host.link_out[0].0);
     }
 
     pub(super) fn data_has_gone(&mut self) {
         let (_, place) = self.host.link_out.pop_front().expect("the timer is for its head");
         let next = self.host.link_out.front().map_or(NEVER, |next| next.0);
-        self.agenda.set(self.timers.link_out, next);
+        self.set(Timer::LinkOut, next);
         self.answer(place, Outcome::Done);
     }
 

@@ -30,9 +30,8 @@ pub(super) struct Op {
     /// How long it waited for the die because of others, and of cleaning.
     pub(super) waited: Nanos,
     pub(super) cleaned: Nanos,
-    /// When it was ready for the channel, and how long it waited for that.
+    /// When it would have been over the channel, had that been free.
     pub(super) ready: Nanos,
-    pub(super) channel: Nanos,
     pub(super) retries: Nanos,
 }
 
@@ -74,7 +73,6 @@ impl Op {
             waited: Nanos::ZERO,
             cleaned: Nanos::ZERO,
             ready: Nanos::ZERO,
-            channel: Nanos::ZERO,
             retries: Nanos::ZERO,
         }
     }

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 use trimtab_io::{Flags, Nanos};
 
-use super::Ssd;
 use super::ops::{Kind, Op};
+use super::{Ssd, Timer};
 use crate::agenda::NEVER;
 use crate::blocks::Writer;
 use crate::map::Place;
@@ -178,16 +178,16 @@ impl Ssd {
         let buffer = &self.buffer;
         if buffer.period > Nanos::ZERO
             && buffer.dirty > 0
-            && self.agenda.at(self.timers.flush) == NEVER
+            && self.others.at(Timer::Flush as usize) == NEVER
         {
             let period = buffer.period.0;
             let next = Nanos((self.now.0 / period + 1) * period);
-            self.agenda.set(self.timers.flush, next);
+            self.set(Timer::Flush, next);
         }
     }
 
     pub(super) fn flush_period_is_over(&mut self) {
-        self.agenda.set(self.timers.flush, NEVER);
+        self.set(Timer::Flush, NEVER);
         self.flush_all();
     }
 

@@ -13,21 +13,21 @@ const BURST_S: f64 = 0.1;
 
 /// A row of LinnOS, Table 1.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
-    pub name: &'static str,
-    pub mean_iops: f64,
-    pub peak_iops: f64,
-    pub read_share: f64,
+pub(crate) struct Load {
+    pub(crate) name: &'static str,
+    pub(crate) mean_iops: f64,
+    pub(crate) peak_iops: f64,
+    pub(crate) read_share: f64,
     /// Mean sizes, KiB.
-    pub read_kib: u64,
-    pub write_kib: u64,
+    pub(crate) read_kib: u64,
+    pub(crate) write_kib: u64,
 }
 
 impl Load {
     /// So many requests after `start`, Poisson arrivals at one rate in bursts
     /// (the peak) and another between them (half the mean). Places are drawn
     /// from the whole drive, sizes evenly from 4 KiB to twice the mean.
-    pub fn requests(&self, count: usize, start: Nanos, capacity: u64, seed: u64) -> Vec<Request> {
+    pub(crate) fn requests(&self, count: usize, start: Nanos, capacity: u64, seed: u64) -> Vec<Request> {
         let mut random = Pcg64::seed_from_u64(seed);
         let mut exponential = Pcg64::seed_from_u64(seed ^ 1);
         let mut exponential = |mean: f64| {
@@ -71,7 +71,7 @@ fn request(id: u64, arrival: Nanos, op: Op, offset: u64, length: u64) -> Request
 
 /// A drive of about so many bytes, full, and overwritten at random by a share of
 /// its capacity, so that blocks are being cleaned all the time.
-pub fn aged(profile: &Profile, bytes: u64, share: f64, seed: u64) -> Ssd {
+pub(crate) fn aged(profile: &Profile, bytes: u64, share: f64, seed: u64) -> Ssd {
     const BYTES: u64 = 64 << 10;
     let profile = profile.clone().with_capacity(bytes).unwrap();
     let mut ssd = Ssd::new(&profile, DeviceId(0), seed);
@@ -100,7 +100,7 @@ fn settle(ssd: &mut Ssd) {
 }
 
 /// What a drive answers to reads.
-pub fn serve(ssd: &mut Ssd, requests: &[Request]) -> Vec<Served> {
+pub(crate) fn serve(ssd: &mut Ssd, requests: &[Request]) -> Vec<Served> {
     let mut served = Vec::new();
     for request in requests {
         ssd.submit(request.arrival, request).unwrap();
@@ -114,21 +114,21 @@ pub fn serve(ssd: &mut Ssd, requests: &[Request]) -> Vec<Served> {
 }
 
 /// Latencies in order.
-pub fn latencies(served: &[Served]) -> Vec<Nanos> {
+pub(crate) fn latencies(served: &[Served]) -> Vec<Nanos> {
     let mut latencies: Vec<_> = served.iter().map(|s| s.completion.service_time()).collect();
     latencies.sort_unstable();
     latencies
 }
 
 /// The one that so many lie below.
-pub fn quantile(sorted: &[Nanos], q: f64) -> Nanos {
+pub(crate) fn quantile(sorted: &[Nanos], q: f64) -> Nanos {
     sorted[((sorted.len() - 1) as f64 * q) as usize]
 }
 
 /// Where fast ends (after LinnOS, §4.2): with latencies up to their 97th
 /// percentile scaled to 0..1, the one where their distribution lies farthest
 /// above the diagonal.
-pub fn knee(sorted: &[Nanos]) -> Nanos {
+pub(crate) fn knee(sorted: &[Nanos]) -> Nanos {
     let low = sorted[0];
     let high = quantile(sorted, 0.97);
     let upto = sorted.partition_point(|&latency| latency <= high);
@@ -141,7 +141,7 @@ pub fn knee(sorted: &[Nanos]) -> Nanos {
 }
 
 /// The share of latencies above the knee.
-pub fn slow_share(sorted: &[Nanos]) -> f64 {
+pub(crate) fn slow_share(sorted: &[Nanos]) -> f64 {
     let fast = sorted.partition_point(|&latency| latency <= knee(sorted));
     1.0 - fast as f64 / sorted.len() as f64
 }

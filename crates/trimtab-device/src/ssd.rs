@@ -107,6 +107,8 @@ pub struct Ssd {
     random: Pcg64,
     noise: Noise,
     study: Study,
+    /// What dies had spent on cleaning when `study` began to count.
+    cleaned_before: Nanos,
     served: Vec<Served>,
 }
 
@@ -194,6 +196,7 @@ impl Ssd {
             random,
             noise,
             study: Study::default(),
+            cleaned_before: Nanos::ZERO,
             served: Vec::new(),
             layout,
             times,

@@ -1,7 +1,7 @@
 //! What the model takes, against what arithmetic says.
 
 use rand_pcg::Pcg64;
-use trimtab_device::{Candidates, Firmware, Profile, Ssd};
+use trimtab_device::{Candidates, Firmware, Profile, Ssd, Study};
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 
 /// IODA, Table 2: name, share of valid pages in the block that is cleaned
@@ -66,8 +66,11 @@ fn clean_one_block(name: &str, valid_share: f64) -> (Nanos, u64) {
             break;
         }
     }
-    assert_eq!(ssd.study().erases, 1, "{name}");
-    (ssd.study().cleaning, ssd.study().units_moved / units)
+    let study = ssd.study();
+    assert_eq!(study.erases, 1, "{name}");
+    ssd.reset_study();
+    assert_eq!(ssd.study(), Study::default(), "{name}");
+    (study.cleaning, study.units_moved / units)
 }
 
 #[test]

@@ -27,7 +27,13 @@ impl Load {
     /// So many requests after `start`, Poisson arrivals at one rate in bursts
     /// (the peak) and another between them (half the mean). Places are drawn
     /// from the whole drive, sizes evenly from 4 KiB to twice the mean.
-    pub(crate) fn requests(&self, count: usize, start: Nanos, capacity: u64, seed: u64) -> Vec<Request> {
+    pub(crate) fn requests(
+        &self,
+        count: usize,
+        start: Nanos,
+        capacity: u64,
+        seed: u64,
+    ) -> Vec<Request> {
         let mut random = Pcg64::seed_from_u64(seed);
         let mut exponential = Pcg64::seed_from_u64(seed ^ 1);
         let mut exponential = |mean: f64| {

@@ -131,9 +131,10 @@ pub(crate) fn quantile(sorted: &[Nanos], q: f64) -> Nanos {
     sorted[((sorted.len() - 1) as f64 * q) as usize]
 }
 
-/// Where fast ends (after LinnOS, §4.2): with latencies up to their 97th
-/// percentile scaled to 0..1, the one where their distribution lies farthest
-/// above the diagonal.
+/// Where fast ends: with latencies up to their 97th percentile scaled to 0..1,
+/// the one where their distribution lies farthest above the diagonal. It stands
+/// for the inflection point of LinnOS, §4.2, which needs a guess at what other
+/// replicas would do.
 pub(crate) fn knee(sorted: &[Nanos]) -> Nanos {
     let low = sorted[0];
     let high = quantile(sorted, 0.97);
@@ -146,8 +147,8 @@ pub(crate) fn knee(sorted: &[Nanos]) -> Nanos {
     sorted[best.expect("there are latencies")]
 }
 
-/// The share of latencies above the knee.
-pub(crate) fn slow_share(sorted: &[Nanos]) -> f64 {
-    let fast = sorted.partition_point(|&latency| latency <= knee(sorted));
-    1.0 - fast as f64 / sorted.len() as f64
+/// The share of latencies above a limit.
+pub(crate) fn share_above(sorted: &[Nanos], limit: Nanos) -> f64 {
+    let upto = sorted.partition_point(|&latency| latency <= limit);
+    1.0 - upto as f64 / sorted.len() as f64
 }

@@ -32,10 +32,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut profile = super::find(&args.profile)?;
     if let Some(bytes) = args.capacity {
-        let name = profile.name.clone();
-        profile = profile
-            .with_capacity(bytes)
-            .map_err(|e| BadInput(format!("{name} with --capacity {bytes} bytes: {e}")))?;
+        let what = format!("{} with --capacity {}", profile.name, trimtab_report::bytes(bytes));
+        profile = profile.with_capacity(bytes).map_err(|e| BadInput(format!("{what}: {e}")))?;
     }
     let mut out = io::stdout().lock();
     if args.json {

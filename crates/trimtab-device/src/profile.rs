@@ -359,12 +359,11 @@ impl Geometry {
         self.channels * self.chips_per_channel * self.dies_per_chip
     }
 
-    /// Bytes of flash, the over-provisioned ones included.
+    /// Bytes of flash, the over-provisioned ones included. Saturates: each
+    /// factor may be within its bounds and the product beyond 64 bits.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
-        self.planes() as u64
-            * self.blocks_per_plane as u64
-            * self.pages_per_block as u64
-            * self.page_bytes as u64
+        let blocks = self.planes() as u64 * self.blocks_per_plane as u64;
+        blocks.saturating_mul(self.pages_per_block as u64).saturating_mul(self.page_bytes as u64)
     }
 }

@@ -111,6 +111,8 @@ pub struct Ssd {
     random: Pcg64,
     noise: Noise,
     study: Study,
+    /// What dies had spent on cleaning when `study` began to count.
+    cleaned_before: Nanos,
     served: Vec<Served>,
     audit: Option<Box<Audit>>,
 }
@@ -198,6 +200,7 @@ impl Ssd {
             random,
             noise,
             study: Study::default(),
+            cleaned_before: Nanos::ZERO,
             served: Vec::new(),
             audit: None,
             layout,

@@ -9,8 +9,10 @@ mod duration;
 mod exit;
 mod input;
 mod output;
+mod profile;
 mod progress;
 mod record;
+mod size;
 mod trace;
 
 use std::process::ExitCode;
@@ -38,6 +40,9 @@ struct Cli {
 enum Command {
     /// Record every request that real block devices serve.
     Record(record::Args),
+    /// List and show descriptions of drives, for simulation.
+    #[command(subcommand, after_help = profile::EXAMPLES)]
+    Profile(profile::Command),
     /// Look at, convert, cut, re-rate or make traces of block I/O.
     #[command(subcommand, after_help = trace::EXAMPLES)]
     Trace(trace::Command),
@@ -50,6 +55,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Record(args) => record::run(args),
+        Command::Profile(command) => profile::run(command),
         Command::Trace(command) => trace::run(command),
     };
     exit::code(result)

@@ -213,3 +213,19 @@ fn within<T: PartialOrd + Display>(
     }
     Error::profile(format!("{key} must be from {} to {}, not {value}", range.start(), range.end()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_of_more_than_64_bits_is_refused() {
+        let mut profile = Profile::builtin("reference").unwrap();
+        let g = &mut profile.geometry;
+        (g.channels, g.chips_per_channel) = (128, 128);
+        (g.blocks_per_plane, g.pages_per_block, g.page_bytes) = (1 << 20, 4096, 1 << 20);
+        profile.ftl.unit_bytes = 1 << 20;
+        let error = profile.check().unwrap_err().to_string();
+        assert!(error.contains("units of the whole drive"), "{error}");
+    }
+}

@@ -58,13 +58,20 @@ impl Ssd {
     /// What it has done. For study.
     #[must_use]
     pub fn study(&self) -> Study {
-        let cleaning = self.dies.iter().map(|die| die.cleaning.read(self.now).0).sum();
-        Study { cleaning: Nanos(cleaning), ..self.study.clone() }
+        let cleaning = self.cleaned().since(self.cleaned_before);
+        Study { cleaning, ..self.study.clone() }
+    }
+
+    /// Time that dies have spent on cleaning since the drive was made.
+    fn cleaned(&self) -> Nanos {
+        Nanos(self.dies.iter().map(|die| die.cleaning.read(self.now).0).sum())
     }
 
     /// Begins to count anew what [`study`](Self::study) tells.
     pub fn reset_study(&mut self) {
         self.study = Study::default();
+        // The dies' clocks go on: operations that wait have noted them.
+        self.cleaned_before = self.cleaned();
     }
 
     /// How often each block has been erased. For study.

@@ -1,0 +1,53 @@
+//! `trimtab profile …`: one module per verb, and what finds a profile.
+
+mod list;
+mod show;
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Subcommand;
+use trimtab_device::Profile;
+
+use crate::exit::BadInput;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  trimtab profile list
+  trimtab profile show femu > mine.toml
+  trimtab profile show mine.toml --capacity 64G";
+
+/// The verbs of `trimtab profile`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The drives that come with the program.
+    List(list::Args),
+    /// A drive's description, with every key.
+    Show(show::Args),
+}
+
+pub(crate) fn run(command: Command) -> Result<()> {
+    match command {
+        Command::List(args) => list::run(&args),
+        Command::Show(args) => show::run(&args),
+    }
+}
+
+/// A profile that comes with the program, or one in a file. A file of that name
+/// in the working directory does not hide one that comes with the program.
+fn find(name_or_file: &str) -> Result<Profile> {
+    if let Some(profile) = Profile::builtin(name_or_file) {
+        return Ok(profile);
+    }
+    let path = Path::new(name_or_file);
+    let is_file = path.extension().is_some() || path.components().count() > 1 || path.exists();
+    if !is_file {
+        let known: Vec<_> = Profile::builtin_names().collect();
+        let known = known.join(", ");
+        let why = format!("no profile is called `{name_or_file}`, and no file; known: {known}");
+        return Err(BadInput(why).into());
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| BadInput(format!("{name_or_file}: cannot read: {e}")))?;
+    Ok(Profile::parse(&text).map_err(|e| BadInput(format!("{name_or_file}: {e}")))?)
+}

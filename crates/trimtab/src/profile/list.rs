@@ -1,0 +1,116 @@
+//! `trimtab profile list`.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use serde::Serialize;
+use trimtab_device::Profile;
+use trimtab_io::Nanos;
+use trimtab_report::{Align, Table, bytes};
+
+/// How to list them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  trimtab profile list
+  trimtab profile list --json | jq -r '.[].name'")]
+pub(crate) struct Args {
+    /// Print JSON: an array with one object per profile.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the list says of a profile.
+#[derive(Debug, Serialize)]
+struct Listed {
+    name: String,
+    capacity_bytes: u64,
+    channels: u32,
+    dies_per_channel: u32,
+    page_bytes: u32,
+    read_us: f64,
+    /// Over the pages of a block.
+    program_us_min: f64,
+    program_us_max: f64,
+    erase_us: f64,
+    /// 0: none.
+    buffer_mb: f64,
+    about: String,
+}
+
+impl Listed {
+    fn new(profile: Profile) -> Self {
+        let (geometry, timing) = (&profile.geometry, &profile.timing);
+        let program = timing.program_pattern_us.as_deref();
+        let program = program.or(timing.program_us.as_ref().map(std::slice::from_ref));
+        let program = program.unwrap_or_default().iter().copied();
+        Self {
+            capacity_bytes: profile.capacity_bytes(),
+            channels: geometry.channels,
+            dies_per_channel: geometry.chips_per_channel * geometry.dies_per_chip,
+            page_bytes: geometry.page_bytes,
+            read_us: timing.read_us,
+            program_us_min: program.clone().fold(f64::INFINITY, f64::min),
+            program_us_max: program.fold(0.0, f64::max),
+            erase_us: timing.erase_us,
+            buffer_mb: profile.buffer.size_mb,
+            name: profile.name,
+            about: profile.about,
+        }
+    }
+
+    fn cells(&self) -> [String; 9] {
+        let (least, most) = (us(self.program_us_min), us(self.program_us_max));
+        let program = if least == most { most } else { format!("{least} – {most}") };
+        let buffer = match self.buffer_mb {
+            0.0 => "–".to_owned(),
+            mb => format!("{mb} MB"),
+        };
+        [
+            self.name.clone(),
+            bytes(self.capacity_bytes),
+            format!("{} × {}", self.channels, self.dies_per_channel),
+            bytes(self.page_bytes.into()),
+            us(self.read_us),
+            program,
+            us(self.erase_us),
+            buffer,
+            self.about.clone(),
+        ]
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let profiles: Vec<_> =
+        Profile::builtin_names().filter_map(Profile::builtin).map(Listed::new).collect();
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &profiles)?;
+        writeln!(out)?;
+    } else {
+        out.write_all(table(&profiles).to_string().as_bytes())?;
+    }
+    Ok(out.flush()?)
+}
+
+fn table(profiles: &[Listed]) -> Table {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[
+        ("name", Left),
+        ("capacity", Right),
+        ("ch × dies", Right),
+        ("page", Right),
+        ("read", Right),
+        ("program", Right),
+        ("erase", Right),
+        ("buffer", Right),
+        ("about", Left),
+    ]);
+    for profile in profiles {
+        table.row(profile.cells());
+    }
+    table
+}
+
+fn us(us: f64) -> String {
+    Nanos::from_secs_f64(us / 1e6).to_string()
+}

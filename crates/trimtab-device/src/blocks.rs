@@ -126,6 +126,25 @@ impl Blocks {
         self.planes[plane as usize].free.push(Reverse((first, block)));
     }
 
+    /// Makes a plane's blocks like those of a plane of another drive with the
+    /// same blocks.
+    pub(crate) fn adopt(&mut self, layout: &Layout, plane: u32, other: &Self, from: u32) {
+        let blocks = layout.blocks_per_plane;
+        let (here, there) = (plane * blocks, from * blocks);
+        let range = |first: u32| first as usize..(first + blocks) as usize;
+        self.full[range(here)].copy_from_slice(&other.full[range(there)]);
+        self.filled_at[range(here)].copy_from_slice(&other.filled_at[range(there)]);
+        self.erases[range(here)].copy_from_slice(&other.erases[range(there)]);
+        self.fills = self.fills.max(other.fills);
+        let (ours, theirs) = (&mut self.planes[plane as usize], &other.planes[from as usize]);
+        self.free = self.free - ours.free.len() + theirs.free.len();
+        let moved =
+            |&Reverse((key, block)): &Reverse<(u64, u32)>| Reverse((key, block - there + here));
+        ours.free = theirs.free.iter().map(moved).collect();
+        let pages = layout.pages_per_block;
+        ours.open = theirs.open.map(|page| page.map(|page| page - there * pages + here * pages));
+    }
+
     /// How often a block has been erased: another number tells that what was
     /// read from it before is not what stands there now.
     pub(crate) fn erases(&self, block: u32) -> u32 {

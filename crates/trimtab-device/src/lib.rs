@@ -15,6 +15,7 @@ mod firmware;
 mod layout;
 mod map;
 mod memory;
+mod permutation;
 mod profile;
 mod slab;
 mod ssd;

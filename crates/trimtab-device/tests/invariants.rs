@@ -13,12 +13,8 @@ use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 /// on or off.
 fn profiles() -> impl Strategy<Value = Profile> {
     let geometry = (1_u32..4, 1_u32..4, 1_u32..3, 10_u32..24, 2_u32..12, 0_u32..3);
-    let scope = prop::sample::select(vec![
-        Scope::Plane,
-        Scope::Die,
-        Scope::Channel,
-        Scope::Controller,
-    ]);
+    let scope =
+        prop::sample::select(vec![Scope::Plane, Scope::Die, Scope::Channel, Scope::Controller]);
     let victim = prop::sample::select(vec![
         Victim::Greedy,
         Victim::CostBenefit,
@@ -61,8 +57,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
         };
         profile.ftl.schedule = if on[2] { Schedule::ReadsFirst } else { Schedule::Fifo };
         profile.ftl.mapping_cache_mb = if on[3] { 0.05 } else { 0.0 };
-        profile.ftl.stripe =
-            [Dimension::Plane, Dimension::Die, Dimension::Way, Dimension::Channel];
+        profile.ftl.stripe = [Dimension::Plane, Dimension::Die, Dimension::Way, Dimension::Channel];
         profile.gc.blocks = scope;
         profile.gc.victim = victim;
         profile.gc.copy = if on[4] { Copying::Copyback } else { Copying::Serial };

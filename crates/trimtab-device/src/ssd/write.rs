@@ -92,6 +92,11 @@ impl WriteBuffer {
         }
     }
 
+    /// Whether all planes have had their turn equally often.
+    pub(super) const fn is_at_start(&self) -> bool {
+        self.turn == 0
+    }
+
     const fn is_full(&self) -> bool {
         self.capacity > 0 && self.slots.len() >= self.capacity
     }

@@ -1,0 +1,225 @@
+//! The seam: one small firmware of each kind that is meant to be built on it.
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64;
+use trimtab_device::{Answer, Candidates, Contention, Firmware, Profile, Served, Ssd, Standard};
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
+
+fn profile() -> Profile {
+    let mut profile = Profile::builtin("reference").unwrap();
+    let g = &mut profile.geometry;
+    (g.channels, g.chips_per_channel, g.blocks_per_plane, g.pages_per_block) = (4, 2, 128, 64);
+    Profile::parse(&profile.to_toml()).unwrap()
+}
+
+/// Random reads and writes, 8 in flight.
+fn work(ssd: &mut Ssd, requests: u64) -> Vec<(Op, Served)> {
+    let mut random = Pcg64::seed_from_u64(11);
+    let units = ssd.capacity() / 4096;
+    let (mut sent, mut answers) = (0, Vec::new());
+    while (answers.len() as u64) < requests {
+        while ssd.in_flight() < 8 && sent < requests {
+            let op = if random.random_bool(0.7) { Op::Read } else { Op::Write };
+            let request = Request {
+                id: RequestId(sent << 1 | u64::from(op == Op::Read)),
+                device: DeviceId(0),
+                arrival: ssd.now(),
+                op,
+                offset: random.random_range(0..units) * 4096,
+                length: 4096,
+                flags: Flags::LATENCY_CRITICAL,
+                deadline: None,
+            };
+            sent += 1;
+            ssd.submit(ssd.now(), &request).unwrap();
+        }
+        if let Some(at) = ssd.next_event() {
+            ssd.advance(at);
+        }
+        answers.extend(ssd.served().map(|served| {
+            let is_read = served.completion.request.0 & 1 == 1;
+            (if is_read { Op::Read } else { Op::Write }, served)
+        }));
+    }
+    answers
+}
+
+fn drive(firmware: impl Firmware + 'static) -> Ssd {
+    let profile = profile();
+    let mut ssd = Ssd::with_firmware(&profile, DeviceId(0), 1, Box::new(firmware));
+    ssd.age(&profile, 1.0, 2.0);
+    ssd.audit();
+    ssd
+}
+
+fn slowest_read(answers: &[(Op, Served)]) -> Nanos {
+    let reads = answers.iter().filter(|(op, _)| *op == Op::Read);
+    reads.map(|(_, served)| served.completion.service_time()).max().unwrap()
+}
+
+macro_rules! ordinary_choice {
+    () => {
+        fn choose(
+            &mut self,
+            now: Nanos,
+            candidates: &Candidates<'_>,
+            random: &mut Pcg64,
+        ) -> Option<u32> {
+            self.ordinary.choose(now, candidates, random)
+        }
+
+        fn boxed_clone(&self) -> Box<dyn Firmware> {
+            Box::new(self.clone())
+        }
+    };
+}
+
+/// Cleans only in every other stretch of time, as a drive of an array does that
+/// takes its turn (IODA, §4.3).
+#[derive(Clone, Debug)]
+struct Windows {
+    ordinary: Standard,
+    length: Nanos,
+}
+
+impl Firmware for Windows {
+    fn may_clean(&mut self, now: Nanos, _: u32) -> bool {
+        (now.0 / self.length.0) % 2 == 1
+    }
+
+    fn next_change(&self, now: Nanos) -> Option<Nanos> {
+        Some(Nanos((now.0 / self.length.0 + 1) * self.length.0))
+    }
+
+    ordinary_choice!();
+}
+
+#[test]
+fn cleaning_keeps_to_its_windows() {
+    let length = Nanos::from_millis(100);
+    let mut ssd = drive(Windows { ordinary: Standard::new(&profile()), length });
+    let answers = work(&mut ssd, 30_000);
+    assert!(ssd.study().erases > 50, "{:?}", ssd.study());
+    assert_eq!(ssd.study().stalls, 0, "there is room enough to wait for the window");
+    // One cleaning may have begun just before its window closed.
+    let grace = Nanos::from_millis(25);
+    let outside = answers.iter().filter(|(_, served)| {
+        let at = served.completion.issue.0 % (2 * length.0);
+        at > grace.0 && at < length.0
+    });
+    let (mut quiet, mut waited) = (0, 0);
+    for (_, served) in outside {
+        quiet += 1;
+        waited += u32::from(served.explained.cleaning > Nanos::ZERO);
+    }
+    assert!(quiet > 2_000);
+    assert_eq!(waited, 0, "of {quiet} requests outside the windows");
+    assert!(answers.iter().any(|(_, served)| served.explained.cleaning > Nanos::ZERO));
+}
+
+/// Answers at once whom cleaning would keep waiting (IODA, §4.2).
+#[derive(Clone, Debug)]
+struct Refusing {
+    ordinary: Standard,
+}
+
+impl Firmware for Refusing {
+    fn contend(&mut self, contention: &Contention) -> Answer {
+        assert!(contention.flags.contains(Flags::LATENCY_CRITICAL));
+        Answer::Refuse
+    }
+
+    ordinary_choice!();
+}
+
+#[test]
+fn reads_that_would_wait_are_refused_with_the_time_it_takes() {
+    let mut ssd = drive(Refusing { ordinary: Standard::new(&profile()) });
+    let answers = work(&mut ssd, 30_000);
+    let refused: Vec<_> = answers
+        .iter()
+        .filter_map(|(op, served)| match served.completion.outcome {
+            Outcome::Refused { expected_wait } => {
+                assert_eq!(*op, Op::Read);
+                assert_eq!(served.completion.service_time(), Nanos::ZERO);
+                Some(expected_wait)
+            }
+            _ => None,
+        })
+        .collect();
+    assert!(refused.len() > 500, "{}", refused.len());
+    assert_eq!(refused.len() as u64, ssd.study().refused);
+    // At most a block of valid pages, and an erase.
+    let longest = Nanos(64 * (40_000 + 200_000 + 2 * 5_120) + 2_000_000);
+    assert!(refused.iter().all(|&wait| wait <= longest));
+    assert!(refused.iter().any(|&wait| wait > Nanos::from_millis(5)));
+}
+
+/// Cleans one channel at a time, and meanwhile makes its data from the others'
+/// (Tiny-Tail Flash).
+#[derive(Clone, Debug)]
+struct Regenerating {
+    ordinary: Standard,
+}
+
+impl Regenerating {
+    const TURN: Nanos = Nanos::from_millis(50);
+}
+
+impl Firmware for Regenerating {
+    fn may_clean(&mut self, now: Nanos, plane: u32) -> bool {
+        let channel = plane / 2;
+        // What begins late would reach into the next one's turn.
+        let early = now.0 % Self::TURN.0 < Self::TURN.0 / 2;
+        early && now.0 / Self::TURN.0 % 4 == u64::from(channel)
+    }
+
+    fn next_change(&self, now: Nanos) -> Option<Nanos> {
+        Some(Nanos((now.0 / Self::TURN.0 + 1) * Self::TURN.0))
+    }
+
+    fn contend(&mut self, _: &Contention) -> Answer {
+        Answer::Regenerate
+    }
+
+    ordinary_choice!();
+}
+
+/// Charges no time for cleaning.
+#[derive(Clone, Debug)]
+struct Ideal {
+    ordinary: Standard,
+}
+
+impl Firmware for Ideal {
+    fn cleaning_takes_time(&self) -> bool {
+        false
+    }
+
+    ordinary_choice!();
+}
+
+#[test]
+fn regenerated_data_does_not_wait_and_the_ideal_never_does() {
+    let p99 = |answers: &[(Op, Served)]| {
+        let mut reads: Vec<_> = answers
+            .iter()
+            .filter(|(op, _)| *op == Op::Read)
+            .map(|(_, served)| served.completion.service_time())
+            .collect();
+        reads.sort_unstable();
+        reads[reads.len() * 99 / 100]
+    };
+    let mut ordinary = drive(Standard::new(&profile()));
+    let mut regenerating = drive(Regenerating { ordinary: Standard::new(&profile()) });
+    let mut ideal = drive(Ideal { ordinary: Standard::new(&profile()) });
+    let (a, b, c) =
+        (work(&mut ordinary, 30_000), work(&mut regenerating, 30_000), work(&mut ideal, 30_000));
+    assert!(regenerating.study().regenerated > 500, "{:?}", regenerating.study());
+    assert!(p99(&a) > Nanos(5 * p99(&b).0), "{} {}", p99(&a), p99(&b));
+    assert!(ideal.study().erases > 50 && ideal.study().cleaning == Nanos::ZERO);
+    assert!(slowest_read(&c) < Nanos::from_millis(2), "{}", slowest_read(&c));
+    for ssd in [ordinary, regenerating, ideal] {
+        assert_eq!(ssd.verify(), Ok(()));
+    }
+}

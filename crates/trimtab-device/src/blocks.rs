@@ -2,10 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io::{self, Read, Write};
 
 use crate::firmware::Candidates;
 use crate::layout::Layout;
 use crate::map::Map;
+use crate::ssd::save::{damaged, get, get_all, put, put_all};
 
 /// Free blocks of each plane that are kept for cleaning to write to.
 pub(crate) const KEPT_FOR_CLEANING: usize = 1;
@@ -143,6 +145,57 @@ impl Blocks {
         ours.free = theirs.free.iter().map(moved).collect();
         let pages = layout.pages_per_block;
         ours.open = theirs.open.map(|page| page.map(|page| page - there * pages + here * pages));
+    }
+
+    pub(crate) fn save(&self, to: &mut impl Write) -> io::Result<()> {
+        put(to, self.fills)?;
+        for plane in &self.planes {
+            // In order, so that the same state gives the same bytes.
+            let mut free: Vec<_> = plane.free.iter().map(|&Reverse(entry)| entry).collect();
+            free.sort_unstable();
+            put(to, free.len() as u64)?;
+            for (key, block) in free {
+                put(to, key)?;
+                put(to, block.into())?;
+            }
+            for page in plane.open {
+                put(to, page.map_or(u64::MAX, u64::from))?;
+            }
+        }
+        for (&full, &filled_at) in self.full.iter().zip(&self.filled_at) {
+            put(to, if full { filled_at } else { 0 })?;
+        }
+        put_all(to, &self.erases)
+    }
+
+    pub(crate) fn load(&mut self, layout: &Layout, from: &mut impl Read) -> io::Result<()> {
+        let wrong = || damaged("has blocks that there are not");
+        let number = |n: u64, bound: u32| u32::try_from(n).ok().filter(|&n| n < bound);
+        self.fills = get(from)?;
+        self.free = 0;
+        for plane in &mut self.planes {
+            let count = number(get(from)?, layout.blocks_per_plane + 1).ok_or_else(wrong)?;
+            plane.free.clear();
+            for _ in 0..count {
+                let key = get(from)?;
+                let block = number(get(from)?, layout.blocks()).ok_or_else(wrong)?;
+                plane.free.push(Reverse((key, block)));
+            }
+            self.free += count as usize;
+            for open in &mut plane.open {
+                let page = get(from)?;
+                let pages = layout.blocks() * layout.pages_per_block;
+                *open = match page {
+                    u64::MAX => None,
+                    page => Some(number(page, pages).ok_or_else(wrong)?),
+                };
+            }
+        }
+        for (full, filled_at) in self.full.iter_mut().zip(&mut self.filled_at) {
+            *filled_at = get(from)?;
+            *full = *filled_at != 0;
+        }
+        get_all(from, &mut self.erases)
     }
 
     /// How often a block has been erased: another number tells that what was

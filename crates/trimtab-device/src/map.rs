@@ -4,8 +4,11 @@
 //! when its block is cleaned, one bit for whether it is still valid. Memory is
 //! zeroed by the system as it is touched, so an empty drive costs nothing.
 
+use std::io::{self, Read, Write};
+
 use crate::layout::Layout;
 use crate::memory::{expect, zeroes};
+use crate::ssd::save::{damaged, get_all, put_all};
 
 /// Where a user unit's data is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +115,27 @@ impl Map {
             at = (at | 63) + 1;
         }
         None
+    }
+
+    pub(crate) fn save(&self, to: &mut impl Write) -> io::Result<()> {
+        put_all(to, &self.forward)
+    }
+
+    /// The rest follows from what is mapped.
+    pub(crate) fn load(&mut self, layout: &Layout, from: &mut impl Read) -> io::Result<()> {
+        let mut forward: Vec<u32> = zeroes(self.forward.len());
+        get_all(from, &mut forward)?;
+        for (user, word) in (0..).zip(forward) {
+            if word == 0 {
+                continue;
+            }
+            let unit = word - 1;
+            if unit >= layout.units || self.next_valid(unit, unit + 1).is_some() {
+                return Err(damaged("maps two units to one place, or one to none"));
+            }
+            self.programmed(layout, user, Place::Nowhere, unit);
+        }
+        Ok(())
     }
 
     /// Valid units of a block.

@@ -23,6 +23,7 @@ mod die;
 mod fill;
 mod host;
 mod ops;
+pub(crate) mod save;
 mod view;
 mod write;
 

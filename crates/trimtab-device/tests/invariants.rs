@@ -166,4 +166,34 @@ proptest! {
         let mut copy = ssd.clone();
         prop_assert_eq!(work(&mut ssd, !seed, 300, 16), work(&mut copy, !seed, 300, 16));
     }
+
+    #[test]
+    fn a_saved_drive_goes_on_like_its_original(mut profile in profiles(), seed: u64) {
+        // What the mapping cache holds is not saved.
+        profile.ftl.mapping_cache_mb = 0.0;
+        let mut ssd = Ssd::new(&profile, DeviceId(0), seed);
+        ssd.fill_in_order(0.9);
+        work(&mut ssd, seed, 300, 16);
+        let mut saved = Vec::new();
+        ssd.save(&profile, &mut saved).unwrap();
+        let (mut loaded, with) = Ssd::load(&saved[..], DeviceId(0)).unwrap();
+        prop_assert_eq!(with, profile);
+        prop_assert_eq!(work(&mut ssd, !seed, 300, 16), work(&mut loaded, !seed, 300, 16));
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error(at in 0.0..1.0, bits in 1_u8.., cut: bool) {
+        let profile = Profile::builtin("reference").unwrap().with_capacity(1 << 30).unwrap();
+        let mut ssd = Ssd::new(&profile, DeviceId(0), 1);
+        ssd.fill_in_order(0.1);
+        let mut saved = Vec::new();
+        ssd.save(&profile, &mut saved).unwrap();
+        let at = (at * saved.len() as f64) as usize;
+        if cut {
+            saved.truncate(at);
+        } else {
+            saved[at] ^= bits;
+        }
+        prop_assert!(Ssd::load(&saved[..], DeviceId(0)).is_err());
+    }
 }

@@ -1,6 +1,8 @@
 //! Drives that have been overwritten for a while: against theory, and against
 //! drives that were really written.
 
+#![expect(clippy::print_stdout, reason = "the figures are of interest beside the verdict")]
+
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use trimtab_device::{Profile, Ssd};

@@ -131,6 +131,15 @@ impl Noise {
         (start, start + exponential(self.length))
     }
 
+    /// The pause that comes next or is going on.
+    pub(super) const fn pause(&self) -> (Nanos, Nanos) {
+        self.pause
+    }
+
+    pub(super) const fn set_pause(&mut self, pause: (Nanos, Nanos)) {
+        self.pause = pause;
+    }
+
     /// When a request that comes now gets in.
     fn open(&mut self, now: Nanos, random: &mut Pcg64) -> Nanos {
         while self.pause.1 <= now {

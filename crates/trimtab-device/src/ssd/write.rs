@@ -8,10 +8,12 @@
 //! A flush, once it has begun, empties what was dirty then.
 
 use std::collections::VecDeque;
+use std::io;
 
 use trimtab_io::{Flags, Nanos};
 
 use super::ops::{Kind, Op};
+use super::save::damaged;
 use super::{Ssd, Timer};
 use crate::agenda::NEVER;
 use crate::blocks::Writer;
@@ -90,6 +92,17 @@ impl WriteBuffer {
             turn: 0,
             per_die: buffer.writes_per_die,
         }
+    }
+
+    /// Whose turn it is.
+    pub(super) const fn turn(&self) -> usize {
+        self.turn
+    }
+
+    pub(super) fn set_turn(&mut self, turn: u64) -> io::Result<()> {
+        let turn = usize::try_from(turn).ok().filter(|&turn| turn < self.stripe.len());
+        self.turn = turn.ok_or_else(|| damaged("names a plane that there is not"))?;
+        Ok(())
     }
 
     /// Whether all planes have had their turn equally often.
@@ -197,7 +210,7 @@ impl Ssd {
     }
 
     /// Begins to write all that is dirty now.
-    fn flush_all(&mut self) {
+    pub(super) fn flush_all(&mut self) {
         self.buffer.to_flush = self.buffer.dirty;
         self.pump();
     }

@@ -1,0 +1,170 @@
+//! A drive's state in a file.
+//!
+//! ```text
+//!   trimtab-ssd 1\n               what it is, uncompressed
+//!   ── Zstandard, with a checksum ─────────────────────────────
+//!   u64 length, profile as TOML    numbers are little-endian
+//!   u64 time, u64 seed, u64 × 2 the firmware's next pause
+//!   u32 striping turn
+//!   blocks: by plane free blocks and open pages; by block state
+//!   map: what is mapped, and where
+//! ```
+//!
+//! Saved is a drive at rest: what is in the buffer is written to the flash, and
+//! cleanings under way end first.
+
+use std::io::{self, Read, Write};
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64;
+use trimtab_io::{DeviceId, Nanos};
+
+use super::Ssd;
+use crate::agenda::NEVER;
+use crate::firmware::{Firmware, Standard};
+use crate::profile::Profile;
+
+const MAGIC: &[u8] = b"trimtab-ssd 1\n";
+/// A profile is a few kilobytes.
+const LONGEST_PROFILE: u64 = 1 << 20;
+
+impl Ssd {
+    /// Saves the drive's state. `profile` is the drive's own. Time passes until
+    /// the drive is at rest; it goes on as the one that is loaded does.
+    ///
+    /// # Errors
+    /// Requests are in flight, or the writer fails.
+    pub fn save(&mut self, profile: &Profile, to: impl Write) -> io::Result<()> {
+        if self.in_flight() > 0 {
+            return Err(io::Error::other("the drive has requests in flight"));
+        }
+        self.come_to_rest();
+        let seed = self.random.random();
+        self.random = Pcg64::seed_from_u64(seed);
+        let mut to = to;
+        to.write_all(MAGIC)?;
+        let mut to = zstd::Encoder::new(to, 1)?;
+        to.include_checksum(true)?;
+        let profile = profile.to_toml();
+        put(&mut to, profile.len() as u64)?;
+        to.write_all(profile.as_bytes())?;
+        let (from, until) = self.noise.pause();
+        for number in [self.now.0, seed, from.0, until.0] {
+            put(&mut to, number)?;
+        }
+        put(&mut to, self.buffer.turn() as u64)?;
+        self.blocks.save(&mut to)?;
+        self.map.save(&mut to)?;
+        to.finish()?.flush()
+    }
+
+    /// Loads a drive that was saved, with the ordinary firmware, and its
+    /// profile.
+    ///
+    /// # Errors
+    /// The reader fails, or gives something else than was saved.
+    pub fn load(from: impl Read, device: DeviceId) -> io::Result<(Self, Profile)> {
+        Self::load_with(from, device, |profile| Box::new(Standard::new(profile)))
+    }
+
+    /// Loads a drive that was saved, with a firmware of its own.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_with(
+        mut from: impl Read,
+        device: DeviceId,
+        firmware: impl FnOnce(&Profile) -> Box<dyn Firmware>,
+    ) -> io::Result<(Self, Profile)> {
+        let mut magic = [0; MAGIC.len()];
+        from.read_exact(&mut magic).map_err(|e| cut_off(&e))?;
+        if magic != MAGIC {
+            return Err(damaged("is no saved drive of version 1"));
+        }
+        let mut from = zstd::Decoder::new(from)?;
+        let length = get(&mut from)?;
+        if length > LONGEST_PROFILE {
+            return Err(damaged("its profile is too long"));
+        }
+        let mut text = String::new();
+        (&mut from).take(length).read_to_string(&mut text)?;
+        let profile = Profile::parse(&text).map_err(|e| damaged(&e.to_string()))?;
+        let (now, seed) = (get(&mut from)?, get(&mut from)?);
+        let pause = (Nanos(get(&mut from)?), Nanos(get(&mut from)?));
+        let mut ssd = Self::with_firmware(&profile, device, seed, firmware(&profile));
+        ssd.now = Nanos(now);
+        ssd.noise.set_pause(pause);
+        ssd.random = Pcg64::seed_from_u64(seed);
+        ssd.buffer.set_turn(get(&mut from)?)?;
+        ssd.blocks.load(&ssd.layout, &mut from)?;
+        ssd.map.load(&ssd.layout, &mut from)?;
+        if from.read(&mut [0])? != 0 {
+            return Err(damaged("goes on after its end"));
+        }
+        ssd.verify().map_err(|what| damaged(&what))?;
+        Ok((ssd, profile))
+    }
+
+    /// Lets time pass until all that was begun is done.
+    fn come_to_rest(&mut self) {
+        self.flush_all();
+        while self.agenda.next_time() != NEVER {
+            self.advance(self.agenda.next_time());
+        }
+    }
+}
+
+/// Writes a number.
+pub(crate) fn put(to: &mut impl Write, number: u64) -> io::Result<()> {
+    to.write_all(&number.to_le_bytes())
+}
+
+/// Reads a number.
+pub(crate) fn get(from: &mut impl Read) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    from.read_exact(&mut bytes).map_err(|e| cut_off(&e))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Numbers written in one go: entries of a large table.
+const AT_ONCE: usize = 1 << 14;
+
+/// Writes a table.
+pub(crate) fn put_all(to: &mut impl Write, table: &[u32]) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(4 * AT_ONCE);
+    for numbers in table.chunks(AT_ONCE) {
+        bytes.clear();
+        numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+        to.write_all(&bytes)?;
+    }
+    Ok(())
+}
+
+/// Reads a table of known length.
+pub(crate) fn get_all(from: &mut impl Read, table: &mut [u32]) -> io::Result<()> {
+    let mut bytes = vec![0; 4 * AT_ONCE];
+    for numbers in table.chunks_mut(AT_ONCE) {
+        let bytes = &mut bytes[..4 * numbers.len()];
+        from.read_exact(bytes).map_err(|e| cut_off(&e))?;
+        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+            // An untouched table stays untouched memory.
+            let read = u32::from_le_bytes(*bytes);
+            if read != 0 {
+                *number = read;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn cut_off(e: &io::Error) -> io::Error {
+    match e.kind() {
+        io::ErrorKind::UnexpectedEof => damaged("is cut off"),
+        _ => io::Error::new(e.kind(), e.to_string()),
+    }
+}
+
+/// Of what is no saved drive.
+pub(crate) fn damaged(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the saved drive {what}"))
+}

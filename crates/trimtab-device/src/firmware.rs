@@ -54,6 +54,10 @@ pub trait Firmware: fmt::Debug + Send {
         true
     }
 
+    /// Forgets what it has seen: its drive is being saved, and the policy's state
+    /// is not part of what is saved.
+    fn forget(&mut self) {}
+
     /// A copy in the same state, for a drive's snapshot.
     fn boxed_clone(&self) -> Box<dyn Firmware>;
 }
@@ -88,8 +92,7 @@ pub enum Answer {
     Regenerate,
 }
 
-/// The blocks of a plane that can be cleaned: full ones that would be at least
-/// a page shorter.
+/// The full blocks of a plane.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidates<'a> {
     pub(crate) first_block: u32,
@@ -119,13 +122,18 @@ pub struct Candidate {
 }
 
 impl Candidates<'_> {
-    /// Each block that can be cleaned.
+    /// Each block that can be cleaned with a gain.
     pub fn iter(&self) -> impl Iterator<Item = Candidate> + '_ {
+        self.full().filter(|candidate| candidate.valid < self.too_many())
+    }
+
+    /// Each block that can be cleaned, be it for its wear only.
+    pub fn full(&self) -> impl Iterator<Item = Candidate> + '_ {
         (0..self.valid.len()).filter_map(|i| self.get(i))
     }
 
     fn get(&self, i: usize) -> Option<Candidate> {
-        (self.full[i] && self.valid[i] < self.too_many()).then(|| Candidate {
+        self.full[i].then(|| Candidate {
             block: self.first_block + i as u32,
             valid: self.valid[i],
             units: self.units_per_block,
@@ -160,6 +168,9 @@ pub struct Standard {
     victim: Victim,
     choices: u32,
     static_threshold: u32,
+    /// Whether the last block was cleaned for its wear: the next is not, because
+    /// that gains no room.
+    levelled: bool,
 }
 
 impl Standard {
@@ -170,17 +181,21 @@ impl Standard {
             victim: profile.gc.victim,
             choices: profile.gc.choices,
             static_threshold: profile.wear.static_threshold,
+            levelled: false,
         }
     }
 
-    /// The least worn block, if wear has become too uneven.
-    fn least_worn(&self, candidates: &Candidates<'_>) -> Option<u32> {
-        if self.static_threshold == 0 {
+    /// The least worn block, if wear has become too uneven. Its data lies long,
+    /// so it may well be valid altogether.
+    fn least_worn(&mut self, candidates: &Candidates<'_>) -> Option<u32> {
+        if self.static_threshold == 0 || self.levelled {
+            self.levelled = false;
             return None;
         }
         let most = candidates.erases.iter().max()?;
-        let least = candidates.iter().min_by_key(|c| (c.erases, c.valid))?;
-        (most - least.erases >= self.static_threshold).then_some(least.block)
+        let least = candidates.full().min_by_key(|c| (c.erases, c.valid))?;
+        self.levelled = most - least.erases >= self.static_threshold;
+        self.levelled.then_some(least.block)
     }
 }
 
@@ -208,6 +223,10 @@ impl Firmware for Standard {
                     .map(block)
             }
         }
+    }
+
+    fn forget(&mut self) {
+        self.levelled = false;
     }
 
     fn boxed_clone(&self) -> Box<dyn Firmware> {

@@ -48,7 +48,7 @@ use host::{Host, InFlight, Noise};
 use ops::Op;
 use write::WriteBuffer;
 
-pub use view::Spot;
+pub use view::{Interval, Spot};
 
 /// A request that has been answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +116,7 @@ pub struct Ssd {
     cleaned_before: Nanos,
     served: Vec<Served>,
     audit: Option<Box<Audit>>,
+    cleanings: Option<Vec<Interval>>,
 }
 
 /// What of the profile is asked again and again.
@@ -204,6 +205,7 @@ impl Ssd {
             cleaned_before: Nanos::ZERO,
             served: Vec::new(),
             audit: None,
+            cleanings: None,
             layout,
             times,
         }

@@ -13,6 +13,7 @@ use trimtab_io::Nanos;
 
 use super::die::Phase;
 use super::ops::{Kind, Op};
+use super::view::Interval;
 use super::{Ssd, Timer};
 use crate::agenda::NEVER;
 use crate::blocks::Writer;
@@ -95,6 +96,7 @@ struct Job {
     to: u32,
     /// Whether it keeps others off more than its lane.
     holds: bool,
+    began: Nanos,
 }
 
 impl PlaneWork {
@@ -185,6 +187,7 @@ impl Ssd {
         work.job.victim = victim;
         (work.job.next, work.job.end) = (victim * units, (victim + 1) * units);
         work.job.holds = holds;
+        work.job.began = self.now;
         self.cleaning.running += 1;
         if holds {
             self.hold(plane, true);
@@ -358,12 +361,15 @@ impl Ssd {
 
     fn victim_is_erased(&mut self, plane: u32) {
         let work = &mut self.planes[plane as usize];
-        let (victim, holds) = (work.job.victim, work.job.holds);
+        let Job { victim, holds, began, .. } = work.job;
         work.stage = Stage::None;
         self.erase(victim);
         self.cleaning.queued -= 1;
         self.cleaning.running -= 1;
         let die = self.layout.die_of_plane(plane);
+        if let Some(cleanings) = &mut self.cleanings {
+            cleanings.push(Interval { die, from: began, until: self.now });
+        }
         self.dies[die as usize].cleaning.stop(self.now);
         let lane = self.lane_of(plane);
         self.lanes[lane as usize].phase = Phase::Idle;

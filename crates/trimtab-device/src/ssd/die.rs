@@ -270,8 +270,46 @@ impl Ssd {
         op.kind == Kind::Read && self.blocks.erases(self.layout.block_of_page(op.page)) != op.erases
     }
 
+    /// How long a die's queue takes, the channel's queue not counted.
+    pub(super) fn queued_time(&self, die: u32) -> Nanos {
+        let queues = &self.dies[die as usize];
+        let mut time = Nanos::ZERO;
+        for queue in [queues.reads, queues.queue] {
+            let mut op = queue.head();
+            while op != NONE {
+                let Op { kind, page, units, next, .. } = self.ops[op];
+                let bytes = u64::from(units) * u64::from(self.layout.unit_bytes);
+                time += match kind {
+                    Kind::Clean => Nanos::ZERO,
+                    Kind::Program => self.times.program(self.layout.page_in_block(page)),
+                    _ => self.times.read,
+                };
+                if kind != Kind::Clean {
+                    time += self.times.transfer(bytes);
+                }
+                op = next;
+            }
+        }
+        time
+    }
+
+    /// When a channel has moved all that is ready for it.
+    pub(super) fn channel_queue_ends(&self, channel: u32) -> Nanos {
+        let channel = &self.channels[channel as usize];
+        if channel.busy == NONE {
+            return self.now;
+        }
+        let mut end = self.agenda.at(channel.busy as usize);
+        let mut lane = channel.first;
+        while lane != NONE {
+            end += self.lanes[lane as usize].transfer;
+            lane = self.lanes[lane as usize].next;
+        }
+        end
+    }
+
     /// How long a group's data takes over the channel.
-    fn transfer_of(&self, group: Queue) -> Nanos {
+    pub(super) fn transfer_of(&self, group: Queue) -> Nanos {
         let mut time = Nanos::ZERO;
         let mut op = group.head();
         while op != NONE {

@@ -39,6 +39,7 @@ impl Ssd {
             return Err(io::Error::other("the drive has requests in flight"));
         }
         self.come_to_rest();
+        self.firmware.forget();
         let seed = self.random.random();
         self.random = Pcg64::seed_from_u64(seed);
         let mut to = to;

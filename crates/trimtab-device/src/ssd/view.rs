@@ -18,6 +18,17 @@ pub struct Spot {
     pub die: u32,
 }
 
+/// A time in which a die was cleaning a block, or one of its planes was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// The die.
+    pub die: u32,
+    /// When it began.
+    pub from: Nanos,
+    /// When the block had been erased. Pauses for others lie between.
+    pub until: Nanos,
+}
+
 impl Ssd {
     /// Where a byte's data is; none if it is in the buffer, or was never
     /// written. White-box: not for black-box predictors.
@@ -33,14 +44,26 @@ impl Ssd {
         Some(Spot { channel: self.layout.channel_of_die(die), die })
     }
 
-    /// When what a die is doing now will be over, its data's way over the
-    /// channel not counted; the past if it does nothing. White-box.
+    /// When a die will have done all that it has been asked for, as far as the
+    /// times of its operations tell: that transfers may have to wait for the
+    /// channel, and how much there is to clean, is not counted. White-box.
     #[must_use]
-    pub fn die_busy_until(&self, die: u32) -> Nanos {
-        match self.agenda.at(die as usize) {
+    pub fn die_free_at(&self, die: u32) -> Nanos {
+        let lane = &self.lanes[die as usize];
+        let mut free = match self.agenda.at(die as usize) {
             NEVER => self.now,
             at => at,
+        };
+        if lane.phase == Phase::Reading {
+            free += self.transfer_of(lane.group);
         }
+        free + self.queued_time(die)
+    }
+
+    /// When a channel will have moved all data that is ready for it. White-box.
+    #[must_use]
+    pub fn channel_free_at(&self, channel: u32) -> Nanos {
+        self.channel_queue_ends(channel)
     }
 
     /// Whether a die is erasing a block. White-box.
@@ -53,6 +76,17 @@ impl Ssd {
     #[must_use]
     pub fn is_cleaning(&self, die: u32) -> bool {
         self.dies[die as usize].cleaning.is_running()
+    }
+
+    /// Begins or ends to note when blocks are cleaned. For study.
+    pub fn note_cleanings(&mut self, note: bool) {
+        self.cleanings = note.then(Vec::new);
+    }
+
+    /// Takes the cleanings that have ended since the last call, in order of
+    /// their ends. For study.
+    pub fn cleanings(&mut self) -> Vec<Interval> {
+        self.cleanings.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// What it has done. For study.

@@ -20,6 +20,16 @@ pub(crate) enum Writer {
     Cleaning = 1,
 }
 
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Free,
+    /// Being written: the page that comes next.
+    Open(Writer, u32),
+    /// All its pages have been programmed.
+    Full,
+}
+
 /// The blocks of all planes.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks {
@@ -128,23 +138,50 @@ impl Blocks {
         self.planes[plane as usize].free.push(Reverse((first, block)));
     }
 
-    /// Makes a plane's blocks like those of a plane of another drive with the
-    /// same blocks.
-    pub(crate) fn adopt(&mut self, layout: &Layout, plane: u32, other: &Self, from: u32) {
-        let blocks = layout.blocks_per_plane;
-        let (here, there) = (plane * blocks, from * blocks);
-        let range = |first: u32| first as usize..(first + blocks) as usize;
-        self.full[range(here)].copy_from_slice(&other.full[range(there)]);
-        self.filled_at[range(here)].copy_from_slice(&other.filled_at[range(there)]);
-        self.erases[range(here)].copy_from_slice(&other.erases[range(there)]);
+    /// What a block is.
+    pub(crate) fn state(&self, layout: &Layout, block: u32) -> State {
+        let plane = &self.planes[layout.plane_of_block(block) as usize];
+        if self.full[block as usize] {
+            return State::Full;
+        }
+        for (writer, page) in [Writer::User, Writer::Cleaning].into_iter().zip(plane.open) {
+            if let Some(page) = page.filter(|&page| layout.block_of_page(page) == block) {
+                return State::Open(writer, layout.page_in_block(page));
+            }
+        }
+        State::Free
+    }
+
+    /// Makes a plane's blocks what others of another drive are: what each is, and
+    /// which it is like in age and wear.
+    pub(crate) fn set_plane(
+        &mut self,
+        layout: &Layout,
+        plane: u32,
+        states: &[(State, u32)],
+        other: &Self,
+    ) {
+        let first = plane * layout.blocks_per_plane;
+        let mut free = Vec::new();
+        let mut open = [None; 2];
+        for (block, &(state, from)) in (first..).zip(states) {
+            let (here, there) = (block as usize, from as usize);
+            self.full[here] = state == State::Full;
+            self.filled_at[here] = other.filled_at[there];
+            self.erases[here] = other.erases[there];
+            match state {
+                State::Full => {}
+                State::Free => free.push(Reverse((other.erases[there].into(), block))),
+                State::Open(writer, page) => {
+                    open[writer as usize] = Some(block * layout.pages_per_block + page);
+                }
+            }
+        }
         self.fills = self.fills.max(other.fills);
-        let (ours, theirs) = (&mut self.planes[plane as usize], &other.planes[from as usize]);
-        self.free = self.free - ours.free.len() + theirs.free.len();
-        let moved =
-            |&Reverse((key, block)): &Reverse<(u64, u32)>| Reverse((key, block - there + here));
-        ours.free = theirs.free.iter().map(moved).collect();
-        let pages = layout.pages_per_block;
-        ours.open = theirs.open.map(|page| page.map(|page| page - there * pages + here * pages));
+        let plane = &mut self.planes[plane as usize];
+        self.free = self.free - plane.free.len() + free.len();
+        plane.free = free.into();
+        plane.open = open;
     }
 
     pub(crate) fn save(&self, to: &mut impl Write) -> io::Result<()> {

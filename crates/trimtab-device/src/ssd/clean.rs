@@ -25,7 +25,7 @@ use crate::profile::{Copying, Profile, Scope};
 #[derive(Clone, Debug)]
 pub(super) struct Cleaning {
     /// Free blocks that each plane is cleaned up to.
-    high: usize,
+    pub(super) high: usize,
     /// Free blocks of the drive below which nobody is let in, and from which on
     /// they are again.
     low_total: usize,

@@ -4,25 +4,33 @@
 //! age, each with as many valid units as others have left it, and its free
 //! blocks at the mark where cleaning keeps them. Writing a large drive there
 //! takes hours even in virtual time. But its planes are alike: striping deals
-//! pages to all of them in turn, and each is cleaned for itself. So a few
-//! planes are overwritten, with the same code and in no time, and serve as
-//! templates for all: which blocks are free, open or full, which of their units
-//! are valid. The valid units are then dealt to the user's at random.
+//! pages to all of them in turn, and each is cleaned for itself. And the blocks
+//! of a large plane are like those of a small one, as long as there are a few
+//! hundred. So a small drive is overwritten, with the same code and in no time,
+//! and its blocks serve as templates: whether they are free, being written or
+//! full, and which of their units are valid. The valid units are then dealt to
+//! the user's at random.
 
 use rand::RngExt as _;
 
 use super::Ssd;
-use crate::blocks::Writer;
+use crate::blocks::{KEPT_FOR_CLEANING, State, Writer};
 use crate::firmware::{Candidates, Firmware, Standard};
+use crate::layout::Layout;
 use crate::map::Place;
 use crate::permutation::Permutation;
 use crate::profile::Profile;
 use rand_pcg::Pcg64;
 use trimtab_io::Nanos;
 
-/// Units of the planes that serve as templates: as many planes as fit, and at
-/// least one.
-const TEMPLATE_UNITS: u32 = 1 << 21;
+/// Blocks of a template plane: so many make a plane's behaviour that of larger
+/// ones, and are few enough to be overwritten quickly.
+const TEMPLATE_BLOCKS: u32 = 512;
+/// Units of all template planes together, where one plane does not have more.
+const TEMPLATE_UNITS: u32 = 1 << 20;
+/// Units dealt at once, so that their places in the table can be fetched
+/// meanwhile.
+const DEALT_AT_ONCE: usize = 64;
 
 impl Ssd {
     /// Writes a share of the user's units in order, in no time, as a drive that
@@ -43,23 +51,23 @@ impl Ssd {
     /// The drive has been written before.
     pub fn age(&mut self, profile: &Profile, share: f64, overwrites: f64) {
         assert_eq!(self.map.valid_total(), 0, "only a new drive can be aged");
-        let planes = (TEMPLATE_UNITS
-            / (self.layout.blocks_per_plane * self.layout.units_per_block))
-            .clamp(1, self.layout.planes);
-        let mut template = Self::template(profile, planes, &mut self.random);
+        let mut template = Self::template(profile, &self.layout, &mut self.random);
         template.fill_in_order(share);
         template.overwrite(share, overwrites);
         self.adopt(&template, share);
     }
 
-    /// A drive with so many of this one's planes.
-    fn template(profile: &Profile, planes: u32, random: &mut Pcg64) -> Self {
-        let mut profile = profile.clone();
-        let g = &mut profile.geometry;
+    /// A smaller drive whose blocks are like those of a drive with this layout.
+    fn template(profile: &Profile, layout: &Layout, random: &mut Pcg64) -> Self {
+        let blocks = layout.blocks_per_plane.min(TEMPLATE_BLOCKS);
+        let planes = (TEMPLATE_UNITS / (blocks * layout.units_per_block)).clamp(1, layout.planes);
+        let mut small = profile.clone();
+        let g = &mut small.geometry;
         (g.channels, g.chips_per_channel, g.dies_per_chip, g.planes_per_die) = (1, planes, 1, 1);
-        let firmware = AtOnce(Standard::new(&profile));
+        g.blocks_per_plane = blocks;
+        let firmware = AtOnce(Standard::new(profile));
         let device = trimtab_io::DeviceId::default();
-        Self::with_firmware(&profile, device, random.random(), Box::new(firmware))
+        Self::with_firmware(&small, device, random.random(), Box::new(firmware))
     }
 
     /// Writes units at random, in no time: so often, and then until all planes
@@ -95,28 +103,85 @@ impl Ssd {
         }
     }
 
-    /// Takes on the state of a template, plane by plane.
+    /// Takes on the state of a template, block by block.
     fn adopt(&mut self, template: &Self, share: f64) {
         let users = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
-        let mut order = Permutation::new(users, self.random.random());
-        let per_plane = self.layout.blocks_per_plane * self.layout.units_per_block;
+        let mut sources = Vec::new();
+        let mut valid = 0;
         for plane in 0..self.layout.planes {
-            let from = plane % template.layout.planes;
-            self.blocks.adopt(&self.layout, plane, &template.blocks, from);
-            let (start, end) = (from * per_plane, (from + 1) * per_plane);
-            let mut at = start;
-            while let Some(unit) = template.map.next_valid(at, end) {
-                // The templates' units are rounded up, so a few are too many.
-                let Some(user) = order.next() else { break };
-                let unit_here = plane * per_plane + (unit - start);
-                self.map.programmed(&self.layout, user, Place::Nowhere, unit_here);
-                at = unit + 1;
+            let first = plane * self.layout.blocks_per_plane;
+            for (block, source) in (first..).zip(self.plan_plane(template, plane)) {
+                if let Some(from) = source {
+                    valid += u64::from(template.map.valid_in(from));
+                    sources.push((block, from));
+                }
             }
         }
-        // The other way round: what has found no place yet.
+        // Rounding to whole blocks may leave a few valid units too many.
+        let surplus = valid.saturating_sub(users.into()) as f64 / valid.max(1) as f64;
+        let mut order = Permutation::new(users, self.random.random());
+        let per_block = self.layout.units_per_block;
+        let mut dealt = Vec::with_capacity(DEALT_AT_ONCE);
+        for (block, from) in sources {
+            let mut at = from * per_block;
+            let end = at + per_block;
+            while let Some(unit) = template.map.next_valid(at, end) {
+                at = unit + 1;
+                if surplus > 0.0 && self.random.random_bool(surplus) {
+                    continue;
+                }
+                let Some(user) = order.next() else { break };
+                self.map.expect(user);
+                dealt.push((user, unit - from * per_block + block * per_block));
+                if dealt.len() == DEALT_AT_ONCE {
+                    self.deal(&mut dealt);
+                }
+            }
+        }
+        self.deal(&mut dealt);
+        // Or a few too few.
         for user in order {
             self.write_at_once(std::iter::once(user));
         }
+    }
+
+    fn deal(&mut self, dealt: &mut Vec<(u32, u32)>) {
+        for (user, unit) in dealt.drain(..) {
+            self.map.programmed(&self.layout, user, Place::Nowhere, unit);
+        }
+    }
+
+    /// Makes each block of a plane free, open or full, as some template's block
+    /// is; the template of each that holds something.
+    fn plan_plane(&mut self, template: &Self, plane: u32) -> Vec<Option<u32>> {
+        let (ours, theirs) = (self.layout.blocks_per_plane, template.layout.blocks_per_plane);
+        let tiles = ours.div_ceil(theirs);
+        let plane_of = |tile: u32| (plane * tiles + tile) % template.layout.planes;
+        // As many free ones above the mark as the template has.
+        let above = template.blocks.free_in(plane_of(0)).saturating_sub(template.cleaning.high);
+        let mut free = self.cleaning.high + above + KEPT_FOR_CLEANING;
+        if tiles == 1 {
+            free = usize::MAX;
+        }
+        let mut sources = Vec::with_capacity(ours as usize);
+        let mut states = Vec::with_capacity(ours as usize);
+        for block in 0..ours {
+            let (tile, in_tile) = (block / theirs, block % theirs);
+            let mut from = plane_of(tile) * theirs + in_tile;
+            let mut state = template.blocks.state(&template.layout, from);
+            if state == State::Free && free == 0 || matches!(state, State::Open(..)) && tile > 0 {
+                // One too many: like any full one.
+                while state != State::Full {
+                    from = plane_of(tile) * theirs + self.random.random_range(0..theirs);
+                    state = template.blocks.state(&template.layout, from);
+                }
+            }
+            free -= usize::from(state == State::Free);
+            states.push((state, from));
+            sources.push((state != State::Free).then_some(from));
+        }
+        self.blocks.set_plane(&self.layout, plane, &states, &template.blocks);
+        sources
     }
 }
 

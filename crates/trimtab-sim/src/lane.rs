@@ -114,7 +114,7 @@ impl<S: Server> Lane<S> {
             let (arrival, workload) = self.next_arrival();
             if arrival == NEVER && self.host.is_idle() {
                 self.finished = true;
-                break;
+                return self.check_measured();
             }
             let event = self.server.next_event().unwrap_or(NEVER);
             if event.min(arrival) == NEVER {
@@ -134,6 +134,14 @@ impl<S: Server> Lane<S> {
             }
         }
         Ok(())
+    }
+
+    /// Figures of nothing would be misleading.
+    fn check_measured(&self) -> Result<(), Error> {
+        if self.measured > 0 {
+            return Ok(());
+        }
+        Err(Error::OnlyWarmUp { device: self.name.clone(), requests: self.arrived })
     }
 
     /// When the next request comes, and of which workload; of several at one

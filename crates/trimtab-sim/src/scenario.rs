@@ -44,6 +44,7 @@ use crate::simulation::Simulation;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Scenario {
+    text: String,
     seed: u64,
     span: Span,
     devices: Vec<DeviceSpec>,
@@ -139,7 +140,7 @@ impl Scenario {
     /// It is no TOML, or a key is unknown, missing or out of its range, or a
     /// profile cannot be read.
     pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
-        let text = Text(text);
+        let (whole, text) = (text, Text(text));
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
         let apart = take_apart(root.get_mut());
         let raw =
@@ -167,7 +168,7 @@ impl Scenario {
             }
             devices.push(spec);
         }
-        Ok(Self { seed: raw.seed, span, devices })
+        Ok(Self { text: whole.to_owned(), seed: raw.seed, span, devices })
     }
 
     /// Makes the devices, fills them, and opens the traces.
@@ -186,6 +187,12 @@ impl Scenario {
             Ok(Device { name: spec.name.clone(), host: spec.host, server: ssd, workloads })
         });
         Ok(Simulation::new(self.seed, self.span, devices.collect::<Result<Vec<_>, Error>>()?))
+    }
+
+    /// The TOML that it was read from.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Each device's name, and the profile that it has after overrides.

@@ -11,7 +11,9 @@ mod input;
 mod output;
 mod progress;
 mod record;
+mod sim;
 mod trace;
+mod units;
 
 use std::process::ExitCode;
 
@@ -22,6 +24,7 @@ Examples:
   sudo trimtab record nvme0n1 -o disk.parquet --duration 60s
   trimtab trace info disk.parquet
   trimtab trace report disk.parquet -o disk.html
+  trimtab sim run examples/sim-mixed.toml
 
 Exit codes: 0 done, 1 failure, 2 bad input, 3 done but incomplete.";
 
@@ -41,6 +44,9 @@ enum Command {
     /// Look at, convert, cut, re-rate or make traces of block I/O.
     #[command(subcommand, after_help = trace::EXAMPLES)]
     Trace(trace::Command),
+    /// Simulate drives under a workload, in virtual time.
+    #[command(subcommand, after_help = sim::EXAMPLES)]
+    Sim(sim::Command),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +57,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Record(args) => record::run(args),
         Command::Trace(command) => trace::run(command),
+        Command::Sim(command) => sim::run(command),
     };
     exit::code(result)
 }

@@ -343,7 +343,7 @@ impl Ssd {
         }
         self.planes[plane as usize].stage = Stage::Paused;
         self.dies[die as usize].cleaning.stop(self.now);
-        self.dies[die as usize].paused = Some(plane);
+        self.dies[die as usize].paused |= 1 << (plane % self.layout.planes_per_die);
         self.lanes[lane as usize].phase = Phase::Idle;
         self.start(die);
     }

@@ -54,8 +54,9 @@ pub(super) struct Die {
     pub(super) programs: u32,
     /// What was interrupted, and how long it would still have taken.
     suspended: Option<(Phase, Queue, Nanos)>,
-    /// The plane whose cleaning lets others go first just now.
-    pub(super) paused: Option<u32>,
+    /// Its planes whose cleanings let others go first just now, a bit each:
+    /// where cleaning occupies only its plane there can be several.
+    pub(super) paused: u32,
     pub(super) cleaning: Clock,
 }
 
@@ -159,8 +160,11 @@ impl Ssd {
                 let lane = &mut self.lanes[die as usize];
                 (lane.phase, lane.group) = (phase, group);
                 self.agenda.set(die as usize, self.now + left + self.times.resume);
-            } else if let Some(plane) = self.dies[die as usize].paused.take() {
-                self.go_on_cleaning(plane);
+            } else if self.dies[die as usize].paused != 0 {
+                let paused = &mut self.dies[die as usize].paused;
+                let first = paused.trailing_zeros();
+                *paused &= *paused - 1;
+                self.go_on_cleaning(die * self.layout.planes_per_die + first);
             } else {
                 return;
             }
@@ -179,7 +183,7 @@ impl Ssd {
             Scope::Controller => self.cleaning.holders > 0,
         };
         let by_plane = self.rules.scope == Scope::Plane;
-        let paused = queues.paused.is_some();
+        let paused = queues.paused != 0;
         let planes = &self.planes;
         let fits = |op: &Op| match op.kind {
             Kind::Clean => !only_reads && !paused,

@@ -38,10 +38,11 @@ pub enum Error {
         /// What it said.
         source: trimtab_device::Error,
     },
-    /// A device has requests, and nothing will ever happen.
+    /// A device has requests and answers none: nothing will ever happen, or has
+    /// not for a minute of its time.
     #[error(
         "device `{device}` stands still at {at} with {in_flight} requests unanswered: \
-         it has no room left and does not clean"
+         it waits for what never happens, or is busy with itself"
     )]
     Stuck {
         /// Its name.

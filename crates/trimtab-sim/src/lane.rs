@@ -17,6 +17,10 @@ use crate::source::{NEVER, Source};
 /// without end.
 const MOST_AT_ONCE: u64 = 1 << 22;
 
+/// A device that has requests and has answered none for so long never will: it
+/// is busy with itself (cleans without end, say).
+const PATIENCE: Nanos = Nanos::from_secs(60);
+
 /// A device to simulate, and what it is given to do.
 pub struct Device<S> {
     /// What reports call it.
@@ -74,6 +78,8 @@ pub(crate) struct Lane<S> {
     over: bool,
     pub(crate) finished: bool,
     now: Nanos,
+    /// When the device was sent something last.
+    sent_last: Nanos,
     /// Requests that arrived at this very instant.
     at_once: u64,
     pub(crate) most_in_flight: usize,
@@ -102,6 +108,7 @@ impl<S: Server> Lane<S> {
             over: false,
             finished: false,
             now: Nanos::ZERO,
+            sent_last: Nanos::ZERO,
             at_once: 0,
             most_in_flight: 0,
             most_waiting: 0,
@@ -118,8 +125,7 @@ impl<S: Server> Lane<S> {
             }
             let event = self.server.next_event().unwrap_or(NEVER);
             if event.min(arrival) == NEVER {
-                let (device, in_flight) = (self.name.clone(), self.host.in_flight());
-                return Err(Error::Stuck { device, at: self.now, in_flight });
+                return Err(self.stuck());
             }
             // At one instant the device goes first.
             if event <= arrival {
@@ -133,7 +139,16 @@ impl<S: Server> Lane<S> {
                 self.arrive(arrival, workload)?;
             }
         }
+        let quiet_since = self.figures.last.max(self.sent_last);
+        if self.host.in_flight() > 0 && self.now.since(quiet_since) > PATIENCE {
+            return Err(self.stuck());
+        }
         Ok(())
+    }
+
+    fn stuck(&self) -> Error {
+        let (device, in_flight) = (self.name.clone(), self.host.in_flight());
+        Error::Stuck { device, at: self.now, in_flight }
     }
 
     /// Figures of nothing would be misleading.
@@ -217,6 +232,7 @@ impl<S: Server> Lane<S> {
             flags: arrived.flags,
             deadline: None,
         };
+        self.sent_last = self.now;
         self.most_in_flight = self.most_in_flight.max(self.host.in_flight());
         let sent = self.server.submit(self.now, &request);
         sent.map_err(|source| Error::Device { device: self.name.clone(), source })

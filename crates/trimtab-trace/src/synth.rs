@@ -41,7 +41,8 @@
 //!   times are exponential with these means. The service time is *nominal*: it
 //!   only spaces the arrivals. It is not in the trace, which holds no completions,
 //!   and a drive on which the trace is replayed will take its own time.
-//!   The mean rate is `queue_depth` / (`service_us` + `think_us`).
+//!   The mean rate is `queue_depth` / (`service_us` + `think_us`). A simulation
+//!   takes the description as a [`Workload`], whose clients wait for the drive.
 //!
 //! # Offsets
 //!
@@ -72,9 +73,10 @@ mod arrivals;
 mod offsets;
 mod random;
 mod spec;
+mod workload;
 mod zipf;
 
-use trimtab_io::{DeviceId, Nanos, Op};
+use trimtab_io::{DeviceId, Nanos};
 
 use crate::error::Error;
 use crate::format::Format;
@@ -83,10 +85,11 @@ use crate::reader::{Clock, Meta};
 use crate::record::Record;
 use crate::source::BATCH;
 
-use self::arrivals::Arrivals;
-use self::offsets::Offsets;
+pub use self::arrivals::Arrivals;
+pub use self::spec::{Spec, Wrong};
+pub use self::workload::{Drawn, Requests, Think, Timing, Workload};
+
 use self::random::Random;
-use self::spec::Spec;
 
 /// A synthetic trace in the making, read like a [`Trace`](crate::Trace).
 ///
@@ -116,10 +119,7 @@ use self::spec::Spec;
 #[derive(Debug)]
 pub struct Synth {
     arrivals: Arrivals,
-    offsets: Offsets,
-    sizes: Sizes,
-    ops: Random,
-    read_share: f64,
+    requests: Requests,
     /// Requests still to be made.
     left: u64,
     end: Nanos,
@@ -145,7 +145,8 @@ impl Synth {
     /// The text is no TOML, or a key is unknown, missing, or out of its range.
     pub fn from_toml(text: &str, seed: Option<u64>) -> Result<Self, Error> {
         let spec = Spec::parse(text)?;
-        let seed = seed.unwrap_or(spec.seed);
+        let seed = seed.or(spec.seed).unwrap_or_default();
+        let capacity = spec.capacity_bytes().unwrap_or_default();
         let mut names = Names::default();
         let device = names.add_device(&spec.device)?;
         let notes = vec![
@@ -154,12 +155,9 @@ impl Synth {
         ];
         Ok(Self {
             arrivals: Arrivals::new(&spec.arrivals, Random::new(seed, Purpose::Arrivals)),
-            offsets: Offsets::new(&spec, Random::new(seed, Purpose::Offsets)),
-            sizes: Sizes::new(&spec.sizes, Random::new(seed, Purpose::Sizes)),
-            ops: Random::new(seed, Purpose::Ops),
-            read_share: spec.read_share,
+            requests: Requests::new(&spec, seed, capacity),
             left: spec.requests.unwrap_or(u64::MAX),
-            end: spec.duration_s.map_or(Nanos::MAX, Nanos::from_secs_f64),
+            end: spec.duration().unwrap_or(Nanos::MAX),
             names,
             device,
             meta: Meta { format: Format::Parquet, clock: Clock::Own, has_offsets: true, notes },
@@ -177,9 +175,7 @@ impl Synth {
                 break;
             }
             self.left -= 1;
-            let op = if self.ops.chance(self.read_share) { Op::Read } else { Op::Write };
-            let length = self.sizes.next();
-            let offset = self.offsets.next(length);
+            let Drawn { op, offset, length } = self.requests.draw();
             batch.push(Record::arriving(arrival, self.device, op, offset, length));
         }
         !batch.is_empty()
@@ -195,35 +191,6 @@ impl Synth {
     #[must_use]
     pub const fn meta(&self) -> &Meta {
         &self.meta
-    }
-}
-
-/// Draws sizes by weight.
-#[derive(Debug)]
-struct Sizes {
-    bytes: Vec<u64>,
-    /// The sum of the weights up to and with each.
-    up_to: Vec<u64>,
-    random: Random,
-}
-
-impl Sizes {
-    fn new(sizes: &[spec::Size], random: Random) -> Self {
-        let running = |sum: &mut u64, size: &spec::Size| {
-            *sum += size.weight;
-            Some(*sum)
-        };
-        Self {
-            bytes: sizes.iter().map(|size| size.bytes).collect(),
-            up_to: sizes.iter().scan(0, running).collect(),
-            random,
-        }
-    }
-
-    fn next(&mut self) -> u64 {
-        let total = self.up_to[self.up_to.len() - 1];
-        let drawn = self.random.below(total);
-        self.bytes[self.up_to.partition_point(|&sum| sum <= drawn)]
     }
 }
 

@@ -12,8 +12,10 @@ mod output;
 mod profile;
 mod progress;
 mod record;
+mod sim;
 mod size;
 mod trace;
+mod units;
 
 use std::process::ExitCode;
 
@@ -24,6 +26,7 @@ Examples:
   sudo trimtab record nvme0n1 -o disk.parquet --duration 60s
   trimtab trace info disk.parquet
   trimtab trace report disk.parquet -o disk.html
+  trimtab sim run examples/sim-mixed.toml
 
 Exit codes: 0 done, 1 failure, 2 bad input, 3 done but incomplete.";
 
@@ -46,6 +49,9 @@ enum Command {
     /// Look at, convert, cut, re-rate or make traces of block I/O.
     #[command(subcommand, after_help = trace::EXAMPLES)]
     Trace(trace::Command),
+    /// Simulate drives under a workload, in virtual time.
+    #[command(subcommand, after_help = sim::EXAMPLES)]
+    Sim(sim::Command),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +63,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(args),
         Command::Profile(command) => profile::run(command),
         Command::Trace(command) => trace::run(command),
+        Command::Sim(command) => sim::run(command),
     };
     exit::code(result)
 }

@@ -21,14 +21,26 @@ impl Progress {
         Self { terminal, records: 0, begun: Instant::now(), shown: None }
     }
 
+    /// One that is never seen.
+    pub(crate) fn hidden() -> Self {
+        Self { terminal: false, ..Self::new() }
+    }
+
     /// Counts another `records`.
     pub(crate) fn add(&mut self, records: usize) {
         self.records += records as u64;
+        let records = self.records;
+        self.show(|elapsed| line(records, elapsed));
+    }
+
+    /// Shows a line, which is given the time since the beginning; not on every
+    /// call.
+    pub(crate) fn show(&mut self, line: impl FnOnce(Duration) -> String) {
         if !self.terminal || self.shown.unwrap_or(self.begun).elapsed() < PERIOD {
             return;
         }
         self.shown = Some(Instant::now());
-        let line = line(self.records, self.begun.elapsed());
+        let line = line(self.begun.elapsed());
         // Work must not fail because its progress cannot be shown.
         _ = write!(io::stderr(), "\r{line}\x1b[K");
     }

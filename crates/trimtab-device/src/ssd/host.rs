@@ -125,7 +125,8 @@ impl Noise {
     fn next_pause(&self, after: Nanos, random: &mut Pcg64) -> (Nanos, Nanos) {
         let mut exponential = |mean: f64| {
             let uniform: f64 = random.random();
-            Nanos((-(1.0 - uniform).ln() * mean) as u64)
+            // The system's logarithm is not the same everywhere.
+            Nanos((-libm::log(1.0 - uniform) * mean) as u64)
         };
         let start = after + exponential(self.every);
         (start, start + exponential(self.length))

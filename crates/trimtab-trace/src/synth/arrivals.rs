@@ -13,14 +13,14 @@ const NS_PER_MS: f64 = 1e6;
 const NS_PER_US: f64 = 1e3;
 
 /// Arrival times, in order, without end.
-#[derive(Debug)]
-pub(super) struct Arrivals {
+#[derive(Clone, Debug)]
+pub struct Arrivals {
     process: Process,
     now: Nanos,
     random: Random,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Process {
     Poisson {
         mean_gap: f64,
@@ -66,7 +66,7 @@ impl Arrivals {
                 Process::Bursty { phases, phase: 0, until }
             }
             spec::Arrivals::Closed { queue_depth, service_us, think_us } => {
-                let mean_service = service_us * NS_PER_US;
+                let mean_service = service_us.unwrap_or_default() * NS_PER_US;
                 let mean_think = think_us * NS_PER_US;
                 // Clients begin as if they had been at it for long, rather than
                 // all at once.
@@ -79,7 +79,9 @@ impl Arrivals {
         Self { process, now: Nanos::ZERO, random }
     }
 
-    pub(super) fn next(&mut self) -> Nanos {
+    /// The next one.
+    #[expect(clippy::should_implement_trait, reason = "it has no end, so no Option")]
+    pub fn next(&mut self) -> Nanos {
         let random = &mut self.random;
         self.now = match &mut self.process {
             Process::Poisson { mean_gap } => self.now + Nanos(random.exponential(*mean_gap)),

@@ -5,7 +5,7 @@ use super::spec::{self, Spec};
 use super::zipf::Zipf;
 
 /// Offsets, for lengths given.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Offsets {
     pattern: Pattern,
     align: u64,
@@ -15,7 +15,7 @@ pub(super) struct Offsets {
     random: Random,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Pattern {
     Uniform,
     Zipf { ranks: Zipf, scatter: Scatter },
@@ -32,7 +32,7 @@ struct Stream {
 /// Takes ranks to blocks, one to one. The steps are of the golden ratio's share
 /// of the device: of all constant steps the one that keeps the first k blocks,
 /// for every k, furthest apart.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Scatter {
     blocks: u64,
     step: u64,
@@ -62,10 +62,9 @@ const fn gcd(mut a: u64, mut b: u64) -> u64 {
 }
 
 impl Offsets {
-    /// `spec` was checked.
-    pub(super) fn new(spec: &Spec, mut random: Random) -> Self {
+    /// `spec` was checked for a device of `capacity` bytes.
+    pub(super) fn new(spec: &Spec, capacity: u64, mut random: Random) -> Self {
         let align = spec.align_bytes;
-        let capacity = spec.capacity_bytes();
         let largest = spec.sizes.iter().map(|size| size.bytes).max().unwrap_or(align);
         let blocks = (capacity - largest) / align + 1;
         let pattern = match spec.offsets {

@@ -7,7 +7,7 @@ use super::Purpose;
 use crate::mix::mix64;
 
 /// A seeded generator with the few distributions that are needed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Random(Pcg64);
 
 impl Random {

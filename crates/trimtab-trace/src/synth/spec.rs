@@ -1,25 +1,30 @@
 //! The description of a synthetic trace, read and checked.
 
 use std::fmt::Display;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use trimtab_io::Nanos;
 
 use crate::error::Error;
 
 const SECTOR: u64 = 512;
 const MOST_CLIENTS: u32 = 1 << 16;
 
-/// What the TOML says; `synth`'s documentation describes every key.
-#[derive(Debug, Deserialize)]
+/// The description of a synthetic workload, as it stands in TOML: the [module's
+/// documentation](super) has every key.
+///
+/// A trace needs all of it. A simulation knows some things itself: then seed,
+/// capacity, end and service time can be left out.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Spec {
-    pub(super) seed: u64,
+pub struct Spec {
+    pub(super) seed: Option<u64>,
     pub(super) requests: Option<u64>,
     pub(super) duration_s: Option<f64>,
-    pub(super) capacity_gb: f64,
+    pub(super) capacity_gb: Option<f64>,
     pub(super) read_share: f64,
     #[serde(default = "four_kib")]
     pub(super) align_bytes: u64,
@@ -30,15 +35,15 @@ pub(super) struct Spec {
     pub(super) sizes: Vec<Size>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub(super) enum Arrivals {
     Poisson { iops: f64 },
     Bursty { on_iops: f64, off_iops: f64, on_ms: f64, off_ms: f64 },
-    Closed { queue_depth: u32, service_us: f64, think_us: f64 },
+    Closed { queue_depth: u32, service_us: Option<f64>, think_us: f64 },
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub(super) enum Offsets {
     // With braces, because serde lets unknown keys of unit variants pass.
@@ -47,7 +52,7 @@ pub(super) enum Offsets {
     Sequential { streams: u32, run_requests: u64 },
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Size {
     pub(super) bytes: u64,
@@ -63,6 +68,7 @@ fn unnamed() -> String {
 }
 
 impl Spec {
+    /// Reads the description of a trace, which must be complete.
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
         let spec: Self = toml::from_str(text).map_err(|e| {
             let what = e.message().trim().replace('\n', " ");
@@ -74,40 +80,79 @@ impl Spec {
                 _ => what,
             })
         })?;
-        spec.check().map_err(|wrong| Error::Usage(wrong.on_its_line(text)))?;
+        spec.check_trace().map_err(|wrong| Error::Usage(wrong.on_its_line(text)))?;
         Ok(spec)
     }
 
-    pub(super) const fn capacity_bytes(&self) -> u64 {
-        (self.capacity_gb * 1e9) as u64
+    /// The seed, if it has one of its own.
+    #[must_use]
+    pub const fn seed(&self) -> Option<u64> {
+        self.seed
     }
 
-    fn check(&self) -> Result<(), Wrong> {
+    /// After how many requests it ends.
+    #[must_use]
+    pub const fn requests(&self) -> Option<u64> {
+        self.requests
+    }
+
+    /// After how long it ends.
+    #[must_use]
+    pub fn duration(&self) -> Option<Nanos> {
+        self.duration_s.map(Nanos::from_secs_f64)
+    }
+
+    /// The device's size in bytes, if it says one.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> Option<u64> {
+        self.capacity_gb.map(|gb| (gb * 1e9) as u64)
+    }
+
+    /// Whether there can be such a trace.
+    fn check_trace(&self) -> Result<(), Wrong> {
+        let missing = |key| Err(Wrong::nowhere(&format!("missing field `{key}`")));
+        if self.seed.is_none() {
+            return missing("seed");
+        }
+        let Some(capacity) = self.capacity_bytes() else { return missing("capacity_gb") };
         if self.requests.is_none() && self.duration_s.is_none() {
             return Err(Wrong::nowhere("`requests` or `duration_s` must say where the trace ends"));
         }
+        if matches!(self.arrivals, Arrivals::Closed { service_us: None, .. }) {
+            return missing("arrivals.service_us");
+        }
+        self.check(capacity)
+    }
+
+    /// Whether there can be such a workload on a device of so many bytes.
+    ///
+    /// # Errors
+    /// A value is out of its range.
+    pub fn check(&self, capacity: u64) -> Result<(), Wrong> {
         if let Some(requests) = self.requests {
             within("requests", requests, 1..=u64::MAX)?;
         }
         if let Some(duration) = self.duration_s {
             within("duration_s", duration, 1e-6..=1e9)?;
         }
-        within("capacity_gb", self.capacity_gb, 1e-6..=1e9)?;
+        if let Some(gb) = self.capacity_gb {
+            within("capacity_gb", gb, 1e-6..=1e9)?;
+        }
         within("read_share", self.read_share, 0.0..=1.0)?;
         within("align_bytes", self.align_bytes, SECTOR..=1 << 30)?;
         multiple("align_bytes", self.align_bytes, SECTOR)?;
         self.arrivals.check()?;
-        self.check_sizes()?;
+        self.check_sizes(capacity)?;
         self.check_offsets()
     }
 
-    fn check_sizes(&self) -> Result<(), Wrong> {
+    fn check_sizes(&self, capacity: u64) -> Result<(), Wrong> {
         if self.sizes.is_empty() {
             return Err(Wrong::nowhere("`sizes` must have at least one entry"));
         }
         for (size, i) in self.sizes.iter().zip(0..) {
             let bytes = || {
-                within("sizes.bytes", size.bytes, SECTOR..=self.capacity_bytes().min(1 << 30))?;
+                within("sizes.bytes", size.bytes, SECTOR..=capacity.min(1 << 30))?;
                 multiple("sizes.bytes", size.bytes, SECTOR)?;
                 within("sizes.weight", size.weight, 0..=1_000_000_000)
             };
@@ -149,7 +194,9 @@ impl Arrivals {
             }
             Self::Closed { queue_depth, service_us, think_us } => {
                 within("arrivals.queue_depth", queue_depth, 1..=MOST_CLIENTS)?;
-                within("arrivals.service_us", service_us, 0.1..=1e9)?;
+                if let Some(service_us) = service_us {
+                    within("arrivals.service_us", service_us, 0.1..=1e9)?;
+                }
                 within("arrivals.think_us", think_us, 0.0..=1e12)
             }
         }
@@ -157,12 +204,14 @@ impl Arrivals {
 }
 
 /// A value that cannot be.
-struct Wrong {
-    /// `table.key`; none if it is a key that is missing.
-    key: Option<&'static str>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// `key` or `table.key`; none if it is a key that is missing.
+    pub key: Option<&'static str>,
     /// Which one, where the table is a list.
-    entry: usize,
-    what: String,
+    pub entry: usize,
+    /// What it is and what is allowed.
+    pub what: String,
 }
 
 impl Wrong {
@@ -180,26 +229,27 @@ impl Wrong {
 
     /// What is wrong, with its line where that is known.
     fn on_its_line(&self, text: &str) -> String {
-        match self.key.and_then(|key| line_of(text, key, self.entry)) {
-            Some(line) => format!("line {line}: {}", self.what),
+        let root = DeTable::parse(text).ok();
+        match root.and_then(|root| self.span_in(root.get_ref())) {
+            Some(span) => format!("line {}: {}", line_at(text, span.start), self.what),
             None => self.what.clone(),
         }
     }
-}
 
-/// The line on which a key's value stands; of a list of tables that of the
-/// `entry`-th.
-fn line_of(text: &str, key: &str, entry: usize) -> Option<usize> {
-    let root = DeTable::parse(text).ok()?;
-    let (first, rest) = key.split_once('.').map_or((key, None), |(a, b)| (a, Some(b)));
-    let mut value = value_of(root.get_ref(), first)?;
-    if let Some(rest) = rest {
-        if let DeValue::Array(list) = value.get_ref() {
-            value = list.get(entry)?;
+    /// Where the value stands in the text that `table` was read from.
+    #[must_use]
+    pub fn span_in(&self, table: &DeTable<'_>) -> Option<Range<usize>> {
+        let key = self.key?;
+        let (first, rest) = key.split_once('.').map_or((key, None), |(a, b)| (a, Some(b)));
+        let mut value = value_of(table, first)?;
+        if let Some(rest) = rest {
+            if let DeValue::Array(list) = value.get_ref() {
+                value = list.get(self.entry)?;
+            }
+            value = value_of(value.get_ref().as_table()?, rest)?;
         }
-        value = value_of(value.get_ref().as_table()?, rest)?;
+        Some(value.span())
     }
-    Some(line_at(text, value.span().start))
 }
 
 fn value_of<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t Spanned<DeValue<'i>>> {

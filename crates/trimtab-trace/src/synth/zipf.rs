@@ -10,7 +10,7 @@ use super::random::Random;
 /// inverted. A point drawn under the integral falls next to a rank, and is
 /// rejected in the few cases in which it lies above that rank's probability. No
 /// table, and fewer than 1.2 draws per rank whatever n.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Zipf {
     n: f64,
     theta: f64,

@@ -3,7 +3,6 @@
 mod latency;
 mod layout;
 mod rows;
-pub(super) mod units;
 
 use std::io::{self, Write};
 use std::path::PathBuf;

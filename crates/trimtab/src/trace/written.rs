@@ -8,8 +8,8 @@ use trimtab_io::Nanos;
 use trimtab_report::count;
 use trimtab_trace::{Error, LeftOut, Names, Record, Writer};
 
-use super::info::units;
 use crate::output::all_written;
+use crate::units;
 
 /// A trace being written, and its size.
 pub(super) struct Output {

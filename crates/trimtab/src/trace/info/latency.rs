@@ -4,7 +4,7 @@ use trimtab_io::{Nanos, PERCENTILES, Summary};
 use trimtab_report::{Align, Table, bytes, count};
 use trimtab_trace::stats::{OpFigures, Report};
 
-use super::units;
+use crate::units;
 
 /// The tables that a trace has something for; `of` says of which trace, where
 /// there are several.

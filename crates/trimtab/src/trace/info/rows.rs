@@ -9,7 +9,7 @@ use super::Described;
 use super::layout::Row;
 use trimtab_report::{bytes, count};
 
-use super::units::{self, NONE, long, number, percent};
+use crate::units::{self, NONE, long, number, percent};
 
 /// Rows in the making, for traces side by side.
 struct Rows<'a> {

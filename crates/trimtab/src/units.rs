@@ -7,7 +7,7 @@ use trimtab_report::count;
 pub(crate) const NONE: &str = "–";
 
 /// `987`, `9,876`, `98.8k`, `1.23M`: at most five characters.
-pub(super) fn short_count(n: u64) -> String {
+pub(crate) fn short_count(n: u64) -> String {
     if n < 10_000 {
         return count(n);
     }
@@ -26,7 +26,7 @@ pub(super) fn short_count(n: u64) -> String {
 
 /// Three significant digits, thousands separated: `0.05`, `1.23`, `12.3`,
 /// `1,234`.
-pub(super) fn number(x: f64) -> String {
+pub(crate) fn number(x: f64) -> String {
     match x {
         x if x >= 99.95 => count(x.round() as u64),
         x if x >= 9.995 => format!("{x:.1}"),
@@ -35,7 +35,7 @@ pub(super) fn number(x: f64) -> String {
 }
 
 /// `12.3%`.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     match share {
         s if s > 0.0 && s < 0.000_5 => "<0.1%".to_owned(),
         s if (0.999_5..1.0).contains(&s) => ">99.9%".to_owned(),

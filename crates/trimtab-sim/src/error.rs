@@ -1,0 +1,92 @@
+//! Why a simulation cannot begin or go on.
+
+use std::path::PathBuf;
+
+use trimtab_io::Nanos;
+
+/// Why a simulation cannot begin or go on. Each displays as one line.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The scenario is no TOML, or a key is unknown, missing or out of range.
+    /// The text says the line and what is allowed.
+    #[error("{0}")]
+    Scenario(String),
+    /// A file that the scenario names cannot be read.
+    #[error("{}: cannot open: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A trace cannot be read.
+    #[error("{0}")]
+    Trace(trimtab_trace::Error),
+    /// A trace does not fit: its offsets, its devices, its times.
+    #[error("{}: {what}", path.display())]
+    Replay {
+        /// The trace.
+        path: PathBuf,
+        /// What does not fit, and what to do.
+        what: String,
+    },
+    /// A device did not take a request.
+    #[error("device `{device}`: {source}")]
+    Device {
+        /// Its name.
+        device: String,
+        /// What it said.
+        source: trimtab_device::Error,
+    },
+    /// A device has requests and answers none: nothing will ever happen, or has
+    /// not for a minute of its time.
+    #[error(
+        "device `{device}` stands still at {at} with {in_flight} requests unanswered: \
+         it waits for what never happens, or is busy with itself"
+    )]
+    Stuck {
+        /// Its name.
+        device: String,
+        /// When.
+        at: Nanos,
+        /// The requests.
+        in_flight: usize,
+    },
+    /// A closed loop whose requests take no time.
+    #[error(
+        "device `{device}` answers at once at {at}, so a closed loop without think time never \
+         gets on: fill the device, or set `think_us`"
+    )]
+    Endless {
+        /// Its name.
+        device: String,
+        /// When.
+        at: Nanos,
+    },
+    /// Nothing was measured.
+    #[error("device `{device}`: all its {requests} requests came during the warm-up")]
+    OnlyWarmUp {
+        /// Its name.
+        device: String,
+        /// How many.
+        requests: u64,
+    },
+}
+
+impl Error {
+    /// Whether the input is at fault (exit code 2) rather than the machine or
+    /// the model (exit code 1).
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::Scenario(_)
+            | Self::Replay { .. }
+            | Self::Device { .. }
+            | Self::Endless { .. }
+            | Self::OnlyWarmUp { .. } => true,
+            Self::Open { source, .. } => source.kind() != std::io::ErrorKind::PermissionDenied,
+            Self::Trace(error) => error.is_bad_input(),
+            Self::Stuck { .. } => false,
+        }
+    }
+}

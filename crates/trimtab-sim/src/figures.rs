@@ -1,0 +1,109 @@
+//! What is counted while a device runs: sums and histograms, nothing that grows.
+
+use trimtab_device::{Explained, Served};
+use trimtab_io::{LatencyHistogram, Nanos, Op, Outcome};
+
+use crate::host::Sent;
+use crate::source::NEVER;
+
+/// The figures of one device.
+#[derive(Clone, Debug)]
+pub(crate) struct Figures {
+    /// The measured time. It has begun when its beginning is known.
+    pub(crate) start: Nanos,
+    pub(crate) stop: Nanos,
+    /// By workload and op.
+    pub(crate) workloads: Box<[[OpFigures; 4]]>,
+    pub(crate) reads: ReadTimes,
+    /// Answers, the warm-up's included.
+    pub(crate) answers: u64,
+    /// When the last one came.
+    pub(crate) last: Nanos,
+}
+
+/// The figures of one op of one workload.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpFigures {
+    /// Of requests that arrived in the measured time, from arrival on.
+    pub(crate) latency: Option<Box<LatencyHistogram>>,
+    /// Requests done within the measured time, and their bytes: throughput.
+    pub(crate) done: u64,
+    pub(crate) bytes: u64,
+    pub(crate) refused: u64,
+    pub(crate) errors: u64,
+}
+
+/// Where the time of reads went, summed, ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReadTimes {
+    pub(crate) count: u64,
+    pub(crate) waited_for_cleaning: u64,
+    pub(crate) all: u128,
+    pub(crate) host: u64,
+    pub(crate) stalled: u64,
+    pub(crate) die: u64,
+    pub(crate) cleaning: u64,
+    pub(crate) channel: u64,
+    pub(crate) buffer: u64,
+    pub(crate) retries: u64,
+}
+
+impl ReadTimes {
+    #[inline]
+    fn add(&mut self, all: Nanos, host: Nanos, explained: &Explained) {
+        self.count += 1;
+        self.waited_for_cleaning += u64::from(explained.cleaning > Nanos::ZERO);
+        self.all += u128::from(all.0);
+        self.host += host.0;
+        self.stalled += explained.stalled.0;
+        self.die += explained.die.0;
+        self.cleaning += explained.cleaning.0;
+        self.channel += explained.channel.0;
+        self.buffer += explained.buffer.0;
+        self.retries += explained.retries.0;
+    }
+}
+
+impl Figures {
+    pub(crate) fn new(workloads: usize) -> Self {
+        Self {
+            start: NEVER,
+            stop: NEVER,
+            workloads: vec![Default::default(); workloads].into(),
+            reads: ReadTimes::default(),
+            answers: 0,
+            last: Nanos::ZERO,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, sent: &Sent, served: &Served) {
+        let completion = &served.completion;
+        let at = completion.complete;
+        self.answers += 1;
+        self.last = at;
+        let op = &mut self.workloads[sent.workload as usize][sent.op as usize];
+        match completion.outcome {
+            Outcome::Done => {}
+            Outcome::Refused { .. } => {
+                op.refused += u64::from(sent.measured);
+                return;
+            }
+            Outcome::Error => {
+                op.errors += u64::from(sent.measured);
+                return;
+            }
+        }
+        if at >= self.start && at < self.stop {
+            op.done += 1;
+            op.bytes += sent.length;
+        }
+        if sent.measured {
+            let latency = at.since(sent.arrived);
+            op.latency.get_or_insert_default().record(latency);
+            if sent.op == Op::Read {
+                self.reads.add(latency, completion.issue.since(sent.arrived), &served.explained);
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! One device with its workloads, in its own time.
+//!
+//! Nothing that happens on one lane depends on another, so each has its loop
+//! and no event ever waits for the right moment of a different device. What
+//! spans several drives (an array, replicas) is one [`Server`] made of them.
+
+use trimtab_device::Study;
+use trimtab_io::{DeviceId, Nanos, Request, RequestId};
+
+use crate::error::Error;
+use crate::figures::Figures;
+use crate::host::{Arrived, Host, HostInterface};
+use crate::server::Server;
+use crate::source::{NEVER, Source};
+
+/// Requests that may arrive at one instant before it is taken for a loop
+/// without end.
+const MOST_AT_ONCE: u64 = 1 << 22;
+
+/// A device that has requests and has answered none for so long never will: it
+/// is busy with itself (cleans without end, say).
+const PATIENCE: Nanos = Nanos::from_secs(60);
+
+/// A device to simulate, and what it is given to do.
+pub struct Device<S> {
+    /// What reports call it.
+    pub name: String,
+    /// The device itself, in the state it begins with.
+    pub server: S,
+    /// How the host talks to it.
+    pub host: HostInterface,
+    /// Where its requests come from; at least one.
+    pub workloads: Vec<Workload>,
+}
+
+/// One stream of requests to a device.
+pub struct Workload {
+    /// What reports call it.
+    pub name: String,
+    /// The submission queue that it uses; none: all of them in turn.
+    pub queue: Option<u32>,
+    /// Its requests.
+    pub source: Source,
+}
+
+/// How long devices are simulated, and what of that counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Requests of each device that do not count, from the first on.
+    pub warm_up_requests: u64,
+    /// Time that does not count, from the beginning on. Whichever of the two is
+    /// over later ends the warm-up.
+    pub warm_up: Nanos,
+    /// Requests of each device after the warm-up, if that ends it.
+    pub requests: Option<u64>,
+    /// Time after the warm-up, if that ends it. Requests on their way are still
+    /// waited for.
+    pub duration: Option<Nanos>,
+}
+
+/// A device in the making of its figures.
+pub(crate) struct Lane<S> {
+    pub(crate) name: String,
+    id: DeviceId,
+    server: S,
+    host: Host,
+    workloads: Box<[Workload]>,
+    /// Whether one of them waits for answers.
+    closed_loop: bool,
+    span: Span,
+    pub(crate) figures: Figures,
+    /// What had been going on when the measured time began.
+    before: Option<Study>,
+    /// Requests that arrived, and those of them that count.
+    pub(crate) arrived: u64,
+    pub(crate) measured: u64,
+    /// No more requests are taken from the workloads.
+    over: bool,
+    pub(crate) finished: bool,
+    now: Nanos,
+    /// When the device was sent something last.
+    sent_last: Nanos,
+    /// Requests that arrived at this very instant.
+    at_once: u64,
+    pub(crate) most_in_flight: usize,
+    pub(crate) most_waiting: usize,
+}
+
+impl<S: Server> Lane<S> {
+    pub(crate) fn new(device: Device<S>, id: DeviceId, span: Span) -> Self {
+        let mut figures = Figures::new(device.workloads.len());
+        if span.warm_up_requests == 0 {
+            figures.start = span.warm_up;
+            figures.stop = span.duration.map_or(NEVER, |duration| span.warm_up + duration);
+        }
+        Self {
+            id,
+            host: Host::new(device.host),
+            closed_loop: device.workloads.iter().any(|w| w.source.is_closed()),
+            workloads: device.workloads.into(),
+            name: device.name,
+            server: device.server,
+            span,
+            figures,
+            before: None,
+            arrived: 0,
+            measured: 0,
+            over: false,
+            finished: false,
+            now: Nanos::ZERO,
+            sent_last: Nanos::ZERO,
+            at_once: 0,
+            most_in_flight: 0,
+            most_waiting: 0,
+        }
+    }
+
+    /// Goes on for so many events or requests.
+    pub(crate) fn run(&mut self, steps: u32) -> Result<(), Error> {
+        for _ in 0..steps {
+            let (arrival, workload) = self.next_arrival();
+            if arrival == NEVER && self.host.is_idle() {
+                self.finished = true;
+                return self.check_measured();
+            }
+            let event = self.server.next_event().unwrap_or(NEVER);
+            if event.min(arrival) == NEVER {
+                return Err(self.stuck());
+            }
+            // At one instant the device goes first.
+            if event <= arrival {
+                // If nobody waits for answers, they can come in one go.
+                let reacts = self.closed_loop || self.host.waiting() > 0 || arrival == NEVER;
+                self.now = if reacts { event } else { arrival };
+                self.at_once = 0;
+                self.server.advance(self.now);
+                self.settle()?;
+            } else {
+                self.arrive(arrival, workload)?;
+            }
+        }
+        let quiet_since = self.figures.last.max(self.sent_last);
+        if self.host.in_flight() > 0 && self.now.since(quiet_since) > PATIENCE {
+            return Err(self.stuck());
+        }
+        Ok(())
+    }
+
+    fn stuck(&self) -> Error {
+        let (device, in_flight) = (self.name.clone(), self.host.in_flight());
+        Error::Stuck { device, at: self.now, in_flight }
+    }
+
+    /// Figures of nothing would be misleading.
+    fn check_measured(&self) -> Result<(), Error> {
+        if self.measured > 0 {
+            return Ok(());
+        }
+        Err(Error::OnlyWarmUp { device: self.name.clone(), requests: self.arrived })
+    }
+
+    /// When the next request comes, and of which workload; of several at one
+    /// instant the first's.
+    #[inline]
+    fn next_arrival(&self) -> (Nanos, usize) {
+        if self.over {
+            return (NEVER, 0);
+        }
+        let mut earliest = (self.workloads[0].source.next(), 0);
+        for (workload, i) in self.workloads[1..].iter().zip(1..) {
+            let next = workload.source.next();
+            if next < earliest.0 {
+                earliest = (next, i);
+            }
+        }
+        earliest
+    }
+
+    #[inline]
+    fn arrive(&mut self, at: Nanos, i: usize) -> Result<(), Error> {
+        self.now = at;
+        if self.before.is_none()
+            && self.arrived >= self.span.warm_up_requests
+            && at >= self.span.warm_up
+        {
+            self.begin_to_measure(at);
+        }
+        if at >= self.figures.stop || Some(self.measured) == self.span.requests {
+            self.over = true;
+            return Ok(());
+        }
+        self.at_once += 1;
+        if self.at_once > MOST_AT_ONCE {
+            return Err(Error::Endless { device: self.name.clone(), at });
+        }
+        let workload = &mut self.workloads[i];
+        let (drawn, flags) = workload.source.take()?;
+        let queue = workload.queue.map_or(self.arrived, u64::from);
+        let measured = self.before.is_some();
+        let arrived =
+            Arrived { at, number: self.arrived, drawn, flags, workload: i as u32, measured };
+        self.arrived += 1;
+        self.measured += u64::from(measured);
+        if !self.host.is_open() {
+            self.host.push(queue, arrived);
+            self.most_waiting = self.most_waiting.max(self.host.waiting());
+            return Ok(());
+        }
+        self.send(&arrived)?;
+        // Some things are answered at once: what was never written, a discard.
+        self.settle()
+    }
+
+    #[cold]
+    fn begin_to_measure(&mut self, at: Nanos) {
+        self.before = Some(self.server.study());
+        if self.figures.start == NEVER {
+            self.figures.start = at;
+            self.figures.stop = self.span.duration.map_or(NEVER, |duration| at + duration);
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, arrived: &Arrived) -> Result<(), Error> {
+        let request = Request {
+            id: RequestId(self.host.send(arrived)),
+            device: self.id,
+            arrival: arrived.at,
+            op: arrived.drawn.op,
+            offset: arrived.drawn.offset,
+            length: arrived.drawn.length,
+            flags: arrived.flags,
+            deadline: None,
+        };
+        self.sent_last = self.now;
+        self.most_in_flight = self.most_in_flight.max(self.host.in_flight());
+        let sent = self.server.submit(self.now, &request);
+        sent.map_err(|source| Error::Device { device: self.name.clone(), source })
+    }
+
+    /// Takes the answers that have come, and sends what waited for room.
+    #[inline]
+    fn settle(&mut self) -> Result<(), Error> {
+        loop {
+            let Self { server, host, workloads, figures, .. } = self;
+            server.drain(|served| {
+                let sent = host.done(served.completion.request.0);
+                figures.add(&sent, served);
+                workloads[sent.workload as usize].source.answered(served.completion.complete);
+            });
+            let Some(next) = self.host.pop() else { return Ok(()) };
+            self.send(&next)?;
+        }
+    }
+
+    /// How far its time is.
+    pub(crate) const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.server.capacity()
+    }
+
+    pub(crate) fn workload_names(&self) -> impl Iterator<Item = &str> {
+        self.workloads.iter().map(|workload| workload.name.as_str())
+    }
+
+    /// The measured time so far.
+    pub(crate) fn measured_time(&self) -> Nanos {
+        let start = self.figures.start;
+        match self.span.duration {
+            // It went to its end, whether or not something came after that.
+            Some(duration) if self.over => duration,
+            // The last request's answer ends what a number of requests ends.
+            _ if self.finished => self.figures.last.since(start),
+            _ => self.now.min(self.figures.stop).since(start),
+        }
+    }
+
+    /// What has been going on in the measured time.
+    pub(crate) fn study(&self) -> Study {
+        let (now, Some(before)) = (self.server.study(), &self.before) else {
+            return Study::default();
+        };
+        Study {
+            user_units_written: now.user_units_written - before.user_units_written,
+            units_programmed: now.units_programmed - before.units_programmed,
+            units_moved: now.units_moved - before.units_moved,
+            erases: now.erases - before.erases,
+            stalls: now.stalls - before.stalls,
+            stalled: now.stalled - before.stalled,
+            cleaning: now.cleaning - before.cleaning,
+            refused: now.refused - before.refused,
+            regenerated: now.regenerated - before.regenerated,
+            suspended: now.suspended - before.suspended,
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! A simulation as it stands in TOML; docs/scenario.md has every key.
+
+mod drive;
+mod text;
+mod values;
+mod workload;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use trimtab_device::{Profile, Ssd};
+use trimtab_io::{DeviceId, Nanos};
+
+use self::text::Text;
+use self::values::Bytes;
+use self::workload::WorkloadSpec;
+use crate::error::Error;
+use crate::host::HostInterface;
+use crate::lane::{Device, Span};
+use crate::simulation::Simulation;
+
+/// A simulation, read and checked.
+///
+/// ```
+/// let scenario = trimtab_sim::Scenario::parse(
+///     "seed = 1
+///      requests = 1000
+///      [[device]]
+///      profile = 'reference'
+///      capacity = '12G'
+///      [device.workload]
+///      read_share = 1
+///      arrivals = { kind = 'poisson', iops = 10 }
+///      offsets = { kind = 'uniform' }
+///      sizes = [{ bytes = 4096, weight = 1 }]",
+///     ".".as_ref(),
+/// )?;
+/// let mut simulation = scenario.simulation()?;
+/// simulation.run()?;
+/// assert_eq!(simulation.report().devices[0].requests, 1000);
+/// # Ok::<(), trimtab_sim::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    text: String,
+    seed: u64,
+    span: Span,
+    devices: Vec<DeviceSpec>,
+}
+
+#[derive(Clone, Debug)]
+struct DeviceSpec {
+    name: String,
+    profile: Profile,
+    fill: Fill,
+    host: HostInterface,
+    workloads: Vec<WorkloadSpec>,
+}
+
+/// What is on a drive when the simulation begins.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fill {
+    /// Share of the drive that holds data, 0 to 1, from its front on.
+    pub share: f64,
+    /// How it got there.
+    #[serde(default)]
+    pub kind: FillKind,
+}
+
+/// How a drive was filled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FillKind {
+    /// Written once, from front to end.
+    #[default]
+    Sequential,
+}
+
+impl Default for Fill {
+    fn default() -> Self {
+        Self { share: 1.0, kind: FillKind::default() }
+    }
+}
+
+/// The scenario without what is read apart from it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    seed: u64,
+    #[serde(default)]
+    warm_up_requests: u64,
+    warm_up_s: Option<Spanned<f64>>,
+    requests: Option<Spanned<u64>>,
+    duration_s: Option<Spanned<f64>>,
+    device: Vec<Spanned<RawDevice>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDevice {
+    name: Option<Spanned<String>>,
+    profile: Spanned<String>,
+    capacity: Option<Spanned<Bytes>>,
+    #[serde(default, deserialize_with = "values::fill")]
+    fill: Option<Spanned<Fill>>,
+    host: Option<Spanned<HostInterface>>,
+}
+
+/// What is read apart, because its keys depend on each other.
+#[derive(Default)]
+struct Apart<'i> {
+    overrides: Option<Spanned<DeValue<'i>>>,
+    workload: Option<Spanned<DeValue<'i>>>,
+}
+
+/// The default size of a drive.
+const CAPACITY: u64 = 64 << 30;
+
+impl Scenario {
+    /// Reads a scenario from a file.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), with the file's name; or it cannot be read.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        Self::parse(&text, directory).map_err(|error| match error {
+            Error::Scenario(what) => Error::Scenario(format!("{}: {what}", path.display())),
+            other => other,
+        })
+    }
+
+    /// Reads a scenario. Files that it names are looked for in `directory`.
+    ///
+    /// # Errors
+    /// It is no TOML, or a key is unknown, missing or out of its range, or a
+    /// profile cannot be read.
+    pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
+        let (whole, text) = (text, Text(text));
+        let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
+        let apart = take_apart(root.get_mut());
+        let raw =
+            Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
+        let span = span(&raw, text)?;
+        if raw.device.is_empty() {
+            return Err(Error::Scenario("there must be at least one `[[device]]`".to_owned()));
+        }
+        let mut devices: Vec<DeviceSpec> = Vec::new();
+        for ((number, device), apart) in (0_u64..).zip(raw.device).zip(apart) {
+            let line = device.span();
+            let device = device.into_inner();
+            let name = device.name.clone().map_or(format!("device {number}"), Spanned::into_inner);
+            if devices.iter().any(|other| other.name == name) {
+                let at = device.name.as_ref().map_or(line, Spanned::span);
+                return Err(text.wrong(&at, format!("there are two devices called `{name}`")));
+            }
+            let seed = derived(raw.seed, number);
+            let spec = DeviceSpec::new(name, device, apart, &line, text, directory, seed)?;
+            if let (None, None, Some(endless)) =
+                (span.requests, span.duration, spec.workloads.iter().find(|w| !w.ends()))
+            {
+                let what = "`requests` or `duration_s` must say where the simulation ends";
+                return Err(text.wrong(&endless.span, what));
+            }
+            devices.push(spec);
+        }
+        Ok(Self { text: whole.to_owned(), seed: raw.seed, span, devices })
+    }
+
+    /// Makes the devices, fills them, and opens the traces.
+    ///
+    /// # Errors
+    /// A trace cannot be read.
+    pub fn simulation(&self) -> Result<Simulation<Ssd>, Error> {
+        let devices = (0..).zip(&self.devices).map(|(number, spec)| {
+            let seed = derived(self.seed, number.into());
+            let mut ssd = Ssd::new(&spec.profile, DeviceId(number), seed);
+            match spec.fill.kind {
+                FillKind::Sequential => ssd.fill_in_order(spec.fill.share),
+            }
+            let workloads = spec.workloads.iter().map(|workload| workload.build(ssd.capacity()));
+            let workloads = workloads.collect::<Result<Vec<_>, _>>()?;
+            Ok(Device { name: spec.name.clone(), host: spec.host, server: ssd, workloads })
+        });
+        Ok(Simulation::new(self.seed, self.span, devices.collect::<Result<Vec<_>, Error>>()?))
+    }
+
+    /// The TOML that it was read from.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Each device's name, and the profile that it has after overrides.
+    pub fn profiles(&self) -> impl Iterator<Item = (&str, &Profile)> {
+        self.devices.iter().map(|device| (device.name.as_str(), &device.profile))
+    }
+}
+
+impl DeviceSpec {
+    fn new(
+        name: String,
+        raw: RawDevice,
+        apart: Apart<'_>,
+        line: &std::ops::Range<usize>,
+        text: Text<'_>,
+        directory: &Path,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let profile = drive::profile(&raw, apart.overrides, text, directory)?;
+        if let Some(fill) = &raw.fill {
+            text.within("fill", &fill.span(), fill.get_ref().share, 0.0..=1.0)?;
+        }
+        let host = raw.host.map_or(Ok(HostInterface::default()), |host| {
+            let (at, host) = (host.span(), host.into_inner());
+            let depths = 1..=HostInterface::MOST_DEPTH;
+            text.within("host.queue_depth", &at, host.queue_depth, depths)?;
+            let queues = 1..=HostInterface::MOST_QUEUES;
+            text.within("host.submission_queues", &at, host.submission_queues, queues)?;
+            Ok::<_, Error>(host)
+        })?;
+        let Some(workload) = apart.workload else {
+            return Err(text.wrong(line, "missing field `workload`"));
+        };
+        let capacity = profile.capacity_bytes();
+        let about = workload::About { capacity, queues: host.submission_queues, directory, seed };
+        let workloads = workload::parse(workload, text, &about)?;
+        let fill = raw.fill.map(Spanned::into_inner).unwrap_or_default();
+        Ok(Self { name, profile, fill, host, workloads })
+    }
+}
+
+/// Takes out of each device what is read apart.
+fn take_apart<'i>(root: &mut DeTable<'i>) -> Vec<Apart<'i>> {
+    let Some(devices) = root.get_mut("device").map(Spanned::get_mut) else { return Vec::new() };
+    let DeValue::Array(devices) = devices else { return Vec::new() };
+    let apart = devices.iter_mut().map(|device| match device.get_mut() {
+        DeValue::Table(device) => {
+            Apart { overrides: device.remove("override"), workload: device.remove("workload") }
+        }
+        _ => Apart::default(),
+    });
+    apart.collect()
+}
+
+fn span(raw: &Raw, text: Text<'_>) -> Result<Span, Error> {
+    let seconds = |key: &str, value: &Option<Spanned<f64>>, least: f64| -> Result<_, Error> {
+        let Some(value) = value else { return Ok(None) };
+        text.within(key, &value.span(), *value.get_ref(), least..=1e9)?;
+        Ok(Some(Nanos::from_secs_f64(*value.get_ref())))
+    };
+    if let Some(requests) = &raw.requests {
+        text.within("requests", &requests.span(), *requests.get_ref(), 1..=1 << 47)?;
+    }
+    Ok(Span {
+        warm_up_requests: raw.warm_up_requests,
+        warm_up: seconds("warm_up_s", &raw.warm_up_s, 0.0)?.unwrap_or_default(),
+        requests: raw.requests.as_ref().map(|requests| *requests.get_ref()),
+        duration: seconds("duration_s", &raw.duration_s, 1e-9)?,
+    })
+}
+
+/// A seed for one of several things, unlike those of the others (the mixing
+/// function is splitmix64's).
+fn derived(seed: u64, number: u64) -> u64 {
+    let mut z = seed.wrapping_add((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests;

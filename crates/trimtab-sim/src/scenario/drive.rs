@@ -1,0 +1,141 @@
+//! A device's profile: a name or a file, overrides, a size.
+
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize as _;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::{Spanned, Table, Value};
+use trimtab_device::Profile;
+
+use super::text::Text;
+use super::{CAPACITY, RawDevice};
+use crate::error::Error;
+
+/// The profile that a device has in the end.
+pub(super) fn profile(
+    raw: &RawDevice,
+    overrides: Option<Spanned<DeValue<'_>>>,
+    text: Text<'_>,
+    directory: &Path,
+) -> Result<Profile, Error> {
+    let base = named(&raw.profile, text, directory)?;
+    let mut keeps_its_size = false;
+    let profile = match overrides {
+        Some(overrides) => {
+            let profile = overridden(&base, overrides, text)?;
+            keeps_its_size = profile.geometry.blocks_per_plane != base.geometry.blocks_per_plane;
+            profile
+        }
+        None => base,
+    };
+    let (bytes, at) = match &raw.capacity {
+        Some(capacity) => (capacity.get_ref().0, capacity.span()),
+        // Whoever sets the blocks has set the size.
+        None if keeps_its_size => return Ok(profile),
+        None => (CAPACITY, raw.profile.span()),
+    };
+    profile
+        .with_capacity(bytes)
+        .map_err(|e| text.wrong(&at, format!("`capacity` of {bytes} bytes: {e}")))
+}
+
+/// A built-in profile, or one in a file.
+fn named(name: &Spanned<String>, text: Text<'_>, directory: &Path) -> Result<Profile, Error> {
+    if let Some(profile) = Profile::builtin(name.get_ref()) {
+        return Ok(profile);
+    }
+    let path = directory.join(name.get_ref());
+    let content = match std::fs::read_to_string(&path) {
+        Ok(content) => content,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let known: Vec<_> = Profile::builtin_names().collect();
+            let (name_, known) = (name.get_ref(), known.join(", "));
+            let what = format!("unknown profile `{name_}`: no built-in one ({known}), and no file");
+            return Err(text.wrong(&name.span(), what));
+        }
+        Err(source) => return Err(Error::Open { path, source }),
+    };
+    Profile::parse(&content).map_err(|e| Error::Scenario(format!("{}: {e}", path.display())))
+}
+
+/// A profile with some of its keys replaced.
+fn overridden(
+    base: &Profile,
+    overrides: Spanned<DeValue<'_>>,
+    text: Text<'_>,
+) -> Result<Profile, Error> {
+    let at = overrides.span();
+    let DeValue::Table(table) = overrides.get_ref() else {
+        return Err(text.wrong(&at, "`override` must be a table of a profile's keys"));
+    };
+    let mut leaves = Vec::new();
+    find_leaves(table, &mut Vec::new(), &mut leaves);
+    let with = |leaves: &[Leaf]| {
+        let mut table: Table = base.to_toml().parse().expect("a profile's own TOML");
+        leaves.iter().for_each(|leaf| leaf.put_into(&mut table));
+        Profile::parse(&table.to_string())
+    };
+    with(&leaves).map_err(|all| {
+        // Say the line of the first key that is wrong on its own; keys may be
+        // wrong only together.
+        let alone =
+            leaves.iter().find_map(|leaf| Some((leaf, with(std::slice::from_ref(leaf)).err()?)));
+        let (key, at, error) = match alone {
+            Some((leaf, error)) => (leaf.keys.join("."), leaf.at.clone(), error),
+            None => (String::new(), at, all),
+        };
+        let error = error.to_string();
+        // Lines of the merged text say nothing to the user.
+        let what = error.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
+        let what = what.map_or(error.as_str(), |(_, what)| what);
+        let dot = if key.is_empty() { "" } else { "." };
+        text.wrong(&at, format!("`override{dot}{key}`: {what}"))
+    })
+}
+
+/// A key that is overridden.
+struct Leaf {
+    keys: Vec<String>,
+    value: Value,
+    at: Range<usize>,
+}
+
+fn find_leaves(table: &DeTable<'_>, path: &mut Vec<String>, leaves: &mut Vec<Leaf>) {
+    for (key, value) in table {
+        path.push(key.get_ref().to_string());
+        match value.get_ref() {
+            DeValue::Table(inner) => find_leaves(inner, path, leaves),
+            _ => leaves.push(Leaf {
+                keys: path.clone(),
+                value: Value::deserialize(ValueDeserializer::from(value.clone()))
+                    .expect("any TOML value is a value"),
+                at: key.span(),
+            }),
+        }
+        path.pop();
+    }
+}
+
+impl Leaf {
+    fn put_into(&self, table: &mut Table) {
+        // These two stand in for each other.
+        let other = match self.keys.last().map(String::as_str) {
+            Some("program_us") => "program_pattern_us",
+            Some("program_pattern_us") => "program_us",
+            _ => "",
+        };
+        let mut here = table;
+        let (last, path) = self.keys.split_last().expect("a key has a name");
+        for key in path {
+            let inner = here.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
+            if !inner.is_table() {
+                *inner = Value::Table(Table::new());
+            }
+            here = inner.as_table_mut().expect("made one");
+        }
+        here.remove(other);
+        // A whole number does for a fraction, as everywhere in a profile.
+        here.insert(last.clone(), self.value.clone());
+    }
+}

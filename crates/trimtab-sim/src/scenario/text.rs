@@ -1,0 +1,46 @@
+//! Errors with their line.
+
+use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
+
+use crate::error::Error;
+
+/// A scenario's text, to find lines in.
+#[derive(Clone, Copy)]
+pub(super) struct Text<'t>(pub(super) &'t str);
+
+impl Text<'_> {
+    /// Something is wrong there.
+    pub(super) fn wrong(self, at: &Range<usize>, what: impl Display) -> Error {
+        let before = &self.0.as_bytes()[..at.start.min(self.0.len())];
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        Error::Scenario(format!("line {line}: {what}"))
+    }
+
+    /// What the TOML reader says, on one line.
+    pub(super) fn error(self, error: &toml::de::Error) -> Error {
+        let what = error.message().trim().replace('\n', " ");
+        match error.span() {
+            // A key that is missing from the top stands nowhere.
+            Some(span) if span.start > 0 || !what.starts_with("missing field") => {
+                self.wrong(&span, what)
+            }
+            _ => Error::Scenario(what),
+        }
+    }
+
+    /// Whether a value is in its range; not-a-number is in none.
+    pub(super) fn within<T: PartialOrd + Display>(
+        self,
+        key: &str,
+        at: &Range<usize>,
+        value: T,
+        range: RangeInclusive<T>,
+    ) -> Result<(), Error> {
+        if range.contains(&value) {
+            return Ok(());
+        }
+        let (least, most) = (range.start(), range.end());
+        Err(self.wrong(at, format!("`{key}` must be from {least} to {most}, not {value}")))
+    }
+}

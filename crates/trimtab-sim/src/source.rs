@@ -1,0 +1,162 @@
+//! Where requests come from.
+
+mod replay;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use trimtab_io::{Flags, Nanos};
+use trimtab_trace::synth::{Arrivals, Drawn, Requests, Think, Timing, Workload};
+
+use crate::error::Error;
+
+pub use replay::{Offsets, Replay, ReplayOptions};
+
+/// A time that never comes.
+pub(crate) const NEVER: Nanos = Nanos::MAX;
+
+/// Where requests come from: a synthetic workload or a trace.
+pub struct Source {
+    kind: Kind,
+    /// When the next request comes.
+    next: Nanos,
+    /// Requests that it may still give.
+    left: u64,
+    /// From then on it gives none.
+    end: Nanos,
+}
+
+enum Kind {
+    Open(Arrivals, Requests),
+    Closed(Clients, Requests),
+    Replay(Box<Replay>),
+}
+
+/// The clients of a closed loop.
+struct Clients {
+    think: Think,
+    /// Clients that send a request at time `ready_at`.
+    ready: u32,
+    ready_at: Nanos,
+    /// When those that think send their next.
+    thinking: BinaryHeap<Reverse<Nanos>>,
+}
+
+impl Clients {
+    fn new(clients: u32, mut think: Think) -> Self {
+        let mut thinking = BinaryHeap::with_capacity(clients as usize);
+        let mut ready = clients;
+        if !think.is_none() {
+            // As if they had been at it for long, rather than all at once.
+            thinking.extend((0..clients).map(|_| Reverse(think.draw())));
+            ready = 0;
+        }
+        Self { think, ready, ready_at: Nanos::ZERO, thinking }
+    }
+
+    fn next(&self) -> Nanos {
+        if self.ready > 0 {
+            return self.ready_at;
+        }
+        self.thinking.peek().map_or(NEVER, |&Reverse(at)| at)
+    }
+
+    fn send(&mut self) {
+        if self.ready > 0 {
+            self.ready -= 1;
+        } else {
+            self.thinking.pop();
+        }
+    }
+
+    fn answered(&mut self, at: Nanos) {
+        if self.think.is_none() {
+            self.ready += 1;
+            self.ready_at = at;
+        } else {
+            let think = self.think.draw();
+            self.thinking.push(Reverse(at + think));
+        }
+    }
+}
+
+impl Source {
+    /// A synthetic workload that ends after so many requests, or at a time.
+    #[must_use]
+    pub fn synthetic(workload: Workload, requests: Option<u64>, end: Option<Nanos>) -> Self {
+        let kind = match workload.timing {
+            Timing::Open(arrivals) => Kind::Open(arrivals, workload.requests),
+            Timing::Closed { clients, think } => {
+                Kind::Closed(Clients::new(clients, think), workload.requests)
+            }
+        };
+        let mut source = Self {
+            kind,
+            next: NEVER,
+            left: requests.unwrap_or(u64::MAX),
+            end: end.unwrap_or(NEVER),
+        };
+        source.find_next();
+        source
+    }
+
+    /// A trace.
+    ///
+    /// # Errors
+    /// The trace cannot be read, or holds nothing.
+    pub fn replay(mut replay: Replay) -> Result<Self, Error> {
+        let next = replay.next_arrival()?;
+        Ok(Self { kind: Kind::Replay(Box::new(replay)), next, left: u64::MAX, end: NEVER })
+    }
+
+    /// When the next request comes; [`NEVER`] if none does, or none is known to.
+    #[inline]
+    pub(crate) const fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// Whether it waits for answers before it sends more.
+    pub(crate) const fn is_closed(&self) -> bool {
+        matches!(self.kind, Kind::Closed(..))
+    }
+
+    /// Takes the request that comes at [`next`](Self::next).
+    #[inline]
+    pub(crate) fn take(&mut self) -> Result<(Drawn, Flags), Error> {
+        self.left -= 1;
+        let taken = match &mut self.kind {
+            Kind::Open(_, requests) => (requests.draw(), Flags::empty()),
+            Kind::Closed(clients, requests) => {
+                clients.send();
+                (requests.draw(), Flags::empty())
+            }
+            Kind::Replay(replay) => {
+                let taken = replay.take()?;
+                self.next = replay.next_arrival()?;
+                return Ok(taken);
+            }
+        };
+        self.find_next();
+        Ok(taken)
+    }
+
+    /// One of its requests has been answered.
+    #[inline]
+    pub(crate) fn answered(&mut self, at: Nanos) {
+        if let Kind::Closed(clients, _) = &mut self.kind {
+            clients.answered(at);
+            self.find_next();
+        }
+    }
+
+    #[inline]
+    fn find_next(&mut self) {
+        let next = match &mut self.kind {
+            _ if self.left == 0 => NEVER,
+            Kind::Open(arrivals, _) => arrivals.next(),
+            Kind::Closed(clients, _) => clients.next(),
+            Kind::Replay(_) => return,
+        };
+        self.next = if next < self.end { next } else { NEVER };
+    }
+}

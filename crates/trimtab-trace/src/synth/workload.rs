@@ -1,0 +1,156 @@
+//! The parts of a synthetic workload, for a driver that has completions.
+//!
+//! A trace holds arrivals only, so its closed loop is one in name. A simulation
+//! knows when a request is done, and can let each client wait for it.
+
+use trimtab_io::{Nanos, Op};
+
+use super::Purpose;
+use super::arrivals::Arrivals;
+use super::offsets::Offsets;
+use super::random::Random;
+use super::spec::{self, Spec};
+
+/// Synthetic requests, and what says when they come.
+///
+/// ```
+/// use trimtab_trace::synth::{Spec, Timing, Workload};
+///
+/// let spec: Spec = toml::from_str(
+///     "read_share = 1
+///      arrivals = { kind = 'closed', queue_depth = 8, think_us = 0 }
+///      offsets = { kind = 'uniform' }
+///      sizes = [{ bytes = 4096, weight = 1 }]",
+/// ).unwrap();
+/// spec.check(1 << 30).unwrap();
+/// let mut workload = Workload::new(&spec, 1, 1 << 30);
+/// assert!(matches!(workload.timing, Timing::Closed { clients: 8, .. }));
+/// assert_eq!(workload.requests.draw().length, 4096);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// When.
+    pub timing: Timing,
+    /// What.
+    pub requests: Requests,
+}
+
+/// When requests come.
+#[derive(Clone, Debug)]
+pub enum Timing {
+    /// At times of their own, whatever the drive does.
+    Open(Arrivals),
+    /// So many clients, each of which waits for its answer, thinks, and sends
+    /// the next request.
+    Closed {
+        /// How many.
+        clients: u32,
+        /// How long each thinks.
+        think: Think,
+    },
+}
+
+impl Workload {
+    /// The workload of this description on a device of `capacity` bytes, for
+    /// which [`Spec::check`] found nothing wrong.
+    #[must_use]
+    pub fn new(spec: &Spec, seed: u64, capacity: u64) -> Self {
+        let random = Random::new(seed, Purpose::Arrivals);
+        let timing = match spec.arrivals {
+            spec::Arrivals::Closed { queue_depth, think_us, .. } => Timing::Closed {
+                clients: queue_depth,
+                think: Think { mean: think_us * 1e3, random },
+            },
+            _ => Timing::Open(Arrivals::new(&spec.arrivals, random)),
+        };
+        Self { timing, requests: Requests::new(spec, seed, capacity) }
+    }
+}
+
+/// How long clients think between answer and next request: exponential times.
+#[derive(Clone, Debug)]
+pub struct Think {
+    mean: f64,
+    random: Random,
+}
+
+impl Think {
+    /// Whether they do not think at all.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.mean == 0.0
+    }
+
+    /// The next time.
+    pub fn draw(&mut self) -> Nanos {
+        Nanos(self.random.exponential(self.mean))
+    }
+}
+
+/// What requests ask for, without end.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    offsets: Offsets,
+    sizes: Sizes,
+    ops: Random,
+    read_share: f64,
+}
+
+/// What one request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// What it does.
+    pub op: Op,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl Requests {
+    /// `spec` was checked for a device of `capacity` bytes.
+    pub(super) fn new(spec: &Spec, seed: u64, capacity: u64) -> Self {
+        Self {
+            offsets: Offsets::new(spec, capacity, Random::new(seed, Purpose::Offsets)),
+            sizes: Sizes::new(&spec.sizes, Random::new(seed, Purpose::Sizes)),
+            ops: Random::new(seed, Purpose::Ops),
+            read_share: spec.read_share,
+        }
+    }
+
+    /// The next one.
+    pub fn draw(&mut self) -> Drawn {
+        let op = if self.ops.chance(self.read_share) { Op::Read } else { Op::Write };
+        let length = self.sizes.next();
+        Drawn { op, offset: self.offsets.next(length), length }
+    }
+}
+
+/// Draws sizes by weight.
+#[derive(Clone, Debug)]
+struct Sizes {
+    bytes: Vec<u64>,
+    /// The sum of the weights up to and with each.
+    up_to: Vec<u64>,
+    random: Random,
+}
+
+impl Sizes {
+    fn new(sizes: &[spec::Size], random: Random) -> Self {
+        let running = |sum: &mut u64, size: &spec::Size| {
+            *sum += size.weight;
+            Some(*sum)
+        };
+        Self {
+            bytes: sizes.iter().map(|size| size.bytes).collect(),
+            up_to: sizes.iter().scan(0, running).collect(),
+            random,
+        }
+    }
+
+    fn next(&mut self) -> u64 {
+        let total = self.up_to[self.up_to.len() - 1];
+        let drawn = self.random.below(total);
+        self.bytes[self.up_to.partition_point(|&sum| sum <= drawn)]
+    }
+}

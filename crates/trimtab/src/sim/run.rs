@@ -1,0 +1,187 @@
+//! `trimtab sim run`.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use trimtab_device::Profile;
+use trimtab_report::machine;
+use trimtab_sim::{Report, Scenario, Simulation};
+use trimtab_trace::{AtomicFile, Error};
+
+use super::summary;
+use crate::exit::{BadInput, Incomplete};
+use crate::progress::Progress;
+use crate::units;
+
+const HELP: &str = "\
+Examples:
+  trimtab sim run examples/sim-closed-loop.toml
+  trimtab sim run examples/sim-mixed.toml --json mixed.json
+  trimtab sim run examples/sim-mixed.toml --json - | jq '.devices[0].write_amplification'
+
+docs/scenario.md describes every key of a scenario. The same scenario gives the
+same figures on any machine; in the JSON, only `machine` tells where it ran.
+Ctrl-C ends the simulation and prints what there is so far (exit code 3).";
+
+/// What to simulate.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The scenario, in TOML.
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// Write the figures as JSON, which appears when it is whole; - is standard
+    /// output, in place of the summary.
+    #[arg(long, value_name = "OUT")]
+    json: Option<PathBuf>,
+    /// Print no summary and show no progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// All that is reported.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    trimtab: &'static str,
+    /// The scenario as it was.
+    scenario: &'a str,
+    machine: String,
+    /// Whether it came to its end.
+    complete: bool,
+    #[serde(flatten)]
+    report: &'a Report,
+    /// By device: what it was made of, after overrides.
+    profiles: BTreeMap<&'a str, &'a Profile>,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let path = &args.scenario;
+    let interrupted = catch_signals()?;
+    let scenario = Scenario::load(path)?;
+    // A place that cannot be written should show before minutes of work.
+    let json = args.json.as_deref().map(|out| Json::create(out, path)).transpose()?;
+    let mut simulation = scenario.simulation()?;
+    let begun = Instant::now();
+    let complete = go(&mut simulation, &interrupted, args.quiet)?;
+    let report = simulation.report();
+    let to_standard_output = matches!(json, Some(Json::StandardOutput));
+    if let Some(json) = json {
+        let told = Told {
+            trimtab: env!("CARGO_PKG_VERSION"),
+            scenario: scenario.text(),
+            machine: machine(),
+            complete,
+            report: &report,
+            profiles: scenario.profiles().collect(),
+        };
+        json.write(&told)?;
+    }
+    if !args.quiet && !to_standard_output {
+        let speed = Speed { took: begun.elapsed(), requests: simulation.answered() };
+        let text = summary::text(path, &scenario, &report, &speed);
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+    }
+    if complete {
+        return Ok(());
+    }
+    let at = units::long(simulation.now());
+    Err(Incomplete(format!("interrupted after {at} of simulated time")).into())
+}
+
+/// How fast the simulation was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Speed {
+    pub(super) took: Duration,
+    pub(super) requests: u64,
+}
+
+/// Runs to the end, or to a signal: then false.
+fn go(
+    simulation: &mut Simulation<trimtab_device::Ssd>,
+    interrupted: &AtomicBool,
+    quiet: bool,
+) -> Result<bool> {
+    let mut progress = if quiet { Progress::hidden() } else { Progress::new() };
+    while simulation.step()? {
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        progress.show(|elapsed| line(simulation, elapsed));
+    }
+    Ok(true)
+}
+
+fn line(simulation: &Simulation<trimtab_device::Ssd>, elapsed: Duration) -> String {
+    let million = simulation.answered() as f64 / 1e6;
+    let rate = million / elapsed.as_secs_f64();
+    let share = simulation.share_done().map_or_else(String::new, |share| {
+        const WIDTH: usize = 20;
+        let done = ((share * WIDTH as f64) as usize).min(WIDTH);
+        format!("[{}{}] {:3.0}%  ", "#".repeat(done), ".".repeat(WIDTH - done), share * 100.0)
+    });
+    let now = units::long(simulation.now());
+    format!("{share}{now} simulated, {million:.1} million requests, {rate:.2} million/s")
+}
+
+/// A flag that Ctrl-C and SIGTERM set; the second one ends the program.
+fn catch_signals() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // In this order: the first handler must not see what the second sets.
+        let end = signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&flag));
+        let set = end.and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)));
+        set.context("cannot catch signals")?;
+    }
+    Ok(flag)
+}
+
+/// Where the JSON goes.
+enum Json {
+    StandardOutput,
+    File(AtomicFile, PathBuf),
+}
+
+impl Json {
+    fn create(out: &Path, scenario: &Path) -> Result<Self> {
+        if out.as_os_str() == "-" {
+            return Ok(Self::StandardOutput);
+        }
+        let target = out.canonicalize().ok();
+        if target.is_some() && scenario.canonicalize().ok() == target {
+            let text = format!("{}: is the scenario, JSON would replace it", out.display());
+            return Err(BadInput(text).into());
+        }
+        let file = AtomicFile::create(out).map_err(|e| write_error(out, e))?;
+        Ok(Self::File(file, out.to_owned()))
+    }
+
+    fn write(self, told: &Told<'_>) -> Result<()> {
+        match self {
+            Self::StandardOutput => Ok(write_to(io::stdout().lock(), told).map(drop)?),
+            Self::File(file, path) => {
+                let written = write_to(file, told).and_then(AtomicFile::commit);
+                Ok(written.map_err(|e| write_error(&path, e))?)
+            }
+        }
+    }
+}
+
+fn write_to<W: Write>(to: W, told: &Told<'_>) -> io::Result<W> {
+    let mut out = BufWriter::new(to);
+    // As an io::Error a broken pipe is recognised.
+    serde_json::to_writer_pretty(&mut out, told).map_err(io::Error::from)?;
+    writeln!(out)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)
+}
+
+fn write_error(path: &Path, source: io::Error) -> Error {
+    Error::Write { path: path.to_owned(), source }
+}

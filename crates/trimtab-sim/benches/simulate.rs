@@ -5,18 +5,21 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use trimtab_sim::Scenario;
 
-/// Closed loop at depth 64, requests of 4 KiB anywhere, nothing measured for
-/// warm-up.
-fn scenario(read_share: f64, requests: u64) -> Scenario {
+const REQUESTS: u64 = 1_000_000;
+
+/// Closed loop, requests of 4 KiB anywhere, on a drive in its steady state.
+fn scenario(read_share: f64, depth: u32, extra: &str) -> Scenario {
     let text = format!(
         "seed = 1
-         requests = {requests}
+         requests = {REQUESTS}
          [[device]]
          profile = 'reference'
-         capacity = '8G'
+         override.geometry.blocks_per_plane = 256
+         fill = {{ share = 1.0, kind = 'aged' }}
+         {extra}
          [device.workload]
          read_share = {read_share}
-         arrivals = {{ kind = 'closed', queue_depth = 64, think_us = 0 }}
+         arrivals = {{ kind = 'closed', queue_depth = {depth}, think_us = 0 }}
          offsets = {{ kind = 'uniform' }}
          sizes = [{{ bytes = 4096, weight = 1 }}]"
     );
@@ -24,12 +27,23 @@ fn scenario(read_share: f64, requests: u64) -> Scenario {
 }
 
 fn simulate(c: &mut Criterion) {
-    const REQUESTS: u64 = 1_000_000;
     let mut group = c.benchmark_group("simulate");
     group.sample_size(10);
     group.throughput(Throughput::Elements(REQUESTS));
-    for (name, read_share) in [("reads", 1.0), ("70/30 mixed", 0.7)] {
-        let scenario = scenario(read_share, REQUESTS);
+    let seven = "override.geometry.over_provisioning = 0.07";
+    let preemptive = "override.gc.preemptive = true";
+    let large = "override.geometry.chips_per_channel = 32";
+    for (name, read_share, depth, extra) in [
+        ("reads, depth 1", 1.0, 1, ""),
+        ("reads, depth 64", 1.0, 64, ""),
+        ("reads, depth 1024", 1.0, 1024, ""),
+        ("reads, depth 64, 256 dies", 1.0, 64, large),
+        ("mixed", 0.7, 64, ""),
+        ("mixed, 256 dies", 0.7, 64, large),
+        ("mixed, 7% over-provisioned", 0.7, 64, seven),
+        ("mixed, preemptive", 0.7, 64, preemptive),
+    ] {
+        let scenario = scenario(read_share, depth, extra);
         group.bench_function(name, |b| {
             // Making and filling the drive is not what is measured.
             b.iter_batched_ref(

@@ -195,6 +195,9 @@ impl<S: Server> Lane<S> {
         }
         let workload = &mut self.workloads[i];
         let (drawn, flags) = workload.source.take()?;
+        if let Some(offset) = workload.source.coming() {
+            self.server.expect(offset);
+        }
         let queue = workload.queue.map_or(self.arrived, u64::from);
         let measured = self.before.is_some();
         let arrived =

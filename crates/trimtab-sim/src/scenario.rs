@@ -68,6 +68,13 @@ pub struct Fill {
     /// How it got there.
     #[serde(default)]
     pub kind: FillKind,
+    /// Of an aged drive: how often that share has been overwritten since.
+    #[serde(default = "thrice")]
+    pub overwrites: f64,
+}
+
+const fn thrice() -> f64 {
+    3.0
 }
 
 /// How a drive was filled.
@@ -77,11 +84,13 @@ pub enum FillKind {
     /// Written once, from front to end.
     #[default]
     Sequential,
+    /// And overwritten since, anywhere, in whole units.
+    Aged,
 }
 
 impl Default for Fill {
     fn default() -> Self {
-        Self { share: 1.0, kind: FillKind::default() }
+        Self { share: 1.0, kind: FillKind::default(), overwrites: thrice() }
     }
 }
 
@@ -181,6 +190,7 @@ impl Scenario {
             let mut ssd = Ssd::new(&spec.profile, DeviceId(number), seed);
             match spec.fill.kind {
                 FillKind::Sequential => ssd.fill_in_order(spec.fill.share),
+                FillKind::Aged => ssd.age(&spec.profile, spec.fill.share, spec.fill.overwrites),
             }
             let workloads = spec.workloads.iter().map(|workload| workload.build(ssd.capacity()));
             let workloads = workloads.collect::<Result<Vec<_>, _>>()?;

@@ -27,9 +27,38 @@ pub struct Source {
 }
 
 enum Kind {
-    Open(Arrivals, Requests),
-    Closed(Clients, Requests),
+    Open(Arrivals, Ahead),
+    Closed(Clients, Ahead),
     Replay(Box<Replay>),
+}
+
+/// Requests drawn before they are due, so that the device can be told of them.
+struct Ahead {
+    requests: Requests,
+    drawn: [Drawn; AHEAD],
+    next: usize,
+}
+
+/// A few: looking up one takes as long as serving two or three.
+const AHEAD: usize = 4;
+
+impl Ahead {
+    fn new(mut requests: Requests) -> Self {
+        let drawn = std::array::from_fn(|_| requests.draw());
+        Self { requests, drawn, next: 0 }
+    }
+
+    /// Takes the next, and draws another.
+    fn take(&mut self) -> Drawn {
+        let drawn = std::mem::replace(&mut self.drawn[self.next], self.requests.draw());
+        self.next = (self.next + 1) % AHEAD;
+        drawn
+    }
+
+    /// The one that was drawn last.
+    const fn newest(&self) -> &Drawn {
+        &self.drawn[(self.next + AHEAD - 1) % AHEAD]
+    }
 }
 
 /// The clients of a closed loop.
@@ -85,9 +114,9 @@ impl Source {
     #[must_use]
     pub fn synthetic(workload: Workload, requests: Option<u64>, end: Option<Nanos>) -> Self {
         let kind = match workload.timing {
-            Timing::Open(arrivals) => Kind::Open(arrivals, workload.requests),
+            Timing::Open(arrivals) => Kind::Open(arrivals, Ahead::new(workload.requests)),
             Timing::Closed { clients, think } => {
-                Kind::Closed(Clients::new(clients, think), workload.requests)
+                Kind::Closed(Clients::new(clients, think), Ahead::new(workload.requests))
             }
         };
         let mut source = Self {
@@ -125,10 +154,10 @@ impl Source {
     pub(crate) fn take(&mut self) -> Result<(Drawn, Flags), Error> {
         self.left -= 1;
         let taken = match &mut self.kind {
-            Kind::Open(_, requests) => (requests.draw(), Flags::empty()),
-            Kind::Closed(clients, requests) => {
+            Kind::Open(_, ahead) => (ahead.take(), Flags::empty()),
+            Kind::Closed(clients, ahead) => {
                 clients.send();
-                (requests.draw(), Flags::empty())
+                (ahead.take(), Flags::empty())
             }
             Kind::Replay(replay) => {
                 let taken = replay.take()?;
@@ -138,6 +167,15 @@ impl Source {
         };
         self.find_next();
         Ok(taken)
+    }
+
+    /// The first byte of a request that will come soon, if one is known.
+    #[inline]
+    pub(crate) const fn coming(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Open(_, ahead) | Kind::Closed(_, ahead) => Some(ahead.newest().offset),
+            Kind::Replay(_) => None,
+        }
     }
 
     /// One of its requests has been answered.

@@ -16,9 +16,7 @@ fn drives() -> impl Strategy<Value = String> {
         one_of("geometry.planes_per_die", &["1", "2", "4"]),
         one_of("geometry.blocks_per_plane", &["32", "40"]),
         one_of("geometry.pages_per_block", &["8", "16"]),
-        // Not several units to a page: on drives as small as these, cleaning a block
-        // that is nearly all valid can then take as many pages as it frees.
-        one_of("geometry.page_bytes", &["4096"]),
+        one_of("geometry.page_bytes", &["4096", "8192", "16384"]),
         one_of("geometry.over_provisioning", &["0.15", "0.28"]),
         one_of("gc.victim", &["'greedy'", "'cost-benefit'", "'fifo'", "'random'", "'d-choices'"]),
         one_of("gc.blocks", &["'plane'", "'die'", "'channel'", "'controller'"]),

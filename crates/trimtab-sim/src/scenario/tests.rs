@@ -32,7 +32,7 @@ fn what_is_written_is_what_is_read() {
     let device = &scenario.devices[0];
     assert!(device.profile.gc.preemptive);
     assert_eq!(device.profile.timing.read_us, 50.0);
-    assert_eq!(device.fill, Fill { share: 0.5, kind: FillKind::Sequential });
+    assert_eq!(device.fill, Fill { share: 0.5, ..Fill::default() });
     assert_eq!((device.host.queue_depth, device.host.submission_queues), (64, 2));
     assert!(device.profile.capacity_bytes().abs_diff(8 << 30) < 64 << 20);
     assert_eq!(scenario.span.requests, Some(100));

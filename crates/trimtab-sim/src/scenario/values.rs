@@ -7,7 +7,7 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use super::{Fill, FillKind};
+use super::Fill;
 
 /// A number of bytes: a whole number, or text with a binary unit (`"64G"`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,13 +77,11 @@ impl<'de> Visitor<'de> for FillVisitor {
     type Value = Fill;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "a share from 0 to 1, or a table such as { share = 1.0, kind = \"sequential\" }",
-        )
+        f.write_str("a share from 0 to 1, or a table such as { share = 1.0, kind = \"aged\" }")
     }
 
     fn visit_f64<E: Error>(self, share: f64) -> Result<Fill, E> {
-        Ok(Fill { share, kind: FillKind::default() })
+        Ok(Fill { share, ..Fill::default() })
     }
 
     fn visit_i64<E: Error>(self, share: i64) -> Result<Fill, E> {

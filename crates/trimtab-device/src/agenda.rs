@@ -14,49 +14,69 @@ pub(crate) const NEVER: Nanos = Nanos(u64::MAX);
 /// Timers, by number.
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
-    /// A complete binary tree, its root at 1. Leaves hold the timers, every
-    /// other node the earlier of its two children.
+    /// A complete tree of which each node has four children: node n at n + 3, so
+    /// that its children, 4n + 1 to 4n + 4, lie together in half a cache line.
+    /// Leaves hold the timers, every other node the earliest of its children.
     earliest: Box<[Nanos]>,
+    /// The number of the first leaf.
     leaves: usize,
 }
+
+/// Where the root stands.
+const ROOT: usize = 3;
 
 impl Agenda {
     /// So many timers, none of them set.
     pub(crate) fn new(timers: usize) -> Self {
-        let leaves = timers.next_power_of_two().max(2);
-        Self { earliest: vec![NEVER; 2 * leaves].into(), leaves }
+        let (mut leaves, mut width) = (1, 4);
+        while width < timers {
+            leaves += width;
+            width *= 4;
+        }
+        Self { earliest: vec![NEVER; ROOT + leaves + width].into(), leaves }
     }
 
     /// Sets a timer; [`NEVER`] stops it.
     pub(crate) fn set(&mut self, timer: usize, at: Nanos) {
         let mut node = self.leaves + timer;
-        self.earliest[node] = at;
-        while node > 1 {
-            let earlier = self.earliest[node & !1].min(self.earliest[node | 1]);
-            node /= 2;
-            if self.earliest[node] == earlier {
+        self.earliest[ROOT + node] = at;
+        while node > 0 {
+            node = (node - 1) / 4;
+            let [a, b, c, d] = *self.children(node);
+            let earliest = a.min(b).min(c.min(d));
+            if self.earliest[ROOT + node] == earliest {
                 break;
             }
-            self.earliest[node] = earlier;
+            self.earliest[ROOT + node] = earliest;
         }
+    }
+
+    fn children(&self, node: usize) -> &[Nanos; 4] {
+        let first = ROOT + 4 * node + 1;
+        self.earliest[first..first + 4].as_array().expect("four of them")
     }
 
     /// When a timer is set to.
     pub(crate) fn at(&self, timer: usize) -> Nanos {
-        self.earliest[self.leaves + timer]
+        self.earliest[ROOT + self.leaves + timer]
     }
 
     /// The earliest time; [`NEVER`] if no timer is set.
     pub(crate) fn next_time(&self) -> Nanos {
-        self.earliest[1]
+        self.earliest[ROOT]
     }
 
     /// The timer that comes first. Only meaningful if one is set.
     pub(crate) fn next_timer(&self) -> usize {
-        let at = self.earliest[1];
-        let mut node = 1;
+        let at = self.earliest[ROOT];
+        let mut node = 0;
         while node < self.leaves {
-            node = 2 * node + usize::from(self.earliest[2 * node] != at);
+            let [a, b, c, _] = *self.children(node);
+            // Which child it is, without a branch that nobody could predict.
+            let not_a = a != at;
+            let not_b = not_a & (b != at);
+            let not_c = not_b & (c != at);
+            node = 4 * node + 1 + usize::from(not_a) + usize::from(not_b) + usize::from(not_c);
         }
         node - self.leaves
     }

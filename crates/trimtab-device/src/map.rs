@@ -55,6 +55,19 @@ impl Map {
         expect(&self.forward, user as usize);
     }
 
+    /// And very soon: what was expected is there to be looked at, and tells what
+    /// else will be.
+    pub(crate) fn expect_unit(&self, user: u32) {
+        if let Some(word) = self.forward.get(user as usize) {
+            expect(&self.valid, (word & !SLOT) as usize / 64);
+        }
+    }
+
+    /// Whose units these are will be asked for soon.
+    pub(crate) fn expect_owners(&self, unit: u32) {
+        expect(&self.owner, unit as usize);
+    }
+
     pub(crate) fn place(&self, user: u32) -> Place {
         match self.forward[user as usize] {
             0 => Place::Nowhere,

@@ -115,6 +115,8 @@ pub struct Ssd {
     /// What dies had spent on cleaning when `study` began to count.
     cleaned_before: Nanos,
     served: Vec<Served>,
+    /// The last user units that were announced.
+    expected: [u32; 2],
     audit: Option<Box<Audit>>,
     cleanings: Option<Vec<Interval>>,
 }
@@ -204,6 +206,7 @@ impl Ssd {
             study: Study::default(),
             cleaned_before: Nanos::ZERO,
             served: Vec::new(),
+            expected: [0; 2],
             audit: None,
             cleanings: None,
             layout,
@@ -278,8 +281,11 @@ impl Ssd {
     /// nothing but the speed: where a mapping table is larger than the caches,
     /// looking into it is what costs most, and this hides it. A driver that
     /// knows its next requests calls it a few requests ahead.
-    pub fn expect(&self, offset: u64) {
-        self.map.expect((offset / u64::from(self.layout.unit_bytes)) as u32);
+    pub fn expect(&mut self, offset: u64) {
+        let user = (offset / u64::from(self.layout.unit_bytes)) as u32;
+        self.map.expect(user);
+        self.map.expect_unit(self.expected[0]);
+        self.expected = [self.expected[1], user];
     }
 
     /// Takes a request at time `now`. All that happens up to then happens first.

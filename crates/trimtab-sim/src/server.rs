@@ -21,7 +21,7 @@ pub trait Server {
 
     /// Says that a request for this place will be submitted soon. It may make
     /// the simulation faster, and changes nothing else.
-    fn expect(&self, offset: u64) {
+    fn expect(&mut self, offset: u64) {
         _ = offset;
     }
 
@@ -52,7 +52,7 @@ impl Server for Ssd {
     }
 
     #[inline]
-    fn expect(&self, offset: u64) {
+    fn expect(&mut self, offset: u64) {
         self.expect(offset);
     }
 

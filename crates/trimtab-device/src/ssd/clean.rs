@@ -258,6 +258,8 @@ impl Ssd {
         };
         if let Some(unit) = next {
             job.next = unit;
+            // A cache line ahead.
+            self.map.expect_owners(unit + 16);
             self.lanes[lane as usize].phase = Phase::CleanReading;
             self.agenda.set(lane as usize, self.now + self.times.read);
         } else if job.staged.is_empty() {
@@ -306,7 +308,9 @@ impl Ssd {
         let mut read = 0;
         // What has been overwritten meanwhile need not be moved.
         while let Some(unit) = self.map.next_valid(job.next, end) {
-            job.staged.push((self.map.owner(unit), unit));
+            let user = self.map.owner(unit);
+            self.map.expect(user);
+            job.staged.push((user, unit));
             job.next = unit + 1;
             read += 1;
         }

@@ -369,6 +369,7 @@ impl Ssd {
         while op != NONE {
             let page = self.layout.page_in_block(self.ops[op].page);
             longest = longest.max(self.times.program(page));
+            self.expect_slots(self.ops[op].slots);
             op = self.ops[op].next;
         }
         self.lanes[lane as usize].phase = Phase::Programming;

@@ -256,6 +256,14 @@ impl Ssd {
         None
     }
 
+    /// These slots' units will be mapped soon.
+    pub(super) fn expect_slots(&self, mut slot: u32) {
+        while slot != NONE {
+            self.map.expect(self.buffer.slots[slot].user);
+            slot = self.buffer.slots[slot].next;
+        }
+    }
+
     /// A page has been programmed.
     pub(super) fn finish_program(&mut self, place: u32) {
         let Op { page, plane, mut slots, .. } = self.ops[place];

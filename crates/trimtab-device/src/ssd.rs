@@ -246,20 +246,35 @@ impl Ssd {
 
     /// Lets time pass: all that happens up to and including `until`.
     pub fn advance(&mut self, until: Nanos) {
-        loop {
-            let (lane, other) = (self.agenda.next_time(), self.others.next_time());
-            let at = lane.min(other);
-            if at > until || at == NEVER {
-                break;
-            }
-            self.now = at;
-            if lane <= other {
-                self.lane_is_done(self.agenda.next_timer() as u32);
-            } else {
-                self.happen(Timer::ALL[self.others.next_timer()]);
-            }
-        }
+        while self.step(until) {}
         self.now = self.now.max(until);
+    }
+
+    /// Lets time pass until a request is answered, or up to and including
+    /// `until`; returns the time that has come. With nothing to happen before
+    /// `until`, and that far off, it stays where it is.
+    pub fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
+        while self.served.is_empty() && self.step(until) {}
+        if self.served.is_empty() && until != NEVER {
+            self.now = self.now.max(until);
+        }
+        self.now
+    }
+
+    /// Lets the next thing happen, if it does not lie after `until`.
+    fn step(&mut self, until: Nanos) -> bool {
+        let (lane, other) = (self.agenda.next_time(), self.others.next_time());
+        let at = lane.min(other);
+        if at > until || at == NEVER {
+            return false;
+        }
+        self.now = at;
+        if lane <= other {
+            self.lane_is_done(self.agenda.next_timer() as u32);
+        } else {
+            self.happen(Timer::ALL[self.others.next_timer()]);
+        }
+        true
     }
 
     fn happen(&mut self, timer: Timer) {

@@ -5,7 +5,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use trimtab_sim::Scenario;
 
-const REQUESTS: u64 = 1_000_000;
+const REQUESTS: u64 = 3_000_000;
 
 /// Closed loop, requests of 4 KiB anywhere, on a drive in its steady state.
 fn scenario(read_share: f64, depth: u32, extra: &str) -> Scenario {

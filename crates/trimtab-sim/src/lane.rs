@@ -131,9 +131,15 @@ impl<S: Server> Lane<S> {
             if event <= arrival {
                 // If nobody waits for answers, they can come in one go.
                 let reacts = self.closed_loop || self.host.waiting() > 0 || arrival == NEVER;
-                self.now = if reacts { event } else { arrival };
                 self.at_once = 0;
-                self.server.advance(self.now);
+                if reacts {
+                    // Not for ever: a device may be busy with itself without end.
+                    let until = arrival.min(event + PATIENCE);
+                    self.now = self.server.advance_to_answer(until);
+                } else {
+                    self.now = arrival;
+                    self.server.advance(arrival);
+                }
                 self.settle()?;
             } else {
                 self.arrive(arrival, workload)?;

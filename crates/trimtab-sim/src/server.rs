@@ -31,6 +31,14 @@ pub trait Server {
     /// Lets time pass: all that happens up to and including `until`.
     fn advance(&mut self, until: Nanos);
 
+    /// Lets time pass until a request is answered, or something else happens, at
+    /// most up to and including `until`; returns the time that has come.
+    fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
+        let at = self.next_event().map_or(until, |at| at.min(until));
+        self.advance(at);
+        at
+    }
+
     /// Hands over the answers given since the last call, in order of time.
     fn drain(&mut self, take: impl FnMut(&Served));
 
@@ -64,6 +72,11 @@ impl Server for Ssd {
     #[inline]
     fn advance(&mut self, until: Nanos) {
         self.advance(until);
+    }
+
+    #[inline]
+    fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
+        self.advance_to_answer(until)
     }
 
     #[inline]

@@ -1,32 +1,60 @@
 //! All numbers below a bound in random order, without a table of them.
 
-/// The numbers below a bound, each once, in an order that looks random.
+/// The numbers below a bound, each once, in an order that looks random but is
+/// kind to memory.
 ///
-/// A Feistel network of four rounds is a bijection of the numbers of a few more
-/// bits; what lies beyond the bound is passed over (Black and Rogaway, "Ciphers
-/// with Arbitrary Finite Domains", 2002).
+/// They are laid out in rows, some thousand of them. A round takes the next
+/// number of each row, and goes through the rows in an order of its own, given
+/// by a Feistel network of four turns (a bijection whatever its keys). So two
+/// numbers in succession are far apart, but the places that a round touches
+/// are beside those of the round before: a table of billions of bytes that is
+/// filled in this order stays, where it is being filled, within the caches.
 #[derive(Clone, Debug)]
 pub(crate) struct Permutation {
     bound: u32,
-    /// Bits of each half.
+    /// Bits of half a row's number.
     bits: u32,
-    keys: [u64; 4],
-    next: u64,
+    /// Numbers in a row.
+    length: u32,
+    seed: u64,
+    keys: [u32; 4],
+    round: u32,
+    in_round: u32,
 }
+
+/// Bits of half a row's number, at most: 4096 rows.
+const MOST_BITS: u32 = 6;
 
 impl Permutation {
     pub(crate) fn new(bound: u32, seed: u64) -> Self {
-        let bits = (32 - bound.saturating_sub(1).leading_zeros()).max(2).div_ceil(2);
-        let key = |i: u64| seed.wrapping_add(i).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Self { bound, bits, keys: [1, 2, 3, 4].map(key), next: 0 }
+        // Rows of sixteen numbers at least, where there are so many.
+        let bits = (bound / 16).checked_ilog2().map_or(0, |bits| bits / 2).min(MOST_BITS);
+        let length = bound.div_ceil(1 << (2 * bits));
+        let mut permutation =
+            Self { bound, bits, length, seed, keys: [0; 4], round: 0, in_round: 0 };
+        permutation.draw_keys();
+        permutation
     }
 
-    fn scramble(&self, n: u64) -> u64 {
-        let mask = (1_u64 << self.bits) - 1;
+    /// Keys for a round: SplitMix64 (Steele, Lea and Flood, 2014).
+    fn draw_keys(&mut self) {
+        for key in &mut self.keys {
+            self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = self.seed;
+            mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            *key = (mixed >> 32) as u32 | 1;
+        }
+    }
+
+    const fn scramble(&self, n: u32) -> u32 {
+        let mask = (1 << self.bits) - 1;
         let (mut left, mut right) = (n >> self.bits, n & mask);
-        for key in self.keys {
-            let mixed = (right.wrapping_mul(key) ^ (key >> 29)).wrapping_mul(key) >> 40;
+        let mut i = 0;
+        while i < self.keys.len() {
+            let mixed = (right + self.keys[i] % 64).wrapping_mul(self.keys[i]) >> 16;
             (left, right) = (right, left ^ (mixed & mask));
+            i += 1;
         }
         left << self.bits | right
     }
@@ -36,11 +64,18 @@ impl Iterator for Permutation {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
-        while self.next >> (2 * self.bits) == 0 {
-            let n = self.scramble(self.next);
-            self.next += 1;
-            if n < u64::from(self.bound) {
-                return Some(n as u32);
+        while self.round < self.length {
+            let row = self.scramble(self.in_round);
+            let number = row * self.length + self.round;
+            self.in_round += 1;
+            if self.in_round >> (2 * self.bits) != 0 {
+                self.in_round = 0;
+                self.round += 1;
+                self.draw_keys();
+            }
+            // The last row may be shorter, or not be there.
+            if number < self.bound {
+                return Some(number);
             }
         }
         None
@@ -60,6 +95,14 @@ mod tests {
             numbers.sort_unstable();
             prop_assert!(numbers.into_iter().eq(0..bound));
         }
+    }
+
+    #[test]
+    fn large_bounds_have_each_number_once() {
+        const BOUND: u32 = 1_000_003;
+        let mut numbers: Vec<_> = Permutation::new(BOUND, 5).collect();
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq(0..BOUND));
     }
 
     #[test]

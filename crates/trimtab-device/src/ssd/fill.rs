@@ -117,6 +117,11 @@ impl Ssd {
                 }
             }
         }
+        // The user's neighbours are dealt one after the other, if not at once:
+        // in blocks in any order they are on dies in any order.
+        for i in (1..sources.len()).rev() {
+            sources.swap(i, self.random.random_range(0..=i));
+        }
         // Rounding to whole blocks may leave a few valid units too many.
         let surplus = valid.saturating_sub(users.into()) as f64 / valid.max(1) as f64;
         let mut order = Permutation::new(users, self.random.random());

@@ -1,6 +1,8 @@
 //! What the fuzz targets have in common. Each target is one line in
 //! `fuzz_targets/`, named after the format that it feeds.
 
+use trimtab_device::Profile;
+use trimtab_sim::Scenario;
 use trimtab_trace::{Format, Options, Trace};
 
 /// Reads `bytes` as a trace in this format, passing over bad records so that
@@ -24,6 +26,28 @@ pub fn read_as(format: Format, bytes: &[u8]) {
             // Every number of a name stands for one.
             let _ = trace.names().device(record.device);
         }
+    }
+}
+
+/// Reads a drive's profile: what is accepted is the same when it is written and
+/// read again, and what is not is told in one line.
+///
+/// # Panics
+/// If it is not so.
+pub fn read_profile(text: &str) {
+    match Profile::parse(text) {
+        Ok(profile) => assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile)),
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// Reads a scenario: what is not accepted is told in one line.
+///
+/// # Panics
+/// If it is not.
+pub fn read_scenario(text: &str) {
+    if let Err(error) = Scenario::parse(text, "/nonexistent".as_ref()) {
+        assert!(!error.to_string().contains('\n'), "{error}");
     }
 }
 

@@ -53,7 +53,7 @@ impl Agenda {
 
     fn children(&self, node: usize) -> &[Nanos; 4] {
         let first = ROOT + 4 * node + 1;
-        self.earliest[first..first + 4].as_array().expect("four of them")
+        self.earliest[first..first + 4].try_into().expect("four of them")
     }
 
     /// When a timer is set to.

@@ -1,10 +1,10 @@
 //! Recording every request that real block devices serve.
 //!
 //! ```text
-//!   block_io_start ─┐ kernel                               user space
+//!   block_io_start ─┐ kernel                                  user space
 //!   block_rq_issue ─┼─ table of requests ── on completion: ring of events ─┐
-//!   …_complete ─────┘      │                                            │
-//!                          └─ oldest on its way ──> watermark ─> sort ──┴─> Records
+//!   …_complete ─────┘      │                                               │
+//!                          └─ oldest on its way ──> watermark ─> sort ─────┴─> Records
 //! ```
 //!
 //! The kernel sends one event per request, when it ends. User space brings

@@ -30,7 +30,7 @@ Examples:
 Recording ends with the command, after the duration, or with Ctrl-C. The exit
 code is 3 if requests were lost: what was recorded is kept.";
 
-/// How often the ring buffer is emptied. It holds a hundred times what comes
+/// How often the ring is emptied. It holds a hundred times what comes
 /// in meanwhile, and each look at the kernel's table costs some 200 µs.
 const POLL: Duration = Duration::from_millis(40);
 /// How long to wait at the end for requests on their way. What takes longer is

@@ -229,9 +229,9 @@ impl Ssd {
             self.enqueue(Op { page, slots, units, ..Op::new(Kind::Program, plane) });
             self.mind_free_blocks(plane);
         }
-        if self.buffer.to_flush > 0 && self.cleaning.queued == 0 {
-            // What there was to clean when blocks ran low may have been too
-            // little; there may be more by now.
+        if self.buffer.to_flush > 0 && self.cleaning.queued == 0 && self.blocks.free() == 0 {
+            // No plane may have a page. What there was to clean when blocks ran
+            // low was too little; there may be more by now.
             for plane in 0..self.layout.planes {
                 self.want_cleaning(plane);
             }

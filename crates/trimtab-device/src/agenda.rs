@@ -14,71 +14,83 @@ pub(crate) const NEVER: Nanos = Nanos(u64::MAX);
 /// Timers, by number.
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
-    /// A complete tree of which each node has four children: node n at n + 3, so
-    /// that its children, 4n + 1 to 4n + 4, lie together in half a cache line.
+    /// The earliest time of all: the root of the tree.
+    earliest: Nanos,
+    /// The other nodes, level by level, of which each has four children: those
+    /// of the root are group 0, those of the node at place p are group p + 1.
     /// Leaves hold the timers, every other node the earliest of its children.
-    earliest: Box<[Nanos]>,
-    /// The number of the first leaf.
+    groups: Box<[Group]>,
+    /// The place of the first leaf.
     leaves: usize,
 }
 
-/// Where the root stands.
-const ROOT: usize = 3;
+/// Four children of one node: half a cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct Group([Nanos; 4]);
 
 impl Agenda {
     /// So many timers, none of them set.
     pub(crate) fn new(timers: usize) -> Self {
-        let (mut leaves, mut width) = (1, 4);
+        let (mut leaves, mut width) = (0, 4);
         while width < timers {
             leaves += width;
             width *= 4;
         }
-        Self { earliest: vec![NEVER; ROOT + leaves + width].into(), leaves }
+        let groups = vec![Group([NEVER; 4]); (leaves + width) / 4].into();
+        Self { earliest: NEVER, groups, leaves }
     }
 
     /// Sets a timer; [`NEVER`] stops it.
+    #[inline]
     pub(crate) fn set(&mut self, timer: usize, at: Nanos) {
-        let mut node = self.leaves + timer;
-        self.earliest[ROOT + node] = at;
-        while node > 0 {
-            node = (node - 1) / 4;
-            let [a, b, c, d] = *self.children(node);
-            let earliest = a.min(b).min(c.min(d));
-            if self.earliest[ROOT + node] == earliest {
+        let (mut place, mut earliest) = (self.leaves + timer, at);
+        // Up to the root, even where nothing changes any more: how soon that is
+        // nobody could predict, and a wrong guess costs more than a level.
+        loop {
+            let (group, child) = (place / 4, place % 4);
+            let Group(times) = &mut self.groups[group];
+            times[child] = earliest;
+            let others = times[child ^ 1].min(times[child ^ 2]).min(times[child ^ 3]);
+            earliest = earliest.min(others);
+            if group == 0 {
                 break;
             }
-            self.earliest[ROOT + node] = earliest;
+            place = group - 1;
         }
-    }
-
-    fn children(&self, node: usize) -> &[Nanos; 4] {
-        let first = ROOT + 4 * node + 1;
-        self.earliest[first..first + 4].try_into().expect("four of them")
+        self.earliest = earliest;
     }
 
     /// When a timer is set to.
     pub(crate) fn at(&self, timer: usize) -> Nanos {
-        self.earliest[ROOT + self.leaves + timer]
+        let place = self.leaves + timer;
+        self.groups[place / 4].0[place % 4]
     }
 
     /// The earliest time; [`NEVER`] if no timer is set.
-    pub(crate) fn next_time(&self) -> Nanos {
-        self.earliest[ROOT]
+    #[inline]
+    pub(crate) const fn next_time(&self) -> Nanos {
+        self.earliest
     }
 
     /// The timer that comes first. Only meaningful if one is set.
+    #[inline]
     pub(crate) fn next_timer(&self) -> usize {
-        let at = self.earliest[ROOT];
-        let mut node = 0;
-        while node < self.leaves {
-            let [a, b, c, _] = *self.children(node);
+        let at = self.earliest;
+        let mut group = 0;
+        loop {
+            let Group([a, b, c, _]) = self.groups[group];
             // Which child it is, without a branch that nobody could predict.
             let not_a = a != at;
             let not_b = not_a & (b != at);
             let not_c = not_b & (c != at);
-            node = 4 * node + 1 + usize::from(not_a) + usize::from(not_b) + usize::from(not_c);
+            let child = usize::from(not_a) + usize::from(not_b) + usize::from(not_c);
+            let place = 4 * group + child;
+            if place >= self.leaves {
+                return place - self.leaves;
+            }
+            group = place + 1;
         }
-        node - self.leaves
     }
 }
 

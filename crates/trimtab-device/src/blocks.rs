@@ -40,6 +40,9 @@ pub(crate) struct Blocks {
     filled_at: Box<[u64]>,
     /// By block.
     erases: Box<[u32]>,
+    /// Erases of all blocks so far, and, by block, up to and with its last.
+    erasures: u64,
+    erased_at: Box<[u64]>,
     /// Blocks filled so far.
     fills: u64,
     /// Free blocks of the whole drive.
@@ -71,6 +74,8 @@ impl Blocks {
             full: vec![false; blocks].into(),
             filled_at: vec![0; blocks].into(),
             erases: vec![0; blocks].into(),
+            erasures: 0,
+            erased_at: vec![0; blocks].into(),
             fills: 0,
             free: blocks,
             level,
@@ -132,6 +137,8 @@ impl Blocks {
 
     pub(crate) fn erased(&mut self, layout: &Layout, block: u32) {
         self.erases[block as usize] += 1;
+        self.erasures += 1;
+        self.erased_at[block as usize] = self.erasures;
         self.free += 1;
         let first = if self.level { self.erases[block as usize].into() } else { self.fills };
         let plane = layout.plane_of_block(block);
@@ -235,10 +242,16 @@ impl Blocks {
         get_all(from, &mut self.erases)
     }
 
-    /// How often a block has been erased: another number tells that what was
-    /// read from it before is not what stands there now.
-    pub(crate) fn erases(&self, block: u32) -> u32 {
-        self.erases[block as usize]
+    /// How often blocks have been erased, all taken together.
+    pub(crate) const fn erasures(&self) -> u64 {
+        self.erasures
+    }
+
+    /// Whether a block has been erased since there were so many
+    /// [`erasures`](Self::erasures). Mostly none has, and the block need not be
+    /// looked up.
+    pub(crate) fn erased_since(&self, erasures: u64, block: u32) -> bool {
+        self.erasures != erasures && self.erased_at[block as usize] > erasures
     }
 
     pub(crate) fn all_erases(&self) -> &[u32] {

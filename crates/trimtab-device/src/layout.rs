@@ -53,6 +53,8 @@ pub(crate) struct Layout {
     pub(crate) units_per_page: u32,
     pub(crate) units_per_block: u32,
     pub(crate) unit_bytes: u32,
+    /// Its logarithm: units are powers of two.
+    unit_bits: u32,
     /// Units of flash.
     pub(crate) units: u32,
     /// Units that the user sees.
@@ -82,6 +84,7 @@ impl Layout {
             units_per_page,
             units_per_block,
             unit_bytes: profile.ftl.unit_bytes,
+            unit_bits: profile.ftl.unit_bytes.trailing_zeros(),
             units: g.planes() * g.blocks_per_plane * units_per_block,
             user_units: (profile.capacity_bytes() / u64::from(profile.ftl.unit_bytes)) as u32,
             by_page: Divisor::new(units_per_page),
@@ -95,6 +98,16 @@ impl Layout {
 
     pub(crate) const fn blocks(&self) -> u32 {
         self.planes * self.blocks_per_plane
+    }
+
+    /// The user unit that a byte belongs to.
+    pub(crate) const fn unit_of_byte(&self, offset: u64) -> u64 {
+        offset >> self.unit_bits
+    }
+
+    /// Bytes of so many units.
+    pub(crate) const fn bytes(&self, units: u32) -> u64 {
+        (units as u64) << self.unit_bits
     }
 
     pub(crate) const fn page_of_unit(&self, unit: u32) -> u32 {
@@ -158,8 +171,9 @@ pub(crate) struct Times {
     pub(crate) erase: Nanos,
     pub(crate) firmware: Nanos,
     pub(crate) resume: Nanos,
-    /// Of an operation's command, on the channel.
-    command: Nanos,
+    /// Of an operation's command, on the channel, in picoseconds, and as much as
+    /// rounds up to whole nanoseconds.
+    command_ps: u64,
     /// Picoseconds per byte.
     channel_ps: u64,
     link_ps: u64,
@@ -183,7 +197,7 @@ impl Times {
             erase: us(t.erase_us),
             firmware: us(t.firmware_us),
             resume: us(profile.gc.suspend_us),
-            command: us(t.command_us),
+            command_ps: us(t.command_us).0 * 1000 + 999,
             channel_ps: ps_per_byte(t.channel_mb_s),
             link_ps: ps_per_byte(t.host_link_mb_s),
         }
@@ -196,11 +210,14 @@ impl Times {
 
     /// Moves bytes over a channel: one operation's.
     pub(crate) const fn transfer(&self, bytes: u64) -> Nanos {
-        Nanos(self.command.0 + (bytes * self.channel_ps).div_ceil(1000))
+        Nanos((self.command_ps + bytes * self.channel_ps) / 1000)
     }
 
     /// Moves bytes over the host's link; nothing if it has no limit.
     pub(crate) const fn link(&self, bytes: u64) -> Nanos {
+        if self.link_ps == 0 {
+            return Nanos::ZERO;
+        }
         Nanos((bytes * self.link_ps).div_ceil(1000))
     }
 }

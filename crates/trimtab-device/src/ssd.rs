@@ -172,7 +172,9 @@ impl Ssd {
         // Where cleaning occupies no more than its plane, it has lanes of its
         // own beside the dies'.
         let scope = profile.gc.blocks;
-        let lanes = layout.dies + if scope == Scope::Plane { layout.planes } else { 0 };
+        let cleaned = if scope == Scope::Plane { layout.planes } else { 0 };
+        let dies = (0..layout.dies).chain((0..cleaned).map(|plane| layout.die_of_plane(plane)));
+        let lanes: Box<[_]> = dies.map(|die| Lane::new(layout.channel_of_die(die))).collect();
         let times = Times::new(profile);
         let mut random = Pcg64::seed_from_u64(seed);
         let noise = Noise::new(profile, &mut random);
@@ -189,9 +191,9 @@ impl Ssd {
             map: Map::new(&layout),
             blocks: Blocks::new(&layout, profile.wear.dynamic),
             now: Nanos::ZERO,
-            agenda: Agenda::new(lanes as usize),
+            agenda: Agenda::new(lanes.len()),
             others: Agenda::new(Timer::ALL.len()),
-            lanes: vec![Lane::default(); lanes as usize].into(),
+            lanes,
             dies: vec![Die::default(); layout.dies as usize].into(),
             channels: vec![Channel::default(); layout.channels as usize].into(),
             ops: Slab::new(),
@@ -217,7 +219,7 @@ impl Ssd {
     /// Bytes that the user sees.
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        u64::from(self.layout.user_units) * u64::from(self.layout.unit_bytes)
+        self.layout.bytes(self.layout.user_units)
     }
 
     /// How far the drive's time is.
@@ -228,6 +230,7 @@ impl Ssd {
 
     /// When something will happen next, if nothing is submitted before.
     #[must_use]
+    #[inline]
     pub fn next_event(&self) -> Option<Nanos> {
         let at = self.agenda.next_time().min(self.others.next_time());
         (at != NEVER).then_some(at)
@@ -244,7 +247,15 @@ impl Ssd {
         self.served.drain(..)
     }
 
+    /// The same for one who need not keep them: hands over each where it stands.
+    #[inline]
+    pub fn drain(&mut self, take: impl FnMut(&Served)) {
+        self.served.iter().for_each(take);
+        self.served.clear();
+    }
+
     /// Lets time pass: all that happens up to and including `until`.
+    #[inline]
     pub fn advance(&mut self, until: Nanos) {
         while self.step(until) {}
         self.now = self.now.max(until);
@@ -253,6 +264,7 @@ impl Ssd {
     /// Lets time pass until a request is answered, or up to and including
     /// `until`; returns the time that has come. With nothing to happen before
     /// `until`, and that far off, it stays where it is.
+    #[inline]
     pub fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
         while self.served.is_empty() && self.step(until) {}
         if self.served.is_empty() && until != NEVER {
@@ -262,6 +274,7 @@ impl Ssd {
     }
 
     /// Lets the next thing happen, if it does not lie after `until`.
+    #[inline]
     fn step(&mut self, until: Nanos) -> bool {
         let (lane, other) = (self.agenda.next_time(), self.others.next_time());
         let at = lane.min(other);
@@ -297,7 +310,7 @@ impl Ssd {
     /// looking into it is what costs most, and this hides it. A driver that
     /// knows its next requests calls it a few requests ahead.
     pub fn expect(&mut self, offset: u64) {
-        let user = (offset / u64::from(self.layout.unit_bytes)) as u32;
+        let user = self.layout.unit_of_byte(offset) as u32;
         self.map.expect(user);
         self.map.expect_unit(self.expected[0]);
         self.expected = [self.expected[1], user];

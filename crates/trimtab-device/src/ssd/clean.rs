@@ -36,7 +36,7 @@ pub(super) struct Cleaning {
     pub(super) forced: bool,
     /// Cleanings queued or under way.
     pub(super) queued: u32,
-    /// Cleanings under way.
+    /// Cleanings under way, up to when they have let everyone on again.
     pub(super) running: u32,
     /// Those that keep everyone else off the whole drive.
     pub(super) holders: u32,
@@ -275,7 +275,7 @@ impl Ssd {
     }
 
     const fn page_bytes(&self) -> u64 {
-        self.layout.units_per_page as u64 * self.layout.unit_bytes as u64
+        self.layout.bytes(self.layout.units_per_page)
     }
 
     /// Data is in the page register of the cleaned plane: into the cells.
@@ -319,7 +319,7 @@ impl Ssd {
             self.clean_on(plane);
             return;
         }
-        let mut transfer = self.times.transfer(read * u64::from(self.layout.unit_bytes));
+        let mut transfer = self.times.transfer(self.layout.bytes(read));
         self.lanes[lane as usize].phase = Phase::CleanOut;
         if job.staged.len() >= per_page as usize {
             // Out and in again without giving up the channel.
@@ -369,7 +369,6 @@ impl Ssd {
         work.stage = Stage::None;
         self.erase(victim);
         self.cleaning.queued -= 1;
-        self.cleaning.running -= 1;
         let die = self.layout.die_of_plane(plane);
         if let Some(cleanings) = &mut self.cleanings {
             cleanings.push(Interval { die, from: began, until: self.now });
@@ -383,6 +382,7 @@ impl Ssd {
         if holds {
             self.hold(plane, false);
         }
+        self.cleaning.running -= 1;
         self.start(die);
     }
 

@@ -21,6 +21,14 @@ pub(super) struct Lane {
     /// How long it needs the channel, and who has it next.
     transfer: Nanos,
     next: u32,
+    /// The channel that it uses.
+    channel: u32,
+}
+
+impl Lane {
+    pub(super) fn new(channel: u32) -> Self {
+        Self { channel, ..Self::default() }
+    }
 }
 
 /// How far an operation is.
@@ -110,23 +118,28 @@ impl Clock {
 
 impl Ssd {
     /// Puts an operation into its die's queue.
-    pub(super) fn enqueue(&mut self, mut op: Op) {
-        let die = self.layout.die_of_plane(op.plane);
-        let queue = &mut self.dies[die as usize];
-        op.queued = self.now;
-        op.cleaning_then = queue.cleaning.read(self.now);
-        queue.programs += u32::from(op.kind == Kind::Program);
-        let place = self.ops.insert(op);
-        if op.kind == Kind::Read {
-            self.audit_sent(place);
+    // In line, so that the operation is made where it stays: it is too large to
+    // be handed on and copied.
+    #[inline(always)]
+    pub(super) fn enqueue(&mut self, op: Op) {
+        let (die, kind) = (self.layout.die_of_plane(op.plane), op.kind);
+        let cleaning_then = self.dies[die as usize].cleaning.read(self.now);
+        let place = self.ops.insert(Op { queued: self.now, cleaning_then, ..op });
+        self.queue_up(die, place, kind);
+    }
+
+    fn queue_up(&mut self, die: u32, op: u32, kind: Kind) {
+        if kind == Kind::Read {
+            self.audit_sent(op);
         }
-        let queue = &mut self.dies[die as usize];
-        let queue = match self.rules.reads_first && op.kind.is_read() {
-            true => &mut queue.reads,
-            false => &mut queue.queue,
+        let queues = &mut self.dies[die as usize];
+        queues.programs += u32::from(kind == Kind::Program);
+        let queue = match self.rules.reads_first && kind.is_read() {
+            true => &mut queues.reads,
+            false => &mut queues.queue,
         };
-        queue.push(&mut self.ops, place);
-        if self.rules.suspend && op.kind.is_read() {
+        queue.push(&mut self.ops, op);
+        if self.rules.suspend && kind.is_read() {
             self.suspend(die);
         }
         self.start(die);
@@ -152,33 +165,56 @@ impl Ssd {
     /// Gives an idle die something to do.
     pub(super) fn start(&mut self, die: u32) {
         while self.lanes[die as usize].phase == Phase::Idle {
-            let suspended = self.dies[die as usize].suspended;
-            if let Some(op) = self.take_ready(die, suspended.is_some()) {
+            if let Some(op) = self.take_ready(die) {
                 match self.ops[op].kind {
                     Kind::Clean => self.begin_cleaning(op),
                     kind => self.begin(die, op, kind),
                 }
-            } else if let Some((phase, group, left)) = suspended {
-                self.dies[die as usize].suspended = None;
-                let lane = &mut self.lanes[die as usize];
-                (lane.phase, lane.group) = (phase, group);
-                self.agenda.set(die as usize, self.now + left + self.times.resume);
-            } else if self.dies[die as usize].paused != 0 {
-                let plane = self.dies[die as usize].paused.trailing_zeros();
-                self.dies[die as usize].paused &= !(1 << plane);
-                self.go_on_cleaning(die * self.layout.planes_per_die + plane);
-            } else {
+            } else if !self.resume(die) {
                 return;
             }
         }
     }
 
-    /// Takes the next operation that can begin.
-    fn take_ready(&mut self, die: u32, only_reads: bool) -> Option<u32> {
+    /// Goes on with what was interrupted or let others go first, if something
+    /// did.
+    fn resume(&mut self, die: u32) -> bool {
         let queues = &mut self.dies[die as usize];
-        if queues.queue.is_empty() && queues.reads.is_empty() {
+        if let Some((phase, group, left)) = queues.suspended.take() {
+            let lane = &mut self.lanes[die as usize];
+            (lane.phase, lane.group) = (phase, group);
+            self.agenda.set(die as usize, self.now + left + self.times.resume);
+            return true;
+        }
+        if queues.paused == 0 {
+            return false;
+        }
+        let plane = queues.paused.trailing_zeros();
+        queues.paused &= !(1 << plane);
+        self.go_on_cleaning(die * self.layout.planes_per_die + plane);
+        true
+    }
+
+    /// Takes the next operation that can begin.
+    #[inline]
+    fn take_ready(&mut self, die: u32) -> Option<u32> {
+        let queues = &mut self.dies[die as usize];
+        let queue = if queues.reads.is_empty() { &mut queues.queue } else { &mut queues.reads };
+        if queue.is_empty() {
             return None;
         }
+        // Mostly nothing is in anyone's way.
+        if self.cleaning.running > 0 || queues.suspended.is_some() {
+            return self.take_that_can(die);
+        }
+        queue.pop(&mut self.ops)
+    }
+
+    /// The same where some cannot begin, because of cleaning or of what has been
+    /// interrupted.
+    fn take_that_can(&mut self, die: u32) -> Option<u32> {
+        let queues = &mut self.dies[die as usize];
+        let only_reads = queues.suspended.is_some();
         let held = match self.rules.scope {
             Scope::Plane | Scope::Die => false,
             Scope::Channel => self.channels[self.layout.channel_of_die(die) as usize].holders > 0,
@@ -208,13 +244,13 @@ impl Ssd {
         if self.rules.multi_plane {
             self.join(die, &mut group, kind);
         }
+        let clock = self.dies[die as usize].cleaning.read(self.now);
         let mut longest = Nanos::ZERO;
         let mut member = group.head();
         while member != NONE {
             let retries = if kind.is_read() { self.noise.retries(&mut self.random) } else { 0 };
             let retries = Nanos(self.times.read.0 * retries);
             longest = longest.max(retries);
-            let clock = self.dies[die as usize].cleaning.read(self.now);
             let op = &mut self.ops[member];
             let wait = self.now.since(op.queued);
             op.cleaned = wait.min(clock.since(op.cleaning_then));
@@ -249,7 +285,7 @@ impl Ssd {
                     && planes >> (op.plane % layout.planes_per_die) & 1 == 0
                     && !(by_plane && work[op.plane as usize].is_held())
                     && (op.kind != Kind::Read
-                        || blocks.erases(layout.block_of_page(op.page)) == op.erases)
+                        || !blocks.erased_since(op.erasures, layout.block_of_page(op.page)))
             };
             let queues = &mut self.dies[die as usize];
             let queue = if self.rules.reads_first && kind.is_read() {
@@ -267,7 +303,8 @@ impl Ssd {
     /// elsewhere now.
     fn is_stale(&self, op: u32) -> bool {
         let op = &self.ops[op];
-        op.kind == Kind::Read && self.blocks.erases(self.layout.block_of_page(op.page)) != op.erases
+        op.kind == Kind::Read
+            && self.blocks.erased_since(op.erasures, self.layout.block_of_page(op.page))
     }
 
     /// How long a die's queue takes, the channel's queue not counted.
@@ -278,7 +315,7 @@ impl Ssd {
             let mut op = queue.head();
             while op != NONE {
                 let Op { kind, page, units, next, .. } = self.ops[op];
-                let bytes = u64::from(units) * u64::from(self.layout.unit_bytes);
+                let bytes = self.layout.bytes(units);
                 time += match kind {
                     Kind::Clean => Nanos::ZERO,
                     Kind::Program => self.times.program(self.layout.page_in_block(page)),
@@ -313,26 +350,16 @@ impl Ssd {
         let mut time = Nanos::ZERO;
         let mut op = group.head();
         while op != NONE {
-            let bytes = u64::from(self.ops[op].units) * u64::from(self.layout.unit_bytes);
+            let bytes = self.layout.bytes(self.ops[op].units);
             time += self.times.transfer(bytes);
             op = self.ops[op].next;
         }
         time
     }
 
-    /// The channel that a lane uses.
-    const fn channel_of_lane(&self, lane: u32) -> u32 {
-        let die = match lane.checked_sub(self.layout.dies) {
-            None => lane,
-            Some(plane) => self.layout.die_of_plane(plane),
-        };
-        self.layout.channel_of_die(die)
-    }
-
     /// Moves a lane's data over its channel when its turn comes.
     pub(super) fn want_channel(&mut self, lane: u32, transfer: Nanos) {
-        let number = self.channel_of_lane(lane);
-        let channel = &mut self.channels[number as usize];
+        let channel = &mut self.channels[self.lanes[lane as usize].channel as usize];
         if channel.busy == NONE {
             channel.busy = lane;
             self.agenda.set(lane as usize, self.now + transfer);
@@ -351,8 +378,7 @@ impl Ssd {
 
     /// A lane's transfer is over: the channel is the next one's.
     fn leave_channel(&mut self, lane: u32) {
-        let number = self.channel_of_lane(lane);
-        let channel = &mut self.channels[number as usize];
+        let channel = &mut self.channels[self.lanes[lane as usize].channel as usize];
         let next = channel.first;
         channel.busy = next;
         if next != NONE {

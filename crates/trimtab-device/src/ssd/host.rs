@@ -32,7 +32,9 @@ pub(super) struct InFlight {
     pub(super) units_left: u32,
     /// When it began to wait for what it waits for.
     pub(super) since: Nanos,
-    pub(super) explained: Explained,
+    /// How long it has been kept out, and has waited for room in the buffer.
+    stalled: Nanos,
+    pub(super) buffer: Nanos,
 }
 
 /// The drive's front: what is between the host and the flash.
@@ -42,7 +44,7 @@ pub(super) struct Host {
     front: VecDeque<(Nanos, u32)>,
     /// On the link until then.
     link_in: VecDeque<(Nanos, u32)>,
-    link_out: VecDeque<(Nanos, u32)>,
+    link_out: VecDeque<(Nanos, u32, Explained)>,
     /// While free blocks have run out.
     stalled: VecDeque<u32>,
     lookups: Lookups,
@@ -150,8 +152,15 @@ impl Noise {
     }
 
     /// How many more attempts a read needs.
+    #[inline]
     pub(super) fn retries(&self, random: &mut Pcg64) -> u64 {
-        if self.retry_probability == 0.0 || !random.random_bool(self.retry_probability) {
+        if self.retry_probability == 0.0 { 0 } else { self.draw_retries(random) }
+    }
+
+    // On its own, so that drives without noise do not get ready for drawing.
+    #[inline(never)]
+    fn draw_retries(&self, random: &mut Pcg64) -> u64 {
+        if !random.random_bool(self.retry_probability) {
             return 0;
         }
         random.random_range(1..=self.retry_most).into()
@@ -172,7 +181,8 @@ impl Ssd {
             next_unit: 0,
             units_left: 0,
             since: self.now,
-            explained: Explained::default(),
+            stalled: Nanos::ZERO,
+            buffer: Nanos::ZERO,
         };
         let place = self.requests.insert(in_flight);
         let open = self.noise.open(self.now, &mut self.random);
@@ -181,7 +191,7 @@ impl Ssd {
             self.dispatch(place);
             return;
         }
-        self.requests[place].explained.stalled = open.since(self.now);
+        self.requests[place].stalled = open.since(self.now);
         // A pause may end before one that an earlier request met.
         let at = self.host.front.back().map_or(at, |last| last.0.max(at));
         self.host.front.push_back((at, place));
@@ -216,15 +226,16 @@ impl Ssd {
             && let Some(place) = self.host.stalled.pop_front()
         {
             let request = &mut self.requests[place];
-            request.explained.stalled += self.now.since(request.since);
+            request.stalled += self.now.since(request.since);
             self.dispatch(place);
         }
     }
 
     /// The units that a range of bytes touches: the first, and how many.
     fn units_of(&self, offset: u64, length: u64) -> (u32, u32) {
-        let unit = u64::from(self.layout.unit_bytes);
-        let (first, end) = (offset / unit, (offset + length).div_ceil(unit));
+        let last_byte = u64::from(self.layout.unit_bytes) - 1;
+        let first = self.layout.unit_of_byte(offset);
+        let end = self.layout.unit_of_byte(offset + length + last_byte);
         (first as u32, end.saturating_sub(first) as u32)
     }
 
@@ -254,7 +265,7 @@ impl Ssd {
         }
         let Some(expected_wait) = longest else { return false };
         self.study.refused += 1;
-        self.answer(place, Outcome::Refused { expected_wait });
+        self.answer(place, Outcome::Refused { expected_wait }, Explained::default());
         true
     }
 
@@ -310,7 +321,7 @@ impl Ssd {
             page,
             user,
             units,
-            erases: self.blocks.erases(block),
+            erasures: self.blocks.erasures(),
             ..Op::new(Kind::Read, plane)
         });
     }
@@ -394,39 +405,45 @@ impl Ssd {
     }
 
     /// A part of a request is done; with the last part the request is.
+    #[inline]
     pub(super) fn part_is_done(&mut self, place: u32, explained: Explained) {
         if place == NONE {
             return;
         }
         let request = &mut self.requests[place];
         request.left -= 1;
-        if request.left > 0 {
-            return;
+        if request.left == 0 {
+            self.all_is_done(place, explained);
         }
-        let (stalled, buffer) = (request.explained.stalled, request.explained.buffer);
-        request.explained = Explained { stalled, buffer, ..explained };
+    }
+
+    fn all_is_done(&mut self, place: u32, explained: Explained) {
+        let request = &self.requests[place];
         let transfer = match request.verb {
             Verb::Read => self.times.link(request.length),
             _ => Nanos::ZERO,
         };
         if transfer == Nanos::ZERO {
-            self.answer(place, Outcome::Done);
+            self.answer(place, Outcome::Done, explained);
             return;
         }
         let free = self.host.link_out.back().map_or(self.now, |last| last.0.max(self.now));
-        self.host.link_out.push_back((free + transfer, place));
+        self.host.link_out.push_back((free + transfer, place, explained));
         self.set(Timer::LinkOut, self.host.link_out[0].0);
     }
 
     pub(super) fn data_has_gone(&mut self) {
-        let (_, place) = self.host.link_out.pop_front().expect("the timer is for its head");
+        let (_, place, explained) =
+            self.host.link_out.pop_front().expect("the timer is for its head");
         let next = self.host.link_out.front().map_or(NEVER, |next| next.0);
         self.set(Timer::LinkOut, next);
-        self.answer(place, Outcome::Done);
+        self.answer(place, Outcome::Done, explained);
     }
 
-    fn answer(&mut self, place: u32, outcome: Outcome) {
+    #[inline]
+    fn answer(&mut self, place: u32, outcome: Outcome, explained: Explained) {
         let request = &self.requests[place];
+        let (stalled, buffer) = (request.stalled, request.buffer);
         self.served.push(Served {
             completion: Completion {
                 request: request.id,
@@ -435,7 +452,7 @@ impl Ssd {
                 complete: self.now,
                 outcome,
             },
-            explained: request.explained,
+            explained: Explained { stalled, buffer, ..explained },
         });
         self.requests.remove(place);
     }

@@ -20,10 +20,10 @@ pub(super) struct Op {
     pub(super) units: u32,
     /// Program: the first of its buffer slots, linked.
     pub(super) slots: u32,
-    /// How often the page's block had been erased when it was queued.
-    pub(super) erases: u32,
     /// The next in the queue or group.
     pub(super) next: u32,
+    /// How often blocks had been erased when it was queued.
+    pub(super) erasures: u64,
     pub(super) queued: Nanos,
     /// How long its die had been busy cleaning when it was queued.
     pub(super) cleaning_then: Nanos,
@@ -66,8 +66,8 @@ impl Op {
             user: NONE,
             units: 0,
             slots: NONE,
-            erases: 0,
             next: NONE,
+            erasures: 0,
             queued: Nanos::ZERO,
             cleaning_then: Nanos::ZERO,
             waited: Nanos::ZERO,
@@ -108,6 +108,17 @@ impl Queue {
             ops[self.tail].next = op;
         }
         self.tail = op;
+    }
+
+    /// Takes the first.
+    pub(super) fn pop(&mut self, ops: &mut Slab<Op>) -> Option<u32> {
+        let first = self.head;
+        if first == NONE {
+            return None;
+        }
+        self.head = ops[first].next;
+        ops[first].next = NONE;
+        Some(first)
     }
 
     /// Takes the first that fits.

@@ -34,7 +34,7 @@ impl Ssd {
     /// written. White-box: not for black-box predictors.
     #[must_use]
     pub fn spot(&self, offset: u64) -> Option<Spot> {
-        let user = u32::try_from(offset / u64::from(self.layout.unit_bytes)).ok()?;
+        let user = u32::try_from(self.layout.unit_of_byte(offset)).ok()?;
         if user >= self.layout.user_units {
             return None;
         }

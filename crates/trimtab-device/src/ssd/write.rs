@@ -182,7 +182,7 @@ impl Ssd {
             }
         }
         let request = &mut self.requests[place];
-        request.explained.buffer = self.now.since(request.since);
+        request.buffer = self.now.since(request.since);
         if through || self.buffer.dirty >= self.buffer.mark {
             self.flush_all();
         } else {

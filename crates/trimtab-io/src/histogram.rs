@@ -35,6 +35,7 @@ impl LatencyHistogram {
     }
 
     /// Adds one latency.
+    #[inline]
     pub fn record(&mut self, latency: Nanos) {
         self.buckets.saturating_record(latency.0);
         self.sum += u128::from(latency.0);

@@ -109,21 +109,25 @@ impl Host {
     }
 
     /// Requests that the device has.
+    #[inline]
     pub(crate) const fn in_flight(&self) -> usize {
         self.sent.len() - self.free.len()
     }
 
     /// Requests that wait for the device to take them.
+    #[inline]
     pub(crate) const fn waiting(&self) -> usize {
         self.waiting
     }
 
     /// Whether no request is anywhere.
+    #[inline]
     pub(crate) const fn is_idle(&self) -> bool {
         self.waiting == 0 && self.in_flight() == 0
     }
 
     /// Whether a request that comes now can go to the device at once.
+    #[inline]
     pub(crate) const fn is_open(&self) -> bool {
         self.waiting == 0 && !self.free.is_empty()
     }
@@ -137,6 +141,7 @@ impl Host {
 
     /// The next request that may go to the device, if it takes one and there
     /// is one.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Arrived> {
         if self.waiting == 0 || self.free.is_empty() {
             return None;
@@ -159,6 +164,7 @@ impl Host {
     ///
     /// # Panics
     /// No slot is free: ask [`is_open`](Self::is_open).
+    #[inline]
     pub(crate) fn send(&mut self, arrived: &Arrived) -> u64 {
         let slot = self.free.pop().expect("is_open was asked");
         self.sent[slot as usize] = Sent {
@@ -172,6 +178,7 @@ impl Host {
     }
 
     /// A request has been answered: its slot is free again.
+    #[inline]
     pub(crate) fn done(&mut self, name: u64) -> Sent {
         let slot = (name & ((1 << SLOT_BITS) - 1)) as u32;
         self.free.push(slot);

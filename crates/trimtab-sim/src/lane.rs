@@ -140,10 +140,12 @@ impl<S: Server> Lane<S> {
                     self.now = arrival;
                     self.server.advance(arrival);
                 }
-                self.settle()?;
             } else {
+                // Some things are answered at once: what was never written, a
+                // discard.
                 self.arrive(arrival, workload)?;
             }
+            self.settle()?;
         }
         let quiet_since = self.figures.last.max(self.sent_last);
         if self.host.in_flight() > 0 && self.now.since(quiet_since) > PATIENCE {
@@ -215,9 +217,7 @@ impl<S: Server> Lane<S> {
             self.most_waiting = self.most_waiting.max(self.host.waiting());
             return Ok(());
         }
-        self.send(&arrived)?;
-        // Some things are answered at once: what was never written, a discard.
-        self.settle()
+        self.send(&arrived)
     }
 
     #[cold]
@@ -229,7 +229,8 @@ impl<S: Server> Lane<S> {
         }
     }
 
-    #[inline]
+    // In line, so that the request is made from what is in registers.
+    #[inline(always)]
     fn send(&mut self, arrived: &Arrived) -> Result<(), Error> {
         let request = Request {
             id: RequestId(self.host.send(arrived)),

@@ -80,10 +80,8 @@ impl Server for Ssd {
     }
 
     #[inline]
-    fn drain(&mut self, mut take: impl FnMut(&Served)) {
-        for served in self.served() {
-            take(&served);
-        }
+    fn drain(&mut self, take: impl FnMut(&Served)) {
+        self.drain(take);
     }
 
     fn study(&self) -> Study {

@@ -27,9 +27,14 @@ pub struct Source {
 }
 
 enum Kind {
-    Open(Arrivals, Ahead),
-    Closed(Clients, Ahead),
-    Replay(Box<Replay>),
+    Synthetic(Pace, Ahead),
+    Replay(Replay),
+}
+
+/// When synthetic requests come.
+enum Pace {
+    Open(Arrivals),
+    Closed(Clients),
 }
 
 /// Requests drawn before they are due, so that the device can be told of them.
@@ -48,14 +53,19 @@ impl Ahead {
         Self { requests, drawn, next: 0 }
     }
 
-    /// Takes the next, and draws another.
+    /// Takes the next, and draws another. What is taken is copied field by field:
+    /// copied whole it would be read in wider pieces than it was written in, and
+    /// the processor would have to wait until all of it had reached its cache.
+    #[inline]
     fn take(&mut self) -> Drawn {
-        let drawn = std::mem::replace(&mut self.drawn[self.next], self.requests.draw());
+        let Drawn { op, offset, length } = self.drawn[self.next];
+        self.drawn[self.next] = self.requests.draw();
         self.next = (self.next + 1) % AHEAD;
-        drawn
+        Drawn { op, offset, length }
     }
 
     /// The one that was drawn last.
+    #[inline]
     const fn newest(&self) -> &Drawn {
         &self.drawn[(self.next + AHEAD - 1) % AHEAD]
     }
@@ -83,6 +93,7 @@ impl Clients {
         Self { think, ready, ready_at: Nanos::ZERO, thinking }
     }
 
+    #[inline]
     fn next(&self) -> Nanos {
         if self.ready > 0 {
             return self.ready_at;
@@ -90,6 +101,7 @@ impl Clients {
         self.thinking.peek().map_or(NEVER, |&Reverse(at)| at)
     }
 
+    #[inline]
     fn send(&mut self) {
         if self.ready > 0 {
             self.ready -= 1;
@@ -98,6 +110,7 @@ impl Clients {
         }
     }
 
+    #[inline]
     fn answered(&mut self, at: Nanos) {
         if self.think.is_none() {
             self.ready += 1;
@@ -113,14 +126,12 @@ impl Source {
     /// A synthetic workload that ends after so many requests, or at a time.
     #[must_use]
     pub fn synthetic(workload: Workload, requests: Option<u64>, end: Option<Nanos>) -> Self {
-        let kind = match workload.timing {
-            Timing::Open(arrivals) => Kind::Open(arrivals, Ahead::new(workload.requests)),
-            Timing::Closed { clients, think } => {
-                Kind::Closed(Clients::new(clients, think), Ahead::new(workload.requests))
-            }
+        let pace = match workload.timing {
+            Timing::Open(arrivals) => Pace::Open(arrivals),
+            Timing::Closed { clients, think } => Pace::Closed(Clients::new(clients, think)),
         };
         let mut source = Self {
-            kind,
+            kind: Kind::Synthetic(pace, Ahead::new(workload.requests)),
             next: NEVER,
             left: requests.unwrap_or(u64::MAX),
             end: end.unwrap_or(NEVER),
@@ -135,7 +146,7 @@ impl Source {
     /// The trace cannot be read, or holds nothing.
     pub fn replay(mut replay: Replay) -> Result<Self, Error> {
         let next = replay.next_arrival()?;
-        Ok(Self { kind: Kind::Replay(Box::new(replay)), next, left: u64::MAX, end: NEVER })
+        Ok(Self { kind: Kind::Replay(replay), next, left: u64::MAX, end: NEVER })
     }
 
     /// When the next request comes; [`NEVER`] if none does, or none is known to.
@@ -146,34 +157,36 @@ impl Source {
 
     /// Whether it waits for answers before it sends more.
     pub(crate) const fn is_closed(&self) -> bool {
-        matches!(self.kind, Kind::Closed(..))
+        matches!(self.kind, Kind::Synthetic(Pace::Closed(_), _))
     }
 
     /// Takes the request that comes at [`next`](Self::next).
     #[inline]
     pub(crate) fn take(&mut self) -> Result<(Drawn, Flags), Error> {
         self.left -= 1;
-        let taken = match &mut self.kind {
-            Kind::Open(_, ahead) => (ahead.take(), Flags::empty()),
-            Kind::Closed(clients, ahead) => {
-                clients.send();
-                (ahead.take(), Flags::empty())
+        match &mut self.kind {
+            Kind::Synthetic(pace, ahead) => {
+                let drawn = ahead.take();
+                if let Pace::Closed(clients) = pace {
+                    clients.send();
+                }
+                self.find_next();
+                Ok((drawn, Flags::empty()))
             }
             Kind::Replay(replay) => {
-                let taken = replay.take()?;
+                // Field by field, see `Ahead::take`.
+                let (Drawn { op, offset, length }, flags) = replay.take()?;
                 self.next = replay.next_arrival()?;
-                return Ok(taken);
+                Ok((Drawn { op, offset, length }, flags))
             }
-        };
-        self.find_next();
-        Ok(taken)
+        }
     }
 
     /// The first byte of a request that will come soon, if one is known.
     #[inline]
     pub(crate) const fn coming(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Open(_, ahead) | Kind::Closed(_, ahead) => Some(ahead.newest().offset),
+            Kind::Synthetic(_, ahead) => Some(ahead.newest().offset),
             Kind::Replay(_) => None,
         }
     }
@@ -181,7 +194,7 @@ impl Source {
     /// One of its requests has been answered.
     #[inline]
     pub(crate) fn answered(&mut self, at: Nanos) {
-        if let Kind::Closed(clients, _) = &mut self.kind {
+        if let Kind::Synthetic(Pace::Closed(clients), _) = &mut self.kind {
             clients.answered(at);
             self.find_next();
         }
@@ -191,8 +204,8 @@ impl Source {
     fn find_next(&mut self) {
         let next = match &mut self.kind {
             _ if self.left == 0 => NEVER,
-            Kind::Open(arrivals, _) => arrivals.next(),
-            Kind::Closed(clients, _) => clients.next(),
+            Kind::Synthetic(Pace::Open(arrivals), _) => arrivals.next(),
+            Kind::Synthetic(Pace::Closed(clients), _) => clients.next(),
             Kind::Replay(_) => return,
         };
         self.next = if next < self.end { next } else { NEVER };

@@ -81,6 +81,7 @@ impl Offsets {
         Self { pattern, align, capacity, blocks, random }
     }
 
+    #[inline]
     pub(super) fn next(&mut self, length: u64) -> u64 {
         let random = &mut self.random;
         match &mut self.pattern {

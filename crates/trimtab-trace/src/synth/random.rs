@@ -20,18 +20,21 @@ impl Random {
     }
 
     /// Uniform in [0, 1), in steps of 2⁻⁵³.
+    #[inline]
     pub(super) fn unit(&mut self) -> f64 {
         const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
         (self.0.next_u64() >> 11) as f64 * STEP
     }
 
     /// True with this probability.
+    #[inline]
     pub(super) fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
     /// Uniform in [0, n). The high half of a product favours no number by more
     /// than n / 2⁶⁴, which nobody will ever see.
+    #[inline]
     pub(super) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
     }

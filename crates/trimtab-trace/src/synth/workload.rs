@@ -119,6 +119,7 @@ impl Requests {
     }
 
     /// The next one.
+    #[inline]
     pub fn draw(&mut self) -> Drawn {
         let op = if self.ops.chance(self.read_share) { Op::Read } else { Op::Write };
         let length = self.sizes.next();
@@ -148,6 +149,7 @@ impl Sizes {
         }
     }
 
+    #[inline]
     fn next(&mut self) -> u64 {
         let total = self.up_to[self.up_to.len() - 1];
         let drawn = self.random.below(total);

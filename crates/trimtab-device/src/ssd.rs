@@ -115,11 +115,16 @@ pub struct Ssd {
     /// What dies had spent on cleaning when `study` began to count.
     cleaned_before: Nanos,
     served: Vec<Served>,
-    /// The last user units that were announced.
-    expected: [u32; 2],
+    /// The last user units that were announced, and where the next goes.
+    expected: [u32; EXPECTED],
+    next_expected: usize,
     audit: Option<Box<Audit>>,
     cleanings: Option<Vec<Interval>>,
 }
+
+/// For so many requests that are announced the drive looks further than where
+/// they are: as many as a driver may announce at once.
+const EXPECTED: usize = 8;
 
 /// What of the profile is asked again and again.
 #[derive(Clone, Debug)]
@@ -208,7 +213,8 @@ impl Ssd {
             study: Study::default(),
             cleaned_before: Nanos::ZERO,
             served: Vec::new(),
-            expected: [0; 2],
+            expected: [0; EXPECTED],
+            next_expected: 0,
             audit: None,
             cleanings: None,
             layout,
@@ -308,12 +314,15 @@ impl Ssd {
     /// Says that a request for this place will be submitted soon. It changes
     /// nothing but the speed: where a mapping table is larger than the caches,
     /// looking into it is what costs most, and this hides it. A driver that
-    /// knows its next requests calls it a few requests ahead.
+    /// knows its next requests calls it a few requests ahead, and better for
+    /// several at once than for one after the other.
     pub fn expect(&mut self, offset: u64) {
         let user = self.layout.unit_of_byte(offset) as u32;
         self.map.expect(user);
-        self.map.expect_unit(self.expected[0]);
-        self.expected = [self.expected[1], user];
+        // By now the place of one that was announced earlier should be known.
+        let earlier = &mut self.expected[self.next_expected];
+        self.map.expect_unit(std::mem::replace(earlier, user));
+        self.next_expected = (self.next_expected + 1) % EXPECTED;
     }
 
     /// Takes a request at time `now`. All that happens up to then happens first.

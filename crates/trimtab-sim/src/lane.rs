@@ -203,8 +203,8 @@ impl<S: Server> Lane<S> {
         }
         let workload = &mut self.workloads[i];
         let (drawn, flags) = workload.source.take()?;
-        if let Some(offset) = workload.source.coming() {
-            self.server.expect(offset);
+        for coming in workload.source.coming() {
+            self.server.expect(coming.offset);
         }
         let queue = workload.queue.map_or(self.arrived, u64::from);
         let measured = self.before.is_some();

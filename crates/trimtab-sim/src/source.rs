@@ -38,36 +38,53 @@ enum Pace {
 }
 
 /// Requests drawn before they are due, so that the device can be told of them.
+/// They are drawn and told of in batches: what the device then looks up in large
+/// tables takes long, but not longer for several at once.
 struct Ahead {
     requests: Requests,
-    drawn: [Drawn; AHEAD],
+    /// Two batches: one that is being used, and one that is being looked up.
+    drawn: Box<[Drawn; 2 * BATCH]>,
     next: usize,
 }
 
 /// A few: looking up one takes as long as serving two or three.
-const AHEAD: usize = 4;
+const BATCH: usize = 8;
 
 impl Ahead {
     fn new(mut requests: Requests) -> Self {
-        let drawn = std::array::from_fn(|_| requests.draw());
+        let drawn = Box::new(std::array::from_fn(|_| requests.draw()));
         Self { requests, drawn, next: 0 }
     }
 
-    /// Takes the next, and draws another. What is taken is copied field by field:
-    /// copied whole it would be read in wider pieces than it was written in, and
-    /// the processor would have to wait until all of it had reached its cache.
+    /// Takes the next. It is copied field by field: copied whole it would be read
+    /// in wider pieces than it was written in, and the processor would have to
+    /// wait until all of it had reached its cache.
     #[inline]
     fn take(&mut self) -> Drawn {
         let Drawn { op, offset, length } = self.drawn[self.next];
-        self.drawn[self.next] = self.requests.draw();
-        self.next = (self.next + 1) % AHEAD;
+        self.next = (self.next + 1) % (2 * BATCH);
+        if self.next.is_multiple_of(BATCH) {
+            self.draw();
+        }
         Drawn { op, offset, length }
     }
 
-    /// The one that was drawn last.
+    /// Replaces the batch that has been used up.
+    fn draw(&mut self) {
+        let used = (self.next + BATCH) % (2 * BATCH);
+        for drawn in &mut self.drawn[used..used + BATCH] {
+            *drawn = self.requests.draw();
+        }
+    }
+
+    /// The batch that the last [`take`](Self::take) has drawn, if it has.
     #[inline]
-    const fn newest(&self) -> &Drawn {
-        &self.drawn[(self.next + AHEAD - 1) % AHEAD]
+    fn fresh(&self) -> &[Drawn] {
+        match self.next {
+            0 => &self.drawn[BATCH..],
+            BATCH => &self.drawn[..BATCH],
+            _ => &[],
+        }
     }
 }
 
@@ -182,12 +199,13 @@ impl Source {
         }
     }
 
-    /// The first byte of a request that will come soon, if one is known.
+    /// Requests that will come soon, and were not known to before the last was
+    /// taken.
     #[inline]
-    pub(crate) const fn coming(&self) -> Option<u64> {
+    pub(crate) fn coming(&self) -> &[Drawn] {
         match &self.kind {
-            Kind::Synthetic(_, ahead) => Some(ahead.newest().offset),
-            Kind::Replay(_) => None,
+            Kind::Synthetic(_, ahead) => ahead.fresh(),
+            Kind::Replay(_) => &[],
         }
     }
 

@@ -1,0 +1,156 @@
+//! The plain form: an array of nodes that anything can walk.
+
+use crate::Error;
+use crate::error::same;
+
+/// How many trees are walked at a time. Each step waits for two loads, one
+/// after the other; the steps of several trees wait together.
+const ABREAST: usize = 8;
+
+/// A split, or a leaf, of a tree in an array.
+///
+/// From a node at place `p` the walk goes to `p + skip`, or to one further if
+/// the feature is greater than the threshold. A leaf has skip 0 and the greatest
+/// threshold, so that one can stay in it: walking needs no test for leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Node {
+    /// Values up to this one, itself included, go left.
+    pub threshold: i32,
+    /// The feature that is compared.
+    pub feature: u16,
+    /// How many places further the left child is; the right one is its
+    /// neighbour.
+    pub skip: u16,
+}
+
+impl Node {
+    /// A leaf.
+    pub const LEAF: Self = Self { threshold: i32::MAX, feature: 0, skip: 0 };
+}
+
+/// Where a tree begins, and how far down it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Root {
+    /// The place of its first node.
+    pub first: u32,
+    /// The number of splits on the way to its deepest leaf.
+    pub depth: u32,
+}
+
+/// A forest in arrays that belong to somebody else: in a map shared with a
+/// kernel, in a file, in a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View<'a> {
+    pub(super) features: usize,
+    pub(super) base: i32,
+    pub(super) nodes: &'a [Node],
+    pub(super) values: &'a [i32],
+    pub(super) roots: &'a [Root],
+}
+
+impl<'a> View<'a> {
+    /// A forest over samples of so many features. `values` has the value of each
+    /// node that is a leaf, and anything for the others.
+    ///
+    /// # Errors
+    /// If a walk could leave the arrays, or a sum could overflow.
+    pub fn new(
+        features: usize,
+        base: i32,
+        nodes: &'a [Node],
+        values: &'a [i32],
+        roots: &'a [Root],
+    ) -> Result<Self, Error> {
+        same("values of a forest's nodes", nodes.len(), values.len())?;
+        let mut bound = u64::from(base.unsigned_abs());
+        for (tree, root) in roots.iter().enumerate() {
+            let first = root.first as usize;
+            let end = roots.get(tree + 1).map_or(nodes.len(), |next| next.first as usize);
+            let wrong = |node, what| Err(Error::Tree { tree, node, what });
+            if first >= end || end > nodes.len() {
+                return wrong(0, "a tree has at least one node, and follows the one before");
+            }
+            let mut greatest = 0;
+            for (place, (node, value)) in nodes[first..end].iter().zip(&values[first..]).enumerate()
+            {
+                if node.skip == 0 && *node != Node::LEAF {
+                    return wrong(place, "leads to itself, but is no leaf");
+                }
+                if node.skip > 0 && first + place + usize::from(node.skip) + 1 >= end {
+                    return wrong(place, "leads out of the tree");
+                }
+                if usize::from(node.feature) >= features.max(1) {
+                    return wrong(place, "asks for a feature beyond the last");
+                }
+                greatest = greatest.max(u64::from(value.unsigned_abs()));
+            }
+            bound += greatest;
+        }
+        if bound > i32::MAX as u64 {
+            let what = "a forest's values add up to less than 2^31; use fewer fraction bits";
+            return Err(Error::Value { what, found: bound as f64 });
+        }
+        Ok(Self { features, base, nodes, values, roots })
+    }
+
+    /// How many features a sample has.
+    #[must_use]
+    pub const fn features(&self) -> usize {
+        self.features
+    }
+
+    /// What is added to the trees' values.
+    #[must_use]
+    pub const fn base(&self) -> i32 {
+        self.base
+    }
+
+    /// The nodes of all trees.
+    #[must_use]
+    pub const fn nodes(&self) -> &'a [Node] {
+        self.nodes
+    }
+
+    /// The values of the nodes.
+    #[must_use]
+    pub const fn values(&self) -> &'a [i32] {
+        self.values
+    }
+
+    /// The trees.
+    #[must_use]
+    pub const fn roots(&self) -> &'a [Root] {
+        self.roots
+    }
+
+    /// The sum of base and trees.
+    ///
+    /// # Panics
+    /// If the sample has not as many features as the forest.
+    #[must_use]
+    pub fn score(&self, features: &[i32]) -> i32 {
+        assert_eq!(features.len(), self.features, "features of a sample");
+        self.roots.chunks(ABREAST).fold(self.base, |sum, roots| sum + self.walk(features, roots))
+    }
+
+    /// The sum of a few trees.
+    fn walk(&self, features: &[i32], roots: &[Root]) -> i32 {
+        let mut at = [0; ABREAST];
+        let mut depth = 0;
+        for (at, root) in at.iter_mut().zip(roots) {
+            *at = root.first as usize;
+            depth = depth.max(root.depth);
+        }
+        let at = &mut at[..roots.len()];
+        for _ in 0..depth {
+            for at in &mut *at {
+                let node = self.nodes[*at];
+                let greater = features[usize::from(node.feature)] > node.threshold;
+                *at += usize::from(node.skip) + usize::from(greater);
+            }
+        }
+        at.iter().map(|&at| self.values[at]).sum()
+    }
+}

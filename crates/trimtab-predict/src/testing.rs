@@ -15,3 +15,9 @@ pub(crate) fn request(op: Op, offset: u64, length: u64) -> Request {
         deadline: None,
     }
 }
+
+/// A read of the drive's first page.
+pub(crate) fn recorded(at: u64, latency: u64) -> crate::Recorded {
+    let request = Request { arrival: Nanos(at), ..request(Op::Read, 0, 4096) };
+    crate::Recorded { request, complete: Nanos(at + latency), data: true }
+}

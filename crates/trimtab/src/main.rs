@@ -6,8 +6,11 @@
 
 mod decimal;
 mod duration;
+mod evaluate;
 mod exit;
 mod input;
+mod json;
+mod learning;
 mod output;
 mod profile;
 mod progress;
@@ -52,6 +55,9 @@ enum Command {
     /// Simulate drives under a workload, in virtual time.
     #[command(subcommand, after_help = sim::EXAMPLES)]
     Sim(sim::Command),
+    /// Judge predictors on a recording: trained on its past, asked about its
+    /// future.
+    Evaluate(evaluate::Args),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +70,7 @@ fn main() -> ExitCode {
         Command::Profile(command) => profile::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Sim(command) => sim::run(command),
+        Command::Evaluate(args) => evaluate::run(args),
     };
     exit::code(result)
 }

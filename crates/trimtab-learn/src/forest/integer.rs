@@ -118,9 +118,9 @@ impl IntegerForest {
         self.score_with(Simd::best(), features)
     }
 
-    /// The same with instructions that the caller chose. A forest that asks about
-    /// more than 128 features, or has a tree of more than 64 leaves, is walked
-    /// tree by tree whatever the instructions.
+    /// The same with instructions that the caller chose. A forest that has more
+    /// than 128 features, or a tree of more than 64 leaves, is walked tree by tree
+    /// whatever the instructions.
     ///
     /// # Panics
     /// If the sample has not as many features as the forest.

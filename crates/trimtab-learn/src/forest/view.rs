@@ -153,20 +153,18 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn score(&self, features: &[i32]) -> i32 {
         assert_eq!(features.len(), self.features, "features of a sample");
-        self.roots.chunks(ABREAST).fold(self.base, |sum, roots| sum + self.walk(features, roots))
+        let (groups, rest) = self.roots.as_chunks::<ABREAST>();
+        let sum = groups.iter().fold(self.base, |sum, group| sum + self.walk(features, group));
+        rest.iter().fold(sum, |sum, root| sum + self.walk(features, &[*root]))
     }
 
     /// The sum of a few trees.
-    fn walk(&self, features: &[i32], roots: &[Root]) -> i32 {
-        let mut at = [0; ABREAST];
-        let mut depth = 0;
-        for (at, root) in at.iter_mut().zip(roots) {
-            *at = root.first as usize;
-            depth = depth.max(root.depth);
-        }
-        let at = &mut at[..roots.len()];
+    #[inline]
+    fn walk<const N: usize>(&self, features: &[i32], roots: &[Root; N]) -> i32 {
+        let mut at = roots.map(|root| root.first as usize);
+        let depth = roots.iter().map(|root| root.depth).max().unwrap_or(0);
         for _ in 0..depth {
-            for at in &mut *at {
+            for at in &mut at {
                 let node = self.nodes[*at];
                 let greater = features[usize::from(node.feature)] > node.threshold;
                 *at += usize::from(node.skip) + usize::from(greater);

@@ -22,13 +22,13 @@ impl Packed {
     pub(in crate::forest) fn avx2(&self, features: &[i32]) -> i32 {
         let (tables, used) = self.ranks_256(features);
         self.blocks.iter().fold(self.base, |sum, block| {
-            let leaves = match block.planes {
-                1 => self.leaves_256::<1>(block, &tables[..used]),
-                2 => self.leaves_256::<2>(block, &tables[..used]),
-                4 => self.leaves_256::<4>(block, &tables[..used]),
-                _ => self.leaves_256::<8>(block, &tables[..used]),
-            };
-            sum + self.add_values(block, &leaves)
+            let tables = &tables[..used];
+            sum + match block.planes {
+                1 => self.add_values::<8>(block, &self.leaves_256::<1>(block, tables)),
+                2 => self.add_values::<16>(block, &self.leaves_256::<2>(block, tables)),
+                4 => self.add_values::<32>(block, &self.leaves_256::<4>(block, tables)),
+                _ => self.add_values::<64>(block, &self.leaves_256::<8>(block, tables)),
+            }
         })
     }
 
@@ -81,12 +81,12 @@ impl Packed {
                 break;
             }
             let mut out = [_mm256_setzero_si256(); P];
-            for slot in &self.slots[block.slots.clone()] {
+            for (slot, planes) in self.slots::<P>(block) {
                 let rank = look_up(tables, load(&slot.lane, half));
                 // Zero unless the rank is greater: compared as unsigned.
                 let more = _mm256_subs_epu8(rank, load(&slot.rank, half));
                 let left = _mm256_cmpeq_epi8(more, _mm256_setzero_si256());
-                for (out, more) in out.iter_mut().zip(&self.out[slot.out..slot.out + P]) {
+                for (out, more) in out.iter_mut().zip(planes) {
                     *out = _mm256_or_si256(*out, _mm256_andnot_si256(left, load(more, half)));
                 }
             }

@@ -2,37 +2,49 @@
 
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi8, _mm512_andnot_si512, _mm512_cmpeq_epi8_mask, _mm512_cmpgt_epi32_mask,
-    _mm512_cmpgt_epu8_mask, _mm512_i32gather_epi32, _mm512_loadu_si512, _mm512_mask_add_epi32,
-    _mm512_maskz_mov_epi8, _mm512_or_si512, _mm512_packus_epi16, _mm512_packus_epi32,
-    _mm512_permutex2var_epi8, _mm512_popcnt_epi8, _mm512_set1_epi8, _mm512_set1_epi32,
-    _mm512_setzero_si512, _mm512_storeu_si512,
+    _mm512_cmpgt_epu8_mask, _mm512_loadu_si512, _mm512_mask_add_epi32, _mm512_mask_mov_epi32,
+    _mm512_maskz_loadu_epi32, _mm512_maskz_mov_epi8, _mm512_or_si512, _mm512_packus_epi16,
+    _mm512_packus_epi32, _mm512_permutex2var_epi8, _mm512_permutex2var_epi32, _mm512_popcnt_epi8,
+    _mm512_set1_epi8, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_storeu_si512,
+    _mm512_test_epi32_mask,
 };
+use core::array;
 
-use super::{BLOCK, Block, Bytes, GROUP, Group, Packed};
+use super::{BLOCK, Block, Bytes, GROUP, Packed};
 
 impl Packed {
     /// The score. There are at least as many features as the forest has.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512bitalg")]
     pub(in crate::forest) fn avx512(&self, features: &[i32]) -> i32 {
-        let ranks = self.ranks_512(features);
+        let ranks = match features.len() {
+            0..=32 => self.ranks_512::<1>(features),
+            33..=64 => self.ranks_512::<2>(features),
+            _ => self.ranks_512::<4>(features),
+        };
         self.blocks.iter().fold(self.base, |sum, block| {
-            let leaves = match block.planes {
-                1 => self.leaves_512::<1>(block, ranks),
-                2 => self.leaves_512::<2>(block, ranks),
-                4 => self.leaves_512::<4>(block, ranks),
-                _ => self.leaves_512::<8>(block, ranks),
-            };
-            sum + self.add_values(block, &leaves)
+            sum + match block.planes {
+                1 => self.add_values::<8>(block, &self.leaves_512::<1>(block, ranks)),
+                2 => self.add_values::<16>(block, &self.leaves_512::<2>(block, ranks)),
+                4 => self.add_values::<32>(block, &self.leaves_512::<4>(block, ranks)),
+                _ => self.add_values::<64>(block, &self.leaves_512::<8>(block, ranks)),
+            }
         })
     }
 
-    /// The ranks of all lanes.
+    /// The ranks of all lanes. There are up to 32 × `Q` features.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    fn ranks_512(&self, features: &[i32]) -> [__m512i; 2] {
+    fn ranks_512<const Q: usize>(&self, features: &[i32]) -> [__m512i; 2] {
+        let features: [[__m512i; 2]; Q] = array::from_fn(|q| {
+            array::from_fn(|half| load_some(features.get((2 * q + half) * GROUP..).unwrap_or(&[])))
+        });
         let mut ranks = [_mm512_setzero_si512(); 8];
         for (ranks, group) in ranks.iter_mut().zip(&self.groups) {
-            *ranks = self.ranks_of_group_512(group, features);
+            let x = choose(&features, load_i32(&group.features));
+            for thresholds in &self.thresholds[group.thresholds.clone()] {
+                let greater = _mm512_cmpgt_epi32_mask(x, load_i32(thresholds));
+                *ranks = _mm512_mask_add_epi32(*ranks, greater, *ranks, _mm512_set1_epi32(1));
+            }
         }
         let [a, b, c, d, e, f, g, h] = ranks;
         let narrow =
@@ -40,29 +52,15 @@ impl Packed {
         [narrow(a, b, c, d), narrow(e, f, g, h)]
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn ranks_of_group_512(&self, group: &Group, features: &[i32]) -> __m512i {
-        let places = load_i32(&group.features);
-        // SAFETY: the group's features are among those that there are.
-        let x = unsafe { _mm512_i32gather_epi32::<4>(places, features.as_ptr()) };
-        let mut rank = _mm512_setzero_si512();
-        for thresholds in &self.thresholds[group.thresholds.clone()] {
-            let greater = _mm512_cmpgt_epi32_mask(x, load_i32(thresholds));
-            rank = _mm512_mask_add_epi32(rank, greater, rank, _mm512_set1_epi32(1));
-        }
-        rank
-    }
-
     /// The leaf of each tree of a block that has `P` planes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512bitalg")]
     fn leaves_512<const P: usize>(&self, block: &Block, ranks: [__m512i; 2]) -> Bytes {
         let mut out = [_mm512_setzero_si512(); P];
-        for slot in &self.slots[block.slots.clone()] {
+        for (slot, planes) in self.slots::<P>(block) {
             let rank = _mm512_permutex2var_epi8(ranks[0], load(&slot.lane), ranks[1]);
             let right = _mm512_cmpgt_epu8_mask(rank, load(&slot.rank));
-            for (out, more) in out.iter_mut().zip(&self.out[slot.out..slot.out + P]) {
+            for (out, more) in out.iter_mut().zip(planes) {
                 *out = _mm512_or_si512(*out, _mm512_maskz_mov_epi8(right, load(more)));
             }
         }
@@ -80,6 +78,34 @@ impl Packed {
         unsafe { _mm512_storeu_si512(leaves.as_mut_ptr().cast(), leaf) };
         leaves
     }
+}
+
+/// The features at these places: of each 32 by the lower five bits of the place,
+/// and of those by the bits above.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn choose<const Q: usize>(features: &[[__m512i; 2]; Q], places: __m512i) -> __m512i {
+    let of_32 = features.map(|[low, high]| _mm512_permutex2var_epi32(low, places, high));
+    let bit = |bit| _mm512_test_epi32_mask(places, _mm512_set1_epi32(1 << bit));
+    match of_32[..] {
+        [a] => a,
+        [a, b] => _mm512_mask_mov_epi32(a, bit(5), b),
+        [a, b, c, d] => {
+            let low = _mm512_mask_mov_epi32(a, bit(5), b);
+            let high = _mm512_mask_mov_epi32(c, bit(5), d);
+            _mm512_mask_mov_epi32(low, bit(6), high)
+        }
+        _ => unreachable!("one, two or four times 32"),
+    }
+}
+
+/// The first 16, or as many as there are.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_some(from: &[i32]) -> __m512i {
+    let there = if from.len() < GROUP { (1 << from.len()) - 1 } else { u16::MAX };
+    // SAFETY: only what is there is read.
+    unsafe { _mm512_maskz_loadu_epi32(there, from.as_ptr()) }
 }
 
 #[inline]

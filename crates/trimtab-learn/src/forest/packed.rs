@@ -60,8 +60,8 @@ pub(super) struct Packed {
     slots: Vec<Slot>,
     /// The planes of all slots: the leaves that are out where a tree goes right.
     out: Vec<Bytes>,
-    /// The values of the leaves of all trees.
-    values: Vec<i32>,
+    /// The values of the leaves of all trees, sixteen trees side by side.
+    values: Vec<[i32; GROUP]>,
     base: i32,
 }
 
@@ -83,8 +83,8 @@ struct Block {
     /// Planes of each slot: 1, 2, 4 or 8.
     planes: usize,
     trees: usize,
-    /// Where the values of the first tree's leaves begin; each tree has `planes` ×
-    /// 8 of them.
+    /// Where the values of the first trees' leaves begin; each sixteen trees have
+    /// `planes` × 8 of them.
     values: usize,
 }
 
@@ -151,9 +151,14 @@ impl Packed {
             trees: trees.len(),
             values: self.values.len(),
         });
-        for tree in trees {
-            self.values.extend(&tree.leaves);
-            self.values.resize(self.values.len() + planes * PLANE - tree.leaves.len(), 0);
+        for trees in trees.chunks(GROUP) {
+            let mut values = [[0; GROUP]; PLANE * PLANES];
+            for (place, tree) in trees.iter().enumerate() {
+                for (values, &value) in values.iter_mut().zip(&tree.leaves) {
+                    values[place] = value;
+                }
+            }
+            self.values.extend_from_slice(&values[..planes * PLANE]);
         }
     }
 
@@ -163,16 +168,12 @@ impl Packed {
         self.slots[block.slots.clone()].iter().zip(self.out[block.out..].as_chunks::<P>().0)
     }
 
-    /// The sum of the values of a block's leaves. `W` is how many each tree has.
-    ///
-    /// Compiled apart, for a processor without vector gathers: plain loads are
-    /// twice as fast as those.
-    #[inline(never)]
-    fn add_values<const W: usize>(&self, block: &Block, leaves: &Bytes) -> i32 {
-        let values = self.values[block.values..].as_chunks::<W>().0;
-        let of_trees = values.iter().zip(&leaves[..block.trees]);
-        // A leaf is always below W; this lets the compiler know.
-        of_trees.map(|(values, &leaf)| values[usize::from(leaf) % W]).sum()
+    /// The values of a block's leaves: for each sixteen trees, and each of `W` leaves,
+    /// those of the trees.
+    #[inline]
+    fn values<const W: usize>(&self, block: &Block) -> impl Iterator<Item = &[[i32; GROUP]; W]> {
+        let all = self.values[block.values..].as_chunks::<W>().0;
+        all.iter().take(block.trees.div_ceil(GROUP))
     }
 }
 

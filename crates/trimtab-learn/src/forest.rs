@@ -9,6 +9,8 @@
 
 #[cfg(feature = "alloc")]
 mod integer;
+#[cfg(all(feature = "alloc", target_arch = "x86_64"))]
+mod packed;
 mod view;
 
 #[cfg(feature = "alloc")]

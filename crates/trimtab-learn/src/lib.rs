@@ -26,6 +26,7 @@ mod parallel;
 #[cfg(feature = "train")]
 mod random;
 mod rows;
+mod simd;
 #[cfg(feature = "alloc")]
 pub mod standardise;
 #[cfg(feature = "files")]
@@ -35,3 +36,4 @@ pub mod tree;
 
 pub use error::Error;
 pub use rows::Rows;
+pub use simd::Simd;

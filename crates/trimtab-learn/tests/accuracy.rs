@@ -10,7 +10,7 @@ use trimtab_learn::dense::{Activation, Network, Training};
 use trimtab_learn::forest::IntegerForest;
 use trimtab_learn::metrics::{Confusion, average_precision, roc_auc};
 use trimtab_learn::standardise::Standardiser;
-use trimtab_learn::{Rows, boost, dense};
+use trimtab_learn::{Rows, Simd, boost, dense};
 
 /// scikit-learn 1.9.1: accuracy, AUC, average precision.
 const BOOSTED: [f64; 3] = [0.8862, 0.9648, 0.9668];
@@ -41,7 +41,7 @@ fn boosted_trees() {
     let forest = IntegerForest::new(&model.forest, 16).unwrap();
     let rows = Rows::new(&test, dataset::FEATURES).unwrap();
     let mut scores = vec![0; rows.len()];
-    forest.scores(rows, &mut scores);
+    forest.scores(Simd::best(), rows, &mut scores);
     for (row, &score) in rows.iter().zip(&scores) {
         let row: Vec<f64> = row.iter().map(|&x| f64::from(x)).collect();
         assert!((model.forest.score(&row) - forest.real(score)).abs() < 101.0 / 131_072.0);

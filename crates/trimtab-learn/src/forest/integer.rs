@@ -3,9 +3,13 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+#[cfg(target_arch = "x86_64")]
+use super::packed::Packed;
 use super::view::{Node, Root, View};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Level;
 use crate::tree::{Child, Forest, Missing, Split, Tree};
-use crate::{Error, Rows};
+use crate::{Error, Rows, Simd};
 
 /// A forest over integers.
 #[derive(Clone, Debug)]
@@ -16,6 +20,8 @@ pub struct IntegerForest {
     nodes: Box<[Node]>,
     values: Box<[i32]>,
     roots: Box<[Root]>,
+    #[cfg(target_arch = "x86_64")]
+    packed: Option<Packed>,
 }
 
 impl IntegerForest {
@@ -61,8 +67,19 @@ impl IntegerForest {
             let found = f64::from(fraction_bits);
             return Err(Error::Value { what: "fraction bits are at most 31", found });
         }
-        View::new(features, base, &nodes, &values, &roots)?;
-        Ok(Self { features, base, fraction_bits, nodes, values, roots })
+        let view = View::new(features, base, &nodes, &values, &roots)?;
+        #[cfg(target_arch = "x86_64")]
+        let packed = Packed::new(view);
+        Ok(Self {
+            #[cfg(target_arch = "x86_64")]
+            packed,
+            features,
+            base,
+            fraction_bits,
+            nodes,
+            values,
+            roots,
+        })
     }
 
     /// The forest in plain arrays, for those who walk it themselves.
@@ -90,12 +107,37 @@ impl IntegerForest {
         f64::from(score) / (1_u64 << self.fraction_bits) as f64
     }
 
-    /// The sum of base and trees, in units of 2^-[`fraction_bits`](Self::fraction_bits).
+    /// The sum of base and trees, in units of 2^-[`fraction_bits`](Self::fraction_bits),
+    /// with the best instructions there are.
     ///
     /// # Panics
     /// If the sample has not as many features as the forest.
     #[must_use]
+    #[inline]
     pub fn score(&self, features: &[i32]) -> i32 {
+        self.score_with(Simd::best(), features)
+    }
+
+    /// The same with instructions that the caller chose. A forest that has more
+    /// than 128 features, or a tree of more than 64 leaves, is walked tree by tree
+    /// whatever the instructions.
+    ///
+    /// # Panics
+    /// If the sample has not as many features as the forest.
+    #[must_use]
+    #[inline]
+    pub fn score_with(&self, simd: Simd, features: &[i32]) -> i32 {
+        assert_eq!(features.len(), self.features, "features of a sample");
+        #[cfg(target_arch = "x86_64")]
+        if let Some(packed) = &self.packed {
+            match simd.level() {
+                Level::Scalar => {}
+                // SAFETY: a level exists only where the processor has it.
+                Level::Avx2 | Level::Avx512 => return unsafe { packed.avx2(features) },
+                // SAFETY: as before.
+                Level::Avx512Vnni => return unsafe { packed.avx512(features) },
+            }
+        }
         self.view().score(features)
     }
 
@@ -104,10 +146,10 @@ impl IntegerForest {
     /// # Panics
     /// If a sample has not as many features as the forest, or there are not as
     /// many scores as samples.
-    pub fn scores(&self, samples: Rows<'_, i32>, scores: &mut [i32]) {
+    pub fn scores(&self, simd: Simd, samples: Rows<'_, i32>, scores: &mut [i32]) {
         assert_eq!(samples.len(), scores.len(), "as many scores as samples");
         for (score, features) in scores.iter_mut().zip(samples.iter()) {
-            *score = self.score(features);
+            *score = self.score_with(simd, features);
         }
     }
 }

@@ -10,7 +10,8 @@ const ABREAST: usize = 8;
 /// A split, or a leaf, of a tree in an array.
 ///
 /// From a node at place `p` the walk goes to `p + skip`, or to one further if
-/// the feature is greater than the threshold. A leaf has skip 0 and the greatest
+/// the feature is greater than the threshold. Trees stand level by level, so each
+/// split's children come right after those of the split before. A leaf has skip 0 and the greatest
 /// threshold, so that one can stay in it: walking needs no test for leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -37,6 +38,38 @@ pub struct Root {
     pub first: u32,
     /// The number of splits on the way to its deepest leaf.
     pub depth: u32,
+}
+
+/// Whether these nodes are a tree that stands level by level, and not deeper than
+/// it says. An error is the node's place and what is wrong.
+fn check_tree(nodes: &[Node], features: usize, depth: u32) -> Result<(), (usize, &'static str)> {
+    // The children of the next split, the end of the level, and its depth.
+    let (mut children, mut level_end, mut level) = (1, 1, 0);
+    for (place, node) in nodes.iter().enumerate() {
+        if place == level_end {
+            (level_end, level) = (children, level + 1);
+        }
+        if node.skip == 0 {
+            if *node != Node::LEAF {
+                return Err((place, "leads to itself, but is no leaf"));
+            }
+            continue;
+        }
+        if place + usize::from(node.skip) != children {
+            return Err((place, "its children are not the next ones of the next level"));
+        }
+        if usize::from(node.feature) >= features {
+            return Err((place, "asks for a feature beyond the last"));
+        }
+        children += 2;
+    }
+    if children != nodes.len() {
+        return Err((nodes.len() - 1, "the tree ends before its last child"));
+    }
+    if level > depth {
+        return Err((nodes.len() - 1, "the tree goes deeper than it says"));
+    }
+    Ok(())
 }
 
 /// A forest in arrays that belong to somebody else: in a map shared with a
@@ -66,27 +99,15 @@ impl<'a> View<'a> {
         same("values of a forest's nodes", nodes.len(), values.len())?;
         let mut bound = u64::from(base.unsigned_abs());
         for (tree, root) in roots.iter().enumerate() {
+            let wrong = |(node, what)| Error::Tree { tree, node, what };
             let first = root.first as usize;
             let end = roots.get(tree + 1).map_or(nodes.len(), |next| next.first as usize);
-            let wrong = |node, what| Err(Error::Tree { tree, node, what });
             if first >= end || end > nodes.len() {
-                return wrong(0, "a tree has at least one node, and follows the one before");
+                return Err(wrong((0, "a tree has at least one node, and follows the one before")));
             }
-            let mut greatest = 0;
-            for (place, (node, value)) in nodes[first..end].iter().zip(&values[first..]).enumerate()
-            {
-                if node.skip == 0 && *node != Node::LEAF {
-                    return wrong(place, "leads to itself, but is no leaf");
-                }
-                if node.skip > 0 && first + place + usize::from(node.skip) + 1 >= end {
-                    return wrong(place, "leads out of the tree");
-                }
-                if usize::from(node.feature) >= features.max(1) {
-                    return wrong(place, "asks for a feature beyond the last");
-                }
-                greatest = greatest.max(u64::from(value.unsigned_abs()));
-            }
-            bound += greatest;
+            check_tree(&nodes[first..end], features, root.depth).map_err(wrong)?;
+            let values = values[first..end].iter().map(|value| value.unsigned_abs());
+            bound += u64::from(values.max().unwrap_or(0));
         }
         if bound > i32::MAX as u64 {
             let what = "a forest's values add up to less than 2^31; use fewer fraction bits";
@@ -132,20 +153,18 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn score(&self, features: &[i32]) -> i32 {
         assert_eq!(features.len(), self.features, "features of a sample");
-        self.roots.chunks(ABREAST).fold(self.base, |sum, roots| sum + self.walk(features, roots))
+        let (groups, rest) = self.roots.as_chunks::<ABREAST>();
+        let sum = groups.iter().fold(self.base, |sum, group| sum + self.walk(features, group));
+        rest.iter().fold(sum, |sum, root| sum + self.walk(features, &[*root]))
     }
 
     /// The sum of a few trees.
-    fn walk(&self, features: &[i32], roots: &[Root]) -> i32 {
-        let mut at = [0; ABREAST];
-        let mut depth = 0;
-        for (at, root) in at.iter_mut().zip(roots) {
-            *at = root.first as usize;
-            depth = depth.max(root.depth);
-        }
-        let at = &mut at[..roots.len()];
+    #[inline]
+    fn walk<const N: usize>(&self, features: &[i32], roots: &[Root; N]) -> i32 {
+        let mut at = roots.map(|root| root.first as usize);
+        let depth = roots.iter().map(|root| root.depth).max().unwrap_or(0);
         for _ in 0..depth {
-            for at in &mut *at {
+            for at in &mut at {
                 let node = self.nodes[*at];
                 let greater = features[usize::from(node.feature)] > node.threshold;
                 *at += usize::from(node.skip) + usize::from(greater);

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::dense::{self, Activation, Layer};
 use crate::error::same;
 
-impl<const PAIRS: usize, const HIDDEN: usize> Network<PAIRS, HIDDEN> {
+impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUTS, PAIRS, HIDDEN> {
     /// The integer form of a network with one hidden layer of ReLUs and two
     /// outputs. The activation of the outputs does not matter: none of them
     /// changes which one is greater.
@@ -25,11 +25,11 @@ impl<const PAIRS: usize, const HIDDEN: usize> Network<PAIRS, HIDDEN> {
             let found = f64::from(hidden.activation() as u8);
             return Err(Error::Value { what: "the hidden layer's activation is ReLU (1)", found });
         }
+        same("inputs", INPUTS, hidden.inputs())?;
         same("hidden neurons", HIDDEN, hidden.outputs())?;
         same("outputs", 2, output.outputs())?;
         let bias = output.bias();
         let new = Self::new(
-            hidden.inputs(),
             &scaled::<i16>(0, hidden.weights(), HIDDEN, 1e3)?,
             &scaled::<i32>(0, hidden.bias(), HIDDEN, 1e3)?,
             &scaled::<i16>(1, output.weights(), 2, 1e3)?,

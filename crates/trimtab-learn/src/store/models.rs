@@ -45,26 +45,30 @@ impl Stored for dense::Network {
 
 /// `first.weight` (inputs × hidden), `first.bias`, `second.weight` (hidden × 2),
 /// `second.bias`.
-impl<const PAIRS: usize, const HIDDEN: usize> Stored for Box<integer::Network<PAIRS, HIDDEN>> {
+impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Stored
+    for Box<integer::Network<INPUTS, PAIRS, HIDDEN>>
+{
     fn store(&self, to: &mut Section<'_>) {
-        let inputs = self.inputs();
         let first: Vec<i16> =
-            (0..inputs * HIDDEN).map(|i| self.first_weight(i / HIDDEN, i % HIDDEN)).collect();
+            (0..INPUTS * HIDDEN).map(|i| self.first_weight(i / HIDDEN, i % HIDDEN)).collect();
         let second: Vec<i16> = (0..HIDDEN * 2).map(|i| self.second_weight(i / 2, i % 2)).collect();
-        to.put("first.weight", &[inputs, HIDDEN], &first);
+        to.put("first.weight", &[INPUTS, HIDDEN], &first);
         to.put("first.bias", &[HIDDEN], self.first_bias());
         to.put("second.weight", &[HIDDEN, 2], &second);
-        to.put("second.bias", &[2], self.second_bias());
+        to.put("second.bias", &[2], &self.second_bias());
     }
 
     fn load(from: &Tensors<'_>) -> Result<Self, Error> {
-        let ([inputs, _], first) = from.get::<i16, 2>("first.weight")?;
-        let (_, second) = from.get::<i16, 2>("second.weight")?;
+        let (first_shape, first) = from.get::<i16, 2>("first.weight")?;
+        let (second_shape, second) = from.get::<i16, 2>("second.weight")?;
+        if first_shape != [INPUTS, HIDDEN] || second_shape != [HIDDEN, 2] {
+            return from.wrong("first.weight", "or second.weight is of another network's size");
+        }
         let Ok(second_bias) = from.list::<i64>("second.bias")?.try_into() else {
             return from.wrong("second.bias", "has not two values");
         };
         let first_bias = from.list::<i32>("first.bias")?;
-        integer::Network::new(inputs, &first, &first_bias, &second, second_bias).map(Self::new)
+        integer::Network::new(&first, &first_bias, &second, second_bias).map(Self::new)
     }
 }
 

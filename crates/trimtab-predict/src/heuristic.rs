@@ -1,5 +1,6 @@
 //! LinnOS's two heuristics (LinnOS, §5.3): what an engineer would write by hand.
 
+use serde::{Deserialize, Serialize};
 use trimtab_io::{Nanos, Request};
 
 use crate::digits::Watched;
@@ -23,8 +24,9 @@ pub struct Advanced {
     busy: bool,
 }
 
-/// What `heur-adv` goes by, from a recording of the drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the heuristics go by, from a recording of the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Limits {
     /// Longer is slow: the inflection point.
     pub slow: Nanos,

@@ -40,7 +40,7 @@ pub use history::{Event, Recorded, Watcher, events, replay};
 pub use label::{Label, Rule};
 pub use learned::{Knowledge, Learned};
 pub use linnos::Linnos;
-pub use model::{Kind, Trained};
+pub use model::{Card, Kind, Model, Trained, Training, card_path, fingerprint};
 pub use predictor::{Forecast, Predictor, Ticket, Verdict};
 pub use train::{Lesson, Options, train};
 pub use watch::{FEATURE_NAMES, FEATURES, Watch};

@@ -8,9 +8,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use trimtab_io::{Nanos, Request};
-use trimtab_learn::Rows;
+
 use trimtab_learn::dense::{self, Activation, Loss, Network, Optimiser, Start, Training};
 use trimtab_learn::integer::LinnOs;
+use trimtab_learn::{Rows, Simd};
 
 use crate::digits::{DIGITS, Watched};
 use crate::history::Watcher;
@@ -44,11 +45,11 @@ impl Predictor for Linnos {
     }
 
     fn predict(&self, _: Nanos, request: &Request) -> Forecast {
-        let [fast, slow] = self.network.logits(&self.watched.digits(request));
-        let verdict = if slow > fast { Verdict::Late } else { Verdict::Fast };
+        let margin = self.network.margin(Simd::best(), &self.watched.digits(request));
+        let verdict = if margin > 0 { Verdict::Late } else { Verdict::Fast };
         // Not a probability that it was trained to tell, but it orders, and is
         // one half where the verdict changes. A logit of 1 is 10^6.
-        let margin = (slow - fast) as f32 / 1e6;
+        let margin = margin as f32 / 1e6;
         let probability = 0.5 + 0.5 * margin / (1.0 + margin.abs());
         Forecast { verdict, probability, wait: None }
     }

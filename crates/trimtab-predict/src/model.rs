@@ -1,4 +1,8 @@
-//! Trained predictors, and their files.
+//! Trained predictors.
+
+mod file;
+
+pub use file::{Card, Model, Training, card_path, fingerprint};
 
 use std::sync::Arc;
 
@@ -54,10 +58,7 @@ impl std::str::FromStr for Kind {
 #[derive(Clone, Debug)]
 pub enum Trained {
     /// Of [`Simple`].
-    HeurSim {
-        /// Requests in flight from which on the next one is refused.
-        limit: usize,
-    },
+    HeurSim(Limits),
     /// Of [`Advanced`].
     HeurAdv(Limits),
     /// Of [`Linnos`].
@@ -71,7 +72,7 @@ impl Trained {
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
-            Self::HeurSim { .. } => Kind::HeurSim,
+            Self::HeurSim(_) => Kind::HeurSim,
             Self::HeurAdv(_) => Kind::HeurAdv,
             Self::Linnos(_) => Kind::Linnos,
             Self::Trimtab(_) => Kind::Trimtab,
@@ -82,7 +83,7 @@ impl Trained {
     #[must_use]
     pub fn predictor(&self) -> Box<dyn Predictor> {
         match self {
-            Self::HeurSim { limit } => Box::new(Simple::new(*limit)),
+            Self::HeurSim(limits) => Box::new(Simple::new(limits.high)),
             Self::HeurAdv(limits) => Box::new(Advanced::new(*limits)),
             Self::Linnos(network) => Box::new(Linnos::new(Arc::clone(network))),
             Self::Trimtab(knowledge) => Box::new(Learned::new(Arc::clone(knowledge))),

@@ -21,9 +21,12 @@ use crate::{Error, Label, linnos};
 const LEAST_READS: usize = 1000;
 const LEAST_OF_CLASS: usize = 20;
 
-/// In how many blocks of time the samples are divided, so that each has a score
-/// from trees that have not seen it.
-const BLOCKS: usize = 4;
+/// In how many parts the samples are divided, so that each has a score from trees
+/// that have not seen it; and of how many stretches of time a part consists:
+/// long enough that few samples have neighbours elsewhere, and so many that
+/// every part has seen the whole recording's ups and downs.
+const PARTS: usize = 4;
+const STRETCHES: usize = 8;
 
 /// How to train.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,7 +101,7 @@ pub fn train(
     enough("fast reads to train on", all.len() - count, LEAST_OF_CLASS)?;
     let failed = |source| Error::Learn { predictor: kind.name(), source };
     match kind {
-        Kind::HeurSim => Ok(Trained::HeurSim { limit: limits(&all, &slow, label).high }),
+        Kind::HeurSim => Ok(Trained::HeurSim(limits(&all, &slow, label))),
         Kind::HeurAdv => Ok(Trained::HeurAdv(limits(&all, &slow, label))),
         Kind::Linnos => {
             let digits: Vec<_> = lessons
@@ -116,7 +119,7 @@ pub fn train(
                 .iter()
                 .flat_map(|lesson| features(lesson.recorded, &lesson.wanted(), &functions))
                 .collect();
-            progress(1, 2 + BLOCKS);
+            progress(1, 2 + PARTS);
             let samples = Samples { features: &features, reads: &all, slow: &slow };
             learned(functions, samples, options, progress).map_err(failed)
         }
@@ -173,15 +176,19 @@ fn learned(
     // Scores of samples from trees that have not seen them, nor their
     // neighbours in time.
     let count = samples.reads.len();
-    let block = |i: usize| i * BLOCKS / count;
+    let part_of = |i: usize| i * PARTS * STRETCHES / count % PARTS;
     let mut scores = vec![0; count];
-    for b in 0..BLOCKS {
-        let (features, slow) = samples.chosen(|i| block(i) != b);
-        let forest = forest(&features, &slow, options)?;
-        for i in (0..count).filter(|&i| block(i) == b) {
-            scores[i] = forest.score(&samples.features[i]);
+    for part in 0..PARTS {
+        let (features, slow) = samples.chosen(|i| part_of(i) != part);
+        // Where all that is left is of one class, nothing can be said about the
+        // others: their score stays 0.
+        if slow.iter().any(|&s| s != slow[0]) {
+            let forest = forest(&features, &slow, options)?;
+            for i in (0..count).filter(|&i| part_of(i) == part) {
+                scores[i] = forest.score(&samples.features[i]);
+            }
         }
-        progress(2 + b, 2 + BLOCKS);
+        progress(2 + part, 2 + PARTS);
     }
     let probability = isotonic(&scores, samples.slow)?;
     let wait = waits(&scores, samples.reads)?;
@@ -191,7 +198,7 @@ fn learned(
     let refuse_from = probability.first_score_with(even).unwrap_or(i32::MAX);
     let (features, slow) = samples.chosen(|_| true);
     let forest = forest(&features, &slow, options)?;
-    progress(2 + BLOCKS, 2 + BLOCKS);
+    progress(2 + PARTS, 2 + PARTS);
     let knowledge = Knowledge { functions, forest, probability, wait, refuse_from };
     Ok(Trained::Trimtab(Arc::new(knowledge)))
 }

@@ -20,9 +20,10 @@ impl Window {
         Self { shift, stretch: 0, current: 0, before: 0 }
     }
 
-    /// The sums of the stretch that `now` lies in, and of the one before.
+    /// The sums of the stretch that `now` lies in, and of the one before. A clock
+    /// may be behind another processor's by a little: then no time has passed.
     const fn at(&self, now: Nanos) -> (u32, u32) {
-        match (now.0 >> self.shift) - self.stretch {
+        match (now.0 >> self.shift).saturating_sub(self.stretch) {
             0 => (self.current, self.before),
             1 => (0, self.current),
             _ => (0, 0),
@@ -31,7 +32,10 @@ impl Window {
 
     pub(crate) const fn add(&mut self, now: Nanos, amount: u32) {
         let (current, before) = self.at(now);
-        self.stretch = now.0 >> self.shift;
+        let stretch = now.0 >> self.shift;
+        if stretch > self.stretch {
+            self.stretch = stretch;
+        }
         (self.current, self.before) = (current.saturating_add(amount), before);
     }
 

@@ -18,6 +18,7 @@ mod record;
 mod sim;
 mod size;
 mod trace;
+mod train;
 mod units;
 
 use std::process::ExitCode;
@@ -55,6 +56,8 @@ enum Command {
     /// Simulate drives under a workload, in virtual time.
     #[command(subcommand, after_help = sim::EXAMPLES)]
     Sim(sim::Command),
+    /// Teach a predictor how a drive behaves, from a recording of it.
+    Train(train::Args),
     /// Judge predictors on a recording: trained on its past, asked about its
     /// future.
     Evaluate(evaluate::Args),
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Profile(command) => profile::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Sim(command) => sim::run(command),
+        Command::Train(args) => train::run(args),
         Command::Evaluate(args) => evaluate::run(args),
     };
     exit::code(result)

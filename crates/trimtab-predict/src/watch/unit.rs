@@ -68,7 +68,8 @@ impl Unit {
     pub(super) fn mean_age(&self, now: Nanos) -> Nanos {
         let reads = u64::from(self.reads);
         let sum = now.0.wrapping_mul(reads).wrapping_sub(self.sent);
-        Nanos(sum / reads.max(1))
+        // Below zero if they were sent by a clock that is ahead.
+        Nanos(sum.cast_signed().max(0).cast_unsigned() / reads.max(1))
     }
 
     /// KiB written to the drive since the unit was written last.

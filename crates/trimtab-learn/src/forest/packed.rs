@@ -193,19 +193,30 @@ impl Lanes {
             .collect();
         questions.sort_unstable();
         questions.dedup();
-        let cut = |most: usize| -> Vec<(usize, Box<[i32]>)> {
-            let features = questions.chunk_by(|a, b| a.0 == b.0);
-            let lanes = features.flat_map(|of_feature| of_feature.chunks(most));
-            let mut lanes: Vec<(usize, Box<[i32]>)> =
-                lanes.map(|lane| (lane[0].0, lane.iter().map(|q| q.1).collect())).collect();
-            lanes.sort_by_key(|lane| core::cmp::Reverse(lane.1.len()));
-            lanes
-        };
-        let cost = |lanes: &Vec<(usize, Box<[i32]>)>| -> usize {
-            lanes.chunks(GROUP).map(|group| GROUP_COST + group[0].1.len()).sum()
-        };
-        let possible = (1..=usize::from(u8::MAX)).map(cut).filter(|lanes| lanes.len() <= LANES);
-        Some(Self { lanes: possible.min_by_key(cost)? })
+        let features: Vec<&[(usize, i32)]> = questions.chunk_by(|a, b| a.0 == b.0).collect();
+        let most = (1..=usize::from(u8::MAX))
+            .filter_map(|most| Some((Self::cost(&features, most)?, most)))
+            .min()?
+            .1;
+        let mut lanes: Vec<(usize, Box<[i32]>)> = features
+            .iter()
+            .flat_map(|of_feature| of_feature.chunks(most))
+            .map(|lane| (lane[0].0, lane.iter().map(|question| question.1).collect()))
+            .collect();
+        lanes.sort_by_key(|lane| core::cmp::Reverse(lane.1.len()));
+        Some(Self { lanes })
+    }
+
+    /// What lanes of at most so many thresholds cost; `None` if they are too many.
+    fn cost(features: &[&[(usize, i32)]], most: usize) -> Option<usize> {
+        if features.iter().map(|of_feature| of_feature.len().div_ceil(most)).sum::<usize>() > LANES
+        {
+            return None;
+        }
+        let lanes = features.iter().flat_map(|of_feature| of_feature.chunks(most));
+        let mut lengths: Vec<usize> = lanes.map(<[_]>::len).collect();
+        lengths.sort_unstable_by_key(|length| core::cmp::Reverse(*length));
+        Some(lengths.chunks(GROUP).map(|group| GROUP_COST + group[0]).sum())
     }
 
     /// The lane in which a question is, and the rank that a sample exceeds which

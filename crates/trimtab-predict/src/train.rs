@@ -46,7 +46,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { samples: 200_000, seed: 1, cost: 2.0, trees: 80, leaves: 12 }
+        Self { samples: 200_000, seed: 1, cost: 2.0, trees: 64, leaves: 8 }
     }
 }
 
@@ -211,7 +211,7 @@ fn forest(
     let options = boost::Options {
         trees: options.trees,
         leaves: options.leaves,
-        learning_rate: 0.08,
+        learning_rate: 0.1,
         // Neighbours in time are alike: a leaf needs more than it seems.
         min_samples: (slow.len() / 200).max(20),
         l2: 5.0,

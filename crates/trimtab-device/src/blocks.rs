@@ -292,3 +292,32 @@ impl Blocks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+
+    /// The block that is written after block 0 has been erased twice and block 1
+    /// once, in a plane where no others are free.
+    fn next_block(level: bool) -> u32 {
+        let mut profile = Profile::builtin("reference").unwrap();
+        profile.geometry.pages_per_block = 1;
+        let layout = Layout::new(&profile);
+        let mut blocks = Blocks::new(&layout, level);
+        while blocks.planes[0].free.pop().is_some() {}
+        for block in [0, 0, 1] {
+            blocks.planes[0].free.retain(|&Reverse((_, free))| free != block);
+            blocks.programmed(&layout, block);
+            blocks.take_victim(block);
+            blocks.erased(&layout, block);
+        }
+        blocks.take_page(&layout, 0, Writer::User)
+    }
+
+    #[test]
+    fn dynamic_levelling_takes_the_least_worn() {
+        assert_eq!(next_block(true), 1);
+        assert_eq!(next_block(false), 0);
+    }
+}

@@ -155,6 +155,25 @@ fn reads_that_would_wait_are_refused_with_the_time_it_takes() {
     assert!(refused.iter().any(|&wait| wait > Nanos::from_millis(5)));
 }
 
+/// Also while the whole drive waits for free blocks.
+#[test]
+fn reads_are_refused_in_a_stall_too() {
+    let mut profile = profile();
+    profile.gc.low_watermark = 0.24;
+    let firmware = Refusing { ordinary: Standard::new(&profile) };
+    let mut ssd = Ssd::with_firmware(&profile, DeviceId(0), 1, Box::new(firmware));
+    ssd.age(&profile, 1.0, 2.0);
+    let answers = work(&mut ssd, 30_000);
+    assert!(ssd.study().stalls > 50, "{:?}", ssd.study());
+    let reads = answers.iter().filter(|(op, _)| *op == Op::Read);
+    let (refused, others): (Vec<_>, Vec<_>) =
+        reads.partition(|(_, s)| matches!(s.completion.outcome, Outcome::Refused { .. }));
+    let stalled = others.iter().filter(|(_, s)| s.explained.stalled > Nanos::ZERO).count();
+    // Those wait whose own die has been cleaned already.
+    assert!(refused.len() > 5 * stalled, "{} refused, {stalled} stalled", refused.len());
+    assert!(refused.iter().all(|(_, s)| s.completion.service_time() == Nanos::ZERO));
+}
+
 /// Cleans one channel at a time, and meanwhile makes its data from the others'
 /// (Tiny-Tail Flash).
 #[derive(Clone, Debug)]

@@ -94,6 +94,9 @@ fn examples_run() {
             let args = ["trace", "synth", path.to_str().unwrap(), "-o", "poisson.parquet"];
             assert!(place.command(&args).status().unwrap().success());
         }
+        if name.starts_with("drive-") {
+            fs::copy(&path, place.path(&format!("examples/{name}"))).unwrap();
+        }
         if is_scenario(&path) {
             // As they are but for their length: tests are built for debugging.
             let text = fs::read_to_string(&path).unwrap();
@@ -106,7 +109,7 @@ fn examples_run() {
             scenarios += 1;
         }
     }
-    assert!(scenarios >= 8);
+    assert!(scenarios >= 14);
     for path in examples().filter(is_scenario) {
         let name = format!("examples/{}", path.file_name().unwrap().to_string_lossy());
         let output = place.sim(&[&name]);
@@ -160,6 +163,8 @@ fn json_says_what_the_summary_says() {
     );
     assert!(device["write_amplification"].as_f64().unwrap() >= 1.0);
     assert!(device["reads"]["waited_for_cleaning"].as_f64().is_some());
+    // A program of 200 µs and a transfer of 5.12 µs.
+    assert_eq!(device["writes"]["service_ns"], 205_120);
 
     let text = String::from_utf8(place.sim(&["s.toml"]).stdout).unwrap();
     for expected in

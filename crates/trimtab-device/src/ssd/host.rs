@@ -197,6 +197,11 @@ impl Ssd {
 
     fn dispatch(&mut self, place: u32) {
         if self.cleaning.stalled() {
+            let InFlight { verb, offset, length, .. } = self.requests[place];
+            let (first, count) = self.units_of(offset, length);
+            if verb == Verb::Read && self.is_refused(place, first, count) {
+                return;
+            }
             self.requests[place].since = self.now;
             self.host.stalled.push_back(place);
             return;
@@ -234,7 +239,7 @@ impl Ssd {
         if self.cleaning.running > 0 && self.is_refused(place, first, count) {
             return;
         }
-        self.read_units(place, first, count, false);
+        self.read_units(place, first, count, None);
         self.part_is_done(place, Explained::default());
     }
 
@@ -258,12 +263,21 @@ impl Ssd {
         true
     }
 
-    /// Reads units for a request: one operation for each page.
-    pub(super) fn read_units(&mut self, place: u32, first: u32, count: u32, mapped: bool) {
+    /// Reads units for a request: one operation for each page. `before` is what
+    /// was waited for until their places were known; none if they are not yet.
+    pub(super) fn read_units(
+        &mut self,
+        place: u32,
+        first: u32,
+        count: u32,
+        before: Option<&Explained>,
+    ) {
         let mut user = first;
         let end = first + count;
         while user < end {
-            if !mapped && let Some(page) = self.host.lookups.miss(user) {
+            if before.is_none()
+                && let Some(page) = self.host.lookups.miss(user)
+            {
                 user = self.look_up(place, user, end, page);
                 continue;
             }
@@ -280,7 +294,8 @@ impl Ssd {
             {
                 user += 1;
             }
-            self.read_page(place, page, start, user - start);
+            let before = before.copied().unwrap_or_default();
+            self.read_page(place, page, start, user - start, &before);
         }
     }
 
@@ -298,7 +313,7 @@ impl Ssd {
         until
     }
 
-    fn read_page(&mut self, place: u32, page: u32, user: u32, units: u32) {
+    fn read_page(&mut self, place: u32, page: u32, user: u32, units: u32, before: &Explained) {
         let block = self.layout.block_of_page(page);
         let plane = self.layout.plane_of_block(block);
         if self.cleaning.running > 0 && self.regenerate(place, plane, units) {
@@ -311,7 +326,7 @@ impl Ssd {
             user,
             units,
             erases: self.blocks.erases(block),
-            ..Op::new(Kind::Read, plane)
+            ..Op::new(Kind::Read, plane).after(before)
         });
     }
 
@@ -338,12 +353,13 @@ impl Ssd {
     /// data has gone.
     pub(super) fn read_again(&mut self, op: u32) {
         let Op { request, user, units, .. } = self.ops[op];
+        let before = self.ops[op].explained();
         if let Some(audit) = &mut self.audit {
             audit.forget(op);
         }
         self.ops.remove(op);
-        self.read_units(request, user, units, true);
-        self.part_is_done(request, Explained::default());
+        self.read_units(request, user, units, Some(&before));
+        self.part_is_done(request, before);
     }
 
     fn write(&mut self, place: u32) {
@@ -371,10 +387,10 @@ impl Ssd {
         // What is written in part must be read first, to be written whole.
         let unit = u64::from(self.layout.unit_bytes);
         if length > 0 && offset % unit != 0 {
-            self.read_units(place, first, 1, false);
+            self.read_units(place, first, 1, None);
         }
         if (offset + length) % unit != 0 && (count > 1 || offset % unit == 0) {
-            self.read_units(place, first + count - 1, 1, false);
+            self.read_units(place, first + count - 1, 1, None);
         }
         let request = &mut self.requests[place];
         (request.next_unit, request.units_left) = (first, count);

@@ -90,6 +90,10 @@ pub struct Timing {
     /// What the firmware adds to each request, µs. Requests overlap in it.
     #[serde(default)]
     pub firmware_us: f64,
+    /// Makes a page from what the other channels hold, in the controller, µs; one
+    /// page at a time.
+    #[serde(default = "regenerate_us")]
+    pub regenerate_us: f64,
 }
 
 /// How user data is mapped to flash.
@@ -252,6 +256,12 @@ pub struct Noise {
 
 const fn one() -> u32 {
     1
+}
+
+/// IODA, §4.2.1: less than that, on a host's processor. For controllers no figure
+/// is published.
+const fn regenerate_us() -> f64 {
+    10.0
 }
 
 impl Default for Ftl {

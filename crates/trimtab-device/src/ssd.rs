@@ -146,10 +146,13 @@ enum Timer {
     Flush,
     /// The firmware's policy may have changed.
     Policy,
+    /// Data has been regenerated.
+    Regenerate,
 }
 
 impl Timer {
-    const ALL: [Self; 5] = [Self::Front, Self::LinkIn, Self::LinkOut, Self::Flush, Self::Policy];
+    const ALL: [Self; 6] =
+        [Self::Front, Self::LinkIn, Self::LinkOut, Self::Flush, Self::Policy, Self::Regenerate];
 }
 
 impl Ssd {
@@ -284,6 +287,7 @@ impl Ssd {
             Timer::LinkOut => self.data_has_gone(),
             Timer::Flush => self.flush_period_is_over(),
             Timer::Policy => self.policy_has_changed(),
+            Timer::Regenerate => self.data_is_regenerated(),
         }
     }
 

@@ -163,15 +163,36 @@ fn reads_are_refused_in_a_stall_too() {
     let firmware = Refusing { ordinary: Standard::new(&profile) };
     let mut ssd = Ssd::with_firmware(&profile, DeviceId(0), 1, Box::new(firmware));
     ssd.age(&profile, 1.0, 2.0);
-    let answers = work(&mut ssd, 30_000);
-    assert!(ssd.study().stalls > 50, "{:?}", ssd.study());
-    let reads = answers.iter().filter(|(op, _)| *op == Op::Read);
-    let (refused, others): (Vec<_>, Vec<_>) =
-        reads.partition(|(_, s)| matches!(s.completion.outcome, Outcome::Refused { .. }));
-    let stalled = others.iter().filter(|(_, s)| s.explained.stalled > Nanos::ZERO).count();
-    // Those wait whose own die has been cleaned already.
-    assert!(refused.len() > 5 * stalled, "{} refused, {stalled} stalled", refused.len());
-    assert!(refused.iter().all(|(_, s)| s.completion.service_time() == Nanos::ZERO));
+    let send = |ssd: &mut Ssd, op, unit: u64| {
+        let request = Request {
+            id: RequestId(unit),
+            device: DeviceId(0),
+            arrival: ssd.now(),
+            op,
+            offset: unit * 4096,
+            length: 4096,
+            flags: Flags::LATENCY_CRITICAL,
+            deadline: None,
+        };
+        ssd.submit(ssd.now(), &request).unwrap();
+    };
+    let mut unit = 0;
+    while ssd.study().stalls == 0 {
+        send(&mut ssd, Op::Write, unit);
+        unit += 1;
+    }
+    let cleaning = |ssd: &Ssd| (0..8).find(|&die| ssd.is_cleaning(die));
+    while cleaning(&ssd).is_none() {
+        ssd.advance(ssd.next_event().expect("cleaning begins"));
+    }
+    ssd.served();
+    let die = cleaning(&ssd).unwrap();
+    let there = |unit: &u64| ssd.spot(unit * 4096).is_some_and(|spot| spot.die == die);
+    let units: Vec<_> = (unit..).filter(there).take(20).collect();
+    units.iter().for_each(|&unit| send(&mut ssd, Op::Read, unit));
+    assert_eq!(ssd.study().stalled, Nanos::ZERO, "the stall is not over");
+    let refused = |served: &Served| matches!(served.completion.outcome, Outcome::Refused { .. });
+    assert_eq!(ssd.served().filter(refused).count(), 20);
 }
 
 /// Cleans one channel at a time, and meanwhile makes its data from the others'
@@ -202,6 +223,29 @@ impl Firmware for Regenerating {
     }
 
     ordinary_choice!();
+}
+
+/// Reading the others is not all: the controller puts their data together, one
+/// page after the other.
+#[test]
+fn regenerating_takes_the_controllers_time() {
+    // Reads that took so long, and those that were regenerated.
+    let slow = |us: f64| {
+        let mut profile = profile();
+        profile.timing.regenerate_us = us;
+        let firmware = Regenerating { ordinary: Standard::new(&profile) };
+        let mut ssd = Ssd::with_firmware(&profile, DeviceId(0), 1, Box::new(firmware));
+        ssd.age(&profile, 1.0, 2.0);
+        let answers = work(&mut ssd, 30_000);
+        let reads = answers.iter().filter(|(op, _)| *op == Op::Read);
+        let least = Nanos(3_000_000 + 45_120);
+        let slow = reads.filter(|(_, served)| served.completion.service_time() >= least).count();
+        (slow as u64, ssd.study().regenerated)
+    };
+    let (without, all) = slow(0.0);
+    assert!(all > 500 && without < all / 4, "{without} of {all}");
+    let (with, all) = slow(3_000.0);
+    assert!(all > 500 && with >= all, "{with} of {all}");
 }
 
 /// Charges no time for cleaning.

@@ -48,6 +48,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
                 command_us: 0.1,
                 host_link_mb_s: if on[0] { 2000.0 } else { 0.0 },
                 firmware_us: if on[1] { 3.0 } else { 0.0 },
+                regenerate_us: 10.0,
             },
             ftl: Default::default(),
             buffer: Default::default(),

@@ -189,6 +189,7 @@ impl Timing {
         within("timing.channel_mb_s", self.channel_mb_s, 0.1..=1e6)?;
         within("timing.command_us", self.command_us, 0.0..=1e6)?;
         within("timing.firmware_us", self.firmware_us, 0.0..=1e6)?;
+        within("timing.regenerate_us", self.regenerate_us, 0.0..=1e6)?;
         if self.host_link_mb_s != 0.0 {
             within("timing.host_link_mb_s", self.host_link_mb_s, 0.1..=1e6)?;
         }

@@ -26,6 +26,8 @@ pub(super) struct InFlight {
     length: u64,
     /// Parts that are not done; the request itself is one until all are known.
     pub(super) left: u32,
+    /// Pages whose siblings are being read instead, to be regenerated then.
+    regenerated: u32,
     /// Units to be written that have not found room yet: the first, and how
     /// many.
     pub(super) next_unit: u32,
@@ -43,6 +45,8 @@ pub(super) struct Host {
     /// On the link until then.
     link_in: VecDeque<(Nanos, u32)>,
     link_out: VecDeque<(Nanos, u32)>,
+    /// In the controller's XOR until then.
+    regenerating: VecDeque<(Nanos, u32)>,
     /// While free blocks have run out.
     stalled: VecDeque<u32>,
     lookups: Lookups,
@@ -54,6 +58,7 @@ impl Host {
             front: VecDeque::new(),
             link_in: VecDeque::new(),
             link_out: VecDeque::new(),
+            regenerating: VecDeque::new(),
             stalled: VecDeque::new(),
             lookups: Lookups::new(profile),
         }
@@ -169,6 +174,7 @@ impl Ssd {
             offset: request.offset,
             length: request.length,
             left: 1,
+            regenerated: 0,
             next_unit: 0,
             units_left: 0,
             since: self.now,
@@ -340,6 +346,7 @@ impl Ssd {
             return false;
         }
         self.study.regenerated += 1;
+        self.requests[place].regenerated += 1;
         let per_channel = self.layout.planes / self.layout.channels;
         for k in 1..self.layout.channels {
             let plane = (plane + k * per_channel) % self.layout.planes;
@@ -421,6 +428,32 @@ impl Ssd {
         }
         let (stalled, buffer) = (request.explained.stalled, request.explained.buffer);
         request.explained = Explained { stalled, buffer, ..explained };
+        if request.regenerated > 0 {
+            self.put_together(place);
+            return;
+        }
+        self.send_out(place);
+    }
+
+    /// All that a read's data is regenerated from is in the controller, which
+    /// makes one page after the other.
+    fn put_together(&mut self, place: u32) {
+        let time = Nanos(self.times.regenerate.0 * u64::from(self.requests[place].regenerated));
+        let free = self.host.regenerating.back().map_or(self.now, |last| last.0.max(self.now));
+        self.host.regenerating.push_back((free + time, place));
+        self.set(Timer::Regenerate, self.host.regenerating[0].0);
+    }
+
+    pub(super) fn data_is_regenerated(&mut self) {
+        let (_, place) = self.host.regenerating.pop_front().expect("the timer is for its head");
+        let next = self.host.regenerating.front().map_or(NEVER, |next| next.0);
+        self.set(Timer::Regenerate, next);
+        self.send_out(place);
+    }
+
+    /// All of a request is done: a read's data goes over the link.
+    fn send_out(&mut self, place: u32) {
+        let request = &self.requests[place];
         let transfer = match request.verb {
             Verb::Read => self.times.link(request.length),
             _ => Nanos::ZERO,

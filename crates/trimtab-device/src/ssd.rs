@@ -171,6 +171,19 @@ impl Ssd {
         firmware: Box<dyn Firmware>,
     ) -> Self {
         let layout = Layout::new(profile);
+        let blocks = Blocks::new(&layout, profile.wear.dynamic);
+        Self::with_blocks(profile, device, seed, firmware, layout, blocks)
+    }
+
+    /// A drive with blocks in a state of their own, on which nothing is mapped.
+    fn with_blocks(
+        profile: &Profile,
+        device: DeviceId,
+        seed: u64,
+        firmware: Box<dyn Firmware>,
+        layout: Layout,
+        blocks: Blocks,
+    ) -> Self {
         let g = &profile.geometry;
         // Where cleaning occupies no more than its plane, it has lanes of its
         // own beside the dies'.
@@ -190,7 +203,7 @@ impl Ssd {
                 multi_plane: g.planes_per_die > 1,
             },
             map: Map::new(&layout),
-            blocks: Blocks::new(&layout, profile.wear.dynamic),
+            blocks,
             now: Nanos::ZERO,
             agenda: Agenda::new(lanes as usize),
             others: Agenda::new(Timer::ALL.len()),

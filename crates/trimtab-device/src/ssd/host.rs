@@ -79,6 +79,9 @@ impl Lookups {
     fn new(profile: &Profile) -> Self {
         let page = profile.geometry.page_bytes;
         let pages = (profile.ftl.mapping_cache_mb * 1e6 / f64::from(page)) as usize;
+        // No more than the table has.
+        let units = profile.capacity_bytes() / u64::from(profile.ftl.unit_bytes);
+        let pages = pages.min((units * 4).div_ceil(page.into()) as usize + 1);
         let pairs = if profile.ftl.mapping_cache_mb > 0.0 { (pages / 2).max(1) } else { 0 };
         Self { pages: vec![[0; 2]; pairs], units: page / 4 }
     }
@@ -142,12 +145,17 @@ impl Noise {
         self.pause
     }
 
-    pub(super) const fn set_pause(&mut self, pause: (Nanos, Nanos)) {
+    /// Sets it; false if it cannot be the next one seen from `now`.
+    pub(super) fn set_pause(&mut self, pause: (Nanos, Nanos), now: Nanos) -> bool {
         self.pause = pause;
+        match self.every > 0.0 {
+            true => pause.0 <= pause.1 && now < pause.1 && pause.1 < NEVER,
+            false => pause == (NEVER, NEVER),
+        }
     }
 
     /// When a request that comes now gets in.
-    fn open(&mut self, now: Nanos, random: &mut Pcg64) -> Nanos {
+    pub(super) fn open(&mut self, now: Nanos, random: &mut Pcg64) -> Nanos {
         while self.pause.1 <= now {
             self.pause = self.next_pause(self.pause.1, random);
         }

@@ -146,7 +146,7 @@ impl Ssd {
             while self.blocks.free_in(plane) < self.cleaning.high && self.clean_at_once(plane) {}
             return;
         }
-        if self.blocks.candidates(&self.layout, &self.map, plane).fewest_valid().is_none() {
+        if self.blocks.candidates(&self.layout, &self.map, plane).iter().next().is_none() {
             return;
         }
         self.planes[plane as usize].stage = Stage::Queued;

@@ -63,20 +63,11 @@ pub struct Served {
 ///
 /// ```
 /// use trimtab_device::{Profile, Ssd};
-/// use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+/// use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 ///
 /// let mut ssd = Ssd::new(&Profile::builtin("reference").unwrap(), DeviceId(0), 1);
 /// ssd.fill_in_order(1.0);
-/// let read = Request {
-///     id: RequestId(7),
-///     device: DeviceId(0),
-///     arrival: Nanos(1000),
-///     op: Op::Read,
-///     offset: 4096,
-///     length: 4096,
-///     flags: Flags::empty(),
-///     deadline: None,
-/// };
+/// let read = Request::new(RequestId(7), DeviceId(0), Nanos(1000), Op::Read, 4096, 4096);
 /// ssd.submit(Nanos(1000), &read)?;
 /// while let Some(at) = ssd.next_event() {
 ///     ssd.advance(at);

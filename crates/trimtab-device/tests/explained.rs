@@ -2,7 +2,7 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use trimtab_device::{Copying, Explained, Profile, Scope, Served, Ssd};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 /// A read, and a program, of 4 KiB with nobody in the way.
 const READ: u64 = 45_120;
@@ -17,8 +17,7 @@ fn small() -> Profile {
 }
 
 fn request(id: u64, arrival: Nanos, op: Op, offset: u64) -> Request {
-    let (id, device, flags) = (RequestId(id), DeviceId(0), Flags::empty());
-    Request { id, device, arrival, op, offset, length: 4096, flags, deadline: None }
+    Request::new(RequestId(id), DeviceId(0), arrival, op, offset, 4096)
 }
 
 /// Requests that are sent at the same moment, and what is said of each.

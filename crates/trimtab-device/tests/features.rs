@@ -2,7 +2,7 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use trimtab_device::{Profile, Schedule, Scope, Served, Ssd};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 fn reference() -> Profile {
     Profile::builtin("reference").unwrap()
@@ -15,16 +15,7 @@ fn drive(profile: &Profile) -> Ssd {
 }
 
 fn send(ssd: &mut Ssd, op: Op, offset: u64, length: u64) {
-    let request = Request {
-        id: RequestId(offset),
-        device: DeviceId(0),
-        arrival: ssd.now(),
-        op,
-        offset,
-        length,
-        flags: Flags::empty(),
-        deadline: None,
-    };
+    let request = Request::new(RequestId(offset), DeviceId(0), ssd.now(), op, offset, length);
     ssd.submit(ssd.now(), &request).unwrap();
 }
 

@@ -12,6 +12,11 @@ fn profile() -> Profile {
     Profile::parse(&profile.to_toml()).unwrap()
 }
 
+fn urgent(id: u64, arrival: Nanos, op: Op, unit: u64) -> Request {
+    let request = Request::new(RequestId(id), DeviceId(0), arrival, op, unit * 4096, 4096);
+    Request { flags: Flags::LATENCY_CRITICAL, ..request }
+}
+
 /// Random reads and writes, 8 in flight.
 fn work(ssd: &mut Ssd, requests: u64) -> Vec<(Op, Served)> {
     let mut random = Pcg64::seed_from_u64(11);
@@ -20,16 +25,8 @@ fn work(ssd: &mut Ssd, requests: u64) -> Vec<(Op, Served)> {
     while (answers.len() as u64) < requests {
         while ssd.in_flight() < 8 && sent < requests {
             let op = if random.random_bool(0.7) { Op::Read } else { Op::Write };
-            let request = Request {
-                id: RequestId(sent << 1 | u64::from(op == Op::Read)),
-                device: DeviceId(0),
-                arrival: ssd.now(),
-                op,
-                offset: random.random_range(0..units) * 4096,
-                length: 4096,
-                flags: Flags::LATENCY_CRITICAL,
-                deadline: None,
-            };
+            let id = sent << 1 | u64::from(op == Op::Read);
+            let request = urgent(id, ssd.now(), op, random.random_range(0..units));
             sent += 1;
             ssd.submit(ssd.now(), &request).unwrap();
         }
@@ -164,16 +161,7 @@ fn reads_are_refused_in_a_stall_too() {
     let mut ssd = Ssd::with_firmware(&profile, DeviceId(0), 1, Box::new(firmware));
     ssd.age(&profile, 1.0, 2.0);
     let send = |ssd: &mut Ssd, op, unit: u64| {
-        let request = Request {
-            id: RequestId(unit),
-            device: DeviceId(0),
-            arrival: ssd.now(),
-            op,
-            offset: unit * 4096,
-            length: 4096,
-            flags: Flags::LATENCY_CRITICAL,
-            deadline: None,
-        };
+        let request = urgent(unit, ssd.now(), op, unit);
         ssd.submit(ssd.now(), &request).unwrap();
     };
     let mut unit = 0;

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 
 use trimtab_device::{Profile, Ssd};
-use trimtab_io::{DeviceId, Flags, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Op, Request, RequestId};
 
 /// What the file of [`small`] holds, uncompressed: written once, and from then on
 /// read by every version. (Also a first input for fuzzing.)
@@ -20,16 +20,8 @@ fn small() -> (Ssd, Profile) {
     (profile.noise.pause_every_ms, profile.noise.pause_ms) = (10.0, 1.0);
     let mut ssd = Ssd::new(&profile, DeviceId(0), 1);
     for id in 0..500 {
-        let request = Request {
-            id: RequestId(id),
-            device: DeviceId(0),
-            arrival: ssd.now(),
-            op: Op::Write,
-            offset: id * 7 % 39 * 4096,
-            length: 4096,
-            flags: Flags::empty(),
-            deadline: None,
-        };
+        let (op, offset) = (Op::Write, id * 7 % 39 * 4096);
+        let request = Request::new(RequestId(id), DeviceId(0), ssd.now(), op, offset, 4096);
         ssd.submit(ssd.now(), &request).unwrap();
         while ssd.in_flight() > 0 {
             ssd.advance(ssd.next_event().unwrap());

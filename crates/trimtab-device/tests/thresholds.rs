@@ -2,11 +2,10 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use trimtab_device::{Profile, Ssd};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 fn request(id: u64, arrival: Nanos, op: Op, unit: u64) -> Request {
-    let (id, device, flags) = (RequestId(id), DeviceId(0), Flags::empty());
-    Request { id, device, arrival, op, offset: unit * 4096, length: 4096, flags, deadline: None }
+    Request::new(RequestId(id), DeviceId(0), arrival, op, unit * 4096, 4096)
 }
 
 fn write(ssd: &mut Ssd, at: Nanos, unit: u64) {

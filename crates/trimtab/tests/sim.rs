@@ -1,13 +1,15 @@
 //! `trimtab sim run`, as a user runs it.
 
+mod place;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use place::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
 
 const SCENARIO: &str = "seed = 1
 warm_up_requests = 1000
@@ -25,28 +27,7 @@ offsets = { kind = 'uniform' }
 arrivals = { kind = 'closed', queue_depth = 16, think_us = 50 }
 ";
 
-/// A directory with the files of a test in it.
-struct Place(TempDir);
-
 impl Place {
-    fn new(files: &[(&str, &str)]) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        for (name, content) in files {
-            fs::write(place.path(name), content).unwrap();
-        }
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
-        command.current_dir(self.0.path()).args(args);
-        command
-    }
-
     fn sim(&self, args: &[&str]) -> Output {
         self.command(&[&["sim", "run"], args].concat()).output().unwrap()
     }

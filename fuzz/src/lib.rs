@@ -89,7 +89,9 @@ pub fn load_drive(bytes: &[u8]) {
             deadline: None,
         };
         ssd.submit(ssd.now(), &request).expect("it is within the drive");
-        if ssd.in_flight() > 8 && let Some(at) = ssd.next_event() {
+        if ssd.in_flight() > 8
+            && let Some(at) = ssd.next_event()
+        {
             ssd.advance(at);
         }
     }

@@ -1,7 +1,8 @@
 //! What the fuzz targets have in common. Each target is one line in
 //! `fuzz_targets/`, named after the format that it feeds.
 
-use trimtab_device::Profile;
+use trimtab_device::{Profile, Ssd};
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_learn::calibrate::{Platt, Table};
 use trimtab_learn::forest::IntegerForest;
 use trimtab_learn::standardise::Standardiser;
@@ -117,6 +118,57 @@ fn score(forest: &IntegerForest) {
     let sample: Vec<i32> = numbers.into_iter().cycle().take(forest.features()).collect();
     let scores: Vec<i32> = Simd::all().map(|simd| forest.score_with(simd, &sample)).collect();
     assert!(scores.iter().all(|score| *score == scores[0]), "{scores:?}");
+}
+
+/// What stands in a file that holds a drive before the compressed part.
+const SAVED: &[u8] = b"trimtab-ssd 1\n";
+/// Things that happen to a drive that was loaded, at most.
+const MOST_EVENTS: u32 = 20_000;
+
+/// Loads a saved drive: from these bytes, and from a file whose content these
+/// are, because no change to a compressed file gets past its checksum. A drive
+/// that is accepted works.
+///
+/// # Panics
+/// If it does not.
+pub fn load_drive(bytes: &[u8]) {
+    let _ = Ssd::load([SAVED, bytes].concat().as_slice(), DeviceId(0));
+    let mut packed = zstd::Encoder::new(SAVED.to_vec(), 1).expect("memory takes all");
+    std::io::Write::write_all(&mut packed, bytes).expect("memory takes all");
+    let packed = packed.finish().expect("memory takes all");
+    let Ok((mut ssd, profile)) = Ssd::load(packed.as_slice(), DeviceId(0)) else { return };
+    // What is loaded is what would be saved.
+    let mut saved = Vec::new();
+    ssd.save(&profile, &mut saved).expect("it is at rest");
+    assert!(Ssd::load(saved.as_slice(), DeviceId(0)).is_ok(), "it was loaded before");
+    let (capacity, mut place) = (ssd.capacity(), 0_u64);
+    for id in 0..400 {
+        place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        let length = ((place >> 60) * 512).min(capacity);
+        let op = [Op::Write, Op::Write, Op::Write, Op::Read, Op::Discard][id as usize % 5];
+        let request = Request {
+            id: RequestId(id),
+            device: DeviceId(0),
+            arrival: ssd.now(),
+            op,
+            offset: (place >> 8) % (capacity - length + 1) / 512 * 512,
+            length,
+            flags: Flags::empty(),
+            deadline: None,
+        };
+        ssd.submit(ssd.now(), &request).expect("it is within the drive");
+        if ssd.in_flight() > 8
+            && let Some(at) = ssd.next_event()
+        {
+            ssd.advance(at);
+        }
+    }
+    for _ in 0..MOST_EVENTS {
+        let Some(at) = ssd.next_event() else { break };
+        ssd.advance(at);
+    }
+    assert!(ssd.now() < Nanos::MAX, "time went on for ever");
+    assert_eq!(ssd.verify(), Ok(()));
 }
 
 /// Recognises `bytes`. Whatever is wrong with them is told in one line that a

@@ -88,7 +88,9 @@ pub enum Answer {
     Wait,
     /// It is answered at once as refused, with the time it would have waited.
     Refuse,
-    /// Its data is made from what the same place of all other channels holds.
+    /// Its data is made from what the same place of all other channels holds:
+    /// they are read, and put together in the time that the profile's
+    /// `timing.regenerate_us` tells.
     Regenerate,
 }
 

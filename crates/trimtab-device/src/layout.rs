@@ -157,6 +157,7 @@ pub(crate) struct Times {
     program: Box<[Nanos]>,
     pub(crate) erase: Nanos,
     pub(crate) firmware: Nanos,
+    pub(crate) regenerate: Nanos,
     pub(crate) resume: Nanos,
     /// Of an operation's command, on the channel.
     command: Nanos,
@@ -182,6 +183,7 @@ impl Times {
             program,
             erase: us(t.erase_us),
             firmware: us(t.firmware_us),
+            regenerate: us(t.regenerate_us),
             resume: us(profile.gc.suspend_us),
             command: us(t.command_us),
             channel_ps: ps_per_byte(t.channel_mb_s),

@@ -38,7 +38,7 @@ mod source;
 pub use error::Error;
 pub use host::{Arbitration, HostInterface};
 pub use lane::{Device, Span, Workload};
-pub use report::{DeviceReport, OpReport, ReadReport, Report, WorkloadReport};
+pub use report::{DeviceReport, OpReport, Report, TimeReport, WorkloadReport};
 pub use scenario::{Fill, FillKind, Scenario};
 pub use server::Server;
 pub use simulation::Simulation;

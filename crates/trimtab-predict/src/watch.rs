@@ -17,9 +17,8 @@ use unit::Unit;
 
 pub use features::{FEATURES, FEATURE_NAMES};
 
-/// Lengths of the windows, as powers of two in nanoseconds: 131 µs, 1.05 ms,
-/// 8.4 ms and 67 ms.
-const WINDOWS: [u32; 4] = [17, 20, 23, 26];
+/// Lengths of the windows, as powers of two in nanoseconds: 1.05 ms and 34 ms.
+const WINDOWS: [u32; 2] = [20, 25];
 
 /// No read answered for so long, though three or more were in flight, is a stall.
 const STALL: Nanos = Nanos::from_micros(300);
@@ -184,10 +183,10 @@ impl Watch {
         let latency = now.since(pending.sent);
         self.latencies.copy_within(..3, 1);
         self.latencies[0] = latency;
-        let us = features::micros(latency) as u32;
+        let ticks = features::ticks(latency) as u32;
         for (answered, latencies) in self.reads_answered.iter_mut().zip(&mut self.read_latencies) {
             answered.add(now, 1);
-            latencies.add(now, us);
+            latencies.add(now, ticks);
         }
     }
 }

@@ -7,56 +7,47 @@ use super::{WINDOWS, Watch};
 use crate::in_flight::{UNITS, pages_of};
 
 /// Numbers of the drive as a whole, and of each unit.
-const OF_DRIVE: usize = 13 + 3 * WINDOWS.len();
-const OF_UNIT: usize = 11;
+const OF_DRIVE: usize = 10 + 3 * WINDOWS.len();
+const OF_UNIT: usize = 10;
 
 /// How many numbers there are.
 pub const FEATURES: usize = OF_DRIVE + OF_UNIT * (1 + UNITS);
 
 const DRIVE_NAMES: [&str; OF_DRIVE] = [
     "pages",
-    "is-write",
-    "oldest-read-us",
-    "since-write-done-us",
-    "write-latency-us",
-    "since-stall-us",
-    "stall-us",
+    "oldest-read",
+    "since-write-done",
+    "write-latency",
+    "since-stall",
+    "stall",
     "written-since-stall-kib",
-    "since-rest-us",
+    "since-rest",
     "written-since-rest-kib",
-    "latency-us",
-    "mean-latency-of-4-us",
-    "others-pages",
-    "written-131us-kib",
+    "mean-latency-of-4",
     "written-1ms-kib",
-    "written-8ms-kib",
-    "written-67ms-kib",
-    "reads-131us",
+    "written-34ms-kib",
     "reads-1ms",
-    "reads-8ms",
-    "reads-67ms",
-    "mean-latency-131us-us",
-    "mean-latency-1ms-us",
-    "mean-latency-8ms-us",
-    "mean-latency-67ms-us",
+    "reads-34ms",
+    "mean-latency-1ms",
+    "mean-latency-34ms",
 ];
 
 const UNIT_NAMES: [&str; OF_UNIT] = [
     "reads",
     "read-pages",
-    "writes",
     "write-pages",
-    "latency-us",
-    "mean-latency-us",
-    "since-read-done-us",
-    "mean-age-us",
-    "service-ns",
-    "queue-us",
+    "latency",
+    "mean-latency",
+    "since-read-done",
+    "mean-age",
+    "service",
+    "queue",
     "written-ago-kib",
 ];
 
 /// What each number is called: those of the drive, of the drive as one unit
-/// (`drive.`), and of the request's unit by each function (`unit0.` …).
+/// (`drive.`), and of the request's unit by each function (`unit0.` …). Times
+/// are in ticks of 1.024 µs: a shift instead of a division.
 pub const FEATURE_NAMES: [(&str, &str); FEATURES] = {
     let mut names = [("", ""); FEATURES];
     let mut i = 0;
@@ -77,13 +68,9 @@ pub const FEATURE_NAMES: [(&str, &str); FEATURES] = {
     names
 };
 
-/// A time in microseconds, at most 2^30 of them.
-pub(super) fn micros(time: Nanos) -> i32 {
-    // 2^30 ns fit: dividing 32 bits is several times faster than 64.
-    match u32::try_from(time.0) {
-        Ok(ns) => (ns / 1000) as i32,
-        Err(_) => (time.0 / 1000).min(1 << 30) as i32,
-    }
+/// A time in ticks of 1024 ns, at most 2^30 of them.
+pub(super) fn ticks(time: Nanos) -> i32 {
+    (time.0 >> 10).min(1 << 30) as i32
 }
 
 fn kib(bytes: u64) -> i32 {
@@ -113,21 +100,18 @@ impl Watch {
     fn of_drive(&self, now: Nanos, request: &Request, features: &mut [i32; OF_DRIVE]) {
         let oldest = self.reads.oldest().map_or(Nanos::ZERO, |read| now.since(read.sent));
         let mean_of_4 = Nanos(self.latencies.iter().map(|latency| latency.0).sum::<u64>() / 4);
-        let (first, windows) = features.split_at_mut(13);
+        let (first, windows) = features.split_at_mut(10);
         first.copy_from_slice(&[
             count(pages_of(request)),
-            i32::from(request.op == Op::Write),
-            micros(oldest),
-            micros(now.since(self.last_write_done)),
-            micros(self.last_write_latency),
-            micros(now.since(self.stall.ended)),
-            micros(self.stall.length),
+            ticks(oldest),
+            ticks(now.since(self.last_write_done)),
+            ticks(self.last_write_latency),
+            ticks(now.since(self.stall.ended)),
+            ticks(self.stall.length),
             kib(self.written - self.stall.written),
-            micros(now.since(self.rest.ended)),
+            ticks(now.since(self.rest.ended)),
             kib(self.written - self.rest.written),
-            micros(self.latencies[0]),
-            micros(mean_of_4),
-            count(self.others.pages()),
+            ticks(mean_of_4),
         ]);
         for i in 0..WINDOWS.len() {
             let answered = self.reads_answered[i].sum(now);
@@ -143,14 +127,13 @@ impl Watch {
         *features = [
             count(unit.reads),
             count(unit.read_pages),
-            count(unit.writes),
             count(unit.write_pages),
-            count(unit.latency_us),
-            count(unit.mean_latency_us),
-            micros(now.since(unit.last_done)),
-            micros(unit.mean_age(now)),
-            count(unit.service_ns),
-            micros(Nanos(queue)),
+            count(unit.latency),
+            count(unit.mean_latency),
+            ticks(now.since(unit.last_done)),
+            count(unit.mean_age(now)),
+            ticks(Nanos(unit.service_ns.into())),
+            ticks(Nanos(queue)),
             unit.written_ago(self.written),
         ];
     }

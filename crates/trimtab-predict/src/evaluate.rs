@@ -3,16 +3,16 @@
 use std::time::Instant;
 
 use serde::Serialize;
-use trimtab_io::{Nanos, Request};
 use trimtab_learn::metrics::{
     Bin, average_precision, brier, calibration, expected_calibration_error, roc_auc,
 };
 
-use crate::dataset::Read;
-use crate::history::{Recorded, Watcher, replay};
-use crate::model::Trained;
-use crate::predictor::{Predictor, Ticket, Verdict};
 use crate::Label;
+use crate::dataset::Read;
+use crate::history::{Recorded, replay};
+use crate::model::Trained;
+use crate::predictor::Verdict;
+use crate::watching::Watching;
 
 /// Bins of the calibration.
 const BINS: usize = 10;
@@ -163,17 +163,4 @@ fn roc(probabilities: &[f64], slow: &[bool]) -> Vec<[f64; 2]> {
         }
     }
     points
-}
-
-/// A predictor as one who watches.
-struct Watching(Box<dyn Predictor>);
-
-impl Watcher for Watching {
-    fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
-        self.0.sent(now, request)
-    }
-
-    fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
-        self.0.completed(now, ticket, data);
-    }
 }

@@ -12,6 +12,7 @@
 //!            └─ sent ─> Ticket ··· the drive works ··· completed(Ticket)
 //! ```
 
+mod advise;
 mod dataset;
 mod digits;
 mod error;
@@ -29,8 +30,10 @@ mod testing;
 mod train;
 pub mod units;
 mod watch;
+mod watching;
 mod window;
 
+pub use advise::{Advice, DriveAdvice, Expected, advise};
 pub use dataset::{Read, reads};
 pub use digits::DIGITS;
 pub use error::Error;

@@ -4,6 +4,7 @@
 //! does the work, and prints what came of it. Exit codes: 0 done, 1 failure,
 //! 2 bad input, 3 done but incomplete.
 
+mod advise;
 mod decimal;
 mod duration;
 mod evaluate;
@@ -56,6 +57,8 @@ enum Command {
     /// Simulate drives under a workload, in virtual time.
     #[command(subcommand, after_help = sim::EXAMPLES)]
     Sim(sim::Command),
+    /// Say what failing over between drives would bring, from recordings of them.
+    Advise(advise::Args),
     /// Teach a predictor how a drive behaves, from a recording of it.
     Train(train::Args),
     /// Judge predictors on a recording: trained on its past, asked about its
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Profile(command) => profile::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Sim(command) => sim::run(command),
+        Command::Advise(args) => advise::run(args),
         Command::Train(args) => train::run(args),
         Command::Evaluate(args) => evaluate::run(args),
     };

@@ -97,7 +97,7 @@ fn detect() -> Simd {
 
 impl fmt::Display for Simd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
+        f.pad(match self.0 {
             Level::Scalar => "scalar",
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Level::Avx2 => "AVX2",

@@ -157,7 +157,7 @@ pub fn train(
 ) -> Result<Model, Error> {
     options.check()?;
     if let Some(validation) = validation {
-        same("features of the validation data", data.columns.len(), validation.columns.len())?;
+        same("features of the validation data", data.features(), validation.features())?;
     }
     let objective = options.objective;
     let base = objective.base(data)?;
@@ -165,7 +165,7 @@ pub fn train(
     let mut scores = std::vec![base; data.len()];
     let mut validation_scores = std::vec![base; validation.map_or(0, Data::len)];
     let mut grower = Grower::new(data, options);
-    let (mut trees, mut importance) = (Vec::new(), std::vec![0.0; data.columns.len()]);
+    let (mut trees, mut importance) = (Vec::new(), std::vec![0.0; data.features()]);
     let mut history: Vec<Progress> = Vec::new();
     let mut best = (f64::INFINITY, 0);
 
@@ -195,5 +195,5 @@ pub fn train(
     if options.patience > 0 {
         trees.truncate(best.1);
     }
-    Ok(Model { forest: Forest::new(data.columns.len(), base, trees)?, importance, history })
+    Ok(Model { forest: Forest::new(data.features(), base, trees)?, importance, history })
 }

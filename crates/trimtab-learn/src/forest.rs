@@ -9,7 +9,11 @@
 
 #[cfg(feature = "alloc")]
 mod integer;
-#[cfg(all(feature = "alloc", target_arch = "x86_64"))]
+#[cfg(feature = "alloc")]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_feature = "sse2")),
+    path = "forest/packed/none.rs"
+)]
 mod packed;
 mod view;
 

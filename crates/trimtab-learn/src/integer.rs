@@ -25,9 +25,9 @@
 //! A number that does not fit its integer is an error when the network is made,
 //! never a wrong decision later.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx2;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx512;
 #[cfg(feature = "alloc")]
 mod quantise;
@@ -196,13 +196,13 @@ impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUT
         let outputs = match simd.level() {
             Level::Scalar => self.scalar(&pairs, weights),
             // SAFETY: a level exists only where the processor has it.
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Level::Avx2 => unsafe { self.avx2(&pairs, weights) },
             // SAFETY: as before.
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Level::Avx512 => unsafe { self.avx512(&pairs, weights) },
             // SAFETY: as before.
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Level::Avx512Vnni => unsafe { self.avx512_vnni(&pairs, weights) },
         };
         core::array::from_fn(|i| self.second_bias[rows[i]] + outputs[i])

@@ -3,6 +3,9 @@
 //! All give the same results to the bit. A value of [`Simd`] other than
 //! [`Simd::SCALAR`] exists only where the processor has the instructions, so code
 //! that holds one may use them.
+//!
+//! They are compiled for x86-64 with SSE2, which every such processor has; targets
+//! without it are kernels, which must not touch vector registers.
 
 use core::fmt;
 
@@ -14,13 +17,13 @@ pub struct Simd(Level);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Scalar,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     Avx2,
     /// F and BW: server processors from 2017.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     Avx512,
     /// Also VNNI, VBMI and BITALG: from Ice Lake and Zen 4.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     Avx512Vnni,
 }
 
@@ -33,12 +36,12 @@ impl Simd {
     #[must_use]
     #[inline]
     pub fn best() -> Self {
-        #[cfg(all(feature = "std", target_arch = "x86_64"))]
+        #[cfg(all(feature = "std", target_arch = "x86_64", target_feature = "sse2"))]
         {
             static BEST: std::sync::OnceLock<Simd> = std::sync::OnceLock::new();
             *BEST.get_or_init(detect)
         }
-        #[cfg(not(all(feature = "std", target_arch = "x86_64")))]
+        #[cfg(not(all(feature = "std", target_arch = "x86_64", target_feature = "sse2")))]
         Self::SCALAR
     }
 
@@ -46,7 +49,7 @@ impl Simd {
     ///
     /// # Safety
     /// The processor has AVX2, and its registers may be used here.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     #[must_use]
     pub const unsafe fn assume_avx2() -> Self {
         Self(Level::Avx2)
@@ -57,7 +60,7 @@ impl Simd {
     /// # Safety
     /// The processor has AVX2, AVX-512 F, BW, VNNI, VBMI and BITALG, and its
     /// registers may be used here.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     #[must_use]
     pub const unsafe fn assume_avx512_vnni() -> Self {
         Self(Level::Avx512Vnni)
@@ -65,9 +68,9 @@ impl Simd {
 
     /// All that the processor has, the best last: to compare them.
     pub fn all() -> impl Iterator<Item = Self> {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
         let levels = [Level::Scalar, Level::Avx2, Level::Avx512, Level::Avx512Vnni];
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
         let levels = [Level::Scalar];
         levels.into_iter().filter(|level| *level <= Self::best().0).map(Self)
     }
@@ -77,7 +80,7 @@ impl Simd {
     }
 }
 
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
+#[cfg(all(feature = "std", target_arch = "x86_64", target_feature = "sse2"))]
 fn detect() -> Simd {
     use std::arch::is_x86_feature_detected as has;
 
@@ -94,13 +97,13 @@ fn detect() -> Simd {
 
 impl fmt::Display for Simd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
+        f.pad(match self.0 {
             Level::Scalar => "scalar",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Level::Avx2 => "AVX2",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Level::Avx512 => "AVX-512",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Level::Avx512Vnni => "AVX-512 VNNI",
         })
     }

@@ -68,9 +68,10 @@ fn network() {
     dense::train(&mut network, rows, &train_classes, &training, |_| ControlFlow::Continue(()))
         .unwrap();
 
-    let mut scratch = network.scratch();
     let rows = Rows::new(&test, dataset::FEATURES).unwrap();
-    let scores: Vec<f64> =
-        rows.iter().map(|row| f64::from(network.forward(row, &mut scratch)[1])).collect();
+    let all = network.forward_all(rows);
+    let mut scratch = network.scratch();
+    assert_eq!(network.forward(rows.row(5), &mut scratch), &all[10..12]);
+    let scores: Vec<f64> = all.chunks_exact(2).map(|output| f64::from(output[1])).collect();
     compare("network", &scores, 0.5, &test_classes, NETWORK);
 }

@@ -70,6 +70,6 @@ fn boosted_trees() {
     }
 }
 
-const ADAM: u64 = 0;
-const SGD: u64 = 0;
-const BOOSTED: u64 = 0;
+const ADAM: u64 = 0x1121_e27b_4d04_94f3;
+const SGD: u64 = 0x0888_82e5_438f_c4b2;
+const BOOSTED: u64 = 0x2667_f839_13f0_5442;

@@ -6,19 +6,17 @@ use super::{Options, bins};
 use crate::error::same;
 use crate::{Error, Rows, parallel};
 
-/// One feature of all samples.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Column {
-    /// Between bin i and bin i + 1 lies threshold i.
-    pub(super) thresholds: Vec<f64>,
-    /// The bin of each sample.
-    pub(super) bins: Vec<u8>,
-}
+/// How many features stand side by side.
+pub(super) const QUAD: usize = 4;
 
 /// Samples to boost on, cut into bins. Can be used for several models.
 #[derive(Clone, Debug)]
 pub struct Data {
-    pub(super) columns: Vec<Column>,
+    /// Of each feature: between bin i and bin i + 1 lies threshold i.
+    pub(super) thresholds: Vec<Vec<f64>>,
+    /// For each four features the bins of each sample: one access to memory
+    /// serves four histograms, which together fit the nearest cache.
+    pub(super) quads: Vec<Vec<[u8; QUAD]>>,
     pub(super) targets: Vec<f32>,
     /// Empty if all weigh 1.
     weights: Vec<f32>,
@@ -57,9 +55,8 @@ impl Data {
         weights: &[f32],
         options: &Options,
     ) -> Result<Self, Error> {
-        same("features of a sample", self.columns.len(), features.width())?;
-        let thresholds = self.columns.iter().map(|column| column.thresholds.clone()).collect();
-        Self::cut(features, targets, weights, thresholds, options.threads)
+        same("features of a sample", self.features(), features.width())?;
+        Self::cut(features, targets, weights, self.thresholds.clone(), options.threads)
     }
 
     fn cut<T: Copy + Into<f64> + Sync>(
@@ -81,23 +78,40 @@ impl Data {
             let found = f64::from(*weight);
             return Err(Error::Value { what: "a weight is finite and not negative", found });
         }
-        let mut columns: Vec<(Column, bool)> = thresholds
-            .into_iter()
-            .map(|thresholds| (Column { thresholds, bins: Vec::new() }, true))
-            .collect();
-        parallel::each(threads, &mut columns, |number, (column, are_numbers)| {
-            let values = features.iter().map(|row| row[number].into());
-            *are_numbers = values.clone().all(|value: f64| !value.is_nan());
-            column.bins = values.map(|value| bins::bin(&column.thresholds, value)).collect();
+        let of_quads = thresholds.chunks(QUAD);
+        let mut quads: Vec<_> = of_quads.map(|of_quad| (of_quad, Vec::new(), true)).collect();
+        parallel::each(threads, &mut quads, |number, (thresholds, quad, are_numbers)| {
+            quad.extend(features.iter().map(|row| {
+                let mut bins = [0; QUAD];
+                let values = row[number * QUAD..].iter().zip(*thresholds);
+                for (bin, (&value, thresholds)) in bins.iter_mut().zip(values) {
+                    let value: f64 = value.into();
+                    *are_numbers &= !value.is_nan();
+                    *bin = bins::bin(thresholds, value);
+                }
+                bins
+            }));
         });
-        if columns.iter().any(|(_, are_numbers)| !are_numbers) {
+        if quads.iter().any(|(_, _, are_numbers)| !are_numbers) {
             return Err(Error::Value { what: "a feature is a number", found: f64::NAN });
         }
         Ok(Self {
-            columns: columns.into_iter().map(|(column, _)| column).collect(),
+            quads: quads.into_iter().map(|(_, quad, _)| quad).collect(),
+            thresholds,
             targets: targets.into(),
             weights: weights.into(),
         })
+    }
+
+    /// How many features a sample has.
+    #[must_use]
+    pub const fn features(&self) -> usize {
+        self.thresholds.len()
+    }
+
+    /// The bin of a sample's feature.
+    pub(super) fn bin(&self, row: usize, feature: usize) -> u8 {
+        self.quads[feature / QUAD][row][feature % QUAD]
     }
 
     /// How many samples there are.

@@ -4,7 +4,7 @@ use core::ops::Range;
 use std::vec;
 use std::vec::Vec;
 
-use super::data::Data;
+use super::data::{Data, QUAD};
 use super::histogram::{Candidate, Gradient, Histograms, Scale, Sum, count};
 use super::objective::Objective;
 use super::{Options, parallel};
@@ -28,7 +28,7 @@ pub(super) struct Grower<'a> {
     /// Room for those that go right.
     aside: Vec<u32>,
     /// Histograms that are not in use.
-    spare: Vec<Histograms>,
+    spare: Vec<Vec<Histograms>>,
 }
 
 /// A leaf of the tree that grows.
@@ -37,7 +37,8 @@ struct Leaf {
     sum: Sum,
     depth: usize,
     best: Option<Candidate>,
-    histograms: Histograms,
+    /// Of each four features.
+    histograms: Vec<Histograms>,
 }
 
 impl<'a> Grower<'a> {
@@ -86,8 +87,8 @@ impl<'a> Grower<'a> {
         let derivatives = blocks.iter().flat_map(|block| &block.derivatives);
         for (gradient, &(g, h)) in self.gradients.iter_mut().zip(derivatives) {
             *gradient = Gradient {
-                first: libm::rint(g / scale.first) as i32,
-                second: libm::rint(h / scale.second) as i32,
+                first: (g / scale.first).round_ties_even() as i32,
+                second: (h / scale.second).round_ties_even() as i32,
             };
         }
         blocks.iter().map(|b| b.loss).sum::<f64>() / blocks.iter().map(|b| b.weight).sum::<f64>()
@@ -130,7 +131,7 @@ impl<'a> Grower<'a> {
         } else {
             self.rows.extend(rows);
         }
-        let mut features: Vec<usize> = (0..self.data.columns.len()).collect();
+        let mut features: Vec<usize> = (0..self.data.features()).collect();
         let share = (self.options.feature_share * features.len() as f64).ceil() as usize;
         if share < features.len() {
             random.draw(&mut features, share);
@@ -152,11 +153,9 @@ impl<'a> Grower<'a> {
         leaf
     }
 
-    fn spare_histograms(&mut self) -> Histograms {
-        self.spare.pop().unwrap_or_else(|| {
-            let bins = |column: &super::data::Column| column.thresholds.len() + 1;
-            self.data.columns.iter().map(|column| vec![Sum::default(); bins(column)]).collect()
-        })
+    fn spare_histograms(&mut self) -> Vec<Histograms> {
+        let new = || vec![[[Sum::default(); 256]; QUAD]; self.data.quads.len()];
+        self.spare.pop().unwrap_or_else(new)
     }
 
     /// Splits a leaf into two that know their best splits.
@@ -180,14 +179,14 @@ impl<'a> Grower<'a> {
     /// Moves a leaf's samples so that those that go left come first, each side
     /// in order; says how many they are.
     fn partition(&mut self, rows: Range<usize>, split: Candidate) -> usize {
-        let bins = &self.data.columns[split.feature].bins;
+        let quad = &self.data.quads[split.feature / QUAD];
         let rows = &mut self.rows[rows];
         self.aside.resize(rows.len(), 0);
         let (mut left, mut right) = (0, 0);
         // Both writes are done, one counts: which one is beyond prediction.
         for i in 0..rows.len() {
             let row = rows[i];
-            let goes_left = bins[row as usize] <= split.bin;
+            let goes_left = quad[row as usize][split.feature % QUAD] <= split.bin;
             rows[left] = row;
             self.aside[right] = row;
             left += usize::from(goes_left);
@@ -199,47 +198,56 @@ impl<'a> Grower<'a> {
 
     /// Counts the histograms of a leaf and finds its best split. Its larger
     /// sibling comes with the histograms of their parent and gets the difference.
-    fn search(&mut self, smaller: &mut Leaf, larger: Option<&mut Leaf>, active: &[usize]) {
+    fn search(&mut self, smaller: &mut Leaf, mut larger: Option<&mut Leaf>, active: &[usize]) {
+        /// The work on four features.
         struct Task<'a> {
-            feature: usize,
-            smaller: &'a mut [Sum],
-            larger: Option<&'a mut [Sum]>,
+            quad: usize,
+            active: &'a [usize],
+            smaller: &'a mut Histograms,
+            larger: Option<&'a mut Histograms>,
             best: [Option<Candidate>; 2],
         }
         let rows = &self.rows[smaller.rows.clone()];
         self.ordered.clear();
         self.ordered.extend(rows.iter().map(|&row| self.gradients[row as usize]));
 
-        let (sum, larger_sum) = (smaller.sum, larger.as_ref().map_or(Sum::default(), |l| l.sum));
-        let mut larger = larger;
+        let sums = [smaller.sum, larger.as_ref().map_or(Sum::default(), |leaf| leaf.sum)];
         let mut of_larger = larger.as_mut().map(|leaf| leaf.histograms.iter_mut());
-        let mut of_active = active.iter().copied().peekable();
-        let mut tasks = Vec::with_capacity(active.len());
-        for (feature, smaller) in smaller.histograms.iter_mut().enumerate() {
+        let mut of_active = active.chunk_by(|a, b| a / QUAD == b / QUAD).peekable();
+        let mut tasks = Vec::with_capacity(smaller.histograms.len());
+        for (quad, smaller) in smaller.histograms.iter_mut().enumerate() {
             let larger = of_larger.as_mut().and_then(Iterator::next);
-            if of_active.next_if_eq(&feature).is_some() {
-                let larger = larger.map(Vec::as_mut_slice);
-                tasks.push(Task { feature, smaller, larger, best: [None; 2] });
+            if let Some(active) = of_active.next_if(|active| active[0] / QUAD == quad) {
+                tasks.push(Task { quad, active, smaller, larger, best: [None; 2] });
             }
         }
 
         let (data, options, scale, gradients) =
             (self.data, self.options, self.scale, &self.ordered);
         // A thread is not worth its start for a few samples.
-        let threads = if rows.len() * tasks.len() < 100_000 { 1 } else { options.threads };
+        let threads = if rows.len() * active.len() < 100_000 { 1 } else { options.threads };
         parallel::each(threads, &mut tasks, |_, task| {
-            count(task.smaller, &data.columns[task.feature], rows, gradients);
-            task.best[0] = Candidate::best(task.smaller, task.feature, sum, scale, options);
-            if let Some(larger) = &mut task.larger {
-                for (larger, smaller) in larger.iter_mut().zip(&*task.smaller) {
-                    *larger = larger.minus(*smaller);
+            count(task.smaller, &data.quads[task.quad], rows, gradients);
+            for &feature in task.active {
+                let bins = data.thresholds[feature].len() + 1;
+                let best = |histogram: &[Sum], sum| {
+                    Candidate::best(histogram, feature, sum, scale, options)
+                };
+                let smaller = &task.smaller[feature % QUAD][..bins];
+                task.best[0] = Candidate::better(task.best[0], best(smaller, sums[0]));
+                if let Some(larger) = &mut task.larger {
+                    let larger = &mut larger[feature % QUAD][..bins];
+                    for (larger, smaller) in larger.iter_mut().zip(smaller) {
+                        *larger = larger.minus(*smaller);
+                    }
+                    task.best[1] = Candidate::better(task.best[1], best(larger, sums[1]));
                 }
-                task.best[1] = Candidate::best(larger, task.feature, larger_sum, scale, options);
             }
         });
 
-        let best =
-            |which: usize| tasks.iter().filter_map(|task| task.best[which]).reduce(Candidate::or);
+        let best = |which: usize| {
+            tasks.iter().fold(None, |best, task| Candidate::better(best, task.best[which]))
+        };
         let best = [best(0), best(1)];
         let deep_enough = |depth| options.depth > 0 && depth >= options.depth;
         if !deep_enough(smaller.depth) {
@@ -296,7 +304,7 @@ impl Grown {
         let mut at = 0;
         loop {
             let (feature, bin, children) = self.nodes[at];
-            let goes_right = data.columns[feature].bins[row] > bin;
+            let goes_right = data.bin(row, feature) > bin;
             match children[usize::from(goes_right)] {
                 Child::Split(node) => at = node,
                 Child::Leaf(leaf) => return leaf,
@@ -308,7 +316,7 @@ impl Grown {
     pub(super) fn tree(self, data: &Data) -> Result<Tree, Error> {
         let split = |&(feature, bin, [left, right]): &(usize, u8, [Child; 2])| Split {
             feature,
-            threshold: data.columns[feature].thresholds[usize::from(bin)],
+            threshold: data.thresholds[feature][usize::from(bin)],
             missing: Missing::Nothing,
             default_left: false,
             left,

@@ -1,9 +1,7 @@
 //! Sums of gradients, bin by bin, and the best place to split.
 
-use std::vec::Vec;
-
 use super::Options;
-use super::data::Column;
+use super::data::QUAD;
 
 /// Gradient and second derivative of one sample, in units of a [`Scale`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,14 +62,32 @@ impl Sum {
     }
 }
 
-/// The histogram of each feature.
-pub(super) type Histograms = Vec<Vec<Sum>>;
+/// How many samples are looked up before they are counted.
+const BLOCK: usize = 64;
 
-/// Counts samples into a feature's histogram.
-pub(super) fn count(histogram: &mut [Sum], column: &Column, rows: &[u32], gradients: &[Gradient]) {
-    histogram.fill(Sum::default());
-    for (&row, &gradient) in rows.iter().zip(gradients) {
-        histogram[usize::from(column.bins[row as usize])].add(gradient);
+/// The histograms of four features: as many bins as a byte has values.
+pub(super) type Histograms = [[Sum; 256]; QUAD];
+
+/// Counts samples into the histograms of four features.
+pub(super) fn count(
+    histograms: &mut Histograms,
+    quad: &[[u8; QUAD]],
+    rows: &[u32],
+    gradients: &[Gradient],
+) {
+    histograms.as_flattened_mut().fill(Sum::default());
+    // Rows are far apart: all loads of a block are under way before the first is
+    // needed.
+    let mut bins = [[0; QUAD]; BLOCK];
+    for (rows, gradients) in rows.chunks(BLOCK).zip(gradients.chunks(BLOCK)) {
+        for (bins, &row) in bins.iter_mut().zip(rows) {
+            *bins = quad[row as usize];
+        }
+        for (bins, &gradient) in bins.iter().zip(gradients) {
+            for (histogram, &bin) in histograms.iter_mut().zip(bins) {
+                histogram[usize::from(bin)].add(gradient);
+            }
+        }
     }
 }
 
@@ -87,8 +103,12 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// The better of two. Of equals the first.
-    pub(super) fn or(self, other: Self) -> Self {
-        if other.gain > self.gain { other } else { self }
+    pub(super) fn better(first: Option<Self>, second: Option<Self>) -> Option<Self> {
+        match (first, second) {
+            (Some(a), Some(b)) if b.gain > a.gain => second,
+            (None, _) => second,
+            _ => first,
+        }
     }
 
     /// The best split at this feature of a leaf with this sum.

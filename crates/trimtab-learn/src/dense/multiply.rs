@@ -37,7 +37,7 @@ impl<'a> Matrix<'a> {
 /// Adds `a` × `b` to `sum`. The terms of each element are added one after the
 /// other in the order of `a`'s columns, by every variant of this function.
 pub(super) fn add_product(a: Matrix<'_>, b: &[f32], sum: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     {
         #[target_feature(enable = "avx512f")]
         fn avx512(a: Matrix<'_>, b: &[f32], sum: &mut [f32]) {

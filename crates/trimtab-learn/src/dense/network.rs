@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::{Activation, Layer, forward};
-use crate::Error;
 use crate::error::same;
+use crate::{Error, Rows};
 
 /// The size and kind of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +152,22 @@ impl Network {
     #[must_use]
     pub fn forward<'s>(&self, input: &[f32], scratch: &'s mut Scratch) -> &'s [f32] {
         forward(self.layers(), input, &mut scratch.0)
+    }
+
+    /// What comes out for many samples, one after the other.
+    ///
+    /// # Panics
+    /// If samples have another size than the first layer.
+    #[must_use]
+    pub fn forward_all<T: Copy + Into<f32>>(&self, samples: Rows<'_, T>) -> Box<[f32]> {
+        let mut scratch = self.scratch();
+        let mut input = vec![0.0; samples.width()];
+        let mut all = vec![0.0; samples.len() * self.outputs()];
+        for (output, sample) in all.chunks_exact_mut(self.outputs()).zip(samples.iter()) {
+            input.iter_mut().zip(sample).for_each(|(to, &from)| *to = from.into());
+            output.copy_from_slice(self.forward(&input, &mut scratch));
+        }
+        all.into()
     }
 }
 

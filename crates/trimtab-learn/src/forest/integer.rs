@@ -3,11 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-#[cfg(target_arch = "x86_64")]
 use super::packed::Packed;
 use super::view::{Node, Root, View};
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Level;
 use crate::tree::{Child, Forest, Missing, Split, Tree};
 use crate::{Error, Rows, Simd};
 
@@ -20,7 +17,6 @@ pub struct IntegerForest {
     nodes: Box<[Node]>,
     values: Box<[i32]>,
     roots: Box<[Root]>,
-    #[cfg(target_arch = "x86_64")]
     packed: Option<Packed>,
 }
 
@@ -67,19 +63,8 @@ impl IntegerForest {
             let found = f64::from(fraction_bits);
             return Err(Error::Value { what: "fraction bits are at most 31", found });
         }
-        let view = View::new(features, base, &nodes, &values, &roots)?;
-        #[cfg(target_arch = "x86_64")]
-        let packed = Packed::new(view);
-        Ok(Self {
-            #[cfg(target_arch = "x86_64")]
-            packed,
-            features,
-            base,
-            fraction_bits,
-            nodes,
-            values,
-            roots,
-        })
+        let packed = Packed::new(View::new(features, base, &nodes, &values, &roots)?);
+        Ok(Self { features, base, fraction_bits, nodes, values, roots, packed })
     }
 
     /// The forest in plain arrays, for those who walk it themselves.
@@ -128,17 +113,8 @@ impl IntegerForest {
     #[inline]
     pub fn score_with(&self, simd: Simd, features: &[i32]) -> i32 {
         assert_eq!(features.len(), self.features, "features of a sample");
-        #[cfg(target_arch = "x86_64")]
-        if let Some(packed) = &self.packed {
-            match simd.level() {
-                Level::Scalar => {}
-                // SAFETY: a level exists only where the processor has it.
-                Level::Avx2 | Level::Avx512 => return unsafe { packed.avx2(features) },
-                // SAFETY: as before.
-                Level::Avx512Vnni => return unsafe { packed.avx512(features) },
-            }
-        }
-        self.view().score(features)
+        let packed = self.packed.as_ref().and_then(|packed| packed.score(simd, features));
+        packed.unwrap_or_else(|| self.view().score(features))
     }
 
     /// The scores of many samples.

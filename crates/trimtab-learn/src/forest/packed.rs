@@ -15,9 +15,7 @@
 //! 3. **Leaves.** The leftmost leaf that is not out is the answer. Its value is
 //!    looked up and added.
 
-#[cfg(target_arch = "x86_64")]
 mod avx2;
-#[cfg(target_arch = "x86_64")]
 mod avx512;
 
 use alloc::boxed::Box;
@@ -25,6 +23,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::view::{Node, View};
+use crate::Simd;
+use crate::simd::Level;
 
 /// The greatest number of features.
 const FEATURES: usize = 128;
@@ -123,6 +123,19 @@ impl Packed {
         };
         trees.chunks(BLOCK).for_each(|trees| new.add_block(trees));
         Some(new)
+    }
+
+    /// The score of a sample of as many features as the forest has; `None` if the
+    /// forest is to be walked.
+    #[inline]
+    pub(super) fn score(&self, simd: Simd, features: &[i32]) -> Option<i32> {
+        match simd.level() {
+            Level::Scalar => None,
+            // SAFETY: a level exists only where the processor has it.
+            Level::Avx2 | Level::Avx512 => Some(unsafe { self.avx2(features) }),
+            // SAFETY: as before.
+            Level::Avx512Vnni => Some(unsafe { self.avx512(features) }),
+        }
     }
 
     fn add_block(&mut self, trees: &[PlainTree]) {

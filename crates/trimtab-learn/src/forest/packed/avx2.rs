@@ -21,7 +21,7 @@ type Tables = [__m256i; LANES / TABLE];
 impl Packed {
     /// The score. There are at least as many features as the forest has.
     #[target_feature(enable = "avx2")]
-    pub(in crate::forest) fn avx2(&self, features: &[i32]) -> i32 {
+    pub(super) fn avx2(&self, features: &[i32]) -> i32 {
         let (tables, used) = self.ranks_256(features);
         self.blocks.iter().fold(self.base, |sum, block| {
             let tables = &tables[..used];

@@ -16,7 +16,7 @@ use super::{BLOCK, Block, Bytes, GROUP, Packed};
 impl Packed {
     /// The score. There are at least as many features as the forest has.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512bitalg")]
-    pub(in crate::forest) fn avx512(&self, features: &[i32]) -> i32 {
+    pub(super) fn avx512(&self, features: &[i32]) -> i32 {
         let ranks = match features.len() {
             0..=32 => self.ranks_512::<1>(features),
             33..=64 => self.ranks_512::<2>(features),

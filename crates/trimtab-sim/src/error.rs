@@ -52,6 +52,9 @@ pub enum Error {
         /// The requests.
         in_flight: usize,
     },
+    /// No profile can be fitted to a recording.
+    #[error("{0}")]
+    Fit(String),
     /// A closed loop whose requests take no time.
     #[error(
         "device `{device}` answers at once at {at}, so a closed loop without think time never \
@@ -82,6 +85,7 @@ impl Error {
             Self::Scenario(_)
             | Self::Replay { .. }
             | Self::Device { .. }
+            | Self::Fit(_)
             | Self::Endless { .. }
             | Self::OnlyWarmUp { .. } => true,
             Self::Open { source, .. } => source.kind() != std::io::ErrorKind::PermissionDenied,

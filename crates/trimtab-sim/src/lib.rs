@@ -27,6 +27,7 @@
 
 mod error;
 mod figures;
+mod fit;
 mod host;
 mod lane;
 mod report;
@@ -36,6 +37,7 @@ mod simulation;
 mod source;
 
 pub use error::Error;
+pub use fit::{Distance, Fitted, fit};
 pub use host::{Arbitration, HostInterface};
 pub use lane::{Device, Span, Workload};
 pub use report::{DeviceReport, OpReport, Report, TimeReport, WorkloadReport};

@@ -234,6 +234,42 @@ impl Firmware for Standard {
     }
 }
 
+/// The ideal: blocks are cleaned as by [`Standard`], in no time. What is left is
+/// what users' requests do to each other.
+#[derive(Clone, Debug)]
+pub struct Ideal(Standard);
+
+impl Ideal {
+    /// As a profile describes it.
+    #[must_use]
+    pub fn new(profile: &Profile) -> Self {
+        Self(Standard::new(profile))
+    }
+}
+
+impl Firmware for Ideal {
+    fn choose(
+        &mut self,
+        now: Nanos,
+        candidates: &Candidates<'_>,
+        random: &mut Pcg64,
+    ) -> Option<u32> {
+        self.0.choose(now, candidates, random)
+    }
+
+    fn cleaning_takes_time(&self) -> bool {
+        false
+    }
+
+    fn forget(&mut self) {
+        self.0.forget();
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Firmware> {
+        Box::new(self.clone())
+    }
+}
+
 /// What cleaning a block gains by what it costs: Rosenblum and Ousterhout, "The
 /// Design and Implementation of a Log-Structured File System" (1992), §3.6. The
 /// cost is reading and writing the valid share.

@@ -25,6 +25,7 @@
 //! first, then workloads in their order. Events are compared as whole
 //! nanoseconds, and no order comes from a hash table.
 
+pub mod array;
 mod error;
 mod figures;
 mod host;

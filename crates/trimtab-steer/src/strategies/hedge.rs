@@ -19,7 +19,7 @@ impl Patience {
     }
 
     /// For reads whose home is this drive.
-    pub(super) fn of(&self, home: Replica) -> Nanos {
+    pub(crate) fn of(&self, home: Replica) -> Nanos {
         self.0[home.index()]
     }
 

@@ -19,7 +19,7 @@ use trimtab_io::{Flags, Nanos};
 use crate::profile::{Profile, Victim};
 
 /// What a firmware decides.
-pub trait Firmware: fmt::Debug + Send {
+pub trait Firmware: fmt::Debug + Send + Sync {
     /// Whether a block of this plane may be cleaned now. Not asked when user
     /// requests are waiting for free blocks: then cleaning must go on.
     fn may_clean(&mut self, now: Nanos, plane: u32) -> bool {

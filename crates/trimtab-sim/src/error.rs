@@ -63,6 +63,9 @@ pub enum Error {
         /// When.
         at: Nanos,
     },
+    /// A predictor cannot be trained on what was recorded.
+    #[error("{0}")]
+    Training(String),
     /// Nothing was measured.
     #[error("device `{device}`: all its {requests} requests came during the warm-up")]
     OnlyWarmUp {
@@ -82,6 +85,7 @@ impl Error {
             Self::Scenario(_)
             | Self::Replay { .. }
             | Self::Device { .. }
+            | Self::Training(_)
             | Self::Endless { .. }
             | Self::OnlyWarmUp { .. } => true,
             Self::Open { source, .. } => source.kind() != std::io::ErrorKind::PermissionDenied,

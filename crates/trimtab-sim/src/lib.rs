@@ -26,6 +26,7 @@
 //! nanoseconds, and no order comes from a hash table.
 
 pub mod array;
+pub mod compare;
 mod error;
 mod figures;
 mod host;

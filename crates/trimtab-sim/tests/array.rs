@@ -37,7 +37,7 @@ fn requests(count: u64, gap: u64, seed: u64) -> Vec<ArrayIo> {
         at += Nanos(random.next() % (2 * gap));
         ArrayIo {
             at,
-            op: if random.next() % 3 == 0 { Op::Write } else { Op::Read },
+            op: if random.next().is_multiple_of(3) { Op::Write } else { Op::Read },
             offset: random.next() % (capacity - 4) * 4096,
             length: (1 + random.next() % 4) * 4096,
             home: Replica((random.next() % DRIVES as u64) as u8),

@@ -32,6 +32,12 @@ impl ArrayDrive {
         self.next
     }
 
+    /// Lets time pass until then with nobody asking.
+    pub(crate) fn rest(&mut self, until: Nanos) {
+        self.ssd.advance(until);
+        self.see_what_is_next();
+    }
+
     /// Whether it has nothing to do for anybody.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.ssd.in_flight() == 0

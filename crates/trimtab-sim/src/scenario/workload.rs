@@ -213,7 +213,10 @@ fn millionths(rate: Option<&Spanned<f64>>, text: Text<'_>) -> Result<u64, Error>
     Ok((rate.get_ref() * 1e6).round() as u64)
 }
 
-fn read<T: DeserializeOwned>(value: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<T, Error> {
+pub(crate) fn read<T: DeserializeOwned>(
+    value: Spanned<DeValue<'_>>,
+    text: Text<'_>,
+) -> Result<T, Error> {
     let at = value.span();
     T::deserialize(ValueDeserializer::from(value)).map_err(|e| match e.span() {
         Some(_) => text.error(&e),

@@ -2,6 +2,11 @@
 //! `fuzz_targets/`, named after the format that it feeds.
 
 use trimtab_device::Profile;
+use trimtab_learn::calibrate::{Platt, Table};
+use trimtab_learn::forest::IntegerForest;
+use trimtab_learn::standardise::Standardiser;
+use trimtab_learn::store::{Reader, Stored, Writer};
+use trimtab_learn::{Simd, dense, integer, lightgbm, tree};
 use trimtab_sim::Scenario;
 use trimtab_trace::{Format, Options, Trace};
 
@@ -49,6 +54,69 @@ pub fn read_scenario(text: &str) {
     if let Err(error) = Scenario::parse(text, "/nonexistent".as_ref()) {
         assert!(!error.to_string().contains('\n'), "{error}");
     }
+}
+
+/// Reads a model of LightGBM: what is accepted scores alike as trees and with any
+/// instructions, and what is not is told in one line.
+///
+/// # Panics
+/// If it is not so.
+pub fn read_lightgbm(text: &str) {
+    match lightgbm::read(text) {
+        Ok(model) => {
+            if let Ok(forest) = IntegerForest::new(&model.forest, 8) {
+                score(&forest);
+            }
+        }
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// Reads every kind of model from a file: what is accepted is the same when it is
+/// written and read again.
+///
+/// # Panics
+/// If it is not so.
+pub fn read_models(bytes: &[u8]) {
+    match Reader::new(bytes) {
+        Ok(reader) => {
+            again::<dense::Network>(&reader, "dense");
+            again::<Box<integer::Network<3, 2, 16>>>(&reader, "integer");
+            again::<tree::Forest>(&reader, "forest");
+            again::<Standardiser>(&reader, "scale");
+            again::<Table>(&reader, "table");
+            again::<Platt>(&reader, "platt");
+            if let Some(forest) = again::<IntegerForest>(&reader, "integer_forest") {
+                score(&forest);
+            }
+        }
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// A model, if it is there; then it comes back from a file of its own.
+fn again<M: Stored>(reader: &Reader<'_>, name: &str) -> Option<M> {
+    let model = reader.get::<M>(name).ok()?;
+    let file = |model: &M| {
+        let mut writer = Writer::default();
+        writer.put(name, model);
+        writer.to_bytes().expect("one model")
+    };
+    let bytes = file(&model);
+    let back = Reader::new(&bytes).and_then(|reader| reader.get(name)).expect("just written");
+    assert_eq!(file(&back), bytes);
+    Some(model)
+}
+
+/// All instructions give the same.
+fn score(forest: &IntegerForest) {
+    let numbers = [0, 1, -1, i32::MAX, i32::MIN, 50, 100, 7];
+    if forest.features() > 1_000 {
+        return;
+    }
+    let sample: Vec<i32> = numbers.into_iter().cycle().take(forest.features()).collect();
+    let scores: Vec<i32> = Simd::all().map(|simd| forest.score_with(simd, &sample)).collect();
+    assert!(scores.iter().all(|score| *score == scores[0]), "{scores:?}");
 }
 
 /// Recognises `bytes`. Whatever is wrong with them is told in one line that a

@@ -12,6 +12,35 @@
 //!            └─ sent ─> Ticket ··· the drive works ··· completed(Ticket)
 //! ```
 
+mod dataset;
+mod digits;
+mod error;
+mod evaluate;
+mod heuristic;
+mod history;
+mod in_flight;
+pub mod label;
+mod learned;
+mod linnos;
+mod model;
 mod predictor;
+#[cfg(test)]
+mod testing;
+mod train;
+pub mod units;
+mod watch;
+mod window;
 
+pub use dataset::{Read, reads};
+pub use digits::DIGITS;
+pub use error::Error;
+pub use evaluate::{CalibrationBin, Score, evaluate};
+pub use heuristic::{Advanced, Limits, Simple};
+pub use history::{Event, Recorded, Watcher, events, replay};
+pub use label::{Label, Rule};
+pub use learned::{Knowledge, Learned};
+pub use linnos::Linnos;
+pub use model::{Card, Kind, Model, Trained, Training, card_path, fingerprint};
 pub use predictor::{Forecast, Predictor, Ticket, Verdict};
+pub use train::{Lesson, Options, train};
+pub use watch::{FEATURE_NAMES, FEATURES, Watch};

@@ -6,8 +6,11 @@
 
 mod decimal;
 mod duration;
+mod evaluate;
 mod exit;
 mod input;
+mod json;
+mod learning;
 mod output;
 mod profile;
 mod progress;
@@ -15,6 +18,7 @@ mod record;
 mod sim;
 mod size;
 mod trace;
+mod train;
 mod units;
 
 use std::process::ExitCode;
@@ -52,6 +56,11 @@ enum Command {
     /// Simulate drives under a workload, in virtual time.
     #[command(subcommand, after_help = sim::EXAMPLES)]
     Sim(sim::Command),
+    /// Teach a predictor how a drive behaves, from a recording of it.
+    Train(train::Args),
+    /// Judge predictors on a recording: trained on its past, asked about its
+    /// future.
+    Evaluate(evaluate::Args),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +73,8 @@ fn main() -> ExitCode {
         Command::Profile(command) => profile::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Sim(command) => sim::run(command),
+        Command::Train(args) => train::run(args),
+        Command::Evaluate(args) => evaluate::run(args),
     };
     exit::code(result)
 }

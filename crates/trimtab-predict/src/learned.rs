@@ -1,0 +1,86 @@
+//! `trimtab`: our predictor.
+//!
+//! A forest of small trees over what a [`Watch`] knows, trained by gradient
+//! boosting. Everything up to its verdict is integers. Two tables, learnt from
+//! samples that the trees had not seen, turn its score into a probability and
+//! into the latency to expect; where to refuse follows from what a wrong answer
+//! costs, not from the training.
+
+use std::sync::Arc;
+
+use trimtab_io::{Nanos, Request};
+use trimtab_learn::calibrate::Table;
+use trimtab_learn::forest::IntegerForest;
+
+use crate::history::Watcher;
+use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
+use crate::units::UnitFunction;
+use crate::watch::Watch;
+
+/// What has been learnt of a drive.
+#[derive(Debug)]
+pub struct Knowledge {
+    /// How it tells the drive's parallel units apart.
+    pub functions: Vec<UnitFunction>,
+    /// From the watch's numbers to a score, in 2^-16ths of log-odds.
+    pub forest: IntegerForest,
+    /// From a score to the probability of being late, in 2^-16ths.
+    pub probability: Table,
+    /// From a score to the mean latency, µs.
+    pub wait: Table,
+    /// From this score on a request is refused.
+    pub refuse_from: i32,
+}
+
+/// Our predictor, watching a drive.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    watch: Watch,
+    knowledge: Arc<Knowledge>,
+}
+
+impl Learned {
+    /// A drive of which nothing is known but what was learnt.
+    #[must_use]
+    pub fn new(knowledge: Arc<Knowledge>) -> Self {
+        Self { watch: Watch::new(&knowledge.functions), knowledge }
+    }
+}
+
+impl Predictor for Learned {
+    fn name(&self) -> &'static str {
+        "trimtab"
+    }
+
+    fn predict(&self, now: Nanos, request: &Request) -> Forecast {
+        let Knowledge { forest, probability, wait, refuse_from, .. } = &*self.knowledge;
+        let score = forest.score(&self.watch.features(now, request));
+        Forecast {
+            verdict: if score >= *refuse_from { Verdict::Late } else { Verdict::Fast },
+            probability: probability.value(score) as f32 / 65536.0,
+            wait: Some(Nanos::from_micros(wait.value(score) as u64)),
+        }
+    }
+
+    fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
+        self.watch.sent(now, request)
+    }
+
+    fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
+        self.watch.completed(now, ticket, data);
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Predictor> {
+        Box::new(self.clone())
+    }
+}
+
+impl Watcher for Watch {
+    fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
+        Self::sent(self, now, request)
+    }
+
+    fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
+        Self::completed(self, now, ticket, data);
+    }
+}

@@ -1,0 +1,149 @@
+//! `trimtab evaluate`.
+
+mod protocol;
+mod table;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::Serialize;
+use trimtab_predict::{Label, Rule, Score};
+use trimtab_report::machine;
+
+use crate::input::{ReadArgs, Skipped};
+use crate::json::Json;
+use crate::learning::Recording;
+use protocol::{Judged, Protocol};
+
+const HELP: &str = "\
+Examples:
+  trimtab evaluate --trace disk.parquet
+  trimtab evaluate --trace disk.parquet --label relative --json scores.json
+  trimtab evaluate --trace a.csv --trace b.csv --protocol leave-one-out
+
+Protocols:
+  time-forward   trained on the first half of the reads, judged by the second
+  leave-one-out  judged by each recording in turn, trained on all the others
+  leaky          trained on half of the reads at random: neighbours in time stand
+                 on both sides, which flatters every predictor; to compare with
+                 publications that do so
+
+Nothing is filtered out, and no predictor sees a latency before its read was
+answered. The label `knee` is the judge's: it is found in the whole recording,
+reads and writes together. All other labels come from the reads trained on.";
+
+/// What to judge.
+///
+/// Without models every predictor is trained on the recording itself.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// A recording, with latencies. Several are judged one after the other.
+    #[arg(long = "trace", value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
+    /// Which drive of a recording that is of several.
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// What is slow: knee, inflection, relative, p95, p99.
+    #[arg(long, value_name = "LABEL", default_value = "knee")]
+    label: Rule,
+    /// What is trained on, and what is judged by: time-forward, leave-one-out,
+    /// leaky.
+    #[arg(long, value_name = "PROTOCOL", default_value = "time-forward")]
+    protocol: Protocol,
+    /// Recordings of the other drives, for the label `inflection`; without them
+    /// the recording is its own peer.
+    #[arg(long = "peer", value_name = "TRACE")]
+    peers: Vec<PathBuf>,
+    /// From which training's random numbers come.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Write the scores as JSON; without a name to standard output, in place of
+    /// the table.
+    #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+/// All that is reported of a recording.
+#[derive(Debug, Serialize)]
+struct Told {
+    trimtab: &'static str,
+    machine: String,
+    trace: String,
+    protocol: Protocol,
+    /// The protocol lets the past know of the future.
+    leaky: bool,
+    seed: u64,
+    label: ToldLabel,
+    reads_trained_on: usize,
+    reads_judged: usize,
+    requests_without_latency: u64,
+    predictors: Vec<Score>,
+}
+
+#[derive(Debug, Serialize)]
+struct ToldLabel {
+    rule: Rule,
+    #[serde(flatten)]
+    label: Label,
+    /// The share of the reads judged by that was slow.
+    slow_share: f64,
+    /// Whether the recording stood in for its peers.
+    own_peer: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let inputs: Vec<&Path> = args.traces.iter().chain(&args.peers).map(PathBuf::as_path).collect();
+    let json = args.json.as_deref().map(|out| Json::create(out, &inputs)).transpose()?;
+    let mut skipped = Skipped::default();
+    let mut load = |paths: &[PathBuf]| -> Result<Vec<Recording>> {
+        let one = |path: &PathBuf| {
+            let (recording, bad) = Recording::read(path, args.device.as_deref(), &args.read)?;
+            skipped.add(bad);
+            Ok(recording)
+        };
+        paths.iter().map(one).collect()
+    };
+    let recordings = load(&args.traces)?;
+    let peers = load(&args.peers)?;
+    let mut told = Vec::new();
+    for number in 0..recordings.len() {
+        let judged = Judged::new(args.protocol, args.label, &recordings, number, &peers)?;
+        let predictors = judged.scores(args.seed)?;
+        told.push(Told {
+            trimtab: env!("CARGO_PKG_VERSION"),
+            machine: machine(),
+            trace: recordings[number].file.clone(),
+            protocol: args.protocol,
+            leaky: args.protocol == Protocol::Leaky,
+            seed: args.seed,
+            label: ToldLabel {
+                rule: args.label,
+                slow_share: judged.slow_share(),
+                own_peer: args.label == Rule::Inflection && peers.is_empty(),
+                label: judged.label().clone(),
+            },
+            reads_trained_on: judged.trained_on(),
+            reads_judged: judged.reads().len(),
+            requests_without_latency: recordings[number].unanswered,
+            predictors,
+        });
+    }
+    let on_standard_output = matches!(json, Some(Json::StandardOutput));
+    match (json, &told[..]) {
+        (None, _) => {}
+        (Some(json), [only]) => json.write(only)?,
+        (Some(json), several) => json.write(&several)?,
+    }
+    if !on_standard_output {
+        let mut out = io::stdout().lock();
+        for told in &told {
+            out.write_all(table::text(told).as_bytes())?;
+        }
+        out.flush()?;
+    }
+    skipped.into_result()
+}

@@ -1,0 +1,75 @@
+//! The scores for people.
+
+use std::fmt::Write as _;
+
+use trimtab_predict::{Label, Score};
+use trimtab_report::{Align, Table, count};
+
+use super::Told;
+use crate::units;
+
+/// A recording's scores.
+pub(super) fn text(told: &Told) -> String {
+    let mut text = String::new();
+    let leaky = if told.leaky { " (leaky: the past knows of the future)" } else { "" };
+    let protocol = serde_json::to_value(told.protocol).unwrap_or_default();
+    let protocol = protocol.as_str().unwrap_or_default();
+    let label = match &told.label.label {
+        Label::Threshold { latency } => format!("slow is beyond {}", units::long(*latency)),
+        Label::Relative { times, .. } => {
+            format!("slow is beyond {times:.2} times what its size and load let expect")
+        }
+    };
+    let own = if told.label.own_peer { ", with the recording as its own peer" } else { "" };
+    let rule = told.label.rule.name();
+    // Writing to a string cannot fail.
+    _ = writeln!(text, "{}", told.trace);
+    _ = writeln!(text, "protocol  {protocol}{leaky}");
+    _ = writeln!(text, "label     {rule}: {label}{own}");
+    _ = writeln!(
+        text,
+        "reads     trained on {}, judged by {} of which {:.1}% are slow\n",
+        count(told.reads_trained_on as u64),
+        count(told.reads_judged as u64),
+        100.0 * told.label.slow_share,
+    );
+    let columns = [
+        ("predictor", Align::Left),
+        ("AUC", Align::Right),
+        ("PR AUC", Align::Right),
+        ("accuracy", Align::Right),
+        ("refused", Align::Right),
+        ("false submits", Align::Right),
+        ("of all", Align::Right),
+        ("false revokes", Align::Right),
+        ("of all", Align::Right),
+        ("calibration", Align::Right),
+        ("ns/decision", Align::Right),
+    ];
+    let mut table = Table::new(&columns);
+    for score in &told.predictors {
+        table.row(row(score));
+    }
+    _ = writeln!(text, "{table}");
+    text
+}
+
+fn row(score: &Score) -> Vec<String> {
+    let figure = |x: Option<f64>| x.map_or_else(|| units::NONE.to_owned(), |x| format!("{x:.3}"));
+    let share = |x: Option<f64>| {
+        x.map_or_else(|| units::NONE.to_owned(), |x| format!("{:.1}%", 100.0 * x))
+    };
+    vec![
+        score.predictor.to_owned(),
+        figure(score.auc),
+        figure(score.pr_auc),
+        share(score.accuracy),
+        share(Some(score.refused)),
+        share(score.false_submit_rate),
+        share(Some(score.false_submits_of_all)),
+        share(score.false_revoke_rate),
+        share(Some(score.false_revokes_of_all)),
+        figure(score.calibration_error),
+        format!("{:.0}", score.ns_per_decision),
+    ]
+}

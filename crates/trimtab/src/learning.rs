@@ -41,7 +41,8 @@ impl Recording {
         let wanted = match (device, &present[..]) {
             (None, [_] | []) => None,
             (None, _) => {
-                let text = format!("{file}: is of several drives, pick one by --device: {}", names());
+                let text =
+                    format!("{file}: is of several drives, pick one by --device: {}", names());
                 return Err(BadInput(text).into());
             }
             (Some(wanted), _) => match present.iter().find(|(_, name)| name == wanted) {
@@ -73,7 +74,7 @@ impl Recording {
 
 /// A record as what is learnt from, if its end was measured. Requests without
 /// data tell little, but they are in flight like any other.
-fn answered(record: &Record, number: usize) -> Option<Recorded> {
+pub(crate) fn answered(record: &Record, number: usize) -> Option<Recorded> {
     let id = RequestId(number as u64);
     let completion = record.completion(id)?;
     let data = completion.outcome == trimtab_io::Outcome::Done

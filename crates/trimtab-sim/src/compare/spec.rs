@@ -188,8 +188,13 @@ impl Comparison {
     }
 
     /// Replaces the seeds.
-    pub fn set_seeds(&mut self, seeds: Vec<u64>) {
+    ///
+    /// # Errors
+    /// There are none, or two are alike.
+    pub fn set_seeds(&mut self, seeds: Vec<u64>) -> Result<(), String> {
+        check_seeds(&seeds)?;
         self.seeds = seeds;
+        Ok(())
     }
 
     /// What a decision of this row costs, of which its predictor says so much.
@@ -203,11 +208,16 @@ fn seeds(raw: Option<Spanned<Vec<u64>>>, text: Text<'_>) -> Result<Vec<u64>, Err
     let Some(raw) = raw else { return Ok((1..=5).collect()) };
     let at = raw.span();
     let seeds = raw.into_inner();
+    check_seeds(&seeds).map_err(|what| text.wrong(&at, what))?;
+    Ok(seeds)
+}
+
+fn check_seeds(seeds: &[u64]) -> Result<(), String> {
     let twice = seeds.iter().enumerate().any(|(i, seed)| seeds[..i].contains(seed));
     if seeds.is_empty() || twice {
-        return Err(text.wrong(&at, "`seeds` must have at least one number, and no two alike"));
+        return Err("`seeds` must have at least one number, and no two alike".to_owned());
     }
-    Ok(seeds)
+    Ok(())
 }
 
 fn judge_samples(raw: Option<Spanned<u32>>, text: Text<'_>) -> Result<usize, Error> {

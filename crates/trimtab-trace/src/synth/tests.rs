@@ -208,6 +208,9 @@ fn writes_can_have_sizes_of_their_own() {
         assert_eq!((plain.op, plain.arrival), (own.op, own.arrival));
         assert_eq!(own.length, if own.op == Op::Read { 4096 } else { 65536 });
     }
+    // The largest of either fit.
+    let large = format!("{text}write_sizes = [{{ bytes = 536870912, weight = 1 }}]\n");
+    assert!(all(&large).iter().all(|record| record.end() <= 1_000_000_000));
     let odd = format!("{text}write_sizes = [{{ bytes = 1000, weight = 1 }}]\n");
     let error = Synth::from_toml(&odd, None).unwrap_err().to_string();
     assert!(error.contains("line 8: `write_sizes.bytes` must be a multiple of 512"), "{error}");

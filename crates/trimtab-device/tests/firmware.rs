@@ -2,7 +2,9 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
-use trimtab_device::{Answer, Candidates, Contention, Firmware, Profile, Served, Ssd, Standard};
+use trimtab_device::{
+    Answer, Candidates, Contention, Firmware, Ideal, Profile, Served, Ssd, Standard,
+};
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
 
 fn profile() -> Profile {
@@ -236,20 +238,6 @@ fn regenerating_takes_the_controllers_time() {
     assert!(all > 500 && with >= all, "{with} of {all}");
 }
 
-/// Charges no time for cleaning.
-#[derive(Clone, Debug)]
-struct Ideal {
-    ordinary: Standard,
-}
-
-impl Firmware for Ideal {
-    fn cleaning_takes_time(&self) -> bool {
-        false
-    }
-
-    ordinary_choice!();
-}
-
 #[test]
 fn regenerated_data_does_not_wait_and_the_ideal_never_does() {
     let p99 = |answers: &[(Op, Served)]| {
@@ -263,7 +251,7 @@ fn regenerated_data_does_not_wait_and_the_ideal_never_does() {
     };
     let mut ordinary = drive(Standard::new(&profile()));
     let mut regenerating = drive(Regenerating { ordinary: Standard::new(&profile()) });
-    let mut ideal = drive(Ideal { ordinary: Standard::new(&profile()) });
+    let mut ideal = drive(Ideal::new(&profile()));
     let (a, b, c) =
         (work(&mut ordinary, 30_000), work(&mut regenerating, 30_000), work(&mut ideal, 30_000));
     assert!(regenerating.study().regenerated > 500, "{:?}", regenerating.study());
@@ -273,4 +261,16 @@ fn regenerated_data_does_not_wait_and_the_ideal_never_does() {
     for ssd in [ordinary, regenerating, ideal] {
         assert_eq!(ssd.verify(), Ok(()));
     }
+}
+
+#[test]
+fn a_firmware_can_be_replaced() {
+    let mut ssd = drive(Standard::new(&profile()));
+    let slow = slowest_read(&work(&mut ssd, 30_000));
+    ssd.replace_firmware(Box::new(Ideal::new(&profile())));
+    // What was under way before still ends.
+    work(&mut ssd, 5_000);
+    let fast = slowest_read(&work(&mut ssd, 30_000));
+    assert!(slow > Nanos(3 * fast.0), "{slow} {fast}");
+    assert_eq!(ssd.verify(), Ok(()));
 }

@@ -66,6 +66,9 @@ pub enum Error {
         /// When.
         at: Nanos,
     },
+    /// A predictor cannot be trained on what was recorded.
+    #[error("{0}")]
+    Training(String),
     /// Nothing was measured.
     #[error("device `{device}`: all its {requests} requests came during the warm-up")]
     OnlyWarmUp {
@@ -86,6 +89,7 @@ impl Error {
             | Self::Replay { .. }
             | Self::Device { .. }
             | Self::Fit(_)
+            | Self::Training(_)
             | Self::Endless { .. }
             | Self::OnlyWarmUp { .. } => true,
             Self::Open { source, .. } => source.kind() != std::io::ErrorKind::PermissionDenied,

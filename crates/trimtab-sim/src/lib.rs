@@ -25,6 +25,8 @@
 //! first, then workloads in their order. Events are compared as whole
 //! nanoseconds, and no order comes from a hash table.
 
+pub mod array;
+pub mod compare;
 mod error;
 mod figures;
 mod fit;

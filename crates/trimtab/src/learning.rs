@@ -100,7 +100,7 @@ impl Recording {
 
 /// A record as what is learnt from, if its end was measured. Requests without
 /// data tell little, but they are in flight like any other.
-fn answered(record: &Record, number: usize) -> Option<Recorded> {
+pub(crate) fn answered(record: &Record, number: usize) -> Option<Recorded> {
     let id = RequestId(number as u64);
     let completion = record.completion(id)?;
     let data = completion.outcome == trimtab_io::Outcome::Done

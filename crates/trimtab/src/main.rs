@@ -5,6 +5,7 @@
 //! 2 bad input, 3 done but incomplete.
 
 mod advise;
+mod compare;
 mod decimal;
 mod duration;
 mod evaluate;
@@ -48,6 +49,8 @@ struct Cli {
 enum Command {
     /// Record every request that real block devices serve.
     Record(record::Args),
+    /// Compare ways to steer reads among drives that hold the same data.
+    Compare(compare::Args),
     /// List and show descriptions of drives, for simulation.
     #[command(subcommand, after_help = profile::EXAMPLES)]
     Profile(profile::Command),
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Record(args) => record::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Profile(command) => profile::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Sim(command) => sim::run(command),

@@ -8,11 +8,11 @@ use trimtab_learn::metrics::{
     Bin, average_precision, brier, calibration, expected_calibration_error, roc_auc,
 };
 
+use crate::Label;
 use crate::dataset::Read;
 use crate::history::{Recorded, Watcher, replay};
 use crate::model::Trained;
 use crate::predictor::{Predictor, Ticket, Verdict};
-use crate::Label;
 
 /// Bins of the calibration.
 const BINS: usize = 10;

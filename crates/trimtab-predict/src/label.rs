@@ -40,8 +40,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them, in the order in which tables list them.
-    pub const ALL: [Self; 5] =
-        [Self::Knee, Self::Inflection, Self::Relative, Self::P95, Self::P99];
+    pub const ALL: [Self; 5] = [Self::Knee, Self::Inflection, Self::Relative, Self::P95, Self::P99];
 
     /// The word used in options, tables and files.
     #[must_use]

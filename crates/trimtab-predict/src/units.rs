@@ -73,9 +73,10 @@ impl UnitFunction {
                 (product >> (64 - MOST_UNITS.ilog2())) as u16
             }
             Self::Stripe { shift, units } => ((offset >> shift) % u64::from(*units)) as u16,
-            Self::Parity { masks } => masks.iter().rev().fold(0, |number, mask| {
-                number << 1 | ((offset & mask).count_ones() & 1) as u16
-            }),
+            Self::Parity { masks } => masks
+                .iter()
+                .rev()
+                .fold(0, |number, mask| number << 1 | ((offset & mask).count_ones() & 1) as u16),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::units::UnitFunction;
 use crate::window::Window;
 use unit::Unit;
 
-pub use features::{FEATURES, FEATURE_NAMES};
+pub use features::{FEATURE_NAMES, FEATURES};
 
 /// Lengths of the windows, as powers of two in nanoseconds: 1.05 ms and 34 ms.
 const WINDOWS: [u32; 2] = [20, 25];

@@ -41,7 +41,8 @@ impl Recording {
         let wanted = match (device, &present[..]) {
             (None, [_] | []) => None,
             (None, _) => {
-                let text = format!("{file}: is of several drives, pick one by --device: {}", names());
+                let text =
+                    format!("{file}: is of several drives, pick one by --device: {}", names());
                 return Err(BadInput(text).into());
             }
             (Some(wanted), _) => match present.iter().find(|(_, name)| name == wanted) {

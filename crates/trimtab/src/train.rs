@@ -116,7 +116,8 @@ impl Args {
     ) -> Result<()> {
         must_be_a_file(out)?;
         if card_path(out) == out {
-            let text = format!("{}: .json is the card's ending, give the model another", out.display());
+            let text =
+                format!("{}: .json is the card's ending, give the model another", out.display());
             return Err(BadInput(text).into());
         }
         // Places that cannot be written should show before minutes of work.
@@ -126,10 +127,8 @@ impl Args {
         let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
         // What came after the last read that is learnt from is not there yet.
         let seen = past.last().map_or(0, |read| read.index + 1);
-        let label =
-            Label::make(self.label, past, &data_latencies(&[&recorded[..seen]]), &peers)?;
-        let options =
-            Options { samples: self.samples, seed: self.seed, ..Options::default() };
+        let label = Label::make(self.label, past, &data_latencies(&[&recorded[..seen]]), &peers)?;
+        let options = Options { samples: self.samples, seed: self.seed, ..Options::default() };
         let lesson = Lesson { recorded, reads: past.to_vec() };
         let mut progress = Progress::new();
         let name = self.predictor.name();
@@ -161,7 +160,8 @@ impl Args {
         let threshold = model.card.label.threshold();
         facts.add("model", out.display().to_string());
         facts.add("predictor", name);
-        facts.add("trained on", format!("{} reads of {}", count(past.len() as u64), recording.file));
+        facts
+            .add("trained on", format!("{} reads of {}", count(past.len() as u64), recording.file));
         facts.add(
             "slow",
             format!(

@@ -114,9 +114,10 @@ mod tests {
         let (expected, times) = relative(&reads).unwrap();
         let label = Label::Relative { expected, times };
         let truth = |i: usize| i % 20 == 13;
-        let right = reads.iter().enumerate().filter(|(i, read)| {
-            label.is_slow(read.0, read.1, read.2) == truth(*i)
-        });
+        let right = reads
+            .iter()
+            .enumerate()
+            .filter(|(i, read)| label.is_slow(read.0, read.1, read.2) == truth(*i));
         let share = right.count() as f64 / reads.len() as f64;
         assert!(share > 0.98, "{share}");
         // One threshold for all cannot tell them apart.

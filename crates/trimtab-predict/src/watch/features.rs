@@ -1,6 +1,6 @@
 //! The numbers that a decision is made from.
 
-use trimtab_io::{Nanos, Op, Request};
+use trimtab_io::{Nanos, Request};
 
 use super::unit::Unit;
 use super::{WINDOWS, Watch};

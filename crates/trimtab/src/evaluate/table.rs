@@ -56,9 +56,8 @@ pub(super) fn text(told: &Told) -> String {
 
 fn row(score: &Score) -> Vec<String> {
     let figure = |x: Option<f64>| x.map_or_else(|| units::NONE.to_owned(), |x| format!("{x:.3}"));
-    let share = |x: Option<f64>| {
-        x.map_or_else(|| units::NONE.to_owned(), |x| format!("{:.1}%", 100.0 * x))
-    };
+    let share =
+        |x: Option<f64>| x.map_or_else(|| units::NONE.to_owned(), |x| format!("{:.1}%", 100.0 * x));
     vec![
         score.predictor.to_owned(),
         figure(score.auc),

@@ -12,6 +12,8 @@
 //!            └─ sent ─> Ticket ··· the drive works ··· completed(Ticket)
 //! ```
 
+#[cfg(test)]
+mod causality;
 mod dataset;
 mod digits;
 mod error;

@@ -69,6 +69,8 @@ fn other_files_are_refused_with_a_reason() {
     assert!(reason("{}").contains("version none"));
     let strange = card.replacen("\"predictor\"", "\"prophet\"", 1);
     assert!(reason(&strange).contains("unknown field `prophet`"));
+    let narrow = card.replacen("\"features\": ", "\"features\": 1", 1);
+    assert!(reason(&narrow).ends_with("there are; train it again"), "{}", reason(&narrow));
     let units = card.replacen("\"shift\": 1", "\"shift\": 9991", 1);
     assert!(reason(&units).contains("cannot be told apart"), "{}", reason(&units));
     fs::write(card_path(&path), &card).unwrap();

@@ -3,6 +3,7 @@
 mod drive;
 mod place;
 
+use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Output;
@@ -154,6 +155,70 @@ fn every_protocol_divides_in_its_own_way() {
     assert!(text.contains("protocol  leaky (leaky: the past knows of the future)"), "{text}");
 
     place.refuses(&["--trace", "a.csv", "--protocol", "leave-one-out"], "give more --trace");
+}
+
+#[test]
+fn models_are_judged_by_what_they_have_not_seen() {
+    let (a, b) = (recording(READS, 1, false), recording(3_000, 2, false));
+    let place = Place::new(&[("a.csv", &a), ("b.csv", &b)]);
+    let train = |out: &str, more: &[&str]| {
+        let args = [&["train", "--trace", "a.csv", "-o", out], more].concat();
+        let output = place.command(&args).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    };
+    train("half.st", &["--first", "0.5"]);
+    train("third.st", &["--first", "0.3333", "--predictor", "linnos"]);
+    train("p95.st", &["--label", "p95", "--predictor", "heur-adv"]);
+
+    // Nearly what is trained on the way: but `train` has not seen the second half
+    // and finds the knee that it teaches in the first.
+    let told = place.json(&["--trace", "a.csv", "--model", "half.st"]);
+    assert_eq!((&told["protocol"], &told["seed"]), (&"models".into(), &Value::Null));
+    assert_eq!((&told["reads_judged"], &told["reads_trained_on"]), (&2500.into(), &Value::Null));
+    let score = &told["predictors"][0];
+    assert_eq!(score["model"]["same_recording"], true);
+    assert_eq!(score["model"]["reads_trained_on"], 2500);
+    let trained = place.json(&["--trace", "a.csv"]);
+    assert_eq!(told["label"], trained["label"]);
+    let auc = |score: &Value| score["auc"].as_f64().unwrap();
+    assert!((auc(score) - auc(&trained["predictors"][3])).abs() < 0.02);
+
+    // Several are judged by what none of them has seen.
+    let both =
+        ["--trace", "a.csv", "--trace", "b.csv", "--model", "half.st", "--model", "third.st"];
+    let told = place.json(&both);
+    assert_eq!((&told[0]["reads_judged"], &told[1]["reads_judged"]), (&2500.into(), &3000.into()));
+    assert_eq!(told[1]["predictors"][0]["model"]["same_recording"], false);
+    let text = String::from_utf8(place.evaluate(&both[2..]).stdout).unwrap();
+    let line = "model     half.st: trained on 2,500 reads of a.csv\n";
+    assert!(text.contains(line) && text.contains("linnos (third.st)"), "{text}");
+
+    // Labels other than the judge's are what was taught.
+    let taught = place.json(&["--trace", "b.csv", "--model", "p95.st", "--label", "p95"]);
+    let card = fs::read_to_string(place.path("p95.json")).unwrap();
+    let card: Value = serde_json::from_str(&card).unwrap();
+    assert_eq!(taught["label"]["latency"], card["label"]["latency"]);
+
+    let refused =
+        |args: &[&str], why: &str| place.refuses(&[&["--trace", "a.csv"], args].concat(), why);
+    let all = "p95.st: was trained on all reads of a.csv; judge it by another recording";
+    refused(&["--model", "p95.st", "--label", "p95"], all);
+    refused(&["--model", "half.st", "--label", "p99"], "was taught the label knee");
+    refused(&["--model", "no.st"], "no.st: cannot read");
+    refused(&["--model", "half.st", "--protocol", "leaky"], "cannot be used with");
+    let card = fs::read_to_string(place.path("half.json")).unwrap();
+    for (from, to, why) in [
+        ("\"version\": 1", "\"version\": 2", "half.json: model of version 2, expected 1"),
+        ("\"features\": ", "\"features\": 1", "there are; train it again"),
+    ] {
+        fs::write(place.path("half.json"), card.replacen(from, to, 1)).unwrap();
+        refused(&["--model", "half.st"], why);
+    }
+    fs::write(place.path("half.json"), card).unwrap();
+    fs::copy(place.path("third.st"), place.path("half.st")).unwrap();
+    refused(&["--model", "half.st"], "half.st: is not the model that half.json is of");
+    let over = place.evaluate(&["--trace", "b.csv", "--model", "p95.st", "--json", "p95.st"]);
+    assert_eq!(over.status.code(), Some(2), "{}", said(&over));
 }
 
 #[test]

@@ -32,6 +32,17 @@ pub struct Knowledge {
     pub refuse_from: i32,
 }
 
+impl Knowledge {
+    /// What follows from a score.
+    pub(crate) fn forecast(&self, score: i32) -> Forecast {
+        Forecast {
+            verdict: if score >= self.refuse_from { Verdict::Late } else { Verdict::Fast },
+            probability: self.probability.value(score) as f32 / 65536.0,
+            wait: Some(Nanos::from_micros(self.wait.value(score) as u64)),
+        }
+    }
+}
+
 /// Our predictor, watching a drive.
 #[derive(Clone, Debug)]
 pub struct Learned {
@@ -53,13 +64,8 @@ impl Predictor for Learned {
     }
 
     fn predict(&self, now: Nanos, request: &Request) -> Forecast {
-        let Knowledge { forest, probability, wait, refuse_from, .. } = &*self.knowledge;
-        let score = forest.score(&self.watch.features(now, request));
-        Forecast {
-            verdict: if score >= *refuse_from { Verdict::Late } else { Verdict::Fast },
-            probability: probability.value(score) as f32 / 65536.0,
-            wait: Some(Nanos::from_micros(wait.value(score) as u64)),
-        }
+        let known = &*self.knowledge;
+        known.forecast(known.forest.score(&self.watch.features(now, request)))
     }
 
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {

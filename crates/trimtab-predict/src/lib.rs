@@ -13,6 +13,8 @@
 //! ```
 
 mod advise;
+#[cfg(test)]
+mod causality;
 mod dataset;
 mod digits;
 mod error;

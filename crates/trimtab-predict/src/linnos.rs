@@ -37,6 +37,16 @@ impl Linnos {
     pub fn new(network: Arc<LinnOs>) -> Self {
         Self { watched: Watched::default(), network }
     }
+
+    /// What follows from by how much the output for slow is above the other.
+    pub(crate) fn forecast(margin: i64) -> Forecast {
+        let verdict = if margin > 0 { Verdict::Late } else { Verdict::Fast };
+        // Not a probability that it was trained to tell, but it orders, and is
+        // one half where the verdict changes. A logit of 1 is 10^6.
+        let margin = margin as f32 / 1e6;
+        let probability = 0.5 + 0.5 * margin / (1.0 + margin.abs());
+        Forecast { verdict, probability, wait: None }
+    }
 }
 
 impl Predictor for Linnos {
@@ -45,13 +55,7 @@ impl Predictor for Linnos {
     }
 
     fn predict(&self, _: Nanos, request: &Request) -> Forecast {
-        let margin = self.network.margin(Simd::best(), &self.watched.digits(request));
-        let verdict = if margin > 0 { Verdict::Late } else { Verdict::Fast };
-        // Not a probability that it was trained to tell, but it orders, and is
-        // one half where the verdict changes. A logit of 1 is 10^6.
-        let margin = margin as f32 / 1e6;
-        let probability = 0.5 + 0.5 * margin / (1.0 + margin.abs());
-        Forecast { verdict, probability, wait: None }
+        Self::forecast(self.network.margin(Simd::best(), &self.watched.digits(request)))
     }
 
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {

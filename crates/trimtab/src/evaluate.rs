@@ -1,5 +1,6 @@
 //! `trimtab evaluate`.
 
+mod models;
 mod protocol;
 mod table;
 
@@ -8,12 +9,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
-use trimtab_predict::{Label, Rule, Score};
+use trimtab_predict::{Label, Rule, Score, fingerprint};
 use trimtab_report::machine;
 
 use crate::input::{ReadArgs, Skipped};
 use crate::json::Json;
 use crate::learning::Recording;
+use models::{Judge, ToldModel};
 use protocol::{Judged, Protocol};
 
 const HELP: &str = "\
@@ -21,6 +23,7 @@ Examples:
   trimtab evaluate --trace disk.parquet
   trimtab evaluate --trace disk.parquet --label relative --json scores.json
   trimtab evaluate --trace a.csv --trace b.csv --protocol leave-one-out
+  trimtab evaluate --trace today.parquet --model disk.safetensors
 
 Protocols:
   time-forward   trained on the first half of the reads, judged by the second
@@ -31,7 +34,10 @@ Protocols:
 
 Nothing is filtered out, and no predictor sees a latency before its read was
 answered. The label `knee` is the judge's: it is found in the whole recording,
-reads and writes together. All other labels come from the reads trained on.";
+reads and writes together. All other labels come from the reads trained on.
+
+A model is judged by all reads of a recording; if it was trained on that very
+recording, by what was sent after the last read that it was trained on.";
 
 /// What to judge.
 ///
@@ -45,6 +51,10 @@ pub(crate) struct Args {
     /// Which drive of a recording that is of several.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// A model to judge, instead of training any; of several, all are judged by
+    /// the same reads.
+    #[arg(long = "model", value_name = "MODEL", conflicts_with_all = ["protocol", "peers", "seed"])]
+    models: Vec<PathBuf>,
     /// What is slow: knee, inflection, relative, p95, p99.
     #[arg(long, value_name = "LABEL", default_value = "knee")]
     label: Rule,
@@ -76,12 +86,31 @@ struct Told {
     protocol: Protocol,
     /// The protocol lets the past know of the future.
     leaky: bool,
-    seed: u64,
+    /// Of the training; a model's is in its card.
+    seed: Option<u64>,
     label: ToldLabel,
-    reads_trained_on: usize,
+    /// `null` if models were given, each of which knows its own.
+    reads_trained_on: Option<usize>,
     reads_judged: usize,
     requests_without_latency: u64,
-    predictors: Vec<Score>,
+    predictors: Vec<ToldScore>,
+}
+
+#[derive(Debug, Serialize)]
+struct ToldScore {
+    #[serde(flatten)]
+    score: Score,
+    /// The model it is of, if it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<ToldModel>,
+}
+
+impl ToldScore {
+    /// What tables and legends call it.
+    fn name(&self) -> String {
+        let name = self.score.predictor;
+        self.model.as_ref().map_or_else(|| name.into(), |m| format!("{name} ({})", m.name()))
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -96,8 +125,13 @@ struct ToldLabel {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    let inputs: Vec<&Path> = args.traces.iter().chain(&args.peers).map(PathBuf::as_path).collect();
+    let inputs: Vec<&Path> = [&args.traces, &args.peers, &args.models]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect();
     let json = args.json.as_deref().map(|out| Json::create(out, &inputs)).transpose()?;
+    let models = Judge::load(&args.models)?;
     let mut skipped = Skipped::default();
     let mut load = |paths: &[PathBuf]| -> Result<Vec<Recording>> {
         let one = |path: &PathBuf| {
@@ -109,29 +143,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     };
     let recordings = load(&args.traces)?;
     let peers = load(&args.peers)?;
-    let mut told = Vec::new();
-    for number in 0..recordings.len() {
-        let judged = Judged::new(args.protocol, args.label, &recordings, number, &peers)?;
-        let predictors = judged.scores(args.seed)?;
-        told.push(Told {
-            trimtab: env!("CARGO_PKG_VERSION"),
-            machine: machine(),
-            trace: recordings[number].file.clone(),
-            protocol: args.protocol,
-            leaky: args.protocol == Protocol::Leaky,
-            seed: args.seed,
-            label: ToldLabel {
-                rule: args.label,
-                slow_share: judged.slow_share(),
-                own_peer: args.label == Rule::Inflection && peers.is_empty(),
-                label: judged.label().clone(),
-            },
-            reads_trained_on: judged.trained_on(),
-            reads_judged: judged.reads().len(),
-            requests_without_latency: recordings[number].unanswered,
-            predictors,
-        });
-    }
+    let told = (0..recordings.len())
+        .map(|number| args.judge(&recordings, number, &peers, &models))
+        .collect::<Result<Vec<Told>>>()?;
     let on_standard_output = matches!(json, Some(Json::StandardOutput));
     match (json, &told[..]) {
         (None, _) => {}
@@ -146,4 +160,45 @@ pub(crate) fn run(args: Args) -> Result<()> {
         out.flush()?;
     }
     skipped.into_result()
+}
+
+impl Args {
+    /// Judges by the recording with this number.
+    fn judge(
+        &self,
+        recordings: &[Recording],
+        number: usize,
+        peers: &[Recording],
+        models: &[Judge],
+    ) -> Result<Told> {
+        let recording = &recordings[number];
+        let (protocol, judged) = if models.is_empty() {
+            let judged = Judged::new(self.protocol, self.label, recordings, number, peers)?;
+            (self.protocol, judged)
+        } else {
+            (Protocol::Models, Judged::by_models(models, self.label, recording)?)
+        };
+        let print = fingerprint(&recording.recorded);
+        let told = models.iter().map(|judge| Some(judge.told(&print)));
+        let told = told.chain(std::iter::repeat_with(|| None));
+        let scores = judged.scores(self.seed)?.into_iter().zip(told);
+        Ok(Told {
+            trimtab: env!("CARGO_PKG_VERSION"),
+            machine: machine(),
+            trace: recording.file.clone(),
+            protocol,
+            leaky: protocol == Protocol::Leaky,
+            seed: models.is_empty().then_some(self.seed),
+            label: ToldLabel {
+                rule: self.label,
+                slow_share: judged.slow_share(),
+                own_peer: models.is_empty() && self.label == Rule::Inflection && peers.is_empty(),
+                label: judged.label().clone(),
+            },
+            reads_trained_on: judged.trained_on(),
+            reads_judged: judged.reads().len(),
+            requests_without_latency: recording.unanswered,
+            predictors: scores.map(|(score, model)| ToldScore { score, model }).collect(),
+        })
+    }
 }

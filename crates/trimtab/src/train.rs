@@ -68,8 +68,8 @@ pub(crate) struct Args {
     check: Option<PathBuf>,
     #[command(flatten)]
     read: ReadArgs,
-    /// With --check, print JSON.
-    #[arg(long, requires = "check")]
+    /// Print JSON: the model's card, or with --check what was found.
+    #[arg(long)]
     json: bool,
 }
 
@@ -155,6 +155,9 @@ impl Args {
         card_file.write_all(card.as_bytes()).map_err(|e| write_error(&beside, e))?;
         tensors_file.commit().map_err(|e| write_error(out, e))?;
         card_file.commit().map_err(|e| write_error(&beside, e))?;
+        if self.json {
+            return Ok(write!(io::stdout(), "{card}")?);
+        }
         let mut facts = Facts::new();
         let rule = self.label.name();
         let threshold = model.card.label.threshold();

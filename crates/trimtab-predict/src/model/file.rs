@@ -118,11 +118,7 @@ impl Model {
     #[must_use]
     pub fn new(trained: Trained, rule: Rule, label: Label, training: Training) -> Self {
         let predictor = trained.kind();
-        let features = match predictor {
-            Kind::HeurSim | Kind::HeurAdv => 1,
-            Kind::Linnos => DIGITS,
-            Kind::Trimtab => FEATURES,
-        };
+        let features = predictor.features();
         let limits = match &trained {
             Trained::HeurSim(limits) | Trained::HeurAdv(limits) => Some(*limits),
             _ => None,
@@ -203,6 +199,17 @@ fn checksum(bytes: &[u8]) -> String {
     hash.text()
 }
 
+impl Kind {
+    /// How many numbers it decides by.
+    const fn features(self) -> usize {
+        match self {
+            Self::HeurSim | Self::HeurAdv => 1,
+            Self::Linnos => DIGITS,
+            Self::Trimtab => FEATURES,
+        }
+    }
+}
+
 impl Card {
     /// Reads a card.
     ///
@@ -216,6 +223,12 @@ impl Card {
             return Err(format!("model of version {found}, expected {VERSION}; train it again"));
         }
         let card: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
+        let (found, there_are) = (card.features, card.predictor.features());
+        if found != there_are {
+            return Err(format!(
+                "decides by {found} numbers, not by the {there_are} there are; train it again"
+            ));
+        }
         if let Some(function) = card.units.iter().find(|function| !function.is_valid()) {
             return Err(format!("units cannot be told apart like this: {function:?}"));
         }

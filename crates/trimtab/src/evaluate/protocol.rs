@@ -6,8 +6,11 @@ use anyhow::Result;
 use serde::Serialize;
 use trimtab_io::Nanos;
 use trimtab_predict::label::data_latencies;
-use trimtab_predict::{Kind, Label, Lesson, Options, Read, Recorded, Rule, Score, reads};
+use trimtab_predict::{
+    Kind, Label, Lesson, Options, Read, Recorded, Rule, Score, Trained, evaluate, reads, train,
+};
 
+use super::models::Judge;
 use crate::exit::BadInput;
 use crate::learning::Recording;
 use crate::progress::Progress;
@@ -19,6 +22,20 @@ pub(super) enum Protocol {
     TimeForward,
     LeaveOneOut,
     Leaky,
+    /// Nothing is trained: models are given.
+    Models,
+}
+
+impl Protocol {
+    /// The word used in options, tables and JSON.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::TimeForward => "time-forward",
+            Self::LeaveOneOut => "leave-one-out",
+            Self::Leaky => "leaky",
+            Self::Models => "models",
+        }
+    }
 }
 
 impl FromStr for Protocol {
@@ -37,12 +54,30 @@ impl FromStr for Protocol {
 /// A recording divided.
 pub(super) struct Judged<'a> {
     recorded: &'a [Recorded],
-    lessons: Vec<Lesson<'a>>,
+    teacher: Teacher<'a>,
     reads: Vec<Read>,
     label: Label,
 }
 
+/// Where what is judged comes from.
+enum Teacher<'a> {
+    Lessons(Vec<Lesson<'a>>),
+    Models(&'a [Judge]),
+}
+
 impl<'a> Judged<'a> {
+    /// What is left of a recording to judge models by.
+    pub(super) fn by_models(
+        models: &'a [Judge],
+        rule: Rule,
+        recording: &'a Recording,
+    ) -> Result<Self> {
+        let recorded = &recording.recorded[..];
+        let reads = Judge::unseen(models, recording)?;
+        let label = Judge::label(models, rule, recorded)?;
+        Ok(Self { recorded, teacher: Teacher::Models(models), reads, label })
+    }
+
     /// Divides the recording with this number; for `leave-one-out` the others are
     /// the lessons.
     pub(super) fn new(
@@ -75,12 +110,13 @@ impl<'a> Judged<'a> {
                 let others = recordings.iter().enumerate().filter(|(i, _)| *i != number);
                 (others.map(|(_, other)| Lesson::whole(&other.recorded)).collect(), all)
             }
+            Protocol::Models => unreachable!("models are not divided by"),
         };
         let past: Vec<Read> = lessons.iter().flat_map(|lesson| lesson.reads.clone()).collect();
         let peers: Vec<Vec<Nanos>> = peers.iter().map(read_latencies).collect();
         let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
         let label = Label::make(rule, &past, &data_latencies(&[recorded]), &peers)?;
-        Ok(Self { recorded, lessons, reads: judged, label })
+        Ok(Self { recorded, teacher: Teacher::Lessons(lessons), reads: judged, label })
     }
 
     pub(super) const fn label(&self) -> &Label {
@@ -92,8 +128,12 @@ impl<'a> Judged<'a> {
         &self.reads
     }
 
-    pub(super) fn trained_on(&self) -> usize {
-        self.lessons.iter().map(|lesson| lesson.reads.len()).sum()
+    /// How many reads were trained on, if it is known to all alike.
+    pub(super) fn trained_on(&self) -> Option<usize> {
+        match &self.teacher {
+            Teacher::Lessons(all) => Some(all.iter().map(|lesson| lesson.reads.len()).sum()),
+            Teacher::Models(_) => None,
+        }
     }
 
     pub(super) fn slow_share(&self) -> f64 {
@@ -101,21 +141,22 @@ impl<'a> Judged<'a> {
         slow as f64 / self.reads.len().max(1) as f64
     }
 
-    /// Trains every predictor, and judges it.
+    /// Trains every predictor and judges it, or judges the models.
     pub(super) fn scores(&self, seed: u64) -> Result<Vec<Score>> {
+        let score = |trained: &Trained| evaluate(trained, self.recorded, &self.reads, &self.label);
+        let lessons = match &self.teacher {
+            Teacher::Models(models) => {
+                return Ok(models.iter().map(|judge| score(&judge.model.trained)).collect());
+            }
+            Teacher::Lessons(lessons) => lessons,
+        };
         let options = Options { seed, ..Options::default() };
         let one = |kind: Kind| {
             let mut progress = Progress::new();
-            let trained = trimtab_predict::train(
-                kind,
-                &self.lessons,
-                &self.label,
-                &options,
-                |step, steps| {
-                    progress.show(|_| format!("training {}: {step} of {steps}", kind.name()));
-                },
-            )?;
-            Ok(trimtab_predict::evaluate(&trained, self.recorded, &self.reads, &self.label))
+            let trained = train(kind, lessons, &self.label, &options, |step, steps| {
+                progress.show(|_| format!("training {}: {step} of {steps}", kind.name()));
+            })?;
+            Ok(score(&trained))
         };
         Kind::ALL.into_iter().map(one).collect()
     }

@@ -2,18 +2,17 @@
 
 use std::fmt::Write as _;
 
-use trimtab_predict::{Label, Score};
+use trimtab_predict::Label;
 use trimtab_report::{Align, Table, count};
 
-use super::Told;
+use super::{Told, ToldScore};
 use crate::units;
 
 /// A recording's scores.
 pub(super) fn text(told: &Told) -> String {
     let mut text = String::new();
     let leaky = if told.leaky { " (leaky: the past knows of the future)" } else { "" };
-    let protocol = serde_json::to_value(told.protocol).unwrap_or_default();
-    let protocol = protocol.as_str().unwrap_or_default();
+    let protocol = told.protocol.name();
     let label = match &told.label.label {
         Label::Threshold { latency } => format!("slow is beyond {}", units::long(*latency)),
         Label::Relative { times, .. } => {
@@ -26,13 +25,22 @@ pub(super) fn text(told: &Told) -> String {
     _ = writeln!(text, "{}", told.trace);
     _ = writeln!(text, "protocol  {protocol}{leaky}");
     _ = writeln!(text, "label     {rule}: {label}{own}");
+    let trained =
+        told.reads_trained_on.map(|reads| format!("trained on {}, ", count(reads as u64)));
     _ = writeln!(
         text,
-        "reads     trained on {}, judged by {} of which {:.1}% are slow\n",
-        count(told.reads_trained_on as u64),
+        "reads     {}judged by {} of which {:.1}% are slow",
+        trained.unwrap_or_default(),
         count(told.reads_judged as u64),
         100.0 * told.label.slow_share,
     );
+    for model in told.predictors.iter().filter_map(|told| told.model.as_ref()) {
+        let reads = count(model.reads_trained_on as u64);
+        let same = if model.same_recording { ", this very recording: its past" } else { "" };
+        let (file, from) = (&model.file, &model.trained_on);
+        _ = writeln!(text, "model     {file}: trained on {reads} reads of {from}{same}");
+    }
+    text.push('\n');
     let columns = [
         ("predictor", Align::Left),
         ("AUC", Align::Right),
@@ -54,12 +62,13 @@ pub(super) fn text(told: &Told) -> String {
     text
 }
 
-fn row(score: &Score) -> Vec<String> {
+fn row(told: &ToldScore) -> Vec<String> {
+    let score = &told.score;
     let figure = |x: Option<f64>| x.map_or_else(|| units::NONE.to_owned(), |x| format!("{x:.3}"));
     let share =
         |x: Option<f64>| x.map_or_else(|| units::NONE.to_owned(), |x| format!("{:.1}%", 100.0 * x));
     vec![
-        score.predictor.to_owned(),
+        told.name(),
         figure(score.auc),
         figure(score.pr_auc),
         share(score.accuracy),

@@ -1,26 +1,8 @@
-use trimtab_io::{Nanos, Op, Request};
+use trimtab_io::Nanos;
 
 use super::*;
-use crate::testing::request;
+use crate::testing::recording;
 use crate::{Lesson, Options, train};
-
-/// Reads on a drive that serves one at a time, now and then a slow one.
-fn recording() -> Vec<Recorded> {
-    let (mut now, mut free, mut state) = (0, 0, 7_u64);
-    let mut random = move |below: u64| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) % below
-    };
-    let one = |i: u64| {
-        now += random(400_000);
-        let service = if i % 50 == 0 { 2_000_000 } else { 80_000 + random(20_000) };
-        free = now.max(free) + service;
-        let request =
-            Request { arrival: Nanos(now), ..request(Op::Read, random(1 << 16) << 12, 4096) };
-        Recorded { request, complete: Nanos(free), data: true }
-    };
-    (0..4000).map(one).collect()
-}
 
 fn model(kind: Kind, recorded: &[Recorded]) -> Model {
     let label = Label::Threshold { latency: Nanos(400_000) };
@@ -87,6 +69,8 @@ fn other_files_are_refused_with_a_reason() {
     assert!(reason("{}").contains("version none"));
     let strange = card.replacen("\"predictor\"", "\"prophet\"", 1);
     assert!(reason(&strange).contains("unknown field `prophet`"));
+    let narrow = card.replacen("\"features\": ", "\"features\": 1", 1);
+    assert!(reason(&narrow).ends_with("there are; train it again"), "{}", reason(&narrow));
     let units = card.replacen("\"shift\": 1", "\"shift\": 9991", 1);
     assert!(reason(&units).contains("cannot be told apart"), "{}", reason(&units));
     fs::write(card_path(&path), &card).unwrap();

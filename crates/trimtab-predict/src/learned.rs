@@ -1,10 +1,11 @@
 //! `trimtab`: our predictor.
 //!
-//! A forest of small trees over what a [`Watch`] knows, trained by gradient
-//! boosting. Everything up to its verdict is integers. Two tables, learnt from
-//! samples that the trees had not seen, turn its score into a probability and
-//! into the latency to expect; where to refuse follows from what a wrong answer
-//! costs, not from the training.
+//! Two forests of small trees over what a [`Watch`] knows, trained by gradient
+//! boosting: one tells late from not late, the other how long it will take.
+//! Everything up to the verdict is integers. Two tables, learnt from samples that
+//! the trees had not seen, turn their scores into a probability and into the
+//! latency to expect; where to refuse follows from what a wrong answer costs, not
+//! from the training.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use trimtab_learn::forest::IntegerForest;
 use crate::history::Watcher;
 use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
 use crate::units::UnitFunction;
-use crate::watch::Watch;
+use crate::watch::{FEATURES, Watch};
 
 /// What has been learnt of a drive.
 #[derive(Debug)]
@@ -26,19 +27,24 @@ pub struct Knowledge {
     pub forest: IntegerForest,
     /// From a score to the probability of being late, in 2^-16ths.
     pub probability: Table,
-    /// From a score to the mean latency, µs.
+    /// From the watch's numbers to a score that grows with the latency, in
+    /// 2^-16ths of its binary logarithm.
+    pub wait_forest: IntegerForest,
+    /// From that score to the mean latency, µs.
     pub wait: Table,
     /// From this score on a request is refused.
     pub refuse_from: i32,
 }
 
 impl Knowledge {
-    /// What follows from a score.
-    pub(crate) fn forecast(&self, score: i32) -> Forecast {
+    /// What follows from a watch's numbers.
+    pub(crate) fn forecast(&self, features: &[i32; FEATURES]) -> Forecast {
+        let score = self.forest.score(features);
+        let wait = self.wait.value(self.wait_forest.score(features));
         Forecast {
             verdict: if score >= self.refuse_from { Verdict::Late } else { Verdict::Fast },
             probability: self.probability.value(score) as f32 / 65536.0,
-            wait: Some(Nanos::from_micros(self.wait.value(score) as u64)),
+            wait: Some(Nanos::from_micros(wait as u64)),
         }
     }
 }
@@ -64,8 +70,7 @@ impl Predictor for Learned {
     }
 
     fn predict(&self, now: Nanos, request: &Request) -> Forecast {
-        let known = &*self.knowledge;
-        known.forecast(known.forest.score(&self.watch.features(now, request)))
+        self.knowledge.forecast(&self.watch.features(now, request))
     }
 
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {

@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use trimtab_io::Nanos;
+use trimtab_learn::Rows;
+use trimtab_learn::boost::{self, Objective};
 use trimtab_learn::calibrate::{Table, isotonic};
 use trimtab_learn::forest::IntegerForest;
-use trimtab_learn::{Rows, boost};
 
 use crate::dataset::{Read, digits, features, reads};
 use crate::heuristic::Limits;
@@ -159,11 +160,31 @@ struct Samples<'a> {
     slow: &'a [bool],
 }
 
+/// The two forests, of some of the samples.
+struct Forests {
+    late: Option<IntegerForest>,
+    wait: IntegerForest,
+}
+
 impl Samples<'_> {
-    /// Those that are chosen: their features, and 1 for slow.
-    fn chosen(&self, is: impl Fn(usize) -> bool) -> (Vec<[i32; FEATURES]>, Vec<f32>) {
-        let chosen = (0..self.reads.len()).filter(|&i| is(i));
-        chosen.map(|i| (self.features[i], f32::from(u8::from(self.slow[i])))).unzip()
+    /// Trains on those that are chosen. Where all of these are of one class,
+    /// nothing can be said about being late.
+    fn forests(
+        &self,
+        is: impl Fn(usize) -> bool,
+        options: &Options,
+    ) -> Result<Forests, trimtab_learn::Error> {
+        let chosen: Vec<usize> = (0..self.reads.len()).filter(|&i| is(i)).collect();
+        let features: Vec<_> = chosen.iter().map(|&i| self.features[i]).collect();
+        let late: Vec<f32> = chosen.iter().map(|&i| f32::from(u8::from(self.slow[i]))).collect();
+        let log = |latency: Nanos| libm::log2f(latency.0.max(1) as f32);
+        let waits: Vec<f32> = chosen.iter().map(|&i| log(self.reads[i].latency)).collect();
+        let two_classes = late.iter().any(|&l| l != late[0]);
+        let logistic = || forest(&features, &late, Objective::Logistic, options);
+        Ok(Forests {
+            late: two_classes.then(logistic).transpose()?,
+            wait: forest(&features, &waits, Objective::Squared, options)?,
+        })
     }
 }
 
@@ -177,43 +198,47 @@ fn learned(
     // neighbours in time.
     let count = samples.reads.len();
     let part_of = |i: usize| i * PARTS * STRETCHES / count % PARTS;
-    let mut scores = vec![0; count];
+    let (mut late, mut waits) = (vec![0; count], vec![0; count]);
     for part in 0..PARTS {
-        let (features, slow) = samples.chosen(|i| part_of(i) != part);
-        // Where all that is left is of one class, nothing can be said about the
-        // others: their score stays 0.
-        if slow.iter().any(|&s| s != slow[0]) {
-            let forest = forest(&features, &slow, options)?;
-            for i in (0..count).filter(|&i| part_of(i) == part) {
-                scores[i] = forest.score(&samples.features[i]);
-            }
+        let forests = samples.forests(|i| part_of(i) != part, options)?;
+        for i in (0..count).filter(|&i| part_of(i) == part) {
+            let features = &samples.features[i];
+            late[i] = forests.late.as_ref().map_or(0, |forest| forest.score(features));
+            waits[i] = forests.wait.score(features);
         }
         progress(2 + part, 2 + PARTS);
     }
-    let probability = isotonic(&scores, samples.slow)?;
-    let wait = waits(&scores, samples.reads)?;
+    let probability = isotonic(&late, samples.slow)?;
+    let wait = mean_waits(&waits, samples.reads)?;
     // Refusing is right from the probability on at which both mistakes cost the
     // same: p × cost = 1 − p.
     let even = (65536.0 / (1.0 + options.cost)) as i32;
     let refuse_from = probability.first_score_with(even).unwrap_or(i32::MAX);
-    let (features, slow) = samples.chosen(|_| true);
-    let forest = forest(&features, &slow, options)?;
+    let forests = samples.forests(|_| true, options)?;
     progress(2 + PARTS, 2 + PARTS);
-    let knowledge = Knowledge { functions, forest, probability, wait, refuse_from };
-    Ok(Trained::Trimtab(Arc::new(knowledge)))
+    Ok(Trained::Trimtab(Arc::new(Knowledge {
+        functions,
+        forest: forests.late.expect("there are enough of both classes"),
+        probability,
+        wait_forest: forests.wait,
+        wait,
+        refuse_from,
+    })))
 }
 
 fn forest(
     features: &[[i32; FEATURES]],
-    slow: &[f32],
+    targets: &[f32],
+    objective: Objective,
     options: &Options,
 ) -> Result<IntegerForest, trimtab_learn::Error> {
     let options = boost::Options {
+        objective,
         trees: options.trees,
         leaves: options.leaves,
         learning_rate: 0.1,
         // Neighbours in time are alike: a leaf needs more than it seems.
-        min_samples: (slow.len() / 200).max(20),
+        min_samples: (targets.len() / 200).max(20),
         l2: 5.0,
         row_share: 0.5,
         feature_share: 0.5,
@@ -221,13 +246,13 @@ fn forest(
         ..boost::Options::default()
     };
     let rows = Rows::new(features.as_flattened(), FEATURES)?;
-    let data = boost::Data::new(rows, slow, &[], &options)?;
+    let data = boost::Data::new(rows, targets, &[], &options)?;
     let model = boost::train(&data, None, &options, |_| ControlFlow::Continue(()))?;
     IntegerForest::new(&model.forest, 16)
 }
 
 /// The mean latency by score, µs, rising.
-fn waits(scores: &[i32], reads: &[Read]) -> Result<Table, trimtab_learn::Error> {
+fn mean_waits(scores: &[i32], reads: &[Read]) -> Result<Table, trimtab_learn::Error> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by_key(|&i| (scores[i], i));
     // Pools of neighbours whose means rise: a pool that is not above the one

@@ -156,6 +156,7 @@ impl Model {
             Trained::Trimtab(known) => {
                 writer.put("forest", &known.forest);
                 writer.put("probability", &known.probability);
+                writer.put("wait_forest", &known.wait_forest);
                 writer.put("wait", &known.wait);
             }
         }
@@ -251,6 +252,7 @@ impl Card {
                     functions: self.units.clone(),
                     forest: reader.get("forest").map_err(|e| e.to_string())?,
                     probability: get("probability")?,
+                    wait_forest: reader.get("wait_forest").map_err(|e| e.to_string())?,
                     wait: get("wait")?,
                     refuse_from: self.refuse_from.ok_or_else(|| missing("refuse_from"))?,
                 };

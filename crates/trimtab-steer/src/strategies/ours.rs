@@ -7,7 +7,7 @@ use super::hedge::Patience;
 use crate::action::Why;
 use crate::costs::Costs;
 use crate::panel::Panel;
-use crate::replica::Replica;
+use crate::replica::{Replica, Replicas};
 use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
 
@@ -27,19 +27,18 @@ pub struct Settings {
     pub trusted: Patience,
 }
 
-/// Predicts the home drive, and goes there if that is fast. Otherwise all drives
-/// are predicted, and the read goes to the one with the least expected wait, be
-/// it late too. Only reads that turn out to wait longer than that said, or that
-/// were doubtful from the start, are hedged, and only with a drive that is
-/// predicted to be fast then.
+/// Predicts all drives, and goes to the one with the least expected wait: home,
+/// unless another is ahead by more than a failover costs. Where all would be late
+/// that is the least bad. Only reads that turn out to wait longer than that said,
+/// or that were doubtful from the start, are hedged, and only with a drive that
+/// is predicted to be fast then.
 pub struct Ours {
     panel: Panel,
     settings: Settings,
 }
 
 /// What a timer is for.
-const ELSEWHERE: u8 = 0;
-const HEDGE: u8 = 1;
+const HEDGE: u8 = 0;
 /// As often a hedge looks for a drive that would be fast.
 const LOOKS: u32 = 3;
 
@@ -67,48 +66,35 @@ impl Ours {
         turn.timer(at + patience, HEDGE);
     }
 
-    /// The drive of these with the least wait, as far as that can be told.
+    /// The drive of these with the least wait, as far as that can be told, getting
+    /// there included; and who would be late.
     fn least_wait(
         &self,
         turn: &Turn<'_>,
-        which: impl Fn(&Replica) -> bool,
-    ) -> Option<(Replica, Forecast)> {
-        let forecasts = turn
-            .order()
-            .iter()
-            .copied()
-            .filter(which)
-            .map(|replica| (replica, self.panel.forecast(turn.now(), replica, turn.request())));
-        forecasts.min_by(|(_, a), (_, b)| match (a.wait, b.wait) {
-            (Some(a), Some(b)) => a.cmp(&b),
-            _ => a.probability.total_cmp(&b.probability),
-        })
-    }
-
-    /// The home would be late: whoever is best.
-    fn elsewhere(&mut self, turn: &mut Turn<'_>) {
-        let (now, home) = (turn.now(), turn.home());
-        let Some((best, forecast)) = self.least_wait(turn, |_| true) else { return };
-        if best != home {
-            turn.refuse(home);
-            self.panel.probing.avoided(now, home);
+        which: impl Fn(Replica) -> bool,
+    ) -> Option<(Replica, Forecast, Replicas)> {
+        let (home, failover) = (turn.home(), self.settings.costs.failover);
+        let mut late = Replicas::NONE;
+        let mut best: Option<(Replica, Forecast)> = None;
+        for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {
+            let mut forecast = self.panel.forecast(turn.now(), replica, turn.request());
+            if forecast.verdict == Verdict::Late {
+                late.add(replica);
+            }
+            if replica != home {
+                forecast.wait = forecast.wait.map(|wait| wait + failover);
+            }
+            if best.is_none_or(|(_, best)| is_less(&forecast, &best)) {
+                best = Some((replica, forecast));
+            }
         }
-        let why = match forecast.verdict {
-            Verdict::Fast => Why::Fast,
-            Verdict::Late => Why::LeastBad,
-        };
-        let asked = turn.order().len() as u64;
-        let at = now + Nanos(self.settings.costs.inference.0 * asked);
-        self.send(turn, best, forecast, at, why);
+        best.map(|(replica, forecast)| (replica, forecast, late))
     }
 
     /// It has taken too long: another drive, if one would be fast.
     fn hedge(&self, turn: &mut Turn<'_>) {
-        let best = {
-            let untried = |replica: &Replica| !turn.has_asked(*replica);
-            self.least_wait(turn, untried)
-        };
-        let Some((best, forecast)) = best else { return };
+        let found = self.least_wait(turn, |replica| !turn.has_asked(replica));
+        let Some((best, forecast, _)) = found else { return };
         if forecast.verdict == Verdict::Fast {
             let untried = turn.order().iter().filter(|r| !turn.has_asked(**r)).count() as u64;
             let at = turn.now() + Nanos(self.settings.costs.inference.0 * untried);
@@ -127,20 +113,25 @@ impl Strategy for Ours {
 
     fn read(&mut self, turn: &mut Turn<'_>) {
         let (now, home) = (turn.now(), turn.home());
+        let Some((best, forecast, late)) = self.least_wait(turn, |_| true) else { return };
         let costs = self.settings.costs;
-        let forecast = self.panel.forecast(now, home, turn.request());
-        match forecast.verdict {
-            Verdict::Fast => self.send(turn, home, forecast, now + costs.inference, Why::Fast),
-            Verdict::Late => turn.timer(now + costs.inference + costs.failover, ELSEWHERE),
+        let mut at = now + Nanos(costs.inference.0 * turn.order().len() as u64);
+        if best != home {
+            at += costs.failover;
+            if late.has(home) {
+                turn.refuse(home);
+            }
         }
+        for replica in late.iter().filter(|&replica| replica != best) {
+            self.panel.probing.avoided(now, replica);
+        }
+        let why = if late.has(best) { Why::LeastBad } else { Why::Fast };
+        self.send(turn, best, forecast, at, why);
         self.panel.probing.probe(turn);
     }
 
-    fn timer(&mut self, turn: &mut Turn<'_>, purpose: u8) {
-        match purpose {
-            ELSEWHERE => self.elsewhere(turn),
-            _ => self.hedge(turn),
-        }
+    fn timer(&mut self, turn: &mut Turn<'_>, _: u8) {
+        self.hedge(turn);
     }
 
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
@@ -149,5 +140,14 @@ impl Strategy for Ours {
 
     fn completed(&mut self, now: Nanos, ended: &Ended) {
         self.panel.completed(now, ended);
+    }
+}
+
+/// Whether the first is expected to wait less. Of equals it is the second, which
+/// comes first in the order.
+fn is_less(a: &Forecast, b: &Forecast) -> bool {
+    match (a.wait, b.wait) {
+        (Some(a), Some(b)) => a < b,
+        _ => a.probability < b.probability,
     }
 }

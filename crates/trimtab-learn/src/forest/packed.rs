@@ -207,7 +207,8 @@ impl Lanes {
         questions.sort_unstable();
         questions.dedup();
         let features: Vec<&[(usize, i32)]> = questions.chunk_by(|a, b| a.0 == b.0).collect();
-        let most = (1..=usize::from(u8::MAX))
+        let longest = features.iter().map(|of_feature| of_feature.len()).max().unwrap_or(1);
+        let most = (1..=longest.min(usize::from(u8::MAX)))
             .filter_map(|most| Some((Self::cost(&features, most)?, most)))
             .min()?
             .1;

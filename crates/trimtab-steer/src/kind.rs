@@ -136,6 +136,8 @@ impl Kind {
                     costs,
                     unsure: tuning.unsure,
                     overshoot: tuning.overshoot,
+                    margin: tuning.margin,
+                    most_extra: tuning.most_extra,
                     doubted: at(tuning.doubted_percentile),
                     trusted: at(tuning.trusted_percentile),
                 };
@@ -196,6 +198,11 @@ pub struct Tuning {
     pub unsure: f32,
     /// Of `trimtab`: how many times the expected wait is too long.
     pub overshoot: f64,
+    /// Of `trimtab`: by which share another drive's expected wait must be less
+    /// than the home's to go there: estimates are not exact.
+    pub margin: f64,
+    /// Of `trimtab`: the greatest share of reads that are hedged, in the long run.
+    pub most_extra: f64,
     /// Of `trimtab`: the percentile of latency after which a doubted request is
     /// hedged.
     pub doubted_percentile: f64,
@@ -209,6 +216,8 @@ impl Default for Tuning {
             tied_delay: Nanos::ZERO,
             unsure: 0.2,
             overshoot: 3.0,
+            margin: 0.2,
+            most_extra: 0.015,
             doubted_percentile: 90.0,
             trusted_percentile: 99.0,
         }

@@ -86,6 +86,8 @@ struct RawTuning {
     tied_delay_us: Option<Spanned<f64>>,
     unsure: Option<Spanned<f64>>,
     overshoot: Option<Spanned<f64>>,
+    margin: Option<Spanned<f64>>,
+    most_extra: Option<Spanned<f64>>,
     doubted_percentile: Option<Spanned<f64>>,
     trusted_percentile: Option<Spanned<f64>>,
 }
@@ -328,6 +330,12 @@ fn tuning(raw: &RawTuning, text: Text<'_>) -> Result<Tuning, Error> {
     }
     if let Some(overshoot) = set("tuning.overshoot", &raw.overshoot, 1.0..1e6)? {
         tuning.overshoot = overshoot;
+    }
+    if let Some(margin) = set("tuning.margin", &raw.margin, 0.0..1.0)? {
+        tuning.margin = margin;
+    }
+    if let Some(most) = set("tuning.most_extra", &raw.most_extra, 0.0..1.0)? {
+        tuning.most_extra = most;
     }
     let doubted = set("tuning.doubted_percentile", &raw.doubted_percentile, 0.0..100.0)?;
     tuning.doubted_percentile = doubted.unwrap_or(tuning.doubted_percentile);

@@ -21,6 +21,11 @@ pub struct Settings {
     pub unsure: f32,
     /// Of an expected wait, how many times that is too long.
     pub overshoot: f64,
+    /// By which share another drive's expected wait must be less than the home's
+    /// to go there.
+    pub margin: f64,
+    /// The greatest share of reads that are hedged, in the long run.
+    pub most_extra: f64,
     /// How long a doubted request is waited for, by home drive.
     pub doubted: Patience,
     /// How long any other, at most.
@@ -31,11 +36,17 @@ pub struct Settings {
 /// unless another is ahead by more than a failover costs. Where all would be late
 /// that is the least bad. Only reads that turn out to wait longer than that said,
 /// or that were doubtful from the start, are hedged, and only with a drive that
-/// is predicted to be fast then.
+/// is predicted to be fast then. Hedges have a budget, which each read adds to: a
+/// strategy that hedges more the busier the drives are would make it worse.
 pub struct Ours {
     panel: Panel,
     settings: Settings,
+    /// Hedges that may still be sent.
+    budget: f64,
 }
+
+/// Hedges that can be saved up.
+const MOST_SAVED: f64 = 100.0;
 
 /// What a timer is for.
 const HEDGE: u8 = 0;
@@ -46,7 +57,7 @@ impl Ours {
     /// With these predictors.
     #[must_use]
     pub const fn new(panel: Panel, settings: Settings) -> Self {
-        Self { panel, settings }
+        Self { panel, settings, budget: 1.0 }
     }
 
     /// Sends the read, and sets the time at which it will be hedged.
@@ -73,7 +84,8 @@ impl Ours {
         turn: &Turn<'_>,
         which: impl Fn(Replica) -> bool,
     ) -> Option<(Replica, Forecast, Replicas)> {
-        let (home, failover) = (turn.home(), self.settings.costs.failover);
+        let (home, Settings { costs, margin, .. }) = (turn.home(), &self.settings);
+        let failover = costs.failover;
         let mut late = Replicas::NONE;
         let mut best: Option<(Replica, Forecast)> = None;
         for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {
@@ -81,7 +93,10 @@ impl Ours {
             if forecast.verdict == Verdict::Late {
                 late.add(replica);
             }
-            if replica != home {
+            if replica == home {
+                let fair = |wait: Nanos| Nanos((wait.0 as f64 * (1.0 - margin)) as u64);
+                forecast.wait = forecast.wait.map(fair);
+            } else {
                 forecast.wait = forecast.wait.map(|wait| wait + failover);
             }
             if best.is_none_or(|(_, best)| is_less(&forecast, &best)) {
@@ -92,13 +107,17 @@ impl Ours {
     }
 
     /// It has taken too long: another drive, if one would be fast.
-    fn hedge(&self, turn: &mut Turn<'_>) {
+    fn hedge(&mut self, turn: &mut Turn<'_>) {
+        if self.budget < 1.0 {
+            return;
+        }
         let found = self.least_wait(turn, |replica| !turn.has_asked(replica));
         let Some((best, forecast, _)) = found else { return };
         if forecast.verdict == Verdict::Fast {
             let untried = turn.order().iter().filter(|r| !turn.has_asked(**r)).count() as u64;
             let at = turn.now() + Nanos(self.settings.costs.inference.0 * untried);
             turn.send(best, at, Why::Duplicate);
+            self.budget -= 1.0;
         } else if turn.memo() < LOOKS {
             turn.set_memo(turn.memo() + 1);
             turn.timer(turn.now() + self.settings.doubted.of(turn.home()), HEDGE);
@@ -112,6 +131,7 @@ impl Strategy for Ours {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {
+        self.budget = (self.budget + self.settings.most_extra).min(MOST_SAVED);
         let (now, home) = (turn.now(), turn.home());
         let Some((best, forecast, late)) = self.least_wait(turn, |_| true) else { return };
         let costs = self.settings.costs;

@@ -9,6 +9,7 @@ use trimtab_learn::standardise::Standardiser;
 use trimtab_learn::store::{Reader, Stored, Writer};
 use trimtab_learn::{Simd, dense, integer, lightgbm, tree};
 use trimtab_sim::Scenario;
+use trimtab_sim::compare::Comparison;
 use trimtab_trace::{Format, Options, Trace};
 
 /// Reads `bytes` as a trace in this format, passing over bad records so that
@@ -53,6 +54,16 @@ pub fn read_profile(text: &str) {
 /// If it is not.
 pub fn read_scenario(text: &str) {
     if let Err(error) = Scenario::parse(text, "/nonexistent".as_ref()) {
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
+}
+
+/// Reads a comparison: what is not accepted is told in one line.
+///
+/// # Panics
+/// If it is not.
+pub fn read_comparison(text: &str) {
+    if let Err(error) = Comparison::parse(text, "/nonexistent".as_ref()) {
         assert!(!error.to_string().contains('\n'), "{error}");
     }
 }

@@ -27,6 +27,11 @@ impl Probing {
     /// milliseconds apart.
     pub const EVERY: Nanos = Nanos::from_millis(15);
 
+    /// For strategies that rank drives instead of refusing them: they pass a drive
+    /// over as soon as another is a little better, and come back by themselves
+    /// where that changes.
+    pub const SELDOM: Nanos = Nanos::from_millis(100);
+
     /// With so much time before a probe.
     #[must_use]
     pub const fn new(every: Nanos) -> Self {

@@ -14,6 +14,8 @@ impl Text<'_> {
     pub(crate) fn wrong(self, at: &Range<usize>, what: impl Display) -> Error {
         let before = &self.0.as_bytes()[..at.start.min(self.0.len())];
         let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        // Names may hold anything.
+        let what = what.to_string().replace('\n', " ");
         Error::Scenario(format!("line {line}: {what}"))
     }
 

@@ -52,7 +52,7 @@ impl C3 {
     #[must_use]
     pub fn new(replicas: usize) -> Self {
         let drives = vec![Drive::default(); replicas].into();
-        Self { drives, probing: Probing::default() }
+        Self { drives, probing: Probing::new(Probing::SELDOM) }
     }
 }
 

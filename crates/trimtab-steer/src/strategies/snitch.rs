@@ -46,7 +46,7 @@ impl Snitch {
             scores: [0; MOST_REPLICAS],
             next_update: UPDATE,
             random: Random::new(seed),
-            probing: Probing::default(),
+            probing: Probing::new(Probing::SELDOM),
         }
     }
 

@@ -77,6 +77,7 @@ fn errors_name_the_key() {
         ("duration_s = 60", "duration_s = -1", "line 3: `phase_two.duration_s` must be from"),
         ("'base'", "'bass'", "line 4: unknown strategy `bass`; there are base, ideal"),
         ("'base'", "3", "line 4: invalid type"),
+        ("'base'", "\"a\\nb\"", "line 4: unknown strategy `a b`"),
         ("name = 'slow'", "nome = 'slow'", "line 4: unknown field `nome`"),
         ("'slow'", "'base'", "line 4: there are two strategies called `base`"),
         ("inference_us = 6", "inference_us = -6", "line 4: `inference_us` must be from 0"),

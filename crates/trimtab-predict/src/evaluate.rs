@@ -53,6 +53,8 @@ pub struct Score {
     pub bins: Vec<CalibrationBin>,
     /// See `bins`.
     pub roc: Vec<[f64; 2]>,
+    /// The curve of precision over recall, as pairs of recall and precision.
+    pub precision_recall: Vec<[f64; 2]>,
 }
 
 /// Reads that were given about the same probability.
@@ -121,6 +123,7 @@ fn score(
     let share = |part: f64, of: f64| (of > 0.0).then(|| part / of);
     let of_all = |part: f64| share(part, all).unwrap_or(0.0);
     let bins = calibration(probabilities, slow, BINS);
+    let (roc, precision_recall) = curves(probabilities, slow);
     Score {
         predictor,
         auc: roc_auc(probabilities, slow),
@@ -135,7 +138,8 @@ fn score(
         brier: brier(probabilities, slow),
         ns_per_decision,
         bins: bins.iter().map(CalibrationBin::new).collect(),
-        roc: roc(probabilities, slow),
+        roc,
+        precision_recall,
     }
 }
 
@@ -145,22 +149,24 @@ impl CalibrationBin {
     }
 }
 
-/// The ROC curve, in at most about a hundred points.
-fn roc(probabilities: &[f64], slow: &[bool]) -> Vec<[f64; 2]> {
+/// The ROC curve and that of precision over recall, in at most about a hundred
+/// points each.
+fn curves(probabilities: &[f64], slow: &[bool]) -> (Vec<[f64; 2]>, Vec<[f64; 2]>) {
     let mut order: Vec<usize> = (0..slow.len()).collect();
     order.sort_by(|&a, &b| probabilities[b].total_cmp(&probabilities[a]));
-    let positives = slow.iter().filter(|slow| **slow).count().max(1) as f64;
-    let negatives = slow.iter().filter(|slow| !**slow).count().max(1) as f64;
-    let (mut points, mut counts) = (vec![[0.0; 2]], [0.0; 2]);
+    let all_slow = slow.iter().filter(|slow| **slow).count();
+    let all = [(slow.len() - all_slow).max(1) as f64, all_slow.max(1) as f64];
+    let (mut roc, mut precision_recall, mut counts) = (vec![[0.0; 2]], Vec::new(), [0.0; 2]);
     for same in order.chunk_by(|&a, &b| probabilities[a] == probabilities[b]) {
         for &i in same {
             counts[usize::from(slow[i])] += 1.0;
         }
-        let point = [counts[0] / negatives, counts[1] / positives];
-        let last = points[points.len() - 1];
+        let point = [counts[0] / all[0], counts[1] / all[1]];
+        let last = roc[roc.len() - 1];
         if point == [1.0, 1.0] || (point[0] - last[0]) + (point[1] - last[1]) >= 0.02 {
-            points.push(point);
+            roc.push(point);
+            precision_recall.push([point[1], counts[1] / (counts[0] + counts[1])]);
         }
     }
-    points
+    (roc, precision_recall)
 }

@@ -32,7 +32,7 @@ pub(crate) fn recording() -> Vec<Recorded> {
     };
     let one = |i: u64| {
         now += random(400_000);
-        let service = if i % 50 == 0 { 2_000_000 } else { 80_000 + random(20_000) };
+        let service = if i.is_multiple_of(50) { 2_000_000 } else { 80_000 + random(20_000) };
         free = now.max(free) + service;
         let request =
             Request { arrival: Nanos(now), ..request(Op::Read, random(1 << 16) << 12, 4096) };

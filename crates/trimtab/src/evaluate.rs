@@ -1,6 +1,7 @@
 //! `trimtab evaluate`.
 
 mod models;
+mod page;
 mod protocol;
 mod table;
 
@@ -9,18 +10,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
-use trimtab_predict::{Label, Rule, Score, fingerprint};
+use trimtab_predict::{Importance, Label, Rule, Score, fingerprint};
 use trimtab_report::machine;
 
 use crate::input::{ReadArgs, Skipped};
 use crate::json::Json;
 use crate::learning::Recording;
+use crate::output::Report;
 use models::{Judge, ToldModel};
 use protocol::{Judged, Protocol};
 
 const HELP: &str = "\
 Examples:
   trimtab evaluate --trace disk.parquet
+  trimtab evaluate --trace disk.parquet --report scores.html
   trimtab evaluate --trace disk.parquet --label relative --json scores.json
   trimtab evaluate --trace a.csv --trace b.csv --protocol leave-one-out
   trimtab evaluate --trace today.parquet --model disk.safetensors
@@ -75,6 +78,10 @@ pub(crate) struct Args {
     /// the table.
     #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
+    /// Write a page with the table and plots: a single HTML file that needs no
+    /// network.
+    #[arg(long, value_name = "OUT")]
+    report: Option<PathBuf>,
 }
 
 /// All that is reported of a recording.
@@ -103,6 +110,9 @@ struct ToldScore {
     /// The model it is of, if it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<ToldModel>,
+    /// What each number is worth to it, if it is ours.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    importance: Vec<Importance>,
 }
 
 impl ToldScore {
@@ -131,6 +141,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         .map(PathBuf::as_path)
         .collect();
     let json = args.json.as_deref().map(|out| Json::create(out, &inputs)).transpose()?;
+    let report = args.report.as_deref().map(|out| Report::create(out, &inputs)).transpose()?;
     let models = Judge::load(&args.models)?;
     let mut skipped = Skipped::default();
     let mut load = |paths: &[PathBuf]| -> Result<Vec<Recording>> {
@@ -146,6 +157,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let told = (0..recordings.len())
         .map(|number| args.judge(&recordings, number, &peers, &models))
         .collect::<Result<Vec<Told>>>()?;
+    if let Some(report) = report {
+        report.write(&page::page(&told))?;
+    }
     let on_standard_output = matches!(json, Some(Json::StandardOutput));
     match (json, &told[..]) {
         (None, _) => {}
@@ -198,7 +212,9 @@ impl Args {
             reads_trained_on: judged.trained_on(),
             reads_judged: judged.reads().len(),
             requests_without_latency: recording.unanswered,
-            predictors: scores.map(|(score, model)| ToldScore { score, model }).collect(),
+            predictors: scores
+                .map(|((score, importance), model)| ToldScore { score, model, importance })
+                .collect(),
         })
     }
 }

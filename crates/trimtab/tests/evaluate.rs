@@ -111,6 +111,44 @@ fn json_has_an_object_for_each_predictor() {
 }
 
 #[test]
+fn a_page_draws_the_scores() {
+    let place = one_drive();
+    let output = place.evaluate(&["--trace", "a.csv", "--report", "scores.html"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(said(&output), "trimtab: report written to scores.html\n");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("trimtab"),
+        "the table is printed too"
+    );
+    let page = fs::read_to_string(place.path("scores.html")).unwrap();
+    let headings: Vec<&str> = page
+        .split("<figure class=\"chart\">\n<h3>")
+        .skip(1)
+        .map(|figure| figure.split("</h3>").next().unwrap())
+        .collect();
+    let expected = [
+        "ROC: what refusing more would bring",
+        "Precision over recall",
+        "Calibration: is the probability right?",
+        "Reads by predicted probability",
+        "What trimtab goes by",
+    ];
+    assert_eq!(headings, expected);
+    for spec in page.split("<script type=\"application/json\">").skip(1) {
+        let spec: Value = serde_json::from_str(spec.split("</script>").next().unwrap()).unwrap();
+        let axes = [&spec["encoding"]["x"]["title"], &spec["encoding"]["y"]["title"]];
+        assert!(axes.iter().all(|axis| axis.is_string()), "{spec}");
+        let series = spec["data"]["values"].as_array().unwrap();
+        assert!(!series.is_empty() && series.iter().all(|one| one["y"][0].is_number()), "{spec}");
+    }
+    for fact in ["a.csv", "time-forward", "knee: slow is beyond", "2,500", "Linux"] {
+        assert!(page.contains(fact), "{fact}");
+    }
+    let over = place.evaluate(&["--trace", "a.csv", "--report", "a.csv"]);
+    assert_eq!(over.status.code(), Some(2), "{}", said(&over));
+}
+
+#[test]
 fn every_label_divides() {
     let place = one_drive();
     let share = |label: &str| {

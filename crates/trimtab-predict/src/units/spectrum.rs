@@ -34,7 +34,7 @@ mod tests {
         let mut fast = values.clone();
         walsh(&mut fast);
         for (m, found) in fast.iter().enumerate() {
-            let sign = |x: usize| if (m & x).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+            let sign = |x: usize| if (m & x).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
             let sum: f64 = values.iter().enumerate().map(|(x, value)| sign(x) * value).sum();
             assert_eq!(*found, sum);
         }

@@ -7,7 +7,8 @@ use serde::Serialize;
 use trimtab_io::Nanos;
 use trimtab_predict::label::data_latencies;
 use trimtab_predict::{
-    Kind, Label, Lesson, Options, Read, Recorded, Rule, Score, Trained, evaluate, reads, train,
+    Importance, Kind, Label, Lesson, Options, Read, Recorded, Rule, Score, Trained, evaluate,
+    importance, reads, train,
 };
 
 use super::models::Judge;
@@ -142,8 +143,17 @@ impl<'a> Judged<'a> {
     }
 
     /// Trains every predictor and judges it, or judges the models.
-    pub(super) fn scores(&self, seed: u64) -> Result<Vec<Score>> {
-        let score = |trained: &Trained| evaluate(trained, self.recorded, &self.reads, &self.label);
+    pub(super) fn scores(&self, seed: u64) -> Result<Vec<(Score, Vec<Importance>)>> {
+        let score = |trained: &Trained| {
+            let score = evaluate(trained, self.recorded, &self.reads, &self.label);
+            let importance = match trained {
+                Trained::Trimtab(known) => {
+                    importance(known, self.recorded, &self.reads, &self.label, seed)
+                }
+                _ => Vec::new(),
+            };
+            (score, importance)
+        };
         let lessons = match &self.teacher {
             Teacher::Models(models) => {
                 return Ok(models.iter().map(|judge| score(&judge.model.trained)).collect());

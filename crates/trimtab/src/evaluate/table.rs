@@ -5,26 +5,16 @@ use std::fmt::Write as _;
 use trimtab_predict::Label;
 use trimtab_report::{Align, Table, count};
 
-use super::{Told, ToldScore};
+use super::{Told, ToldModel, ToldScore};
 use crate::units;
 
 /// A recording's scores.
 pub(super) fn text(told: &Told) -> String {
     let mut text = String::new();
-    let leaky = if told.leaky { " (leaky: the past knows of the future)" } else { "" };
-    let protocol = told.protocol.name();
-    let label = match &told.label.label {
-        Label::Threshold { latency } => format!("slow is beyond {}", units::long(*latency)),
-        Label::Relative { times, .. } => {
-            format!("slow is beyond {times:.2} times what its size and load let expect")
-        }
-    };
-    let own = if told.label.own_peer { ", with the recording as its own peer" } else { "" };
-    let rule = told.label.rule.name();
     // Writing to a string cannot fail.
     _ = writeln!(text, "{}", told.trace);
-    _ = writeln!(text, "protocol  {protocol}{leaky}");
-    _ = writeln!(text, "label     {rule}: {label}{own}");
+    _ = writeln!(text, "protocol  {}", protocol(told));
+    _ = writeln!(text, "label     {}", label(told));
     let trained =
         told.reads_trained_on.map(|reads| format!("trained on {}, ", count(reads as u64)));
     _ = writeln!(
@@ -35,12 +25,38 @@ pub(super) fn text(told: &Told) -> String {
         100.0 * told.label.slow_share,
     );
     for model in told.predictors.iter().filter_map(|told| told.model.as_ref()) {
-        let reads = count(model.reads_trained_on as u64);
-        let same = if model.same_recording { ", this very recording: its past" } else { "" };
-        let (file, from) = (&model.file, &model.trained_on);
-        _ = writeln!(text, "model     {file}: trained on {reads} reads of {from}{same}");
+        _ = writeln!(text, "model     {}: {}", model.file, origin(model));
     }
-    text.push('\n');
+    _ = writeln!(text, "\n{}", scores(told));
+    text
+}
+
+pub(super) fn protocol(told: &Told) -> String {
+    let leaky = if told.leaky { " (leaky: the past knows of the future)" } else { "" };
+    format!("{}{leaky}", told.protocol.name())
+}
+
+/// What is slow, and by which rule.
+pub(super) fn label(told: &Told) -> String {
+    let label = match &told.label.label {
+        Label::Threshold { latency } => format!("slow is beyond {}", units::long(*latency)),
+        Label::Relative { times, .. } => {
+            format!("slow is beyond {times:.2} times what its size and load let expect")
+        }
+    };
+    let own = if told.label.own_peer { ", with the recording as its own peer" } else { "" };
+    format!("{}: {label}{own}", told.label.rule.name())
+}
+
+/// Where a model comes from.
+pub(super) fn origin(model: &ToldModel) -> String {
+    let reads = count(model.reads_trained_on as u64);
+    let same = if model.same_recording { ", this very recording: its past" } else { "" };
+    format!("trained on {reads} reads of {}{same}", model.trained_on)
+}
+
+/// The table.
+pub(super) fn scores(told: &Told) -> Table {
     let columns = [
         ("predictor", Align::Left),
         ("AUC", Align::Right),
@@ -58,8 +74,7 @@ pub(super) fn text(told: &Told) -> String {
     for score in &told.predictors {
         table.row(row(score));
     }
-    _ = writeln!(text, "{table}");
-    text
+    table
 }
 
 fn row(told: &ToldScore) -> Vec<String> {

@@ -227,6 +227,8 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
         costs,
         unsure: 0.3,
         overshoot: 2.0,
+        margin: 0.2,
+        most_extra: 0.5,
         doubted: patience(500),
         trusted: patience(2_000),
     };

@@ -216,7 +216,7 @@ impl Default for Tuning {
             tied_delay: Nanos::ZERO,
             unsure: 0.2,
             overshoot: 3.0,
-            margin: 0.2,
+            margin: 0.05,
             most_extra: 0.015,
             doubted_percentile: 90.0,
             trusted_percentile: 99.0,

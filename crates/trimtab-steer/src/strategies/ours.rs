@@ -7,6 +7,7 @@ use super::hedge::Patience;
 use crate::action::Why;
 use crate::costs::Costs;
 use crate::panel::Panel;
+use crate::probing::Probing;
 use crate::replica::{Replica, Replicas};
 use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
@@ -33,8 +34,9 @@ pub struct Settings {
 }
 
 /// Predicts all drives, and goes to the one with the least expected wait: home,
-/// unless another is ahead by more than a failover costs. Where all would be late
-/// that is the least bad. Only reads that turn out to wait longer than that said,
+/// unless another is ahead by a margin. Between drives that would be fast that is
+/// ranking, as C3 and the snitch do it, and costs the inferences; a home that is
+/// refused costs a failover besides. Where all would be late it is the least bad. Only reads that turn out to wait longer than that said,
 /// or that were doubtful from the start, are hedged, and only with a drive that
 /// is predicted to be fast then. Hedges have a budget, which each read adds to: a
 /// strategy that hedges more the busier the drives are would make it worse.
@@ -45,18 +47,23 @@ pub struct Ours {
     budget: f64,
 }
 
+/// A drive that is passed over is probed after so long: an answer or two are news
+/// enough.
+const PROBE: Nanos = Nanos::from_millis(40);
+
 /// Hedges that can be saved up.
 const MOST_SAVED: f64 = 100.0;
 
 /// What a timer is for.
 const HEDGE: u8 = 0;
 /// As often a hedge looks for a drive that would be fast.
-const LOOKS: u32 = 3;
+const LOOKS: u32 = 8;
 
 impl Ours {
     /// With these predictors.
     #[must_use]
-    pub const fn new(panel: Panel, settings: Settings) -> Self {
+    pub fn new(mut panel: Panel, settings: Settings) -> Self {
+        panel.probing = Probing::new(PROBE);
         Self { panel, settings, budget: 1.0 }
     }
 
@@ -85,7 +92,6 @@ impl Ours {
         which: impl Fn(Replica) -> bool,
     ) -> Option<(Replica, Forecast, Replicas)> {
         let (home, Settings { costs, margin, .. }) = (turn.home(), &self.settings);
-        let failover = costs.failover;
         let mut late = Replicas::NONE;
         let mut best: Option<(Replica, Forecast)> = None;
         for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {
@@ -96,8 +102,9 @@ impl Ours {
             if replica == home {
                 let fair = |wait: Nanos| Nanos((wait.0 as f64 * (1.0 - margin)) as u64);
                 forecast.wait = forecast.wait.map(fair);
-            } else {
-                forecast.wait = forecast.wait.map(|wait| wait + failover);
+            } else if late.has(home) {
+                // Home refuses; the way from there takes its time.
+                forecast.wait = forecast.wait.map(|wait| wait + costs.failover);
             }
             if best.is_none_or(|(_, best)| is_less(&forecast, &best)) {
                 best = Some((replica, forecast));
@@ -113,7 +120,10 @@ impl Ours {
         }
         let found = self.least_wait(turn, |replica| !turn.has_asked(replica));
         let Some((best, forecast, _)) = found else { return };
-        if forecast.verdict == Verdict::Fast {
+        // Late is soon enough where it is sooner than what has been waited already.
+        let waited = turn.now().since(turn.request().arrival);
+        let is_sooner = forecast.wait.is_some_and(|wait| wait < waited);
+        if forecast.verdict == Verdict::Fast || is_sooner {
             let untried = turn.order().iter().filter(|r| !turn.has_asked(**r)).count() as u64;
             let at = turn.now() + Nanos(self.settings.costs.inference.0 * untried);
             turn.send(best, at, Why::Duplicate);
@@ -136,11 +146,9 @@ impl Strategy for Ours {
         let Some((best, forecast, late)) = self.least_wait(turn, |_| true) else { return };
         let costs = self.settings.costs;
         let mut at = now + Nanos(costs.inference.0 * turn.order().len() as u64);
-        if best != home {
+        if best != home && late.has(home) {
             at += costs.failover;
-            if late.has(home) {
-                turn.refuse(home);
-            }
+            turn.refuse(home);
         }
         for replica in late.iter().filter(|&replica| replica != best) {
             self.panel.probing.avoided(now, replica);

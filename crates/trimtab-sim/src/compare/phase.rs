@@ -94,3 +94,69 @@ impl Workloads {
         Ok(Some(ArrayIo { at, op, offset, length, home: *home }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::Comparison;
+
+    fn workloads(correlated: bool) -> Workloads {
+        let text = "phase_one = { reads = 1 }
+            phase_two = { reads = 1 }
+            [workload]
+            read_share = 0.5
+            sizes = [{ bytes = 4096, weight = 1 }]
+            offsets = { kind = 'uniform' }
+            arrivals = { kind = 'bursty', on_iops = 5000, off_iops = 0, on_ms = 20, off_ms = 80 }
+            [[device]]
+            profile = 'reference'
+            capacity = '8G'
+            [[device]]
+            profile = 'reference'
+            capacity = '12G'";
+        let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
+        Workloads::new(&comparison.devices, 1, correlated).unwrap()
+    }
+
+    const fn seconds(from: Option<Nanos>, duration: u64) -> Slice {
+        Slice { from, duration: Some(Nanos::from_secs(duration)), reads: None }
+    }
+
+    #[test]
+    fn phases_are_parts_of_the_same() {
+        let whole = workloads(true).take("whole", &seconds(Some(Nanos::ZERO), 20)).unwrap();
+        assert!(whole.is_sorted_by_key(|io| io.at));
+        assert!(whole.iter().all(|io| io.offset + io.length <= 9 << 30), "fits the smallest");
+        let mut parts = workloads(true);
+        let first = parts.take("first", &seconds(Some(Nanos::from_secs(2)), 5)).unwrap();
+        let later = parts.take("later", &seconds(Some(Nanos::from_secs(12)), 5)).unwrap();
+        for (part, start) in [(first, 2), (later, 12)] {
+            let (start, end) = (Nanos::from_secs(start), Nanos::from_secs(start + 5));
+            let within = whole.iter().filter(|io| io.at >= start && io.at < end);
+            assert!(part.iter().copied().eq(within.map(|io| ArrayIo { at: io.at - start, ..*io })));
+        }
+    }
+
+    #[test]
+    fn bursts_are_shared_if_that_is_wanted() {
+        let shared = |correlated| {
+            let all = workloads(correlated).take("all", &seconds(None, 20)).unwrap();
+            // Hundredths of a second in which each drive has something to do.
+            let busy = |drive: u8| {
+                let own = all.iter().filter(|io| io.home == Replica(drive));
+                own.map(|io| io.at.0 / 10_000_000).collect::<std::collections::BTreeSet<_>>()
+            };
+            let (one, other) = (busy(0), busy(1));
+            one.intersection(&other).count() as f64 / one.len() as f64
+        };
+        assert!(shared(true) > 0.9 && shared(false) < 0.5, "{} {}", shared(true), shared(false));
+    }
+
+    #[test]
+    fn so_many_reads() {
+        let slice = Slice { from: None, duration: None, reads: Some(1000) };
+        let requests = workloads(true).take("all", &slice).unwrap();
+        assert_eq!(requests.iter().filter(|io| io.op == Op::Read).count(), 1000);
+        assert_eq!(requests.last().unwrap().op, Op::Read);
+    }
+}

@@ -12,6 +12,7 @@ use trimtab_io::{Nanos, Request};
 
 use trimtab_learn::dense::{self, Activation, Loss, Network, Optimiser, Start, Training};
 use trimtab_learn::integer::LinnOs;
+use trimtab_learn::standardise::Standardiser;
 use trimtab_learn::{Rows, Simd};
 
 use crate::digits::{DIGITS, Watched};
@@ -25,8 +26,6 @@ const HIDDEN: usize = 256;
 /// way round: "biased training" (LinnOS, §4.4).
 pub(crate) const BIAS: f32 = 2.0;
 
-/// The greatest digit.
-const SCALE: f32 = 9.0;
 /// How often it goes through all samples.
 const EPOCHS: usize = 10;
 
@@ -90,7 +89,7 @@ impl Watcher for Watched {
 /// Trains the network on rows of digits and whether each was slow (1) or not.
 ///
 /// What the paper does not say is done so that the yardstick is not shorter than
-/// it was: digits are brought to 0–1 while it learns, and ten epochs have to do.
+/// it was: digits are standardised while it learns, and ten epochs have to do.
 /// Raw digits and twenty epochs learn a short recording by heart
 /// (docs/predictors.md has the figures). The scale goes into the weights: what
 /// decides sees digits.
@@ -101,13 +100,15 @@ pub(crate) fn train(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Arc<LinnOs>, trimtab_learn::Error> {
     let mut network = untrained(seed)?;
-    let scaled = scaled(digits);
+    let rows = Rows::new(digits.as_flattened(), DIGITS)?;
+    let scale = scale(rows)?;
+    let scaled = scale.apply_to_all(rows);
     let training = training(seed);
     dense::train(&mut network, Rows::new(&scaled, DIGITS)?, slow, &training, |now| {
         progress(now.epoch, training.epochs);
         ControlFlow::Continue(())
     })?;
-    Ok(LinnOs::quantise(&of_digits(&network)?)?.into())
+    Ok(LinnOs::quantise(&of_digits(&network, &scale)?)?.into())
 }
 
 fn training(seed: u64) -> Training {
@@ -121,8 +122,13 @@ fn training(seed: u64) -> Training {
     }
 }
 
-fn scaled(digits: &[[u8; DIGITS]]) -> Vec<f32> {
-    digits.iter().flatten().map(|&digit| f32::from(digit) / SCALE).collect()
+/// Means and deviations of the digits. A deviation counts as at least 1: a digit
+/// that is hardly ever anything but 0 would have a weight beyond what integers
+/// of three decimals hold.
+fn scale(digits: Rows<'_, u8>) -> Result<Standardiser, trimtab_learn::Error> {
+    let fitted = Standardiser::fit(digits)?;
+    let deviation = fitted.deviation().iter().map(|deviation| deviation.max(1.0)).collect();
+    Standardiser::new(fitted.mean().into(), deviation)
 }
 
 fn untrained(seed: u64) -> Result<Network, trimtab_learn::Error> {
@@ -130,10 +136,17 @@ fn untrained(seed: u64) -> Result<Network, trimtab_learn::Error> {
     Network::random(DIGITS, &layers, Start::Glorot, seed)
 }
 
-/// The network that takes digits as they are.
-fn of_digits(network: &Network) -> Result<Network, trimtab_learn::Error> {
+/// The network that takes digits as they are: w · (x − mean) / deviation + b.
+fn of_digits(network: &Network, scale: &Standardiser) -> Result<Network, trimtab_learn::Error> {
     let mut parameters: Box<[f32]> = network.parameters().into();
-    parameters[..DIGITS * HIDDEN].iter_mut().for_each(|weight| *weight /= SCALE);
+    let (weights, rest) = parameters.split_at_mut(DIGITS * HIDDEN);
+    let digits = weights.chunks_exact_mut(HIDDEN).zip(scale.mean().iter().zip(scale.deviation()));
+    for (weights, (mean, deviation)) in digits {
+        for (weight, bias) in weights.iter_mut().zip(&mut *rest) {
+            *weight /= deviation;
+            *bias -= *weight * mean;
+        }
+    }
     Network::new(network.shapes(), parameters)
 }
 
@@ -151,11 +164,12 @@ mod tests {
         let slow: Vec<u8> =
             recorded.iter().map(|r| u8::from(r.latency() > Nanos(400_000))).collect();
         let mut network = untrained(3).unwrap();
-        let scaled = scaled(&digits);
+        let scale = scale(Rows::new(digits.as_flattened(), DIGITS).unwrap()).unwrap();
+        let scaled = scale.apply_to_all(Rows::new(digits.as_flattened(), DIGITS).unwrap());
         let rows = Rows::new(&scaled, DIGITS).unwrap();
         let go_on = |_| ControlFlow::Continue(());
         dense::train(&mut network, rows, &slow, &training(3), go_on).unwrap();
-        let integers = LinnOs::quantise(&of_digits(&network).unwrap()).unwrap();
+        let integers = LinnOs::quantise(&of_digits(&network, &scale).unwrap()).unwrap();
         let mut scratch = network.scratch();
         let alike = |(digits, scaled): &(&[u8; DIGITS], &[f32])| {
             let output = network.forward(scaled, &mut scratch);

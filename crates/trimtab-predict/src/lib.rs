@@ -16,6 +16,7 @@
 mod causality;
 mod dataset;
 mod digits;
+mod drift;
 mod error;
 mod evaluate;
 mod heuristic;
@@ -36,6 +37,7 @@ mod window;
 
 pub use dataset::{Read, reads};
 pub use digits::DIGITS;
+pub use drift::{Drift, Found};
 pub use error::Error;
 pub use evaluate::{CalibrationBin, Score, evaluate};
 pub use heuristic::{Advanced, Limits, Simple};

@@ -9,9 +9,10 @@ use trimtab_learn::metrics::{
 
 use crate::Label;
 use crate::dataset::Read;
-use crate::history::{Recorded, replay};
-use crate::model::Trained;
-use crate::predictor::Verdict;
+use crate::drift::{Drift, Found};
+use crate::history::{Event, Recorded, events, replay};
+use crate::model::{Kind, Trained};
+use crate::predictor::{Ticket, Verdict};
 use crate::watching::Watching;
 
 /// Bins of the calibration.
@@ -46,6 +47,8 @@ pub struct Score {
     pub calibration_error: Option<f64>,
     /// The mean squared error of the probability.
     pub brier: Option<f64>,
+    /// Whether its probabilities went on coming true, if it gives any.
+    pub drift: Option<Found>,
     /// The median time of a decision, with its features, ns.
     pub ns_per_decision: f64,
     /// The calibration, and the ROC curve as pairs of false and true positive
@@ -92,7 +95,28 @@ pub fn evaluate(trained: &Trained, recorded: &[Recorded], judged: &[Read], label
     times.sort_unstable();
     let median = times.get(times.len() / 2).map_or(0.0, |time| time.as_nanos() as f64);
     let ns_per_decision = (median - clock_cost()).max(0.0);
-    score(predictor.0.name(), &probabilities, &refused, &slow, ns_per_decision)
+    let drift = (trained.kind() == Kind::Trimtab).then(|| {
+        let all = judged.iter().zip(&probabilities).zip(&slow);
+        drift(recorded, all.map(|((read, &p), &slow)| (read.index, p, slow)))
+    });
+    let score = score(predictor.0.name(), &probabilities, &refused, &slow, ns_per_decision);
+    Score { drift, ..score }
+}
+
+/// Tells a [`Drift`] of reads (by number, probability and whether they were slow)
+/// as they were answered.
+fn drift(recorded: &[Recorded], told: impl Iterator<Item = (usize, f64, bool)>) -> Found {
+    let mut asked = vec![None; recorded.len()];
+    told.for_each(|(index, probability, slow)| asked[index] = Some((probability, slow)));
+    let mut drift = Drift::default();
+    for event in events(recorded) {
+        if let Event::Completed(i) = event
+            && let Some((probability, slow)) = asked[i]
+        {
+            drift.answered(probability as f32, slow);
+        }
+    }
+    drift.found()
 }
 
 /// What reading the clock costs, ns.
@@ -136,6 +160,7 @@ fn score(
         refused: of_all(late),
         calibration_error: expected_calibration_error(&bins),
         brier: brier(probabilities, slow),
+        drift: None,
         ns_per_decision,
         bins: bins.iter().map(CalibrationBin::new).collect(),
         roc,

@@ -5,6 +5,8 @@ mod page;
 mod protocol;
 mod table;
 
+pub(crate) use table::drift;
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 

@@ -88,7 +88,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     let past = &all[..(all.len() as f64 * args.first) as usize];
     match (&args.check, &args.out) {
-        (Some(model), _) => check::run(model, past, &peers, args.json)?,
+        (Some(model), _) => check::run(model, &recording.recorded, past, &peers, args.json)?,
         (None, Some(out)) => args.train(out, &recording, past, &peers)?,
         (None, None) => unreachable!("the parser requires one of them"),
     }

@@ -113,6 +113,14 @@ fn a_check_says_whether_to_train_again() {
     assert_eq!((&busy["retrain"], &busy[then]), (&true.into(), &same[then]), "{busy}");
     assert!(busy[now].as_f64() < same[then].as_f64(), "{busy}");
 
+    // What gives probabilities is also judged by them.
+    let trained = place.train(&["--trace", "then.csv", "-o", "m.st"]);
+    assert_eq!(trained.status.code(), Some(0), "{}", said(&trained));
+    let (alike, busy) = (check("alike.csv"), check("busy.csv"));
+    assert_eq!(alike["drift"]["retrain_after"], Value::Null, "{alike}");
+    assert_eq!(alike["drift"]["windows"], 4);
+    assert_eq!(busy["drift"]["windows"], 4, "{busy}");
+
     let text = place.train(&["--trace", "busy.csv", "--check", "m.st"]).stdout;
     let text = String::from_utf8(text).unwrap();
     assert!(

@@ -67,6 +67,9 @@ fn section(told: &Told) -> Section {
         let requests = count(told.requests_without_latency);
         facts.add("requests without a latency, left out", requests);
     }
+    for (name, drift) in table::drifts(told) {
+        facts.add(format!("drift of {name}"), drift);
+    }
     section.facts(facts);
     section.table(table::scores(told));
     if !(told.label.slow_share > 0.0 && told.label.slow_share < 1.0) {

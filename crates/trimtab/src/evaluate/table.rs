@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use trimtab_predict::Label;
+use trimtab_predict::{Found, Label};
 use trimtab_report::{Align, Table, count};
 
 use super::{Told, ToldModel, ToldScore};
@@ -28,6 +28,9 @@ pub(super) fn text(told: &Told) -> String {
         _ = writeln!(text, "model     {}: {}", model.file, origin(model));
     }
     _ = writeln!(text, "\n{}", scores(told));
+    for (name, drift) in drifts(told) {
+        _ = writeln!(text, "drift of {name}: {drift}\n");
+    }
     text
 }
 
@@ -53,6 +56,22 @@ pub(super) fn origin(model: &ToldModel) -> String {
     let reads = count(model.reads_trained_on as u64);
     let same = if model.same_recording { ", this very recording: its past" } else { "" };
     format!("trained on {reads} reads of {}{same}", model.trained_on)
+}
+
+/// Whether the probabilities of those that give some went on coming true.
+pub(super) fn drifts(told: &Told) -> Vec<(String, String)> {
+    let one = |told: &ToldScore| Some((told.name(), drift(told.score.drift?)));
+    told.predictors.iter().filter_map(one).collect()
+}
+
+pub(crate) fn drift(found: Found) -> String {
+    let (misfits, windows) = (count(found.misfits.into()), count(found.windows.into()));
+    let verdict = match found.retrain_after {
+        Some(reads) => format!("train again, it was clear after {} reads", count(reads)),
+        None => "none".to_owned(),
+    };
+    let window = count(found.window.into());
+    format!("{verdict} ({misfits} of {windows} windows of {window} reads do not fit)")
 }
 
 /// The table.

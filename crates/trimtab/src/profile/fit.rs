@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(name) => vec![super::find(name)?],
         None => Profile::builtin_names().filter_map(Profile::builtin).collect(),
     };
-    let (records, skipped) = args.read.with_trace(&[args.trace.clone()], |trace| {
+    let (records, skipped) = args.read.with_trace(std::slice::from_ref(&args.trace), |trace| {
         let (mut all, mut batch) = (Vec::new(), Vec::new());
         while trace.read(&mut batch)? {
             all.extend_from_slice(&batch);

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 use trimtab_io::Nanos;
 use trimtab_predict::label::{inflection, percentile_of};
-use trimtab_predict::{Model, Read};
+use trimtab_predict::{Found, Model, Read, Recorded, evaluate};
 use trimtab_report::Facts;
 
 use super::latencies;
@@ -27,12 +27,21 @@ struct Told {
     inflection_now: Nanos,
     /// Where the model's threshold now lies, percent.
     threshold_percentile_now: f64,
+    /// Whether the model's probabilities come true, if it gives any.
+    drift: Option<Found>,
     retrain: bool,
 }
 
-/// Compares the inflection point with that of the training.
-pub(super) fn run(model: &Path, reads: &[Read], peers: &[Vec<Nanos>], json: bool) -> Result<()> {
-    let card = Model::load(model)?.card;
+/// Compares the inflection point with that of the training, and what the model
+/// foretells with what comes.
+pub(super) fn run(
+    model: &Path,
+    recorded: &[Recorded],
+    reads: &[Read],
+    peers: &[Vec<Nanos>],
+    json: bool,
+) -> Result<()> {
+    let Model { card, trained } = Model::load(model)?;
     let sorted = latencies(reads);
     let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
     let (Some(then), Some(now)) =
@@ -41,13 +50,16 @@ pub(super) fn run(model: &Path, reads: &[Read], peers: &[Vec<Nanos>], json: bool
         let text = "there is no inflection point to compare: failing over did not pay";
         return Err(BadInput(text.into()).into());
     };
+    let drift = evaluate(&trained, recorded, reads, &card.label).drift;
+    let drifted = drift.is_some_and(|found| found.retrain_after.is_some());
     let told = Told {
         model: model.display().to_string(),
         inflection_percentile_then: then,
         inflection_percentile_now: now.percentile,
         inflection_now: now.latency,
         threshold_percentile_now: percentile_of(&sorted, card.label.threshold()),
-        retrain: (now.percentile - then).abs() >= MOVED,
+        drift,
+        retrain: drifted || (now.percentile - then).abs() >= MOVED,
     };
     let mut out = io::stdout().lock();
     if json {
@@ -62,6 +74,9 @@ pub(super) fn run(model: &Path, reads: &[Read], peers: &[Vec<Nanos>], json: bool
     facts.add("inflection point now", format!("p{:.1}, {latency}", now.percentile));
     let moved = (now.percentile - then).abs();
     let verdict = if told.retrain { "train it again" } else { "still fits" };
+    if let Some(found) = drift {
+        facts.add("drift", crate::evaluate::drift(found));
+    }
     facts.add("verdict", format!("moved by {moved:.1} percentiles: {verdict}"));
     writeln!(out, "{facts}")?;
     Ok(())

@@ -12,7 +12,7 @@ use crate::dataset::Read;
 use crate::drift::{Drift, Found};
 use crate::history::{Event, Recorded, events, replay};
 use crate::model::{Kind, Trained};
-use crate::predictor::{Ticket, Verdict};
+use crate::predictor::Verdict;
 use crate::watching::Watching;
 
 /// Bins of the calibration.

@@ -1,8 +1,15 @@
 //! What the fuzz targets have in common. Each target is one line in
 //! `fuzz_targets/`, named after the format that it feeds.
 
-use trimtab_device::Profile;
+use trimtab_device::{Profile, Ssd};
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_learn::calibrate::{Platt, Table};
+use trimtab_learn::forest::IntegerForest;
+use trimtab_learn::standardise::Standardiser;
+use trimtab_learn::store::{Reader, Stored, Writer};
+use trimtab_learn::{Simd, dense, integer, lightgbm, tree};
 use trimtab_sim::Scenario;
+use trimtab_sim::compare::Comparison;
 use trimtab_trace::{Format, Options, Trace};
 
 /// Reads `bytes` as a trace in this format, passing over bad records so that
@@ -49,6 +56,130 @@ pub fn read_scenario(text: &str) {
     if let Err(error) = Scenario::parse(text, "/nonexistent".as_ref()) {
         assert!(!error.to_string().contains('\n'), "{error}");
     }
+}
+
+/// Reads a comparison: what is not accepted is told in one line.
+///
+/// # Panics
+/// If it is not.
+pub fn read_comparison(text: &str) {
+    if let Err(error) = Comparison::parse(text, "/nonexistent".as_ref()) {
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
+}
+
+/// Reads a model of LightGBM: what is accepted scores alike as trees and with any
+/// instructions, and what is not is told in one line.
+///
+/// # Panics
+/// If it is not so.
+pub fn read_lightgbm(text: &str) {
+    match lightgbm::read(text) {
+        Ok(model) => {
+            if let Ok(forest) = IntegerForest::new(&model.forest, 8) {
+                score(&forest);
+            }
+        }
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// Reads every kind of model from a file: what is accepted is the same when it is
+/// written and read again.
+///
+/// # Panics
+/// If it is not so.
+pub fn read_models(bytes: &[u8]) {
+    match Reader::new(bytes) {
+        Ok(reader) => {
+            again::<dense::Network>(&reader, "dense");
+            again::<Box<integer::Network<3, 2, 16>>>(&reader, "integer");
+            again::<tree::Forest>(&reader, "forest");
+            again::<Standardiser>(&reader, "scale");
+            again::<Table>(&reader, "table");
+            again::<Platt>(&reader, "platt");
+            if let Some(forest) = again::<IntegerForest>(&reader, "integer_forest") {
+                score(&forest);
+            }
+        }
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// A model, if it is there; then it comes back from a file of its own.
+fn again<M: Stored>(reader: &Reader<'_>, name: &str) -> Option<M> {
+    let model = reader.get::<M>(name).ok()?;
+    let file = |model: &M| {
+        let mut writer = Writer::default();
+        writer.put(name, model);
+        writer.to_bytes().expect("one model")
+    };
+    let bytes = file(&model);
+    let back = Reader::new(&bytes).and_then(|reader| reader.get(name)).expect("just written");
+    assert_eq!(file(&back), bytes);
+    Some(model)
+}
+
+/// All instructions give the same.
+fn score(forest: &IntegerForest) {
+    let numbers = [0, 1, -1, i32::MAX, i32::MIN, 50, 100, 7];
+    if forest.features() > 1_000 {
+        return;
+    }
+    let sample: Vec<i32> = numbers.into_iter().cycle().take(forest.features()).collect();
+    let scores: Vec<i32> = Simd::all().map(|simd| forest.score_with(simd, &sample)).collect();
+    assert!(scores.iter().all(|score| *score == scores[0]), "{scores:?}");
+}
+
+/// What stands in a file that holds a drive before the compressed part.
+const SAVED: &[u8] = b"trimtab-ssd 1\n";
+/// Things that happen to a drive that was loaded, at most.
+const MOST_EVENTS: u32 = 20_000;
+
+/// Loads a saved drive: from these bytes, and from a file whose content these
+/// are, because no change to a compressed file gets past its checksum. A drive
+/// that is accepted works.
+///
+/// # Panics
+/// If it does not.
+pub fn load_drive(bytes: &[u8]) {
+    let _ = Ssd::load([SAVED, bytes].concat().as_slice(), DeviceId(0));
+    let mut packed = zstd::Encoder::new(SAVED.to_vec(), 1).expect("memory takes all");
+    std::io::Write::write_all(&mut packed, bytes).expect("memory takes all");
+    let packed = packed.finish().expect("memory takes all");
+    let Ok((mut ssd, profile)) = Ssd::load(packed.as_slice(), DeviceId(0)) else { return };
+    // What is loaded is what would be saved.
+    let mut saved = Vec::new();
+    ssd.save(&profile, &mut saved).expect("it is at rest");
+    assert!(Ssd::load(saved.as_slice(), DeviceId(0)).is_ok(), "it was loaded before");
+    let (capacity, mut place) = (ssd.capacity(), 0_u64);
+    for id in 0..400 {
+        place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        let length = ((place >> 60) * 512).min(capacity);
+        let op = [Op::Write, Op::Write, Op::Write, Op::Read, Op::Discard][id as usize % 5];
+        let request = Request {
+            id: RequestId(id),
+            device: DeviceId(0),
+            arrival: ssd.now(),
+            op,
+            offset: (place >> 8) % (capacity - length + 1) / 512 * 512,
+            length,
+            flags: Flags::empty(),
+            deadline: None,
+        };
+        ssd.submit(ssd.now(), &request).expect("it is within the drive");
+        if ssd.in_flight() > 8
+            && let Some(at) = ssd.next_event()
+        {
+            ssd.advance(at);
+        }
+    }
+    for _ in 0..MOST_EVENTS {
+        let Some(at) = ssd.next_event() else { break };
+        ssd.advance(at);
+    }
+    assert!(ssd.now() < Nanos::MAX, "time went on for ever");
+    assert_eq!(ssd.verify(), Ok(()));
 }
 
 /// Recognises `bytes`. Whatever is wrong with them is told in one line that a

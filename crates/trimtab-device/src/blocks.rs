@@ -60,6 +60,56 @@ struct Plane {
     open: [Option<u32>; 2],
 }
 
+/// More than a drive lives to see, and little enough to count on from there.
+const MOST_FILLS: u64 = 1 << 62;
+const MOST_ERASES: u64 = 1 << 31;
+
+/// What is said of saved blocks that cannot be.
+fn wrong() -> io::Error {
+    damaged("has blocks that there are not")
+}
+
+impl Plane {
+    /// Reads what was saved, and marks the blocks that it is about.
+    fn load(
+        layout: &Layout,
+        number: u32,
+        known: &mut [bool],
+        from: &mut impl Read,
+    ) -> io::Result<Self> {
+        // Each block is this plane's, and is one thing only.
+        let mut take = |block: u64| {
+            let block = u32::try_from(block).ok().filter(|&block| block < layout.blocks())?;
+            let is_new = layout.plane_of_block(block) == number
+                && !std::mem::replace(&mut known[block as usize], true);
+            is_new.then_some(block)
+        };
+        let count = get(from)?;
+        // Cleaning needs one to begin with.
+        if count < KEPT_FOR_CLEANING as u64 || count > layout.blocks_per_plane.into() {
+            return Err(wrong());
+        }
+        let mut free = Vec::new();
+        for _ in 0..count {
+            let key = get(from)?;
+            free.push(Reverse((key, take(get(from)?).ok_or_else(wrong)?)));
+        }
+        let mut open = [None; 2];
+        for open in &mut open {
+            let page = get(from)?;
+            if page != u64::MAX {
+                // It has been begun, or it would be free.
+                let block = take(page / u64::from(layout.pages_per_block)).ok_or_else(wrong)?;
+                if page == u64::from(block) * u64::from(layout.pages_per_block) {
+                    return Err(wrong());
+                }
+                *open = Some(page as u32);
+            }
+        }
+        Ok(Self { free: free.into(), open })
+    }
+}
+
 impl Blocks {
     /// All free.
     pub(crate) fn new(layout: &Layout, level: bool) -> Self {
@@ -212,34 +262,40 @@ impl Blocks {
         put_all(to, &self.erases)
     }
 
-    pub(crate) fn load(&mut self, layout: &Layout, from: &mut impl Read) -> io::Result<()> {
-        let wrong = || damaged("has blocks that there are not");
-        let number = |n: u64, bound: u32| u32::try_from(n).ok().filter(|&n| n < bound);
-        self.fills = get(from)?;
-        self.free = 0;
-        for plane in &mut self.planes {
-            let count = number(get(from)?, layout.blocks_per_plane + 1).ok_or_else(wrong)?;
-            plane.free.clear();
-            for _ in 0..count {
-                let key = get(from)?;
-                let block = number(get(from)?, layout.blocks()).ok_or_else(wrong)?;
-                plane.free.push(Reverse((key, block)));
+    /// Reads what was saved of a drive at rest. Memory is taken as data comes,
+    /// because the size that a damaged file names may be any.
+    pub(crate) fn load(layout: &Layout, level: bool, from: &mut impl Read) -> io::Result<Self> {
+        let blocks = layout.blocks() as usize;
+        let fills = get(from)?;
+        let mut known: Vec<bool> = vec![false; blocks];
+        let mut planes = Vec::new();
+        let mut free = 0;
+        for number in 0..layout.planes {
+            let plane = Plane::load(layout, number, &mut known, from)?;
+            free += plane.free.len();
+            planes.push(plane);
+        }
+        let mut filled_at = vec![0; blocks];
+        for (filled_at, &mut known) in filled_at.iter_mut().zip(&mut known) {
+            let read = get(from)?;
+            if read > fills || fills > MOST_FILLS || known == (read != 0) {
+                return Err(wrong());
             }
-            self.free += count as usize;
-            for open in &mut plane.open {
-                let page = get(from)?;
-                let pages = layout.blocks() * layout.pages_per_block;
-                *open = match page {
-                    u64::MAX => None,
-                    page => Some(number(page, pages).ok_or_else(wrong)?),
-                };
+            if read != 0 {
+                *filled_at = read;
             }
         }
-        for (full, filled_at) in self.full.iter_mut().zip(&mut self.filled_at) {
-            *filled_at = get(from)?;
-            *full = *filled_at != 0;
+        let mut erases = vec![0; blocks];
+        get_all(from, &mut erases)?;
+        if erases.iter().any(|&erases| u64::from(erases) > fills.min(MOST_ERASES)) {
+            return Err(wrong());
         }
-        get_all(from, &mut self.erases)
+        let full = filled_at.iter().map(|&at| at != 0).collect();
+        let (filled_at, erases) = (filled_at.into(), erases.into());
+        // A drive at rest has no operation that remembers an earlier count.
+        let (erasures, erased_at) = (0, vec![0; blocks].into());
+        let planes = planes.into();
+        Ok(Self { planes, full, filled_at, erases, erasures, erased_at, fills, free, level })
     }
 
     /// How often blocks have been erased, all taken together.
@@ -273,6 +329,10 @@ impl Blocks {
                 if self.full[block as usize] {
                     return Err(format!("block {block} is being written and full"));
                 }
+                let rest = page * layout.units_per_page..(block + 1) * layout.units_per_block;
+                if map.next_valid(rest.start, rest.end).is_some() {
+                    return Err(format!("block {block} holds data beyond page {page}"));
+                }
             }
         }
         if free != self.free {
@@ -303,5 +363,34 @@ impl Blocks {
             erases: &self.erases[range],
             clock: self.fills,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+
+    /// The block that is written after block 0 has been erased twice and block 1
+    /// once, in a plane where no others are free.
+    fn next_block(level: bool) -> u32 {
+        let mut profile = Profile::builtin("reference").unwrap();
+        profile.geometry.pages_per_block = 1;
+        let layout = Layout::new(&profile);
+        let mut blocks = Blocks::new(&layout, level);
+        while blocks.planes[0].free.pop().is_some() {}
+        for block in [0, 0, 1] {
+            blocks.planes[0].free.retain(|&Reverse((_, free))| free != block);
+            blocks.programmed(&layout, block);
+            blocks.take_victim(block);
+            blocks.erased(&layout, block);
+        }
+        blocks.take_page(&layout, 0, Writer::User)
+    }
+
+    #[test]
+    fn dynamic_levelling_takes_the_least_worn() {
+        assert_eq!(next_block(true), 1);
+        assert_eq!(next_block(false), 0);
     }
 }

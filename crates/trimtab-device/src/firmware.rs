@@ -19,7 +19,7 @@ use trimtab_io::{Flags, Nanos};
 use crate::profile::{Profile, Victim};
 
 /// What a firmware decides.
-pub trait Firmware: fmt::Debug + Send {
+pub trait Firmware: fmt::Debug + Send + Sync {
     /// Whether a block of this plane may be cleaned now. Not asked when user
     /// requests are waiting for free blocks: then cleaning must go on.
     fn may_clean(&mut self, now: Nanos, plane: u32) -> bool {
@@ -88,7 +88,9 @@ pub enum Answer {
     Wait,
     /// It is answered at once as refused, with the time it would have waited.
     Refuse,
-    /// Its data is made from what the same place of all other channels holds.
+    /// Its data is made from what the same place of all other channels holds:
+    /// they are read, and put together in the time that the profile's
+    /// `timing.regenerate_us` tells.
     Regenerate,
 }
 
@@ -227,6 +229,42 @@ impl Firmware for Standard {
 
     fn forget(&mut self) {
         self.levelled = false;
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Firmware> {
+        Box::new(self.clone())
+    }
+}
+
+/// The ideal: blocks are cleaned as by [`Standard`], in no time. What is left is
+/// what users' requests do to each other.
+#[derive(Clone, Debug)]
+pub struct Ideal(Standard);
+
+impl Ideal {
+    /// As a profile describes it.
+    #[must_use]
+    pub fn new(profile: &Profile) -> Self {
+        Self(Standard::new(profile))
+    }
+}
+
+impl Firmware for Ideal {
+    fn choose(
+        &mut self,
+        now: Nanos,
+        candidates: &Candidates<'_>,
+        random: &mut Pcg64,
+    ) -> Option<u32> {
+        self.0.choose(now, candidates, random)
+    }
+
+    fn cleaning_takes_time(&self) -> bool {
+        false
+    }
+
+    fn forget(&mut self) {
+        self.0.forget();
     }
 
     fn boxed_clone(&self) -> Box<dyn Firmware> {

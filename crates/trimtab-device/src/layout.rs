@@ -170,6 +170,7 @@ pub(crate) struct Times {
     program: Box<[Nanos]>,
     pub(crate) erase: Nanos,
     pub(crate) firmware: Nanos,
+    pub(crate) regenerate: Nanos,
     pub(crate) resume: Nanos,
     /// Of an operation's command, on the channel, in picoseconds, and as much as
     /// rounds up to whole nanoseconds.
@@ -196,6 +197,7 @@ impl Times {
             program,
             erase: us(t.erase_us),
             firmware: us(t.firmware_us),
+            regenerate: us(t.regenerate_us),
             resume: us(profile.gc.suspend_us),
             command_ps: us(t.command_us).0 * 1000 + 999,
             channel_ps: ps_per_byte(t.channel_mb_s),

@@ -22,7 +22,7 @@ mod ssd;
 mod study;
 
 pub use error::Error;
-pub use firmware::{Answer, Candidate, Candidates, Contention, Firmware, Standard};
+pub use firmware::{Answer, Candidate, Candidates, Contention, Firmware, Ideal, Standard};
 pub use profile::{
     Buffer, Copying, Dimension, Ftl, Gc, Geometry, Noise, Profile, Schedule, Scope, Timing, Victim,
     WatermarksOf, Wear,

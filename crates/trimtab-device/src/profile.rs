@@ -90,6 +90,10 @@ pub struct Timing {
     /// What the firmware adds to each request, µs. Requests overlap in it.
     #[serde(default)]
     pub firmware_us: f64,
+    /// Makes a page from what the other channels hold, in the controller, µs; one
+    /// page at a time.
+    #[serde(default = "regenerate_us")]
+    pub regenerate_us: f64,
 }
 
 /// How user data is mapped to flash.
@@ -254,6 +258,12 @@ const fn one() -> u32 {
     1
 }
 
+/// IODA, §4.2.1: less than that, on a host's processor. For controllers no figure
+/// is published.
+const fn regenerate_us() -> f64 {
+    10.0
+}
+
 impl Default for Ftl {
     fn default() -> Self {
         use Dimension::{Channel, Die, Plane, Way};
@@ -335,8 +345,28 @@ impl Profile {
         let physical = bytes as f64 / (1.0 - g.over_provisioning);
         let blocks = (physical / row as f64).round();
         self.geometry.blocks_per_plane = blocks.min(f64::from(u32::MAX)) as u32;
-        self.check()?;
-        Ok(self)
+        let Err(error) = self.check() else { return Ok(self) };
+        let asked = self.geometry.blocks_per_plane;
+        Err(match self.least_blocks() {
+            Some(least) if asked < least => {
+                self.geometry.blocks_per_plane = least;
+                let mib = self.capacity_bytes().div_ceil(1 << 20);
+                Error::Profile(format!("{error}; so laid out, a drive has at least {mib} MiB"))
+            }
+            _ => error,
+        })
+    }
+
+    /// The fewest blocks per plane that a drive laid out like this can have.
+    fn least_blocks(&self) -> Option<u32> {
+        let mut smaller = self.clone();
+        let spare = check::LEAST_SPARE / self.geometry.over_provisioning.max(1e-6);
+        let least = check::LEAST_BLOCKS.max(spare.ceil() as u32);
+        // A few more where the watermarks ask for them.
+        (least..least + 64).find(|&blocks| {
+            smaller.geometry.blocks_per_plane = blocks;
+            smaller.check().is_ok()
+        })
     }
 
     /// Bytes that the user sees, a whole number of mapping units.

@@ -63,20 +63,11 @@ pub struct Served {
 ///
 /// ```
 /// use trimtab_device::{Profile, Ssd};
-/// use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+/// use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 ///
 /// let mut ssd = Ssd::new(&Profile::builtin("reference").unwrap(), DeviceId(0), 1);
 /// ssd.fill_in_order(1.0);
-/// let read = Request {
-///     id: RequestId(7),
-///     device: DeviceId(0),
-///     arrival: Nanos(1000),
-///     op: Op::Read,
-///     offset: 4096,
-///     length: 4096,
-///     flags: Flags::empty(),
-///     deadline: None,
-/// };
+/// let read = Request::new(RequestId(7), DeviceId(0), Nanos(1000), Op::Read, 4096, 4096);
 /// ssd.submit(Nanos(1000), &read)?;
 /// while let Some(at) = ssd.next_event() {
 ///     ssd.advance(at);
@@ -151,10 +142,13 @@ enum Timer {
     Flush,
     /// The firmware's policy may have changed.
     Policy,
+    /// Data has been regenerated.
+    Regenerate,
 }
 
 impl Timer {
-    const ALL: [Self; 5] = [Self::Front, Self::LinkIn, Self::LinkOut, Self::Flush, Self::Policy];
+    const ALL: [Self; 6] =
+        [Self::Front, Self::LinkIn, Self::LinkOut, Self::Flush, Self::Policy, Self::Regenerate];
 }
 
 impl Ssd {
@@ -173,6 +167,19 @@ impl Ssd {
         firmware: Box<dyn Firmware>,
     ) -> Self {
         let layout = Layout::new(profile);
+        let blocks = Blocks::new(&layout, profile.wear.dynamic);
+        Self::with_blocks(profile, device, seed, firmware, layout, blocks)
+    }
+
+    /// A drive with blocks in a state of their own, on which nothing is mapped.
+    fn with_blocks(
+        profile: &Profile,
+        device: DeviceId,
+        seed: u64,
+        firmware: Box<dyn Firmware>,
+        layout: Layout,
+        blocks: Blocks,
+    ) -> Self {
         let g = &profile.geometry;
         // Where cleaning occupies no more than its plane, it has lanes of its
         // own beside the dies'.
@@ -194,7 +201,7 @@ impl Ssd {
                 multi_plane: g.planes_per_die > 1,
             },
             map: Map::new(&layout),
-            blocks: Blocks::new(&layout, profile.wear.dynamic),
+            blocks,
             now: Nanos::ZERO,
             agenda: Agenda::new(lanes.len()),
             others: Agenda::new(Timer::ALL.len()),
@@ -220,6 +227,12 @@ impl Ssd {
             layout,
             times,
         }
+    }
+
+    /// Replaces the firmware. Cleanings that are queued or under way still take
+    /// the time that they took with the one before.
+    pub fn replace_firmware(&mut self, firmware: Box<dyn Firmware>) {
+        self.firmware = firmware;
     }
 
     /// Bytes that the user sees.
@@ -303,6 +316,7 @@ impl Ssd {
             Timer::LinkOut => self.data_has_gone(),
             Timer::Flush => self.flush_period_is_over(),
             Timer::Policy => self.policy_has_changed(),
+            Timer::Regenerate => self.data_is_regenerated(),
         }
     }
 

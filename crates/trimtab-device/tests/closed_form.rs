@@ -2,7 +2,7 @@
 
 use rand_pcg::Pcg64;
 use trimtab_device::{Candidates, Firmware, Profile, Ssd, Study};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 /// IODA, Table 2: name, share of valid pages in the block that is cleaned
 /// (`R_v`), time to clean one (`T_gc`, ms).
@@ -33,10 +33,8 @@ impl Firmware for Only {
 
 /// A request alone on the drive.
 fn alone(ssd: &mut Ssd, op: Op, offset: u64, length: u64) {
-    let (id, device, arrival) = (RequestId(0), DeviceId(0), ssd.now());
-    let flags = Flags::empty();
-    let request = Request { id, device, arrival, op, offset, length, flags, deadline: None };
-    ssd.submit(arrival, &request).unwrap();
+    let request = Request::new(RequestId(0), DeviceId(0), ssd.now(), op, offset, length);
+    ssd.submit(ssd.now(), &request).unwrap();
     while let Some(at) = ssd.next_event() {
         ssd.advance(at);
     }
@@ -96,10 +94,8 @@ fn openchannel_reads_as_measured() {
     ssd.fill_in_order(1.0);
     for id in 0..2 {
         // Another die of the same channel: pages go round the channels first.
-        let (offset, length) = (id * channels * page, page);
-        let (id, device, arrival) = (RequestId(id), DeviceId(0), Nanos::ZERO);
-        let (op, flags) = (Op::Read, Flags::empty());
-        let request = Request { id, device, arrival, op, offset, length, flags, deadline: None };
+        let (id, offset) = (RequestId(id), id * channels * page);
+        let request = Request::new(id, DeviceId(0), Nanos::ZERO, Op::Read, offset, page);
         ssd.submit(Nanos::ZERO, &request).unwrap();
     }
     assert_eq!(ssd.spot(0).unwrap().channel, ssd.spot(channels * page).unwrap().channel);

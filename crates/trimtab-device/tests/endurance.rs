@@ -5,7 +5,7 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use trimtab_device::{Profile, Ssd};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 const REQUESTS: u64 = 100_000_000;
 const DEPTH: usize = 64;
@@ -46,16 +46,7 @@ fn a_hundred_million_mixed_requests() {
             if random.random_bool(0.8) { most.min(1) } else { random.random_range(0..=most) };
         let first = random.random_range(0..used - 64);
         let (offset, length) = if op == Op::Flush { (0, 0) } else { (first * 4096, count * 4096) };
-        let request = Request {
-            id: RequestId(id),
-            device: DeviceId(0),
-            arrival: ssd.now(),
-            op,
-            offset,
-            length,
-            flags: Flags::empty(),
-            deadline: None,
-        };
+        let request = Request::new(RequestId(id), DeviceId(0), ssd.now(), op, offset, length);
         open.insert(id);
         ssd.submit(ssd.now(), &request).unwrap();
         if id % (REQUESTS / 20) == 0 {

@@ -2,7 +2,7 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use trimtab_device::{Profile, Schedule, Scope, Served, Ssd};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 fn reference() -> Profile {
     Profile::builtin("reference").unwrap()
@@ -15,16 +15,7 @@ fn drive(profile: &Profile) -> Ssd {
 }
 
 fn send(ssd: &mut Ssd, op: Op, offset: u64, length: u64) {
-    let request = Request {
-        id: RequestId(offset),
-        device: DeviceId(0),
-        arrival: ssd.now(),
-        op,
-        offset,
-        length,
-        flags: Flags::empty(),
-        deadline: None,
-    };
+    let request = Request::new(RequestId(offset), DeviceId(0), ssd.now(), op, offset, length);
     ssd.submit(ssd.now(), &request).unwrap();
 }
 
@@ -207,5 +198,12 @@ fn the_view_tells_when_dies_and_channels_are_free() {
     ssd.advance(Nanos(41_000));
     assert_eq!(ssd.channel_free_at(spot.channel), Nanos(45_120));
     assert!(!ssd.is_erasing(spot.die) && !ssd.is_cleaning(spot.die));
+    // A program is foreseen while its data still crosses the channel, or waits to.
+    let mut ssd = drive(&reference());
+    let units = (0..64_u64).map(|unit| unit * 4096);
+    units.for_each(|offset| send(&mut ssd, Op::Write, offset, 4096));
+    ssd.advance(Nanos(1_000));
+    let free_at = |at| (0..64).filter(|&die| ssd.die_free_at(die) == Nanos(at)).count();
+    assert_eq!((free_at(205_120), free_at(1_000 + 205_120)), (8, 56), "one of each channel has it");
     assert_eq!(ssd.spot(ssd.capacity()), None);
 }

@@ -2,7 +2,9 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
-use trimtab_device::{Answer, Candidates, Contention, Firmware, Profile, Served, Ssd, Standard};
+use trimtab_device::{
+    Answer, Candidates, Contention, Firmware, Ideal, Profile, Served, Ssd, Standard,
+};
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
 
 fn profile() -> Profile {
@@ -10,6 +12,11 @@ fn profile() -> Profile {
     let g = &mut profile.geometry;
     (g.channels, g.chips_per_channel, g.blocks_per_plane, g.pages_per_block) = (4, 2, 128, 64);
     Profile::parse(&profile.to_toml()).unwrap()
+}
+
+fn urgent(id: u64, arrival: Nanos, op: Op, unit: u64) -> Request {
+    let request = Request::new(RequestId(id), DeviceId(0), arrival, op, unit * 4096, 4096);
+    Request { flags: Flags::LATENCY_CRITICAL, ..request }
 }
 
 /// Random reads and writes, 8 in flight.
@@ -20,16 +27,8 @@ fn work(ssd: &mut Ssd, requests: u64) -> Vec<(Op, Served)> {
     while (answers.len() as u64) < requests {
         while ssd.in_flight() < 8 && sent < requests {
             let op = if random.random_bool(0.7) { Op::Read } else { Op::Write };
-            let request = Request {
-                id: RequestId(sent << 1 | u64::from(op == Op::Read)),
-                device: DeviceId(0),
-                arrival: ssd.now(),
-                op,
-                offset: random.random_range(0..units) * 4096,
-                length: 4096,
-                flags: Flags::LATENCY_CRITICAL,
-                deadline: None,
-            };
+            let id = sent << 1 | u64::from(op == Op::Read);
+            let request = urgent(id, ssd.now(), op, random.random_range(0..units));
             sent += 1;
             ssd.submit(ssd.now(), &request).unwrap();
         }
@@ -155,6 +154,37 @@ fn reads_that_would_wait_are_refused_with_the_time_it_takes() {
     assert!(refused.iter().any(|&wait| wait > Nanos::from_millis(5)));
 }
 
+/// Also while the whole drive waits for free blocks.
+#[test]
+fn reads_are_refused_in_a_stall_too() {
+    let mut profile = profile();
+    profile.gc.low_watermark = 0.24;
+    let firmware = Refusing { ordinary: Standard::new(&profile) };
+    let mut ssd = Ssd::with_firmware(&profile, DeviceId(0), 1, Box::new(firmware));
+    ssd.age(&profile, 1.0, 2.0);
+    let send = |ssd: &mut Ssd, op, unit: u64| {
+        let request = urgent(unit, ssd.now(), op, unit);
+        ssd.submit(ssd.now(), &request).unwrap();
+    };
+    let mut unit = 0;
+    while ssd.study().stalls == 0 {
+        send(&mut ssd, Op::Write, unit);
+        unit += 1;
+    }
+    let cleaning = |ssd: &Ssd| (0..8).find(|&die| ssd.is_cleaning(die));
+    while cleaning(&ssd).is_none() {
+        ssd.advance(ssd.next_event().expect("cleaning begins"));
+    }
+    ssd.served();
+    let die = cleaning(&ssd).unwrap();
+    let there = |unit: &u64| ssd.spot(unit * 4096).is_some_and(|spot| spot.die == die);
+    let units: Vec<_> = (unit..).filter(there).take(20).collect();
+    units.iter().for_each(|&unit| send(&mut ssd, Op::Read, unit));
+    assert_eq!(ssd.study().stalled, Nanos::ZERO, "the stall is not over");
+    let refused = |served: &Served| matches!(served.completion.outcome, Outcome::Refused { .. });
+    assert_eq!(ssd.served().filter(refused).count(), 20);
+}
+
 /// Cleans one channel at a time, and meanwhile makes its data from the others'
 /// (Tiny-Tail Flash).
 #[derive(Clone, Debug)]
@@ -185,18 +215,27 @@ impl Firmware for Regenerating {
     ordinary_choice!();
 }
 
-/// Charges no time for cleaning.
-#[derive(Clone, Debug)]
-struct Ideal {
-    ordinary: Standard,
-}
-
-impl Firmware for Ideal {
-    fn cleaning_takes_time(&self) -> bool {
-        false
-    }
-
-    ordinary_choice!();
+/// Reading the others is not all: the controller puts their data together, one
+/// page after the other.
+#[test]
+fn regenerating_takes_the_controllers_time() {
+    // Reads that took so long, and those that were regenerated.
+    let slow = |us: f64| {
+        let mut profile = profile();
+        profile.timing.regenerate_us = us;
+        let firmware = Regenerating { ordinary: Standard::new(&profile) };
+        let mut ssd = Ssd::with_firmware(&profile, DeviceId(0), 1, Box::new(firmware));
+        ssd.age(&profile, 1.0, 2.0);
+        let answers = work(&mut ssd, 30_000);
+        let reads = answers.iter().filter(|(op, _)| *op == Op::Read);
+        let least = Nanos(3_000_000 + 45_120);
+        let slow = reads.filter(|(_, served)| served.completion.service_time() >= least).count();
+        (slow as u64, ssd.study().regenerated)
+    };
+    let (without, all) = slow(0.0);
+    assert!(all > 500 && without < all / 4, "{without} of {all}");
+    let (with, all) = slow(3_000.0);
+    assert!(all > 500 && with >= all, "{with} of {all}");
 }
 
 #[test]
@@ -212,7 +251,7 @@ fn regenerated_data_does_not_wait_and_the_ideal_never_does() {
     };
     let mut ordinary = drive(Standard::new(&profile()));
     let mut regenerating = drive(Regenerating { ordinary: Standard::new(&profile()) });
-    let mut ideal = drive(Ideal { ordinary: Standard::new(&profile()) });
+    let mut ideal = drive(Ideal::new(&profile()));
     let (a, b, c) =
         (work(&mut ordinary, 30_000), work(&mut regenerating, 30_000), work(&mut ideal, 30_000));
     assert!(regenerating.study().regenerated > 500, "{:?}", regenerating.study());
@@ -222,4 +261,16 @@ fn regenerated_data_does_not_wait_and_the_ideal_never_does() {
     for ssd in [ordinary, regenerating, ideal] {
         assert_eq!(ssd.verify(), Ok(()));
     }
+}
+
+#[test]
+fn a_firmware_can_be_replaced() {
+    let mut ssd = drive(Standard::new(&profile()));
+    let slow = slowest_read(&work(&mut ssd, 30_000));
+    ssd.replace_firmware(Box::new(Ideal::new(&profile())));
+    // What was under way before still ends.
+    work(&mut ssd, 5_000);
+    let fast = slowest_read(&work(&mut ssd, 30_000));
+    assert!(slow > Nanos(3 * fast.0), "{slow} {fast}");
+    assert_eq!(ssd.verify(), Ok(()));
 }

@@ -48,6 +48,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
                 command_us: 0.1,
                 host_link_mb_s: if on[0] { 2000.0 } else { 0.0 },
                 firmware_us: if on[1] { 3.0 } else { 0.0 },
+                regenerate_us: 10.0,
             },
             ftl: Default::default(),
             buffer: Default::default(),
@@ -105,15 +106,10 @@ fn work(ssd: &mut Ssd, seed: u64, requests: u64, depth: usize) -> Vec<Served> {
         };
         let offset = random.random_range(0..=(capacity - length) / 512) * 512;
         let fua = op == Op::Write && random.random_bool(0.05);
+        let offset = if op == Op::Flush { 0 } else { offset };
         let request = Request {
-            id: RequestId(id),
-            device: DeviceId(0),
-            arrival: ssd.now(),
-            op,
-            offset: if op == Op::Flush { 0 } else { offset },
-            length,
             flags: if fua { Flags::FUA } else { Flags::empty() },
-            deadline: None,
+            ..Request::new(RequestId(id), DeviceId(0), ssd.now(), op, offset, length)
         };
         let now = ssd.now() + Nanos(random.random_range(0..20_000));
         ssd.submit(now, &request).expect("the request is within the drive");

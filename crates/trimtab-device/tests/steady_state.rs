@@ -6,7 +6,7 @@
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use trimtab_device::{Profile, Ssd};
-use trimtab_io::{DeviceId, Flags, LatencyHistogram, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, Request, RequestId};
 
 /// A drive of a few planes.
 fn profile(blocks: u32, pages: u32, over_provisioning: f64) -> Profile {
@@ -25,18 +25,12 @@ fn work(ssd: &mut Ssd, seed: u64, requests: u64, depth: u64, reads: f64) -> Late
     let units = ssd.capacity() / 4096;
     let mut latencies = LatencyHistogram::new();
     let mut send = |ssd: &mut Ssd, id: u64| {
-        let request = Request {
-            id: RequestId(id << 1 | u64::from(random.random_bool(reads))),
-            device: DeviceId(0),
-            arrival: ssd.now(),
-            op: Op::Read,
-            offset: random.random_range(0..units) * 4096,
-            length: 4096,
-            flags: Flags::empty(),
-            deadline: None,
-        };
-        let op = if request.id.0 & 1 == 1 { Op::Read } else { Op::Write };
-        ssd.submit(ssd.now(), &Request { op, ..request }).unwrap();
+        let is_read = random.random_bool(reads);
+        let op = if is_read { Op::Read } else { Op::Write };
+        let id = RequestId(id << 1 | u64::from(is_read));
+        let offset = random.random_range(0..units) * 4096;
+        let request = Request::new(id, DeviceId(0), ssd.now(), op, offset, 4096);
+        ssd.submit(ssd.now(), &request).unwrap();
     };
     (0..depth).for_each(|id| send(ssd, id));
     let (mut sent, mut answered) = (depth, 0);

@@ -2,19 +2,10 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use trimtab_device::{Profile, Ssd};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 fn request(op: Op, offset: u64, length: u64) -> Request {
-    Request {
-        id: RequestId(offset),
-        device: DeviceId(0),
-        arrival: Nanos::ZERO,
-        op,
-        offset,
-        length,
-        flags: Flags::empty(),
-        deadline: None,
-    }
+    Request::new(RequestId(offset), DeviceId(0), Nanos::ZERO, op, offset, length)
 }
 
 /// How long each of some reads takes that are sent at the same moment.

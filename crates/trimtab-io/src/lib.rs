@@ -39,5 +39,5 @@ mod time;
 pub use completion::{Completion, Outcome};
 pub use histogram::LatencyHistogram;
 pub use request::{DeviceId, Flags, Op, Request, RequestId};
-pub use summary::{PERCENTILES, Percentile, PercentileKind, Summary};
+pub use summary::{P75, PERCENTILES, Percentile, PercentileKind, Summary};
 pub use time::Nanos;

@@ -140,6 +140,21 @@ pub struct Request {
 }
 
 impl Request {
+    /// A request without marks or deadline. Others take those from another one:
+    /// `Request { flags, ..Request::new(…) }`.
+    #[must_use]
+    pub const fn new(
+        id: RequestId,
+        device: DeviceId,
+        arrival: Nanos,
+        op: Op,
+        offset: u64,
+        length: u64,
+    ) -> Self {
+        let flags = Flags::empty();
+        Self { id, device, arrival, op, offset, length, flags, deadline: None }
+    }
+
     /// The first byte after the request; saturates at the end of the address
     /// space.
     #[must_use]

@@ -41,6 +41,9 @@ pub const PERCENTILES: [PercentileKind; 7] = [
     PercentileKind { name: "p99.99", tail: 1 },
 ];
 
+/// One that some reports give beside those of [`PERCENTILES`].
+pub const P75: PercentileKind = PercentileKind { name: "p75", tail: 2_500 };
+
 /// One percentile of a [`Summary`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percentile {

@@ -37,6 +37,31 @@ impl Chart {
         self
     }
 
+    /// Adds the line from (0, 0) to (1, 1) to a chart of lines.
+    #[must_use]
+    pub fn with_diagonal(mut self) -> Self {
+        let layer = json!({
+            "data": {"values": [{"x": 0, "y": 0}, {"x": 1, "y": 1}]},
+            "mark": {"type": "line", "strokeWidth": 1},
+            "encoding": {"color": {"value": "#808890"}, "strokeDash": {"value": [2, 4]}},
+        });
+        if let Some(layers) = self.spec["layer"].as_array_mut() {
+            layers.insert(0, layer);
+        }
+        self
+    }
+
+    /// Shows the points of a chart of lines, where they are few.
+    #[must_use]
+    pub fn with_points(mut self) -> Self {
+        for layer in self.spec["layer"].as_array_mut().into_iter().flatten() {
+            if layer["mark"]["type"] == "point" {
+                layer["mark"]["opacity"] = json!(1);
+            }
+        }
+        self
+    }
+
     /// The Vega-Lite specification.
     #[must_use]
     pub const fn spec(&self) -> &Value {

@@ -30,6 +30,8 @@ fn simulate(c: &mut Criterion) {
     let mut group = c.benchmark_group("simulate");
     group.sample_size(10);
     group.throughput(Throughput::Elements(REQUESTS));
+    // 28% of what the user sees.
+    let of_user = "override.geometry.over_provisioning = 0.21875";
     let seven = "override.geometry.over_provisioning = 0.07";
     let preemptive = "override.gc.preemptive = true";
     let large = "override.geometry.chips_per_channel = 32";
@@ -39,6 +41,7 @@ fn simulate(c: &mut Criterion) {
         ("reads, depth 1024", 1.0, 1024, ""),
         ("reads, depth 64, 256 dies", 1.0, 64, large),
         ("mixed", 0.7, 64, ""),
+        ("mixed, 28% of user space", 0.7, 64, of_user),
         ("mixed, 256 dies", 0.7, 64, large),
         ("mixed, 7% over-provisioned", 0.7, 64, seven),
         ("mixed, preemptive", 0.7, 64, preemptive),

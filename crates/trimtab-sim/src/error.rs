@@ -52,6 +52,9 @@ pub enum Error {
         /// The requests.
         in_flight: usize,
     },
+    /// No profile can be fitted to a recording.
+    #[error("{0}")]
+    Fit(String),
     /// A closed loop whose requests take no time.
     #[error(
         "device `{device}` answers at once at {at}, so a closed loop without think time never \
@@ -63,6 +66,9 @@ pub enum Error {
         /// When.
         at: Nanos,
     },
+    /// A predictor cannot be trained on what was recorded.
+    #[error("{0}")]
+    Training(String),
     /// Nothing was measured.
     #[error("device `{device}`: all its {requests} requests came during the warm-up")]
     OnlyWarmUp {
@@ -82,6 +88,8 @@ impl Error {
             Self::Scenario(_)
             | Self::Replay { .. }
             | Self::Device { .. }
+            | Self::Fit(_)
+            | Self::Training(_)
             | Self::Endless { .. }
             | Self::OnlyWarmUp { .. } => true,
             Self::Open { source, .. } => source.kind() != std::io::ErrorKind::PermissionDenied,

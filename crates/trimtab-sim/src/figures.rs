@@ -1,7 +1,7 @@
 //! What is counted while a device runs: sums and histograms, nothing that grows.
 
 use trimtab_device::{Explained, Served};
-use trimtab_io::{LatencyHistogram, Nanos, Op, Outcome};
+use trimtab_io::{LatencyHistogram, Nanos, Outcome};
 
 use crate::host::Sent;
 use crate::source::NEVER;
@@ -14,7 +14,8 @@ pub(crate) struct Figures {
     pub(crate) stop: Nanos,
     /// By workload and op.
     pub(crate) workloads: Box<[[OpFigures; 4]]>,
-    pub(crate) reads: ReadTimes,
+    /// Of reads, and of writes.
+    pub(crate) times: [OpTimes; 2],
     /// Answers, the warm-up's included.
     pub(crate) answers: u64,
     /// When the last one came.
@@ -33,9 +34,9 @@ pub(crate) struct OpFigures {
     pub(crate) errors: u64,
 }
 
-/// Where the time of reads went, summed, ns.
+/// Where the time of one op went, summed, ns.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ReadTimes {
+pub(crate) struct OpTimes {
     pub(crate) count: u64,
     pub(crate) waited_for_cleaning: u64,
     pub(crate) all: u128,
@@ -48,7 +49,7 @@ pub(crate) struct ReadTimes {
     pub(crate) retries: u64,
 }
 
-impl ReadTimes {
+impl OpTimes {
     #[inline]
     fn add(&mut self, all: Nanos, host: Nanos, explained: &Explained) {
         self.count += 1;
@@ -70,7 +71,7 @@ impl Figures {
             start: NEVER,
             stop: NEVER,
             workloads: vec![Default::default(); workloads].into(),
-            reads: ReadTimes::default(),
+            times: Default::default(),
             answers: 0,
             last: Nanos::ZERO,
         }
@@ -101,8 +102,9 @@ impl Figures {
         if sent.measured {
             let latency = at.since(sent.arrived);
             op.latency.get_or_insert_default().record(latency);
-            if sent.op == Op::Read {
-                self.reads.add(latency, completion.issue.since(sent.arrived), &served.explained);
+            // Reads and writes come first among the ops.
+            if let Some(times) = self.times.get_mut(sent.op as usize) {
+                times.add(latency, completion.issue.since(sent.arrived), &served.explained);
             }
         }
     }

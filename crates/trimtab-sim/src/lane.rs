@@ -2,7 +2,8 @@
 //!
 //! Nothing that happens on one lane depends on another, so each has its loop
 //! and no event ever waits for the right moment of a different device. What
-//! spans several drives (an array, replicas) is one [`Server`] made of them.
+//! looks like one drive and is several is one [`Server`] made of them; replicas
+//! meet in the [array driver](crate::array).
 
 use trimtab_device::Study;
 use trimtab_io::{DeviceId, Nanos, Request, RequestId};

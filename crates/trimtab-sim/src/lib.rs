@@ -25,8 +25,11 @@
 //! first, then workloads in their order. Events are compared as whole
 //! nanoseconds, and no order comes from a hash table.
 
+pub mod array;
+pub mod compare;
 mod error;
 mod figures;
+mod fit;
 mod host;
 mod lane;
 mod report;
@@ -36,9 +39,10 @@ mod simulation;
 mod source;
 
 pub use error::Error;
+pub use fit::{Distance, Fitted, fit};
 pub use host::{Arbitration, HostInterface};
 pub use lane::{Device, Span, Workload};
-pub use report::{DeviceReport, OpReport, ReadReport, Report, WorkloadReport};
+pub use report::{DeviceReport, OpReport, Report, TimeReport, WorkloadReport};
 pub use scenario::{Fill, FillKind, Scenario};
 pub use server::Server;
 pub use simulation::Simulation;

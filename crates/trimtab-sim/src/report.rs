@@ -6,7 +6,7 @@
 use serde::Serialize;
 use trimtab_io::{LatencyHistogram, Nanos, Op, Summary};
 
-use crate::figures::{OpFigures, ReadTimes};
+use crate::figures::{OpFigures, OpTimes};
 use crate::lane::Lane;
 use crate::server::Server;
 
@@ -44,7 +44,9 @@ pub struct DeviceReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadReport>,
     /// Where the time of reads went; none without reads.
-    pub reads: Option<ReadReport>,
+    pub reads: Option<TimeReport>,
+    /// And that of writes.
+    pub writes: Option<TimeReport>,
     /// Pages programmed for each page that was written; none without writes.
     pub write_amplification: Option<f64>,
     /// Blocks erased.
@@ -89,11 +91,11 @@ pub struct WorkloadReport {
     pub ops: Vec<OpReport>,
 }
 
-/// Where the time of reads went: means over all reads. Of a read that is taken
-/// apart, it is the part that was done last.
+/// Where the time of one op's requests went: means over all of them. Of one that
+/// is taken apart, it is the part that was done last.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ReadReport {
-    /// Share of reads that waited for garbage collection.
+pub struct TimeReport {
+    /// Share of requests that waited for garbage collection.
     pub waited_for_cleaning: f64,
     /// In a submission queue.
     pub submission_queue_ns: Nanos,
@@ -109,7 +111,7 @@ pub struct ReadReport {
     pub buffer_ns: Nanos,
     /// Reading again.
     pub retries_ns: Nanos,
-    /// The rest: reading and moving the data.
+    /// The rest: reading or programming, and moving the data.
     pub service_ns: Nanos,
 }
 
@@ -141,7 +143,8 @@ impl DeviceReport {
             measured_ns: time,
             ops: of_ops(&all, time),
             workloads,
-            reads: ReadReport::of(&figures.reads),
+            reads: TimeReport::of(&figures.times[0]),
+            writes: TimeReport::of(&figures.times[1]),
             write_amplification: study.write_amplification(),
             erases: study.erases,
             stalls: study.stalls,
@@ -193,8 +196,8 @@ fn of_ops(ops: &[OpFigures; 4], time: Nanos) -> Vec<OpReport> {
     Op::ALL.into_iter().zip(ops).filter(occurred).map(report).collect()
 }
 
-impl ReadReport {
-    fn of(times: &ReadTimes) -> Option<Self> {
+impl TimeReport {
+    fn of(times: &OpTimes) -> Option<Self> {
         let count = times.count;
         if count == 0 {
             return None;

@@ -1,9 +1,9 @@
 //! A simulation as it stands in TOML; docs/scenario.md has every key.
 
 mod drive;
-mod text;
+pub(crate) mod text;
 mod values;
-mod workload;
+pub(crate) mod workload;
 
 use std::path::Path;
 
@@ -50,13 +50,14 @@ pub struct Scenario {
     devices: Vec<DeviceSpec>,
 }
 
+/// A device, read and checked.
 #[derive(Clone, Debug)]
-struct DeviceSpec {
-    name: String,
-    profile: Profile,
+pub(crate) struct DeviceSpec {
+    pub(crate) name: String,
+    pub(crate) profile: Profile,
     fill: Fill,
-    host: HostInterface,
-    workloads: Vec<WorkloadSpec>,
+    pub(crate) host: HostInterface,
+    pub(crate) workloads: Vec<WorkloadSpec>,
 }
 
 /// What is on a drive when the simulation begins.
@@ -107,9 +108,10 @@ struct Raw {
     device: Vec<Spanned<RawDevice>>,
 }
 
+/// A device without what is read apart from it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawDevice {
+pub(crate) struct RawDevice {
     name: Option<Spanned<String>>,
     profile: Spanned<String>,
     capacity: Option<Spanned<Bytes>>,
@@ -119,10 +121,10 @@ struct RawDevice {
 }
 
 /// What is read apart, because its keys depend on each other.
-#[derive(Default)]
-struct Apart<'i> {
+#[derive(Clone, Default)]
+pub(crate) struct Apart<'i> {
     overrides: Option<Spanned<DeValue<'i>>>,
-    workload: Option<Spanned<DeValue<'i>>>,
+    pub(crate) workload: Option<Spanned<DeValue<'i>>>,
 }
 
 /// The default size of a drive.
@@ -158,24 +160,13 @@ impl Scenario {
         if raw.device.is_empty() {
             return Err(Error::Scenario("there must be at least one `[[device]]`".to_owned()));
         }
-        let mut devices: Vec<DeviceSpec> = Vec::new();
-        for ((number, device), apart) in (0_u64..).zip(raw.device).zip(apart) {
-            let line = device.span();
-            let device = device.into_inner();
-            let name = device.name.clone().map_or(format!("device {number}"), Spanned::into_inner);
-            if devices.iter().any(|other| other.name == name) {
-                let at = device.name.as_ref().map_or(line, Spanned::span);
-                return Err(text.wrong(&at, format!("there are two devices called `{name}`")));
-            }
-            let seed = derived(raw.seed, number);
-            let spec = DeviceSpec::new(name, device, apart, &line, text, directory, seed)?;
-            if let (None, None, Some(endless)) =
-                (span.requests, span.duration, spec.workloads.iter().find(|w| !w.ends()))
-            {
-                let what = "`requests` or `duration_s` must say where the simulation ends";
-                return Err(text.wrong(&endless.span, what));
-            }
-            devices.push(spec);
+        let devices = devices(raw.device, apart, text, directory)?;
+        let mut workloads = devices.iter().flat_map(|device| &device.workloads);
+        if let (None, None, Some(endless)) =
+            (span.requests, span.duration, workloads.find(|workload| !workload.ends()))
+        {
+            let what = "`requests` or `duration_s` must say where the simulation ends";
+            return Err(text.wrong(&endless.span, what));
         }
         Ok(Self { text: whole.to_owned(), seed: raw.seed, span, devices })
     }
@@ -187,12 +178,9 @@ impl Scenario {
     pub fn simulation(&self) -> Result<Simulation<Ssd>, Error> {
         let devices = (0..).zip(&self.devices).map(|(number, spec)| {
             let seed = derived(self.seed, number.into());
-            let mut ssd = Ssd::new(&spec.profile, DeviceId(number), seed);
-            match spec.fill.kind {
-                FillKind::Sequential => ssd.fill_in_order(spec.fill.share),
-                FillKind::Aged => ssd.age(&spec.profile, spec.fill.share, spec.fill.overwrites),
-            }
-            let workloads = spec.workloads.iter().map(|workload| workload.build(ssd.capacity()));
+            let ssd = spec.drive(number, seed);
+            let build = |workload: &WorkloadSpec| workload.build(ssd.capacity(), seed, None);
+            let workloads = spec.workloads.iter().map(build);
             let workloads = workloads.collect::<Result<Vec<_>, _>>()?;
             Ok(Device { name: spec.name.clone(), host: spec.host, server: ssd, workloads })
         });
@@ -211,6 +199,27 @@ impl Scenario {
     }
 }
 
+/// The devices of a scenario.
+pub(crate) fn devices(
+    raw: Vec<Spanned<RawDevice>>,
+    apart: Vec<Apart<'_>>,
+    text: Text<'_>,
+    directory: &Path,
+) -> Result<Vec<DeviceSpec>, Error> {
+    let mut devices: Vec<DeviceSpec> = Vec::new();
+    for ((number, device), apart) in (0_u64..).zip(raw).zip(apart) {
+        let line = device.span();
+        let device = device.into_inner();
+        let name = device.name.clone().map_or(format!("device {number}"), Spanned::into_inner);
+        if devices.iter().any(|other| other.name == name) {
+            let at = device.name.as_ref().map_or(line, Spanned::span);
+            return Err(text.wrong(&at, format!("there are two devices called `{name}`")));
+        }
+        devices.push(DeviceSpec::new(name, device, apart, &line, text, directory)?);
+    }
+    Ok(devices)
+}
+
 impl DeviceSpec {
     fn new(
         name: String,
@@ -219,7 +228,6 @@ impl DeviceSpec {
         line: &std::ops::Range<usize>,
         text: Text<'_>,
         directory: &Path,
-        seed: u64,
     ) -> Result<Self, Error> {
         let profile = drive::profile(&raw, apart.overrides, text, directory)?;
         if let Some(fill) = &raw.fill {
@@ -237,15 +245,25 @@ impl DeviceSpec {
             return Err(text.wrong(line, "missing field `workload`"));
         };
         let capacity = profile.capacity_bytes();
-        let about = workload::About { capacity, queues: host.submission_queues, directory, seed };
+        let about = workload::About { capacity, queues: host.submission_queues, directory };
         let workloads = workload::parse(workload, text, &about)?;
         let fill = raw.fill.map(Spanned::into_inner).unwrap_or_default();
         Ok(Self { name, profile, fill, host, workloads })
     }
+
+    /// The drive, filled.
+    pub(crate) fn drive(&self, number: u32, seed: u64) -> Ssd {
+        let mut ssd = Ssd::new(&self.profile, DeviceId(number), seed);
+        match self.fill.kind {
+            FillKind::Sequential => ssd.fill_in_order(self.fill.share),
+            FillKind::Aged => ssd.age(&self.profile, self.fill.share, self.fill.overwrites),
+        }
+        ssd
+    }
 }
 
 /// Takes out of each device what is read apart.
-fn take_apart<'i>(root: &mut DeTable<'i>) -> Vec<Apart<'i>> {
+pub(crate) fn take_apart<'i>(root: &mut DeTable<'i>) -> Vec<Apart<'i>> {
     let Some(devices) = root.get_mut("device").map(Spanned::get_mut) else { return Vec::new() };
     let DeValue::Array(devices) = devices else { return Vec::new() };
     let apart = devices.iter_mut().map(|device| match device.get_mut() {
@@ -276,7 +294,7 @@ fn span(raw: &Raw, text: Text<'_>) -> Result<Span, Error> {
 
 /// A seed for one of several things, unlike those of the others (the mixing
 /// function is splitmix64's).
-fn derived(seed: u64, number: u64) -> u64 {
+pub(crate) fn derived(seed: u64, number: u64) -> u64 {
     let mut z = seed.wrapping_add((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

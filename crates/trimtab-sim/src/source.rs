@@ -24,7 +24,12 @@ pub struct Source {
     left: u64,
     /// From then on it gives none.
     end: Nanos,
+    /// How much faster synthetic arrivals come than drawn, in millionths.
+    rate_millionths: u64,
 }
+
+/// In millionths: as it is.
+const AS_IT_IS: u64 = 1_000_000;
 
 enum Kind {
     Synthetic(Pace, Ahead),
@@ -152,9 +157,22 @@ impl Source {
             next: NEVER,
             left: requests.unwrap_or(u64::MAX),
             end: end.unwrap_or(NEVER),
+            rate_millionths: AS_IT_IS,
         };
         source.find_next();
         source
+    }
+
+    /// The same, faster: times are divided by so many millionths, lengths of
+    /// bursts included. To be called before anything is taken from it; a closed
+    /// loop and a trace stay as they are.
+    #[must_use]
+    pub fn at_rate(mut self, millionths: u64) -> Self {
+        if matches!(self.kind, Kind::Synthetic(Pace::Open(_), _)) {
+            self.rate_millionths = millionths.max(1);
+            self.next = self.within_end(self.next);
+        }
+        self
     }
 
     /// A trace.
@@ -163,7 +181,8 @@ impl Source {
     /// The trace cannot be read, or holds nothing.
     pub fn replay(mut replay: Replay) -> Result<Self, Error> {
         let next = replay.next_arrival()?;
-        Ok(Self { kind: Kind::Replay(replay), next, left: u64::MAX, end: NEVER })
+        let kind = Kind::Replay(replay);
+        Ok(Self { kind, next, left: u64::MAX, end: NEVER, rate_millionths: AS_IT_IS })
     }
 
     /// When the next request comes; [`NEVER`] if none does, or none is known to.
@@ -226,6 +245,18 @@ impl Source {
             Kind::Synthetic(Pace::Closed(clients), _) => clients.next(),
             Kind::Replay(_) => return,
         };
-        self.next = if next < self.end { next } else { NEVER };
+        self.next = self.within_end(next);
+    }
+
+    /// At the wanted rate, and never after the end.
+    #[inline]
+    fn within_end(&self, drawn: Nanos) -> Nanos {
+        let at = if self.rate_millionths == AS_IT_IS || drawn == NEVER {
+            drawn
+        } else {
+            let at = u128::from(drawn.0) * u128::from(AS_IT_IS) / u128::from(self.rate_millionths);
+            Nanos(u64::try_from(at).unwrap_or(NEVER.0))
+        };
+        if at < self.end { at } else { NEVER }
     }
 }

@@ -25,6 +25,9 @@
 //! weight = 1
 //! ```
 //!
+//! Writes can have sizes of their own: a list `write_sizes` like `sizes`, which then
+//! is of reads only.
+//!
 //! # Arrivals
 //!
 //! `poisson`
@@ -135,6 +138,8 @@ enum Purpose {
     Ops,
     Sizes,
     Offsets,
+    WriteSizes,
+    Bursts,
 }
 
 impl Synth {

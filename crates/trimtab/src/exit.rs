@@ -87,6 +87,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
         || error.downcast_ref::<trimtab_trace::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_live::record::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_sim::Error>().is_some_and(|e| e.is_bad_input())
+        || error.downcast_ref::<trimtab_predict::Error>().is_some_and(|e| e.is_bad_input())
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -4,10 +4,15 @@
 //! does the work, and prints what came of it. Exit codes: 0 done, 1 failure,
 //! 2 bad input, 3 done but incomplete.
 
+mod advise;
+mod compare;
 mod decimal;
 mod duration;
+mod evaluate;
 mod exit;
 mod input;
+mod json;
+mod learning;
 mod output;
 mod profile;
 mod progress;
@@ -15,6 +20,7 @@ mod record;
 mod sim;
 mod size;
 mod trace;
+mod train;
 mod units;
 
 use std::process::ExitCode;
@@ -43,6 +49,8 @@ struct Cli {
 enum Command {
     /// Record every request that real block devices serve.
     Record(record::Args),
+    /// Compare ways to steer reads among drives that hold the same data.
+    Compare(compare::Args),
     /// List and show descriptions of drives, for simulation.
     #[command(subcommand, after_help = profile::EXAMPLES)]
     Profile(profile::Command),
@@ -52,6 +60,13 @@ enum Command {
     /// Simulate drives under a workload, in virtual time.
     #[command(subcommand, after_help = sim::EXAMPLES)]
     Sim(sim::Command),
+    /// Say what failing over between drives would bring, from recordings of them.
+    Advise(advise::Args),
+    /// Teach a predictor how a drive behaves, from a recording of it.
+    Train(train::Args),
+    /// Judge predictors on a recording: trained on its past, asked about its
+    /// future.
+    Evaluate(evaluate::Args),
 }
 
 fn main() -> ExitCode {
@@ -61,9 +76,13 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Record(args) => record::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Profile(command) => profile::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Sim(command) => sim::run(command),
+        Command::Advise(args) => advise::run(args),
+        Command::Train(args) => train::run(args),
+        Command::Evaluate(args) => evaluate::run(args),
     };
     exit::code(result)
 }

@@ -1,11 +1,14 @@
-//! The options that every command writing traces shares.
+//! The options that every command writing traces shares, and how reports are
+//! written.
 
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use trimtab_trace::{Error, LeftOut, Meta, OutputFormat, Writer};
+use trimtab_report::Page;
+use trimtab_trace::{AtomicFile, Error, LeftOut, Meta, OutputFormat, Writer};
 
-use crate::exit::Incomplete;
+use crate::exit::{BadInput, Incomplete};
 
 /// Where to write a trace, and how.
 #[derive(Clone, Debug, Args)]
@@ -66,6 +69,43 @@ pub(crate) fn must_be_a_file(out: &Path) -> Result<(), Error> {
     }
     let why = "output appears only when it is whole, so it needs a file's name (./- for this one)";
     Err(Error::Usage(format!("-: {why}")))
+}
+
+/// A page that appears when it is whole.
+pub(crate) struct Report {
+    file: AtomicFile,
+    path: PathBuf,
+}
+
+impl Report {
+    /// Makes sure that it can be written, before hours of work; none of the
+    /// `inputs` is replaced.
+    pub(crate) fn create(path: &Path, inputs: &[&Path]) -> anyhow::Result<Self> {
+        must_be_a_file(path)?;
+        let target = path.canonicalize().ok();
+        if target.is_some() && inputs.iter().any(|input| input.canonicalize().ok() == target) {
+            let text = format!("{}: is an input, a report would replace it", path.display());
+            return Err(BadInput(text).into());
+        }
+        let file = AtomicFile::create(path).map_err(|source| write_error(path, source))?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Writes the page, and says so on standard error.
+    pub(crate) fn write(self, page: &Page) -> anyhow::Result<()> {
+        let write = || {
+            let mut out = BufWriter::new(self.file);
+            write!(out, "{page}")?;
+            out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
+        };
+        write().map_err(|source| write_error(&self.path, source))?;
+        writeln!(io::stderr().lock(), "trimtab: report written to {}", self.path.display())?;
+        Ok(())
+    }
+}
+
+fn write_error(path: &Path, source: io::Error) -> Error {
+    Error::Write { path: path.to_owned(), source }
 }
 
 /// The result of a command that has written all that the format has a place

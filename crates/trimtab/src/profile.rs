@@ -1,5 +1,6 @@
 //! `trimtab profile …`: one module per verb, and what finds a profile.
 
+mod fit;
 mod list;
 mod show;
 
@@ -15,7 +16,8 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   trimtab profile list
   trimtab profile show femu > mine.toml
-  trimtab profile show mine.toml --capacity 64G";
+  trimtab profile show mine.toml --capacity 64G
+  trimtab profile fit disk.parquet -o disk.toml";
 
 /// The verbs of `trimtab profile`.
 #[derive(Debug, Subcommand)]
@@ -24,12 +26,15 @@ pub(crate) enum Command {
     List(list::Args),
     /// A drive's description, with every key.
     Show(show::Args),
+    /// Make a description of a drive from a recording of it.
+    Fit(fit::Args),
 }
 
 pub(crate) fn run(command: Command) -> Result<()> {
     match command {
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Fit(args) => fit::run(&args),
     }
 }
 

@@ -1,11 +1,13 @@
 //! `trimtab trace convert`, as a user runs it.
 
+mod place;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use tempfile::TempDir;
+use place::Place;
 
 const FIRST_TICK: u64 = 128_166_372_003_061_629;
 
@@ -21,26 +23,14 @@ fn msr(records: u64) -> String {
         .collect()
 }
 
-struct Place(TempDir);
+/// A directory with a trace in it.
+fn place(trace: &str) -> Place {
+    Place::new(&[("in.csv", trace)])
+}
 
 impl Place {
-    fn new(trace: &str) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        fs::write(place.path("in.csv"), trace).unwrap();
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
     fn convert(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_trimtab"))
-            .args(["trace", "convert"])
-            .args(arguments)
-            .current_dir(self.0.path())
-            .output()
-            .unwrap()
+        self.command(&[&["trace", "convert"], arguments].concat()).output().unwrap()
     }
 
     /// Converts, and expects this exit code and one line on standard error
@@ -57,7 +47,7 @@ impl Place {
 
     fn files(&self) -> Vec<PathBuf> {
         let mut files: Vec<_> =
-            fs::read_dir(self.0.path()).unwrap().map(|f| f.unwrap().path()).collect();
+            fs::read_dir(self.path("")).unwrap().map(|f| f.unwrap().path()).collect();
         files.sort();
         files
     }
@@ -69,7 +59,7 @@ fn stderr(output: &Output) -> &str {
 
 #[test]
 fn msr_comes_back_byte_for_byte() {
-    let place = Place::new(&msr(20_000));
+    let place = place(&msr(20_000));
     let output = place.convert(&["in.csv", "-o", "out.parquet", "--json"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(stderr(&output), "out.parquet: 20000 records written\n");
@@ -90,7 +80,7 @@ fn msr_comes_back_byte_for_byte() {
 
 #[test]
 fn fio_log_is_written() {
-    let place = Place::new(&msr(3));
+    let place = place(&msr(3));
     assert!(place.convert(&["in.csv", "-o", "out.iolog"]).status.success());
     let log = fs::read_to_string(place.path("out.iolog")).unwrap();
     assert!(
@@ -101,7 +91,7 @@ fn fio_log_is_written() {
 
 #[test]
 fn formats_are_named_or_asked_for() {
-    let place = Place::new(&msr(3));
+    let place = place(&msr(3));
     place.fails(&["in.csv", "-o", "out"], 2, "names no format, expected .parquet");
     place.fails(&["in.csv", "-o", "out", "--to", "xls"], 2, "--to takes");
     place.fails(&["none.csv", "-o", "out.parquet"], 2, "none.csv: cannot open");
@@ -113,7 +103,7 @@ fn formats_are_named_or_asked_for() {
 
 #[test]
 fn damage_is_one_line() {
-    let place = Place::new(&msr(1_000));
+    let place = place(&msr(1_000));
     assert!(place.convert(&["in.csv", "-o", "t.parquet"]).status.success());
     let whole = fs::read(place.path("t.parquet")).unwrap();
     fs::write(place.path("cut.parquet"), &whole[..whole.len() / 2]).unwrap();
@@ -133,7 +123,7 @@ fn damage_is_one_line() {
 
 #[test]
 fn bad_lines_make_it_incomplete() {
-    let place = Place::new(&(msr(500) + "rubbish\n" + &msr(1)));
+    let place = place(&(msr(500) + "rubbish\n" + &msr(1)));
     place.fails(&["in.csv", "--format", "msr", "-o", "out.parquet"], 2, "line 501");
     let arguments = ["in.csv", "--format", "msr", "--skip-bad", "-o", "out.parquet"];
     let output = place.convert(&arguments);
@@ -146,7 +136,7 @@ fn wide_disorder_is_sorted() {
     // The first record last: further than a window of 65,536 records.
     let trace = msr(300_000);
     let (first, rest) = trace.split_at(trace.find('\n').unwrap() + 1);
-    let place = Place::new(&format!("{rest}{first}"));
+    let place = place(&format!("{rest}{first}"));
     let output = place.convert(&["in.csv", "-o", "out.csv"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(fs::read_to_string(place.path("out.csv")).unwrap() == trace);
@@ -154,7 +144,7 @@ fn wide_disorder_is_sorted() {
 
 #[test]
 fn a_full_device_is_one_line() {
-    let place = Place::new(&msr(100_000));
+    let place = place(&msr(100_000));
     for to in ["parquet", "msr", "fio-iolog"] {
         place.fails(&["in.csv", "-o", "/dev/full", "--to", to], 1, "/dev/full: cannot write");
     }
@@ -180,7 +170,7 @@ impl Drop for Mount<'_> {
 
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
-    let place = Place::new(&msr(100_000));
+    let place = place(&msr(100_000));
     let disk = place.path("disk");
     fs::create_dir(&disk).unwrap();
     let Some(_mount) = Mount::new(&disk) else {

@@ -1,13 +1,15 @@
 //! `trimtab sim run`, as a user runs it.
 
+mod place;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use place::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
 
 const SCENARIO: &str = "seed = 1
 warm_up_requests = 1000
@@ -25,28 +27,7 @@ offsets = { kind = 'uniform' }
 arrivals = { kind = 'closed', queue_depth = 16, think_us = 50 }
 ";
 
-/// A directory with the files of a test in it.
-struct Place(TempDir);
-
 impl Place {
-    fn new(files: &[(&str, &str)]) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        for (name, content) in files {
-            fs::write(place.path(name), content).unwrap();
-        }
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
-        command.current_dir(self.0.path()).args(args);
-        command
-    }
-
     fn sim(&self, args: &[&str]) -> Output {
         self.command(&[&["sim", "run"], args].concat()).output().unwrap()
     }
@@ -94,6 +75,9 @@ fn examples_run() {
             let args = ["trace", "synth", path.to_str().unwrap(), "-o", "poisson.parquet"];
             assert!(place.command(&args).status().unwrap().success());
         }
+        if name.starts_with("drive-") {
+            fs::copy(&path, place.path(&format!("examples/{name}"))).unwrap();
+        }
         if is_scenario(&path) {
             // As they are but for their length: tests are built for debugging.
             let text = fs::read_to_string(&path).unwrap();
@@ -106,7 +90,7 @@ fn examples_run() {
             scenarios += 1;
         }
     }
-    assert!(scenarios >= 8);
+    assert!(scenarios >= 14);
     for path in examples().filter(is_scenario) {
         let name = format!("examples/{}", path.file_name().unwrap().to_string_lossy());
         let output = place.sim(&[&name]);
@@ -160,6 +144,8 @@ fn json_says_what_the_summary_says() {
     );
     assert!(device["write_amplification"].as_f64().unwrap() >= 1.0);
     assert!(device["reads"]["waited_for_cleaning"].as_f64().is_some());
+    // A program of 200 µs and a transfer of 5.12 µs.
+    assert_eq!(device["writes"]["service_ns"], 205_120);
 
     let text = String::from_utf8(place.sim(&["s.toml"]).stdout).unwrap();
     for expected in

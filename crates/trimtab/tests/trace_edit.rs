@@ -1,11 +1,13 @@
 //! `trimtab trace cut`, `rerate` and `synth`, as a user runs them: what they
 //! write, compared with what the definition says, and what they refuse.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod place;
 
-use tempfile::TempDir;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use place::Place;
 use trimtab_io::{Nanos, Op};
 use trimtab_trace::{Options, Record, Trace};
 
@@ -14,29 +16,9 @@ const TRACE: &str = "\
 128166372005000000,usr,1,Read,4096,4096,10000
 ";
 
-/// A directory with the files of a test in it.
-struct Place(TempDir);
-
 impl Place {
-    fn new(files: &[(&str, &str)]) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        for (name, content) in files {
-            fs::write(place.path(name), content).unwrap();
-        }
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
     fn trace(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_trimtab"))
-            .current_dir(self.0.path())
-            .arg("trace")
-            .args(args)
-            .output()
-            .unwrap()
+        self.command(&[&["trace"], args].concat()).output().unwrap()
     }
 
     /// Runs with `-o out.parquet`, expects success, and reads what it wrote.

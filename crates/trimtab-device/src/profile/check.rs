@@ -4,16 +4,23 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use super::{Dimension, Geometry, Profile, Timing, Victim, WatermarksOf};
+use super::{Dimension, Geometry, Profile, Timing, WatermarksOf};
 use crate::error::Error;
 
 /// Mapping units that a drive can have: their numbers have 31 bits.
 const MOST_UNITS: u64 = (1 << 31) - 1;
+/// Blocks that a drive can have: each takes some thirty bytes of memory, which a
+/// drive of large blocks does not notice.
+const MOST_BLOCKS: u64 = 1 << 24;
 /// Valid units of a block are counted in 16 bits.
 const MOST_UNITS_PER_BLOCK: u64 = 1 << 15;
 /// Blocks of a plane that are never free for user data: the one being written,
 /// the one that cleaning writes to, and one for the cleaning to begin with.
 pub(crate) const RESERVED_PER_PLANE: u32 = 3;
+/// Over-provisioned blocks of a plane, at least.
+pub(super) const LEAST_SPARE: f64 = RESERVED_PER_PLANE as f64 + 1.0;
+/// Blocks of a plane, at least.
+pub(super) const LEAST_BLOCKS: u32 = 8;
 
 impl Profile {
     pub(super) fn check(&self) -> Result<(), Error> {
@@ -74,10 +81,9 @@ impl Profile {
         let g = &self.geometry;
         within("geometry.over_provisioning", g.over_provisioning, 0.0..=0.9)?;
         let spare = f64::from(g.blocks_per_plane) * g.over_provisioning;
-        let least = f64::from(RESERVED_PER_PLANE + 1);
-        if spare < least {
+        if spare < LEAST_SPARE {
             return Error::profile(format!(
-                "geometry.over_provisioning × blocks_per_plane must be at least {least} blocks, \
+                "geometry.over_provisioning × blocks_per_plane must be at least {LEAST_SPARE} blocks, \
                  for cleaning to have room; it is {spare:.1}"
             ));
         }
@@ -112,9 +118,7 @@ impl Profile {
                 RESERVED_PER_PLANE
             ));
         }
-        if gc.victim == Victim::DChoices {
-            within("gc.choices", gc.choices, 1..=1000)?;
-        }
+        within("gc.choices", gc.choices, 1..=1000)?;
         within("gc.suspend_us", gc.suspend_us, 0.0..=1e6)
     }
 
@@ -144,7 +148,10 @@ impl Profile {
         let noise = &self.noise;
         within("noise.retry_probability", noise.retry_probability, 0.0..=1.0)?;
         within("noise.retry_most", noise.retry_most, 0..=1000)?;
-        within("noise.pause_every_ms", noise.pause_every_ms, 0.0..=1e9)?;
+        if noise.pause_every_ms != 0.0 {
+            // All pauses are drawn, those that nobody meets too.
+            within("noise.pause_every_ms", noise.pause_every_ms, 0.01..=1e9)?;
+        }
         within("noise.pause_ms", noise.pause_ms, 0.0..=1e5)?;
         if noise.retry_probability > 0.0 && noise.retry_most == 0 {
             return Error::profile(
@@ -161,14 +168,16 @@ impl Geometry {
         within("geometry.chips_per_channel", self.chips_per_channel, 1..=256)?;
         within("geometry.dies_per_chip", self.dies_per_chip, 1..=64)?;
         within("geometry.planes_per_die", self.planes_per_die, 1..=16)?;
-        within("geometry.blocks_per_plane", self.blocks_per_plane, 8..=1 << 20)?;
+        within("geometry.blocks_per_plane", self.blocks_per_plane, LEAST_BLOCKS..=1 << 20)?;
         within("geometry.pages_per_block", self.pages_per_block, 1..=4096)?;
         within("geometry.page_bytes", self.page_bytes, 512..=1 << 20)?;
         let planes = u64::from(self.channels)
             * u64::from(self.chips_per_channel)
             * u64::from(self.dies_per_chip)
             * u64::from(self.planes_per_die);
-        within("planes of the whole drive", planes, 1..=1 << 14)
+        within("planes of the whole drive", planes, 1..=1 << 14)?;
+        let blocks = planes * u64::from(self.blocks_per_plane);
+        within("blocks of the whole drive", blocks, 1..=MOST_BLOCKS)
     }
 }
 
@@ -180,6 +189,7 @@ impl Timing {
         within("timing.channel_mb_s", self.channel_mb_s, 0.1..=1e6)?;
         within("timing.command_us", self.command_us, 0.0..=1e6)?;
         within("timing.firmware_us", self.firmware_us, 0.0..=1e6)?;
+        within("timing.regenerate_us", self.regenerate_us, 0.0..=1e6)?;
         if self.host_link_mb_s != 0.0 {
             within("timing.host_link_mb_s", self.host_link_mb_s, 0.1..=1e6)?;
         }
@@ -219,13 +229,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_of_more_than_64_bits_is_refused() {
+    fn a_drive_of_too_many_units_is_refused() {
         let mut profile = Profile::builtin("reference").unwrap();
         let g = &mut profile.geometry;
         (g.channels, g.chips_per_channel) = (128, 128);
-        (g.blocks_per_plane, g.pages_per_block, g.page_bytes) = (1 << 20, 4096, 1 << 20);
+        (g.blocks_per_plane, g.pages_per_block, g.page_bytes) = (1 << 10, 4096, 1 << 20);
         profile.ftl.unit_bytes = 1 << 20;
         let error = profile.check().unwrap_err().to_string();
         assert!(error.contains("units of the whole drive"), "{error}");
+    }
+
+    #[test]
+    fn too_small_a_size_is_answered_with_the_smallest() {
+        for name in Profile::builtin_names() {
+            let scaled = |bytes| Profile::builtin(name).unwrap().with_capacity(bytes);
+            let error = scaled(1 << 20).unwrap_err().to_string();
+            let (_, least) = error.split_once("a drive has at least ").expect(&error);
+            let mib: u64 = least.strip_suffix(" MiB").unwrap().parse().unwrap();
+            assert!(scaled(mib << 20).is_ok(), "{name}: {error}");
+            assert!(scaled(2 << 40).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_would_take_for_ever_or_all_memory_is_refused() {
+        let refused = |change: fn(&mut Profile)| {
+            let mut profile = Profile::builtin("reference").unwrap();
+            change(&mut profile);
+            profile.check().unwrap_err().to_string()
+        };
+        let error = refused(|p| p.noise.pause_every_ms = 1e-9);
+        assert!(error.contains("noise.pause_every_ms must be from 0.01"), "{error}");
+        let error = refused(|p| p.geometry.blocks_per_plane = 1 << 20);
+        assert!(error.contains("blocks of the whole drive must be from 1 to 16777216"), "{error}");
     }
 }

@@ -46,7 +46,10 @@ impl Cleaning {
     pub(super) fn new(profile: &Profile, layout: &Layout) -> Self {
         let planes = layout.planes as usize;
         let high = profile.high_blocks() as usize;
+        // The high mark is whole blocks of a plane: rounded down, it may lie below
+        // a low mark that is just under it.
         let low_total = (profile.low_blocks() * planes as f64).ceil() as usize;
+        let low_total = low_total.min(high * planes);
         Self {
             high,
             low_total,
@@ -143,7 +146,7 @@ impl Ssd {
             while self.blocks.free_in(plane) < self.cleaning.high && self.clean_at_once(plane) {}
             return;
         }
-        if self.blocks.candidates(&self.layout, &self.map, plane).fewest_valid().is_none() {
+        if self.blocks.candidates(&self.layout, &self.map, plane).iter().next().is_none() {
             return;
         }
         self.planes[plane as usize].stage = Stage::Queued;
@@ -231,6 +234,17 @@ impl Ssd {
         match self.rules.scope {
             Scope::Plane => self.layout.dies + plane,
             _ => self.layout.die_of_plane(plane),
+        }
+    }
+
+    /// All lanes that clean a die's planes.
+    pub(super) fn cleaning_lanes(&self, die: u32) -> std::ops::Range<u32> {
+        let per_die = self.layout.planes_per_die;
+        match self.rules.scope {
+            Scope::Plane => {
+                self.layout.dies + die * per_die..self.layout.dies + (die + 1) * per_die
+            }
+            _ => die..die + 1,
         }
     }
 

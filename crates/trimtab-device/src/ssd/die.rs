@@ -7,7 +7,6 @@ use super::ops::{Kind, Op, Queue};
 use crate::agenda::NEVER;
 use crate::profile::Scope;
 use crate::slab::NONE;
-use crate::study::Explained;
 
 /// Something that works on one operation at a time and moves its data over its
 /// channel: a die, and, where cleaning is by plane, each plane's cleaning.
@@ -60,11 +59,20 @@ pub(super) struct Die {
     reads: Queue,
     /// Programs queued or under way.
     pub(super) programs: u32,
-    /// What was interrupted, and how long it would still have taken.
-    suspended: Option<(Phase, Queue, Nanos)>,
+    suspended: Option<Suspended>,
     /// Planes whose cleaning lets others go first just now: a bit for each.
     pub(super) paused: u32,
     pub(super) cleaning: Clock,
+}
+
+/// What was interrupted.
+#[derive(Clone, Copy, Debug)]
+struct Suspended {
+    phase: Phase,
+    group: Queue,
+    /// When that was, and how long it would still have taken.
+    since: Nanos,
+    left: Nanos,
 }
 
 /// A channel's queue.
@@ -157,9 +165,22 @@ impl Ssd {
         let left = self.agenda.at(die as usize).since(self.now);
         let (phase, group) = (lane.phase, lane.group);
         lane.phase = Phase::Idle;
-        self.dies[die as usize].suspended = Some((phase, group, left));
+        self.dies[die as usize].suspended = Some(Suspended { phase, group, since: self.now, left });
         self.agenda.set(die as usize, NEVER);
         self.study.suspended += 1;
+    }
+
+    /// Goes on with what was interrupted.
+    fn resume(&mut self, die: u32, suspended: Suspended) {
+        let Suspended { phase, group, since, left } = suspended;
+        let lane = &mut self.lanes[die as usize];
+        (lane.phase, lane.group) = (phase, group);
+        self.agenda.set(die as usize, self.now + left + self.times.resume);
+        let mut op = group.head();
+        while op != NONE {
+            self.ops[op].waited += self.now.since(since) + self.times.resume;
+            op = self.ops[op].next;
+        }
     }
 
     /// Gives an idle die something to do.
@@ -170,7 +191,7 @@ impl Ssd {
                     Kind::Clean => self.begin_cleaning(op),
                     kind => self.begin(die, op, kind),
                 }
-            } else if !self.resume(die) {
+            } else if !self.go_on(die) {
                 return;
             }
         }
@@ -178,12 +199,10 @@ impl Ssd {
 
     /// Goes on with what was interrupted or let others go first, if something
     /// did.
-    fn resume(&mut self, die: u32) -> bool {
+    fn go_on(&mut self, die: u32) -> bool {
         let queues = &mut self.dies[die as usize];
-        if let Some((phase, group, left)) = queues.suspended.take() {
-            let lane = &mut self.lanes[die as usize];
-            (lane.phase, lane.group) = (phase, group);
-            self.agenda.set(die as usize, self.now + left + self.times.resume);
+        if let Some(suspended) = queues.suspended.take() {
+            self.resume(die, suspended);
             return true;
         }
         if queues.paused == 0 {
@@ -236,6 +255,7 @@ impl Ssd {
     /// Begins an operation, and with it others of its kind on other planes.
     fn begin(&mut self, die: u32, op: u32, kind: Kind) {
         if self.is_stale(op) {
+            self.note_wait(die, op);
             self.read_again(op);
             return;
         }
@@ -244,19 +264,17 @@ impl Ssd {
         if self.rules.multi_plane {
             self.join(die, &mut group, kind);
         }
-        let clock = self.dies[die as usize].cleaning.read(self.now);
+        let transfer = if kind.is_read() { Nanos::ZERO } else { self.transfer_of(group) };
         let mut longest = Nanos::ZERO;
         let mut member = group.head();
         while member != NONE {
             let retries = if kind.is_read() { self.noise.retries(&mut self.random) } else { 0 };
             let retries = Nanos(self.times.read.0 * retries);
             longest = longest.max(retries);
+            self.note_wait(die, member);
             let op = &mut self.ops[member];
-            let wait = self.now.since(op.queued);
-            op.cleaned = wait.min(clock.since(op.cleaning_then));
-            op.waited = wait.since(op.cleaned);
-            op.ready = self.now;
-            op.retries = retries;
+            op.ready = self.now + transfer;
+            op.retries += retries;
             member = op.next;
         }
         if self.audit.is_some() {
@@ -268,9 +286,18 @@ impl Ssd {
             self.agenda.set(die as usize, self.now + self.times.read + longest);
         } else {
             self.lanes[die as usize].phase = Phase::DataIn;
-            let transfer = self.transfer_of(group);
             self.want_channel(die, transfer);
         }
+    }
+
+    /// Adds to an operation what it has waited in its die's queue.
+    pub(super) fn note_wait(&mut self, die: u32, op: u32) {
+        let clock = self.dies[die as usize].cleaning.read(self.now);
+        let op = &mut self.ops[op];
+        let wait = self.now.since(op.queued);
+        let cleaned = wait.min(clock.since(op.cleaning_then));
+        op.cleaned += cleaned;
+        op.waited += wait.since(cleaned);
     }
 
     /// Lets operations of the same kind on planes that are free join a group.
@@ -305,6 +332,36 @@ impl Ssd {
         let op = &self.ops[op];
         op.kind == Kind::Read
             && self.blocks.erased_since(op.erasures, self.layout.block_of_page(op.page))
+    }
+
+    /// When a die will have done what it is at, the channel's queue not counted,
+    /// and what it interrupted for that.
+    pub(super) fn current_ends(&self, die: u32) -> Nanos {
+        let lane = &self.lanes[die as usize];
+        let mut end = match (self.agenda.at(die as usize), lane.phase) {
+            (NEVER, Phase::Idle) => self.now,
+            // It waits for the channel.
+            (NEVER, _) => self.now + lane.transfer,
+            (at, _) => at,
+        };
+        match lane.phase {
+            Phase::Reading => end += self.transfer_of(lane.group),
+            Phase::DataIn => end += self.longest_program(lane.group),
+            _ => {}
+        }
+        let suspended = self.dies[die as usize].suspended;
+        end + suspended.map_or(Nanos::ZERO, |it| it.left + self.times.resume)
+    }
+
+    fn longest_program(&self, group: Queue) -> Nanos {
+        let mut longest = Nanos::ZERO;
+        let mut op = group.head();
+        while op != NONE {
+            let page = self.layout.page_in_block(self.ops[op].page);
+            longest = longest.max(self.times.program(page));
+            op = self.ops[op].next;
+        }
+        longest
     }
 
     /// How long a die's queue takes, the channel's queue not counted.
@@ -396,7 +453,9 @@ impl Ssd {
             let page = self.layout.page_in_block(self.ops[op].page);
             longest = longest.max(self.times.program(page));
             self.expect_slots(self.ops[op].slots);
-            op = self.ops[op].next;
+            let program = &mut self.ops[op];
+            program.channel = self.now.since(program.ready);
+            op = program.next;
         }
         self.lanes[lane as usize].phase = Phase::Programming;
         self.agenda.set(lane as usize, self.now + longest);
@@ -456,13 +515,14 @@ impl Ssd {
     }
 
     fn finish_read(&mut self, place: u32) {
-        let op = self.ops[place];
-        let channel = self.now.since(op.ready);
+        let mut op = self.ops[place];
+        op.channel += self.now.since(op.ready);
         self.ops.remove(place);
+        let explained = op.explained();
         if op.kind == Kind::Lookup {
-            self.read_units(op.request, op.user, op.units, true);
+            self.read_units(op.request, op.user, op.units, Some(&explained));
         }
-        self.part_is_done(op.request, op.explained(channel));
+        self.part_is_done(op.request, explained);
     }
 
     /// Whether an operation waits that is a read, or any.
@@ -470,18 +530,5 @@ impl Ssd {
         let queues = &self.dies[die as usize];
         let fits = |op: &Op| op.kind != Kind::Clean && (!only_reads || op.kind.is_read());
         !queues.reads.is_empty() || queues.queue.any(&self.ops, fits)
-    }
-}
-
-impl Op {
-    const fn explained(&self, channel: Nanos) -> Explained {
-        Explained {
-            stalled: Nanos::ZERO,
-            die: self.waited,
-            cleaning: self.cleaned,
-            channel,
-            buffer: Nanos::ZERO,
-            retries: self.retries,
-        }
     }
 }

@@ -12,16 +12,15 @@
 //! the user's at random.
 
 use rand::RngExt as _;
+use rand_pcg::Pcg64;
 
 use super::Ssd;
 use crate::blocks::{KEPT_FOR_CLEANING, State, Writer};
-use crate::firmware::{Candidates, Firmware, Standard};
+use crate::firmware::Ideal;
 use crate::layout::Layout;
 use crate::map::Place;
 use crate::permutation::Permutation;
 use crate::profile::Profile;
-use rand_pcg::Pcg64;
-use trimtab_io::Nanos;
 
 /// Blocks of a template plane: so many make a plane's behaviour that of larger
 /// ones, and are few enough to be overwritten quickly.
@@ -65,7 +64,7 @@ impl Ssd {
         let g = &mut small.geometry;
         (g.channels, g.chips_per_channel, g.dies_per_chip, g.planes_per_die) = (1, planes, 1, 1);
         g.blocks_per_plane = blocks;
-        let firmware = AtOnce(Standard::new(profile));
+        let firmware = Ideal::new(profile);
         let device = trimtab_io::DeviceId::default();
         Self::with_firmware(&small, device, random.random(), Box::new(firmware))
     }
@@ -187,28 +186,5 @@ impl Ssd {
         }
         self.blocks.set_plane(&self.layout, plane, &states, &template.blocks);
         sources
-    }
-}
-
-/// Cleans in no time.
-#[derive(Clone, Debug)]
-struct AtOnce(Standard);
-
-impl Firmware for AtOnce {
-    fn choose(
-        &mut self,
-        now: Nanos,
-        candidates: &Candidates<'_>,
-        random: &mut Pcg64,
-    ) -> Option<u32> {
-        self.0.choose(now, candidates, random)
-    }
-
-    fn cleaning_takes_time(&self) -> bool {
-        false
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Firmware> {
-        Box::new(self.clone())
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct InFlight {
     length: u64,
     /// Parts that are not done; the request itself is one until all are known.
     pub(super) left: u32,
+    /// Pages whose siblings are being read instead, to be regenerated then.
+    regenerated: u32,
     /// Units to be written that have not found room yet: the first, and how
     /// many.
     pub(super) next_unit: u32,
@@ -45,6 +47,8 @@ pub(super) struct Host {
     /// On the link until then.
     link_in: VecDeque<(Nanos, u32)>,
     link_out: VecDeque<(Nanos, u32, Explained)>,
+    /// In the controller's XOR until then.
+    regenerating: VecDeque<(Nanos, u32, Explained)>,
     /// While free blocks have run out.
     stalled: VecDeque<u32>,
     lookups: Lookups,
@@ -56,6 +60,7 @@ impl Host {
             front: VecDeque::new(),
             link_in: VecDeque::new(),
             link_out: VecDeque::new(),
+            regenerating: VecDeque::new(),
             stalled: VecDeque::new(),
             lookups: Lookups::new(profile),
         }
@@ -76,6 +81,9 @@ impl Lookups {
     fn new(profile: &Profile) -> Self {
         let page = profile.geometry.page_bytes;
         let pages = (profile.ftl.mapping_cache_mb * 1e6 / f64::from(page)) as usize;
+        // No more than the table has.
+        let units = profile.capacity_bytes() / u64::from(profile.ftl.unit_bytes);
+        let pages = pages.min((units * 4).div_ceil(page.into()) as usize + 1);
         let pairs = if profile.ftl.mapping_cache_mb > 0.0 { (pages / 2).max(1) } else { 0 };
         Self { pages: vec![[0; 2]; pairs], units: page / 4 }
     }
@@ -139,12 +147,17 @@ impl Noise {
         self.pause
     }
 
-    pub(super) const fn set_pause(&mut self, pause: (Nanos, Nanos)) {
+    /// Sets it; false if it cannot be the next one seen from `now`.
+    pub(super) fn set_pause(&mut self, pause: (Nanos, Nanos), now: Nanos) -> bool {
         self.pause = pause;
+        match self.every > 0.0 {
+            true => pause.0 <= pause.1 && now < pause.1 && pause.1 < NEVER,
+            false => pause == (NEVER, NEVER),
+        }
     }
 
     /// When a request that comes now gets in.
-    fn open(&mut self, now: Nanos, random: &mut Pcg64) -> Nanos {
+    pub(super) fn open(&mut self, now: Nanos, random: &mut Pcg64) -> Nanos {
         while self.pause.1 <= now {
             self.pause = self.next_pause(self.pause.1, random);
         }
@@ -178,6 +191,7 @@ impl Ssd {
             offset: request.offset,
             length: request.length,
             left: 1,
+            regenerated: 0,
             next_unit: 0,
             units_left: 0,
             since: self.now,
@@ -207,6 +221,11 @@ impl Ssd {
 
     fn dispatch(&mut self, place: u32) {
         if self.cleaning.stalled() {
+            let InFlight { verb, offset, length, .. } = self.requests[place];
+            let (first, count) = self.units_of(offset, length);
+            if verb == Verb::Read && self.is_refused(place, first, count) {
+                return;
+            }
             self.requests[place].since = self.now;
             self.host.stalled.push_back(place);
             return;
@@ -245,7 +264,7 @@ impl Ssd {
         if self.cleaning.running > 0 && self.is_refused(place, first, count) {
             return;
         }
-        self.read_units(place, first, count, false);
+        self.read_units(place, first, count, None);
         self.part_is_done(place, Explained::default());
     }
 
@@ -269,12 +288,21 @@ impl Ssd {
         true
     }
 
-    /// Reads units for a request: one operation for each page.
-    pub(super) fn read_units(&mut self, place: u32, first: u32, count: u32, mapped: bool) {
+    /// Reads units for a request: one operation for each page. `before` is what
+    /// was waited for until their places were known; none if they are not yet.
+    pub(super) fn read_units(
+        &mut self,
+        place: u32,
+        first: u32,
+        count: u32,
+        before: Option<&Explained>,
+    ) {
         let mut user = first;
         let end = first + count;
         while user < end {
-            if !mapped && let Some(page) = self.host.lookups.miss(user) {
+            if before.is_none()
+                && let Some(page) = self.host.lookups.miss(user)
+            {
                 user = self.look_up(place, user, end, page);
                 continue;
             }
@@ -291,7 +319,8 @@ impl Ssd {
             {
                 user += 1;
             }
-            self.read_page(place, page, start, user - start);
+            let before = before.copied().unwrap_or_default();
+            self.read_page(place, page, start, user - start, &before);
         }
     }
 
@@ -309,7 +338,7 @@ impl Ssd {
         until
     }
 
-    fn read_page(&mut self, place: u32, page: u32, user: u32, units: u32) {
+    fn read_page(&mut self, place: u32, page: u32, user: u32, units: u32, before: &Explained) {
         let block = self.layout.block_of_page(page);
         let plane = self.layout.plane_of_block(block);
         if self.cleaning.running > 0 && self.regenerate(place, plane, units) {
@@ -322,7 +351,7 @@ impl Ssd {
             user,
             units,
             erasures: self.blocks.erasures(),
-            ..Op::new(Kind::Read, plane)
+            ..Op::new(Kind::Read, plane).after(before)
         });
     }
 
@@ -336,6 +365,7 @@ impl Ssd {
             return false;
         }
         self.study.regenerated += 1;
+        self.requests[place].regenerated += 1;
         let per_channel = self.layout.planes / self.layout.channels;
         for k in 1..self.layout.channels {
             let plane = (plane + k * per_channel) % self.layout.planes;
@@ -349,12 +379,13 @@ impl Ssd {
     /// data has gone.
     pub(super) fn read_again(&mut self, op: u32) {
         let Op { request, user, units, .. } = self.ops[op];
+        let before = self.ops[op].explained();
         if let Some(audit) = &mut self.audit {
             audit.forget(op);
         }
         self.ops.remove(op);
-        self.read_units(request, user, units, true);
-        self.part_is_done(request, Explained::default());
+        self.read_units(request, user, units, Some(&before));
+        self.part_is_done(request, before);
     }
 
     fn write(&mut self, place: u32) {
@@ -382,10 +413,10 @@ impl Ssd {
         // What is written in part must be read first, to be written whole.
         let unit = u64::from(self.layout.unit_bytes);
         if length > 0 && offset % unit != 0 {
-            self.read_units(place, first, 1, false);
+            self.read_units(place, first, 1, None);
         }
         if (offset + length) % unit != 0 && (count > 1 || offset % unit == 0) {
-            self.read_units(place, first + count - 1, 1, false);
+            self.read_units(place, first + count - 1, 1, None);
         }
         let request = &mut self.requests[place];
         (request.next_unit, request.units_left) = (first, count);
@@ -418,6 +449,31 @@ impl Ssd {
     }
 
     fn all_is_done(&mut self, place: u32, explained: Explained) {
+        match self.requests[place].regenerated {
+            0 => self.send_out(place, explained),
+            pages => self.put_together(place, pages, explained),
+        }
+    }
+
+    /// All that a read's data is regenerated from is in the controller, which
+    /// makes one page after the other.
+    fn put_together(&mut self, place: u32, pages: u32, explained: Explained) {
+        let time = Nanos(self.times.regenerate.0 * u64::from(pages));
+        let free = self.host.regenerating.back().map_or(self.now, |last| last.0.max(self.now));
+        self.host.regenerating.push_back((free + time, place, explained));
+        self.set(Timer::Regenerate, self.host.regenerating[0].0);
+    }
+
+    pub(super) fn data_is_regenerated(&mut self) {
+        let (_, place, explained) =
+            self.host.regenerating.pop_front().expect("the timer is for its head");
+        let next = self.host.regenerating.front().map_or(NEVER, |next| next.0);
+        self.set(Timer::Regenerate, next);
+        self.send_out(place, explained);
+    }
+
+    /// All of a request is done: a read's data goes over the link.
+    fn send_out(&mut self, place: u32, explained: Explained) {
         let request = &self.requests[place];
         let transfer = match request.verb {
             Verb::Read => self.times.link(request.length),

@@ -3,6 +3,7 @@
 use trimtab_io::Nanos;
 
 use crate::slab::{NONE, Slab};
+use crate::study::Explained;
 
 /// One operation on its way.
 #[derive(Clone, Copy, Debug)]
@@ -27,10 +28,12 @@ pub(super) struct Op {
     pub(super) queued: Nanos,
     /// How long its die had been busy cleaning when it was queued.
     pub(super) cleaning_then: Nanos,
-    /// How long it waited for the die because of others, and of cleaning.
+    /// How long it waited for the die because of others, and of cleaning, and
+    /// for the channel; with what it was before, if it came of another.
     pub(super) waited: Nanos,
     pub(super) cleaned: Nanos,
-    /// When it would have been over the channel, had that been free.
+    pub(super) channel: Nanos,
+    /// When it would be over the channel, were that free.
     pub(super) ready: Nanos,
     pub(super) retries: Nanos,
 }
@@ -72,8 +75,32 @@ impl Op {
             cleaning_then: Nanos::ZERO,
             waited: Nanos::ZERO,
             cleaned: Nanos::ZERO,
+            channel: Nanos::ZERO,
             ready: Nanos::ZERO,
             retries: Nanos::ZERO,
+        }
+    }
+
+    /// Where its time went.
+    pub(super) const fn explained(&self) -> Explained {
+        Explained {
+            stalled: Nanos::ZERO,
+            die: self.waited,
+            cleaning: self.cleaned,
+            channel: self.channel,
+            buffer: Nanos::ZERO,
+            retries: self.retries,
+        }
+    }
+
+    /// An operation that goes on for another, which had waited so long.
+    pub(super) const fn after(self, before: &Explained) -> Self {
+        Self {
+            waited: before.die,
+            cleaned: before.cleaning,
+            channel: before.channel,
+            retries: before.retries,
+            ..self
         }
     }
 }

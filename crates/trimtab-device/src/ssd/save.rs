@@ -21,12 +21,19 @@ use trimtab_io::{DeviceId, Nanos};
 
 use super::Ssd;
 use crate::agenda::NEVER;
+use crate::blocks::Blocks;
 use crate::firmware::{Firmware, Standard};
+use crate::layout::Layout;
 use crate::profile::Profile;
 
 const MAGIC: &[u8] = b"trimtab-ssd 1\n";
 /// A profile is a few kilobytes.
 const LONGEST_PROFILE: u64 = 1 << 20;
+/// What decompressing may take, as a power of two: that of the level at which
+/// drives are saved is 2¹⁹ bytes.
+const LARGEST_WINDOW: u32 = 20;
+/// More than a century: times are counted on from there.
+const LATEST: u64 = 1 << 62;
 
 impl Ssd {
     /// Saves the drive's state. `profile` is the drive's own. Time passes until
@@ -40,6 +47,8 @@ impl Ssd {
         }
         self.come_to_rest();
         self.firmware.forget();
+        // The pause that comes next, seen from now.
+        self.noise.open(self.now, &mut self.random);
         let seed = self.random.random();
         self.random = Pcg64::seed_from_u64(seed);
         let mut to = to;
@@ -83,21 +92,29 @@ impl Ssd {
             return Err(damaged("is no saved drive of version 1"));
         }
         let mut from = zstd::Decoder::new(from)?;
+        from.window_log_max(LARGEST_WINDOW)?;
         let length = get(&mut from)?;
         if length > LONGEST_PROFILE {
             return Err(damaged("its profile is too long"));
         }
-        let mut text = String::new();
-        (&mut from).take(length).read_to_string(&mut text)?;
-        let profile = Profile::parse(&text).map_err(|e| damaged(&e.to_string()))?;
+        let mut text = Vec::new();
+        (&mut from).take(length).read_to_end(&mut text)?;
+        let text = String::from_utf8(text).map_err(|_| damaged("has a profile that is no text"))?;
+        let profile = Profile::parse(&text)
+            .map_err(|e| damaged(&format!("has a profile that cannot be: {e}")))?;
         let (now, seed) = (get(&mut from)?, get(&mut from)?);
         let pause = (Nanos(get(&mut from)?), Nanos(get(&mut from)?));
-        let mut ssd = Self::with_firmware(&profile, device, seed, firmware(&profile));
+        let turn = get(&mut from)?;
+        let layout = Layout::new(&profile);
+        let blocks = Blocks::load(&layout, profile.wear.dynamic, &mut from)?;
+        let firmware = firmware(&profile);
+        let mut ssd = Self::with_blocks(&profile, device, seed, firmware, layout, blocks);
         ssd.now = Nanos(now);
-        ssd.noise.set_pause(pause);
+        if now > LATEST || !ssd.noise.set_pause(pause, ssd.now) {
+            return Err(damaged("has a time that cannot be"));
+        }
         ssd.random = Pcg64::seed_from_u64(seed);
-        ssd.buffer.set_turn(get(&mut from)?)?;
-        ssd.blocks.load(&ssd.layout, &mut from)?;
+        ssd.buffer.set_turn(turn)?;
         ssd.map.load(&ssd.layout, &mut from)?;
         if from.read(&mut [0])? != 0 {
             return Err(damaged("goes on after its end"));

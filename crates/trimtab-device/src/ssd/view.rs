@@ -4,7 +4,6 @@ use trimtab_io::Nanos;
 
 use super::Ssd;
 use super::die::Phase;
-use crate::agenda::NEVER;
 use crate::map::Place;
 use crate::study::Study;
 
@@ -49,15 +48,7 @@ impl Ssd {
     /// channel, and how much there is to clean, is not counted. White-box.
     #[must_use]
     pub fn die_free_at(&self, die: u32) -> Nanos {
-        let lane = &self.lanes[die as usize];
-        let mut free = match self.agenda.at(die as usize) {
-            NEVER => self.now,
-            at => at,
-        };
-        if lane.phase == Phase::Reading {
-            free += self.transfer_of(lane.group);
-        }
-        free + self.queued_time(die)
+        self.current_ends(die) + self.queued_time(die)
     }
 
     /// When a channel will have moved all data that is ready for it. White-box.
@@ -66,10 +57,10 @@ impl Ssd {
         self.channel_queue_ends(channel)
     }
 
-    /// Whether a die is erasing a block. White-box.
+    /// Whether a die is erasing a block, in any of its planes. White-box.
     #[must_use]
     pub fn is_erasing(&self, die: u32) -> bool {
-        self.lanes[die as usize].phase == Phase::Erasing
+        self.cleaning_lanes(die).any(|lane| self.lanes[lane as usize].phase == Phase::Erasing)
     }
 
     /// Whether a die is cleaning, or cannot be used because of one. White-box.

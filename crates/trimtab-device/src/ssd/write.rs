@@ -266,7 +266,8 @@ impl Ssd {
 
     /// A page has been programmed.
     pub(super) fn finish_program(&mut self, place: u32) {
-        let Op { page, plane, mut slots, .. } = self.ops[place];
+        let op = self.ops[place];
+        let Op { page, plane, mut slots, .. } = op;
         self.ops.remove(place);
         self.blocks.programmed(&self.layout, page);
         self.dies[self.layout.die_of_plane(plane) as usize].programs -= 1;
@@ -277,7 +278,7 @@ impl Ssd {
             self.map.programmed(&self.layout, slot.user, Place::Slot(slots), unit);
             self.buffer.slots.remove(slots);
             self.buffer.epochs[(slot.epoch - self.buffer.first_epoch) as usize].outstanding -= 1;
-            self.part_is_done(slot.request, Explained::default());
+            self.part_is_done(slot.request, op.explained());
             slots = slot.next;
             unit += 1;
         }

@@ -3,7 +3,7 @@
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use trimtab_device::{Profile, Served, Ssd};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 /// What a request touches begins and ends at multiples of this.
 const GRAIN: u64 = 4096;
@@ -71,8 +71,7 @@ impl Load {
 }
 
 fn request(id: u64, arrival: Nanos, op: Op, offset: u64, length: u64) -> Request {
-    let (id, device, flags) = (RequestId(id), DeviceId(0), Flags::empty());
-    Request { id, device, arrival, op, offset, length, flags, deadline: None }
+    Request::new(RequestId(id), DeviceId(0), arrival, op, offset, length)
 }
 
 /// A drive of about so many bytes, full, and overwritten at random by a share of

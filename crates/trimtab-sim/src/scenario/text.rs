@@ -7,18 +7,20 @@ use crate::error::Error;
 
 /// A scenario's text, to find lines in.
 #[derive(Clone, Copy)]
-pub(super) struct Text<'t>(pub(super) &'t str);
+pub(crate) struct Text<'t>(pub(crate) &'t str);
 
 impl Text<'_> {
     /// Something is wrong there.
-    pub(super) fn wrong(self, at: &Range<usize>, what: impl Display) -> Error {
+    pub(crate) fn wrong(self, at: &Range<usize>, what: impl Display) -> Error {
         let before = &self.0.as_bytes()[..at.start.min(self.0.len())];
         let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        // Names may hold anything.
+        let what = what.to_string().replace('\n', " ");
         Error::Scenario(format!("line {line}: {what}"))
     }
 
     /// What the TOML reader says, on one line.
-    pub(super) fn error(self, error: &toml::de::Error) -> Error {
+    pub(crate) fn error(self, error: &toml::de::Error) -> Error {
         let what = error.message().trim().replace('\n', " ");
         match error.span() {
             // A key that is missing from the top stands nowhere.
@@ -30,7 +32,7 @@ impl Text<'_> {
     }
 
     /// Whether a value is in its range; not-a-number is in none.
-    pub(super) fn within<T: PartialOrd + Display>(
+    pub(crate) fn within<T: PartialOrd + Display>(
         self,
         key: &str,
         at: &Range<usize>,

@@ -18,17 +18,19 @@ use crate::source::{Offsets, Replay, ReplayOptions, Source};
 
 /// A workload, read and checked.
 #[derive(Clone, Debug)]
-pub(super) struct WorkloadSpec {
+pub(crate) struct WorkloadSpec {
     name: String,
     queue: Option<u32>,
+    /// Its number on its device.
+    number: u64,
     kind: Kind,
     /// Where it stands in the text.
-    pub(super) span: Range<usize>,
+    pub(crate) span: Range<usize>,
 }
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Synthetic { spec: Box<Spec>, seed: u64 },
+    Synthetic { spec: Box<Spec>, rate_millionths: u64 },
     Trace { path: PathBuf, options: ReplayOptions },
 }
 
@@ -37,7 +39,6 @@ pub(super) struct About<'a> {
     pub(super) capacity: u64,
     pub(super) queues: u32,
     pub(super) directory: &'a Path,
-    pub(super) seed: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -103,9 +104,17 @@ impl WorkloadSpec {
         let kind = if table.contains_key("trace") {
             Kind::trace(table, &span, text, about)?
         } else {
-            Kind::synthetic(table, &span, text, derived(about.seed, number), about.capacity)?
+            Kind::synthetic(table, &span, text, about.capacity)?
         };
-        Ok(Self { name, queue, kind, span })
+        Ok(Self { name, queue, number, kind, span })
+    }
+
+    /// Whether requests come whatever becomes of those before.
+    pub(crate) fn is_open_loop(&self) -> bool {
+        match &self.kind {
+            Kind::Synthetic { spec, .. } => spec.is_open_loop(),
+            Kind::Trace { .. } => true,
+        }
     }
 
     /// Whether it ends by itself.
@@ -116,13 +125,24 @@ impl WorkloadSpec {
         }
     }
 
-    /// The workload on a device of `capacity` bytes.
-    pub(super) fn build(&self, capacity: u64) -> Result<Workload, Error> {
+    /// The workload on a device of `capacity` bytes. `seed` is the device's;
+    /// `bursts` decides when there are bursts, if they are not the workload's own.
+    pub(crate) fn build(
+        &self,
+        capacity: u64,
+        seed: u64,
+        bursts: Option<u64>,
+    ) -> Result<Workload, Error> {
         let source = match &self.kind {
-            Kind::Synthetic { spec, seed } => {
+            Kind::Synthetic { spec, rate_millionths } => {
                 let reach = spec.capacity_bytes().unwrap_or(capacity);
-                let workload = synth::Workload::new(spec, *seed, reach);
-                Source::synthetic(workload, spec.requests(), spec.duration())
+                let seed = spec.seed().unwrap_or_else(|| derived(seed, self.number));
+                let workload = match bursts {
+                    Some(bursts) => synth::Workload::with_bursts(spec, seed, reach, bursts),
+                    None => synth::Workload::new(spec, seed, reach),
+                };
+                let source = Source::synthetic(workload, spec.requests(), spec.duration());
+                source.at_rate(*rate_millionths)
             }
             Kind::Trace { path, options } => {
                 Source::replay(Replay::open(path, capacity, options.clone())?)?
@@ -134,12 +154,12 @@ impl WorkloadSpec {
 
 impl Kind {
     fn synthetic(
-        table: DeTable<'_>,
+        mut table: DeTable<'_>,
         span: &Range<usize>,
         text: Text<'_>,
-        seed: u64,
         capacity: u64,
     ) -> Result<Self, Error> {
+        let rate = table.remove("rate");
         let value = Spanned::new(span.clone(), DeValue::Table(table.clone()));
         let spec: Spec = read(value, text)?;
         let reach = spec.capacity_bytes().unwrap_or(capacity);
@@ -151,7 +171,16 @@ impl Kind {
             let what = format!("`capacity_gb` is more than the device's {capacity} bytes");
             return Err(text.wrong(&at, what));
         }
-        Ok(Self::Synthetic { seed: spec.seed().unwrap_or(seed), spec: Box::new(spec) })
+        if let Some(rate) = rate.as_ref().filter(|_| !spec.is_open_loop()) {
+            let what = "`rate` is for arrivals that wait for nobody: a closed loop has none";
+            return Err(text.wrong(&rate.span(), what));
+        }
+        let rate = rate.map(|rate| {
+            let at = rate.span();
+            Ok::<_, Error>(Spanned::new(at, read(rate, text)?))
+        });
+        let rate_millionths = millionths(rate.transpose()?.as_ref(), text)?;
+        Ok(Self::Synthetic { spec: Box::new(spec), rate_millionths })
     }
 
     fn trace(
@@ -161,11 +190,7 @@ impl Kind {
         about: &About<'_>,
     ) -> Result<Self, Error> {
         let raw: RawTrace = read(Spanned::new(span.clone(), DeValue::Table(table)), text)?;
-        let rate_millionths = raw.rate.map_or(Ok(0), |rate| {
-            text.within("rate", &rate.span(), *rate.get_ref(), 1e-6..=1e6)?;
-            // From here on in whole numbers: they are the same everywhere.
-            Ok::<_, Error>((rate.get_ref() * 1e6).round() as u64)
-        })?;
+        let rate_millionths = millionths(raw.rate.as_ref(), text)?;
         let format = raw.format.map(|format| {
             let at = format.span();
             format.get_ref().parse::<Format>().map_err(|e| text.wrong(&at, e))
@@ -181,7 +206,17 @@ impl Kind {
     }
 }
 
-fn read<T: DeserializeOwned>(value: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<T, Error> {
+/// How much faster, in whole numbers: they are the same everywhere.
+fn millionths(rate: Option<&Spanned<f64>>, text: Text<'_>) -> Result<u64, Error> {
+    let Some(rate) = rate else { return Ok(1_000_000) };
+    text.within("rate", &rate.span(), *rate.get_ref(), 1e-6..=1e6)?;
+    Ok((rate.get_ref() * 1e6).round() as u64)
+}
+
+pub(crate) fn read<T: DeserializeOwned>(
+    value: Spanned<DeValue<'_>>,
+    text: Text<'_>,
+) -> Result<T, Error> {
     let at = value.span();
     T::deserialize(ValueDeserializer::from(value)).map_err(|e| match e.span() {
         Some(_) => text.error(&e),

@@ -32,6 +32,8 @@ enum Process {
         phase: usize,
         /// When it ends.
         until: Nanos,
+        /// Draws the lengths of phases, if the arrivals' generator does not.
+        lengths: Option<Random>,
     },
     Closed {
         mean_service: f64,
@@ -57,13 +59,23 @@ impl Phase {
 }
 
 impl Arrivals {
-    pub(super) fn new(spec: &spec::Arrivals, mut random: Random) -> Self {
+    pub(super) fn new(spec: &spec::Arrivals, random: Random) -> Self {
+        Self::of(spec, random, None)
+    }
+
+    /// Bursts that a generator of their own decides about.
+    pub(super) fn with_bursts(spec: &spec::Arrivals, random: Random, lengths: Random) -> Self {
+        Self::of(spec, random, Some(lengths))
+    }
+
+    fn of(spec: &spec::Arrivals, mut random: Random, mut lengths: Option<Random>) -> Self {
         let process = match *spec {
             spec::Arrivals::Poisson { iops } => Process::Poisson { mean_gap: NS_PER_S / iops },
             spec::Arrivals::Bursty { on_iops, off_iops, on_ms, off_ms } => {
                 let phases = [Phase::new(on_iops, on_ms), Phase::new(off_iops, off_ms)];
-                let until = Nanos(random.exponential(phases[0].mean_length));
-                Process::Bursty { phases, phase: 0, until }
+                let draw = lengths.as_mut().unwrap_or(&mut random);
+                let until = Nanos(draw.exponential(phases[0].mean_length));
+                Process::Bursty { phases, phase: 0, until, lengths }
             }
             spec::Arrivals::Closed { queue_depth, service_us, think_us } => {
                 let mean_service = service_us.unwrap_or_default() * NS_PER_US;
@@ -85,7 +97,7 @@ impl Arrivals {
         let random = &mut self.random;
         self.now = match &mut self.process {
             Process::Poisson { mean_gap } => self.now + Nanos(random.exponential(*mean_gap)),
-            Process::Bursty { phases, phase, until } => {
+            Process::Bursty { phases, phase, until, lengths } => {
                 let mut now = self.now;
                 loop {
                     let mean_gap = phases[*phase].mean_gap;
@@ -97,7 +109,8 @@ impl Arrivals {
                     // next phase.
                     now = *until;
                     *phase = 1 - *phase;
-                    *until = now + Nanos(random.exponential(phases[*phase].mean_length));
+                    let draw = lengths.as_mut().unwrap_or(random);
+                    *until = now + Nanos(draw.exponential(phases[*phase].mean_length));
                 }
             }
             Process::Closed { mean_service, mean_think, clients } => {

@@ -65,7 +65,8 @@ impl Offsets {
     /// `spec` was checked for a device of `capacity` bytes.
     pub(super) fn new(spec: &Spec, capacity: u64, mut random: Random) -> Self {
         let align = spec.align_bytes;
-        let largest = spec.sizes.iter().map(|size| size.bytes).max().unwrap_or(align);
+        let sizes = spec.sizes.iter().chain(&spec.write_sizes);
+        let largest = sizes.map(|size| size.bytes).max().unwrap_or(align);
         let blocks = (capacity - largest) / align + 1;
         let pattern = match spec.offsets {
             spec::Offsets::Uniform {} => Pattern::Uniform,

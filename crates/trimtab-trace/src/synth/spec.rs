@@ -33,6 +33,9 @@ pub struct Spec {
     pub(super) arrivals: Arrivals,
     pub(super) offsets: Offsets,
     pub(super) sizes: Vec<Size>,
+    /// Of writes, if they have sizes of their own.
+    #[serde(default)]
+    pub(super) write_sizes: Vec<Size>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -108,6 +111,12 @@ impl Spec {
         self.capacity_gb.map(|gb| (gb * 1e9) as u64)
     }
 
+    /// Whether requests come whatever becomes of those before.
+    #[must_use]
+    pub const fn is_open_loop(&self) -> bool {
+        !matches!(self.arrivals, Arrivals::Closed { .. })
+    }
+
     /// Whether there can be such a trace.
     fn check_trace(&self) -> Result<(), Wrong> {
         let missing = |key| Err(Wrong::nowhere(&format!("missing field `{key}`")));
@@ -150,19 +159,11 @@ impl Spec {
         if self.sizes.is_empty() {
             return Err(Wrong::nowhere("`sizes` must have at least one entry"));
         }
-        for (size, i) in self.sizes.iter().zip(0..) {
-            let bytes = || {
-                within("sizes.bytes", size.bytes, SECTOR..=capacity.min(1 << 30))?;
-                multiple("sizes.bytes", size.bytes, SECTOR)?;
-                within("sizes.weight", size.weight, 0..=1_000_000_000)
-            };
-            bytes().map_err(|wrong| wrong.of_entry(i))?;
+        check_list(&self.sizes, &SIZES, capacity)?;
+        if self.write_sizes.is_empty() {
+            return Ok(());
         }
-        if self.sizes.iter().all(|size| size.weight == 0) {
-            let what = "`sizes.weight` must be more than 0 for at least one size";
-            return Err(Wrong::nowhere(what));
-        }
-        Ok(())
+        check_list(&self.write_sizes, &WRITE_SIZES, capacity)
     }
 
     fn check_offsets(&self) -> Result<(), Wrong> {
@@ -171,13 +172,42 @@ impl Spec {
             Offsets::Zipf { theta } => within("offsets.theta", theta, 0.0..=5.0),
             Offsets::Sequential { streams, run_requests: _ } => {
                 within("offsets.streams", streams, 1..=MOST_CLIENTS)?;
-                self.sizes.iter().zip(0..).try_for_each(|(size, i)| {
-                    multiple("sizes.bytes", size.bytes, self.align_bytes)
-                        .map_err(|wrong| wrong.because("offsets are sequential").of_entry(i))
-                })
+                let aligned = |sizes: &[Size], keys: &SizeKeys| {
+                    sizes.iter().zip(0..).try_for_each(|(size, i)| {
+                        multiple(keys.bytes, size.bytes, self.align_bytes)
+                            .map_err(|wrong| wrong.because("offsets are sequential").of_entry(i))
+                    })
+                };
+                aligned(&self.sizes, &SIZES)?;
+                aligned(&self.write_sizes, &WRITE_SIZES)
             }
         }
     }
+}
+
+/// What the keys of a list of sizes are called.
+struct SizeKeys {
+    bytes: &'static str,
+    weight: &'static str,
+}
+
+const SIZES: SizeKeys = SizeKeys { bytes: "sizes.bytes", weight: "sizes.weight" };
+const WRITE_SIZES: SizeKeys = SizeKeys { bytes: "write_sizes.bytes", weight: "write_sizes.weight" };
+
+fn check_list(sizes: &[Size], keys: &SizeKeys, capacity: u64) -> Result<(), Wrong> {
+    for (size, i) in sizes.iter().zip(0..) {
+        let bytes = || {
+            within(keys.bytes, size.bytes, SECTOR..=capacity.min(1 << 30))?;
+            multiple(keys.bytes, size.bytes, SECTOR)?;
+            within(keys.weight, size.weight, 0..=1_000_000_000)
+        };
+        bytes().map_err(|wrong| wrong.of_entry(i))?;
+    }
+    if sizes.iter().all(|size| size.weight == 0) {
+        let what = format!("`{}` must be more than 0 for at least one size", keys.weight);
+        return Err(Wrong::nowhere(&what));
+    }
+    Ok(())
 }
 
 impl Arrivals {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::stats::{Report, Stats};
+use trimtab_io::Op;
 
 const POISSON: &str = include_str!("../../../../examples/synth-poisson.toml");
 const BURSTY: &str = include_str!("../../../../examples/synth-bursty.toml");
@@ -196,4 +197,52 @@ fn errors_name_the_key() {
         assert!(shown.contains(expected), "{shown:?} should say {expected:?}");
         assert!(!shown.contains('\n') && error.is_bad_input());
     }
+}
+
+#[test]
+fn writes_can_have_sizes_of_their_own() {
+    let text = [BASE, ARRIVALS, OFFSETS, SIZES].concat();
+    let own = format!("{text}write_sizes = [{{ bytes = 65536, weight = 1 }}]\n");
+    let (plain, own) = (all(&text), all(&own));
+    for (plain, own) in plain.iter().zip(&own) {
+        assert_eq!((plain.op, plain.arrival), (own.op, own.arrival));
+        assert_eq!(own.length, if own.op == Op::Read { 4096 } else { 65536 });
+    }
+    // The largest of either fit.
+    let large = format!("{text}write_sizes = [{{ bytes = 536870912, weight = 1 }}]\n");
+    assert!(all(&large).iter().all(|record| record.end() <= 1_000_000_000));
+    let odd = format!("{text}write_sizes = [{{ bytes = 1000, weight = 1 }}]\n");
+    let error = Synth::from_toml(&odd, None).unwrap_err().to_string();
+    assert!(error.contains("line 8: `write_sizes.bytes` must be a multiple of 512"), "{error}");
+}
+
+#[test]
+fn bursts_can_be_shared() {
+    let text = "read_share = 1
+        sizes = [{ bytes = 4096, weight = 1 }]
+        offsets = { kind = 'uniform' }
+        arrivals = { kind = 'bursty', on_iops = 10_000, off_iops = 0, on_ms = 10, off_ms = 90 }";
+    let spec: Spec = toml::from_str(text).unwrap();
+    // Which thousandths of a second of ten have arrivals.
+    let busy = |seed, bursts| {
+        let Workload { timing: Timing::Open(mut arrivals), .. } =
+            Workload::with_bursts(&spec, seed, 1 << 30, bursts)
+        else {
+            panic!("an open loop")
+        };
+        let mut busy = vec![false; 10_000];
+        loop {
+            let ms = arrivals.next().0 / 1_000_000;
+            let Some(busy) = busy.get_mut(ms as usize) else { return busy };
+            *busy = true;
+        }
+    };
+    let agree = |a: &[bool], b: &[bool]| {
+        let both = a.iter().zip(b).filter(|(a, b)| **a && **b).count();
+        both as f64 / a.iter().filter(|a| **a).count() as f64
+    };
+    let (one, other) = (busy(1, 7), busy(2, 7));
+    assert_ne!(one, other);
+    assert!(agree(&one, &other) > 0.9, "{}", agree(&one, &other));
+    assert!(agree(&one, &busy(1, 8)) < 0.3, "{}", agree(&one, &busy(1, 8)));
 }

@@ -65,6 +65,20 @@ impl Workload {
         };
         Self { timing, requests: Requests::new(spec, seed, capacity) }
     }
+
+    /// The same with bursts, if it has any, whose times are drawn from `bursts`
+    /// alone: workloads with the same mean lengths of phases and the same such
+    /// seed burst at the same time, whatever else they do.
+    #[must_use]
+    pub fn with_bursts(spec: &Spec, seed: u64, capacity: u64, bursts: u64) -> Self {
+        let mut workload = Self::new(spec, seed, capacity);
+        if let Timing::Open(arrivals) = &mut workload.timing {
+            let own = Random::new(seed, Purpose::Arrivals);
+            let phases = Random::new(bursts, Purpose::Bursts);
+            *arrivals = Arrivals::with_bursts(&spec.arrivals, own, phases);
+        }
+        workload
+    }
 }
 
 /// How long clients think between answer and next request: exponential times.
@@ -92,6 +106,8 @@ impl Think {
 pub struct Requests {
     offsets: Offsets,
     sizes: Sizes,
+    /// If they are different.
+    write_sizes: Option<Sizes>,
     ops: Random,
     read_share: f64,
 }
@@ -110,7 +126,10 @@ pub struct Drawn {
 impl Requests {
     /// `spec` was checked for a device of `capacity` bytes.
     pub(super) fn new(spec: &Spec, seed: u64, capacity: u64) -> Self {
+        let write_sizes = (!spec.write_sizes.is_empty())
+            .then(|| Sizes::new(&spec.write_sizes, Random::new(seed, Purpose::WriteSizes)));
         Self {
+            write_sizes,
             offsets: Offsets::new(spec, capacity, Random::new(seed, Purpose::Offsets)),
             sizes: Sizes::new(&spec.sizes, Random::new(seed, Purpose::Sizes)),
             ops: Random::new(seed, Purpose::Ops),
@@ -122,7 +141,11 @@ impl Requests {
     #[inline]
     pub fn draw(&mut self) -> Drawn {
         let op = if self.ops.chance(self.read_share) { Op::Read } else { Op::Write };
-        let length = self.sizes.next();
+        let sizes = match &mut self.write_sizes {
+            Some(sizes) if op == Op::Write => sizes,
+            _ => &mut self.sizes,
+        };
+        let length = sizes.next();
         Drawn { op, offset: self.offsets.next(length), length }
     }
 }

@@ -1,8 +1,8 @@
 //! `trimtab sim run`.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use serde::Serialize;
 use trimtab_device::Profile;
 use trimtab_report::machine;
 use trimtab_sim::{Report, Scenario, Simulation};
-use trimtab_trace::{AtomicFile, Error};
 
 use super::summary;
-use crate::exit::{BadInput, Incomplete};
+use crate::exit::Incomplete;
+use crate::json::Json;
 use crate::progress::Progress;
 use crate::units;
 
@@ -65,7 +65,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let interrupted = catch_signals()?;
     let scenario = Scenario::load(path)?;
     // A place that cannot be written should show before minutes of work.
-    let json = args.json.as_deref().map(|out| Json::create(out, path)).transpose()?;
+    let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;
     let mut simulation = scenario.simulation()?;
     let begun = Instant::now();
     let complete = go(&mut simulation, &interrupted, args.quiet)?;
@@ -141,47 +141,4 @@ fn catch_signals() -> Result<Arc<AtomicBool>> {
         set.context("cannot catch signals")?;
     }
     Ok(flag)
-}
-
-/// Where the JSON goes.
-enum Json {
-    StandardOutput,
-    File(AtomicFile, PathBuf),
-}
-
-impl Json {
-    fn create(out: &Path, scenario: &Path) -> Result<Self> {
-        if out.as_os_str() == "-" {
-            return Ok(Self::StandardOutput);
-        }
-        let target = out.canonicalize().ok();
-        if target.is_some() && scenario.canonicalize().ok() == target {
-            let text = format!("{}: is the scenario, JSON would replace it", out.display());
-            return Err(BadInput(text).into());
-        }
-        let file = AtomicFile::create(out).map_err(|e| write_error(out, e))?;
-        Ok(Self::File(file, out.to_owned()))
-    }
-
-    fn write(self, told: &Told<'_>) -> Result<()> {
-        match self {
-            Self::StandardOutput => Ok(write_to(io::stdout().lock(), told).map(drop)?),
-            Self::File(file, path) => {
-                let written = write_to(file, told).and_then(AtomicFile::commit);
-                Ok(written.map_err(|e| write_error(&path, e))?)
-            }
-        }
-    }
-}
-
-fn write_to<W: Write>(to: W, told: &Told<'_>) -> io::Result<W> {
-    let mut out = BufWriter::new(to);
-    // As an io::Error a broken pipe is recognised.
-    serde_json::to_writer_pretty(&mut out, told).map_err(io::Error::from)?;
-    writeln!(out)?;
-    out.into_inner().map_err(io::IntoInnerError::into_error)
-}
-
-fn write_error(path: &Path, source: io::Error) -> Error {
-    Error::Write { path: path.to_owned(), source }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use trimtab_device::Profile;
 use trimtab_io::{Nanos, PERCENTILES};
 use trimtab_report::{Align, Facts, Table, bytes, count, machine};
-use trimtab_sim::{DeviceReport, OpReport, ReadReport, Report, Scenario};
+use trimtab_sim::{DeviceReport, OpReport, Report, Scenario, TimeReport};
 
 use super::run::Speed;
 use crate::units::{self, NONE, number, percent};
@@ -80,7 +80,13 @@ fn figures(device: &DeviceReport) -> Facts {
     let mut facts = Facts::new();
     if let Some(reads) = &device.reads {
         facts.add("reads that waited for garbage collection", percent(reads.waited_for_cleaning));
-        facts.add("mean read, where its time went", read_time(reads));
+    }
+    for (label, times) in [
+        ("mean read, where its time went", &device.reads),
+        ("mean write, where its time went", &device.writes),
+    ] {
+        let parts = times.as_ref().map(where_it_went).filter(|parts| !parts.is_empty());
+        parts.into_iter().for_each(|parts| facts.add(label, parts));
     }
     if let Some(amplification) = device.write_amplification {
         facts.add("write amplification", number(amplification));
@@ -108,16 +114,16 @@ fn figures(device: &DeviceReport) -> Facts {
 }
 
 /// The parts that there are, the largest first.
-fn read_time(reads: &ReadReport) -> String {
+fn where_it_went(op: &TimeReport) -> String {
     let mut parts = [
-        ("service", reads.service_ns),
-        ("submission queue", reads.submission_queue_ns),
-        ("waiting for the die", reads.die_ns),
-        ("for garbage collection", reads.cleaning_ns),
-        ("for the channel", reads.channel_ns),
-        ("for the buffer", reads.buffer_ns),
-        ("stalled", reads.stalled_ns),
-        ("read retries", reads.retries_ns),
+        ("service", op.service_ns),
+        ("submission queue", op.submission_queue_ns),
+        ("waiting for the die", op.die_ns),
+        ("for garbage collection", op.cleaning_ns),
+        ("for the channel", op.channel_ns),
+        ("for the buffer", op.buffer_ns),
+        ("stalled", op.stalled_ns),
+        ("read retries", op.retries_ns),
     ];
     parts.sort_by_key(|&(_, time)| std::cmp::Reverse(time));
     let shown = parts.iter().filter(|(_, time)| *time > Nanos::ZERO);

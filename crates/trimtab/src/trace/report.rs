@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::Serialize;
 use trimtab_io::Nanos;
-use trimtab_trace::{AtomicFile, Clock, Error, Plots, Series};
+use trimtab_trace::{Clock, Plots, Series};
 
-use crate::exit::BadInput;
 use crate::input::{ReadArgs, Skipped, group};
-use crate::output::must_be_a_file;
+use crate::output::Report as Output;
 
 /// Options of `trimtab trace report`.
 #[derive(Debug, clap::Args)]
@@ -67,7 +66,8 @@ struct TraceReport {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     // A place that cannot be written should show before hours of reading.
-    let output = args.out.as_deref().map(|path| create(path, &args.files)).transpose()?;
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    let output = args.out.as_deref().map(|path| Output::create(path, &inputs)).transpose()?;
     let mut report = Report {
         trimtab: env!("CARGO_PKG_VERSION"),
         machine: trimtab_report::machine(),
@@ -80,9 +80,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
         skipped.add(some);
     }
     name(&mut report.traces);
-    if let (Some(file), Some(path)) = (output, &args.out) {
-        write_page(file, &report).map_err(|source| write_error(path, source))?;
-        writeln!(io::stderr().lock(), "trimtab: report written to {}", path.display())?;
+    if let Some(output) = output {
+        output.write(&page::page(&report))?;
     }
     if args.json {
         let mut out = BufWriter::new(io::stdout().lock());
@@ -92,26 +91,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
         out.flush()?;
     }
     skipped.into_result()
-}
-
-fn create(path: &Path, inputs: &[PathBuf]) -> Result<AtomicFile> {
-    must_be_a_file(path)?;
-    let target = path.canonicalize().ok();
-    if target.is_some() && inputs.iter().any(|input| input.canonicalize().ok() == target) {
-        let text = format!("{}: is one of the traces, a report would replace it", path.display());
-        return Err(BadInput(text).into());
-    }
-    Ok(AtomicFile::create(path).map_err(|source| write_error(path, source))?)
-}
-
-fn write_page(file: AtomicFile, report: &Report) -> io::Result<()> {
-    let mut out = BufWriter::new(file);
-    write!(out, "{}", page::page(report))?;
-    out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
-}
-
-fn write_error(path: &Path, source: io::Error) -> Error {
-    Error::Write { path: path.to_owned(), source }
 }
 
 /// Reads one trace through.

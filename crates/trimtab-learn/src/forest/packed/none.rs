@@ -1,0 +1,18 @@
+//! Where there are no vector instructions, forests are walked.
+
+use super::view::View;
+use crate::Simd;
+
+/// What cannot be.
+#[derive(Clone, Debug)]
+pub(super) enum Packed {}
+
+impl Packed {
+    pub(super) const fn new(_: View<'_>) -> Option<Self> {
+        None
+    }
+
+    pub(super) const fn score(&self, _: Simd, _: &[i32]) -> Option<i32> {
+        match *self {}
+    }
+}

@@ -1,0 +1,68 @@
+//! What a decision got right and wrong.
+
+/// How often what was decided, and how it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Confusion {
+    /// Positives found.
+    pub true_positives: u64,
+    /// Negatives taken for positives.
+    pub false_positives: u64,
+    /// Negatives found.
+    pub true_negatives: u64,
+    /// Positives taken for negatives.
+    pub false_negatives: u64,
+}
+
+impl Confusion {
+    /// Positive is what has a score of `threshold` or more.
+    ///
+    /// # Panics
+    /// If there are not as many scores as truths.
+    #[must_use]
+    pub fn at(threshold: f64, scores: &[f64], truth: &[bool]) -> Self {
+        assert_eq!(scores.len(), truth.len(), "as many scores as truths");
+        let mut all = Self::default();
+        for (score, &truth) in scores.iter().zip(truth) {
+            all.add(*score >= threshold, truth);
+        }
+        all
+    }
+
+    /// Counts one decision.
+    pub const fn add(&mut self, decided: bool, truth: bool) {
+        match (decided, truth) {
+            (true, true) => self.true_positives += 1,
+            (true, false) => self.false_positives += 1,
+            (false, false) => self.true_negatives += 1,
+            (false, true) => self.false_negatives += 1,
+        }
+    }
+
+    /// How many decisions were counted.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.true_positives + self.false_positives + self.true_negatives + self.false_negatives
+    }
+
+    /// The share of right decisions; `None` of none.
+    #[must_use]
+    pub fn accuracy(&self) -> Option<f64> {
+        share(self.true_positives + self.true_negatives, self.count())
+    }
+
+    /// Of what was taken for positive, the share that is; `None` of none.
+    #[must_use]
+    pub fn precision(&self) -> Option<f64> {
+        share(self.true_positives, self.true_positives + self.false_positives)
+    }
+
+    /// Of the positives, the share that was found; `None` of none.
+    #[must_use]
+    pub fn recall(&self) -> Option<f64> {
+        share(self.true_positives, self.true_positives + self.false_negatives)
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

@@ -1,0 +1,116 @@
+//! Which vector instructions a decision uses.
+//!
+//! All give the same results to the bit. A value of [`Simd`] other than
+//! [`Simd::SCALAR`] exists only where the processor has the instructions, so code
+//! that holds one may use them.
+//!
+//! They are compiled for x86-64 with SSE2, which every such processor has; targets
+//! without it are kernels, which must not touch vector registers.
+
+use core::fmt;
+
+/// Which vector instructions to use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Simd(Level);
+
+/// In rising order: whoever has one has those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Scalar,
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    Avx2,
+    /// F and BW: server processors from 2017.
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    Avx512,
+    /// Also VNNI, VBMI and BITALG: from Ice Lake and Zen 4.
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    Avx512Vnni,
+}
+
+impl Simd {
+    /// None.
+    pub const SCALAR: Self = Self(Level::Scalar);
+
+    /// The best that the processor has. It is asked once. Without the feature
+    /// `std` nobody can ask it, and the answer is none.
+    #[must_use]
+    #[inline]
+    pub fn best() -> Self {
+        #[cfg(all(feature = "std", target_arch = "x86_64", target_feature = "sse2"))]
+        {
+            static BEST: std::sync::OnceLock<Simd> = std::sync::OnceLock::new();
+            *BEST.get_or_init(detect)
+        }
+        #[cfg(not(all(feature = "std", target_arch = "x86_64", target_feature = "sse2")))]
+        Self::SCALAR
+    }
+
+    /// AVX2 where nobody can ask the processor, such as in a kernel.
+    ///
+    /// # Safety
+    /// The processor has AVX2, and its registers may be used here.
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    #[must_use]
+    pub const unsafe fn assume_avx2() -> Self {
+        Self(Level::Avx2)
+    }
+
+    /// AVX-512 with VNNI where nobody can ask the processor, such as in a kernel.
+    ///
+    /// # Safety
+    /// The processor has AVX2, AVX-512 F, BW, VNNI, VBMI and BITALG, and its
+    /// registers may be used here.
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    #[must_use]
+    pub const unsafe fn assume_avx512_vnni() -> Self {
+        Self(Level::Avx512Vnni)
+    }
+
+    /// All that the processor has, the best last: to compare them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        let levels = [Level::Scalar, Level::Avx2, Level::Avx512, Level::Avx512Vnni];
+        #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+        let levels = [Level::Scalar];
+        levels.into_iter().filter(|level| *level <= Self::best().0).map(Self)
+    }
+
+    pub(crate) const fn level(self) -> Level {
+        self.0
+    }
+}
+
+#[cfg(all(feature = "std", target_arch = "x86_64", target_feature = "sse2"))]
+fn detect() -> Simd {
+    use std::arch::is_x86_feature_detected as has;
+
+    let avx2 = has!("avx2");
+    let avx512 = avx2 && has!("avx512f") && has!("avx512bw");
+    let vnni = avx512 && has!("avx512vnni") && has!("avx512vbmi") && has!("avx512bitalg");
+    Simd(match (avx2, avx512, vnni) {
+        (_, _, true) => Level::Avx512Vnni,
+        (_, true, _) => Level::Avx512,
+        (true, _, _) => Level::Avx2,
+        _ => Level::Scalar,
+    })
+}
+
+impl fmt::Display for Simd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self.0 {
+            Level::Scalar => "scalar",
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+            Level::Avx2 => "AVX2",
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+            Level::Avx512 => "AVX-512",
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+            Level::Avx512Vnni => "AVX-512 VNNI",
+        })
+    }
+}
+
+impl fmt::Debug for Simd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

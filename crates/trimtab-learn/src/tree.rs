@@ -1,0 +1,235 @@
+//! Decision trees as they are trained and imported: real thresholds and values.
+//!
+//! Nothing decides in production with these; they are judged, kept, and turned
+//! into an [`IntegerForest`](crate::forest::IntegerForest), which does.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::Error;
+
+/// Values this near to zero are zero to [`Missing::Zero`], as in LightGBM.
+const ZERO: f64 = 1e-35_f32 as f64;
+
+/// What counts as missing at a split, and so goes the default way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// Nothing; not-a-number is taken for 0.
+    #[default]
+    Nothing,
+    /// Zero, and not-a-number.
+    Zero,
+    /// Not-a-number.
+    Nan,
+}
+
+/// Where a split leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Child {
+    /// To another split of this tree, one with a higher number.
+    Split(usize),
+    /// To a leaf of this tree.
+    Leaf(usize),
+}
+
+/// A question to one feature: is it at most the threshold?
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Split {
+    /// Which feature.
+    pub feature: usize,
+    /// Values up to this one, itself included, go left.
+    pub threshold: f64,
+    /// What goes the default way instead.
+    pub missing: Missing,
+    /// Whether the default way is left.
+    pub default_left: bool,
+    /// The way of small values.
+    pub left: Child,
+    /// The way of large values.
+    pub right: Child,
+}
+
+impl Split {
+    fn goes_left(&self, value: f64) -> bool {
+        let value = if value.is_nan() && self.missing != Missing::Nan { 0.0 } else { value };
+        let missing = match self.missing {
+            Missing::Nothing => false,
+            Missing::Zero => value.abs() <= ZERO,
+            Missing::Nan => value.is_nan(),
+        };
+        if missing { self.default_left } else { value <= self.threshold }
+    }
+}
+
+/// A tree: splits, of which number 0 is asked first, and leaves. A tree without
+/// a split is its only leaf.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tree {
+    splits: Vec<Split>,
+    leaves: Vec<f64>,
+}
+
+impl Tree {
+    /// A tree of these splits and leaf values.
+    ///
+    /// # Errors
+    /// If it is not a tree: each leaf and each split but the first has exactly
+    /// one split that leads to it, and that has a lower number. If a threshold
+    /// or value is not a number. The error counts it as tree 0.
+    pub fn new(splits: Vec<Split>, leaves: Vec<f64>) -> Result<Self, Error> {
+        let wrong = |node, what| Err(Error::Tree { tree: 0, node, what });
+        if leaves.len() != splits.len() + 1 {
+            return wrong(splits.len(), "a tree has one leaf more than it has splits");
+        }
+        if let Some(leaf) = leaves.iter().position(|value| !value.is_finite()) {
+            return wrong(leaf, "the leaf's value is not a finite number");
+        }
+        let (mut split_led_to, mut leaf_led_to) =
+            (vec![false; splits.len()], vec![false; leaves.len()]);
+        for (node, split) in splits.iter().enumerate() {
+            if split.threshold.is_nan() {
+                return wrong(node, "the threshold is not a number");
+            }
+            for child in [split.left, split.right] {
+                let led_to = match child {
+                    Child::Split(n) if n > node => split_led_to.get_mut(n),
+                    Child::Split(_) => None,
+                    Child::Leaf(n) => leaf_led_to.get_mut(n),
+                };
+                match led_to {
+                    Some(led_to) if !*led_to => *led_to = true,
+                    _ => return wrong(node, "leads to what is not its child"),
+                }
+            }
+        }
+        // All children differ and there are as many as can be led to, so every
+        // one is.
+        Ok(Self { splits, leaves })
+    }
+
+    /// The splits; the first is the root.
+    #[must_use]
+    pub fn splits(&self) -> &[Split] {
+        &self.splits
+    }
+
+    /// The leaves' values.
+    #[must_use]
+    pub fn leaves(&self) -> &[f64] {
+        &self.leaves
+    }
+
+    /// The leaf that a sample ends in.
+    ///
+    /// # Panics
+    /// If the sample has too few features.
+    #[must_use]
+    pub fn leaf(&self, features: &[f64]) -> usize {
+        let mut at = if self.splits.is_empty() { Child::Leaf(0) } else { Child::Split(0) };
+        loop {
+            match at {
+                Child::Leaf(leaf) => return leaf,
+                Child::Split(n) => {
+                    let split = &self.splits[n];
+                    let left = split.goes_left(features[split.feature]);
+                    at = if left { split.left } else { split.right };
+                }
+            }
+        }
+    }
+}
+
+/// Trees whose values add up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forest {
+    features: usize,
+    base: f64,
+    trees: Vec<Tree>,
+}
+
+impl Forest {
+    /// A forest over samples of so many features; `base` is added to the trees'
+    /// values.
+    ///
+    /// # Errors
+    /// If a tree asks for a feature that there is not, or the base is not
+    /// finite.
+    pub fn new(features: usize, base: f64, trees: Vec<Tree>) -> Result<Self, Error> {
+        if !base.is_finite() {
+            return Err(Error::Value { what: "a forest's base is a finite number", found: base });
+        }
+        for (tree, it) in trees.iter().enumerate() {
+            if let Some(node) = it.splits.iter().position(|split| split.feature >= features) {
+                return Err(Error::Tree { tree, node, what: "asks for a feature beyond the last" });
+            }
+        }
+        Ok(Self { features, base, trees })
+    }
+
+    /// How many features a sample has.
+    #[must_use]
+    pub const fn features(&self) -> usize {
+        self.features
+    }
+
+    /// What is added to the trees' values.
+    #[must_use]
+    pub const fn base(&self) -> f64 {
+        self.base
+    }
+
+    /// The trees.
+    #[must_use]
+    pub fn trees(&self) -> &[Tree] {
+        &self.trees
+    }
+
+    /// The sum of base and trees, in the order of the trees: the raw score (for
+    /// a logistic objective the logarithm of the odds).
+    ///
+    /// # Panics
+    /// If the sample has too few features.
+    #[must_use]
+    pub fn score(&self, features: &[f64]) -> f64 {
+        let value = |tree: &Tree| tree.leaves[tree.leaf(features)];
+        self.trees.iter().map(value).fold(self.base, |sum, value| sum + value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stump(missing: Missing, default_left: bool) -> Tree {
+        let (left, right) = (Child::Leaf(0), Child::Leaf(1));
+        let split = Split { feature: 0, threshold: 2.0, missing, default_left, left, right };
+        Tree::new(vec![split], vec![-1.0, 1.0]).unwrap()
+    }
+
+    #[test]
+    fn missing_values_go_the_default_way() {
+        let leaf = |missing, left, value| stump(missing, left).leaf(&[value]);
+        assert_eq!(leaf(Missing::Nothing, false, 2.0), 0);
+        assert_eq!(leaf(Missing::Nothing, false, 2.5), 1);
+        assert_eq!(leaf(Missing::Nothing, false, f64::NAN), 0);
+        assert_eq!(leaf(Missing::Nan, false, f64::NAN), 1);
+        assert_eq!(leaf(Missing::Nan, true, f64::NAN), 0);
+        assert_eq!(leaf(Missing::Zero, false, f64::NAN), 1);
+        assert_eq!(leaf(Missing::Zero, false, -0.0), 1);
+        assert_eq!(leaf(Missing::Zero, false, 0.1), 0);
+    }
+
+    #[test]
+    fn what_is_no_tree_is_refused() {
+        let split = stump(Missing::Nothing, false).splits()[0];
+        let tree = |splits: &[Split], leaves: &[f64]| Tree::new(splits.into(), leaves.into());
+        assert!(tree(&[], &[1.0]).is_ok());
+        assert!(tree(&[], &[]).is_err());
+        assert!(tree(&[split], &[1.0, f64::NAN]).is_err());
+        assert!(tree(&[Split { right: Child::Leaf(0), ..split }], &[0.0, 1.0]).is_err());
+        assert!(tree(&[Split { right: Child::Leaf(2), ..split }], &[0.0, 1.0]).is_err());
+        assert!(tree(&[Split { right: Child::Split(0), ..split }], &[0.0, 1.0]).is_err());
+        assert!(tree(&[Split { threshold: f64::NAN, ..split }], &[0.0, 1.0]).is_err());
+        assert!(Forest::new(0, 0.0, vec![tree(&[split], &[0.0, 1.0]).unwrap()]).is_err());
+    }
+}

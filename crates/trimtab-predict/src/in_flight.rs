@@ -1,0 +1,168 @@
+//! What has been sent to a drive and not been answered.
+
+use trimtab_io::{Nanos, Op, Request};
+
+use crate::predictor::Ticket;
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+/// The data unit in which the field counts what is in flight, bytes.
+pub(crate) const PAGE: u64 = 4096;
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub(crate) sent: Nanos,
+    pub(crate) op: Op,
+    /// Data in 4 KiB pages, what is touched in part counted whole.
+    pub(crate) pages: u32,
+    /// Pages in flight when it was sent, with its own.
+    pub(crate) pages_then: u32,
+    /// Requests in flight when it was sent, without it.
+    pub(crate) queue_then: u32,
+    /// Where in each of the watched unit functions it belongs.
+    pub(crate) units: [u16; UNITS],
+    before: u32,
+    after: u32,
+}
+
+/// How many unit functions are watched at most, next to the drive as a whole.
+pub(crate) const UNITS: usize = 3;
+
+/// All requests on their way, in the order in which they were sent.
+///
+/// A linked list in a vector: sending and answering cost the same whatever is in
+/// flight, and places are used again, so nothing is allocated once the deepest
+/// queue has been seen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlight {
+    places: Vec<Pending>,
+    free: Vec<u32>,
+    ends: Option<(u32, u32)>,
+    pages: u32,
+}
+
+/// Pages that a request moves: none for what moves no data.
+pub(crate) fn pages_of(request: &Request) -> u32 {
+    match request.op {
+        Op::Read | Op::Write if request.length > 0 => {
+            let end = request.end().div_ceil(PAGE);
+            u32::try_from(end - request.offset / PAGE).unwrap_or(u32::MAX)
+        }
+        _ => 0,
+    }
+}
+
+impl InFlight {
+    /// Pages in flight.
+    pub(crate) const fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Requests in flight.
+    pub(crate) const fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// The one that was sent first.
+    pub(crate) fn oldest(&self) -> Option<&Pending> {
+        let (first, _) = self.ends?;
+        Some(&self.places[first as usize])
+    }
+
+    pub(crate) fn add(&mut self, now: Nanos, request: &Request, units: [u16; UNITS]) -> Ticket {
+        let pages = pages_of(request);
+        self.pages = self.pages.saturating_add(pages);
+        let before = self.ends.map_or(NONE, |(_, last)| last);
+        let pages_then = self.pages;
+        let queue_then = self.len() as u32;
+        let pending = Pending {
+            sent: now,
+            op: request.op,
+            pages,
+            pages_then,
+            queue_then,
+            units,
+            before,
+            after: NONE,
+        };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.places[place as usize] = pending;
+                place
+            }
+            None => {
+                self.places.push(pending);
+                (self.places.len() - 1) as u32
+            }
+        };
+        if before != NONE {
+            self.places[before as usize].after = place;
+        }
+        self.ends = Some((self.ends.map_or(place, |(first, _)| first), place));
+        Ticket(place)
+    }
+
+    /// Takes out what a ticket stands for.
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Pending {
+        let pending = self.places[ticket.0 as usize];
+        let Pending { before, after, pages, .. } = pending;
+        match before {
+            NONE => {}
+            _ => self.places[before as usize].after = after,
+        }
+        match after {
+            NONE => {}
+            _ => self.places[after as usize].before = before,
+        }
+        self.ends = match (self.ends, before, after) {
+            (_, NONE, NONE) => None,
+            (Some((_, last)), NONE, _) => Some((after, last)),
+            (Some((first, _)), _, NONE) => Some((first, before)),
+            (ends, ..) => ends,
+        };
+        self.pages = self.pages.saturating_sub(pages);
+        self.free.push(ticket.0);
+        pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::request;
+
+    #[test]
+    fn knows_the_oldest_and_the_pages() {
+        let mut flight = InFlight::default();
+        let add = |flight: &mut InFlight, at: u64, length: u64| {
+            flight.add(Nanos(at), &request(Op::Read, 0, length), [0; UNITS])
+        };
+        let first = add(&mut flight, 1, 4096);
+        let second = add(&mut flight, 2, 8192);
+        let third = add(&mut flight, 3, 1);
+        assert_eq!(flight.pages(), 4);
+        assert_eq!(flight.remove(second).pages_then, 3);
+        assert_eq!(flight.oldest().unwrap().sent, Nanos(1));
+        flight.remove(first);
+        assert_eq!(flight.oldest().unwrap().sent, Nanos(3));
+        let fourth = add(&mut flight, 4, 4096);
+        flight.remove(third);
+        assert_eq!(flight.oldest().unwrap().sent, Nanos(4));
+        flight.remove(fourth);
+        assert!(flight.oldest().is_none());
+        assert_eq!(flight.pages(), 0);
+        assert_eq!(flight.places.len(), 3);
+    }
+
+    #[test]
+    fn counts_pages_touched() {
+        let pages = |op, offset, length| pages_of(&request(op, offset, length));
+        assert_eq!(pages(Op::Read, 0, 4096), 1);
+        assert_eq!(pages(Op::Read, 4095, 2), 2);
+        assert_eq!(pages(Op::Write, 512, 4096), 2);
+        assert_eq!(pages(Op::Flush, 0, 0), 0);
+        assert_eq!(pages(Op::Discard, 0, 1 << 30), 0);
+    }
+}

@@ -1,0 +1,62 @@
+//! Where a distribution bends.
+
+use trimtab_io::Nanos;
+
+/// Latencies beyond this share say how long the tail is, not where it begins.
+const BODY: f64 = 0.97;
+
+/// The latency where the distribution bends: with all latencies up to the 97th
+/// percentile scaled to 0–1, the one at which the CDF lies farthest above the
+/// diagonal (Satopää et al., *Kneedle*, 2011, without its smoothing). `None` of
+/// nothing, or if all latencies are the same.
+///
+/// `sorted` are all latencies, ascending.
+#[must_use]
+pub fn knee(sorted: &[Nanos]) -> Option<Nanos> {
+    let most = *sorted.get(rank(sorted.len(), BODY)?)?;
+    let body = &sorted[..sorted.partition_point(|&latency| latency <= most)];
+    let (least, range) = (body[0].0, most.0 - body[0].0);
+    if range == 0 {
+        return None;
+    }
+    // Height above the diagonal, (i + 1) / n − (latency − least) / range, times
+    // n × range: so that it is exact. Of equal latencies the last has the CDF's
+    // value; the first of equal heights is taken.
+    let n = body.len() as i128;
+    let height = |i: usize| (i as i128 + 1) * i128::from(range) - i128::from(body[i].0 - least) * n;
+    let best = (0..body.len()).rev().max_by_key(|&i| height(i))?;
+    Some(body[best])
+}
+
+/// The index of a share's latency among so many: the nearest rank.
+pub(super) fn rank(count: usize, share: f64) -> Option<usize> {
+    let rank = (count as f64 * share).ceil() as usize;
+    Some(rank.clamp(1, count.max(1)) - 1).filter(|_| count > 0)
+}
+
+/// Which share of the latencies is at most `latency`, in percent.
+#[must_use]
+pub fn percentile_of(sorted: &[Nanos], latency: Nanos) -> f64 {
+    let below = sorted.partition_point(|&l| l <= latency);
+    100.0 * below as f64 / sorted.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bends_where_the_tail_begins() {
+        // Nine of ten from 100 to 190, the others far out.
+        let mut latencies: Vec<Nanos> = (0..900).map(|i| Nanos(100 + i / 10)).collect();
+        latencies.extend((0..100).map(|i| Nanos(1000 + 10 * i)));
+        assert_eq!(knee(&latencies), Some(Nanos(189)));
+        assert!((percentile_of(&latencies, Nanos(189)) - 90.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn nothing_has_no_knee() {
+        assert_eq!(knee(&[]), None);
+        assert_eq!(knee(&[Nanos(7); 20]), None);
+    }
+}

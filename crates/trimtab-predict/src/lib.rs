@@ -1,0 +1,55 @@
+//! Will this I/O be late?
+//!
+//! A [`Predictor`] watches one drive from outside, as any block layer can: what
+//! is sent to it, and when each answer comes. Asked about a request before that
+//! is sent, it gives a [`Forecast`]. It never sees more than had happened by
+//! then, it reads no clock and allocates nothing on the way of a request; the
+//! same code is trained on recordings, runs in the simulator and decides live.
+//!
+//! ```text
+//!            ┌───────────── predict ──> Forecast: late? how likely? how long?
+//!   request ─┤
+//!            └─ sent ─> Ticket ··· the drive works ··· completed(Ticket)
+//! ```
+
+mod advise;
+#[cfg(test)]
+mod causality;
+mod dataset;
+mod digits;
+mod drift;
+mod error;
+mod evaluate;
+mod heuristic;
+mod history;
+mod importance;
+mod in_flight;
+pub mod label;
+mod learned;
+mod linnos;
+mod model;
+mod predictor;
+#[cfg(test)]
+mod testing;
+mod train;
+pub mod units;
+mod watch;
+mod watching;
+mod window;
+
+pub use advise::{Advice, DriveAdvice, Expected, advise};
+pub use dataset::{Read, reads};
+pub use digits::DIGITS;
+pub use drift::{Drift, Found};
+pub use error::Error;
+pub use evaluate::{CalibrationBin, Score, evaluate};
+pub use heuristic::{Advanced, Limits, Simple};
+pub use history::{Event, Recorded, Watcher, events, replay};
+pub use importance::{Importance, importance};
+pub use label::{Label, Rule};
+pub use learned::{Knowledge, Learned};
+pub use linnos::Linnos;
+pub use model::{Card, Kind, Model, Trained, Training, card_path, fingerprint};
+pub use predictor::{Forecast, Predictor, Ticket, Verdict};
+pub use train::{Lesson, Options, train};
+pub use watch::{FEATURE_NAMES, FEATURES, Watch};

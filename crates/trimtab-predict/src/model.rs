@@ -1,0 +1,92 @@
+//! Trained predictors.
+
+mod file;
+
+pub use file::{Card, Model, Training, card_path, fingerprint};
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use trimtab_learn::integer::LinnOs;
+
+use crate::heuristic::{Advanced, Limits, Simple};
+use crate::learned::{Knowledge, Learned};
+use crate::{Error, Linnos, Predictor};
+
+/// The predictors there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// LinnOS's simple heuristic: [`Simple`].
+    HeurSim,
+    /// LinnOS's advanced heuristic: [`Advanced`].
+    HeurAdv,
+    /// LinnOS's network: [`Linnos`].
+    Linnos,
+    /// Ours: [`Learned`].
+    Trimtab,
+}
+
+impl Kind {
+    /// All of them, in the order in which tables list them.
+    pub const ALL: [Self; 4] = [Self::HeurSim, Self::HeurAdv, Self::Linnos, Self::Trimtab];
+
+    /// The word used in options, tables and files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::HeurSim => "heur-sim",
+            Self::HeurAdv => "heur-adv",
+            Self::Linnos => "linnos",
+            Self::Trimtab => "trimtab",
+        }
+    }
+}
+
+impl std::str::FromStr for Kind {
+    type Err = Error;
+
+    fn from_str(word: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Error::Unknown { what: "predictor", word: word.to_owned(), known }
+        })
+    }
+}
+
+/// What training made of a recording. Cheap to copy.
+#[derive(Clone, Debug)]
+pub enum Trained {
+    /// Of [`Simple`].
+    HeurSim(Limits),
+    /// Of [`Advanced`].
+    HeurAdv(Limits),
+    /// Of [`Linnos`].
+    Linnos(Arc<LinnOs>),
+    /// Of [`Learned`].
+    Trimtab(Arc<Knowledge>),
+}
+
+impl Trained {
+    /// Which predictor it is of.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::HeurSim(_) => Kind::HeurSim,
+            Self::HeurAdv(_) => Kind::HeurAdv,
+            Self::Linnos(_) => Kind::Linnos,
+            Self::Trimtab(_) => Kind::Trimtab,
+        }
+    }
+
+    /// A predictor that begins to watch a drive.
+    #[must_use]
+    pub fn predictor(&self) -> Box<dyn Predictor> {
+        match self {
+            Self::HeurSim(limits) => Box::new(Simple::new(limits.high)),
+            Self::HeurAdv(limits) => Box::new(Advanced::new(*limits)),
+            Self::Linnos(network) => Box::new(Linnos::new(Arc::clone(network))),
+            Self::Trimtab(knowledge) => Box::new(Learned::new(Arc::clone(knowledge))),
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Trained predictors in files: the numbers as safetensors, and beside them a
+//! card in JSON that says what they are of.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use trimtab_io::Nanos;
+use trimtab_learn::integer::LinnOs;
+use trimtab_learn::store::{Reader, Writer};
+
+use super::{Kind, Trained};
+use crate::heuristic::Limits;
+use crate::history::Recorded;
+use crate::learned::Knowledge;
+use crate::units::UnitFunction;
+use crate::watch::FEATURES;
+use crate::{DIGITS, Error, Label, Rule};
+
+/// The version of the files, and of the numbers that models are trained on.
+/// Whatever changes the meaning of either changes it.
+const VERSION: u32 = 1;
+
+/// A trained predictor with all that is known of its making.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Where it comes from.
+    pub card: Card,
+    /// What was learnt.
+    pub trained: Trained,
+}
+
+/// What a model is of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    version: u32,
+    /// Which predictor.
+    pub predictor: Kind,
+    /// How many numbers it decides by.
+    features: usize,
+    /// The rule that made the label.
+    pub rule: Rule,
+    /// What it was taught to call slow.
+    pub label: Label,
+    /// What it was trained on.
+    pub training: Training,
+    /// What is no tensor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limits: Option<Limits>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    units: Vec<UnitFunction>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refuse_from: Option<i32>,
+    /// Of the tensors' file, so that a card is not taken for another model's.
+    checksum: String,
+}
+
+/// What a model was trained on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Training {
+    /// The recording's name, for people.
+    pub trace: String,
+    /// Tells the recording from all others: [`fingerprint`].
+    pub fingerprint: String,
+    /// Reads that it was trained on, and how many of them were slow.
+    pub reads: usize,
+    /// See `reads`.
+    pub slow: usize,
+    /// When the last of these reads was sent, on the recording's clock.
+    pub until: Nanos,
+    /// The inflection point's percentile among the reads trained on.
+    pub inflection_percentile: Option<f64>,
+    /// Of the training's reads that it would have sent, the share that was slow.
+    pub false_submit_rate: Option<f64>,
+    /// From which random numbers came.
+    pub seed: u64,
+}
+
+/// Tells recordings apart: a hash of all requests and their times.
+#[must_use]
+pub fn fingerprint(recorded: &[Recorded]) -> String {
+    let mut hash = Hash::default();
+    for Recorded { request, complete, .. } in recorded {
+        for number in [request.arrival.0, complete.0, request.offset, request.length] {
+            hash.add(&number.to_le_bytes());
+        }
+        hash.add(&[request.op as u8]);
+    }
+    hash.text()
+}
+
+/// FNV-1a, 64 bits: enough to notice a mistake.
+struct Hash(u64);
+
+impl Default for Hash {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hash {
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn text(&self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+impl Model {
+    /// A model fresh from training.
+    #[must_use]
+    pub fn new(trained: Trained, rule: Rule, label: Label, training: Training) -> Self {
+        let predictor = trained.kind();
+        let features = predictor.features();
+        let limits = match &trained {
+            Trained::HeurSim(limits) | Trained::HeurAdv(limits) => Some(*limits),
+            _ => None,
+        };
+        let (units, refuse_from) = match &trained {
+            Trained::Trimtab(known) => (known.functions.clone(), Some(known.refuse_from)),
+            _ => (Vec::new(), None),
+        };
+        let checksum = String::new();
+        let card = Card {
+            version: VERSION,
+            predictor,
+            features,
+            rule,
+            label,
+            training,
+            limits,
+            units,
+            refuse_from,
+            checksum,
+        };
+        Self { card, trained }
+    }
+
+    /// The files' contents: the tensors, and the card that belongs beside them
+    /// under [`card_path`].
+    ///
+    /// # Errors
+    /// If the model cannot be written down.
+    pub fn to_files(&self) -> Result<(Vec<u8>, String), Error> {
+        let mut writer = Writer::default();
+        match &self.trained {
+            Trained::HeurSim(_) | Trained::HeurAdv(_) => {}
+            Trained::Linnos(network) => writer.put("network", &Box::new(LinnOs::clone(network))),
+            Trained::Trimtab(known) => {
+                writer.put("forest", &known.forest);
+                writer.put("probability", &known.probability);
+                writer.put("wait_forest", &known.wait_forest);
+                writer.put("wait", &known.wait);
+            }
+        }
+        let predictor = self.card.predictor.name();
+        let tensors = writer.to_bytes().map_err(|source| Error::Learn { predictor, source })?;
+        let mut card = self.card.clone();
+        card.checksum = checksum(&tensors);
+        let card = serde_json::to_string_pretty(&card).expect("a card is JSON");
+        Ok((tensors, card + "\n"))
+    }
+
+    /// Loads a model; its card lies beside it.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or is not what it should be.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let wrong = |path: &Path, what: String| Error::Model { path: path.to_owned(), what };
+        let cannot = |e: std::io::Error| format!("cannot read: {e}");
+        let bytes = fs::read(path).map_err(|e| wrong(path, cannot(e)))?;
+        let beside = card_path(path);
+        let card = fs::read_to_string(&beside).map_err(|e| wrong(&beside, cannot(e)))?;
+        let card = Card::parse(&card).map_err(|what| wrong(&beside, what))?;
+        if card.checksum != checksum(&bytes) {
+            let of = beside.display();
+            return Err(wrong(path, format!("is not the model that {of} is of; train it again")));
+        }
+        let trained = card.trained(&bytes).map_err(|what| wrong(path, what))?;
+        Ok(Self { card, trained })
+    }
+}
+
+/// Where the card of a model lies: beside it, with the ending `.json`.
+#[must_use]
+pub fn card_path(model: &Path) -> PathBuf {
+    model.with_extension("json")
+}
+
+fn checksum(bytes: &[u8]) -> String {
+    let mut hash = Hash::default();
+    hash.add(bytes);
+    hash.text()
+}
+
+impl Kind {
+    /// How many numbers it decides by.
+    const fn features(self) -> usize {
+        match self {
+            Self::HeurSim | Self::HeurAdv => 1,
+            Self::Linnos => DIGITS,
+            Self::Trimtab => FEATURES,
+        }
+    }
+}
+
+impl Card {
+    /// Reads a card.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let value: serde_json::Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let version = value.get("version").and_then(serde_json::Value::as_u64);
+        if version != Some(VERSION.into()) {
+            let found = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
+            return Err(format!("model of version {found}, expected {VERSION}; train it again"));
+        }
+        let card: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
+        let (found, there_are) = (card.features, card.predictor.features());
+        if found != there_are {
+            return Err(format!(
+                "decides by {found} numbers, not by the {there_are} there are; train it again"
+            ));
+        }
+        if let Some(function) = card.units.iter().find(|function| !function.is_valid()) {
+            return Err(format!("units cannot be told apart like this: {function:?}"));
+        }
+        Ok(card)
+    }
+
+    fn trained(&self, tensors: &[u8]) -> Result<Trained, String> {
+        let reader = Reader::new(tensors).map_err(|e| e.to_string())?;
+        let missing = |what| format!("its card has no {what}; train it again");
+        match self.predictor {
+            Kind::HeurSim => self.limits.map(Trained::HeurSim).ok_or_else(|| missing("limits")),
+            Kind::HeurAdv => self.limits.map(Trained::HeurAdv).ok_or_else(|| missing("limits")),
+            Kind::Linnos => {
+                let network: Box<LinnOs> = reader.get("network").map_err(|e| e.to_string())?;
+                Ok(Trained::Linnos(network.into()))
+            }
+            Kind::Trimtab => {
+                let get = |name| reader.get(name).map_err(|e| e.to_string());
+                let known = Knowledge {
+                    functions: self.units.clone(),
+                    forest: reader.get("forest").map_err(|e| e.to_string())?,
+                    probability: get("probability")?,
+                    wait_forest: reader.get("wait_forest").map_err(|e| e.to_string())?,
+                    wait: get("wait")?,
+                    refuse_from: self.refuse_from.ok_or_else(|| missing("refuse_from"))?,
+                };
+                if known.forest.features() != FEATURES {
+                    let found = known.forest.features();
+                    return Err(format!(
+                        "decides by {found} numbers, not by the {FEATURES} there are; train it again"
+                    ));
+                }
+                Ok(Trained::Trimtab(Arc::new(known)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

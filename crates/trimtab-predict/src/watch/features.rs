@@ -1,0 +1,140 @@
+//! The numbers that a decision is made from.
+
+use trimtab_io::{Nanos, Request};
+
+use super::unit::Unit;
+use super::{WINDOWS, Watch};
+use crate::in_flight::{UNITS, pages_of};
+
+/// Numbers of the drive as a whole, and of each unit.
+const OF_DRIVE: usize = 10 + 3 * WINDOWS.len();
+const OF_UNIT: usize = 10;
+
+/// How many numbers there are.
+pub const FEATURES: usize = OF_DRIVE + OF_UNIT * (1 + UNITS);
+
+const DRIVE_NAMES: [&str; OF_DRIVE] = [
+    "pages",
+    "oldest-read",
+    "since-write-done",
+    "write-latency",
+    "since-stall",
+    "stall",
+    "written-since-stall-kib",
+    "since-rest",
+    "written-since-rest-kib",
+    "mean-latency-of-4",
+    "written-1ms-kib",
+    "written-34ms-kib",
+    "reads-1ms",
+    "reads-34ms",
+    "mean-latency-1ms",
+    "mean-latency-34ms",
+];
+
+const UNIT_NAMES: [&str; OF_UNIT] = [
+    "reads",
+    "read-pages",
+    "write-pages",
+    "latency",
+    "mean-latency",
+    "since-read-done",
+    "mean-age",
+    "service",
+    "queue",
+    "written-ago-kib",
+];
+
+/// What each number is called: those of the drive, of the drive as one unit
+/// (`drive.`), and of the request's unit by each function (`unit0.` …). Times
+/// are in ticks of 1.024 µs: a shift instead of a division.
+pub const FEATURE_NAMES: [(&str, &str); FEATURES] = {
+    let mut names = [("", ""); FEATURES];
+    let mut i = 0;
+    while i < OF_DRIVE {
+        names[i] = ("", DRIVE_NAMES[i]);
+        i += 1;
+    }
+    let groups = ["drive.", "unit0.", "unit1.", "unit2."];
+    let mut group = 0;
+    while group <= UNITS {
+        let mut j = 0;
+        while j < OF_UNIT {
+            names[OF_DRIVE + group * OF_UNIT + j] = (groups[group], UNIT_NAMES[j]);
+            j += 1;
+        }
+        group += 1;
+    }
+    names
+};
+
+/// A time in ticks of 1024 ns, at most 2^30 of them.
+pub(super) fn ticks(time: Nanos) -> i32 {
+    (time.0 >> 10).min(1 << 30) as i32
+}
+
+fn kib(bytes: u64) -> i32 {
+    (bytes >> 10).min(1 << 30) as i32
+}
+
+fn count(count: u32) -> i32 {
+    count.min(1 << 30) as i32
+}
+
+impl Watch {
+    /// The numbers for a request that would be sent now, in the order of
+    /// [`FEATURE_NAMES`].
+    #[must_use]
+    pub fn features(&self, now: Nanos, request: &Request) -> [i32; FEATURES] {
+        let mut features = [0; FEATURES];
+        self.of_drive(now, request, (&mut features[..OF_DRIVE]).try_into().expect("so many"));
+        let (units, _) = features[OF_DRIVE..].as_chunks_mut::<OF_UNIT>();
+        self.of_unit(now, &self.whole, &mut units[0]);
+        for (i, function) in self.functions.iter().enumerate() {
+            let unit = &self.units[self.first[i] + usize::from(function.unit(request.offset))];
+            self.of_unit(now, unit, &mut units[1 + i]);
+        }
+        features
+    }
+
+    fn of_drive(&self, now: Nanos, request: &Request, features: &mut [i32; OF_DRIVE]) {
+        let oldest = self.reads.oldest().map_or(Nanos::ZERO, |read| now.since(read.sent));
+        let mean_of_4 = Nanos(self.latencies.iter().map(|latency| latency.0).sum::<u64>() / 4);
+        let (first, windows) = features.split_at_mut(10);
+        first.copy_from_slice(&[
+            count(pages_of(request)),
+            ticks(oldest),
+            ticks(now.since(self.last_write_done)),
+            ticks(self.last_write_latency),
+            ticks(now.since(self.stall.ended)),
+            ticks(self.stall.length),
+            kib(self.written - self.stall.written),
+            ticks(now.since(self.rest.ended)),
+            kib(self.written - self.rest.written),
+            ticks(mean_of_4),
+        ]);
+        for i in 0..WINDOWS.len() {
+            let answered = self.reads_answered[i].sum(now);
+            let latencies = self.read_latencies[i].sum(now);
+            windows[i] = count(self.bytes_written[i].sum(now));
+            windows[WINDOWS.len() + i] = count(answered);
+            windows[2 * WINDOWS.len() + i] = count(latencies / answered.max(1));
+        }
+    }
+
+    fn of_unit(&self, now: Nanos, unit: &Unit, features: &mut [i32; OF_UNIT]) {
+        let queue = u64::from(unit.reads) * u64::from(unit.service_ns);
+        *features = [
+            count(unit.reads),
+            count(unit.read_pages),
+            count(unit.write_pages),
+            count(unit.latency),
+            count(unit.mean_latency),
+            ticks(now.since(unit.last_done)),
+            count(unit.mean_age(now)),
+            ticks(Nanos(unit.service_ns.into())),
+            ticks(Nanos(queue)),
+            unit.written_ago(self.written),
+        ];
+    }
+}

@@ -1,0 +1,119 @@
+//! What is kept of each parallel unit: a cache line.
+
+use trimtab_io::Nanos;
+
+/// A parallel unit as seen from outside.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Unit {
+    /// Reads in flight, and their 4 KiB pages.
+    pub(super) reads: u32,
+    pub(super) read_pages: u32,
+    /// 4 KiB pages of the writes in flight.
+    pub(super) write_pages: u32,
+    /// The sum of the times at which the reads in flight were sent, ns; it may
+    /// run over, the difference to `reads` times now is what counts.
+    sent: u64,
+    /// When a read was answered last.
+    pub(super) last_done: Nanos,
+    /// Bytes that had been written to the drive when this unit was written last,
+    /// plus one; 0: it has not been.
+    written: u64,
+    /// The last read's latency, in ticks of 1024 ns, and a mean that follows the
+    /// last few.
+    pub(super) latency: u32,
+    pub(super) mean_latency: u32,
+    /// How long a read occupies the unit, ns: a mean that follows the last ten
+    /// or so.
+    pub(super) service_ns: u32,
+}
+
+/// What is not known to have been written lately, KiB.
+pub(super) const LONG_AGO: i32 = i32::MAX;
+
+impl Unit {
+    pub(super) const fn read_sent(&mut self, now: Nanos, pages: u32) {
+        self.reads += 1;
+        self.read_pages = self.read_pages.saturating_add(pages);
+        self.sent = self.sent.wrapping_add(now.0);
+    }
+
+    pub(super) const fn write_sent(&mut self, pages: u32, written: u64) {
+        self.write_pages = self.write_pages.saturating_add(pages);
+        self.written = written + 1;
+    }
+
+    pub(super) const fn write_done(&mut self, pages: u32) {
+        self.write_pages = self.write_pages.saturating_sub(pages);
+    }
+
+    pub(super) fn read_done(&mut self, now: Nanos, sent: Nanos, pages: u32, data: bool) {
+        self.reads -= 1;
+        self.read_pages = self.read_pages.saturating_sub(pages);
+        self.sent = self.sent.wrapping_sub(sent.0);
+        if !data {
+            return;
+        }
+        self.latency = u32::try_from(now.since(sent).0 >> 10).unwrap_or(u32::MAX);
+        follow(&mut self.mean_latency, self.latency, 2);
+        // It had been at work since it was sent, or since the one before.
+        let service = now.since(self.last_done.max(sent)).0;
+        follow(&mut self.service_ns, u32::try_from(service).unwrap_or(u32::MAX), 3);
+        self.last_done = now;
+    }
+
+    /// The mean age of its reads in flight, in ticks of 1024 ns.
+    pub(super) fn mean_age(&self, now: Nanos) -> u32 {
+        let sum = now.0.wrapping_mul(self.reads.into()).wrapping_sub(self.sent);
+        // Below zero if they were sent by a clock that is ahead. Dividing 32 bits
+        // is several times faster than 64.
+        let ticks = sum.cast_signed().max(0).cast_unsigned() >> 10;
+        u32::try_from(ticks).unwrap_or(u32::MAX) / self.reads.max(1)
+    }
+
+    /// KiB written to the drive since the unit was written last.
+    pub(super) fn written_ago(&self, written: u64) -> i32 {
+        match self.written {
+            0 => LONG_AGO,
+            then => i32::try_from((written - (then - 1)) >> 10).unwrap_or(LONG_AGO),
+        }
+    }
+}
+
+/// Moves a mean towards a new value by the `2^shift`th part of what is between.
+fn follow(mean: &mut u32, value: u32, shift: u32) {
+    if *mean == 0 {
+        *mean = value;
+        return;
+    }
+    let difference = (i64::from(value) - i64::from(*mean)) >> shift;
+    *mean = (i64::from(*mean) + difference) as u32;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fits_a_cache_line() {
+        assert_eq!(size_of::<Unit>(), 64);
+    }
+
+    #[test]
+    fn ages_and_occupation() {
+        let mut unit = Unit::default();
+        unit.read_sent(Nanos(1_000), 1);
+        unit.read_sent(Nanos(3_000), 2);
+        assert_eq!(unit.mean_age(Nanos(3 << 20)), (3 << 10) - 2);
+        unit.read_done(Nanos(51_000), Nanos(1_000), 1, true);
+        assert_eq!((unit.latency, unit.service_ns), (50_000 >> 10, 50_000));
+        unit.read_done(Nanos(91_000), Nanos(3_000), 2, true);
+        // The second was at it for 40 µs.
+        assert_eq!(unit.service_ns, 50_000 - 10_000 / 8);
+        assert_eq!((unit.reads, unit.read_pages), (0, 0));
+        assert_eq!(unit.mean_age(Nanos(99_000)), 0);
+        assert_eq!(unit.written_ago(1 << 20), LONG_AGO);
+        unit.write_sent(1, 1 << 20);
+        assert_eq!(unit.written_ago(3 << 20), 2048);
+    }
+}

@@ -1,0 +1,74 @@
+//! The speed of the driver of several drives under a strategy, in requests per
+//! second of wall time.
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
+use trimtab_device::{Profile, Ssd};
+use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op};
+use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, run};
+use trimtab_steer::{Costs, Kind, Known, Means, Random, Replica, Tuning};
+
+const DRIVES: usize = 3;
+const REQUESTS: usize = 1_000_000;
+/// Requests per second of each drive: a third of what it could do.
+const IOPS: u64 = 60_000;
+
+/// Three drives of the configuration that public simulators are compared on, in
+/// their steady state.
+fn drives(profile: &Profile) -> Vec<ArrayDrive> {
+    let drive = |number: usize| {
+        let mut ssd = Ssd::new(profile, DeviceId(number as u32), number as u64);
+        ssd.age(profile, 1.0, 3.0);
+        ArrayDrive::new(ssd, 1024)
+    };
+    (0..DRIVES).map(drive).collect()
+}
+
+/// Random requests of 4 KiB, 70% reads.
+fn requests(capacity: u64) -> Vec<ArrayIo> {
+    let mut random = Random::new(1);
+    let mut at = 0;
+    let io = |number: usize| {
+        at += random.next() % (2_000_000_000 / (IOPS * DRIVES as u64));
+        let op = if random.unit() < 0.7 { Op::Read } else { Op::Write };
+        let offset = random.next() % (capacity / 4096) * 4096;
+        let home = Replica((number % DRIVES) as u8);
+        ArrayIo { at: Nanos(at), op, offset, length: 4096, home }
+    };
+    (0..REQUESTS).map(io).collect()
+}
+
+fn array(c: &mut Criterion) {
+    let mut profile = Profile::builtin("reference").expect("built in");
+    profile.geometry.blocks_per_plane = 256;
+    let profile = Profile::parse(&profile.to_toml()).expect("valid");
+    let (drives, requests) = (drives(&profile), requests(profile.capacity_bytes()));
+    let mut reads = LatencyHistogram::new();
+    reads.extend((40..=600).map(Nanos::from_micros));
+    let inflection = Nanos::from_micros(500);
+    let known = vec![Known { reads, inflection, false_submit_rate: 0.1 }; DRIVES];
+    let mut group = c.benchmark_group("array");
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(REQUESTS as u64));
+    for kind in [Kind::Base, Kind::Clone, Kind::Hedge, Kind::Snitch, Kind::C3] {
+        group.bench_function(kind.name(), |b| {
+            // Copying the drives is not what is measured.
+            b.iter_batched(
+                || {
+                    let (costs, tuning) = (Costs::default(), Tuning::default());
+                    let means = Means { panel: None, costs, tuning, seed: 1 };
+                    (drives.clone(), kind.build(&known, means))
+                },
+                |(drives, strategy)| {
+                    let run = run(drives, strategy, &requests, &ArrayOptions::default());
+                    black_box(run.expect("valid"))
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, array);
+criterion_main!(benches);

@@ -1,0 +1,372 @@
+//! A comparison as it stands in TOML; docs/compare.md has every key.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use trimtab_io::Nanos;
+use trimtab_steer::{Costs, Kind, MOST_REPLICAS, Tuning};
+
+use super::phase::Slice;
+use crate::error::Error;
+use crate::scenario::text::Text;
+use crate::scenario::workload::read;
+use crate::scenario::{DeviceSpec, RawDevice, devices, take_apart};
+
+/// What is compared, read and checked.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    text: String,
+    pub(super) seeds: Vec<u64>,
+    pub(super) entries: Vec<Entry>,
+    pub(super) correlated_bursts: bool,
+    pub(super) phase_one: Slice,
+    pub(super) phase_two: Slice,
+    pub(super) gap: Nanos,
+    pub(super) judge_samples: usize,
+    pub(super) failover: Nanos,
+    inference: BTreeMap<String, Nanos>,
+    pub(super) tuning: Tuning,
+    pub(super) devices: Vec<DeviceSpec>,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// What it is called.
+    pub name: String,
+    /// The strategy.
+    pub kind: Kind,
+    /// What a decision is charged, if that is not its predictor's cost.
+    pub inference: Option<Nanos>,
+}
+
+/// What a decision of LinnOS took where it was published (§5.1).
+const PUBLISHED_INFERENCE: Nanos = Nanos::from_micros(6);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    seeds: Option<Spanned<Vec<u64>>>,
+    #[serde(default = "yes")]
+    correlated_bursts: bool,
+    phase_one: Spanned<RawPhase>,
+    phase_two: Spanned<RawPhase>,
+    gap_s: Option<Spanned<f64>>,
+    judge_samples: Option<Spanned<u32>>,
+    #[serde(default)]
+    costs: RawCosts,
+    #[serde(default)]
+    tuning: RawTuning,
+    device: Vec<Spanned<RawDevice>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPhase {
+    from_s: Option<f64>,
+    duration_s: Option<f64>,
+    reads: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCosts {
+    failover_us: Option<Spanned<f64>>,
+    #[serde(default)]
+    inference_us: BTreeMap<String, Spanned<f64>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTuning {
+    tied_delay_us: Option<Spanned<f64>>,
+    unsure: Option<Spanned<f64>>,
+    overshoot: Option<Spanned<f64>>,
+    margin: Option<Spanned<f64>>,
+    most_extra: Option<Spanned<f64>>,
+    doubted_percentile: Option<Spanned<f64>>,
+    trusted_percentile: Option<Spanned<f64>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEntry {
+    strategy: Spanned<String>,
+    name: Option<String>,
+    inference_us: Option<Spanned<f64>>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl Comparison {
+    /// Reads a comparison from a file.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), with the file's name; or it cannot be read.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        Self::parse(&text, directory).map_err(|error| match error {
+            Error::Scenario(what) => Error::Scenario(format!("{}: {what}", path.display())),
+            other => other,
+        })
+    }
+
+    /// Reads a comparison. Files that it names are looked for in `directory`.
+    ///
+    /// # Errors
+    /// It is no TOML, or a key is unknown, missing or out of its range, or a
+    /// profile cannot be read.
+    pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
+        let (whole, text) = (text, Text(text));
+        let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
+        let mut apart = take_apart(root.get_mut());
+        // The workload of all that have none of their own.
+        let shared = root.get_mut().remove("workload");
+        for device in &mut apart {
+            device.workload = device.workload.take().or_else(|| shared.clone());
+        }
+        let strategies = root.get_mut().remove("strategies");
+        let raw =
+            Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
+        let replicas = 2..=MOST_REPLICAS;
+        if !replicas.contains(&raw.device.len()) {
+            let (least, most) = (replicas.start(), replicas.end());
+            return Err(Error::Scenario(format!(
+                "there must be {least} to {most} `[[device]]`, not {}: a read that one refuses \
+                 goes to another",
+                raw.device.len()
+            )));
+        }
+        let devices = devices(raw.device, apart, text, directory)?;
+        let mut workloads = devices.iter().flat_map(|device| &device.workloads);
+        if let Some(closed) = workloads.find(|workload| !workload.is_open_loop()) {
+            let what = "a closed loop waits for answers, so strategies would not be given the \
+                        same requests; `arrivals` must be \"poisson\" or \"bursty\"";
+            return Err(text.wrong(&closed.span, what));
+        }
+        let times = Times(text);
+        Ok(Self {
+            text: whole.to_owned(),
+            seeds: seeds(raw.seeds, text)?,
+            entries: entries(strategies, text)?,
+            correlated_bursts: raw.correlated_bursts,
+            phase_one: slice("phase_one", &raw.phase_one, text)?,
+            phase_two: slice("phase_two", &raw.phase_two, text)?,
+            gap: times.seconds("gap_s", raw.gap_s.as_ref())?.unwrap_or(Nanos::from_secs(1)),
+            judge_samples: judge_samples(raw.judge_samples, text)?,
+            failover: times
+                .micros("costs.failover_us", raw.costs.failover_us.as_ref())?
+                .unwrap_or(Costs::FAILOVER),
+            inference: inference(raw.costs.inference_us, text)?,
+            tuning: tuning(&raw.tuning, text)?,
+            devices,
+        })
+    }
+
+    /// The TOML that it was read from.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The rows of the table.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The names of the predictors that its strategies ask.
+    pub fn predictors(&self) -> impl Iterator<Item = &'static str> {
+        let asked = |name: &&str| self.entries.iter().any(|e| e.kind.predictor() == Some(*name));
+        ["heur-sim", "heur-adv", "linnos", "trimtab"].into_iter().filter(asked)
+    }
+
+    /// Replaces the seeds.
+    ///
+    /// # Errors
+    /// There are none, or two are alike.
+    pub fn set_seeds(&mut self, seeds: Vec<u64>) -> Result<(), String> {
+        check_seeds(&seeds)?;
+        self.seeds = seeds;
+        Ok(())
+    }
+
+    /// What a decision of this row costs, of which its predictor says so much.
+    pub(super) fn inference(&self, entry: &Entry, predictor: Option<Nanos>) -> Nanos {
+        let said = entry.kind.predictor().and_then(|name| self.inference.get(name)).copied();
+        entry.inference.or(said).or(predictor).unwrap_or_default()
+    }
+}
+
+fn seeds(raw: Option<Spanned<Vec<u64>>>, text: Text<'_>) -> Result<Vec<u64>, Error> {
+    let Some(raw) = raw else { return Ok((1..=5).collect()) };
+    let at = raw.span();
+    let seeds = raw.into_inner();
+    check_seeds(&seeds).map_err(|what| text.wrong(&at, what))?;
+    Ok(seeds)
+}
+
+fn check_seeds(seeds: &[u64]) -> Result<(), String> {
+    let twice = seeds.iter().enumerate().any(|(i, seed)| seeds[..i].contains(seed));
+    if seeds.is_empty() || twice {
+        return Err("`seeds` must have at least one number, and no two alike".to_owned());
+    }
+    Ok(())
+}
+
+fn judge_samples(raw: Option<Spanned<u32>>, text: Text<'_>) -> Result<usize, Error> {
+    let Some(raw) = raw else { return Ok(300) };
+    text.within("judge_samples", &raw.span(), *raw.get_ref(), 0..=100_000)?;
+    Ok(*raw.get_ref() as usize)
+}
+
+/// All strategies, and those of LinnOS a second time at the published cost.
+fn every_entry() -> Vec<Entry> {
+    let entry = |kind: Kind| Entry { name: kind.name().to_owned(), kind, inference: None };
+    let published = |kind: Kind| Entry {
+        name: format!("{kind} at 6 µs"),
+        kind,
+        inference: Some(PUBLISHED_INFERENCE),
+    };
+    let linnos = [Kind::Linnos, Kind::LinnosHl, Kind::LinnosH99];
+    Kind::ALL.map(entry).into_iter().chain(linnos.map(published)).collect()
+}
+
+fn entries(raw: Option<Spanned<DeValue<'_>>>, text: Text<'_>) -> Result<Vec<Entry>, Error> {
+    let Some(raw) = raw else { return Ok(every_entry()) };
+    let at = raw.span();
+    let DeValue::Array(list) = raw.into_inner() else {
+        return Err(text.wrong(&at, "`strategies` must be a list"));
+    };
+    let mut entries: Vec<Entry> = Vec::new();
+    for item in list {
+        let at = item.span();
+        let entry = entry(item, text)?;
+        if entries.iter().any(|other| other.name == entry.name) {
+            let what = format!("there are two strategies called `{}`", entry.name);
+            return Err(text.wrong(&at, what));
+        }
+        entries.push(entry);
+    }
+    if entries.is_empty() {
+        return Err(text.wrong(&at, "`strategies` must have at least one entry"));
+    }
+    Ok(entries)
+}
+
+/// A name, or a table that says more.
+fn entry(item: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<Entry, Error> {
+    let at = item.span();
+    let raw: RawEntry = match item.get_ref() {
+        DeValue::String(name) => {
+            let strategy = Spanned::new(at, name.to_string());
+            RawEntry { strategy, name: None, inference_us: None }
+        }
+        _ => read(item, text)?,
+    };
+    let kind: Kind =
+        raw.strategy.get_ref().parse().map_err(|e| text.wrong(&raw.strategy.span(), e))?;
+    let inference = Times(text).micros("inference_us", raw.inference_us.as_ref())?;
+    Ok(Entry { name: raw.name.unwrap_or_else(|| kind.name().to_owned()), kind, inference })
+}
+
+fn slice(key: &str, raw: &Spanned<RawPhase>, text: Text<'_>) -> Result<Slice, Error> {
+    let (at, raw) = (raw.span(), raw.get_ref());
+    let seconds = |key: &str, value: Option<f64>, least: f64| {
+        let Some(value) = value else { return Ok(None) };
+        text.within(key, &at, value, least..=1e9)?;
+        Ok::<_, Error>(Some(Nanos::from_secs_f64(value)))
+    };
+    if let Some(reads) = raw.reads {
+        text.within(&format!("{key}.reads"), &at, reads, 1..=1 << 32)?;
+    }
+    if raw.reads.is_none() && raw.duration_s.is_none() {
+        let what = format!("`{key}.reads` or `{key}.duration_s` must say where it ends");
+        return Err(text.wrong(&at, what));
+    }
+    Ok(Slice {
+        from: seconds(&format!("{key}.from_s"), raw.from_s, 0.0)?,
+        duration: seconds(&format!("{key}.duration_s"), raw.duration_s, 1e-6)?,
+        reads: raw.reads,
+    })
+}
+
+fn inference(
+    raw: BTreeMap<String, Spanned<f64>>,
+    text: Text<'_>,
+) -> Result<BTreeMap<String, Nanos>, Error> {
+    let known = |name: &str| Kind::ALL.iter().any(|kind| kind.predictor() == Some(name));
+    let mut costs = BTreeMap::new();
+    for (name, value) in raw {
+        if !known(&name) {
+            let what = format!("`costs.inference_us.{name}`: there is no such predictor");
+            return Err(text.wrong(&value.span(), what));
+        }
+        let key = format!("costs.inference_us.{name}");
+        costs.insert(name, Times(text).micros(&key, Some(&value))?.unwrap_or_default());
+    }
+    Ok(costs)
+}
+
+fn tuning(raw: &RawTuning, text: Text<'_>) -> Result<Tuning, Error> {
+    let mut tuning = Tuning::default();
+    let set = |key: &str, value: &Option<Spanned<f64>>, range: Range<f64>| {
+        let Some(value) = value else { return Ok(None) };
+        text.within(key, &value.span(), *value.get_ref(), range.start..=range.end)?;
+        Ok::<_, Error>(Some(*value.get_ref()))
+    };
+    let delay = Times(text).micros("tuning.tied_delay_us", raw.tied_delay_us.as_ref())?;
+    tuning.tied_delay = delay.unwrap_or(tuning.tied_delay);
+    if let Some(unsure) = set("tuning.unsure", &raw.unsure, 0.0..1.0)? {
+        tuning.unsure = unsure as f32;
+    }
+    if let Some(overshoot) = set("tuning.overshoot", &raw.overshoot, 1.0..1e6)? {
+        tuning.overshoot = overshoot;
+    }
+    if let Some(margin) = set("tuning.margin", &raw.margin, 0.0..1.0)? {
+        tuning.margin = margin;
+    }
+    if let Some(most) = set("tuning.most_extra", &raw.most_extra, 0.0..1.0)? {
+        tuning.most_extra = most;
+    }
+    let doubted = set("tuning.doubted_percentile", &raw.doubted_percentile, 0.0..100.0)?;
+    tuning.doubted_percentile = doubted.unwrap_or(tuning.doubted_percentile);
+    let trusted = set("tuning.trusted_percentile", &raw.trusted_percentile, 0.0..100.0)?;
+    tuning.trusted_percentile = trusted.unwrap_or(tuning.trusted_percentile);
+    Ok(tuning)
+}
+
+/// Times with their units.
+struct Times<'t>(Text<'t>);
+
+impl Times<'_> {
+    fn micros(&self, key: &str, value: Option<&Spanned<f64>>) -> Result<Option<Nanos>, Error> {
+        self.scaled(key, value, 1e-6)
+    }
+
+    fn seconds(&self, key: &str, value: Option<&Spanned<f64>>) -> Result<Option<Nanos>, Error> {
+        self.scaled(key, value, 1.0)
+    }
+
+    fn scaled(
+        &self,
+        key: &str,
+        value: Option<&Spanned<f64>>,
+        unit: f64,
+    ) -> Result<Option<Nanos>, Error> {
+        let Some(value) = value else { return Ok(None) };
+        self.0.within(key, &value.span(), *value.get_ref(), 0.0..=1e9)?;
+        Ok(Some(Nanos::from_secs_f64(value.get_ref() * unit)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

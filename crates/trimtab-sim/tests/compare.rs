@@ -1,0 +1,147 @@
+//! The experiment from one end to the other, with a predictor simple enough for
+//! a test.
+
+mod suspicious;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use suspicious::Suspicious;
+use trimtab_io::{LatencyHistogram, Nanos, Op};
+use trimtab_sim::compare::{Comparison, Report, Trained, Trainer, compare};
+use trimtab_trace::Record;
+
+const SCENARIO: &str = "seeds = [3, 4]
+phase_one = { reads = 6_000 }
+phase_two = { reads = 12_000 }
+judge_samples = 20
+
+[workload]
+read_share = 0.5
+sizes = [{ bytes = 8192, weight = 1 }]
+write_sizes = [{ bytes = 16384, weight = 1 }]
+offsets = { kind = 'uniform' }
+arrivals = { kind = 'bursty', on_iops = 3000, off_iops = 300, on_ms = 100, off_ms = 300 }
+
+[[device]]
+profile = 'reference'
+override.geometry = { channels = 2, chips_per_channel = 2, blocks_per_plane = 64, pages_per_block = 64 }
+fill = { share = 1.0, kind = 'aged' }
+
+[[device]]
+profile = 'reference'
+override.geometry = { channels = 2, chips_per_channel = 4, blocks_per_plane = 64, pages_per_block = 64 }
+fill = { share = 1.0, kind = 'aged' }
+
+[[device]]
+profile = 'reference'
+override.geometry = { channels = 2, chips_per_channel = 2, blocks_per_plane = 64, pages_per_block = 64 }
+fill = { share = 1.0, kind = 'aged' }
+";
+
+/// Slow begins at p90, and drives are taken for slow after a slow answer.
+struct Simple {
+    calls: AtomicUsize,
+}
+
+impl Trainer for Simple {
+    fn inflections(&self, recordings: &[Vec<Record>], _: u64) -> Result<Vec<Nanos>, String> {
+        let p90 = |records: &Vec<Record>| {
+            let mut reads = LatencyHistogram::new();
+            let completed = records.iter().filter(|record| record.op == Op::Read);
+            reads.extend(completed.filter_map(Record::response_time));
+            reads.quantile(0.9).ok_or_else(|| "no reads".to_owned())
+        };
+        recordings.iter().map(p90).collect()
+    }
+
+    fn train(
+        &self,
+        predictor: &str,
+        drive: usize,
+        _: &[Vec<Record>],
+        inflections: &[Nanos],
+        _: u64,
+    ) -> Result<Trained, String> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        if predictor == "heur-sim" {
+            return Err("cannot be".to_owned());
+        }
+        Ok(Trained {
+            predictor: Box::new(Suspicious::new(inflections[drive])),
+            threshold: inflections[drive],
+            false_submit_rate: 0.06,
+            inference: Nanos(200),
+        })
+    }
+}
+
+fn run(text: &str, threads: usize) -> Result<(Report, usize), trimtab_sim::Error> {
+    let trainer = Simple { calls: AtomicUsize::new(0) };
+    let comparison = Comparison::parse(text, ".".as_ref())?;
+    let report = compare(&comparison, &trainer, threads, &|_| {})?;
+    Ok((report, trainer.calls.into_inner()))
+}
+
+fn with(strategies: &str) -> String {
+    format!("strategies = {strategies}\n{SCENARIO}")
+}
+
+#[test]
+fn threads_make_no_difference() {
+    let text = with("['base', 'hedge', 'linnos', 'trimtab', 'snitch']");
+    let json = |threads| serde_json::to_string(&run(&text, threads).unwrap().0).unwrap();
+    assert_eq!(json(1), json(3));
+}
+
+#[test]
+fn the_table_is_whole() {
+    let text = with("['base', 'ideal', 'clone', 'hedge-ip', 'heur-adv', 'linnos', 'linnos+hl']");
+    let (report, trained) = run(&text, 2).unwrap();
+    // Two predictors for three drives, twice.
+    assert_eq!(trained, 12);
+    assert_eq!((report.seeds.as_slice(), report.drives.len()), (&[3, 4][..], 2));
+    for (one, other) in report.drives[0].iter().zip(&report.drives[1]) {
+        assert_ne!(one.inflection_ns, other.inflection_ns, "seeds make no difference");
+        assert!((88.0..92.0).contains(&one.inflection_percentile));
+        assert_eq!(one.training_false_submit_percent["linnos"], 6.0);
+    }
+    let [base, ideal, clone, _, _, linnos, _] = report.strategies.as_slice() else { panic!() };
+    let get = |row: &trimtab_sim::compare::StrategyReport, key| row.median.get(key).unwrap();
+    for row in &report.strategies {
+        assert_eq!(row.latencies.count(), 24_000);
+        for seed in &row.seeds {
+            assert_eq!((seed.reads, seed.errors), (12_000, 0), "{}", row.name);
+            assert!(seed.figures.get("p99.9_ns").is_some());
+            assert!(seed.figures.get("p99.99_ns").is_none(), "12,000 reads are too few");
+        }
+        assert!(row.lowest.get("mean_ns") < row.highest.get("mean_ns"));
+    }
+    assert!(get(ideal, "p99_ns") < get(base, "p99_ns"));
+    assert_eq!(get(base, "extra_io_percent"), 0.0);
+    // What is answered at once, from a write buffer, is not cloned.
+    assert!((99.0..=100.0).contains(&get(clone, "extra_io_percent")));
+    assert!(get(linnos, "false_submit_percent") > 0.0);
+    assert!(linnos.seeds[0].refused_sampled > 9 && linnos.seeds[0].inference_ns == Nanos(200));
+}
+
+#[test]
+fn what_cannot_be_trained_says_so() {
+    let error = run(&with("['base', 'heur-sim']"), 2).map(|_| ()).unwrap_err();
+    assert!(error.is_bad_input());
+    assert_eq!(error.to_string(), "device `device 0`: heur-sim: cannot be");
+}
+
+#[test]
+fn workloads_must_last() {
+    let says = |from: &str, to: &str, expected: &str| {
+        let text = with("['base']").replace(from, to);
+        let error = run(&text, 1).map(|_| ()).unwrap_err();
+        assert!(error.is_bad_input() && error.to_string().contains(expected), "{error}");
+    };
+    says(
+        "read_share",
+        "requests = 9_000\nread_share",
+        "`phase_two` is too long: the workloads end",
+    );
+    says("{ reads = 6_000 }", "{ duration_s = 0.0001 }", "`phase_one` is too short: device number");
+}

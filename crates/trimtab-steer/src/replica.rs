@@ -1,0 +1,145 @@
+//! Names and sets of replicas.
+
+/// The most drives that may hold a copy of the same data.
+pub const MOST_REPLICAS: usize = 8;
+
+/// One of the drives that hold a copy, by its number in the array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Replica(pub u8);
+
+impl Replica {
+    /// Its place in a list of all replicas.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Some of the replicas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Replicas(u8);
+
+impl Replicas {
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) const fn has(self, replica: Replica) -> bool {
+        self.0 >> replica.0 & 1 == 1
+    }
+
+    pub(crate) const fn add(&mut self, replica: Replica) {
+        self.0 |= 1 << replica.0;
+    }
+
+    pub(crate) const fn remove(&mut self, replica: Replica) {
+        self.0 &= !(1 << replica.0);
+    }
+
+    pub(crate) const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) const fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Those in it, by number.
+    pub(crate) fn iter(self) -> impl Iterator<Item = Replica> {
+        (0..MOST_REPLICAS as u8).map(Replica).filter(move |&replica| self.has(replica))
+    }
+}
+
+/// In which order a read's replicas are asked: the first is its home, the
+/// others are where it may fail over to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    replicas: [Replica; MOST_REPLICAS],
+    count: u8,
+}
+
+impl Order {
+    /// These, in this order.
+    ///
+    /// # Panics
+    /// There are none, more than [`MOST_REPLICAS`], or two alike.
+    #[must_use]
+    pub fn new(replicas: &[Replica]) -> Self {
+        let mut seen = Replicas::NONE;
+        for &replica in replicas {
+            assert!(
+                replica.index() < MOST_REPLICAS && !seen.has(replica),
+                "two alike, or too many"
+            );
+            seen.add(replica);
+        }
+        assert!(!replicas.is_empty(), "data is somewhere");
+        let mut order = Self { replicas: [Replica(0); MOST_REPLICAS], count: replicas.len() as u8 };
+        order.replicas[..replicas.len()].copy_from_slice(replicas);
+        order
+    }
+
+    /// `home` first, then the other ones of `count` replicas in an order that
+    /// `random` decides, each as likely as any other.
+    ///
+    /// # Panics
+    /// There is no such home.
+    #[must_use]
+    pub fn shuffled(home: Replica, count: usize, mut random: u64) -> Self {
+        assert!(home.index() < count && count <= MOST_REPLICAS, "no such replica");
+        let mut replicas = [Replica(0); MOST_REPLICAS];
+        replicas[0] = home;
+        let others = (0..count as u8).map(Replica).filter(|&other| other != home);
+        for (place, other) in replicas[1..].iter_mut().zip(others) {
+            *place = other;
+        }
+        // Fisher and Yates; eight things have 40,320 orders, so 64 bits do.
+        for i in (2..count).rev() {
+            let choices = i as u64;
+            replicas.swap(i, 1 + (random % choices) as usize);
+            random /= choices;
+        }
+        Self { replicas, count: count as u8 }
+    }
+
+    /// The first.
+    #[must_use]
+    pub const fn home(&self) -> Replica {
+        self.replicas[0]
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn replicas(&self) -> &[Replica] {
+        &self.replicas[..self.count.into()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_order_is_as_likely() {
+        let mut seen = std::collections::BTreeMap::<Vec<Replica>, u32>::new();
+        for random in 0..6000 {
+            let order = Order::shuffled(Replica(2), 4, random);
+            assert_eq!(order.home(), Replica(2));
+            *seen.entry(order.replicas().to_vec()).or_default() += 1;
+        }
+        assert!(seen.len() == 6 && seen.values().all(|&n| n == 1000), "{seen:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn an_order_has_each_once(home in 0_u8..8, more in 0_usize..8, random: u64) {
+            let count = (usize::from(home) + 1 + more).min(MOST_REPLICAS);
+            let order = Order::shuffled(Replica(home), count, random);
+            prop_assert_eq!(order, Order::new(order.replicas()));
+            prop_assert_eq!(order.replicas().len(), count);
+        }
+    }
+}

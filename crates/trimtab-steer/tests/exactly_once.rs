@@ -1,0 +1,113 @@
+//! Whatever drives do, every read is answered exactly once.
+
+mod world;
+
+use proptest::prelude::*;
+use trimtab_io::{Flags, Nanos, Outcome};
+use trimtab_steer::Random;
+use world::{PREDICTING, SLOW, Treatment, World, all};
+
+/// Drives that fail, refuse, and are slow, at random.
+#[derive(Clone, Copy, Debug)]
+struct Temper {
+    fails: f64,
+    refuses: f64,
+    slow: f64,
+    queued: f64,
+}
+
+impl Temper {
+    fn treat(self, random: &mut Random, may_refuse: bool) -> Treatment {
+        let mut chance = |p: f64| random.unit() <= p;
+        let outcome = if chance(self.fails) {
+            Outcome::Error
+        } else if may_refuse && chance(self.refuses) {
+            Outcome::Refused { expected_wait: Nanos::from_millis(5) }
+        } else {
+            Outcome::Done
+        };
+        let queued =
+            if chance(self.queued) { Nanos::from_micros(random.next() % 300) } else { Nanos(0) };
+        let mut chance = |p: f64| random.unit() <= p;
+        let most = if chance(self.slow) { 10 * SLOW.0 } else { SLOW.0 / 2 };
+        Treatment { queued, served: Nanos(random.next() % most), outcome }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn every_read_is_answered_once(
+        seed: u64,
+        replicas in 1_usize..6,
+        gap_us in 1_u64..300,
+        fails in prop::sample::select(&[0.0, 0.01, 0.5, 1.0][..]),
+        refuses in prop::sample::select(&[0.0, 0.1, 1.0][..]),
+        slow in prop::sample::select(&[0.0, 0.05, 0.5][..]),
+        queued in prop::sample::select(&[0.0, 0.5][..]),
+    ) {
+        const READS: u64 = 400;
+        let temper = Temper { fails, refuses, slow, queued };
+        for strategy in all(replicas) {
+            let mut random = Random::new(seed);
+            let mut world = World::new(strategy, replicas, |_, _, request| {
+                temper.treat(&mut random, request.flags.contains(Flags::LATENCY_CRITICAL))
+            });
+            let mut at = Random::new(!seed);
+            let mut now = Nanos::ZERO;
+            world.run((0..READS).map(|_| {
+                now += Nanos::from_micros(at.next() % (2 * gap_us));
+                now
+            }));
+            let name = world.steering.name();
+            prop_assert_eq!(world.answers.len() as u64, READS, "{}", name);
+            prop_assert_eq!(world.steering.in_flight(), 0, "{}", name);
+            let failed = world.answers.values().filter(|a| a.1 != Outcome::Done).count();
+            if fails == 0.0 {
+                prop_assert_eq!(failed, 0, "{}", name);
+            }
+            if fails == 1.0 {
+                prop_assert_eq!(failed as u64, READS, "{}", name);
+            }
+            let counts = world.steering.counts();
+            prop_assert_eq!(counts.reads, READS);
+            if refuses == 0.0 {
+                // Some are cancelled before they are sent.
+                let sent = world.sent.len() as u64;
+                prop_assert!((sent - counts.cancelled.min(sent)..=sent).contains(&counts.sent));
+            }
+        }
+    }
+}
+
+/// A drive that was slow for a while is used again soon after, however much it
+/// was avoided.
+#[test]
+fn who_has_recovered_is_asked_again() {
+    let (ill, well) = (Nanos::from_secs(1), Nanos::from_millis(1_300));
+    for strategy in all(3).into_iter().take(PREDICTING) {
+        let mut world = World::new(strategy, 3, |now, replica, _| {
+            let slow = replica.0 == 0 && now >= ill && now < well;
+            let served = if slow { Nanos(20 * SLOW.0) } else { Nanos(SLOW.0 / 10) };
+            Treatment { queued: Nanos(0), served, outcome: Outcome::Done }
+        });
+        world.run((0..10_000).map(|i| Nanos::from_micros(500 * i)));
+        let name = world.steering.name();
+        // Reads whose home it is, and how many of these it was asked for.
+        let share = |from: Nanos, to: Nanos| {
+            let within = |at: Nanos| at >= from && at < to;
+            let asked = world
+                .sent
+                .iter()
+                .filter(|(_, r, replica, _)| within(r.arrival) && r.id.0 % 3 == 0 && replica.0 == 0)
+                .count();
+            asked as f64 / (to.since(from).as_secs_f64() * 2_000.0 / 3.0)
+        };
+        let before = share(Nanos::ZERO, ill);
+        assert!(before > 0.99, "{name}: {before}");
+        let meanwhile = share(ill + Nanos::from_millis(30), well);
+        assert!(meanwhile < 0.1, "{name}: {meanwhile}");
+        let after = share(well + Nanos::from_millis(100), well + Nanos::from_millis(400));
+        assert!(after > 0.99, "{name}: {after}");
+    }
+}

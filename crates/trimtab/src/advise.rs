@@ -1,0 +1,155 @@
+//! `trimtab advise`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::Serialize;
+use trimtab_predict::{Advice, Expected, Recorded};
+use trimtab_report::{Align, Table, count, machine};
+
+use crate::input::{ReadArgs, Skipped};
+use crate::json::Json;
+use crate::learning::Recording;
+use crate::progress::Progress;
+use crate::units;
+
+const HELP: &str = "\
+Examples:
+  trimtab advise disks.parquet
+  trimtab advise sda.parquet sdb.parquet sdc.parquet --json advice.json
+
+A recording of several drives is one of each. Predictors are trained on the
+earlier half of each, and everything is told of the later half. Where the
+recordings are of the same time, a read that is refused takes the latency of the
+peer's read next in time; otherwise slow periods are taken to be independent.
+What failing over adds to the peers' load is not in the figures.";
+
+/// What to look at.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Recordings, with latencies, of two or more drives that could hold the same
+    /// data.
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
+    /// From which random numbers come.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Write it as JSON; without a name to standard output, in place of the text.
+    #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    trimtab: &'static str,
+    machine: String,
+    seed: u64,
+    names: &'a [String],
+    #[serde(flatten)]
+    advice: &'a Advice,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let inputs: Vec<_> = args.traces.iter().map(PathBuf::as_path).collect();
+    let json = args.json.as_deref().map(|out| Json::create(out, &inputs)).transpose()?;
+    let mut skipped = Skipped::default();
+    let (mut names, mut recordings) = (Vec::new(), Vec::new());
+    for path in &args.traces {
+        let (drives, bad) = Recording::read_all(path, &args.read)?;
+        skipped.add(bad);
+        let several = drives.len() > 1;
+        for (device, drive) in drives {
+            let file = drive.file.clone();
+            names.push(if several { format!("{file}:{device}") } else { file });
+            recordings.push(drive);
+        }
+    }
+    let recorded: Vec<&[Recorded]> = recordings.iter().map(|r| r.recorded.as_slice()).collect();
+    let mut progress = Progress::new();
+    let advice = trimtab_predict::advise(&recorded, args.seed, |number| {
+        progress
+            .show(|_| format!("learning {} ({} of {})", names[number], number + 1, names.len()));
+    })?;
+    drop(progress);
+    let on_standard_output = matches!(json, Some(Json::StandardOutput));
+    if let Some(json) = json {
+        let (trimtab, seed) = (env!("CARGO_PKG_VERSION"), args.seed);
+        json.write(&Told { trimtab, machine: machine(), seed, names: &names, advice: &advice })?;
+    }
+    if !on_standard_output {
+        let mut out = io::stdout().lock();
+        out.write_all(text(&names, &advice).as_bytes())?;
+        out.flush()?;
+    }
+    skipped.into_result()
+}
+
+fn text(names: &[String], advice: &Advice) -> String {
+    let time = |time: Option<_>| time.map_or_else(|| units::NONE.to_owned(), units::long);
+    let percent = |share: f64| format!("{:.1}%", 100.0 * share);
+    let columns = [
+        ("drive", Align::Left),
+        ("reads", Align::Right),
+        ("inflection", Align::Right),
+        ("at", Align::Right),
+        ("slow", Align::Right),
+        ("refused", Align::Right),
+        ("mean", Align::Right),
+        ("likely", Align::Right),
+        ("at best", Align::Right),
+        ("p99", Align::Right),
+        ("likely", Align::Right),
+        ("at best", Align::Right),
+    ];
+    let mut drives = Table::new(&columns);
+    for (name, drive) in names.iter().zip(&advice.drives) {
+        let of = |expected: &Expected| (time(Some(expected.mean)), time(expected.p99));
+        let (before, likely, best) = (of(&drive.before), of(&drive.likely), of(&drive.best));
+        drives.row([
+            name.clone(),
+            count(drive.reads as u64),
+            units::long(drive.inflection),
+            format!("p{:.1}", drive.inflection_percentile),
+            percent(drive.slow_share),
+            percent(drive.refused),
+            before.0,
+            likely.0,
+            best.0,
+            before.1,
+            likely.1,
+            best.1,
+        ]);
+    }
+    let mut text = format!(
+        "What failing over lets expect, of the later half of each recording. Likely: with\n\
+         predictors trained on the earlier half. At best: every slow read foreseen.\n\n{drives}"
+    );
+    if !advice.same_clock {
+        return text
+            + "\nThe recordings are not of the same time: slow periods are taken to be\n\
+               independent. Record the drives together for a surer answer.\n";
+    }
+    let numbers = (1..=names.len()).map(|number| (format!("on {number}"), Align::Right));
+    let columns: Vec<_> =
+        [("slow on".to_owned(), Align::Left)].into_iter().chain(numbers).collect();
+    let mut pairs = Table::new(&columns).with_caption(
+        "How slow periods coincide: of the reads on the other drive next in time to a\n\
+         slow read on this one, the share that is slow as well; first that of all reads.",
+    );
+    let all = advice.drives.iter().map(|drive| percent(drive.slow_share));
+    pairs.row(["(any read)".to_owned()].into_iter().chain(all));
+    for (number, (name, shares)) in names.iter().zip(&advice.coincide).enumerate() {
+        let share = |(other, share): (usize, &Option<f64>)| match share {
+            _ if other == number => String::new(),
+            share => share.map_or_else(|| units::NONE.to_owned(), percent),
+        };
+        let shares = shares.iter().enumerate().map(share);
+        pairs.row([format!("{} {name}", number + 1)].into_iter().chain(shares));
+    }
+    text += &format!("\n{pairs}");
+    text
+}

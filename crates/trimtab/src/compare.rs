@@ -1,0 +1,123 @@
+//! `trimtab compare`.
+
+mod page;
+mod table;
+mod teacher;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+use trimtab_report::machine;
+use trimtab_sim::compare::{self, Comparison, Report};
+use trimtab_trace::{AtomicFile, Error};
+
+use crate::exit::BadInput;
+use crate::json::Json;
+use crate::progress::Progress;
+use teacher::Teacher;
+
+const HELP: &str = "\
+Examples:
+  trimtab compare examples/compare-az-consumer.toml
+  trimtab compare examples/compare-az-consumer.toml --report az.html --json az.json
+  trimtab compare examples/compare-co-enterprise.toml --seeds 11,12,13
+
+docs/compare.md describes every key of a scenario. The same scenario gives the
+same figures on any machine and with any number of threads.";
+
+/// What to compare.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The scenario, in TOML.
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// Other seeds than the scenario's.
+    #[arg(long, value_name = "N,N…", value_delimiter = ',')]
+    seeds: Vec<u64>,
+    /// How many threads work; as many as there are processors if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Write the figures as JSON, which appears when it is whole; - is standard
+    /// output, in place of the table.
+    #[arg(long, value_name = "OUT")]
+    json: Option<PathBuf>,
+    /// Write a page with the table and plots.
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
+    /// Print no table and show no progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// All that is reported.
+#[derive(Serialize)]
+struct Told<'a> {
+    trimtab: &'static str,
+    /// The scenario as it was.
+    scenario: &'a str,
+    machine: String,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let path = &args.scenario;
+    let mut comparison = Comparison::load(path)?;
+    if !args.seeds.is_empty() {
+        comparison.set_seeds(args.seeds.clone()).map_err(BadInput)?;
+    }
+    // A place that cannot be written should show before minutes of work.
+    let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;
+    let page = args.report.as_deref().map(|out| {
+        let file = AtomicFile::create(out);
+        file.map_err(|source| Error::Write { path: out.to_owned(), source })
+    });
+    let page = page.transpose()?;
+    let threads = args
+        .threads
+        .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
+    let progress = if args.quiet { Progress::hidden() } else { Progress::new() };
+    let progress = Mutex::new(progress);
+    let report = compare::compare(&comparison, &Teacher, threads, &|at| {
+        if let Ok(mut progress) = progress.lock() {
+            progress.show(|elapsed| line(at, elapsed));
+        }
+    })?;
+    drop(progress);
+    let text = table::text(path, &report);
+    if let (Some(mut file), Some(out)) = (page, &args.report) {
+        let written = write!(file, "{}", page::page(path, &comparison, &report));
+        let written = written.and_then(|()| file.commit());
+        written.map_err(|source| Error::Write { path: out.clone(), source })?;
+    }
+    let to_standard_output = matches!(json, Some(Json::StandardOutput));
+    if let Some(json) = json {
+        let (trimtab, scenario) = (env!("CARGO_PKG_VERSION"), comparison.text());
+        json.write(&Told { trimtab, scenario, machine: machine(), report: &report })?;
+    }
+    if !args.quiet && !to_standard_output {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn line(at: &compare::Progress<'_>, elapsed: Duration) -> String {
+    let (seed, piece) = (at.seed, at.piece);
+    format!(
+        "seed {} of {}: {}, {} of {}; {:.0} s",
+        seed.0 + 1,
+        seed.1,
+        at.doing,
+        (piece.0 + 1).min(piece.1),
+        piece.1,
+        elapsed.as_secs_f64()
+    )
+}

@@ -1,0 +1,58 @@
+//! The page of a comparison.
+
+use std::path::Path;
+
+use trimtab_report::chart::{self, Axis, Binned, Line, Unit};
+use trimtab_report::{Page, Section};
+use trimtab_sim::compare::{Comparison, MEASURES, Report};
+
+use super::table;
+
+/// The table, and the plots of LinnOS (Figures 8 and 9): averages, percentiles,
+/// and the whole distributions.
+pub(super) fn page(path: &Path, comparison: &Comparison, report: &Report) -> Page {
+    let mut facts = table::facts(path, report);
+    facts.add("trimtab", env!("CARGO_PKG_VERSION"));
+    let mut page = Page::new(format!("Strategies compared: {}", path.display()), facts);
+    page.table(table::strategies(report));
+    page.chart(averages(report));
+    page.chart(percentiles(report));
+    page.chart(distributions(report));
+    let mut drives = Section::new("Drives");
+    drives.table(table::drives(report));
+    page.section(drives);
+    let mut scenario = Section::new("Scenario");
+    comparison.text().lines().for_each(|line| scenario.note(line));
+    page.section(scenario);
+    page
+}
+
+fn averages(report: &Report) -> chart::Chart {
+    let names: Vec<_> = report.strategies.iter().map(|row| row.name.as_str()).collect();
+    let values = report.strategies.iter().map(|row| row.median.get("mean_ns")).collect();
+    let series = [Binned { name: "mean".to_owned(), values }];
+    let y = Axis::new("mean latency", Unit::Nanos);
+    chart::bars("Mean latency of reads", "strategy", &y, &names, &series)
+}
+
+/// Latency over percentile, the tail drawn out.
+fn percentiles(report: &Report) -> chart::Chart {
+    let at = |name: &str| -> Option<f64> { name.strip_prefix('p')?.parse().ok() };
+    let lines = report.strategies.iter().map(|row| {
+        let points = MEASURES.iter().filter_map(|measure| {
+            let slower = 1.0 - at(measure.name)? / 100.0;
+            Some((1.0 / slower, row.median.get(measure.key)))
+        });
+        Line { name: row.name.clone(), points: points.collect() }
+    });
+    let lines: Vec<_> = lines.collect();
+    let x = Axis::new("one read in so many is slower", Unit::Plain).log();
+    let y = Axis::new("latency", Unit::Nanos).log();
+    chart::line("Percentiles of latency", &x, &y, &lines)
+}
+
+fn distributions(report: &Report) -> chart::Chart {
+    let series: Vec<_> =
+        report.strategies.iter().map(|row| (row.name.as_str(), &row.latencies)).collect();
+    chart::cdf("Latency of reads, all seeds", "latency", &series)
+}

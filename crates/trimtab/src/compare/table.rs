@@ -1,0 +1,96 @@
+//! The table of a comparison.
+
+use std::path::Path;
+
+use trimtab_io::Nanos;
+use trimtab_report::{Align, Facts, Table, count, machine};
+use trimtab_sim::compare::{MEASURES, Measure, Report, StrategyReport};
+
+use crate::units::{self, NONE};
+
+/// Everything.
+pub(super) fn text(path: &Path, report: &Report) -> String {
+    let facts = facts(path, report);
+    let (table, drives) = (strategies(report), drives(report));
+    format!("{facts}\n{table}\n{drives}")
+}
+
+/// How the figures were made.
+pub(super) fn facts(path: &Path, report: &Report) -> Facts {
+    let mut facts = Facts::new();
+    facts.add("scenario", path.display().to_string());
+    let seeds: Vec<_> = report.seeds.iter().map(u64::to_string).collect();
+    facts.add("seeds", seeds.join(", "));
+    let reads = report.strategies[0].seeds.iter().map(|seed| seed.reads).min().unwrap_or_default();
+    facts.add("reads", format!("{} for each seed, at least", count(reads)));
+    facts.add("failover charged", report.failover_ns.to_string());
+    facts.add("machine", machine());
+    facts
+}
+
+/// A row for each strategy: medians, and below them the lowest and the highest
+/// if there are several seeds.
+pub(super) fn strategies(report: &Report) -> Table {
+    let right = |name: &str| (name.to_owned(), Align::Right);
+    let columns: Vec<_> = [("strategy".to_owned(), Align::Left)]
+        .into_iter()
+        .chain(MEASURES.iter().map(|measure| right(measure.name)))
+        .chain([right("inference")])
+        .collect();
+    let several = report.seeds.len() > 1;
+    let caption = if several {
+        "latency of reads, medians over the seeds; lowest and highest in parentheses for the mean"
+    } else {
+        "latency of reads"
+    };
+    let mut table = Table::new(&columns).with_caption(caption);
+    report.strategies.iter().for_each(|row| table.row(cells(row, several)));
+    table
+}
+
+fn cells(row: &StrategyReport, several: bool) -> Vec<String> {
+    let value = |measure: &Measure| row.median.get(measure.key);
+    let mut cells = vec![row.name.clone()];
+    cells.extend(MEASURES.iter().map(|measure| shown(measure, value(measure))));
+    if several {
+        let ends = [&row.lowest, &row.highest].map(|end| shown(&MEASURES[0], end.0[0]));
+        cells[1] = format!("{} ({}–{})", cells[1], ends[0], ends[1]);
+    }
+    let inference = row.seeds.iter().map(|seed| seed.inference_ns).max().unwrap_or_default();
+    cells.push(if inference == Nanos::ZERO { NONE.to_owned() } else { inference.to_string() });
+    cells
+}
+
+fn shown(measure: &Measure, value: Option<f64>) -> String {
+    let Some(value) = value else { return NONE.to_owned() };
+    if measure.is_time {
+        // Without the space before the unit, so that the columns stay narrow.
+        units::long(Nanos(value as u64)).replace(' ', "")
+    } else {
+        format!("{value:.1}%")
+    }
+}
+
+/// What phase one told of the drives, for the first seed.
+pub(super) fn drives(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        ("device", Align::Left),
+        ("reads, phase one", Align::Right),
+        ("phase two", Align::Right),
+        ("inflection point", Align::Right),
+        ("percentile", Align::Right),
+    ]);
+    for (seed, drives) in report.seeds.iter().zip(&report.drives) {
+        table.group(format!("seed {seed}"));
+        for drive in drives {
+            table.row([
+                drive.device.clone(),
+                count(drive.reads),
+                count(drive.reads_phase_two),
+                units::long(drive.inflection_ns),
+                format!("p{:.1}", drive.inflection_percentile),
+            ]);
+        }
+    }
+    table
+}

@@ -1,0 +1,79 @@
+//! The predictors of a comparison, trained on its recordings.
+
+use trimtab_io::Nanos;
+use trimtab_predict::label::inflection;
+use trimtab_predict::{Kind, Label, Lesson, Options, Recorded, evaluate, train};
+use trimtab_sim::compare::{Trained, Trainer};
+use trimtab_trace::Record;
+
+use crate::learning::answered;
+
+/// Trains the predictors of `trimtab-predict`.
+pub(super) struct Teacher;
+
+impl Trainer for Teacher {
+    fn inflections(&self, recordings: &[Vec<Record>], seed: u64) -> Result<Vec<Nanos>, String> {
+        let latencies: Vec<Vec<Nanos>> = recordings.iter().map(|r| read_latencies(r)).collect();
+        let find = |drive: usize| {
+            let peers = (0..latencies.len()).filter(|&peer| peer != drive);
+            let peers: Vec<&[Nanos]> = peers.map(|peer| latencies[peer].as_slice()).collect();
+            let found = inflection(&latencies[drive], &peers, seed);
+            found.map(|found| found.latency).ok_or_else(|| {
+                format!(
+                    "device number {drive}, from 0, has no inflection point: no threshold makes \
+                     failing over worth while; give it more to do, or record for longer"
+                )
+            })
+        };
+        (0..latencies.len()).map(find).collect()
+    }
+
+    fn train(
+        &self,
+        predictor: &str,
+        drive: usize,
+        recordings: &[Vec<Record>],
+        inflections: &[Nanos],
+        seed: u64,
+    ) -> Result<Trained, String> {
+        let kind: Kind = predictor.parse().map_err(|e: trimtab_predict::Error| e.to_string())?;
+        let recorded: Vec<Recorded> = recorded(&recordings[drive]);
+        let label = Label::Threshold { latency: inflections[drive] };
+        let lesson = Lesson::whole(&recorded);
+        let options = Options { seed, ..Options::default() };
+        let lessons = std::slice::from_ref(&lesson);
+        let trained =
+            train(kind, lessons, &label, &options, |_, _| {}).map_err(|e| e.to_string())?;
+        let score = evaluate(&trained, &recorded, &lesson.reads, &label);
+        Ok(Trained {
+            predictor: trained.predictor(),
+            threshold: label.threshold(),
+            false_submit_rate: score.false_submit_rate.unwrap_or_default(),
+            inference: inference(kind),
+        })
+    }
+}
+
+fn recorded(records: &[Record]) -> Vec<Recorded> {
+    let numbered = records.iter().enumerate();
+    numbered.filter_map(|(number, record)| answered(record, number)).collect()
+}
+
+fn read_latencies(records: &[Record]) -> Vec<Nanos> {
+    let recorded = recorded(records);
+    let mut latencies: Vec<Nanos> =
+        recorded.iter().filter(|r| r.is_read()).map(Recorded::latency).collect();
+    latencies.sort_unstable();
+    latencies
+}
+
+/// What a decision is charged: the limits that the predictors are held to, not
+/// what they took today on this machine, so that the figures are the same
+/// everywhere.
+const fn inference(kind: Kind) -> Nanos {
+    match kind {
+        Kind::HeurSim | Kind::HeurAdv => Nanos(50),
+        Kind::Linnos => Nanos(250),
+        Kind::Trimtab => Nanos(200),
+    }
+}

@@ -1,0 +1,109 @@
+//! What the commands that learn from recordings share.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use trimtab_io::{DeviceId, Op, RequestId};
+use trimtab_predict::Recorded;
+use trimtab_trace::Record;
+
+use crate::exit::BadInput;
+use crate::input::{ReadArgs, Skipped};
+
+/// A recording of one drive.
+pub(crate) struct Recording {
+    pub(crate) file: String,
+    pub(crate) recorded: Vec<Recorded>,
+    /// Requests whose end was not measured.
+    pub(crate) unanswered: u64,
+}
+
+impl Recording {
+    /// Reads a recording. If it is of several drives, `device` says which.
+    pub(crate) fn read(
+        path: &Path,
+        device: Option<&str>,
+        read: &ReadArgs,
+    ) -> Result<(Self, Skipped)> {
+        let (mut drives, skipped) = Self::read_all(path, read)?;
+        let names = drives.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+        let wanted = match device {
+            None if drives.len() == 1 => 0,
+            None => {
+                let file = path.display();
+                let text = format!("{file}: is of several drives, pick one by --device: {names}");
+                return Err(BadInput(text).into());
+            }
+            Some(device) => match drives.iter().position(|(name, _)| name == device) {
+                Some(wanted) => wanted,
+                None => {
+                    let file = path.display();
+                    let text = format!("{file}: has no device {device:?}; it has {names}");
+                    return Err(BadInput(text).into());
+                }
+            },
+        };
+        let (_, recording) = drives.swap_remove(wanted);
+        recording.must_have_reads()?;
+        Ok((recording, skipped))
+    }
+
+    /// Reads a recording of one or more drives: each with its name, of those
+    /// that have reads.
+    pub(crate) fn read_all(path: &Path, read: &ReadArgs) -> Result<(Vec<(String, Self)>, Skipped)> {
+        let file = path.display().to_string();
+        let ((records, names), skipped) = read.with_trace(&[PathBuf::from(path)], |trace| {
+            let (mut all, mut batch) = (Vec::new(), Vec::new());
+            while trace.read(&mut batch)? {
+                all.extend_from_slice(&batch);
+            }
+            let names: Vec<_> =
+                trace.names().devices().map(|(id, name)| (id, name.to_owned())).collect();
+            Ok((all, names))
+        })?;
+        let mut drives = BTreeMap::new();
+        for record in &records {
+            let empty = || Self { file: file.clone(), recorded: Vec::new(), unanswered: 0 };
+            let drive: &mut Self = drives.entry(record.device).or_insert_with(empty);
+            match answered(record, drive.recorded.len()) {
+                Some(request) => drive.recorded.push(request),
+                None => drive.unanswered += 1,
+            }
+        }
+        if let [only] = &drives.values().collect::<Vec<_>>()[..] {
+            only.must_have_reads()?;
+        }
+        let name = |id: DeviceId| {
+            let found = names.iter().find(|(other, _)| *other == id);
+            found.map_or_else(|| id.0.to_string(), |(_, name)| name.clone())
+        };
+        let drives: Vec<_> = drives.into_iter().map(|(id, drive)| (name(id), drive)).collect();
+        if drives.is_empty() {
+            return Err(BadInput(format!("{file}: is empty")).into());
+        }
+        Ok((drives, skipped))
+    }
+
+    fn must_have_reads(&self) -> Result<()> {
+        if self.recorded.iter().any(Recorded::is_read) {
+            return Ok(());
+        }
+        let why = if self.unanswered > 0 {
+            "holds no latencies, only arrivals; record with `trimtab record`, or simulate it"
+        } else {
+            "holds no reads"
+        };
+        Err(BadInput(format!("{}: {why}", self.file)).into())
+    }
+}
+
+/// A record as what is learnt from, if its end was measured. Requests without
+/// data tell little, but they are in flight like any other.
+pub(crate) fn answered(record: &Record, number: usize) -> Option<Recorded> {
+    let id = RequestId(number as u64);
+    let completion = record.completion(id)?;
+    let data = completion.outcome == trimtab_io::Outcome::Done
+        && matches!(record.op, Op::Read | Op::Write);
+    Some(Recorded { request: record.request(id), complete: completion.complete, data })
+}

@@ -1,0 +1,152 @@
+//! `trimtab profile fit`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::Serialize;
+use trimtab_device::Profile;
+use trimtab_report::{Align, Table, count};
+use trimtab_sim::Distance;
+use trimtab_trace::{AtomicFile, Error};
+
+use crate::exit::BadInput;
+use crate::input::ReadArgs;
+use crate::output::must_be_a_file;
+use crate::progress::Progress;
+use crate::{size, units};
+
+const HELP: &str = "\
+Examples:
+  trimtab profile fit disk.parquet -o disk.toml
+  trimtab profile fit disk.parquet --base enterprise-a -o disk.toml
+
+The profile is fitted to the first half of the recording, up to 20,000 requests
+of it. How far it is off on the second half is what it is worth.";
+
+/// Which drive to describe.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// A recording of the drive, with latencies.
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// The profile to begin with (a name or a file); the one that comes nearest
+    /// if left out.
+    #[arg(long, value_name = "NAME|FILE")]
+    base: Option<String>,
+    /// The size of the models that are tried, and of the profile; `profile show
+    /// --capacity` scales it. Offsets beyond it are folded in.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "8G")]
+    capacity: u64,
+    /// Which drive of a recording that is of several.
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// The profile to write.
+    #[arg(short = 'o', long = "out", value_name = "PROFILE.toml")]
+    out: PathBuf,
+    /// Print how near it is as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    profile: &'a str,
+    base: &'a str,
+    models_tried: usize,
+    first_half: Distance,
+    second_half: Distance,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    must_be_a_file(&args.out)?;
+    let write_error = |source| Error::Write { path: args.out.clone(), source };
+    let mut file = AtomicFile::create(&args.out).map_err(write_error)?;
+    let bases: Vec<Profile> = match &args.base {
+        Some(name) => vec![super::find(name)?],
+        None => Profile::builtin_names().filter_map(Profile::builtin).collect(),
+    };
+    let (records, skipped) = args.read.with_trace(std::slice::from_ref(&args.trace), |trace| {
+        let (mut all, mut batch) = (Vec::new(), Vec::new());
+        while trace.read(&mut batch)? {
+            all.extend_from_slice(&batch);
+        }
+        let wanted = args.device.as_deref().map(|name| trace.names().find_device(name));
+        Ok(match wanted {
+            None => Some(all),
+            Some(device) => device.map(|device| {
+                all.retain(|record| record.device == device);
+                all
+            }),
+        })
+    })?;
+    let of = args.trace.display();
+    let Some(records) = records else {
+        let name = args.device.as_deref().unwrap_or_default();
+        return Err(BadInput(format!("{of}: has no device {name:?}")).into());
+    };
+    if records.iter().any(|record| record.device != records[0].device) {
+        return Err(BadInput(format!("{of}: is of several drives, pick one by --device")).into());
+    }
+    let mut progress = Progress::new();
+    let fitted = trimtab_sim::fit(&records, &bases, args.capacity, |tried, error| {
+        progress.show(|elapsed| {
+            let seconds = elapsed.as_secs_f64();
+            format!("{tried} models tried, {:.1}% off; {seconds:.0} s", 100.0 * error)
+        });
+        true
+    });
+    drop(progress);
+    let fitted = fitted.map_err(|e| BadInput(format!("{of}: {e}")))?;
+    file.write_all(fitted.profile.to_toml().as_bytes()).map_err(write_error)?;
+    file.commit().map_err(write_error)?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        let told = Told {
+            profile: &fitted.profile.name,
+            base: &fitted.base,
+            models_tried: fitted.tried,
+            first_half: fitted.first_half,
+            second_half: fitted.second_half,
+        };
+        serde_json::to_writer_pretty(&mut out, &told).map_err(io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        let (path, base, tried) = (args.out.display(), &fitted.base, fitted.tried);
+        writeln!(out, "{path}, from {base}, after {tried} models\n")?;
+        write!(out, "{}", table(&fitted.first_half, &fitted.second_half))?;
+    }
+    out.flush()?;
+    skipped.into_result()
+}
+
+/// How far model and drive are apart.
+fn table(first: &Distance, second: &Distance) -> Table {
+    let columns = [
+        ("", Align::Left),
+        ("reads", Align::Right),
+        ("latency off by", Align::Right),
+        ("CDF off by", Align::Right),
+        ("writes", Align::Right),
+        ("latency off by", Align::Right),
+        ("CDF off by", Align::Right),
+    ];
+    let percent =
+        |x: Option<f64>| x.map_or_else(|| units::NONE.to_owned(), |x| format!("{:.1}%", 100.0 * x));
+    let mut table = Table::new(&columns);
+    for (half, d) in [("fitted to", first), ("not seen", second)] {
+        table.row([
+            half.to_owned(),
+            count(d.reads),
+            percent(d.read_error),
+            percent(d.read_ks),
+            count(d.writes),
+            percent(d.write_error),
+            percent(d.write_ks),
+        ]);
+    }
+    table
+}

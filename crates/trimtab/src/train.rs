@@ -1,0 +1,188 @@
+//! `trimtab train`.
+
+mod check;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use trimtab_io::Nanos;
+use trimtab_predict::label::{data_latencies, inflection, percentile_of};
+use trimtab_predict::{
+    Kind, Label, Lesson, Model, Options, Read, Rule, Training, card_path, evaluate, fingerprint,
+    reads,
+};
+use trimtab_report::{Facts, count};
+use trimtab_trace::{AtomicFile, Error};
+
+use crate::exit::BadInput;
+use crate::input::{ReadArgs, Skipped};
+use crate::learning::Recording;
+use crate::output::must_be_a_file;
+use crate::progress::Progress;
+use crate::units;
+
+const HELP: &str = "\
+Examples:
+  trimtab train --trace disk.parquet --predictor trimtab -o disk.safetensors
+  trimtab train --trace disk.parquet --predictor linnos --label inflection -o l.safetensors
+  trimtab train --trace today.parquet --check disk.safetensors
+
+Beside the model lies its card in JSON: what it was trained on, and for what.";
+
+/// What to learn from.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// A recording of the drive, with latencies.
+    #[arg(long, value_name = "TRACE")]
+    trace: PathBuf,
+    /// Which drive of a recording that is of several.
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// What to train: trimtab, linnos, heur-sim, heur-adv.
+    #[arg(long, value_name = "PREDICTOR", default_value = "trimtab")]
+    predictor: Kind,
+    /// What is slow: knee, inflection, relative, p95, p99.
+    #[arg(long, value_name = "LABEL", default_value = "knee")]
+    label: Rule,
+    /// Recordings of the other drives, for the label `inflection`; without them
+    /// the recording is its own peer.
+    #[arg(long = "peer", value_name = "TRACE")]
+    peers: Vec<PathBuf>,
+    /// Learn from the first part of the reads only, 0 to 1.
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    first: f64,
+    /// Learn from so many reads at most: the last ones.
+    #[arg(long, value_name = "N", default_value_t = Options::default().samples)]
+    samples: usize,
+    /// From which random numbers come.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The model to write; its card is written beside it, ending in .json.
+    #[arg(short = 'o', long = "out", value_name = "MODEL", required_unless_present = "check")]
+    out: Option<PathBuf>,
+    /// Train nothing: say whether this model's drive has changed so much since
+    /// that it should be trained again.
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["out", "predictor", "label"])]
+    check: Option<PathBuf>,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Print JSON: the model's card, or with --check what was found.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let (recording, mut skipped) = args.recording(&args.trace)?;
+    let mut peers = Vec::new();
+    for path in &args.peers {
+        let (peer, bad) = args.recording(path)?;
+        skipped.add(bad);
+        peers.push(latencies(&reads(&peer.recorded)));
+    }
+    let all = reads(&recording.recorded);
+    if !(args.first > 0.0 && args.first <= 1.0) {
+        let text = format!("--first {}: expected a share above 0, up to 1", args.first);
+        return Err(BadInput(text).into());
+    }
+    let past = &all[..(all.len() as f64 * args.first) as usize];
+    match (&args.check, &args.out) {
+        (Some(model), _) => check::run(model, &recording.recorded, past, &peers, args.json)?,
+        (None, Some(out)) => args.train(out, &recording, past, &peers)?,
+        (None, None) => unreachable!("the parser requires one of them"),
+    }
+    skipped.into_result()
+}
+
+/// The latencies of reads, ascending.
+fn latencies(reads: &[Read]) -> Vec<Nanos> {
+    let mut latencies: Vec<Nanos> = reads.iter().map(|read| read.latency).collect();
+    latencies.sort_unstable();
+    latencies
+}
+
+impl Args {
+    fn recording(&self, path: &Path) -> Result<(Recording, Skipped)> {
+        Recording::read(path, self.device.as_deref(), &self.read)
+    }
+
+    fn train(
+        &self,
+        out: &Path,
+        recording: &Recording,
+        past: &[Read],
+        peers: &[Vec<Nanos>],
+    ) -> Result<()> {
+        must_be_a_file(out)?;
+        if card_path(out) == out {
+            let text =
+                format!("{}: .json is the card's ending, give the model another", out.display());
+            return Err(BadInput(text).into());
+        }
+        // Places that cannot be written should show before minutes of work.
+        let (beside, mut tensors_file) = (card_path(out), create(out)?);
+        let mut card_file = create(&beside)?;
+        let recorded = &recording.recorded;
+        let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
+        // What came after the last read that is learnt from is not there yet.
+        let seen = past.last().map_or(0, |read| read.index + 1);
+        let label = Label::make(self.label, past, &data_latencies(&[&recorded[..seen]]), &peers)?;
+        let options = Options { samples: self.samples, seed: self.seed, ..Options::default() };
+        let lesson = Lesson { recorded, reads: past.to_vec() };
+        let mut progress = Progress::new();
+        let name = self.predictor.name();
+        let trained =
+            trimtab_predict::train(self.predictor, &[lesson], &label, &options, |step, steps| {
+                progress.show(|_| format!("training {name}: {step} of {steps}"));
+            })?;
+        let score = evaluate(&trained, recorded, past, &label);
+        let slow = past.iter().filter(|read| label.is_slow_read(read)).count();
+        let sorted = latencies(past);
+        let training = Training {
+            trace: recording.file.clone(),
+            fingerprint: fingerprint(recorded),
+            reads: past.len().min(self.samples),
+            slow,
+            until: past.last().map_or(Nanos::ZERO, |read| recorded[read.index].request.arrival),
+            inflection_percentile: inflection(&sorted, &peers, 1).map(|found| found.percentile),
+            false_submit_rate: score.false_submit_rate,
+            seed: self.seed,
+        };
+        let model = Model::new(trained, self.label, label, training);
+        let (tensors, card) = model.to_files()?;
+        tensors_file.write_all(&tensors).map_err(|e| write_error(out, e))?;
+        card_file.write_all(card.as_bytes()).map_err(|e| write_error(&beside, e))?;
+        tensors_file.commit().map_err(|e| write_error(out, e))?;
+        card_file.commit().map_err(|e| write_error(&beside, e))?;
+        if self.json {
+            return Ok(write!(io::stdout(), "{card}")?);
+        }
+        let mut facts = Facts::new();
+        let rule = self.label.name();
+        let threshold = model.card.label.threshold();
+        facts.add("model", out.display().to_string());
+        facts.add("predictor", name);
+        facts
+            .add("trained on", format!("{} reads of {}", count(past.len() as u64), recording.file));
+        facts.add(
+            "slow",
+            format!(
+                "{:.1}% of them, by {rule}: beyond {} (p{:.1})",
+                100.0 * slow as f64 / past.len() as f64,
+                units::long(threshold),
+                percentile_of(&sorted, threshold),
+            ),
+        );
+        writeln!(io::stdout(), "{facts}")?;
+        Ok(())
+    }
+}
+
+fn create(path: &Path) -> Result<AtomicFile, Error> {
+    AtomicFile::create(path).map_err(|e| write_error(path, e))
+}
+
+fn write_error(path: &Path, source: io::Error) -> Error {
+    Error::Write { path: path.to_owned(), source }
+}

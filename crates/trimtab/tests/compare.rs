@@ -1,0 +1,115 @@
+//! `trimtab compare`, as a user runs it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use trimtab_sim::compare::Comparison;
+
+const SCENARIO: &str = "seeds = [1]
+phase_one = { reads = 15_000 }
+phase_two = { reads = 10_000 }
+judge_samples = 20
+
+[workload]
+read_share = 0.5
+sizes = [{ bytes = 8192, weight = 1 }]
+write_sizes = [{ bytes = 16384, weight = 1 }]
+offsets = { kind = 'uniform' }
+arrivals = { kind = 'bursty', on_iops = 3000, off_iops = 300, on_ms = 100, off_ms = 300 }
+";
+const DEVICE: &str = "
+[[device]]
+profile = 'reference'
+fill = { share = 1.0, kind = 'aged' }
+override.geometry.channels = 2
+override.geometry.chips_per_channel = 4
+override.geometry.blocks_per_plane = 64
+override.geometry.pages_per_block = 64
+";
+
+fn scenario() -> String {
+    [SCENARIO, &DEVICE.repeat(3)].concat()
+}
+
+struct Place(TempDir);
+
+impl Place {
+    fn new(scenario: &str) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        fs::write(place.path("s.toml"), scenario).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn compare(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
+        command.current_dir(self.0.path()).args(["compare", "s.toml"]).args(args);
+        command.output().unwrap()
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn every_strategy_has_its_row() {
+    let place = Place::new(&scenario());
+    let output = place.compare(&["--json", "s.json", "--report", "s.html"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let told: Value = serde_json::from_slice(&fs::read(place.path("s.json")).unwrap()).unwrap();
+    let rows = told["strategies"].as_array().unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(rows.len(), 18);
+    for row in rows {
+        let name = row["name"].as_str().unwrap();
+        assert!(table.lines().any(|line| line.starts_with(name)), "{name} in {table}");
+        let (seed, median) = (&row["seeds"][0], &row["median"]);
+        assert_eq!((seed["reads"].as_u64(), seed["seed"].as_u64()), (Some(10_000), Some(1)));
+        assert!(median["p99.9_ns"].is_number() && median["p99.99_ns"].is_null(), "{name}");
+        let predicts = ["linnos", "heur", "trimtab"].iter().any(|word| name.starts_with(word));
+        assert_eq!(median["false_submit_percent"].is_number(), predicts, "{name}");
+        assert_eq!(seed["inference_ns"] != 0, predicts, "{name}");
+    }
+    assert!(told["drives"][0][2]["inflection_ns"].is_number());
+    let page = fs::read_to_string(place.path("s.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("linnos+hl"));
+}
+
+#[test]
+fn what_cannot_be_is_one_line() {
+    let refuses = |scenario: &str, args: &[&str], expected: &str| {
+        let place = Place::new(scenario);
+        let output = place.compare(&[args, &["--json", "out.json"]].concat());
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{said:?}");
+        assert!(output.stdout.is_empty() && !place.path("out.json").exists());
+    };
+    let one_drive = [SCENARIO, DEVICE].concat();
+    refuses(&one_drive, &[], "there must be 2 to 8 `[[device]]`, not 1");
+    refuses(&scenario(), &["--seeds", "3,3"], "no two alike");
+    refuses(&scenario().replace("phase_two", "phase_too"), &[], "s.toml: line 3: unknown field");
+    let short = scenario().replace("reads = 15_000", "reads = 300");
+    refuses(&short, &[], "device `device 0`: heur-adv: ");
+}
+
+#[test]
+fn examples_are_valid() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut count = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap().to_string_lossy().starts_with("compare-") {
+            Comparison::load(&path).unwrap();
+            count += 1;
+        }
+    }
+    assert_eq!(count, 8);
+}

@@ -1,0 +1,313 @@
+//! `trimtab evaluate`, as a user runs it.
+
+mod drive;
+mod place;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Output;
+
+use drive::recording;
+use place::Place;
+use serde_json::Value;
+
+/// Enough for a hundredth of a half to be learnt.
+const READS: usize = 5_000;
+const PREDICTORS: [&str; 4] = ["heur-sim", "heur-adv", "linnos", "trimtab"];
+
+impl Place {
+    fn evaluate(&self, args: &[&str]) -> Output {
+        self.command(&[&["evaluate"], args].concat()).output().unwrap()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.evaluate(&[args, &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Expects exit code 2 and one line that says so.
+    fn refuses(&self, args: &[&str], expected: &str) {
+        let output = self.evaluate(&[args, &["--json", "out.json"]].concat());
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected), "{said:?} should say {expected:?}");
+        assert_eq!(said.lines().count(), 1, "{said:?}");
+        assert!(output.stdout.is_empty() && !self.path("out.json").exists());
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn one_drive() -> Place {
+    Place::new(&[("a.csv", &recording(READS, 1, false))])
+}
+
+#[test]
+fn the_table_says_how_it_was_made() {
+    let output = one_drive().evaluate(&["--trace", "a.csv"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(output.stderr.is_empty(), "{}", said(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[..2], ["a.csv", "protocol  time-forward"]);
+    assert!(lines[2].starts_with("label     knee: slow is beyond "), "{text}");
+    assert!(lines[3].starts_with("reads     trained on 2,500, judged by 2,500 of which "));
+    let columns = "predictor AUC PR AUC accuracy refused false submits of all false revokes of \
+                   all calibration ns/decision";
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(lines[5]).join(" "), columns);
+    let rows: Vec<_> = lines[6..10].iter().map(|line| words(line)).collect();
+    assert!(rows.iter().map(|row| row[0].as_str()).eq(PREDICTORS), "{text}");
+    assert!(rows.iter().all(|row| row.len() == 11), "{text}");
+    assert_eq!(lines[10], "");
+    assert_eq!(lines[11], "drift of trimtab: none (0 of 2 windows of 1,000 reads do not fit)");
+}
+
+#[test]
+fn json_has_an_object_for_each_predictor() {
+    let place = one_drive();
+    let told = place.json(&["--trace", "a.csv"]);
+    assert_eq!(told["trace"], "a.csv");
+    assert_eq!((&told["protocol"], &told["leaky"]), (&"time-forward".into(), &false.into()));
+    assert_eq!((&told["seed"], &told["label"]["rule"]), (&1.into(), &"knee".into()));
+    assert_eq!((&told["reads_trained_on"], &told["reads_judged"]), (&2500.into(), &2500.into()));
+    let scores = told["predictors"].as_array().unwrap();
+    assert!(scores.iter().map(|score| score["predictor"].as_str().unwrap()).eq(PREDICTORS));
+    for score in scores {
+        for key in [
+            "auc",
+            "pr_auc",
+            "accuracy",
+            "false_submit_rate",
+            "false_revoke_rate",
+            "false_submits_of_all",
+            "false_revokes_of_all",
+            "refused",
+            "calibration_error",
+            "brier",
+        ] {
+            let figure = score[key].as_f64().unwrap_or_else(|| panic!("{key} of {score}"));
+            assert!((0.0..=1.0).contains(&figure), "{key} of {score}");
+        }
+        assert!(score["ns_per_decision"].as_f64().unwrap() >= 0.0);
+        let judged = score["bins"].as_array().unwrap().iter().map(|bin| &bin["count"]);
+        assert_eq!(judged.map(|count| count.as_u64().unwrap()).sum::<u64>(), 2500);
+    }
+    // Who knows the queue of each unit knows who waits.
+    let auc = |i: usize| scores[i]["auc"].as_f64().unwrap();
+    assert!(auc(3) > 0.85 && auc(3) > auc(2) + 0.03, "{} {}", auc(3), auc(2));
+
+    // Everything but the clock's figures is the same each time.
+    let timeless = |mut told: Value| {
+        for score in told["predictors"].as_array_mut().unwrap() {
+            score["ns_per_decision"].take();
+        }
+        told
+    };
+    assert_eq!(timeless(told), timeless(place.json(&["--trace", "a.csv"])));
+}
+
+#[test]
+fn a_page_draws_the_scores() {
+    let place = one_drive();
+    let output = place.evaluate(&["--trace", "a.csv", "--report", "scores.html"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(said(&output), "trimtab: report written to scores.html\n");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("trimtab"),
+        "the table is printed too"
+    );
+    let page = fs::read_to_string(place.path("scores.html")).unwrap();
+    let headings: Vec<&str> = page
+        .split("<figure class=\"chart\">\n<h3>")
+        .skip(1)
+        .map(|figure| figure.split("</h3>").next().unwrap())
+        .collect();
+    let expected = [
+        "ROC: what refusing more would bring",
+        "Precision over recall",
+        "Calibration: is the probability right?",
+        "Reads by predicted probability",
+        "What trimtab goes by",
+    ];
+    assert_eq!(headings, expected);
+    for spec in page.split("<script type=\"application/json\">").skip(1) {
+        let spec: Value = serde_json::from_str(spec.split("</script>").next().unwrap()).unwrap();
+        let axes = [&spec["encoding"]["x"]["title"], &spec["encoding"]["y"]["title"]];
+        assert!(axes.iter().all(|axis| axis.is_string()), "{spec}");
+        let series = spec["data"]["values"].as_array().unwrap();
+        assert!(!series.is_empty() && series.iter().all(|one| one["y"][0].is_number()), "{spec}");
+    }
+    for fact in ["a.csv", "time-forward", "knee: slow is beyond", "2,500", "Linux"] {
+        assert!(page.contains(fact), "{fact}");
+    }
+    let over = place.evaluate(&["--trace", "a.csv", "--report", "a.csv"]);
+    assert_eq!(over.status.code(), Some(2), "{}", said(&over));
+}
+
+#[test]
+fn every_label_divides() {
+    let place = one_drive();
+    let share = |label: &str| {
+        let told = place.json(&["--trace", "a.csv", "--label", label]);
+        assert_eq!(told["label"]["rule"], label);
+        assert_eq!(told["predictors"].as_array().unwrap().len(), 4);
+        assert_eq!(told["label"]["own_peer"], label == "inflection");
+        let kind = if label == "relative" { "relative" } else { "threshold" };
+        assert_eq!(told["label"]["kind"], kind);
+        told["label"]["slow_share"].as_f64().unwrap()
+    };
+    for label in ["inflection", "relative"] {
+        let share = share(label);
+        assert!((0.005..0.6).contains(&share), "{label}: {share}");
+    }
+    // Of the other half; slow reads come in heaps.
+    let (p95, p99) = (share("p95"), share("p99"));
+    assert!((0.02..0.1).contains(&p95) && (0.001..0.04).contains(&p99), "{p95} {p99}");
+    let peer = ["--trace", "a.csv", "--label", "inflection", "--peer", "a.csv"];
+    assert_eq!(place.json(&peer)["label"]["own_peer"], false);
+}
+
+#[test]
+fn every_protocol_divides_in_its_own_way() {
+    let (a, b) = (recording(READS, 1, false), recording(3_000, 2, false));
+    let place = Place::new(&[("a.csv", &a), ("b.csv", &b)]);
+    let both = ["--trace", "a.csv", "--trace", "b.csv", "--protocol", "leave-one-out"];
+    let told = place.json(&both);
+    let reads = |told: &Value| {
+        let number = |key: &str| told[key].as_u64().unwrap();
+        (number("reads_trained_on"), number("reads_judged"))
+    };
+    assert_eq!((reads(&told[0]), reads(&told[1])), ((3000, 5000), (5000, 3000)));
+
+    let leaky = ["--trace", "a.csv", "--protocol", "leaky"];
+    let told = place.json(&leaky);
+    assert_eq!(told["leaky"], true);
+    let (past, future) = reads(&told);
+    assert_eq!(past + future, 5000);
+    assert!((2300..2700).contains(&past), "{past}");
+    let text = String::from_utf8(place.evaluate(&leaky).stdout).unwrap();
+    assert!(text.contains("protocol  leaky (leaky: the past knows of the future)"), "{text}");
+
+    place.refuses(&["--trace", "a.csv", "--protocol", "leave-one-out"], "give more --trace");
+}
+
+#[test]
+fn models_are_judged_by_what_they_have_not_seen() {
+    let (a, b) = (recording(READS, 1, false), recording(3_000, 2, false));
+    let place = Place::new(&[("a.csv", &a), ("b.csv", &b)]);
+    let train = |out: &str, more: &[&str]| {
+        let args = [&["train", "--trace", "a.csv", "-o", out], more].concat();
+        let output = place.command(&args).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    };
+    train("half.st", &["--first", "0.5"]);
+    train("third.st", &["--first", "0.3333", "--predictor", "linnos"]);
+    train("p95.st", &["--label", "p95", "--predictor", "heur-adv"]);
+
+    // Nearly what is trained on the way: but `train` has not seen the second half
+    // and finds the knee that it teaches in the first.
+    let told = place.json(&["--trace", "a.csv", "--model", "half.st"]);
+    assert_eq!((&told["protocol"], &told["seed"]), (&"models".into(), &Value::Null));
+    assert_eq!((&told["reads_judged"], &told["reads_trained_on"]), (&2500.into(), &Value::Null));
+    let score = &told["predictors"][0];
+    assert_eq!(score["model"]["same_recording"], true);
+    assert_eq!(score["model"]["reads_trained_on"], 2500);
+    let trained = place.json(&["--trace", "a.csv"]);
+    assert_eq!(told["label"], trained["label"]);
+    let auc = |score: &Value| score["auc"].as_f64().unwrap();
+    assert!((auc(score) - auc(&trained["predictors"][3])).abs() < 0.02);
+
+    // Several are judged by what none of them has seen.
+    let both =
+        ["--trace", "a.csv", "--trace", "b.csv", "--model", "half.st", "--model", "third.st"];
+    let told = place.json(&both);
+    assert_eq!((&told[0]["reads_judged"], &told[1]["reads_judged"]), (&2500.into(), &3000.into()));
+    assert_eq!(told[1]["predictors"][0]["model"]["same_recording"], false);
+    let text = String::from_utf8(place.evaluate(&both[2..]).stdout).unwrap();
+    let line = "model     half.st: trained on 2,500 reads of a.csv\n";
+    assert!(text.contains(line) && text.contains("linnos (third.st)"), "{text}");
+
+    // Labels other than the judge's are what was taught.
+    let taught = place.json(&["--trace", "b.csv", "--model", "p95.st", "--label", "p95"]);
+    let card = fs::read_to_string(place.path("p95.json")).unwrap();
+    let card: Value = serde_json::from_str(&card).unwrap();
+    assert_eq!(taught["label"]["latency"], card["label"]["latency"]);
+
+    let refused =
+        |args: &[&str], why: &str| place.refuses(&[&["--trace", "a.csv"], args].concat(), why);
+    let all = "p95.st: was trained on all reads of a.csv; judge it by another recording";
+    refused(&["--model", "p95.st", "--label", "p95"], all);
+    refused(&["--model", "half.st", "--label", "p99"], "was taught the label knee");
+    refused(&["--model", "no.st"], "no.st: cannot read");
+    refused(&["--model", "half.st", "--protocol", "leaky"], "cannot be used with");
+    let card = fs::read_to_string(place.path("half.json")).unwrap();
+    for (from, to, why) in [
+        ("\"version\": 1", "\"version\": 2", "half.json: model of version 2, expected 1"),
+        ("\"features\": ", "\"features\": 1", "there are; train it again"),
+    ] {
+        fs::write(place.path("half.json"), card.replacen(from, to, 1)).unwrap();
+        refused(&["--model", "half.st"], why);
+    }
+    fs::write(place.path("half.json"), card).unwrap();
+    fs::copy(place.path("third.st"), place.path("half.st")).unwrap();
+    refused(&["--model", "half.st"], "half.st: is not the model that half.json is of");
+    let over = place.evaluate(&["--trace", "b.csv", "--model", "p95.st", "--json", "p95.st"]);
+    assert_eq!(over.status.code(), Some(2), "{}", said(&over));
+}
+
+#[test]
+fn what_cannot_be_judged_is_said_in_one_line() {
+    let recorded = recording(READS, 1, false);
+    let short: String = recorded.lines().take(1500).map(|line| format!("{line}\n")).collect();
+    let two = recorded.replacen(",srv,0,", ",srv,1,", 2000);
+    // SPC has arrivals only.
+    let arrivals = "0,1000,4096,R,0.5\n0,1008,4096,R,0.6\n";
+    let files = [
+        ("a.csv", &recorded[..]),
+        ("short.csv", &short),
+        ("two.csv", &two),
+        ("arrivals.spc", arrivals),
+    ];
+    let place = Place::new(&files);
+    place.refuses(&["--trace", "missing.csv"], "missing.csv: cannot open");
+    place.refuses(
+        &["--trace", "arrivals.spc", "--format", "spc"],
+        "holds no latencies, only arrivals; record with `trimtab record`",
+    );
+    place.refuses(&["--trace", "short.csv"], "reads to train on: ");
+    let few = ["--trace", "short.csv", "--trace", "a.csv", "--protocol", "leave-one-out"];
+    place.refuses(&[&few[..], &["--label", "p99"]].concat(), "slow reads to train on: ");
+    place.refuses(&["--trace", "two.csv"], "pick one by --device: srv.1, srv.0");
+    place.refuses(&["--trace", "two.csv", "--device", "srv.2"], "has no device \"srv.2\"");
+    place.refuses(&["--trace", "a.csv", "--label", "p90"], "unknown label \"p90\"; known are knee");
+    place.refuses(&["--trace", "a.csv", "--protocol", "any"], "expected time-forward");
+    place.refuses(&[], "--trace");
+    let over = place.evaluate(&["--trace", "a.csv", "--json", "./a.csv"]);
+    assert_eq!(over.status.code(), Some(2), "{}", said(&over));
+    assert_eq!(place.json(&["--trace", "two.csv", "--device", "srv.0"])["reads_judged"], 1746);
+}
+
+/// On real recordings, which are not part of the repository.
+#[test]
+fn real_drives_can_be_predicted() {
+    let Some(folder) = std::env::var_os("TRIMTAB_TRACES").map(PathBuf::from) else {
+        // Past the test harness, which hides the output of tests that pass.
+        let why = "skipped: TRIMTAB_TRACES does not name a folder of traces";
+        _ = writeln!(std::io::stderr(), "{why}");
+        return;
+    };
+    let place = Place::new(&[]);
+    for (name, least) in [("nvme-a.csv", 0.83), ("nvme-b.csv", 0.81)] {
+        let trace = folder.join("nvme-replay").join(name);
+        let told = place.json(&["--trace", trace.to_str().unwrap()]);
+        let ours = &told["predictors"][3];
+        assert_eq!(ours["predictor"], "trimtab");
+        let auc = ours["auc"].as_f64().unwrap();
+        assert!(auc >= least, "{name}: {auc}");
+    }
+}

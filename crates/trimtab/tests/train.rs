@@ -1,0 +1,163 @@
+//! `trimtab train`, as a user runs it.
+
+mod drive;
+mod place;
+
+use std::fs;
+use std::process::Output;
+
+use drive::recording;
+use place::Place;
+use serde_json::Value;
+
+impl Place {
+    fn train(&self, args: &[&str]) -> Output {
+        self.command(&[&["train"], args].concat()).output().unwrap()
+    }
+
+    fn card(&self, name: &str) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.path(name)).unwrap()).unwrap()
+    }
+
+    /// Expects exit code 2 and one line that says so, and no file left.
+    fn refuses(&self, args: &[&str], expected: &str) {
+        let before = fs::read_dir(self.path("")).unwrap().count();
+        let output = self.train(args);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected), "{said:?} should say {expected:?}");
+        assert_eq!(said.lines().count(), 1, "{said:?}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(fs::read_dir(self.path("")).unwrap().count(), before);
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn every_predictor_becomes_a_model_with_a_card() {
+    let place = Place::new(&[("a.csv", &recording(3000, 1, false))]);
+    for (predictor, features) in [("heur-sim", 1), ("heur-adv", 1), ("linnos", 31), ("trimtab", 0)]
+    {
+        let (out, card) = (format!("{predictor}.safetensors"), format!("{predictor}.json"));
+        let output = place.train(&["--trace", "a.csv", "--predictor", predictor, "-o", &out]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let value = |key: &str| {
+            let line = text.lines().find(|line| line.starts_with(key)).unwrap();
+            line[key.len()..].trim().to_owned()
+        };
+        assert_eq!((value("model"), value("predictor")), (out.clone(), predictor.to_owned()));
+        assert_eq!(value("trained on"), "3,000 reads of a.csv");
+        assert!(value("slow").contains("% of them, by knee: beyond "), "{text}");
+        assert!(place.path(&out).exists());
+        let card = place.card(&card);
+        assert_eq!((&card["version"], &card["predictor"]), (&1.into(), &predictor.into()));
+        if features > 0 {
+            assert_eq!(card["features"], features);
+        }
+        assert_eq!((&card["rule"], &card["training"]["reads"]), (&"knee".into(), &3000.into()));
+        assert_eq!(card["training"]["fingerprint"].as_str().unwrap().len(), 16);
+        assert!(card["training"]["slow"].as_u64().unwrap() > 20);
+    }
+    // The drive's eight units were found: the low three bits of the page.
+    let units = &place.card("trimtab.json")["units"];
+    let masks = units.as_array().unwrap().iter().find_map(|unit| unit["masks"].as_array());
+    let bits = masks.map(|masks| masks.iter().fold(0, |all, mask| all | mask.as_u64().unwrap()));
+    let stripe = units.as_array().unwrap().iter().find_map(|unit| unit["units"].as_u64());
+    assert!(bits == Some(0b111 << 12) || stripe == Some(8), "{units}");
+}
+
+#[test]
+fn the_same_seed_makes_the_same_model() {
+    let place = Place::new(&[("a.csv", &recording(3000, 1, false))]);
+    let model = |name: &str, more: &[&str]| {
+        let output = place.train(&[&["--trace", "a.csv", "-o", name], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        if more.contains(&"--json") {
+            let card: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(card, place.card(&name.replace("safetensors", "json")));
+        }
+        fs::read(place.path(name)).unwrap()
+    };
+    let one = model("1.safetensors", &[]);
+    assert!(one == model("2.safetensors", &[]));
+    assert_eq!(place.card("1.json"), place.card("2.json"));
+    assert!(one != model("3.safetensors", &["--seed", "2"]));
+    assert!(one != model("4.safetensors", &["--first", "0.5"]));
+    assert_eq!(place.card("4.json")["training"]["reads"], 1500);
+    let labelled = ["--label", "inflection", "--samples", "2000", "--json"];
+    assert!(one != model("5.safetensors", &labelled));
+    let card = place.card("5.json");
+    assert_eq!((&card["rule"], &card["training"]["reads"]), (&"inflection".into(), &2000.into()));
+}
+
+#[test]
+fn a_check_says_whether_to_train_again() {
+    let (then, alike, busy) =
+        (recording(4000, 1, false), recording(4000, 2, false), recording(4000, 3, true));
+    let place = Place::new(&[("then.csv", &then), ("alike.csv", &alike), ("busy.csv", &busy)]);
+    let trained = place.train(&["--trace", "then.csv", "--predictor", "heur-sim", "-o", "m.st"]);
+    assert_eq!(trained.status.code(), Some(0), "{}", said(&trained));
+    let check = |trace: &str| -> Value {
+        let output = place.train(&["--trace", trace, "--check", "m.st", "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (same, alike, busy) = (check("then.csv"), check("alike.csv"), check("busy.csv"));
+    let (then, now) = ("inflection_percentile_then", "inflection_percentile_now");
+    assert_eq!(same[then], same[now]);
+    assert_eq!((&same["retrain"], &alike["retrain"]), (&false.into(), &false.into()), "{alike}");
+    assert_eq!((&busy["retrain"], &busy[then]), (&true.into(), &same[then]), "{busy}");
+    assert!(busy[now].as_f64() < same[then].as_f64(), "{busy}");
+
+    // What gives probabilities is also judged by them.
+    let trained = place.train(&["--trace", "then.csv", "-o", "m.st"]);
+    assert_eq!(trained.status.code(), Some(0), "{}", said(&trained));
+    let (alike, busy) = (check("alike.csv"), check("busy.csv"));
+    assert_eq!(alike["drift"]["retrain_after"], Value::Null, "{alike}");
+    assert_eq!(alike["drift"]["windows"], 4);
+    assert_eq!(busy["drift"]["windows"], 4, "{busy}");
+
+    let text = place.train(&["--trace", "busy.csv", "--check", "m.st"]).stdout;
+    let text = String::from_utf8(text).unwrap();
+    assert!(
+        text.lines().any(|line| line.starts_with("verdict") && line.ends_with("train it again"))
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_one_line() {
+    let recorded = recording(3000, 1, false);
+    let short: String = recorded.lines().take(500).map(|line| format!("{line}\n")).collect();
+    let place = Place::new(&[("a.csv", &recorded), ("short.csv", &short)]);
+    let out = ["-o", "m.safetensors"];
+    let with = |args: &[&'static str]| [args, &out].concat();
+    place.refuses(&with(&["--trace", "missing.csv"]), "missing.csv: cannot open");
+    place.refuses(&with(&["--trace", "short.csv"]), "reads to train on: ");
+    place.refuses(
+        &with(&["--trace", "a.csv", "--predictor", "oracle"]),
+        "unknown predictor \"oracle\"; known are heur-sim, heur-adv, linnos, trimtab",
+    );
+    place.refuses(&with(&["--trace", "a.csv", "--label", "slow"]), "unknown label \"slow\"");
+    place.refuses(&with(&["--trace", "a.csv", "--first", "1.5"]), "expected a share above 0");
+    place.refuses(&["--trace", "a.csv", "-o", "m.json"], ".json is the card's ending");
+    place.refuses(&["--trace", "a.csv", "-o", "-"], "needs a file's name");
+    place.refuses(&["--trace", "a.csv"], "--out <MODEL>");
+    place.refuses(&["--trace", "a.csv", "--check", "m.st"], "m.st: cannot read");
+    place.refuses(&["--trace", "a.csv", "--check", "m.st", "-o", "n.st"], "cannot be used with");
+
+    let trained = place.train(&["--trace", "a.csv", "--predictor", "heur-adv", "-o", "m.st"]);
+    assert_eq!(trained.status.code(), Some(0), "{}", said(&trained));
+    let card = fs::read_to_string(place.path("m.json")).unwrap();
+    let check = ["--trace", "a.csv", "--check", "m.st"];
+    fs::write(place.path("m.json"), card.replacen("\"version\": 1", "\"version\": 7", 1)).unwrap();
+    place.refuses(&check, "m.json: model of version 7, expected 1; train it again");
+    fs::write(place.path("m.json"), card.replacen("\"features\": 1", "\"features\": 9", 1))
+        .unwrap();
+    place.refuses(&check, "m.json: decides by 9 numbers, not by the 1 there are; train it again");
+    fs::remove_file(place.path("m.json")).unwrap();
+    place.refuses(&check, "m.json: cannot read");
+}

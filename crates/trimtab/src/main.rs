@@ -33,6 +33,7 @@ Examples:
   trimtab trace info disk.parquet
   trimtab trace report disk.parquet -o disk.html
   trimtab sim run examples/sim-mixed.toml
+  trimtab evaluate --trace disk.parquet --report scores.html
 
 Exit codes: 0 done, 1 failure, 2 bad input, 3 done but incomplete.";
 

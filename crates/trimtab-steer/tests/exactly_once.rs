@@ -104,10 +104,11 @@ fn who_has_recovered_is_asked_again() {
             asked as f64 / (to.since(from).as_secs_f64() * 2_000.0 / 3.0)
         };
         let before = share(Nanos::ZERO, ill);
-        assert!(before > 0.99, "{name}: {before}");
+        // Who ranks drives goes elsewhere now and then, where that is faster.
+        assert!(before > 0.9, "{name}: {before}");
         let meanwhile = share(ill + Nanos::from_millis(30), well);
         assert!(meanwhile < 0.1, "{name}: {meanwhile}");
         let after = share(well + Nanos::from_millis(100), well + Nanos::from_millis(400));
-        assert!(after > 0.99, "{name}: {after}");
+        assert!(after > 0.9, "{name}: {after}");
     }
 }

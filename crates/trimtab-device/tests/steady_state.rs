@@ -3,6 +3,8 @@
 
 #![expect(clippy::print_stdout, reason = "the figures are of interest beside the verdict")]
 
+use std::ops::ControlFlow;
+
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use trimtab_device::{Profile, Ssd};
@@ -142,6 +144,31 @@ fn an_aged_drive_is_like_one_that_was_written() {
     );
     assert!((aged.0 / written.0 - 1.0).abs() < 0.03, "{aged:?} {written:?}");
     assert!((aged.1 / written.1 - 1.0).abs() < 0.05, "{aged:?} {written:?}");
+}
+
+#[test]
+fn ageing_tells_how_far_it_is_and_can_be_ended() {
+    let profile = profile(512, 128, 0.2);
+    let drive = || Ssd::new(&profile, DeviceId(0), 7);
+    let (mut watched, mut plain) = (drive(), drive());
+    let mut shares = Vec::new();
+    let aged = watched.age_watched(&profile, 1.0, 3.0, &mut |share| {
+        shares.push(share);
+        ControlFlow::Continue(())
+    });
+    assert!(aged.is_continue());
+    assert!(shares.len() > 10, "{shares:?}");
+    assert!(shares.is_sorted() && shares.iter().all(|share| (0.0..=1.0).contains(share)));
+    plain.age(&profile, 1.0, 3.0);
+    assert_eq!(watched.valid_by_block(), plain.valid_by_block());
+
+    let mut looks = 0;
+    let ended = drive().age_watched(&profile, 1.0, 3.0, &mut |_| {
+        looks += 1;
+        if looks == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert!(ended.is_break());
+    assert_eq!(looks, 3);
 }
 
 #[test]

@@ -5,6 +5,7 @@ pub(crate) mod text;
 mod values;
 pub(crate) mod workload;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -176,15 +177,36 @@ impl Scenario {
     /// # Errors
     /// A trace cannot be read.
     pub fn simulation(&self) -> Result<Simulation<Ssd>, Error> {
-        let devices = (0..).zip(&self.devices).map(|(number, spec)| {
+        let made = self.simulation_watched(&mut |_, _| ControlFlow::Continue(()))?;
+        Ok(made.expect("nobody ended it"))
+    }
+
+    /// As [`simulation`](Self::simulation): ageing large drives takes seconds.
+    /// `watch` is told from time to time which device is being filled, and what
+    /// share of that is done, 0 to 1; it may end the work, and then there is none.
+    ///
+    /// # Errors
+    /// A trace cannot be read.
+    pub fn simulation_watched(
+        &self,
+        watch: &mut dyn FnMut(&str, f64) -> ControlFlow<()>,
+    ) -> Result<Option<Simulation<Ssd>>, Error> {
+        let mut devices = Vec::with_capacity(self.devices.len());
+        for (number, spec) in (0..).zip(&self.devices) {
             let seed = derived(self.seed, number.into());
-            let ssd = spec.drive(number, seed);
+            let filled = spec.drive_watched(number, seed, &mut |share| watch(&spec.name, share));
+            let ControlFlow::Continue(ssd) = filled else { return Ok(None) };
             let build = |workload: &WorkloadSpec| workload.build(ssd.capacity(), seed, None);
             let workloads = spec.workloads.iter().map(build);
             let workloads = workloads.collect::<Result<Vec<_>, _>>()?;
-            Ok(Device { name: spec.name.clone(), host: spec.host, server: ssd, workloads })
-        });
-        Ok(Simulation::new(self.seed, self.span, devices.collect::<Result<Vec<_>, Error>>()?))
+            devices.push(Device {
+                name: spec.name.clone(),
+                host: spec.host,
+                server: ssd,
+                workloads,
+            });
+        }
+        Ok(Some(Simulation::new(self.seed, self.span, devices)))
     }
 
     /// The TOML that it was read from.
@@ -253,12 +275,26 @@ impl DeviceSpec {
 
     /// The drive, filled.
     pub(crate) fn drive(&self, number: u32, seed: u64) -> Ssd {
-        let mut ssd = Ssd::new(&self.profile, DeviceId(number), seed);
-        match self.fill.kind {
-            FillKind::Sequential => ssd.fill_in_order(self.fill.share),
-            FillKind::Aged => ssd.age(&self.profile, self.fill.share, self.fill.overwrites),
+        match self.drive_watched(number, seed, &mut |_| ControlFlow::Continue(())) {
+            ControlFlow::Continue(ssd) => ssd,
+            ControlFlow::Break(()) => unreachable!("nobody ended it"),
         }
-        ssd
+    }
+
+    /// The drive, filled, unless `watch` ends that.
+    fn drive_watched(
+        &self,
+        number: u32,
+        seed: u64,
+        watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
+    ) -> ControlFlow<(), Ssd> {
+        let mut ssd = Ssd::new(&self.profile, DeviceId(number), seed);
+        let Fill { share, kind, overwrites } = self.fill;
+        match kind {
+            FillKind::Sequential => ssd.fill_in_order(share),
+            FillKind::Aged => ssd.age_watched(&self.profile, share, overwrites, watch)?,
+        }
+        ControlFlow::Continue(ssd)
     }
 }
 

@@ -200,6 +200,24 @@ fn interrupted_it_says_what_there_is() {
     assert!(value["devices"][0]["requests"].as_u64().unwrap() > 1000);
 }
 
+#[test]
+fn interrupted_while_drives_are_filled_it_ends_at_once() {
+    // Its 2 TB take at least ten seconds.
+    let scenario = SCENARIO
+        .replace("profile = 'reference'", "profile = 'sn260'")
+        .replace("capacity = '2G'", "capacity = '1800G'\nfill = { share = 1, kind = 'aged' }");
+    let place = Place::new(&[("s.toml", &scenario)]);
+    let mut command = place.command(&["sim", "run", "s.toml", "--json", "out.json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert_eq!(said(&output).trim_end(), "trimtab: incomplete: interrupted before it began");
+    let left: Vec<_> = fs::read_dir(place.path(".")).unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
 /// Reads of 4 KiB, 1 ms apart, at these offsets.
 fn trace(offsets: &[u64]) -> String {
     let line = |(i, offset): (usize, &u64)| {

@@ -11,6 +11,8 @@
 //! full, and which of their units are valid. The valid units are then dealt to
 //! the user's at random.
 
+use std::ops::ControlFlow;
+
 use rand::RngExt as _;
 use rand_pcg::Pcg64;
 
@@ -30,6 +32,8 @@ const TEMPLATE_UNITS: u32 = 1 << 20;
 /// Units dealt at once, so that their places in the table can be fetched
 /// meanwhile.
 const DEALT_AT_ONCE: usize = 64;
+/// Blocks dealt between two looks at the watch: some milliseconds.
+const BLOCKS_UNWATCHED: usize = 256;
 
 impl Ssd {
     /// Writes a share of the user's units in order, in no time, as a drive that
@@ -49,11 +53,28 @@ impl Ssd {
     /// # Panics
     /// The drive has been written before.
     pub fn age(&mut self, profile: &Profile, share: f64, overwrites: f64) {
+        _ = self.age_watched(profile, share, overwrites, &mut |_| ControlFlow::Continue(()));
+    }
+
+    /// As [`age`](Self::age), which takes seconds for a drive of a terabyte:
+    /// `watch` is told from time to time what share of the work is done, 0 to 1,
+    /// and may end it. Then the drive is of no use.
+    ///
+    /// # Panics
+    /// The drive has been written before.
+    pub fn age_watched(
+        &mut self,
+        profile: &Profile,
+        share: f64,
+        overwrites: f64,
+        watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         assert_eq!(self.map.valid_total(), 0, "only a new drive can be aged");
+        watch(0.0)?;
         let mut template = Self::template(profile, &self.layout, &mut self.random);
         template.fill_in_order(share);
         template.overwrite(share, overwrites);
-        self.adopt(&template, share);
+        self.adopt(&template, share, watch)
     }
 
     /// A smaller drive whose blocks are like those of a drive with this layout.
@@ -103,7 +124,12 @@ impl Ssd {
     }
 
     /// Takes on the state of a template, block by block.
-    fn adopt(&mut self, template: &Self, share: f64) {
+    fn adopt(
+        &mut self,
+        template: &Self,
+        share: f64,
+        watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let users = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
         let mut sources = Vec::new();
         let mut valid = 0;
@@ -126,7 +152,11 @@ impl Ssd {
         let mut order = Permutation::new(users, self.random.random());
         let per_block = self.layout.units_per_block;
         let mut dealt = Vec::with_capacity(DEALT_AT_ONCE);
-        for (block, from) in sources {
+        let blocks = sources.len() as f64;
+        for (done, (block, from)) in sources.into_iter().enumerate() {
+            if done % BLOCKS_UNWATCHED == 0 {
+                watch(done as f64 / blocks)?;
+            }
             let mut at = from * per_block;
             let end = at + per_block;
             while let Some(unit) = template.map.next_valid(at, end) {
@@ -147,6 +177,7 @@ impl Ssd {
         for user in order {
             self.write_at_once(std::iter::once(user));
         }
+        ControlFlow::Continue(())
     }
 
     fn deal(&mut self, dealt: &mut Vec<(u32, u32)>) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +67,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let scenario = Scenario::load(path)?;
     // A place that cannot be written should show before minutes of work.
     let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;
-    let mut simulation = scenario.simulation()?;
+    let Some(mut simulation) = fill(&scenario, &interrupted, args.quiet)? else {
+        return Err(Incomplete("interrupted before it began".to_owned()).into());
+    };
     let begun = Instant::now();
     let complete = go(&mut simulation, &interrupted, args.quiet)?;
     let report = simulation.report();
@@ -103,6 +106,23 @@ pub(super) struct Speed {
     pub(super) requests: u64,
 }
 
+/// Makes the drives; none if a signal came.
+fn fill(
+    scenario: &Scenario,
+    interrupted: &AtomicBool,
+    quiet: bool,
+) -> Result<Option<Simulation<trimtab_device::Ssd>>> {
+    let mut progress = if quiet { Progress::hidden() } else { Progress::new() };
+    let made = scenario.simulation_watched(&mut |device, share| {
+        if interrupted.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        progress.show(|_| format!("{}  filling {device}", bar(share)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(made)
+}
+
 /// Runs to the end, or to a signal: then false.
 fn go(
     simulation: &mut Simulation<trimtab_device::Ssd>,
@@ -122,13 +142,16 @@ fn go(
 fn line(simulation: &Simulation<trimtab_device::Ssd>, elapsed: Duration) -> String {
     let million = simulation.answered() as f64 / 1e6;
     let rate = million / elapsed.as_secs_f64();
-    let share = simulation.share_done().map_or_else(String::new, |share| {
-        const WIDTH: usize = 20;
-        let done = ((share * WIDTH as f64) as usize).min(WIDTH);
-        format!("[{}{}] {:3.0}%  ", "#".repeat(done), ".".repeat(WIDTH - done), share * 100.0)
-    });
+    let share = simulation.share_done().map_or_else(String::new, |share| bar(share) + "  ");
     let now = units::long(simulation.now());
     format!("{share}{now} simulated, {million:.1} million requests, {rate:.2} million/s")
+}
+
+/// A bar that is full when `share` is 1.
+fn bar(share: f64) -> String {
+    const WIDTH: usize = 20;
+    let done = ((share * WIDTH as f64) as usize).min(WIDTH);
+    format!("[{}{}] {:3.0}%", "#".repeat(done), ".".repeat(WIDTH - done), share * 100.0)
 }
 
 /// A flag that Ctrl-C and SIGTERM set; the second one ends the program.

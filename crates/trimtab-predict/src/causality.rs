@@ -188,8 +188,9 @@ proptest! {
                 }
                 Trained::Trimtab(known) => {
                     let features = features(&recorded, &wanted, &known.functions);
+                    let requests = asked.iter().map(|&i| &recorded[i].request);
                     let expected: Vec<_> =
-                        features.iter().map(|f| known.forecast(f)).collect();
+                        requests.zip(&features).map(|(r, f)| known.forecast(r, f)).collect();
                     prop_assert_eq!(said, expected);
                 }
             }

@@ -13,10 +13,15 @@ use trimtab_io::{Nanos, Request};
 use trimtab_learn::calibrate::Table;
 use trimtab_learn::forest::IntegerForest;
 
+use crate::floor::Floor;
 use crate::history::Watcher;
+use crate::in_flight::pages_of;
 use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
 use crate::units::UnitFunction;
 use crate::watch::{FEATURES, Watch};
+
+/// The unit of waits in a table: 32 bits of it are two minutes.
+pub(crate) const WAIT_TICK: Nanos = Nanos(64);
 
 /// What has been learnt of a drive.
 #[derive(Debug)]
@@ -27,10 +32,11 @@ pub struct Knowledge {
     pub forest: IntegerForest,
     /// From a score to the probability of being late, in 2^-16ths.
     pub probability: Table,
-    /// From the watch's numbers to a score that grows with the latency, in
-    /// 2^-16ths of its binary logarithm.
+    /// What a read takes in any case.
+    pub floor: Floor,
+    /// From the watch's numbers to a score that grows with what comes on top.
     pub wait_forest: IntegerForest,
-    /// From that score to the mean latency, µs.
+    /// From that score to its mean, in ticks of [`WAIT_TICK`].
     pub wait: Table,
     /// From this score on a request is refused.
     pub refuse_from: i32,
@@ -38,13 +44,14 @@ pub struct Knowledge {
 
 impl Knowledge {
     /// What follows from a watch's numbers.
-    pub(crate) fn forecast(&self, features: &[i32; FEATURES]) -> Forecast {
+    pub(crate) fn forecast(&self, request: &Request, features: &[i32; FEATURES]) -> Forecast {
         let score = self.forest.score(features);
-        let wait = self.wait.value(self.wait_forest.score(features));
+        let excess = self.wait.value(self.wait_forest.score(features));
+        let wait = self.floor.latency(pages_of(request)) + Nanos(WAIT_TICK.0 * u64::from(excess.unsigned_abs()));
         Forecast {
             verdict: if score >= self.refuse_from { Verdict::Late } else { Verdict::Fast },
             probability: self.probability.value(score) as f32 / 65536.0,
-            wait: Some(Nanos::from_micros(wait as u64)),
+            wait: Some(wait),
         }
     }
 }
@@ -70,7 +77,7 @@ impl Predictor for Learned {
     }
 
     fn predict(&self, now: Nanos, request: &Request) -> Forecast {
-        self.knowledge.forecast(&self.watch.features(now, request))
+        self.knowledge.forecast(request, &self.watch.features(now, request))
     }
 
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {

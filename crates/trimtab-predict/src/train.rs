@@ -10,9 +10,10 @@ use trimtab_learn::calibrate::{Table, isotonic};
 use trimtab_learn::forest::IntegerForest;
 
 use crate::dataset::{Read, digits, features, reads};
+use crate::floor::Floor;
 use crate::heuristic::Limits;
 use crate::history::Recorded;
-use crate::learned::Knowledge;
+use crate::learned::{Knowledge, WAIT_TICK};
 use crate::model::{Kind, Trained};
 use crate::units::{self, UnitFunction};
 use crate::watch::FEATURES;
@@ -121,7 +122,8 @@ pub fn train(
                 .flat_map(|lesson| features(lesson.recorded, &lesson.wanted(), &functions))
                 .collect();
             progress(1, 2 + PARTS);
-            let samples = Samples { features: &features, reads: &all, slow: &slow };
+            let floor = Floor::learn(all.iter().map(|read| (read.latency, read.pages)));
+            let samples = Samples { features: &features, reads: &all, slow: &slow, floor: &floor };
             learned(functions, samples, options, progress).map_err(failed)
         }
     }
@@ -158,6 +160,7 @@ struct Samples<'a> {
     features: &'a [[i32; FEATURES]],
     reads: &'a [Read],
     slow: &'a [bool],
+    floor: &'a Floor,
 }
 
 /// The two forests, of some of the samples.
@@ -167,6 +170,12 @@ struct Forests {
 }
 
 impl Samples<'_> {
+    /// What a read took beyond the floor.
+    fn excess(&self, i: usize) -> Nanos {
+        let read = &self.reads[i];
+        read.latency.since(self.floor.latency(read.pages))
+    }
+
     /// Trains on those that are chosen. Where all of these are of one class,
     /// nothing can be said about being late.
     fn forests(
@@ -177,8 +186,11 @@ impl Samples<'_> {
         let chosen: Vec<usize> = (0..self.reads.len()).filter(|&i| is(i)).collect();
         let features: Vec<_> = chosen.iter().map(|&i| self.features[i]).collect();
         let late: Vec<f32> = chosen.iter().map(|&i| f32::from(u8::from(self.slow[i]))).collect();
-        let log = |latency: Nanos| libm::log2f(latency.0.max(1) as f32);
-        let waits: Vec<f32> = chosen.iter().map(|&i| log(self.reads[i].latency)).collect();
+        // Twice as long is one more, but for what is little beside the floor: what
+        // tells two idle drives apart counts as well as what tells two busy ones.
+        let unit = (self.floor.latency(1).0 as f32 / 4.0).max(1000.0);
+        let log = |excess: Nanos| libm::log2f(1.0 + excess.0 as f32 / unit);
+        let waits: Vec<f32> = chosen.iter().map(|&i| log(self.excess(i))).collect();
         let two_classes = late.iter().any(|&l| l != late[0]);
         let logistic = || forest(&features, &late, Objective::Logistic, options);
         Ok(Forests {
@@ -209,7 +221,8 @@ fn learned(
         progress(2 + part, 2 + PARTS);
     }
     let probability = isotonic(&late, samples.slow)?;
-    let wait = mean_waits(&waits, samples.reads)?;
+    let excesses: Vec<Nanos> = (0..count).map(|i| samples.excess(i)).collect();
+    let wait = mean_waits(&waits, &excesses)?;
     // Refusing is right from the probability on at which both mistakes cost the
     // same: p × cost = 1 − p.
     let even = (65536.0 / (1.0 + options.cost)) as i32;
@@ -220,6 +233,7 @@ fn learned(
         functions,
         forest: forests.late.expect("there are enough of both classes"),
         probability,
+        floor: samples.floor.clone(),
         wait_forest: forests.wait,
         wait,
         refuse_from,
@@ -251,22 +265,22 @@ fn forest(
     IntegerForest::new(&model.forest, 16)
 }
 
-/// The mean latency by score, µs, rising.
-fn mean_waits(scores: &[i32], reads: &[Read]) -> Result<Table, trimtab_learn::Error> {
+/// The mean wait by score, in ticks of [`WAIT_TICK`], rising.
+fn mean_waits(scores: &[i32], waits: &[Nanos]) -> Result<Table, trimtab_learn::Error> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by_key(|&i| (scores[i], i));
     // Pools of neighbours whose means rise: a pool that is not above the one
     // before is one with it.
     let mut pools: Vec<(i32, u64, u64)> = Vec::new();
     for same in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
-        let sum = same.iter().map(|&i| reads[i].latency.0).sum();
+        let sum = same.iter().map(|&i| waits[i].0).sum();
         let mut pool = (scores[same[0]], sum, same.len() as u64);
         while let Some(before) = pools.pop_if(|before| before.1 / before.2 >= pool.1 / pool.2) {
             pool = (before.0, before.1 + pool.1, before.2 + pool.2);
         }
         pools.push(pool);
     }
-    let micros = |pool: &(i32, u64, u64)| Nanos(pool.1 / pool.2).0 / 1000;
-    let values = pools.iter().map(|pool| i32::try_from(micros(pool)).unwrap_or(i32::MAX));
+    let ticks = |pool: &(i32, u64, u64)| pool.1 / pool.2 / WAIT_TICK.0;
+    let values = pools.iter().map(|pool| i32::try_from(ticks(pool)).unwrap_or(i32::MAX));
     Table::new(pools[1..].iter().map(|pool| pool.0).collect(), values.collect())
 }

@@ -11,6 +11,7 @@ use trimtab_learn::integer::LinnOs;
 use trimtab_learn::store::{Reader, Writer};
 
 use super::{Kind, Trained};
+use crate::floor::Floor;
 use crate::heuristic::Limits;
 use crate::history::Recorded;
 use crate::learned::Knowledge;
@@ -20,7 +21,7 @@ use crate::{DIGITS, Error, Label, Rule};
 
 /// The version of the files, and of the numbers that models are trained on.
 /// Whatever changes the meaning of either changes it.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A trained predictor with all that is known of its making.
 #[derive(Clone, Debug)]
@@ -53,6 +54,8 @@ pub struct Card {
     units: Vec<UnitFunction>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refuse_from: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    floor: Option<Floor>,
     /// Of the tensors' file, so that a card is not taken for another model's.
     checksum: String,
 }
@@ -123,9 +126,11 @@ impl Model {
             Trained::HeurSim(limits) | Trained::HeurAdv(limits) => Some(*limits),
             _ => None,
         };
-        let (units, refuse_from) = match &trained {
-            Trained::Trimtab(known) => (known.functions.clone(), Some(known.refuse_from)),
-            _ => (Vec::new(), None),
+        let (units, refuse_from, floor) = match &trained {
+            Trained::Trimtab(known) => {
+                (known.functions.clone(), Some(known.refuse_from), Some(known.floor.clone()))
+            }
+            _ => (Vec::new(), None, None),
         };
         let checksum = String::new();
         let card = Card {
@@ -138,6 +143,7 @@ impl Model {
             limits,
             units,
             refuse_from,
+            floor,
             checksum,
         };
         Self { card, trained }
@@ -230,6 +236,9 @@ impl Card {
                 "decides by {found} numbers, not by the {there_are} there are; train it again"
             ));
         }
+        if card.floor.as_ref().is_some_and(|floor| !floor.is_valid()) {
+            return Err("a larger read is said to take less; train it again".to_owned());
+        }
         if let Some(function) = card.units.iter().find(|function| !function.is_valid()) {
             return Err(format!("units cannot be told apart like this: {function:?}"));
         }
@@ -252,6 +261,7 @@ impl Card {
                     functions: self.units.clone(),
                     forest: reader.get("forest").map_err(|e| e.to_string())?,
                     probability: get("probability")?,
+                    floor: self.floor.clone().ok_or_else(|| missing("floor"))?,
                     wait_forest: reader.get("wait_forest").map_err(|e| e.to_string())?,
                     wait: get("wait")?,
                     refuse_from: self.refuse_from.ok_or_else(|| missing("refuse_from"))?,

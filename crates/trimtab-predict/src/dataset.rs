@@ -1,9 +1,11 @@
 //! From recordings to what is learnt from.
 
-use trimtab_io::Nanos;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64;
+use trimtab_io::{Nanos, Op};
 
 use crate::digits::{DIGITS, Watched};
-use crate::history::{Event, Recorded, Watcher, events, replay};
+use crate::history::{Event, Recorded, Watcher, events, replay, replay_part};
 use crate::in_flight::pages_of;
 use crate::units::UnitFunction;
 use crate::watch::{FEATURES, Watch};
@@ -64,6 +66,48 @@ pub(crate) fn features(
         let request = &recorded[i].request;
         watch.features(request.arrival, request)
     })
+}
+
+/// The same, if a share of the reads that changes all the time had gone to other
+/// drives.
+pub(crate) fn steered_features(
+    recorded: &[Recorded],
+    wanted: &[bool],
+    functions: &[UnitFunction],
+    seed: u64,
+) -> Vec<[i32; FEATURES]> {
+    let told = sent_here(recorded, seed);
+    let mut all = Vec::with_capacity(wanted.iter().filter(|w| **w).count());
+    replay_part(recorded, |i| told[i], &mut Watch::new(functions), |i, watch| {
+        if wanted[i] {
+            let request = &recorded[i].request;
+            all.push(watch.features(request.arrival, request));
+        }
+    });
+    all
+}
+
+/// Reads for which a drive is liked as much as before.
+const LIKED_FOR: std::ops::Range<u32> = 4..100;
+/// How much that is: the share of the reads that it is sent.
+const LIKED: [f64; 5] = [1.0, 0.5, 0.2, 0.05, 0.0];
+
+/// Which requests come to this drive when reads are steered: all but some reads.
+fn sent_here(recorded: &[Recorded], seed: u64) -> Vec<bool> {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let (mut left, mut share) = (0, 1.0);
+    let mut is_sent = |one: &Recorded| {
+        if one.request.op != Op::Read {
+            return true;
+        }
+        if left == 0 {
+            left = random.random_range(LIKED_FOR);
+            share = LIKED[random.random_range(..LIKED.len())];
+        }
+        left -= 1;
+        random.random_bool(share)
+    };
+    recorded.iter().map(&mut is_sent).collect()
 }
 
 fn watched<W: Watcher, T>(

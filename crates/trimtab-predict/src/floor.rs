@@ -69,7 +69,7 @@ mod tests {
         // One page 80 µs, then 5 µs a page; every third read is hindered.
         let read = |i: u32| {
             let pages = [1, 2, 6, 24][i as usize % 4];
-            let late = if i % 3 == 0 { 900 } else { 0 };
+            let late = if i.is_multiple_of(3) { 900 } else { 0 };
             (Nanos::from_micros((75 + 5 * pages + late).into()), pages)
         };
         let floor = Floor::learn((0..1200).map(read));

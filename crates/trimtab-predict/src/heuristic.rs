@@ -43,7 +43,7 @@ pub struct Limits {
 fn by_length(length: usize, limit: usize) -> Forecast {
     let verdict = if length > limit { Verdict::Late } else { Verdict::Fast };
     let probability = length as f32 / (length + limit + 1) as f32;
-    Forecast { verdict, probability, wait: None }
+    Forecast { verdict, probability, wait: None, fast: None }
 }
 
 impl Simple {

@@ -81,16 +81,30 @@ pub fn replay<W: Watcher>(
     watcher: &mut W,
     mut before: impl FnMut(usize, &W),
 ) {
+    replay_part(recorded, |_| true, watcher, &mut before);
+}
+
+/// The same, but that only some of the requests are told of.
+pub(crate) fn replay_part<W: Watcher>(
+    recorded: &[Recorded],
+    told: impl Fn(usize) -> bool,
+    watcher: &mut W,
+    mut before: impl FnMut(usize, &W),
+) {
     let mut tickets = vec![Ticket(0); recorded.len()];
     for event in events(recorded) {
         match event {
             Event::Sent(i) => {
                 before(i, watcher);
-                let request = &recorded[i].request;
-                tickets[i] = watcher.sent(request.arrival, request);
+                if told(i) {
+                    let request = &recorded[i].request;
+                    tickets[i] = watcher.sent(request.arrival, request);
+                }
             }
             Event::Completed(i) => {
-                watcher.completed(recorded[i].complete, tickets[i], recorded[i].data);
+                if told(i) {
+                    watcher.completed(recorded[i].complete, tickets[i], recorded[i].data);
+                }
             }
         }
     }

@@ -1,11 +1,13 @@
 //! `trimtab`: our predictor.
 //!
-//! Two forests of small trees over what a [`Watch`] knows, trained by gradient
-//! boosting: one tells late from not late, the other how long it will take.
-//! Everything up to the verdict is integers. Two tables, learnt from samples that
-//! the trees had not seen, turn their scores into a probability and into the
-//! latency to expect; where to refuse follows from what a wrong answer costs, not
-//! from the training.
+//! Three forests of small trees over what a [`Watch`] knows, trained by gradient
+//! boosting: one tells late from not late, one how long a request takes that is
+//! not late, one how long any takes. The first is always asked, and then one of
+//! the others: what tells two idle drives apart is not what tells two busy ones.
+//! Everything is integers up to the verdict. Tables, learnt from samples that the
+//! trees had not seen, turn their scores into a probability and into the latency
+//! to expect; where to refuse follows from what a wrong answer costs, not from the
+//! training.
 
 use std::sync::Arc;
 
@@ -36,8 +38,14 @@ pub struct Knowledge {
     pub floor: Floor,
     /// From the watch's numbers to a score that grows with what comes on top.
     pub wait_forest: IntegerForest,
-    /// From that score to its mean, in ticks of [`WAIT_TICK`].
+    /// From that score to the mean of what comes on top, in ticks of 64 ns.
     pub wait: Table,
+    /// The same, of reads that are not late.
+    pub fast_forest: IntegerForest,
+    /// See `fast_forest`.
+    pub fast: Table,
+    /// The mean latency of reads that would have been sent, and were late.
+    pub late: Nanos,
     /// From this score on a request is refused.
     pub refuse_from: i32,
 }
@@ -46,13 +54,21 @@ impl Knowledge {
     /// What follows from a watch's numbers.
     pub(crate) fn forecast(&self, request: &Request, features: &[i32; FEATURES]) -> Forecast {
         let score = self.forest.score(features);
-        let excess = self.wait.value(self.wait_forest.score(features));
-        let wait = self.floor.latency(pages_of(request)) + Nanos(WAIT_TICK.0 * u64::from(excess.unsigned_abs()));
-        Forecast {
-            verdict: if score >= self.refuse_from { Verdict::Late } else { Verdict::Fast },
-            probability: self.probability.value(score) as f32 / 65536.0,
-            wait: Some(wait),
-        }
+        let probability = self.probability.value(score);
+        let floor = self.floor.latency(pages_of(request));
+        let expected = |forest: &IntegerForest, table: &Table| {
+            let ticks = table.value(forest.score(features)).unsigned_abs();
+            floor + Nanos(WAIT_TICK.0 * u64::from(ticks))
+        };
+        let (verdict, wait, fast) = if score >= self.refuse_from {
+            (Verdict::Late, expected(&self.wait_forest, &self.wait), None)
+        } else {
+            let fast = expected(&self.fast_forest, &self.fast);
+            let risk = self.late.since(fast).0 * u64::from(probability.unsigned_abs());
+            (Verdict::Fast, fast + Nanos(risk >> 16), Some(fast))
+        };
+        let probability = probability as f32 / 65536.0;
+        Forecast { verdict, probability, wait: Some(wait), fast }
     }
 }
 

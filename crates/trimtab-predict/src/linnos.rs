@@ -50,7 +50,7 @@ impl Linnos {
         // one half where the verdict changes. A logit of 1 is 10^6.
         let margin = margin as f32 / 1e6;
         let probability = 0.5 + 0.5 * margin / (1.0 + margin.abs());
-        Forecast { verdict, probability, wait: None }
+        Forecast { verdict, probability, wait: None, fast: None }
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Forecast {
     pub probability: f32,
     /// How long the drive is expected to take, if the predictor can tell.
     pub wait: Option<Nanos>,
+    /// Of a request that is expected to be fast: how long, if it turns out to be.
+    pub fast: Option<Nanos>,
 }
 
 impl Forecast {
@@ -31,7 +33,7 @@ impl Forecast {
             Verdict::Fast => 0.0,
             Verdict::Late => 1.0,
         };
-        Self { verdict, probability, wait: None }
+        Self { verdict, probability, wait: None, fast: None }
     }
 }
 

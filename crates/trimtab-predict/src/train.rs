@@ -3,13 +3,15 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64;
 use trimtab_io::Nanos;
 use trimtab_learn::Rows;
 use trimtab_learn::boost::{self, Objective};
 use trimtab_learn::calibrate::{Table, isotonic};
 use trimtab_learn::forest::IntegerForest;
 
-use crate::dataset::{Read, digits, features, reads};
+use crate::dataset::{Read, digits, features, reads, steered_features};
 use crate::floor::Floor;
 use crate::heuristic::Limits;
 use crate::history::Recorded;
@@ -44,11 +46,15 @@ pub struct Options {
     pub trees: usize,
     /// See `trees`.
     pub leaves: usize,
+    /// So many more samples, as a share of the reads, `trimtab` learns from as if
+    /// other reads had gone to other drives. Who steers by a predictor changes
+    /// what it sees: a drive that is avoided has no latest latencies.
+    pub steered: f64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { samples: 200_000, seed: 1, cost: 2.0, trees: 64, leaves: 8 }
+        Self { samples: 200_000, seed: 1, cost: 2.0, trees: 64, leaves: 8, steered: 0.25 }
     }
 }
 
@@ -117,14 +123,9 @@ pub fn train(
         Kind::Trimtab => {
             let seen: Vec<&[Recorded]> = lessons.iter().map(Lesson::seen).collect();
             let functions = units::find(&seen).functions;
-            let features: Vec<_> = lessons
-                .iter()
-                .flat_map(|lesson| features(lesson.recorded, &lesson.wanted(), &functions))
-                .collect();
+            let samples = Samples::new(&lessons, &functions, all, slow, options);
             progress(1, 2 + PARTS);
-            let floor = Floor::learn(all.iter().map(|read| (read.latency, read.pages)));
-            let samples = Samples { features: &features, reads: &all, slow: &slow, floor: &floor };
-            learned(functions, samples, options, progress).map_err(failed)
+            learned(functions, &samples, options, progress).map_err(failed)
         }
     }
 }
@@ -155,21 +156,52 @@ fn limits(reads: &[Read], slow: &[bool], label: &Label) -> Limits {
 }
 
 /// What our predictor learns from.
-#[derive(Clone, Copy)]
-struct Samples<'a> {
-    features: &'a [[i32; FEATURES]],
-    reads: &'a [Read],
-    slow: &'a [bool],
-    floor: &'a Floor,
+struct Samples {
+    features: Vec<[i32; FEATURES]>,
+    reads: Vec<Read>,
+    slow: Vec<bool>,
+    /// Which part of the recordings each belongs to.
+    part: Vec<usize>,
+    floor: Floor,
 }
 
-/// The two forests, of some of the samples.
+/// The three forests, of some of the samples.
 struct Forests {
     late: Option<IntegerForest>,
     wait: IntegerForest,
+    fast: IntegerForest,
 }
 
-impl Samples<'_> {
+impl Samples {
+    fn new(
+        lessons: &[Lesson<'_>],
+        functions: &[UnitFunction],
+        mut reads: Vec<Read>,
+        mut slow: Vec<bool>,
+        options: &Options,
+    ) -> Self {
+        let count = reads.len();
+        let floor = Floor::learn(reads.iter().map(|read| (read.latency, read.pages)));
+        let of = |lesson: &Lesson<'_>| features(lesson.recorded, &lesson.wanted(), functions);
+        let mut features: Vec<_> = lessons.iter().flat_map(of).collect();
+        let mut part: Vec<_> = (0..count).map(|i| i * PARTS * STRETCHES / count % PARTS).collect();
+        if options.steered > 0.0 {
+            let steered = lessons.iter().flat_map(|lesson| {
+                steered_features(lesson.recorded, &lesson.wanted(), functions, options.seed)
+            });
+            let mut random = Pcg64::seed_from_u64(options.seed);
+            for (i, steered) in steered.enumerate() {
+                if random.random_bool(options.steered.min(1.0)) {
+                    features.push(steered);
+                    reads.push(reads[i]);
+                    slow.push(slow[i]);
+                    part.push(part[i]);
+                }
+            }
+        }
+        Self { features, reads, slow, part, floor }
+    }
+
     /// What a read took beyond the floor.
     fn excess(&self, i: usize) -> Nanos {
         let read = &self.reads[i];
@@ -184,59 +216,77 @@ impl Samples<'_> {
         options: &Options,
     ) -> Result<Forests, trimtab_learn::Error> {
         let chosen: Vec<usize> = (0..self.reads.len()).filter(|&i| is(i)).collect();
-        let features: Vec<_> = chosen.iter().map(|&i| self.features[i]).collect();
-        let late: Vec<f32> = chosen.iter().map(|&i| f32::from(u8::from(self.slow[i]))).collect();
+        let late = |&i: &usize| f32::from(u8::from(self.slow[i]));
         // Twice as long is one more, but for what is little beside the floor: what
         // tells two idle drives apart counts as well as what tells two busy ones.
         let unit = (self.floor.latency(1).0 as f32 / 4.0).max(1000.0);
-        let log = |excess: Nanos| libm::log2f(1.0 + excess.0 as f32 / unit);
-        let waits: Vec<f32> = chosen.iter().map(|&i| log(self.excess(i))).collect();
-        let two_classes = late.iter().any(|&l| l != late[0]);
-        let logistic = || forest(&features, &late, Objective::Logistic, options);
+        let wait = |&i: &usize| libm::log2f(1.0 + self.excess(i).0 as f32 / unit);
+        let forest = |of: &[usize], target: &dyn Fn(&usize) -> f32, objective| {
+            let features: Vec<_> = of.iter().map(|&i| self.features[i]).collect();
+            let targets: Vec<f32> = of.iter().map(target).collect();
+            forest(&features, &targets, objective, options)
+        };
+        let fast: Vec<usize> = chosen.iter().copied().filter(|&i| !self.slow[i]).collect();
+        let two_classes = !fast.is_empty() && fast.len() < chosen.len();
+        let logistic = || forest(&chosen, &late, Objective::Logistic);
         Ok(Forests {
             late: two_classes.then(logistic).transpose()?,
-            wait: forest(&features, &waits, Objective::Squared, options)?,
+            wait: forest(&chosen, &wait, Objective::Squared)?,
+            fast: forest(if fast.is_empty() { &chosen } else { &fast }, &wait, Objective::Squared)?,
         })
     }
 }
 
+/// Scores of samples from trees that have not seen them, nor their neighbours in
+/// time.
+struct Unseen {
+    late: Vec<i32>,
+    wait: Vec<i32>,
+    fast: Vec<i32>,
+}
+
 fn learned(
     functions: Vec<UnitFunction>,
-    samples: Samples<'_>,
+    samples: &Samples,
     options: &Options,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Trained, trimtab_learn::Error> {
-    // Scores of samples from trees that have not seen them, nor their
-    // neighbours in time.
     let count = samples.reads.len();
-    let part_of = |i: usize| i * PARTS * STRETCHES / count % PARTS;
-    let (mut late, mut waits) = (vec![0; count], vec![0; count]);
+    let zeroes = || vec![0; count];
+    let mut scores = Unseen { late: zeroes(), wait: zeroes(), fast: zeroes() };
     for part in 0..PARTS {
-        let forests = samples.forests(|i| part_of(i) != part, options)?;
-        for i in (0..count).filter(|&i| part_of(i) == part) {
+        let forests = samples.forests(|i| samples.part[i] != part, options)?;
+        for i in (0..count).filter(|&i| samples.part[i] == part) {
             let features = &samples.features[i];
-            late[i] = forests.late.as_ref().map_or(0, |forest| forest.score(features));
-            waits[i] = forests.wait.score(features);
+            scores.late[i] = forests.late.as_ref().map_or(0, |forest| forest.score(features));
+            scores.wait[i] = forests.wait.score(features);
+            scores.fast[i] = forests.fast.score(features);
         }
         progress(2 + part, 2 + PARTS);
     }
-    let probability = isotonic(&late, samples.slow)?;
-    let excesses: Vec<Nanos> = (0..count).map(|i| samples.excess(i)).collect();
-    let wait = mean_waits(&waits, &excesses)?;
+    let probability = isotonic(&scores.late, &samples.slow)?;
     // Refusing is right from the probability on at which both mistakes cost the
     // same: p × cost = 1 − p.
     let even = (65536.0 / (1.0 + options.cost)) as i32;
     let refuse_from = probability.first_score_with(even).unwrap_or(i32::MAX);
+    let wait = mean_waits(samples, &scores.wait, |_| true)?;
+    let fast = mean_waits(samples, &scores.fast, |i| !samples.slow[i])?;
+    let false_submits = (0..count).filter(|&i| samples.slow[i] && scores.late[i] < refuse_from);
+    let (sum, number) = false_submits
+        .fold((0, 0), |(sum, number), i| (sum + samples.reads[i].latency.0, number + 1));
     let forests = samples.forests(|_| true, options)?;
     progress(2 + PARTS, 2 + PARTS);
     Ok(Trained::Trimtab(Arc::new(Knowledge {
         functions,
         forest: forests.late.expect("there are enough of both classes"),
         probability,
+        refuse_from,
         floor: samples.floor.clone(),
         wait_forest: forests.wait,
         wait,
-        refuse_from,
+        fast_forest: forests.fast,
+        fast,
+        late: Nanos(sum / number.max(1)),
     })))
 }
 
@@ -265,15 +315,20 @@ fn forest(
     IntegerForest::new(&model.forest, 16)
 }
 
-/// The mean wait by score, in ticks of [`WAIT_TICK`], rising.
-fn mean_waits(scores: &[i32], waits: &[Nanos]) -> Result<Table, trimtab_learn::Error> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
+/// The mean of what comes on top of the floor by score, in ticks of [`WAIT_TICK`],
+/// rising, from some of the samples.
+fn mean_waits(
+    samples: &Samples,
+    scores: &[i32],
+    is: impl Fn(usize) -> bool,
+) -> Result<Table, trimtab_learn::Error> {
+    let mut order: Vec<usize> = (0..scores.len()).filter(|&i| is(i)).collect();
     order.sort_by_key(|&i| (scores[i], i));
     // Pools of neighbours whose means rise: a pool that is not above the one
     // before is one with it.
     let mut pools: Vec<(i32, u64, u64)> = Vec::new();
     for same in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
-        let sum = same.iter().map(|&i| waits[i].0).sum();
+        let sum = same.iter().map(|&i| samples.excess(i).0).sum();
         let mut pool = (scores[same[0]], sum, same.len() as u64);
         while let Some(before) = pools.pop_if(|before| before.1 / before.2 >= pool.1 / pool.2) {
             pool = (before.0, before.1 + pool.1, before.2 + pool.2);

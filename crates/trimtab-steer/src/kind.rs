@@ -134,12 +134,9 @@ impl Kind {
             Self::Trimtab => {
                 let settings = Settings {
                     costs,
-                    unsure: tuning.unsure,
-                    overshoot: tuning.overshoot,
                     margin: tuning.margin,
                     most_extra: tuning.most_extra,
-                    doubted: at(tuning.doubted_percentile),
-                    trusted: at(tuning.trusted_percentile),
+                    first_delay: at(90.0).least(),
                 };
                 Box::new(Ours::new(panel(), settings))
             }
@@ -193,33 +190,20 @@ pub struct Means {
 pub struct Tuning {
     /// Of `tied`: the delay before the copy is sent.
     pub tied_delay: Nanos,
-    /// Of `trimtab`: from this probability of being late on, a request that is
-    /// sent all the same is to be doubted.
-    pub unsure: f32,
-    /// Of `trimtab`: how many times the expected wait is too long.
-    pub overshoot: f64,
     /// Of `trimtab`: by which share another drive's expected wait must be less
     /// than the home's to go there: estimates are not exact.
     pub margin: f64,
-    /// Of `trimtab`: the greatest share of reads that are hedged, in the long run.
+    /// Of `trimtab`: the greatest share of reads that are sent twice, in the long
+    /// run.
     pub most_extra: f64,
-    /// Of `trimtab`: the percentile of latency after which a doubted request is
-    /// hedged.
-    pub doubted_percentile: f64,
-    /// Of `trimtab`: and any other, at the latest.
-    pub trusted_percentile: f64,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
         Self {
             tied_delay: Nanos::ZERO,
-            unsure: 0.2,
-            overshoot: 3.0,
             margin: 0.05,
-            most_extra: 0.015,
-            doubted_percentile: 90.0,
-            trusted_percentile: 99.0,
+            most_extra: 0.03,
         }
     }
 }

@@ -51,18 +51,18 @@ impl Probing {
         self.avoided.remove(replica);
     }
 
-    /// Sends the read to a drive that is due, besides.
-    pub fn probe(&self, turn: &mut Turn<'_>) {
+    /// Sends the read to a drive that is due, besides; whether one was.
+    pub fn probe(&self, turn: &mut Turn<'_>) -> bool {
         if self.avoided.is_empty() {
-            return;
+            return false;
         }
         let now = turn.now();
         let due = |&replica: &Replica| {
             self.avoided.has(replica) && now.since(self.since[replica.index()]) >= self.every
         };
-        if let Some(replica) = turn.order().iter().copied().find(due) {
-            turn.send(replica, now, Why::Probe);
-        }
+        let Some(replica) = turn.order().iter().copied().find(due) else { return false };
+        turn.send(replica, now, Why::Probe);
+        true
     }
 }
 

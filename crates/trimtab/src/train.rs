@@ -56,6 +56,11 @@ pub(crate) struct Args {
     /// Learn from so many reads at most: the last ones.
     #[arg(long, value_name = "N", default_value_t = Options::default().samples)]
     samples: usize,
+    /// trimtab learns from so many more samples, as a share of the reads, as if
+    /// other reads had gone to other drives: for those who will steer by it. With
+    /// 0 it fits the recording best.
+    #[arg(long, value_name = "SHARE", default_value_t = Options::default().steered)]
+    steered: f64,
     /// From which random numbers come.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -128,7 +133,11 @@ impl Args {
         // What came after the last read that is learnt from is not there yet.
         let seen = past.last().map_or(0, |read| read.index + 1);
         let label = Label::make(self.label, past, &data_latencies(&[&recorded[..seen]]), &peers)?;
-        let options = Options { samples: self.samples, seed: self.seed, ..Options::default() };
+        let (samples, seed, steered) = (self.samples, self.seed, self.steered);
+        if !(0.0..=1.0).contains(&steered) {
+            return Err(BadInput(format!("--steered must be from 0 to 1, not {steered}")).into());
+        }
+        let options = Options { samples, seed, steered, ..Options::default() };
         let lesson = Lesson { recorded, reads: past.to_vec() };
         let mut progress = Progress::new();
         let name = self.predictor.name();

@@ -56,6 +56,8 @@ pub struct Card {
     refuse_from: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     floor: Option<Floor>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    late: Option<Nanos>,
     /// Of the tensors' file, so that a card is not taken for another model's.
     checksum: String,
 }
@@ -126,13 +128,10 @@ impl Model {
             Trained::HeurSim(limits) | Trained::HeurAdv(limits) => Some(*limits),
             _ => None,
         };
-        let (units, refuse_from, floor) = match &trained {
-            Trained::Trimtab(known) => {
-                (known.functions.clone(), Some(known.refuse_from), Some(known.floor.clone()))
-            }
-            _ => (Vec::new(), None, None),
+        let known = match &trained {
+            Trained::Trimtab(known) => Some(known),
+            _ => None,
         };
-        let checksum = String::new();
         let card = Card {
             version: VERSION,
             predictor,
@@ -141,10 +140,11 @@ impl Model {
             label,
             training,
             limits,
-            units,
-            refuse_from,
-            floor,
-            checksum,
+            units: known.map(|known| known.functions.clone()).unwrap_or_default(),
+            refuse_from: known.map(|known| known.refuse_from),
+            floor: known.map(|known| known.floor.clone()),
+            late: known.map(|known| known.late),
+            checksum: String::new(),
         };
         Self { card, trained }
     }
@@ -164,6 +164,8 @@ impl Model {
                 writer.put("probability", &known.probability);
                 writer.put("wait_forest", &known.wait_forest);
                 writer.put("wait", &known.wait);
+                writer.put("fast_forest", &known.fast_forest);
+                writer.put("fast", &known.fast);
             }
         }
         let predictor = self.card.predictor.name();
@@ -236,6 +238,9 @@ impl Card {
                 "decides by {found} numbers, not by the {there_are} there are; train it again"
             ));
         }
+        if card.late.is_some_and(|late| late > Nanos::from_secs(86_400)) {
+            return Err("a read is said to take longer than a day; train it again".to_owned());
+        }
         if card.floor.as_ref().is_some_and(|floor| !floor.is_valid()) {
             return Err("a larger read is said to take less; train it again".to_owned());
         }
@@ -264,6 +269,9 @@ impl Card {
                     floor: self.floor.clone().ok_or_else(|| missing("floor"))?,
                     wait_forest: reader.get("wait_forest").map_err(|e| e.to_string())?,
                     wait: get("wait")?,
+                    fast_forest: reader.get("fast_forest").map_err(|e| e.to_string())?,
+                    fast: get("fast")?,
+                    late: self.late.ok_or_else(|| missing("late"))?,
                     refuse_from: self.refuse_from.ok_or_else(|| missing("refuse_from"))?,
                 };
                 if known.forest.features() != FEATURES {

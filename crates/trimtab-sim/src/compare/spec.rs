@@ -84,12 +84,8 @@ struct RawCosts {
 #[serde(deny_unknown_fields)]
 struct RawTuning {
     tied_delay_us: Option<Spanned<f64>>,
-    unsure: Option<Spanned<f64>>,
-    overshoot: Option<Spanned<f64>>,
     margin: Option<Spanned<f64>>,
     most_extra: Option<Spanned<f64>>,
-    doubted_percentile: Option<Spanned<f64>>,
-    trusted_percentile: Option<Spanned<f64>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -325,22 +321,12 @@ fn tuning(raw: &RawTuning, text: Text<'_>) -> Result<Tuning, Error> {
     };
     let delay = Times(text).micros("tuning.tied_delay_us", raw.tied_delay_us.as_ref())?;
     tuning.tied_delay = delay.unwrap_or(tuning.tied_delay);
-    if let Some(unsure) = set("tuning.unsure", &raw.unsure, 0.0..1.0)? {
-        tuning.unsure = unsure as f32;
-    }
-    if let Some(overshoot) = set("tuning.overshoot", &raw.overshoot, 1.0..1e6)? {
-        tuning.overshoot = overshoot;
-    }
     if let Some(margin) = set("tuning.margin", &raw.margin, 0.0..1.0)? {
         tuning.margin = margin;
     }
     if let Some(most) = set("tuning.most_extra", &raw.most_extra, 0.0..1.0)? {
         tuning.most_extra = most;
     }
-    let doubted = set("tuning.doubted_percentile", &raw.doubted_percentile, 0.0..100.0)?;
-    tuning.doubted_percentile = doubted.unwrap_or(tuning.doubted_percentile);
-    let trusted = set("tuning.trusted_percentile", &raw.trusted_percentile, 0.0..100.0)?;
-    tuning.trusted_percentile = trusted.unwrap_or(tuning.trusted_percentile);
     Ok(tuning)
 }
 

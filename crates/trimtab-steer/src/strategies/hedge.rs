@@ -23,6 +23,11 @@ impl Patience {
         self.0[home.index()]
     }
 
+    /// The least of all drives.
+    pub(crate) fn least(&self) -> Nanos {
+        self.0.iter().copied().min().unwrap_or_default()
+    }
+
     /// Sets the timer for a read that comes now.
     pub(super) fn start(&self, turn: &mut Turn<'_>, purpose: u8) {
         turn.timer(turn.now() + self.of(turn.home()), purpose);

@@ -1,9 +1,8 @@
-//! Ours: the least wait, and a second drive only in doubt.
+//! Ours: the least wait, and a second drive only where that pays.
 
 use trimtab_io::{Nanos, Request};
 use trimtab_predict::{Forecast, Ticket, Verdict};
 
-use super::hedge::Patience;
 use crate::action::Why;
 use crate::costs::Costs;
 use crate::panel::Panel;
@@ -17,46 +16,47 @@ use crate::turn::Turn;
 pub struct Settings {
     /// What deciding costs.
     pub costs: Costs,
-    /// From this probability of being late on, a request that is sent all the
-    /// same is one to be doubted.
-    pub unsure: f32,
-    /// Of an expected wait, how many times that is too long.
-    pub overshoot: f64,
     /// By which share another drive's expected wait must be less than the home's
     /// to go there.
     pub margin: f64,
-    /// The greatest share of reads that are hedged, in the long run.
+    /// The greatest share of reads that are sent twice, in the long run.
     pub most_extra: f64,
-    /// How long a doubted request is waited for, by home drive.
-    pub doubted: Patience,
-    /// How long any other, at most.
-    pub trusted: Patience,
+    /// How much longer than expected the first reads may take before they are
+    /// hedged.
+    pub first_delay: Nanos,
 }
 
 /// Predicts all drives, and goes to the one with the least expected wait: home,
 /// unless another is ahead by a margin. Between drives that would be fast that is
 /// ranking, as C3 and the snitch do it, and costs the inferences; a home that is
-/// refused costs a failover besides. Where all would be late it is the least bad. Only reads that turn out to wait longer than that said,
-/// or that were doubtful from the start, are hedged, and only with a drive that
-/// is predicted to be fast then. Hedges have a budget, which each read adds to: a
-/// strategy that hedges more the busier the drives are would make it worse.
+/// refused costs a failover besides. Where all would be late it is the least bad.
+///
+/// A read that takes longer than was expected is hedged, with a drive that will
+/// be sooner. Hedges have a budget. Where they are worth most is where most has
+/// been waited in vain; so how long that must be is the same for all reads, and
+/// is found as the price at which the budget is just spent ([`Delay`]). Knowing
+/// it, a drive that is fast but for a small risk is not dear: the risk ends there.
 pub struct Ours {
     panel: Panel,
     settings: Settings,
-    /// Hedges that may still be sent.
+    delay: Delay,
+    /// Requests that may still be sent besides.
     budget: f64,
 }
 
 /// A drive that is passed over is probed after so long: an answer or two are news
 /// enough.
-const PROBE: Nanos = Nanos::from_millis(40);
+const PROBE: Nanos = Nanos::from_millis(75);
 
 /// Hedges that can be saved up.
 const MOST_SAVED: f64 = 100.0;
+/// The share of the budget that the delay is made for; the rest is for probes, and
+/// for times that are worse than others.
+const PLANNED: f64 = 0.8;
 
 /// What a timer is for.
 const HEDGE: u8 = 0;
-/// As often a hedge looks for a drive that would be fast.
+/// As often a hedge looks for a drive that would be sooner.
 const LOOKS: u32 = 8;
 
 impl Ours {
@@ -64,28 +64,31 @@ impl Ours {
     #[must_use]
     pub fn new(mut panel: Panel, settings: Settings) -> Self {
         panel.probing = Probing::new(PROBE);
-        Self { panel, settings, budget: 1.0 }
+        let delay = Delay::new(settings.first_delay, PLANNED * settings.most_extra);
+        Self { panel, settings, delay, budget: 1.0 }
     }
 
     /// Sends the read, and sets the time at which it will be hedged.
-    fn send(&self, turn: &mut Turn<'_>, replica: Replica, forecast: Forecast, at: Nanos, why: Why) {
-        turn.send(replica, at, why);
-        let settings = &self.settings;
-        let home = turn.home();
-        let longest = settings.trusted.of(home).max(settings.doubted.of(home));
-        let soonest = settings.doubted.of(home);
-        let patience = match forecast.wait {
-            _ if forecast.probability >= settings.unsure && why == Why::Fast => soonest,
-            Some(wait) => {
-                Nanos((wait.0 as f64 * settings.overshoot) as u64).clamp(soonest, longest)
-            }
-            None => longest,
-        };
-        turn.timer(at + patience, HEDGE);
+    fn send(&self, turn: &mut Turn<'_>, replica: Replica, forecast: &Forecast, at: Nanos) {
+        let late = forecast.verdict == Verdict::Late;
+        turn.send(replica, at, if late { Why::LeastBad } else { Why::Fast });
+        let expected = forecast.fast.or(forecast.wait).unwrap_or_default();
+        turn.timer(at + expected + self.delay.get(), HEDGE);
+    }
+
+    /// The wait to expect, if it is hedged when it turns out to be late.
+    fn wait(&self, forecast: &Forecast) -> Option<Nanos> {
+        let (Some(wait), Some(fast)) = (forecast.wait, forecast.fast) else { return forecast.wait };
+        if self.budget < 1.0 {
+            return Some(wait);
+        }
+        // The delay, and then about as long again.
+        let late = (self.delay.get() + fast).0 as f64;
+        Some(wait.min(fast + Nanos((f64::from(forecast.probability) * late) as u64)))
     }
 
     /// The drive of these with the least wait, as far as that can be told, getting
-    /// there included; and who would be late.
+    /// there included; what is expected of it, and who would be late.
     fn least_wait(
         &self,
         turn: &Turn<'_>,
@@ -93,28 +96,36 @@ impl Ours {
     ) -> Option<(Replica, Forecast, Replicas)> {
         let (home, Settings { costs, margin, .. }) = (turn.home(), &self.settings);
         let mut late = Replicas::NONE;
-        let mut best: Option<(Replica, Forecast)> = None;
+        let mut best: Option<(Replica, Forecast, Option<Nanos>)> = None;
         for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {
-            let mut forecast = self.panel.forecast(turn.now(), replica, turn.request());
+            let forecast = self.panel.forecast(turn.now(), replica, turn.request());
             if forecast.verdict == Verdict::Late {
                 late.add(replica);
             }
+            let mut wait = self.wait(&forecast);
             if replica == home {
-                let fair = |wait: Nanos| Nanos((wait.0 as f64 * (1.0 - margin)) as u64);
-                forecast.wait = forecast.wait.map(fair);
+                wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 - margin)) as u64));
             } else if late.has(home) {
                 // Home refuses; the way from there takes its time.
-                forecast.wait = forecast.wait.map(|wait| wait + costs.failover);
+                wait = wait.map(|wait| wait + costs.failover);
             }
-            if best.is_none_or(|(_, best)| is_less(&forecast, &best)) {
-                best = Some((replica, forecast));
+            // Of equals it is the first in the order.
+            let is_less = best.as_ref().is_none_or(|(_, best, least)| match (wait, least) {
+                (Some(wait), Some(least)) => wait < *least,
+                _ => forecast.probability < best.probability,
+            });
+            if is_less {
+                best = Some((replica, forecast, wait));
             }
         }
-        best.map(|(replica, forecast)| (replica, forecast, late))
+        best.map(|(replica, forecast, _)| (replica, forecast, late))
     }
 
-    /// It has taken too long: another drive, if one would be fast.
+    /// It has taken too long: another drive, if one would be sooner.
     fn hedge(&mut self, turn: &mut Turn<'_>) {
+        if turn.memo() == 0 {
+            self.delay.was_reached();
+        }
         if self.budget < 1.0 {
             return;
         }
@@ -130,7 +141,7 @@ impl Ours {
             self.budget -= 1.0;
         } else if turn.memo() < LOOKS {
             turn.set_memo(turn.memo() + 1);
-            turn.timer(turn.now() + self.settings.doubted.of(turn.home()), HEDGE);
+            turn.timer(turn.now() + self.settings.first_delay, HEDGE);
         }
     }
 }
@@ -141,6 +152,7 @@ impl Strategy for Ours {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {
+        self.delay.was_set();
         self.budget = (self.budget + self.settings.most_extra).min(MOST_SAVED);
         let (now, home) = (turn.now(), turn.home());
         let Some((best, forecast, late)) = self.least_wait(turn, |_| true) else { return };
@@ -153,9 +165,10 @@ impl Strategy for Ours {
         for replica in late.iter().filter(|&replica| replica != best) {
             self.panel.probing.avoided(now, replica);
         }
-        let why = if late.has(best) { Why::LeastBad } else { Why::Fast };
-        self.send(turn, best, forecast, at, why);
-        self.panel.probing.probe(turn);
+        self.send(turn, best, &forecast, at);
+        if self.panel.probing.probe(turn) {
+            self.budget -= 1.0;
+        }
     }
 
     fn timer(&mut self, turn: &mut Turn<'_>, _: u8) {
@@ -171,11 +184,73 @@ impl Strategy for Ours {
     }
 }
 
-/// Whether the first is expected to wait less. Of equals it is the second, which
-/// comes first in the order.
-fn is_less(a: &Forecast, b: &Forecast) -> bool {
-    match (a.wait, b.wait) {
-        (Some(a), Some(b)) => a < b,
-        _ => a.probability < b.probability,
+/// How much longer than expected a read may take before it is hedged: so long
+/// that it happens to a given share of the reads. It follows the quantile by
+/// stochastic approximation (Robbins and Monro, 1951), in logarithms; quickly at
+/// first, and then so slowly that quiet minutes and busy ones have one price.
+#[derive(Clone, Debug)]
+struct Delay {
+    nanos: f64,
+    share: f64,
+    reads: u64,
+}
+
+/// Steps of the logarithm, for a read that reaches the delay: the first, after how
+/// many reads they are half as large, and the least.
+const FIRST_STEP: f64 = 0.1;
+const HALF_AFTER: f64 = 1000.0;
+const LEAST_STEP: f64 = 0.005;
+
+/// Less than this is no time to wait.
+const LEAST_DELAY: f64 = 1000.0;
+
+impl Delay {
+    fn new(first: Nanos, share: f64) -> Self {
+        Self { nanos: (first.0 as f64).max(LEAST_DELAY), share, reads: 0 }
+    }
+
+    const fn get(&self) -> Nanos {
+        Nanos(self.nanos as u64)
+    }
+
+    fn step(&self) -> f64 {
+        (FIRST_STEP / (1.0 + self.reads as f64 / HALF_AFTER)).max(LEAST_STEP)
+    }
+
+    /// A read has begun to wait.
+    fn was_set(&mut self) {
+        self.reads += 1;
+        self.nanos = (self.nanos * (-self.step() * self.share).exp()).max(LEAST_DELAY);
+    }
+
+    /// And has waited for so long.
+    fn was_reached(&mut self) {
+        self.nanos *= self.step().exp();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits whose logarithms are even between 10 µs and 10 ms: the quantiles are
+    /// known.
+    #[test]
+    fn the_delay_is_a_quantile() {
+        let mut delay = Delay::new(Nanos::from_millis(1), 0.02);
+        let (mut reached, mut sum) = (0, 0.0);
+        for i in 0..200_000_u64 {
+            delay.was_set();
+            let random = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
+            if 1e4 * 1000_f64.powf(random) > delay.nanos {
+                delay.was_reached();
+                reached += 1;
+            }
+            sum += delay.nanos.ln();
+        }
+        assert!((3_600..4_400).contains(&reached), "{reached} of 200,000 are not 2%");
+        let mean = (sum / 200_000.0).exp();
+        let expected = 1e4 * 1000_f64.powf(0.98);
+        assert!((mean / expected).ln().abs() < 0.1, "{mean} is not {expected}");
     }
 }

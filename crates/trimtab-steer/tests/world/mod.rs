@@ -225,12 +225,9 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
     let costs = Costs::new(Nanos::from_micros(6));
     let settings = Settings {
         costs,
-        unsure: 0.3,
-        overshoot: 2.0,
         margin: 0.2,
         most_extra: 0.5,
-        doubted: patience(500),
-        trusted: patience(2_000),
+        first_delay: Nanos::from_micros(500),
     };
     vec![
         Box::new(Failover::new("linnos", panel(), costs)),

@@ -160,7 +160,8 @@ impl<'a> Judged<'a> {
             }
             Teacher::Lessons(lessons) => lessons,
         };
-        let options = Options { seed, ..Options::default() };
+        // Nobody steers in a recording.
+        let options = Options { seed, steered: 0.0, ..Options::default() };
         let one = |kind: Kind| {
             let mut progress = Progress::new();
             let trained = train(kind, lessons, &self.label, &options, |step, steps| {

@@ -64,8 +64,8 @@ fn other_files_are_refused_with_a_reason() {
         fs::write(card_path(&path), card).unwrap();
         Model::load(&path).unwrap_err().to_string()
     };
-    let old = card.replacen("\"version\": 1", "\"version\": 0", 1);
-    assert!(reason(&old).ends_with("model of version 0, expected 1; train it again"));
+    let old = card.replacen("\"version\": 2", "\"version\": 0", 1);
+    assert!(reason(&old).ends_with("model of version 0, expected 2; train it again"));
     assert!(reason("{}").contains("version none"));
     let strange = card.replacen("\"predictor\"", "\"prophet\"", 1);
     assert!(reason(&strange).contains("unknown field `prophet`"));
@@ -73,6 +73,8 @@ fn other_files_are_refused_with_a_reason() {
     assert!(reason(&narrow).ends_with("there are; train it again"), "{}", reason(&narrow));
     let units = card.replacen("\"shift\": 1", "\"shift\": 9991", 1);
     assert!(reason(&units).contains("cannot be told apart"), "{}", reason(&units));
+    let late = card.replacen("\"late\": ", "\"late\": 999999999999", 1);
+    assert!(reason(&late).contains("take longer than a day"), "{}", reason(&late));
     fs::write(card_path(&path), &card).unwrap();
     let mut bytes = fs::read(&path).unwrap();
     *bytes.last_mut().unwrap() ^= 1;

@@ -8,7 +8,7 @@ phase_two = { reads = 100, duration_s = 60 }
 strategies = ['base', { strategy = 'linnos', name = 'slow', inference_us = 6 }]
 gap_s = 0.5
 costs = { failover_us = 1, inference_us = { linnos = 2 } }
-tuning = { overshoot = 2 }
+tuning = { margin = 0.2 }
 
 [workload]
 read_share = 0.5
@@ -34,7 +34,7 @@ fn what_is_written_is_what_is_read() {
     let comparison = parse(COMPLETE).unwrap();
     assert_eq!((comparison.seeds.as_slice(), comparison.devices.len()), (&[1, 2][..], 2));
     assert_eq!(comparison.gap, Nanos::from_millis(500));
-    assert_eq!(comparison.tuning, Tuning { overshoot: 2.0, ..Tuning::default() });
+    assert_eq!(comparison.tuning, Tuning { margin: 0.2, ..Tuning::default() });
     let [base, slow] = comparison.entries() else { panic!("two entries") };
     assert_eq!((base.name.as_str(), base.kind), ("base", Kind::Base));
     assert_eq!((slow.name.as_str(), slow.kind), ("slow", Kind::Linnos));
@@ -84,7 +84,7 @@ fn errors_name_the_key() {
         ("gap_s = 0.5", "gap_s = nan", "line 5: `gap_s` must be from 0"),
         ("failover_us", "fallover_us", "line 6: unknown field `fallover_us`"),
         ("{ linnos = 2 }", "{ lynx = 2 }", "line 6: `costs.inference_us.lynx`: there is no such"),
-        ("overshoot = 2", "overshoot = 0.5", "line 7: `tuning.overshoot` must be from 1"),
+        ("margin = 0.2", "margin = 1.5", "line 7: `tuning.margin` must be from 0 to 1"),
         ("read_share", "raed_share", "line 10: unknown field `raed_share`"),
         (
             "kind = 'poisson', iops = 1000",

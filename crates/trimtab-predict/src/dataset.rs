@@ -78,12 +78,17 @@ pub(crate) fn steered_features(
 ) -> Vec<[i32; FEATURES]> {
     let told = sent_here(recorded, seed);
     let mut all = Vec::with_capacity(wanted.iter().filter(|w| **w).count());
-    replay_part(recorded, |i| told[i], &mut Watch::new(functions), |i, watch| {
-        if wanted[i] {
-            let request = &recorded[i].request;
-            all.push(watch.features(request.arrival, request));
-        }
-    });
+    replay_part(
+        recorded,
+        |i| told[i],
+        &mut Watch::new(functions),
+        |i, watch| {
+            if wanted[i] {
+                let request = &recorded[i].request;
+                all.push(watch.features(request.arrival, request));
+            }
+        },
+    );
     all
 }
 

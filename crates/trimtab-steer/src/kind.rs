@@ -136,7 +136,7 @@ impl Kind {
                     costs,
                     margin: tuning.margin,
                     most_extra: tuning.most_extra,
-                    first_delay: at(90.0).least(),
+                    usual: at(90.0).least(),
                 };
                 Box::new(Ours::new(panel(), settings))
             }
@@ -200,11 +200,7 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self {
-            tied_delay: Nanos::ZERO,
-            margin: 0.05,
-            most_extra: 0.03,
-        }
+        Self { tied_delay: Nanos::ZERO, margin: 0.05, most_extra: 0.03 }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Probing {
     avoided: Replicas,
     /// Since when.
     since: [Nanos; MOST_REPLICAS],
+    /// Whose last answer was good news.
+    better: Replicas,
 }
 
 impl Probing {
@@ -32,10 +34,14 @@ impl Probing {
     /// where that changes.
     pub const SELDOM: Nanos = Nanos::from_millis(100);
 
+    /// After an answer that was good news: one is not enough for everybody.
+    const SOON: Nanos = Nanos::from_millis(5);
+
     /// With so much time before a probe.
     #[must_use]
     pub const fn new(every: Nanos) -> Self {
-        Self { every, avoided: Replicas::NONE, since: [Nanos::ZERO; MOST_REPLICAS] }
+        let since = [Nanos::ZERO; MOST_REPLICAS];
+        Self { every, avoided: Replicas::NONE, since, better: Replicas::NONE }
     }
 
     /// A read was not sent to this drive, though it might have been.
@@ -44,6 +50,16 @@ impl Probing {
             self.avoided.add(replica);
             self.since[replica.index()] = now;
         }
+        if self.better.has(replica) {
+            self.better.remove(replica);
+            self.since[replica.index()] = now.since(self.every.since(Self::SOON));
+        }
+    }
+
+    /// A drive has answered much sooner than was thought: if it is passed over all
+    /// the same, it is asked again soon.
+    pub const fn good_news(&mut self, replica: Replica) {
+        self.better.add(replica);
     }
 
     /// A read is sent to this drive.
@@ -51,18 +67,18 @@ impl Probing {
         self.avoided.remove(replica);
     }
 
-    /// Sends the read to a drive that is due, besides; whether one was.
-    pub fn probe(&self, turn: &mut Turn<'_>) -> bool {
+    /// Sends the read to a drive that is due, besides; which that was.
+    pub fn probe(&self, turn: &mut Turn<'_>) -> Option<Replica> {
         if self.avoided.is_empty() {
-            return false;
+            return None;
         }
         let now = turn.now();
         let due = |&replica: &Replica| {
             self.avoided.has(replica) && now.since(self.since[replica.index()]) >= self.every
         };
-        let Some(replica) = turn.order().iter().copied().find(due) else { return false };
+        let replica = turn.order().iter().copied().find(due)?;
         turn.send(replica, now, Why::Probe);
-        true
+        Some(replica)
     }
 }
 

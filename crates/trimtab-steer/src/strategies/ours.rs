@@ -1,18 +1,18 @@
 //! Ours: the least wait, and a second drive only where that pays.
 
-use trimtab_io::{Nanos, Request};
+use trimtab_io::{Nanos, Op, Request};
 use trimtab_predict::{Forecast, Ticket, Verdict};
 
 use crate::action::Why;
 use crate::costs::Costs;
 use crate::panel::Panel;
 use crate::probing::Probing;
-use crate::replica::{Replica, Replicas};
+use crate::replica::{MOST_REPLICAS, Replica, Replicas};
 use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
 
 /// What of the strategy can be set.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// What deciding costs.
     pub costs: Costs,
@@ -21,9 +21,9 @@ pub struct Settings {
     pub margin: f64,
     /// The greatest share of reads that are sent twice, in the long run.
     pub most_extra: f64,
-    /// How much longer than expected the first reads may take before they are
-    /// hedged.
-    pub first_delay: Nanos,
+    /// What most reads take at most; so much longer than expected the first of
+    /// them may take before they are hedged.
+    pub usual: Nanos,
 }
 
 /// Predicts all drives, and goes to the one with the least expected wait: home,
@@ -42,11 +42,18 @@ pub struct Ours {
     delay: Delay,
     /// Requests that may still be sent besides.
     budget: f64,
+    /// What was expected of each drive when it was refused last.
+    feared: [Nanos; MOST_REPLICAS],
+    /// Who has been sent a probe, and not answered it.
+    probed: Replicas,
 }
 
-/// A drive that is passed over is probed after so long: an answer or two are news
-/// enough.
+/// A drive that is passed over is probed after so long.
 const PROBE: Nanos = Nanos::from_millis(75);
+
+/// A refused drive that answers so many times as fast as was feared is probed
+/// again soon: it may have recovered.
+const SURPRISE: u64 = 4;
 
 /// Hedges that can be saved up.
 const MOST_SAVED: f64 = 100.0;
@@ -64,8 +71,9 @@ impl Ours {
     #[must_use]
     pub fn new(mut panel: Panel, settings: Settings) -> Self {
         panel.probing = Probing::new(PROBE);
-        let delay = Delay::new(settings.first_delay, PLANNED * settings.most_extra);
-        Self { panel, settings, delay, budget: 1.0 }
+        let delay = Delay::new(settings.usual, PLANNED * settings.most_extra);
+        let feared = [Nanos::ZERO; MOST_REPLICAS];
+        Self { panel, settings, delay, budget: 1.0, feared, probed: Replicas::NONE }
     }
 
     /// Sends the read, and sets the time at which it will be hedged.
@@ -90,17 +98,18 @@ impl Ours {
     /// The drive of these with the least wait, as far as that can be told, getting
     /// there included; what is expected of it, and who would be late.
     fn least_wait(
-        &self,
+        &mut self,
         turn: &Turn<'_>,
         which: impl Fn(Replica) -> bool,
     ) -> Option<(Replica, Forecast, Replicas)> {
-        let (home, Settings { costs, margin, .. }) = (turn.home(), &self.settings);
+        let (home, Settings { costs, margin, .. }) = (turn.home(), self.settings);
         let mut late = Replicas::NONE;
         let mut best: Option<(Replica, Forecast, Option<Nanos>)> = None;
         for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {
             let forecast = self.panel.forecast(turn.now(), replica, turn.request());
             if forecast.verdict == Verdict::Late {
                 late.add(replica);
+                self.feared[replica.index()] = forecast.wait.unwrap_or(Nanos::MAX);
             }
             let mut wait = self.wait(&forecast);
             if replica == home {
@@ -141,7 +150,7 @@ impl Ours {
             self.budget -= 1.0;
         } else if turn.memo() < LOOKS {
             turn.set_memo(turn.memo() + 1);
-            turn.timer(turn.now() + self.settings.first_delay, HEDGE);
+            turn.timer(turn.now() + self.settings.usual, HEDGE);
         }
     }
 }
@@ -166,7 +175,8 @@ impl Strategy for Ours {
             self.panel.probing.avoided(now, replica);
         }
         self.send(turn, best, &forecast, at);
-        if self.panel.probing.probe(turn) {
+        if let Some(replica) = self.panel.probing.probe(turn) {
+            self.probed.add(replica);
             self.budget -= 1.0;
         }
     }
@@ -181,6 +191,15 @@ impl Strategy for Ours {
 
     fn completed(&mut self, now: Nanos, ended: &Ended) {
         self.panel.completed(now, ended);
+        if ended.op != Op::Read || !self.probed.has(ended.replica) {
+            return;
+        }
+        self.probed.remove(ended.replica);
+        let feared = self.feared[ended.replica.index()];
+        let took = now.since(ended.sent).0.saturating_mul(SURPRISE);
+        if ended.data && took < feared.0 {
+            self.panel.probing.good_news(ended.replica);
+        }
     }
 }
 
@@ -241,7 +260,8 @@ mod tests {
         let (mut reached, mut sum) = (0, 0.0);
         for i in 0..200_000_u64 {
             delay.was_set();
-            let random = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
+            let random =
+                (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
             if 1e4 * 1000_f64.powf(random) > delay.nanos {
                 delay.was_reached();
                 reached += 1;

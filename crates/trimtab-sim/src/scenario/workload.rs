@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
+use trimtab_io::Nanos;
 use trimtab_trace::Format;
 use trimtab_trace::synth::{self, Spec};
 
@@ -44,12 +45,14 @@ pub(super) struct About<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawTrace {
-    trace: PathBuf,
+    trace: Spanned<PathBuf>,
     #[serde(default)]
     offsets: Offsets,
     rate: Option<Spanned<f64>>,
     trace_device: Option<String>,
     format: Option<Spanned<String>>,
+    begin_s: Option<Spanned<f64>>,
+    spread_s: Option<Spanned<f64>>,
 }
 
 /// Reads one workload, or a list of them.
@@ -195,14 +198,36 @@ impl Kind {
             let at = format.span();
             format.get_ref().parse::<Format>().map_err(|e| text.wrong(&at, e))
         });
+        let seconds = |key: &str, value: Option<&Spanned<f64>>| {
+            let Some(value) = value else { return Ok(Nanos::ZERO) };
+            text.within(key, &value.span(), *value.get_ref(), 0.0..=1e9)?;
+            Ok::<_, Error>(Nanos::from_secs_f64(*value.get_ref()))
+        };
         let options = ReplayOptions {
             offsets: raw.offsets,
             rate_millionths,
             device: raw.trace_device,
             format: format.transpose()?,
+            begin: seconds("begin_s", raw.begin_s.as_ref())?,
+            spread: seconds("spread_s", raw.spread_s.as_ref())?,
         };
-        let path = about.directory.join(raw.trace);
-        Ok(Self::Trace { path, options })
+        let path = expanded(raw.trace.get_ref()).map_err(|e| text.wrong(&raw.trace.span(), e))?;
+        Ok(Self::Trace { path: about.directory.join(path), options })
+    }
+}
+
+/// A path whose first part may be an environment variable: `$TRACES/a.csv`.
+fn expanded(path: &Path) -> Result<PathBuf, String> {
+    let mut parts = path.components();
+    let first = parts.next().and_then(|first| first.as_os_str().to_str());
+    let Some(variable) = first.and_then(|first| first.strip_prefix('$')) else {
+        return Ok(path.to_owned());
+    };
+    match std::env::var_os(variable) {
+        Some(folder) => Ok(Path::new(&folder).join(parts)),
+        None => {
+            Err(format!("the environment variable `{variable}`, where the trace is, is not set"))
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A trace as a workload: its times and places fitted to a device.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -35,25 +36,27 @@ pub struct ReplayOptions {
     pub device: Option<String>,
     /// The trace's format, where its content does not tell.
     pub format: Option<Format>,
+    /// So far into the trace it begins, on the trace's clock. What comes before
+    /// follows after the end.
+    pub begin: Nanos,
+    /// Requests of one and the same time are spread evenly over so long, on the
+    /// trace's clock.
+    pub spread: Nanos,
 }
 
 const MILLION: u64 = 1_000_000;
 
 /// A trace as a workload.
 pub struct Replay {
-    trace: Trace,
-    path: PathBuf,
-    batch: Vec<Record>,
-    /// The next record's place in the batch.
-    at: usize,
-    /// Records read so far, for messages.
-    records: u64,
-    first: Option<Nanos>,
-    last: Nanos,
-    wanted: Option<String>,
-    device: Option<DeviceId>,
+    reader: Reader,
+    options: ReplayOptions,
     fit: Fit,
-    rate_millionths: u64,
+    /// Requests that come at one time of the trace, with their times here.
+    group: VecDeque<(Nanos, Record)>,
+    /// One that comes later.
+    ahead: Option<Record>,
+    /// What comes after the end: the part that was left out at the beginning.
+    second_lap: Option<Nanos>,
 }
 
 /// How offsets become the device's.
@@ -72,20 +75,138 @@ impl Replay {
     /// It cannot be read, or lacks what a replay needs.
     pub fn open(path: &Path, capacity: u64, options: ReplayOptions) -> Result<Self, Error> {
         let mut fit = Fit { offsets: options.offsets, capacity, span: 0 };
-        if fit.offsets == Offsets::Scale {
-            if !trimtab_trace::can_be_read_twice(path) {
-                let what = "offsets = \"scale\" reads the trace twice, so it must be a file";
-                return Err(Error::Replay { path: path.to_owned(), what: what.to_owned() });
-            }
-            fit.span = Self::of(path, fit, options.clone())?.furthest()?;
+        let twice = match &options {
+            ReplayOptions { offsets: Offsets::Scale, .. } => Some("offsets = \"scale\""),
+            ReplayOptions { begin, .. } if *begin > Nanos::ZERO => Some("`begin_s`"),
+            _ => None,
+        };
+        if let Some(key) = twice.filter(|_| !trimtab_trace::can_be_read_twice(path)) {
+            let what = format!("{key} reads the trace twice, so it must be a file");
+            return Err(Error::Replay { path: path.to_owned(), what });
         }
-        Self::of(path, fit, options)
+        if fit.offsets == Offsets::Scale {
+            fit.span = Reader::open(path, &options)?.furthest()?;
+        }
+        let reader = Reader::open(path, &options)?;
+        let (group, ahead) = (VecDeque::new(), None);
+        Ok(Self { reader, options, fit, group, ahead, second_lap: None })
     }
 
-    fn of(path: &Path, fit: Fit, options: ReplayOptions) -> Result<Self, Error> {
+    /// When the next request comes, counted from the first.
+    pub(super) fn next_arrival(&mut self) -> Result<Nanos, Error> {
+        if self.group.is_empty() {
+            self.next_group()?;
+        }
+        Ok(self.group.front().map_or(NEVER, |(at, _)| *at))
+    }
+
+    /// Reads what comes next, and what comes at the same time as that, if this is
+    /// to be spread.
+    fn next_group(&mut self) -> Result<(), Error> {
+        let Some(first) = self.next_record()? else { return Ok(()) };
+        let since = self.reader.since_first(&first);
+        let since = match self.second_lap {
+            Some(length) => since + length.since(self.options.begin),
+            None => since.since(self.options.begin),
+        };
+        self.group.push_back((Nanos::ZERO, first));
+        while self.options.spread > Nanos::ZERO {
+            match self.next_record()? {
+                Some(record) if record.arrival == first.arrival => {
+                    self.group.push_back((Nanos::ZERO, record));
+                }
+                other => {
+                    self.ahead = other;
+                    break;
+                }
+            }
+        }
+        let count = self.group.len() as u128;
+        for (i, (at, _)) in (0..).zip(&mut self.group) {
+            let spread = u128::from(self.options.spread.0) * i / count;
+            *at = on_our_clock(u128::from(since.0) + spread, self.options.rate_millionths);
+        }
+        Ok(())
+    }
+
+    /// The next request of the trace, or of the part that was left out.
+    fn next_record(&mut self) -> Result<Option<Record>, Error> {
+        if self.ahead.is_some() {
+            return Ok(self.ahead.take());
+        }
+        loop {
+            let begin = self.options.begin;
+            match self.reader.next()? {
+                Some(record) => {
+                    let is_before = self.reader.since_first(&record) < begin;
+                    if is_before == self.second_lap.is_some() {
+                        return Ok(Some(record));
+                    }
+                    if self.second_lap.is_some() {
+                        return Ok(None);
+                    }
+                }
+                None if begin > Nanos::ZERO && self.second_lap.is_none() => {
+                    let length = self.reader.last.since(self.reader.first.unwrap_or_default());
+                    if length < begin {
+                        let (begin, length) = (begin.as_secs_f64(), length.as_secs_f64());
+                        return Err(self.reader.unfit(format!(
+                            "lasts for {length:.3} s, and cannot begin after {begin} s"
+                        )));
+                    }
+                    self.second_lap = Some(length + self.options.spread);
+                    self.reader = Reader::open(&self.reader.path, &self.options)?;
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Takes the request that [`next_arrival`](Self::next_arrival) spoke of.
+    pub(super) fn take(&mut self) -> Result<(Drawn, Flags), Error> {
+        let (_, record) = self.group.pop_front().expect("next_arrival was asked");
+        let Record { op, length, flags, .. } = record;
+        let offset = self.fit.offset(&record).ok_or_else(|| {
+            let (number, capacity) = (self.reader.records, self.fit.capacity);
+            let place = format!("request {number} ({op} of {length} bytes at {})", record.offset);
+            let help = if length > capacity {
+                "give the device a larger `capacity`"
+            } else {
+                "set `offsets` to \"wrap\" or \"scale\", or give the device a larger `capacity`"
+            };
+            self.reader.unfit(format!("{place} ends beyond the device's {capacity} bytes; {help}"))
+        })?;
+        Ok((Drawn { op, offset, length }, flags))
+    }
+}
+
+/// A time of the trace, at a rate in millionths.
+fn on_our_clock(since: u128, rate_millionths: u64) -> Nanos {
+    let rate = if rate_millionths == 0 { MILLION } else { rate_millionths };
+    let scaled = since * u128::from(MILLION) / u128::from(rate);
+    Nanos(u64::try_from(scaled).unwrap_or(u64::MAX - 1))
+}
+
+/// A trace, request by request.
+struct Reader {
+    trace: Trace,
+    path: PathBuf,
+    batch: Vec<Record>,
+    /// The next record's place in the batch.
+    at: usize,
+    /// Records read so far, for messages.
+    records: u64,
+    first: Option<Nanos>,
+    last: Nanos,
+    wanted: Option<String>,
+    device: Option<DeviceId>,
+}
+
+impl Reader {
+    fn open(path: &Path, options: &ReplayOptions) -> Result<Self, Error> {
         let read = Options { format: options.format, ..Options::default() };
         let trace = Trace::open(&[path.to_owned()], &read).map_err(Error::Trace)?;
-        let replay = Self {
+        let reader = Self {
             trace,
             path: path.to_owned(),
             batch: Vec::new(),
@@ -93,27 +214,20 @@ impl Replay {
             records: 0,
             first: None,
             last: Nanos::ZERO,
-            wanted: options.device,
+            wanted: options.device.clone(),
             device: None,
-            fit,
-            rate_millionths: if options.rate_millionths == 0 {
-                MILLION
-            } else {
-                options.rate_millionths
-            },
         };
-        if !replay.trace.meta().has_offsets {
-            return Err(replay.unfit("has no offsets, so it cannot be replayed".to_owned()));
+        if !reader.trace.meta().has_offsets {
+            return Err(reader.unfit("has no offsets, so it cannot be replayed".to_owned()));
         }
-        Ok(replay)
+        Ok(reader)
     }
 
     /// The first byte after all requests.
     fn furthest(mut self) -> Result<u64, Error> {
         let mut furthest = 0;
-        while self.next_arrival()? != NEVER {
-            furthest = furthest.max(self.batch[self.at].end());
-            self.at += 1;
+        while let Some(record) = self.next()? {
+            furthest = furthest.max(record.end());
         }
         Ok(furthest)
     }
@@ -122,16 +236,21 @@ impl Replay {
         Error::Replay { path: self.path.clone(), what }
     }
 
-    /// When the next request comes, counted from the first.
-    pub(super) fn next_arrival(&mut self) -> Result<Nanos, Error> {
+    /// How long after the first request this one came.
+    fn since_first(&self, record: &Record) -> Nanos {
+        record.arrival.since(self.first.unwrap_or_default())
+    }
+
+    fn next(&mut self) -> Result<Option<Record>, Error> {
         loop {
-            while let Some(record) = self.batch.get(self.at) {
-                let (arrival, device) = (record.arrival, record.device);
-                if self.is_wanted(device)? {
-                    return self.on_our_clock(arrival);
-                }
+            while let Some(&record) = self.batch.get(self.at) {
+                let is_wanted = self.is_wanted(record.device)?;
                 self.at += 1;
                 self.records += 1;
+                if is_wanted {
+                    self.in_order(record.arrival)?;
+                    return Ok(Some(record));
+                }
             }
             self.at = 0;
             if !self.trace.read(&mut self.batch).map_err(|e| self.unordered(e))? {
@@ -139,7 +258,7 @@ impl Replay {
                     (None, Some(name)) => {
                         Err(self.unfit(format!("has no request for a device `{name}`")))
                     }
-                    _ => Ok(NEVER),
+                    _ => Ok(None),
                 };
             }
         }
@@ -166,19 +285,17 @@ impl Replay {
         Ok(true)
     }
 
-    fn on_our_clock(&mut self, arrival: Nanos) -> Result<Nanos, Error> {
-        let first = *self.first.get_or_insert(arrival);
+    fn in_order(&mut self, arrival: Nanos) -> Result<(), Error> {
+        self.first.get_or_insert(arrival);
         if arrival < self.last {
-            let number = self.records + 1;
+            let number = self.records;
             return Err(self.unfit(format!(
                 "time runs back: request {number} at {} ns after one at {} ns",
                 arrival.0, self.last.0
             )));
         }
         self.last = arrival;
-        let since = u128::from(arrival.since(first).0) * u128::from(MILLION);
-        let scaled = since / u128::from(self.rate_millionths);
-        Ok(Nanos(u64::try_from(scaled).unwrap_or(u64::MAX - 1)))
+        Ok(())
     }
 
     fn unordered(&self, error: TraceError) -> Error {
@@ -188,25 +305,6 @@ impl Replay {
             )),
             other => Error::Trace(other),
         }
-    }
-
-    /// Takes the request that [`next_arrival`](Self::next_arrival) spoke of.
-    pub(super) fn take(&mut self) -> Result<(Drawn, Flags), Error> {
-        let record = self.batch[self.at];
-        self.at += 1;
-        self.records += 1;
-        let Record { op, length, flags, .. } = record;
-        let offset = self.fit.offset(&record).ok_or_else(|| {
-            let (number, capacity) = (self.records, self.fit.capacity);
-            let place = format!("request {number} ({op} of {length} bytes at {})", record.offset);
-            let help = if length > capacity {
-                "give the device a larger `capacity`"
-            } else {
-                "set `offsets` to \"wrap\" or \"scale\", or give the device a larger `capacity`"
-            };
-            self.unfit(format!("{place} ends beyond the device's {capacity} bytes; {help}"))
-        })?;
-        Ok((Drawn { op, offset, length }, flags))
     }
 }
 
@@ -238,6 +336,39 @@ mod tests {
 
     fn at(offset: u64, length: u64) -> Record {
         Record::arriving(Nanos::ZERO, DeviceId(0), Op::Read, offset, length)
+    }
+
+    #[test]
+    fn it_may_begin_anywhere_and_spread_what_comes_at_once() {
+        let path = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        // MSR: a time in 100 ns, host, disk, op, offset, bytes, response time.
+        let tick = |second: u64| 128_166_372_000_000_000 + second * 10_000_000;
+        let lines = [0, 1, 1, 1, 1, 4].map(tick);
+        let line = |(i, tick): (usize, &u64)| format!("{tick},h,0,Read,{},4096,1\n", 4096 * i);
+        let text: String = lines.iter().enumerate().map(line).collect();
+        std::fs::write(path.path(), text).unwrap();
+        let all = |begin: u64, spread: u64| {
+            let (begin, spread) = (Nanos::from_secs(begin), Nanos::from_secs(spread));
+            let options =
+                ReplayOptions { begin, spread, rate_millionths: 2_000_000, ..Default::default() };
+            let mut replay = Replay::open(path.path(), 1 << 20, options).unwrap();
+            let mut all = Vec::new();
+            loop {
+                match replay.next_arrival().unwrap() {
+                    NEVER => break all,
+                    at => all.push((at.0 / 1_000_000, replay.take().unwrap().0.offset / 4096)),
+                }
+            }
+        };
+        let plain = [(0, 0), (500, 1), (500, 2), (500, 3), (500, 4), (2000, 5)];
+        assert_eq!(all(0, 0), plain);
+        let spread = [(0, 0), (500, 1), (625, 2), (750, 3), (875, 4), (2000, 5)];
+        assert_eq!(all(0, 1), spread);
+        let later = [(1000, 5), (1500, 0), (2000, 1), (2125, 2), (2250, 3), (2375, 4)];
+        assert_eq!(all(2, 1), later);
+        let options = ReplayOptions { begin: Nanos::from_secs(5), ..Default::default() };
+        let error = Replay::open(path.path(), 1 << 20, options).unwrap().next_arrival();
+        assert!(error.unwrap_err().to_string().contains("cannot begin after 5 s"));
     }
 
     #[test]

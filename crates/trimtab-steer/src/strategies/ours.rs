@@ -81,7 +81,9 @@ impl Ours {
         let late = forecast.verdict == Verdict::Late;
         turn.send(replica, at, if late { Why::LeastBad } else { Why::Fast });
         let expected = forecast.fast.or(forecast.wait).unwrap_or_default();
-        turn.timer(at + expected + self.delay.get(), HEDGE);
+        // A hedge takes as long as the read was expected to: before that it gains
+        // nothing.
+        turn.timer(at + expected + self.delay.get().max(expected), HEDGE);
     }
 
     /// The wait to expect, if it is hedged when it turns out to be late.

@@ -14,7 +14,7 @@ endif
 .PHONY: help demo test lint bench fuzz setup setup-lint build clean
 
 help:
-	@echo "make demo    record a real program's disk I/O and draw it"
+	@echo "make demo    record a real program, and compare strategies on its workload"
 	@echo "make test    run all tests"
 	@echo "make lint    formatting, clippy, documentation"
 	@echo "make bench   measure speed (some minutes)"

@@ -8,6 +8,7 @@ use serde::Serialize;
 use trimtab_predict::{Advice, Expected, Recorded};
 use trimtab_report::{Align, Table, count, machine};
 
+use crate::exit::BadInput;
 use crate::input::{ReadArgs, Skipped};
 use crate::json::Json;
 use crate::learning::Recording;
@@ -67,6 +68,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
             names.push(if several { format!("{file}:{device}") } else { file });
             recordings.push(drive);
         }
+    }
+    if recordings.len() < 2 {
+        let what = "there is only one drive to fail over between; name recordings of two or more";
+        return Err(BadInput(what.to_owned()).into());
     }
     let recorded: Vec<&[Recorded]> = recordings.iter().map(|r| r.recorded.as_slice()).collect();
     let mut progress = Progress::new();

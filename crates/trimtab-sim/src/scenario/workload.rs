@@ -45,7 +45,7 @@ pub(super) struct About<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawTrace {
-    trace: Spanned<PathBuf>,
+    trace: PathBuf,
     #[serde(default)]
     offsets: Offsets,
     rate: Option<Spanned<f64>>,
@@ -148,7 +148,7 @@ impl WorkloadSpec {
                 source.at_rate(*rate_millionths)
             }
             Kind::Trace { path, options } => {
-                Source::replay(Replay::open(path, capacity, options.clone())?)?
+                Source::replay(Replay::open(&expanded(path)?, capacity, options.clone())?)?
             }
         };
         Ok(Workload { name: self.name.clone(), queue: self.queue, source })
@@ -211,24 +211,28 @@ impl Kind {
             begin: seconds("begin_s", raw.begin_s.as_ref())?,
             spread: seconds("spread_s", raw.spread_s.as_ref())?,
         };
-        let path = expanded(raw.trace.get_ref()).map_err(|e| text.wrong(&raw.trace.span(), e))?;
-        Ok(Self::Trace { path: about.directory.join(path), options })
+        let path = match variable(&raw.trace) {
+            Some(_) => raw.trace,
+            None => about.directory.join(raw.trace),
+        };
+        Ok(Self::Trace { path, options })
     }
 }
 
-/// A path whose first part may be an environment variable: `$TRACES/a.csv`.
-fn expanded(path: &Path) -> Result<PathBuf, String> {
-    let mut parts = path.components();
-    let first = parts.next().and_then(|first| first.as_os_str().to_str());
-    let Some(variable) = first.and_then(|first| first.strip_prefix('$')) else {
-        return Ok(path.to_owned());
-    };
-    match std::env::var_os(variable) {
-        Some(folder) => Ok(Path::new(&folder).join(parts)),
-        None => {
-            Err(format!("the environment variable `{variable}`, where the trace is, is not set"))
-        }
-    }
+/// The environment variable that a path begins with: `$TRACES/a.csv`.
+fn variable(path: &Path) -> Option<&str> {
+    path.components().next()?.as_os_str().to_str()?.strip_prefix('$')
+}
+
+/// The path with the variable's value in its place.
+fn expanded(path: &Path) -> Result<PathBuf, Error> {
+    let Some(name) = variable(path) else { return Ok(path.to_owned()) };
+    let folder = std::env::var_os(name).ok_or_else(|| {
+        let trace = path.display();
+        let what = format!("`trace` is {trace}: set the environment variable {name} to the folder");
+        Error::Scenario(what)
+    })?;
+    Ok(Path::new(&folder).join(path.components().skip(1).collect::<PathBuf>()))
 }
 
 /// How much faster, in whole numbers: they are the same everywhere.

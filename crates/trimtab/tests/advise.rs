@@ -1,0 +1,72 @@
+//! `trimtab advise` and `trimtab profile fit`, as a user runs them.
+
+mod drive;
+mod place;
+
+use std::fs;
+use std::process::Output;
+
+use drive::recording;
+use place::Place;
+use serde_json::Value;
+
+impl Place {
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Expects exit code 2, one line that says so, and no new file.
+    fn refuses(&self, args: &[&str], expected: &str) {
+        let before = fs::read_dir(self.path("")).unwrap().count();
+        let output = self.run(args);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected), "{said:?} should say {expected:?}");
+        assert_eq!(said.lines().count(), 1, "{said:?}");
+        assert_eq!(fs::read_dir(self.path("")).unwrap().count(), before);
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn advice_is_for_several_drives() {
+    let place = Place::new(&[
+        ("a.csv", &recording(4000, 1, false)),
+        ("b.csv", &recording(4000, 2, false)),
+        ("few.csv", &recording(200, 3, false)),
+    ]);
+    let output = place.run(&["advise", "a.csv", "b.csv", "--json", "out.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("a.csv") && text.contains("inflection"), "{text}");
+    let advice: Value = serde_json::from_slice(&fs::read(place.path("out.json")).unwrap()).unwrap();
+    assert_eq!(advice["drives"].as_array().unwrap().len(), 2, "{advice}");
+    let again = place.run(&["advise", "a.csv", "b.csv", "--json"]);
+    let mut again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    again["machine"] = advice["machine"].clone();
+    assert_eq!(again, advice, "the same seed says the same");
+
+    place.refuses(&["advise", "a.csv"], "only one drive");
+    place.refuses(&["advise", "a.csv", "few.csv"], "reads");
+    place.refuses(&["advise", "a.csv", "none.csv"], "none.csv");
+}
+
+#[test]
+fn a_profile_is_fitted() {
+    let place = Place::new(&[("a.csv", &recording(3000, 1, false))]);
+    let args = ["profile", "fit", "a.csv", "--base", "reference", "--capacity", "1G"];
+    let output = place.run(&[&args[..], &["-o", "a.toml", "--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["base"], "reference");
+    assert!(told["models_tried"].as_u64().unwrap() > 1, "{told}");
+    assert!(told["second_half"].is_object(), "{told}");
+    let shown = place.run(&["profile", "show", "a.toml"]);
+    assert_eq!(shown.status.code(), Some(0), "{}", said(&shown));
+
+    place.refuses(&["profile", "fit", "a.csv", "--base", "nobody", "-o", "b.toml"], "nobody");
+    place.refuses(&["profile", "fit", "a.csv", "-o", "-"], "-");
+}

@@ -346,8 +346,9 @@ fn colour(names: &[&str]) -> Value {
         "scale": {"domain": names, "range": colours},
         "legend": {
             "title": null, "orient": "top", "labelLimit": 400, "symbolStrokeWidth": 2,
-            // More do not fit into a row; four columns still do on a phone.
-            "columns": if names.len() > 4 { 1 } else { 4 },
+            // More do not fit into a row; four columns still do on a phone, unless
+            // there are long names among many.
+            "columns": if names.len() > 4 && names.iter().any(|n| n.len() > 10) { 1 } else { 4 },
         },
     })
 }

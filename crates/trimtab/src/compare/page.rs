@@ -4,7 +4,7 @@ use std::path::Path;
 
 use trimtab_report::chart::{self, Axis, Binned, Line, Unit};
 use trimtab_report::{Page, Section};
-use trimtab_sim::compare::{Comparison, MEASURES, Report};
+use trimtab_sim::compare::{Comparison, MEASURES, Report, StrategyReport};
 
 use super::table;
 
@@ -35,10 +35,25 @@ fn averages(report: &Report) -> chart::Chart {
     chart::bars("Mean latency of reads", "strategy", &y, &names, &series)
 }
 
+/// Lines that can be told from each other.
+const LINES: usize = 7;
+
+/// What is drawn as lines: all if they are few, otherwise ours, base, and what the
+/// field compares with. The table has them all.
+fn drawn(report: &Report) -> Vec<&StrategyReport> {
+    const KNOWN: [&str; LINES] = ["trimtab", "base", "ideal", "clone", "hedge", "c3", "linnos+hl"];
+    if report.strategies.len() <= LINES {
+        return report.strategies.iter().collect();
+    }
+    let named = |name: &&str| report.strategies.iter().find(|row| row.name == **name);
+    let known: Vec<_> = KNOWN.iter().filter_map(named).collect();
+    if known.is_empty() { report.strategies.iter().take(LINES).collect() } else { known }
+}
+
 /// Latency over percentile, the tail drawn out.
 fn percentiles(report: &Report) -> chart::Chart {
     let at = |name: &str| -> Option<f64> { name.strip_prefix('p')?.parse().ok() };
-    let lines = report.strategies.iter().map(|row| {
+    let lines = drawn(report).into_iter().map(|row| {
         let points = MEASURES.iter().filter_map(|measure| {
             let slower = 1.0 - at(measure.name)? / 100.0;
             Some((1.0 / slower, row.median.get(measure.key)))
@@ -53,6 +68,6 @@ fn percentiles(report: &Report) -> chart::Chart {
 
 fn distributions(report: &Report) -> chart::Chart {
     let series: Vec<_> =
-        report.strategies.iter().map(|row| (row.name.as_str(), &row.latencies)).collect();
+        drawn(report).into_iter().map(|row| (row.name.as_str(), &row.latencies)).collect();
     chart::cdf("Latency of reads, all seeds", "latency", &series)
 }

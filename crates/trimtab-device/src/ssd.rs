@@ -48,6 +48,7 @@ use host::{Host, InFlight, Noise};
 use ops::Op;
 use write::WriteBuffer;
 
+pub use fill::FillWatch;
 pub use view::{Interval, Spot};
 
 /// A request that has been answered.

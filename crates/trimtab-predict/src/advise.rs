@@ -143,7 +143,8 @@ fn drive(
     };
     let found = inflection(earlier, peers, seed).ok_or(none)?;
     let label = Label::Threshold { latency: found.latency };
-    let options = Options { seed, ..Options::default() };
+    // What is told is told of the recordings, in which nobody steered.
+    let options = Options { seed, steered: 0.0, ..Options::default() };
     let lesson = Lesson { recorded, reads: past.to_vec() };
     let trained = train(Kind::Trimtab, &[lesson], &label, &options, |_, _| {})?;
     let mut wanted = vec![false; recorded.len()];

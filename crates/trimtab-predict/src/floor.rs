@@ -37,8 +37,8 @@ impl Floor {
         Self(points)
     }
 
-    /// The least that a read of so many pages takes, in the middle of the sizes
-    /// known; beyond them as long as the nearest.
+    /// The floor of a read of so many pages; of sizes beyond those known, that of
+    /// the nearest.
     #[must_use]
     pub fn latency(&self, pages: u32) -> Nanos {
         let after = self.0.partition_point(|point| point.0 <= pages);

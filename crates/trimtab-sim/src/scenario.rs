@@ -11,7 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use trimtab_device::{Profile, Ssd};
+use trimtab_device::{FillWatch, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos};
 
 use self::text::Text;
@@ -181,7 +181,7 @@ impl Scenario {
         Ok(made.expect("nobody ended it"))
     }
 
-    /// As [`simulation`](Self::simulation): ageing large drives takes seconds.
+    /// As [`simulation`](Self::simulation): filling large drives takes seconds.
     /// `watch` is told from time to time which device is being filled, and what
     /// share of that is done, 0 to 1; it may end the work, and then there is none.
     ///
@@ -286,12 +286,12 @@ impl DeviceSpec {
         &self,
         number: u32,
         seed: u64,
-        watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
+        watch: &mut FillWatch<'_>,
     ) -> ControlFlow<(), Ssd> {
         let mut ssd = Ssd::new(&self.profile, DeviceId(number), seed);
         let Fill { share, kind, overwrites } = self.fill;
         match kind {
-            FillKind::Sequential => ssd.fill_in_order(share),
+            FillKind::Sequential => ssd.fill_in_order_watched(share, watch)?,
             FillKind::Aged => ssd.age_watched(&self.profile, share, overwrites, watch)?,
         }
         ControlFlow::Continue(ssd)

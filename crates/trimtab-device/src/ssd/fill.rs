@@ -32,18 +32,38 @@ const TEMPLATE_UNITS: u32 = 1 << 20;
 /// Units dealt at once, so that their places in the table can be fetched
 /// meanwhile.
 const DEALT_AT_ONCE: usize = 64;
-/// Blocks dealt between two looks at the watch: some milliseconds.
+/// Blocks dealt, and pages written, between two looks at the watch: some
+/// milliseconds.
 const BLOCKS_UNWATCHED: usize = 256;
+const PAGES_UNWATCHED: usize = 1 << 15;
+
+/// Filling a drive of a terabyte takes seconds. Who watches is told from time to
+/// time what share of the work is done, 0 to 1, and may end it; then the drive is
+/// of no use.
+pub type FillWatch<'a> = dyn FnMut(f64) -> ControlFlow<()> + 'a;
 
 impl Ssd {
     /// Writes a share of the user's units in order, in no time, as a drive that
     /// was written once from front to end.
     pub fn fill_in_order(&mut self, share: f64) {
+        _ = self.fill_in_order_watched(share, &mut |_| ControlFlow::Continue(()));
+    }
+
+    /// As [`fill_in_order`](Self::fill_in_order), watched.
+    pub fn fill_in_order_watched(
+        &mut self,
+        share: f64,
+        watch: &mut FillWatch<'_>,
+    ) -> ControlFlow<()> {
         let end = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
         let per_page = self.layout.units_per_page;
-        for first in (0..end).step_by(per_page as usize) {
+        for (page, first) in (0..end).step_by(per_page as usize).enumerate() {
+            if page % PAGES_UNWATCHED == 0 {
+                watch(f64::from(first) / f64::from(end))?;
+            }
             self.write_at_once(first..end.min(first + per_page));
         }
+        ControlFlow::Continue(())
     }
 
     /// Brings a new drive into the state of one of which a share of the user's
@@ -56,9 +76,7 @@ impl Ssd {
         _ = self.age_watched(profile, share, overwrites, &mut |_| ControlFlow::Continue(()));
     }
 
-    /// As [`age`](Self::age), which takes seconds for a drive of a terabyte:
-    /// `watch` is told from time to time what share of the work is done, 0 to 1,
-    /// and may end it. Then the drive is of no use.
+    /// As [`age`](Self::age), watched.
     ///
     /// # Panics
     /// The drive has been written before.
@@ -67,7 +85,7 @@ impl Ssd {
         profile: &Profile,
         share: f64,
         overwrites: f64,
-        watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
+        watch: &mut FillWatch<'_>,
     ) -> ControlFlow<()> {
         assert_eq!(self.map.valid_total(), 0, "only a new drive can be aged");
         watch(0.0)?;
@@ -124,12 +142,7 @@ impl Ssd {
     }
 
     /// Takes on the state of a template, block by block.
-    fn adopt(
-        &mut self,
-        template: &Self,
-        share: f64,
-        watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    fn adopt(&mut self, template: &Self, share: f64, watch: &mut FillWatch<'_>) -> ControlFlow<()> {
         let users = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
         let mut sources = Vec::new();
         let mut valid = 0;

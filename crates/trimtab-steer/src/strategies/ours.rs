@@ -55,7 +55,8 @@ const PROBE: Nanos = Nanos::from_millis(75);
 /// again soon: it may have recovered.
 const SURPRISE: u64 = 4;
 
-/// Hedges that can be saved up.
+/// Hedges that can be saved up, and probes that can be owed: on a quiet array
+/// there are more probes than reads pay for.
 const MOST_SAVED: f64 = 100.0;
 /// The share of the budget that the delay is made for; the rest is for probes, and
 /// for times that are worse than others.
@@ -179,7 +180,7 @@ impl Strategy for Ours {
         self.send(turn, best, &forecast, at);
         if let Some(replica) = self.panel.probing.probe(turn) {
             self.probed.add(replica);
-            self.budget -= 1.0;
+            self.budget = (self.budget - 1.0).max(-MOST_SAVED);
         }
     }
 

@@ -11,6 +11,13 @@
 //!   request ─┤
 //!            └─ sent ─> Ticket ··· the drive works ··· completed(Ticket)
 //! ```
+//!
+//! There are the published predictors, as yardsticks: the light neural network of
+//! LinnOS (Hao et al., OSDI'20, §4) and the two heuristics it was compared with
+//! (§5.3). And there is ours, [`Learned`]: forests of small trees over what a
+//! [`Watch`] knows of the drive and of its parallel units, which are
+//! [found](units) in the recording. [`label`] says what late is; [`train()`] and
+//! [`evaluate()`] learn and judge.
 
 mod advise;
 #[cfg(test)]

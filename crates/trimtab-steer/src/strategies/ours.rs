@@ -34,7 +34,7 @@ pub struct Settings {
 /// A read that takes longer than was expected is hedged, with a drive that will
 /// be sooner. Hedges have a budget. Where they are worth most is where most has
 /// been waited in vain; so how long that must be is the same for all reads, and
-/// is found as the price at which the budget is just spent ([`Delay`]). Knowing
+/// is found as the price at which the budget is just spent (`Delay`). Knowing
 /// it, a drive that is fast but for a small risk is not dear: the risk ends there.
 pub struct Ours {
     panel: Panel,

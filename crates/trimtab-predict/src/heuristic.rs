@@ -111,7 +111,9 @@ impl Predictor for Advanced {
         if self.busy {
             self.busy = history.any(|answer| answer.latency > slow);
         } else {
-            self.busy = history.any(|a| a.latency > slow && a.queue_then < median);
+            // An empty queue is low even where the median is 0, as on drives with
+            // little to do; else such a drive would never be busy with itself.
+            self.busy = history.any(|a| a.latency > slow && a.queue_then < median.max(1));
         }
     }
 
@@ -141,6 +143,16 @@ mod tests {
         assert_eq!(verdict(&simple), Verdict::Late);
         simple.completed(Nanos(1), third, true);
         assert_eq!(verdict(&simple), Verdict::Fast);
+    }
+
+    /// A drive with little to do has a median queue of nothing.
+    #[test]
+    fn an_empty_queue_is_a_low_one() {
+        let limits = Limits { slow: Nanos(100), high: 10, median: 0, low: 0 };
+        let mut advanced = Advanced::new(limits);
+        let slow = advanced.sent(Nanos::ZERO, &request(Op::Read, 0, 4096));
+        advanced.completed(Nanos(101), slow, true);
+        assert!(advanced.busy);
     }
 
     #[test]

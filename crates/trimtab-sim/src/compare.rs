@@ -15,6 +15,9 @@
 //!                                                                   strategy ─> report
 //! ```
 //!
+//! A scenario may have the workload change after phase one. Then it is recorded
+//! again, and some rows go by what they learnt from that: what training again brings.
+//!
 //! Whatever can be done at once (drives, predictors, strategies) is done on as
 //! many threads as are given; the result is the same for any number.
 
@@ -27,6 +30,8 @@ mod spec;
 mod trainer;
 
 pub use engine::{Progress, compare};
-pub use figures::{DriveFacts, Figures, MEASURES, Measure, Report, SeedFigures, StrategyReport};
+pub use figures::{
+    DriveFacts, Figures, Inflection, MEASURES, Measure, Report, SeedFigures, StrategyReport,
+};
 pub use spec::{Comparison, Entry};
 pub use trainer::{Trained, Trainer};

@@ -266,11 +266,22 @@ impl DeviceSpec {
         let Some(workload) = apart.workload else {
             return Err(text.wrong(line, "missing field `workload`"));
         };
-        let capacity = profile.capacity_bytes();
-        let about = workload::About { capacity, queues: host.submission_queues, directory };
-        let workloads = workload::parse(workload, text, &about)?;
         let fill = raw.fill.map(Spanned::into_inner).unwrap_or_default();
-        Ok(Self { name, profile, fill, host, workloads })
+        let new = Self { name, profile, fill, host, workloads: Vec::new() };
+        new.with_workload(workload, text, directory)
+    }
+
+    /// The same device with another workload, or several.
+    pub(crate) fn with_workload(
+        self,
+        workload: Spanned<DeValue<'_>>,
+        text: Text<'_>,
+        directory: &Path,
+    ) -> Result<Self, Error> {
+        let capacity = self.profile.capacity_bytes();
+        let about = workload::About { capacity, queues: self.host.submission_queues, directory };
+        let workloads = workload::parse(workload, text, &about)?;
+        Ok(Self { workloads, ..self })
     }
 
     /// The drive, filled.

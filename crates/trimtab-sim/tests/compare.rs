@@ -124,6 +124,39 @@ fn the_table_is_whole() {
     assert!(linnos.seeds[0].refused_sampled > 9 && linnos.seeds[0].inference_ns == Nanos(200));
 }
 
+/// Where there is less to do after the change, slow begins earlier.
+#[test]
+fn a_change_of_workload_is_learnt_from_by_who_is_retrained() {
+    let two = "['base', 'linnos', { strategy = 'linnos', retrained = true }]";
+    let text = with(two)
+        + "
+[change]
+retrain = { reads = 3_000 }
+[change.workload]
+read_share = 0.9
+sizes = [{ bytes = 8192, weight = 1 }]
+write_sizes = [{ bytes = 16384, weight = 1 }]
+offsets = { kind = 'uniform' }
+arrivals = { kind = 'poisson', iops = 300 }
+";
+    let (report, trained) = run(&text, 2).unwrap();
+    // For three drives and two seeds, before the change and after.
+    assert_eq!(trained, 12);
+    let changed = |drive: &trimtab_sim::compare::DriveFacts| {
+        let changed = drive.changed.expect("it was recorded again");
+        assert!(2 * changed.inflection_ns.0 < drive.inflection_ns.0, "{drive:?}");
+    };
+    report.drives.iter().flatten().for_each(changed);
+    let [_, old, new] = report.strategies.as_slice() else { panic!() };
+    let refused = |row: &trimtab_sim::compare::StrategyReport| -> u64 {
+        row.seeds.iter().map(|seed| seed.refused).sum()
+    };
+    // To whom nothing is slow any more refuses little.
+    assert!(3 * refused(old) < refused(new), "{} {}", refused(old), refused(new));
+    let same = run(&text, 1).unwrap().0;
+    assert_eq!(serde_json::to_string(&report).unwrap(), serde_json::to_string(&same).unwrap());
+}
+
 #[test]
 fn what_cannot_be_trained_says_so() {
     let error = run(&with("['base', 'heur-sim']"), 2).map(|_| ()).unwrap_err();

@@ -65,7 +65,11 @@ fn phase_two(
             drive.ssd.replace_firmware(Box::new(Ideal::new(&device.profile)));
         }
     }
-    let trainees = entry.kind.predictor().map(|name| &prepared.predictors[name]);
+    let learnt = match &prepared.again {
+        Some(again) if entry.retrained => again,
+        _ => &prepared.learnt,
+    };
+    let trainees = entry.kind.predictor().map(|name| &learnt.predictors[name]);
     let inference = comparison.inference(entry, trainees.map(|trainees| trainees.inference));
     let means = Means {
         panel: trainees.map(|trainees| trainees.panel()),
@@ -73,7 +77,7 @@ fn phase_two(
         tuning: comparison.tuning,
         seed: derived(prepared.seed, u64::MAX - 2),
     };
-    let known = trainees.map_or(&prepared.known, |trainees| &trainees.known);
+    let known = trainees.map_or(&learnt.known, |trainees| &trainees.known);
     let strategy = entry.kind.build(known, means);
     let judge = trainees.map(|trainees| Judge {
         thresholds: trainees.thresholds.clone(),
@@ -85,9 +89,6 @@ fn phase_two(
 }
 
 fn drive_facts(comparison: &Comparison, prepared: &Prepared) -> Vec<DriveFacts> {
-    let facts = |number: usize| {
-        let known = &prepared.known[number];
-        DriveFacts::new(&comparison.devices[number].name, known, prepared, number)
-    };
-    (0..prepared.known.len()).map(facts).collect()
+    let facts = |number: usize| DriveFacts::new(&comparison.devices[number].name, prepared, number);
+    (0..prepared.drives.len()).map(facts).collect()
 }

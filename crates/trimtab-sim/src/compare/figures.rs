@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use trimtab_io::{LatencyHistogram, Nanos, Op, P75, PERCENTILES, PercentileKind};
 use trimtab_steer::{Counts, Known};
 
-use super::prepare::Prepared;
+use super::prepare::{Learnt, Prepared};
 use super::spec::Comparison;
 use crate::array::{ArrayFigures, Judged};
 
@@ -204,25 +204,45 @@ pub struct DriveFacts {
     pub inflection_percentile: f64,
     /// Of each predictor, the false submits in training.
     pub training_false_submit_percent: std::collections::BTreeMap<&'static str, f64>,
+    /// Where the inflection point was after the workload had changed, if it did.
+    pub changed: Option<Inflection>,
+}
+
+/// Where slow begins on a drive.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Inflection {
+    /// The latency.
+    pub inflection_ns: Nanos,
+    /// The percentile of the recording's reads that this is.
+    pub inflection_percentile: f64,
+}
+
+impl Inflection {
+    fn of(known: &Known) -> Self {
+        let upto = known.reads.buckets().take_while(|(latency, _)| *latency <= known.inflection);
+        let fast: u64 = upto.map(|(_, count)| count).sum();
+        let inflection_percentile = 100.0 * fast as f64 / known.reads.count().max(1) as f64;
+        Self { inflection_ns: known.inflection, inflection_percentile }
+    }
 }
 
 impl DriveFacts {
-    pub(super) fn new(name: &str, known: &Known, prepared: &Prepared, number: usize) -> Self {
-        let reads = known.reads.count();
-        let upto = known.reads.buckets().take_while(|(latency, _)| *latency <= known.inflection);
-        let fast: u64 = upto.map(|(_, count)| count).sum();
+    pub(super) fn new(name: &str, prepared: &Prepared, number: usize) -> Self {
+        let Learnt { known, predictors } = &prepared.learnt;
+        let Inflection { inflection_ns, inflection_percentile } = Inflection::of(&known[number]);
         let later = prepared.requests.iter();
         let later = later.filter(|io| io.home.index() == number && io.op == Op::Read);
-        let rates = prepared.predictors.iter().map(|(&predictor, trainees)| {
+        let rates = predictors.iter().map(|(&predictor, trainees)| {
             (predictor, 100.0 * trainees.known[number].false_submit_rate)
         });
         Self {
             device: name.to_owned(),
-            reads,
+            reads: known[number].reads.count(),
             reads_phase_two: later.count() as u64,
-            inflection_ns: known.inflection,
-            inflection_percentile: 100.0 * fast as f64 / reads.max(1) as f64,
+            inflection_ns,
+            inflection_percentile,
             training_false_submit_percent: rates.collect(),
+            changed: prepared.again.as_ref().map(|again| Inflection::of(&again.known[number])),
         }
     }
 }

@@ -9,7 +9,7 @@ use trimtab_trace::Record;
 
 use super::parallel;
 use super::phase::Workloads;
-use super::spec::Comparison;
+use super::spec::{Comparison, Entry};
 use super::trainer::{Trained, Trainer};
 use crate::array::{ArrayDrive, ArrayIo, ArrayOptions, run};
 use crate::error::Error;
@@ -18,11 +18,19 @@ use crate::scenario::derived;
 /// What all strategies begin with, for one seed.
 pub(super) struct Prepared {
     pub(super) seed: u64,
-    /// The drives as phase one has left them.
+    /// The drives as they are before phase two.
     pub(super) drives: Vec<ArrayDrive>,
     /// The requests of phase two.
     pub(super) requests: Vec<ArrayIo>,
-    /// What is known of the drives from phase one.
+    /// What was learnt in phase one.
+    pub(super) learnt: Learnt,
+    /// And again, after the workload had changed.
+    pub(super) again: Option<Learnt>,
+}
+
+/// What there is to know from recordings.
+pub(super) struct Learnt {
+    /// Of each drive.
     pub(super) known: Vec<Known>,
     pub(super) predictors: BTreeMap<&'static str, Trainees>,
 }
@@ -57,6 +65,15 @@ impl Trainees {
     }
 }
 
+/// What one seed is prepared with.
+struct Preparation<'a> {
+    comparison: &'a Comparison,
+    seed: u64,
+    trainer: &'a dyn Trainer,
+    threads: usize,
+    tell: &'a (dyn Fn(&str, usize, usize) + Sync),
+}
+
 /// Ages the drives, runs phase one, and trains.
 pub(super) fn prepare(
     comparison: &Comparison,
@@ -65,46 +82,130 @@ pub(super) fn prepare(
     threads: usize,
     tell: &(dyn Fn(&str, usize, usize) + Sync),
 ) -> Result<Prepared, Error> {
-    let devices = &comparison.devices;
-    let mut workloads = Workloads::new(devices, seed, comparison.correlated_bursts)?;
+    let new = Preparation { comparison, seed, trainer, threads, tell };
+    let bursts = comparison.correlated_bursts;
+    let mut workloads = Workloads::new(&comparison.devices, seed, bursts)?;
     let first = workloads.take("phase_one", &comparison.phase_one)?;
-    let mut requests = workloads.take("phase_two", &comparison.phase_two)?;
+    let mut after = None;
+    if let Some(change) = &comparison.change {
+        workloads = Workloads::new(&change.devices, derived(seed, u64::MAX - 4), bursts)?;
+        after = Some(workloads.take("change.retrain", &change.retrain)?);
+    }
+    let requests = workloads.take("phase_two", &comparison.phase_two)?;
 
-    tell("phase one", 0, devices.len());
-    let aged = parallel::map(threads, devices.len(), |number| {
-        let result = phase_one(comparison, seed, number, &first);
-        tell("phase one", number + 1, devices.len());
-        result
-    });
-    let (mut drives, recordings) = aged.into_iter().collect::<Result<(Vec<_>, Vec<_>), _>>()?;
-    let start = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
-    let start = start + comparison.gap;
-    drives.iter_mut().for_each(|drive| drive.rest(start));
-    requests.iter_mut().for_each(|io| io.at += start);
-
-    let known = learn(&recordings, trainer, seed)?;
-    let predictors = train(comparison, &known, &recordings, trainer, seed, threads, tell)?;
-    Ok(Prepared { seed, drives, requests, known, predictors })
+    let (drives, recordings) = new.record("phase one", &first, &|number| new.drive(number))?;
+    let learnt = new.learn("training", &recordings, |entry| !entry.retrained)?;
+    let (mut drives, mut again) = (rested(drives, comparison.gap), None);
+    if let Some(after) = after {
+        let after = begun(after, &drives);
+        let recorded = new.record("the change", &after, &|number| drives[number].clone())?;
+        again = Some(new.learn("training again", &recorded.1, |entry| entry.retrained)?);
+        drives = rested(recorded.0, comparison.gap);
+    }
+    let requests = begun(requests, &drives);
+    Ok(Prepared { seed, drives, requests, learnt, again })
 }
 
-/// One drive in phase one, where it is alone with its workload.
-fn phase_one(
-    comparison: &Comparison,
-    seed: u64,
+/// The drives a while later, all at the same time.
+fn rested(mut drives: Vec<ArrayDrive>, gap: Nanos) -> Vec<ArrayDrive> {
+    let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
+    drives.iter_mut().for_each(|drive| drive.rest(now + gap));
+    drives
+}
+
+/// The requests, beginning now.
+fn begun(mut requests: Vec<ArrayIo>, drives: &[ArrayDrive]) -> Vec<ArrayIo> {
+    let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
+    requests.iter_mut().for_each(|io| io.at += now);
+    requests
+}
+
+impl Preparation<'_> {
+    /// A drive as it is before phase one.
+    fn drive(&self, number: usize) -> ArrayDrive {
+        let spec = &self.comparison.devices[number];
+        let ssd = spec.drive(number as u32, derived(self.seed, number as u64));
+        ArrayDrive::new(ssd, spec.host.queue_depth)
+    }
+
+    /// Each drive alone with its workload; the drives afterwards, and the
+    /// recordings.
+    fn record(
+        &self,
+        doing: &str,
+        requests: &[ArrayIo],
+        drive: &(dyn Fn(usize) -> ArrayDrive + Sync),
+    ) -> Result<(Vec<ArrayDrive>, Vec<Vec<Record>>), Error> {
+        let devices = &self.comparison.devices;
+        (self.tell)(doing, 0, devices.len());
+        let recorded = parallel::map(self.threads, devices.len(), |number| {
+            let result = record(&devices[number].name, number, drive(number), requests);
+            (self.tell)(doing, number + 1, devices.len());
+            result
+        });
+        recorded.into_iter().collect()
+    }
+
+    /// What there is to know from these recordings: for the rows that go by them.
+    fn learn(
+        &self,
+        doing: &str,
+        recordings: &[Vec<Record>],
+        which: impl Fn(&Entry) -> bool,
+    ) -> Result<Learnt, Error> {
+        let known = known(recordings, self.trainer, self.seed)?;
+        let rows = self.comparison.entries.iter().filter(|entry| which(entry));
+        let mut names: Vec<_> = rows.filter_map(|entry| entry.kind.predictor()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let predictors = self.train(doing, &names, &known, recordings)?;
+        Ok(Learnt { known, predictors })
+    }
+
+    fn train(
+        &self,
+        doing: &str,
+        names: &[&'static str],
+        known: &[Known],
+        recordings: &[Vec<Record>],
+    ) -> Result<BTreeMap<&'static str, Trainees>, Error> {
+        let Self { seed, trainer, .. } = *self;
+        let inflections: Vec<_> = known.iter().map(|drive| drive.inflection).collect();
+        let drives = known.len();
+        let trained = parallel::map(self.threads, names.len() * drives, |job| {
+            let (name, drive) = (names[job / drives], job % drives);
+            (self.tell)(doing, job, names.len() * drives);
+            let seed = derived(seed, drive as u64);
+            let trained = trainer.train(name, drive, recordings, &inflections, seed);
+            trained.map_err(|what| {
+                let device = &self.comparison.devices[drive].name;
+                Error::Training(format!("device `{device}`: {name}: {what}"))
+            })
+        });
+        let mut trained = trained.into_iter();
+        let all = names.iter().map(|&name| {
+            let drives = trained.by_ref().take(drives).collect::<Result<Vec<_>, _>>()?;
+            Ok((name, Trainees::new(drives, known)))
+        });
+        all.collect()
+    }
+}
+
+/// One drive, alone with its workload.
+fn record(
+    name: &str,
     number: usize,
+    drive: ArrayDrive,
     requests: &[ArrayIo],
 ) -> Result<(ArrayDrive, Vec<Record>), Error> {
-    let spec = &comparison.devices[number];
-    let ssd = spec.drive(number as u32, derived(seed, number as u64));
-    let drive = ArrayDrive::new(ssd, spec.host.queue_depth);
     let own = requests.iter().filter(|io| io.home.index() == number);
     let own: Vec<_> = own.map(|io| ArrayIo { home: Replica(0), ..*io }).collect();
     let options = ArrayOptions { record: true, ..ArrayOptions::default() };
     let base = Box::new(strategies::Base::new("base"));
     let named = |error| match error {
-        Error::Device { source, .. } => Error::Device { device: spec.name.clone(), source },
+        Error::Device { source, .. } => Error::Device { device: name.to_owned(), source },
         Error::Stuck { at, in_flight, .. } => {
-            Error::Stuck { device: spec.name.clone(), at, in_flight }
+            Error::Stuck { device: name.to_owned(), at, in_flight }
         }
         other => other,
     };
@@ -115,7 +216,7 @@ fn phase_one(
 }
 
 /// What the recordings say without predictors.
-fn learn(
+fn known(
     recordings: &[Vec<Record>],
     trainer: &dyn Trainer,
     seed: u64,
@@ -128,36 +229,4 @@ fn learn(
         Known { reads, inflection, false_submit_rate: 0.0 }
     };
     Ok(recordings.iter().zip(inflections).map(of).collect())
-}
-
-fn train(
-    comparison: &Comparison,
-    known: &[Known],
-    recordings: &[Vec<Record>],
-    trainer: &dyn Trainer,
-    seed: u64,
-    threads: usize,
-    tell: &(dyn Fn(&str, usize, usize) + Sync),
-) -> Result<BTreeMap<&'static str, Trainees>, Error> {
-    let mut names: Vec<_> = comparison.entries.iter().filter_map(|e| e.kind.predictor()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let inflections: Vec<_> = known.iter().map(|drive| drive.inflection).collect();
-    let drives = known.len();
-    let trained = parallel::map(threads, names.len() * drives, |job| {
-        let (name, drive) = (names[job / drives], job % drives);
-        tell("training", job, names.len() * drives);
-        trainer.train(name, drive, recordings, &inflections, derived(seed, drive as u64)).map_err(
-            |what| {
-                let device = &comparison.devices[drive].name;
-                Error::Training(format!("device `{device}`: {name}: {what}"))
-            },
-        )
-    });
-    let mut trained = trained.into_iter();
-    let all = names.iter().map(|&name| {
-        let drives = trained.by_ref().take(drives).collect::<Result<Vec<_>, _>>()?;
-        Ok((name, Trainees::new(drives, known)))
-    });
-    all.collect()
 }

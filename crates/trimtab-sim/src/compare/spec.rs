@@ -31,6 +31,16 @@ pub struct Comparison {
     inference: BTreeMap<String, Nanos>,
     pub(super) tuning: Tuning,
     pub(super) devices: Vec<DeviceSpec>,
+    pub(super) change: Option<Change>,
+}
+
+/// Another workload after phase one, and what of it those who are trained again
+/// learn from.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) retrain: Slice,
+    /// The devices with the workloads that they have then.
+    pub(super) devices: Vec<DeviceSpec>,
 }
 
 /// A row of the table.
@@ -42,6 +52,8 @@ pub struct Entry {
     pub kind: Kind,
     /// What a decision is charged, if that is not its predictor's cost.
     pub inference: Option<Nanos>,
+    /// Whether it goes by what was recorded after the workload had changed.
+    pub retrained: bool,
 }
 
 /// What a decision of LinnOS took where it was published (§5.1).
@@ -62,6 +74,13 @@ struct Raw {
     #[serde(default)]
     tuning: RawTuning,
     device: Vec<Spanned<RawDevice>>,
+    change: Option<RawChange>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawChange {
+    retrain: Spanned<RawPhase>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -94,6 +113,7 @@ struct RawEntry {
     strategy: Spanned<String>,
     name: Option<String>,
     inference_us: Option<Spanned<f64>>,
+    retrained: Option<Spanned<bool>>,
 }
 
 const fn yes() -> bool {
@@ -130,6 +150,10 @@ impl Comparison {
             device.workload = device.workload.take().or_else(|| shared.clone());
         }
         let strategies = root.get_mut().remove("strategies");
+        let later = match root.get_mut().get_mut("change").map(Spanned::get_mut) {
+            Some(DeValue::Table(change)) => change.remove("workload"),
+            _ => None,
+        };
         let raw =
             Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
         let replicas = 2..=MOST_REPLICAS;
@@ -142,7 +166,10 @@ impl Comparison {
             )));
         }
         let devices = devices(raw.device, apart, text, directory)?;
-        let mut workloads = devices.iter().flat_map(|device| &device.workloads);
+        let change = raw.change.map(|raw| change(&raw, later, &devices, text, directory));
+        let change = change.transpose()?;
+        let later = change.iter().flat_map(|change| &change.devices);
+        let mut workloads = devices.iter().chain(later).flat_map(|device| &device.workloads);
         if let Some(closed) = workloads.find(|workload| !workload.is_open_loop()) {
             let what = "a closed loop waits for answers, so strategies would not be given the \
                         same requests; `arrivals` must be \"poisson\" or \"bursty\"";
@@ -152,7 +179,7 @@ impl Comparison {
         Ok(Self {
             text: whole.to_owned(),
             seeds: seeds(raw.seeds, text)?,
-            entries: entries(strategies, text)?,
+            entries: entries(strategies, change.is_some(), text)?,
             correlated_bursts: raw.correlated_bursts,
             phase_one: slice("phase_one", &raw.phase_one, text)?,
             phase_two: slice("phase_two", &raw.phase_two, text)?,
@@ -164,6 +191,7 @@ impl Comparison {
             inference: inference(raw.costs.inference_us, text)?,
             tuning: tuning(&raw.tuning, text)?,
             devices,
+            change,
         })
     }
 
@@ -224,20 +252,54 @@ fn judge_samples(raw: Option<Spanned<u32>>, text: Text<'_>) -> Result<usize, Err
     Ok(*raw.get_ref() as usize)
 }
 
-/// All strategies, and those of LinnOS a second time at the published cost.
-fn every_entry() -> Vec<Entry> {
-    let entry = |kind: Kind| Entry { name: kind.name().to_owned(), kind, inference: None };
-    let published = |kind: Kind| Entry {
-        name: format!("{kind} at 6 µs"),
-        kind,
-        inference: Some(PUBLISHED_INFERENCE),
+fn change(
+    raw: &RawChange,
+    workload: Option<Spanned<DeValue<'_>>>,
+    devices: &[DeviceSpec],
+    text: Text<'_>,
+    directory: &Path,
+) -> Result<Change, Error> {
+    let retrain = slice("change.retrain", &raw.retrain, text)?;
+    let Some(workload) = workload else {
+        return Err(text.wrong(&raw.retrain.span(), "missing field `change.workload`"));
     };
-    let linnos = [Kind::Linnos, Kind::LinnosHl, Kind::LinnosH99];
-    Kind::ALL.map(entry).into_iter().chain(linnos.map(published)).collect()
+    let changed =
+        |device: &DeviceSpec| device.clone().with_workload(workload.clone(), text, directory);
+    let devices = devices.iter().map(changed).collect::<Result<_, _>>()?;
+    Ok(Change { retrain, devices })
 }
 
-fn entries(raw: Option<Spanned<DeValue<'_>>>, text: Text<'_>) -> Result<Vec<Entry>, Error> {
-    let Some(raw) = raw else { return Ok(every_entry()) };
+impl Entry {
+    fn new(kind: Kind) -> Self {
+        Self { name: kind.name().to_owned(), kind, inference: None, retrained: false }
+    }
+
+    /// LinnOS at the published cost.
+    fn published(kind: Kind) -> Self {
+        let name = format!("{kind} at 6 µs");
+        Self { name, inference: Some(PUBLISHED_INFERENCE), ..Self::new(kind) }
+    }
+
+    fn retrained(kind: Kind) -> Self {
+        Self { name: format!("{kind}, retrained"), retrained: true, ..Self::new(kind) }
+    }
+}
+
+/// All strategies, and those of LinnOS a second time at the published cost; those
+/// that ask predictors again after training again, if the workload changes.
+fn every_entry(changes: bool) -> Vec<Entry> {
+    let linnos = [Kind::Linnos, Kind::LinnosHl, Kind::LinnosH99];
+    let all = Kind::ALL.map(Entry::new).into_iter().chain(linnos.map(Entry::published));
+    let asking = Kind::ALL.into_iter().filter(|kind| changes && kind.predictor().is_some());
+    all.chain(asking.map(Entry::retrained)).collect()
+}
+
+fn entries(
+    raw: Option<Spanned<DeValue<'_>>>,
+    changes: bool,
+    text: Text<'_>,
+) -> Result<Vec<Entry>, Error> {
+    let Some(raw) = raw else { return Ok(every_entry(changes)) };
     let at = raw.span();
     let DeValue::Array(list) = raw.into_inner() else {
         return Err(text.wrong(&at, "`strategies` must be a list"));
@@ -245,7 +307,7 @@ fn entries(raw: Option<Spanned<DeValue<'_>>>, text: Text<'_>) -> Result<Vec<Entr
     let mut entries: Vec<Entry> = Vec::new();
     for item in list {
         let at = item.span();
-        let entry = entry(item, text)?;
+        let entry = entry(item, changes, text)?;
         if entries.iter().any(|other| other.name == entry.name) {
             let what = format!("there are two strategies called `{}`", entry.name);
             return Err(text.wrong(&at, what));
@@ -259,19 +321,28 @@ fn entries(raw: Option<Spanned<DeValue<'_>>>, text: Text<'_>) -> Result<Vec<Entr
 }
 
 /// A name, or a table that says more.
-fn entry(item: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<Entry, Error> {
+fn entry(item: Spanned<DeValue<'_>>, changes: bool, text: Text<'_>) -> Result<Entry, Error> {
     let at = item.span();
     let raw: RawEntry = match item.get_ref() {
         DeValue::String(name) => {
             let strategy = Spanned::new(at, name.to_string());
-            RawEntry { strategy, name: None, inference_us: None }
+            RawEntry { strategy, name: None, inference_us: None, retrained: None }
         }
         _ => read(item, text)?,
     };
     let kind: Kind =
         raw.strategy.get_ref().parse().map_err(|e| text.wrong(&raw.strategy.span(), e))?;
+    let retrained = raw.retrained.filter(|retrained| *retrained.get_ref());
+    if let Some(retrained) = &retrained
+        && !(changes && kind.predictor().is_some())
+    {
+        let what = "`retrained` is for strategies that ask predictors, where there is a \
+                    `change` to learn from";
+        return Err(text.wrong(&retrained.span(), what));
+    }
     let inference = Times(text).micros("inference_us", raw.inference_us.as_ref())?;
-    Ok(Entry { name: raw.name.unwrap_or_else(|| kind.name().to_owned()), kind, inference })
+    let entry = if retrained.is_some() { Entry::retrained(kind) } else { Entry::new(kind) };
+    Ok(Entry { name: raw.name.unwrap_or(entry.name), inference, ..entry })
 }
 
 fn slice(key: &str, raw: &Spanned<RawPhase>, text: Text<'_>) -> Result<Slice, Error> {

@@ -73,23 +73,32 @@ fn shown(measure: &Measure, value: Option<f64>) -> String {
 
 /// What phase one told of the drives, for the first seed.
 pub(super) fn drives(report: &Report) -> Table {
-    let mut table = Table::new(&[
+    let mut columns = vec![
         ("device", Align::Left),
         ("reads, phase one", Align::Right),
         ("phase two", Align::Right),
         ("inflection point", Align::Right),
         ("percentile", Align::Right),
-    ]);
+    ];
+    if report.drives.iter().flatten().any(|drive| drive.changed.is_some()) {
+        columns.extend([("after the change", Align::Right), ("percentile then", Align::Right)]);
+    }
+    let mut table = Table::new(&columns);
     for (seed, drives) in report.seeds.iter().zip(&report.drives) {
         table.group(format!("seed {seed}"));
         for drive in drives {
-            table.row([
+            let mut cells = vec![
                 drive.device.clone(),
                 count(drive.reads),
                 count(drive.reads_phase_two),
                 units::long(drive.inflection_ns),
                 format!("p{:.1}", drive.inflection_percentile),
-            ]);
+            ];
+            cells.extend(drive.changed.iter().flat_map(|changed| {
+                let percentile = format!("p{:.1}", changed.inflection_percentile);
+                [units::long(changed.inflection_ns), percentile]
+            }));
+            table.row(cells);
         }
     }
     table

@@ -67,13 +67,14 @@ fn read_latencies(records: &[Record]) -> Vec<Nanos> {
     latencies
 }
 
-/// What a decision is charged: the limits that the predictors are held to, not
-/// what they took today on this machine, so that the figures are the same
-/// everywhere.
+/// What a decision is charged: what `trimtab evaluate` measured, features included,
+/// with AVX-512 (docs/measurements.md), rounded up. Not what it takes on this
+/// machine: the figures are to be the same everywhere. A scenario can say
+/// otherwise (`costs.inference_us`).
 const fn inference(kind: Kind) -> Nanos {
     match kind {
-        Kind::HeurSim | Kind::HeurAdv => Nanos(50),
-        Kind::Linnos => Nanos(250),
+        Kind::HeurSim | Kind::HeurAdv => Nanos(15),
+        Kind::Linnos => Nanos(140),
         Kind::Trimtab => Nanos(200),
     }
 }

@@ -63,6 +63,43 @@ fn what_is_left_out() {
     }
 }
 
+/// COMPLETE with this in the place of its strategies, and a change of workload.
+fn changing(strategies: &str, change: &str) -> String {
+    let line = COMPLETE.lines().find(|line| line.starts_with("strategies")).unwrap();
+    let workload = &COMPLETE[COMPLETE.find("read_share").unwrap()..];
+    let workload = workload.split("\n\n").next().unwrap();
+    let text = COMPLETE.replace(line, strategies);
+    format!("{text}\n{change}\n[change.workload]\n{}", workload.replace("0.5", "0.9"))
+}
+
+#[test]
+fn the_workload_may_change() {
+    let retrain = "[change]\nretrain = { reads = 50 }";
+    let two = "strategies = ['trimtab', { strategy = 'trimtab', retrained = true }]";
+    let comparison = parse(&changing(two, retrain)).unwrap();
+    assert_eq!(comparison.change.as_ref().unwrap().devices.len(), 2);
+    let names: Vec<_> = comparison.entries().iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["trimtab", "trimtab, retrained"]);
+    let all = parse(&changing("", retrain)).unwrap();
+    let retrained = all.entries().iter().filter(|entry| entry.retrained);
+    assert!(retrained.clone().all(|entry| entry.kind.predictor().is_some()));
+    assert_eq!(retrained.count(), 6);
+
+    let said = |text: &str| parse(text).unwrap_err().to_string();
+    let base = changing("strategies = [{ strategy = 'base', retrained = true }]", retrain);
+    assert!(
+        said(&base).contains("line 4: `retrained` is for strategies that ask"),
+        "{}",
+        said(&base)
+    );
+    let none = COMPLETE.replace("inference_us = 6", "retrained = true");
+    assert!(said(&none).contains("line 4: `retrained` is for"), "{}", said(&none));
+    let alone = format!("{COMPLETE}\n{retrain}");
+    assert!(said(&alone).contains("missing field `change.workload`"), "{}", said(&alone));
+    let endless = changing("", "[change]\nretrain = {}");
+    assert!(said(&endless).contains("`change.retrain.reads` or"), "{}", said(&endless));
+}
+
 #[test]
 fn errors_name_the_key() {
     let device = &COMPLETE[COMPLETE.rfind("[[device]]").unwrap()..];

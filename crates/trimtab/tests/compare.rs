@@ -111,5 +111,5 @@ fn examples_are_valid() {
             count += 1;
         }
     }
-    assert_eq!(count, 10);
+    assert_eq!(count, 11);
 }

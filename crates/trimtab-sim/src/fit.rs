@@ -4,7 +4,8 @@
 //! and the model's latencies are compared with those measured: at every fifth
 //! percentile, by their ratio. Starting from the profile that comes nearest,
 //! one key after the other is made larger or smaller as long as that brings the
-//! model nearer, first in large steps and then in small ones. What comes out
+//! model nearer, again and again until none does; first in large steps and then in
+//! small ones. What comes out
 //! behaves like the drive under this load; that its inside is like the drive's
 //! is not claimed.
 //!
@@ -109,9 +110,7 @@ pub fn fit(
     };
     let base = profile.name.clone();
     for step in STEPS {
-        while let Some((better, turned)) = search.turn(&profile, error, step, &mut progress) {
-            (error, profile) = (better, turned);
-        }
+        while search.round(&mut profile, &mut error, step, &mut progress) {}
     }
     profile.name = format!("{base}-fitted");
     profile.about = format!("Fitted to a recording, beginning with {base}");
@@ -268,26 +267,32 @@ impl Search<'_> {
         error
     }
 
-    /// The best turn of any one knob, if one is worth it.
-    fn turn(
+    /// Turns each knob, up or else down, as long as that is worth it; whether any
+    /// of it was.
+    fn round(
         &mut self,
-        profile: &Profile,
-        error: f64,
+        profile: &mut Profile,
+        error: &mut f64,
         step: f64,
         progress: &mut impl FnMut(usize, f64) -> bool,
-    ) -> Option<(f64, Profile)> {
-        let mut best: Option<(f64, Profile)> = None;
+    ) -> bool {
+        let before = *error;
         for knob in Knob::ALL {
             for factor in [step, 1.0 / step] {
-                let Some(turned) = knob.turn(profile, factor) else { continue };
-                let least = best.as_ref().map_or(error, |best| best.0);
-                let found = self.error(&turned, progress, least);
-                if found < least - WORTH {
-                    best = Some((found, turned));
+                let begun = *error;
+                while let Some(turned) = knob.turn(profile, factor) {
+                    let found = self.error(&turned, progress, *error);
+                    if found >= *error - WORTH {
+                        break;
+                    }
+                    (*error, *profile) = (found, turned);
+                }
+                if *error < begun {
+                    break;
                 }
             }
         }
-        best
+        *error < before
     }
 }
 

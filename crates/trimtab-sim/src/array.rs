@@ -12,11 +12,9 @@
 //! So a strategy has seen all that happened up to the moment of a decision, and
 //! nothing else.
 
-mod agenda;
 mod drive;
-mod figures;
 mod run;
 
 pub use drive::ArrayDrive;
-pub use figures::{ArrayFigures, HomeFigures, Judged};
-pub use run::{ArrayIo, ArrayOptions, ArrayRun, Judge, run};
+pub use run::{ArrayOptions, ArrayRun, Judge, run};
+pub use trimtab_steer::array::{ArrayFigures, ArrayIo, HomeFigures, Judged};

@@ -57,6 +57,7 @@
 //! ```
 
 mod action;
+pub mod array;
 mod costs;
 mod kind;
 mod panel;

@@ -1,33 +1,15 @@
 //! The loop.
 
 use trimtab_device::Served;
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, Outcome, Request, RequestId};
 use trimtab_predict::Ticket;
-use trimtab_steer::{
-    Action, Actions, Attempt, Ended, Order, Random, Replica, Steering, Strategy, Why,
-};
+use trimtab_steer::array::{Agenda, ArrayFigures, ArrayIo, HomeFigures, Todo};
+use trimtab_steer::{Action, Actions, Attempt, Ended, Replica, Steering, Strategy, Why};
 use trimtab_trace::Record;
 
-use super::agenda::{Agenda, Todo};
 use super::drive::ArrayDrive;
-use super::figures::{ArrayFigures, HomeFigures};
 use crate::error::Error;
 use crate::source::NEVER;
-
-/// A request of a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArrayIo {
-    /// When it comes.
-    pub at: Nanos,
-    /// What it does.
-    pub op: Op,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes.
-    pub length: u64,
-    /// The drive whose workload it is of.
-    pub home: Replica,
-}
 
 /// How a run is made.
 #[derive(Clone, Debug, Default)]
@@ -160,7 +142,8 @@ impl<'a> Run<'a> {
     /// done.
     fn step(&mut self) -> Result<bool, Error> {
         let arrival = self.requests.get(self.next).map_or(NEVER, |request| request.at);
-        let mine = self.agenda.next().min(arrival);
+        let agenda = self.agenda.next().unwrap_or(NEVER);
+        let mine = agenda.min(arrival);
         // The drive that comes first, and when anything else comes.
         let (mut first, mut at, mut other) = (0, NEVER, mine);
         for (number, drive) in self.drives.iter().enumerate() {
@@ -179,7 +162,7 @@ impl<'a> Run<'a> {
             self.settle(first)?;
         } else if mine == NEVER {
             return if self.is_over() { Ok(false) } else { Err(self.stuck()) };
-        } else if self.agenda.next() <= arrival {
+        } else if agenda <= arrival {
             self.now = mine;
             if arrival == NEVER && self.is_over() {
                 return Ok(false);
@@ -215,9 +198,7 @@ impl<'a> Run<'a> {
         self.next += 1;
         let request = io.request(id);
         if io.op == Op::Read {
-            // Any number that is the read's own will do.
-            let random = Random::new(self.options.seed ^ (id.0 << 1)).next();
-            let order = Order::shuffled(io.home, self.drives.len(), random);
+            let order = io.order(id, self.drives.len(), self.options.seed);
             self.steering.read(self.now, &request, order, &mut self.actions);
         } else {
             let ticket = self.steering.other_sent(self.now, io.home, &request);
@@ -404,21 +385,6 @@ impl<'a> Run<'a> {
         let took = self.drives[replica.index()].would_take(self.now, request);
         let fast = took.is_some_and(|took| took <= judge.thresholds[replica.index()]);
         sampler.add(fast);
-    }
-}
-
-impl ArrayIo {
-    const fn request(&self, id: RequestId) -> Request {
-        Request {
-            id,
-            device: DeviceId(self.home.0 as u32),
-            arrival: self.at,
-            op: self.op,
-            offset: self.offset,
-            length: self.length,
-            flags: Flags::empty(),
-            deadline: None,
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What came of a run.
 
 use trimtab_io::LatencyHistogram;
-use trimtab_steer::Counts;
+
+use crate::steering::Counts;
 
 /// What came of a run.
 #[derive(Clone, Debug, Default)]

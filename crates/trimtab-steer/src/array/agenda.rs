@@ -4,21 +4,22 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use trimtab_io::Nanos;
-use trimtab_steer::{Attempt, Timer, Why};
 
-use crate::source::NEVER;
+use crate::action::{Attempt, Timer, Why};
 
 /// Something to do.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Todo {
+pub enum Todo {
+    /// Tell the strategy that a timer has gone off.
     Timer(Timer),
+    /// Submit an attempt.
     Send(Attempt, Why),
 }
 
 /// Things to do, in order of time, and at one instant in the order in which they
 /// were thought of.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub struct Agenda {
     heap: BinaryHeap<Entry>,
     entered: u64,
 }
@@ -32,20 +33,21 @@ struct Entry {
 
 impl Agenda {
     /// Enters a thing, and says by what number.
-    pub(super) fn add(&mut self, at: Nanos, todo: Todo) -> u64 {
+    pub fn add(&mut self, at: Nanos, todo: Todo) -> u64 {
         let number = self.entered;
         self.heap.push(Entry { at, number, todo });
         self.entered += 1;
         number
     }
 
-    /// When the next thing is to be done.
-    pub(super) fn next(&self) -> Nanos {
-        self.heap.peek().map_or(NEVER, |entry| entry.at)
+    /// When the next thing is to be done, if there is one.
+    #[must_use]
+    pub fn next(&self) -> Option<Nanos> {
+        self.heap.peek().map(|entry| entry.at)
     }
 
     /// Takes the next thing, with its number.
-    pub(super) fn take(&mut self) -> Option<(u64, Todo)> {
+    pub fn take(&mut self) -> Option<(u64, Todo)> {
         self.heap.pop().map(|entry| (entry.number, entry.todo))
     }
 }

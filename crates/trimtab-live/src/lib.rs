@@ -1,8 +1,11 @@
 //! trimtab on the wall clock, on stock Linux.
 //!
+//! [`array`] serves reads from several drives under a strategy of `trimtab-steer`.
+//!
 //! [`record`] watches real block devices and gives every request they serve as
 //! a [`trimtab_trace::Record`]. The kernel's side are small eBPF programs on
 //! stable tracepoints (bpf/record.bpf.c); no patched kernel and no kernel
 //! headers are needed, only Linux 5.15 or newer with type information (BTF).
 
+pub mod array;
 pub mod record;

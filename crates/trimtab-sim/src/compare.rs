@@ -18,6 +18,8 @@
 //! A scenario may have the workload change after phase one. Then it is recorded
 //! again, and some rows go by what they learnt from that: what training again brings.
 //!
+//! The drives need not be simulated: [`compare_on`] does the same on a [`Rig`].
+//!
 //! Whatever can be done at once (drives, predictors, strategies) is done on as
 //! many threads as are given; the result is the same for any number.
 
@@ -26,6 +28,7 @@ mod figures;
 mod parallel;
 mod phase;
 mod prepare;
+mod rig;
 mod spec;
 mod trainer;
 
@@ -33,5 +36,6 @@ pub use engine::{Progress, compare};
 pub use figures::{
     DriveFacts, Figures, Inflection, MEASURES, Measure, Report, SeedFigures, StrategyReport,
 };
+pub use rig::{Rig, Row, compare_on};
 pub use spec::{Comparison, Entry};
 pub use trainer::{Trained, Trainer};

@@ -69,6 +69,9 @@ pub enum Error {
     /// A predictor cannot be trained on what was recorded.
     #[error("{0}")]
     Training(String),
+    /// Drives that are not simulated here have failed, or cannot be had.
+    #[error("{0}")]
+    Rig(String),
     /// Nothing was measured.
     #[error("device `{device}`: all its {requests} requests came during the warm-up")]
     OnlyWarmUp {
@@ -94,7 +97,7 @@ impl Error {
             | Self::OnlyWarmUp { .. } => true,
             Self::Open { source, .. } => source.kind() != std::io::ErrorKind::PermissionDenied,
             Self::Trace(error) => error.is_bad_input(),
-            Self::Stuck { .. } => false,
+            Self::Stuck { .. } | Self::Rig(_) => false,
         }
     }
 }

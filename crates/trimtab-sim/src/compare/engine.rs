@@ -1,11 +1,11 @@
 //! Phase two, for each seed and strategy.
 
 use trimtab_device::Ideal;
-use trimtab_steer::{Costs, Kind, Means};
+use trimtab_steer::{Costs, Kind, Means, Strategy};
 
 use super::figures::{DriveFacts, Report, SeedFigures};
 use super::parallel;
-use super::prepare::{Prepared, prepare};
+use super::prepare::{Learnt, Prepared, Ready, Trainees, prepare};
 use super::spec::{Comparison, Entry};
 use super::trainer::Trainer;
 use crate::array::{ArrayFigures, ArrayOptions, Judge, run};
@@ -47,7 +47,7 @@ pub fn compare(
             phase_two(comparison, &prepared, &entries[entry])
         });
         let figures = figures.into_iter().collect::<Result<Vec<_>, _>>()?;
-        report.add(seed, drive_facts(comparison, &prepared), figures);
+        report.add(seed, prepared.ready.facts(comparison), figures);
     }
     report.finish();
     Ok(report)
@@ -59,36 +59,64 @@ fn phase_two(
     prepared: &Prepared,
     entry: &Entry,
 ) -> Result<(SeedFigures, ArrayFigures), Error> {
-    let mut drives = prepared.drives.clone();
+    let (mut drives, ready) = (prepared.drives.clone(), &prepared.ready);
     if entry.kind == Kind::Ideal {
         for (drive, device) in drives.iter_mut().zip(&comparison.devices) {
             drive.ssd.replace_firmware(Box::new(Ideal::new(&device.profile)));
         }
     }
-    let learnt = match &prepared.again {
-        Some(again) if entry.retrained => again,
-        _ => &prepared.learnt,
-    };
-    let trainees = entry.kind.predictor().map(|name| &learnt.predictors[name]);
-    let inference = comparison.inference(entry, trainees.map(|trainees| trainees.inference));
-    let means = Means {
-        panel: trainees.map(|trainees| trainees.panel()),
-        costs: Costs { inference, failover: comparison.failover },
-        tuning: comparison.tuning,
-        seed: derived(prepared.seed, u64::MAX - 2),
-    };
-    let known = trainees.map_or(&learnt.known, |trainees| &trainees.known);
-    let strategy = entry.kind.build(known, means);
-    let judge = trainees.map(|trainees| Judge {
+    let measured = ready.trainees(entry).map(|trainees| trainees.inference);
+    let inference = comparison.inference(entry, measured);
+    let costs = Costs { inference, failover: comparison.failover };
+    let strategy = ready.strategy(comparison, entry, costs);
+    let judge = ready.trainees(entry).map(|trainees| Judge {
         thresholds: trainees.thresholds.clone(),
         samples: comparison.judge_samples,
     });
-    let options = ArrayOptions { seed: derived(prepared.seed, u64::MAX - 3), judge, record: false };
-    let run = run(drives, strategy, &prepared.requests, &options)?;
-    Ok((SeedFigures::new(prepared.seed, inference, &run.figures), run.figures))
+    let options = ArrayOptions { seed: ready.order_seed(), judge, record: false };
+    let run = run(drives, strategy, &ready.requests, &options)?;
+    Ok((SeedFigures::new(ready.seed, inference, &run.figures), run.figures))
 }
 
-fn drive_facts(comparison: &Comparison, prepared: &Prepared) -> Vec<DriveFacts> {
-    let facts = |number: usize| DriveFacts::new(&comparison.devices[number].name, prepared, number);
-    (0..prepared.drives.len()).map(facts).collect()
+impl Ready {
+    /// What was learnt for a row.
+    fn learnt(&self, entry: &Entry) -> &Learnt {
+        match &self.again {
+            Some(again) if entry.retrained => again,
+            _ => &self.learnt,
+        }
+    }
+
+    /// The predictors of a row that asks any.
+    pub(super) fn trainees(&self, entry: &Entry) -> Option<&Trainees> {
+        entry.kind.predictor().map(|name| &self.learnt(entry).predictors[name])
+    }
+
+    /// The strategy of a row, which has seen nothing of phase two.
+    pub(super) fn strategy(
+        &self,
+        comparison: &Comparison,
+        entry: &Entry,
+        costs: Costs,
+    ) -> Box<dyn Strategy> {
+        let trainees = self.trainees(entry);
+        let means = Means {
+            panel: trainees.map(Trainees::panel),
+            costs,
+            tuning: comparison.tuning,
+            seed: derived(self.seed, u64::MAX - 2),
+        };
+        entry.kind.build(trainees.map_or(&self.learnt(entry).known, |t| &t.known), means)
+    }
+
+    /// Decides the order in which each read fails over.
+    pub(super) fn order_seed(&self) -> u64 {
+        derived(self.seed, u64::MAX - 3)
+    }
+
+    /// What phase one told of the drives.
+    pub(super) fn facts(&self, comparison: &Comparison) -> Vec<DriveFacts> {
+        let devices = comparison.devices.iter().zip(0..);
+        devices.map(|(device, number)| DriveFacts::new(&device.name, self, number)).collect()
+    }
 }

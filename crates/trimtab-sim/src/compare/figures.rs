@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use trimtab_io::{LatencyHistogram, Nanos, Op, P75, PERCENTILES, PercentileKind};
 use trimtab_steer::{Counts, Known};
 
-use super::prepare::{Learnt, Prepared};
+use super::prepare::{Learnt, Ready};
 use super::spec::Comparison;
 use crate::array::{ArrayFigures, Judged};
 
@@ -227,10 +227,10 @@ impl Inflection {
 }
 
 impl DriveFacts {
-    pub(super) fn new(name: &str, prepared: &Prepared, number: usize) -> Self {
-        let Learnt { known, predictors } = &prepared.learnt;
+    pub(super) fn new(name: &str, ready: &Ready, number: usize) -> Self {
+        let Learnt { known, predictors } = &ready.learnt;
         let Inflection { inflection_ns, inflection_percentile } = Inflection::of(&known[number]);
-        let later = prepared.requests.iter();
+        let later = ready.requests.iter();
         let later = later.filter(|io| io.home.index() == number && io.op == Op::Read);
         let rates = predictors.iter().map(|(&predictor, trainees)| {
             (predictor, 100.0 * trainees.known[number].false_submit_rate)
@@ -242,7 +242,7 @@ impl DriveFacts {
             inflection_ns,
             inflection_percentile,
             training_false_submit_percent: rates.collect(),
-            changed: prepared.again.as_ref().map(|again| Inflection::of(&again.known[number])),
+            changed: ready.again.as_ref().map(|again| Inflection::of(&again.known[number])),
         }
     }
 }

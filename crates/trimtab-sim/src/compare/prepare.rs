@@ -17,9 +17,14 @@ use crate::scenario::derived;
 
 /// What all strategies begin with, for one seed.
 pub(super) struct Prepared {
-    pub(super) seed: u64,
     /// The drives as they are before phase two.
     pub(super) drives: Vec<ArrayDrive>,
+    pub(super) ready: Ready,
+}
+
+/// What of it is no drive.
+pub(super) struct Ready {
+    pub(super) seed: u64,
     /// The requests of phase two.
     pub(super) requests: Vec<ArrayIo>,
     /// What was learnt in phase one.
@@ -103,18 +108,39 @@ pub(super) fn prepare(
         drives = rested(recorded.0, comparison.gap);
     }
     let requests = begun(requests, &drives);
-    Ok(Prepared { seed, drives, requests, learnt, again })
+    Ok(Prepared { drives, ready: Ready { seed, requests, learnt, again } })
+}
+
+/// The same with drives that are elsewhere: `record` has them serve phase one, and
+/// gives what they were recorded doing.
+pub(super) fn prepare_on(
+    comparison: &Comparison,
+    seed: u64,
+    trainer: &dyn Trainer,
+    threads: usize,
+    tell: &(dyn Fn(&str, usize, usize) + Sync),
+    record: &mut dyn FnMut(&[ArrayIo]) -> Result<Vec<Vec<Record>>, Error>,
+) -> Result<Ready, Error> {
+    let new = Preparation { comparison, seed, trainer, threads, tell };
+    let bursts = comparison.correlated_bursts;
+    let mut workloads = Workloads::new(&comparison.devices, seed, bursts)?;
+    let first = workloads.take("phase_one", &comparison.phase_one)?;
+    let requests = workloads.take("phase_two", &comparison.phase_two)?;
+    tell("phase one", 0, 1);
+    let recordings = record(&first)?;
+    let learnt = new.learn("training", &recordings, |entry| !entry.retrained)?;
+    Ok(Ready { seed, requests, learnt, again: None })
 }
 
 /// The drives a while later, all at the same time.
-fn rested(mut drives: Vec<ArrayDrive>, gap: Nanos) -> Vec<ArrayDrive> {
+pub(super) fn rested(mut drives: Vec<ArrayDrive>, gap: Nanos) -> Vec<ArrayDrive> {
     let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
     drives.iter_mut().for_each(|drive| drive.rest(now + gap));
     drives
 }
 
 /// The requests, beginning now.
-fn begun(mut requests: Vec<ArrayIo>, drives: &[ArrayDrive]) -> Vec<ArrayIo> {
+pub(super) fn begun(mut requests: Vec<ArrayIo>, drives: &[ArrayDrive]) -> Vec<ArrayIo> {
     let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
     requests.iter_mut().for_each(|io| io.at += now);
     requests
@@ -192,7 +218,7 @@ impl Preparation<'_> {
 }
 
 /// One drive, alone with its workload.
-fn record(
+pub(super) fn record(
     name: &str,
     number: usize,
     drive: ArrayDrive,

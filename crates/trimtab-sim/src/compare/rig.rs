@@ -1,0 +1,113 @@
+//! The same comparison on drives that are not simulated here.
+
+use trimtab_io::Nanos;
+use trimtab_steer::{Costs, Kind, Strategy};
+use trimtab_trace::Record;
+
+use super::engine::Progress;
+use super::figures::{Report, SeedFigures};
+use super::prepare::prepare_on;
+use super::spec::{Comparison, Entry};
+use super::trainer::Trainer;
+use crate::array::{ArrayFigures, ArrayIo};
+use crate::error::Error;
+
+/// Drives that a comparison is run on: real ones, or emulated ones that the kernel
+/// takes for real.
+pub trait Rig {
+    /// Makes the drives ready for a seed.
+    ///
+    /// # Errors
+    /// They cannot be; the text is one line.
+    fn prepare(&mut self, seed: u64) -> Result<(), String>;
+
+    /// Phase one: each drive serves the requests whose home it is, at their times,
+    /// and is recorded. Every row begins from the drives as they are then.
+    ///
+    /// # Errors
+    /// The drives or the recorder failed; the text is one line.
+    fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, String>;
+
+    /// Phase two, under one strategy.
+    ///
+    /// # Errors
+    /// The drives failed; the text is one line.
+    fn serve(&mut self, row: Row<'_>) -> Result<ArrayFigures, String>;
+
+    /// Whether the drives can be as if they had nothing to do with themselves.
+    fn has_ideal(&self) -> bool;
+}
+
+/// A row of the table, to be measured.
+pub struct Row<'a> {
+    /// What the scenario calls it.
+    pub name: &'a str,
+    /// Whether the drives are to have nothing to do with themselves.
+    pub ideal: bool,
+    /// The strategy.
+    pub strategy: Box<dyn Strategy>,
+    /// What it is to serve, on a clock that begins now.
+    pub requests: &'a [ArrayIo],
+    /// Decides the order in which each read fails over.
+    pub seed: u64,
+    /// From which time on a drive was slow, for strategies that predict.
+    pub thresholds: Option<Vec<Nanos>>,
+}
+
+/// Runs a comparison on a rig. What deciding costs is what it takes there; only what
+/// a row is charged in the scenario (LinnOS at its published cost, say) comes on top.
+///
+/// # Errors
+/// As [`compare`](super::compare()), or the rig failed; or the scenario has its
+/// workload change, which is for simulations.
+pub fn compare_on(
+    rig: &mut dyn Rig,
+    comparison: &Comparison,
+    trainer: &dyn Trainer,
+    threads: usize,
+    progress: &(dyn Fn(&Progress<'_>) + Sync),
+) -> Result<Report, Error> {
+    if comparison.change.is_some() {
+        let what = "`change` is for simulations; leave it out for a live comparison";
+        return Err(Error::Scenario(what.to_owned()));
+    }
+    let mut here = comparison.clone();
+    here.entries.retain(|entry| entry.kind != Kind::Ideal || rig.has_ideal());
+    let comparison = &here;
+    let mut report = Report::new(comparison);
+    report.failover_ns = Nanos::ZERO;
+    let seeds = comparison.seeds.len();
+    for (number, &seed) in comparison.seeds.iter().enumerate() {
+        let tell = |doing: &str, piece, of| {
+            progress(&Progress { seed: (number, seeds), doing, piece: (piece, of) });
+        };
+        tell("making the drives ready", 0, 1);
+        rig.prepare(seed).map_err(Error::Rig)?;
+        let mut record = |requests: &[ArrayIo]| rig.record(requests).map_err(Error::Rig);
+        let ready = prepare_on(comparison, seed, trainer, threads, &tell, &mut record)?;
+        let entries = &comparison.entries;
+        let measured = entries.iter().enumerate().map(|(number, entry)| {
+            tell(&entry.name, number, entries.len());
+            let Entry { name, kind, inference, .. } = entry;
+            let inference = inference.unwrap_or_default();
+            let costs = Costs { inference, failover: Nanos::ZERO };
+            let row = Row {
+                name,
+                ideal: *kind == Kind::Ideal,
+                strategy: ready.strategy(comparison, entry, costs),
+                requests: &ready.requests,
+                seed: ready.order_seed(),
+                thresholds: ready.trainees(entry).map(|trainees| trainees.thresholds.clone()),
+            };
+            let figures = rig.serve(row).map_err(Error::Rig)?;
+            Ok((SeedFigures::new(seed, inference, &figures), figures))
+        });
+        let measured = measured.collect::<Result<Vec<_>, Error>>()?;
+        report.add(seed, ready.facts(comparison), measured);
+    }
+    report.finish();
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests;

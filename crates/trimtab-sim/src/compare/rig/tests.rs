@@ -1,0 +1,125 @@
+//! A rig of simulated drives must give what the simulation gives.
+
+use trimtab_predict::{Predictor, Simple};
+
+use super::*;
+use crate::array::{ArrayDrive, ArrayOptions, Judge, run};
+use crate::compare::prepare::{begun, record, rested};
+use crate::compare::{Trained, compare};
+use crate::scenario::derived;
+
+const SCENARIO: &str = "seeds = [5]
+phase_one = { reads = 2_000 }
+phase_two = { reads = 2_000 }
+judge_samples = 0
+costs = { failover_us = 0 }
+strategies = ['base', 'hedge', 'heur-sim', 'snitch', 'tied']
+
+[workload]
+read_share = 0.6
+sizes = [{ bytes = 8192, weight = 1 }]
+offsets = { kind = 'uniform' }
+arrivals = { kind = 'poisson', iops = 3000 }
+
+[[device]]
+profile = 'reference'
+override.geometry = { channels = 2, chips_per_channel = 2, blocks_per_plane = 64, pages_per_block = 64 }
+fill = { share = 1.0, kind = 'aged' }
+
+[[device]]
+profile = 'reference'
+override.geometry = { channels = 2, chips_per_channel = 4, blocks_per_plane = 64, pages_per_block = 64 }
+fill = { share = 1.0, kind = 'aged' }
+";
+
+/// Slow is later than 300 µs; more than four in flight are too many.
+struct Simply;
+
+impl Trainer for Simply {
+    fn inflections(&self, recordings: &[Vec<Record>], _: u64) -> Result<Vec<Nanos>, String> {
+        Ok(vec![Nanos::from_micros(300); recordings.len()])
+    }
+
+    fn train(
+        &self,
+        _: &str,
+        drive: usize,
+        _: &[Vec<Record>],
+        inflections: &[Nanos],
+        _: u64,
+    ) -> Result<Trained, String> {
+        let predictor: Box<dyn Predictor> = Box::new(Simple::new(4));
+        Ok(Trained {
+            predictor,
+            threshold: inflections[drive],
+            false_submit_rate: 0.0,
+            inference: Nanos::ZERO,
+        })
+    }
+}
+
+struct Simulated<'a> {
+    comparison: &'a Comparison,
+    drives: Vec<ArrayDrive>,
+}
+
+impl Rig for Simulated<'_> {
+    fn prepare(&mut self, seed: u64) -> Result<(), String> {
+        let drive = |(number, spec): (u64, &crate::scenario::DeviceSpec)| {
+            ArrayDrive::new(spec.drive(number as u32, derived(seed, number)), spec.host.queue_depth)
+        };
+        self.drives = (0..).zip(&self.comparison.devices).map(drive).collect();
+        Ok(())
+    }
+
+    fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, String> {
+        let recorded = std::mem::take(&mut self.drives).into_iter().zip(0..).map(|(drive, n)| {
+            record(&n.to_string(), n, drive, requests).map_err(|e| e.to_string())
+        });
+        let (drives, records) = recorded.collect::<Result<(Vec<_>, Vec<_>), _>>()?;
+        self.drives = rested(drives, self.comparison.gap);
+        Ok(records)
+    }
+
+    fn serve(&mut self, row: Row<'_>) -> Result<ArrayFigures, String> {
+        let judge = row.thresholds.map(|thresholds| Judge { thresholds, samples: 0 });
+        let options = ArrayOptions { seed: row.seed, judge, record: false };
+        let requests = begun(row.requests.to_vec(), &self.drives);
+        let run = run(self.drives.clone(), row.strategy, &requests, &options);
+        Ok(run.map_err(|e| e.to_string())?.figures)
+    }
+
+    fn has_ideal(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_rig_of_simulated_drives_gives_what_the_simulation_gives() {
+    let comparison = Comparison::parse(SCENARIO, ".".as_ref()).unwrap();
+    let mut rig = Simulated { comparison: &comparison, drives: Vec::new() };
+    let on_rig = compare_on(&mut rig, &comparison, &Simply, 1, &|_| {}).unwrap();
+    let simulated = compare(&comparison, &Simply, 1, &|_| {}).unwrap();
+    assert!(on_rig.strategies[2].seeds[0].refused > 0);
+    let json = |report: &Report| serde_json::to_value(report).unwrap();
+    assert_eq!(json(&on_rig), json(&simulated));
+}
+
+#[test]
+fn what_a_rig_cannot_do_is_left_out_or_said() {
+    let with = |from: &str, to: &str| {
+        Comparison::parse(&SCENARIO.replace(from, to), ".".as_ref()).unwrap()
+    };
+    let ideal = with("'base',", "'base', 'ideal',");
+    let mut rig = Simulated { comparison: &ideal, drives: Vec::new() };
+    let report = compare_on(&mut rig, &ideal, &Simply, 1, &|_| {}).unwrap();
+    assert!(report.strategies.iter().all(|row| row.name != "ideal"));
+    let workload = &SCENARIO[SCENARIO.find("read_share").unwrap()..];
+    let workload = workload.split("\n\n").next().unwrap();
+    let change = "[change]\nretrain = { reads = 10 }\n[change.workload]\n".to_owned() + workload;
+    let text = SCENARIO.replace("[workload]", &(change + "\n[workload]"));
+    let changing = Comparison::parse(&text, ".".as_ref()).unwrap();
+    let mut rig = Simulated { comparison: &changing, drives: Vec::new() };
+    let error = compare_on(&mut rig, &changing, &Simply, 1, &|_| {}).unwrap_err();
+    assert!(error.is_bad_input() && error.to_string().contains("`change` is for simulations"));
+}

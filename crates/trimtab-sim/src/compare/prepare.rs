@@ -40,6 +40,9 @@ pub(super) struct Learnt {
     pub(super) predictors: BTreeMap<&'static str, Trainees>,
 }
 
+/// What each drive was sent, in the order of the drives.
+type Recordings = Vec<Vec<Record>>;
+
 /// The predictors of one name, one for each drive.
 pub(super) struct Trainees {
     /// What is known of the drives, with the predictors' false submits.
@@ -119,7 +122,7 @@ pub(super) fn prepare_on(
     trainer: &dyn Trainer,
     threads: usize,
     tell: &(dyn Fn(&str, usize, usize) + Sync),
-    record: &mut dyn FnMut(&[ArrayIo]) -> Result<Vec<Vec<Record>>, Error>,
+    record: &mut dyn FnMut(&[ArrayIo]) -> Result<Recordings, Error>,
 ) -> Result<Ready, Error> {
     let new = Preparation { comparison, seed, trainer, threads, tell };
     let bursts = comparison.correlated_bursts;
@@ -161,7 +164,7 @@ impl Preparation<'_> {
         doing: &str,
         requests: &[ArrayIo],
         drive: &(dyn Fn(usize) -> ArrayDrive + Sync),
-    ) -> Result<(Vec<ArrayDrive>, Vec<Vec<Record>>), Error> {
+    ) -> Result<(Vec<ArrayDrive>, Recordings), Error> {
         let devices = &self.comparison.devices;
         (self.tell)(doing, 0, devices.len());
         let recorded = parallel::map(self.threads, devices.len(), |number| {

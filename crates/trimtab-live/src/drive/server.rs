@@ -37,6 +37,8 @@ pub struct Server {
     engine: Arc<Engine<Ticket>>,
     store: Arc<Store>,
     spec: Spec,
+    /// What is missing against deadlocks when memory is short.
+    unprotected: Vec<String>,
     _claimed: Claimed,
 }
 
@@ -57,7 +59,7 @@ impl Server {
         }
         let claimed = home.claim(&spec.name)?;
         // Before there are threads, which inherit it.
-        protect::serve_io()?;
+        let unprotected = protect::serve_io();
         let store = Arc::new(Store::open(&spec.data, spec.capacity())?);
         let ControlFlow::Continue(flash) = spec.flash(progress) else {
             return Err(Error::Failed("ended before it was made".to_owned()));
@@ -89,6 +91,7 @@ impl Server {
             engine,
             store,
             spec,
+            unprotected,
             _claimed: claimed,
         })
     }
@@ -145,7 +148,8 @@ impl Server {
         let now = clock::now();
         match command {
             Command::Stat => {
-                let stat = Stat::of(&mut state, &self.store, &self.spec.data, now);
+                let mut stat = Stat::of(&mut state, &self.store, &self.spec.data, now);
+                stat.unprotected.clone_from(&self.unprotected);
                 return Ok(Reply::Stat(Box::new(stat)));
             }
             Command::EndLog => return Ok(Reply::Log(state.figures.end_log())),

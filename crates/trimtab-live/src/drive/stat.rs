@@ -53,6 +53,9 @@ pub struct Stat {
     pub faults: Vec<String>,
     /// Whether there is a state to go back to.
     pub has_snapshot: bool,
+    /// What the machine refuses of what keeps the server from deadlocks when memory
+    /// is short, in words.
+    pub unprotected: Vec<String>,
 }
 
 impl Stat {
@@ -93,6 +96,7 @@ impl Stat {
             no_room: figures.no_room,
             faults: state.faults.active(now),
             has_snapshot: state.has_snapshot(),
+            unprotected: Vec::new(),
         }
     }
 }

@@ -83,6 +83,9 @@ impl Server {
             seed: spec.seed,
             data: spec.data.name().to_owned(),
         })?;
+        // Not earlier: attaching a device flushes the file.
+        let now = clock::now();
+        spec.faults.iter().for_each(|fault| engine.state().add_fault(fault, now));
         Ok(Self {
             device,
             control,

@@ -102,7 +102,7 @@ impl Spec {
             let found = self.block_bytes;
             return bad(format!("the block size must be 512, 1024, 2048 or 4096, not {found}"));
         }
-        if self.capacity() % u64::from(self.block_bytes) != 0 {
+        if !self.capacity().is_multiple_of(u64::from(self.block_bytes)) {
             return bad(format!("{} bytes are no whole blocks", self.capacity()));
         }
         self.faults.iter().try_for_each(Fault::check)

@@ -76,8 +76,7 @@ impl<A> State<A> {
     pub(super) fn new(spec: &Spec, ssd: Ssd, now: Nanos) -> Self {
         let origin = i128::from(now.0) - i128::from(ssd.now().0);
         // Not the model's own numbers: what fails should not change what is slow.
-        let mut faults = Faults::new(Pcg64::seed_from_u64(!spec.seed));
-        spec.faults.iter().for_each(|fault| faults.add(fault, now));
+        let faults = Faults::new(Pcg64::seed_from_u64(!spec.seed));
         Self {
             ssd,
             profile: spec.profile.clone(),

@@ -143,10 +143,13 @@ fn open(path: &Path, capacity: u64) -> Result<File, Error> {
     Ok(file)
 }
 
+/// [`CHUNK`] bytes, if any of them was written.
+type Chunk = Option<Box<[u8]>>;
+
 /// Content in memory, as far as it was written.
 pub(super) struct Memory {
     /// A lock each, so that requests do not wait for each other's copying.
-    chunks: Box<[Mutex<Option<Box<[u8]>>>]>,
+    chunks: Box<[Mutex<Chunk>]>,
     used: AtomicU64,
     cap: u64,
 }

@@ -89,7 +89,7 @@ fn what_cannot_be_is_one_line_and_leaves_nothing() {
     create(&["--faults", "odd.toml"], "`slow` takes `factor`");
     fs::write(bench.path("other.img"), [0; 512]).unwrap();
     create(&["--data", "file", "--file", "other.img"], "holds a drive of 512 bytes");
-    bench.fails(&["create", "a/b", "--size", "64M"], 2, "a drive's name is");
+    bench.fails(&["create", "a/b", "--size", "4G"], 2, "a drive's name is");
     bench.fails(&["create", "a", "--profile", "small.toml", "--size", "1M"], 2, "at least");
 }
 
@@ -150,15 +150,8 @@ fn faults_come_and_go() {
     let Some(bench) = Bench::new(&[]) else { return };
     let device = bench.create("faulty", &["--size", "64M"]);
     let disk = open_direct(&device);
-    let took = || {
-        let begun = Instant::now();
-        read_at(&disk, 8192, 4096).map(|_| begun.elapsed())
-    };
-    bench.done(&["fault", "faulty", "stall", "--for", "400ms"]);
-    // It began when the command ended or earlier, so it lasts less than that.
-    assert!(took().unwrap() > Duration::from_millis(100));
     bench.done(&["fault", "faulty", "error", "--reads", "--for", "1h"]);
-    let error = took().unwrap_err();
+    let error = read_at(&disk, 8192, 4096).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(5), "{error}");
     write_at(&disk, 8192, &[7; 4096]).unwrap();
     let stat = bench.stat("faulty");
@@ -183,12 +176,18 @@ fn a_stalled_read_is_let_go_when_faults_are_cleared() {
     let Some(bench) = Bench::new(&[]) else { return };
     fs::write(bench.path("stall.toml"), "[[fault]]\nkind = 'stall'\nfor_s = 100000\n").unwrap();
     let device = bench.create("held", &["--size", "64M", "--faults", "stall.toml"]);
-    let disk = open_direct(&device);
-    let reader = std::thread::spawn(move || read_at(&disk, 0, 4096));
-    wait_until("the read is held", || bench.stat("held")["in_flight"].as_u64() > Some(0));
-    bench.fails(&["snapshot", "held"], 1, "requests are in flight");
-    bench.done(&["fault", "held", "clear"]);
-    assert_eq!(reader.join().unwrap().unwrap(), [0; 4096]);
+    let held_and_let_go = || {
+        let disk = open_direct(&device);
+        let reader = std::thread::spawn(move || read_at(&disk, 0, 4096));
+        let in_flight = || bench.stat("held")["in_flight"].as_u64();
+        wait_until("the read is held", || in_flight() > Some(0));
+        bench.fails(&["snapshot", "held"], 1, "requests are in flight");
+        bench.done(&["fault", "held", "clear"]);
+        assert_eq!(reader.join().unwrap().unwrap(), [0; 4096]);
+    };
+    held_and_let_go();
+    bench.done(&["fault", "held", "stall", "--for", "1h"]);
+    held_and_let_go();
     bench.remove_all();
 }
 

@@ -54,7 +54,7 @@ fn file_system(bench: &Bench, device: &str, make: &[&str], check: &[&str], megab
     let at = bench.path("mounted");
     let mounted = Mounted::new(device, at.clone());
     let file = |i: u64| at.join(format!("file-{i}"));
-    let seed = |i: u64| if i % 2 == 0 { i } else { i + 1000 };
+    let seed = |i: u64| if i.is_multiple_of(2) { i } else { i + 1000 };
     for i in 0..megabytes {
         fs::write(file(i), noise(i, 1 << 20)).unwrap();
     }

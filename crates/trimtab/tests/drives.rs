@@ -134,6 +134,24 @@ fn what_a_killed_server_leaves_is_cleaned_up() {
 }
 
 #[test]
+fn a_killed_drive_that_is_mounted_goes_when_it_is_unmounted() {
+    let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount"]) else { return };
+    let device = bench.create("mortal", &["--size", "64M"]);
+    testdisk::run("mkfs.ext4", &["-q", &device]);
+    let mounted = Mounted::new(&device, bench.path("used"));
+    kill_process(pid_of(&bench, "mortal"), Signal::KILL).unwrap();
+    wait_until("it is dead", || bench.done(&["list"]).contains("killed: remove it"));
+    let removed = bench.drive(&["remove", "mortal"]);
+    assert!(removed.status.success() && stderr(&removed).contains("is still mounted at"));
+    mounted.unmount();
+    let name = device.trim_start_matches("/dev/");
+    let backing = format!("/sys/block/{name}/loop/backing_file");
+    let is_gone = || fs::read_to_string(&backing).map_or(true, |file| !file.contains("disk"));
+    wait_until("the device has gone", is_gone);
+    assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+}
+
+#[test]
 fn a_mounted_drive_is_not_removed_without_force() {
     let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount"]) else { return };
     let device = bench.create("used", &["--size", "64M"]);

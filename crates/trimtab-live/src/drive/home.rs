@@ -130,8 +130,11 @@ impl Home {
     /// # Errors
     /// It lives.
     pub fn remove_dead(&self, name: &str) -> Result<Option<String>, Error> {
-        let claimed = self.claim(name)?;
-        Ok(claimed.place.devices().iter().find_map(|device| loopdev::mounted_at(device)))
+        // Looked for first: without the drive's mount its devices are not to be found.
+        let devices = self.place(name).devices();
+        let mounted = devices.iter().find_map(|device| loopdev::mounted_at(device));
+        self.claim(name)?;
+        Ok(mounted)
     }
 
     /// The file for what a drive's server has to say when nobody listens any more.

@@ -21,7 +21,7 @@ help:
 	@echo "make fuzz    one minute of fuzzing for each parser (needs nightly Rust)"
 
 setup:
-	@scripts/setup clang libelf-dev zlib1g-dev pkg-config fio
+	@scripts/setup clang libelf-dev zlib1g-dev pkg-config fio e2fsprogs xfsprogs
 
 demo:
 	@scripts/setup clang libelf-dev zlib1g-dev pkg-config sqlite3

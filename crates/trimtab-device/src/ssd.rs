@@ -24,6 +24,7 @@ mod fill;
 mod host;
 mod ops;
 pub(crate) mod save;
+mod tune;
 mod view;
 mod write;
 

@@ -6,6 +6,10 @@
 //! a [`trimtab_trace::Record`]. The kernel's side are small eBPF programs on
 //! stable tracepoints (bpf/record.bpf.c); no patched kernel and no kernel
 //! headers are needed, only Linux 5.15 or newer with type information (BTF).
+//!
+//! [`drive`] makes emulated drives: the flash model of `trimtab-device` as a real
+//! block device, by FUSE and a loop device.
 
 pub mod array;
+pub mod drive;
 pub mod record;

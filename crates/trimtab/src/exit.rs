@@ -86,6 +86,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
     error.is::<BadInput>()
         || error.downcast_ref::<trimtab_trace::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_live::record::Error>().is_some_and(|e| e.is_bad_input())
+        || error.downcast_ref::<trimtab_live::drive::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_sim::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_predict::Error>().is_some_and(|e| e.is_bad_input())
 }

@@ -7,6 +7,7 @@
 mod advise;
 mod compare;
 mod decimal;
+mod drive;
 mod duration;
 mod evaluate;
 mod exit;
@@ -52,6 +53,9 @@ enum Command {
     Record(record::Args),
     /// Compare ways to steer reads among drives that hold the same data.
     Compare(compare::Args),
+    /// Make emulated drives: real block devices that behave like a drive.
+    #[command(subcommand, after_help = drive::EXAMPLES)]
+    Drive(drive::Command),
     /// List and show descriptions of drives, for simulation.
     #[command(subcommand, after_help = profile::EXAMPLES)]
     Profile(profile::Command),
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Record(args) => record::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Drive(command) => drive::run(command),
         Command::Profile(command) => profile::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Sim(command) => sim::run(command),

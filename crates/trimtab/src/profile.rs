@@ -40,7 +40,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
 
 /// A profile that comes with the program, or one in a file. A file of that name
 /// in the working directory does not hide one that comes with the program.
-fn find(name_or_file: &str) -> Result<Profile> {
+pub(crate) fn find(name_or_file: &str) -> Result<Profile> {
     if let Some(profile) = Profile::builtin(name_or_file) {
         return Ok(profile);
     }

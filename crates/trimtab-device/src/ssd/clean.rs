@@ -65,6 +65,12 @@ impl Cleaning {
     pub(super) const fn stalled(&self) -> bool {
         self.stalled_since.is_some()
     }
+
+    /// Takes over the marks of another one, and nothing of its state.
+    pub(super) const fn take_marks(&mut self, other: &Self) {
+        self.high = other.high;
+        (self.low_total, self.high_total) = (other.low_total, other.high_total);
+    }
 }
 
 /// The cleaning of one plane.

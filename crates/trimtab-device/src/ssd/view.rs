@@ -1,6 +1,6 @@
 //! What may be looked at from outside.
 
-use trimtab_io::Nanos;
+use trimtab_io::{Nanos, Op, Request};
 
 use super::Ssd;
 use super::die::Phase;
@@ -55,6 +55,29 @@ impl Ssd {
     #[must_use]
     pub fn channel_free_at(&self, channel: u32) -> Nanos {
         self.channel_queue_ends(channel)
+    }
+
+    /// A time that this request takes at least, as things stand: its answer cannot
+    /// come earlier, whoever else is served first. For who must be awake by then.
+    #[must_use]
+    pub fn least_time(&self, request: &Request) -> Nanos {
+        let mut time = self.times.firmware;
+        match request.op {
+            Op::Read => {
+                let in_flash = |&user: &u64| matches!(self.map.place(user as u32), Place::Flash(_));
+                let first = self.layout.unit_of_byte(request.offset);
+                let end = request.end().div_ceil(u64::from(self.layout.unit_bytes));
+                let end = end.min(u64::from(self.layout.user_units));
+                // The first that is, of many: the bound need not be the best.
+                if (first..end).take(32).find(in_flash).is_some() {
+                    time += self.times.read + self.times.transfer(self.layout.bytes(1));
+                }
+                time += self.times.link(request.length);
+            }
+            Op::Write => time += self.times.link(request.length),
+            Op::Discard | Op::Flush => {}
+        }
+        time
     }
 
     /// Whether a die is erasing a block, in any of its planes. White-box.

@@ -1,0 +1,43 @@
+//! What of a drive can be changed while it runs.
+
+use super::Ssd;
+use super::clean::Cleaning;
+use crate::error::Error;
+use crate::firmware::Standard;
+use crate::profile::Profile;
+
+impl Ssd {
+    /// Takes over of a profile what its firmware decides anew each time: which
+    /// block is cleaned (`gc.victim`, `gc.choices`), when (`gc.high_watermark`,
+    /// `gc.low_watermark`, `gc.watermarks_of`), and who goes first
+    /// (`gc.preemptive`, `gc.suspend`, `gc.suspend_us`). Cleanings that are
+    /// queued or under way go on. A firmware of one's own is replaced by the
+    /// ordinary one.
+    ///
+    /// # Errors
+    /// The profile describes another drive: it differs in something else.
+    pub fn retune(&mut self, profile: &Profile, before: &Profile) -> Result<(), Error> {
+        let mut like_before = profile.clone();
+        let (new, old) = (&mut like_before.gc, &before.gc);
+        (new.victim, new.choices) = (old.victim, old.choices);
+        (new.high_watermark, new.low_watermark) = (old.high_watermark, old.low_watermark);
+        new.watermarks_of = old.watermarks_of;
+        (new.preemptive, new.suspend, new.suspend_us) =
+            (old.preemptive, old.suspend, old.suspend_us);
+        if like_before != *before {
+            return Error::profile(
+                "only gc.* keys without a bearing on the layout can change live",
+            );
+        }
+        self.firmware = Box::new(Standard::new(profile));
+        self.rules.preemptive = profile.gc.preemptive;
+        self.rules.suspend = profile.gc.suspend;
+        self.times.resume = crate::layout::Times::new(profile).resume;
+        self.cleaning.take_marks(&Cleaning::new(profile, &self.layout));
+        // A higher mark may ask for cleaning now.
+        for plane in 0..self.layout.planes {
+            self.mind_free_blocks(plane);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! Emulated drives: real block devices that behave like a drive that is not there.
+//!
+//! ```text
+//!   any program ─> /dev/loopN ─> loop ─> FUSE ─> server ─┬─ flash model: when
+//!                                                         └─ store: what
+//! ```
+//!
+//! The flash model is [`trimtab_device::Ssd`], the same state machine that runs in
+//! simulation: it says when a request is answered. A server process lets its time
+//! pass with the wall clock, keeps the content, and answers the kernel's requests
+//! when the model says so. What the kernel sees is a disk: with a scheduler, with
+//! tracepoints, for any file system. It needs nothing but FUSE and loop devices.
+//!
+//! A drive's life: [`Server::start`] makes one from a [`Spec`], and [`Server::serve`]
+//! obeys commands until one ends it; when a `Server` is dropped, nothing is left
+//! behind. Other processes find it with [`Drive::find`] and give it commands. What a
+//! killed server has left behind is removed by [`Home::remove_dead`], or by the next
+//! one of its name.
+//!
+//! ```no_run
+//! use std::ops::ControlFlow;
+//! use std::sync::atomic::AtomicBool;
+//! use trimtab_device::Profile;
+//! use trimtab_live::drive::{Data, Fill, Home, Server, Spec};
+//!
+//! # fn main() -> Result<(), trimtab_live::drive::Error> {
+//! let profile = Profile::builtin("consumer-a").unwrap().with_capacity(1 << 30).unwrap();
+//! let spec = Spec {
+//!     name: "mine".to_owned(),
+//!     profile,
+//!     seed: 1,
+//!     fill: Fill::default(),
+//!     data: Data::Memory { cap_bytes: 256 << 20 },
+//!     scheduler: "none".to_owned(),
+//!     block_bytes: 512,
+//!     faults: Vec::new(),
+//! };
+//! let go_on = &mut |_| ControlFlow::Continue(());
+//! let server = Server::start(&Home::from_environment(), spec, go_on)?;
+//! println!("{}", server.device().display());
+//! server.serve(&AtomicBool::new(false))?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod check;
+mod clock;
+mod control;
+mod engine;
+mod error;
+mod faults;
+mod figures;
+mod fuse;
+mod home;
+mod loopdev;
+mod protect;
+mod server;
+mod spec;
+mod stat;
+mod state;
+mod store;
+mod tune;
+
+pub use check::{Load, Measured, measure};
+pub use control::Drive;
+pub use error::Error;
+pub use faults::{Effect, Fault, Ops};
+pub use figures::{Count, Latencies, Sample};
+pub use home::{Found, Home, Info, RUN_VARIABLE};
+pub use server::Server;
+pub use spec::{Data, Fill, Spec};
+pub use stat::Stat;
+pub use tune::TUNABLE;

@@ -1,0 +1,167 @@
+//! What the way to an emulated drive adds to the model's latency.
+//!
+//! The server notes what the model says for each read; the reader measures how long
+//! it took. Offsets tell which belongs to which: no two reads of a measurement have
+//! the same one. The difference is everything that is not the drive: system calls,
+//! the block layer, the loop device, FUSE, waking up, and being late.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+
+use io_uring::{IoUring, opcode, types};
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_pcg::Pcg64;
+use trimtab_io::{LatencyHistogram, Nanos};
+
+use super::clock;
+use super::control::Drive;
+use super::error::Error;
+
+/// Bytes of a read.
+const READ: usize = 4096;
+
+/// How to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Reads in flight. With 1 it is `pread`, with more `io_uring`.
+    pub depth: u32,
+    /// For how long, at most.
+    pub time: Nanos,
+    /// Which places, in which order.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Reads done.
+    pub reads: u64,
+    /// In this time.
+    pub time: Nanos,
+    /// What programs see: from system call to data.
+    pub seen: LatencyHistogram,
+    /// What the model says.
+    pub model: LatencyHistogram,
+    /// What programs see beyond that.
+    pub added: LatencyHistogram,
+    /// The part of it that the server knows of: from when it had the request.
+    pub server: LatencyHistogram,
+}
+
+/// Reads 4 KiB at random from a drive, directly, each place at most once.
+///
+/// # Errors
+/// The drive cannot be read, or does not answer.
+pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
+    let info = drive.info();
+    let what = || format!("read {}", info.device.display());
+    const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(O_DIRECT).open(&info.device);
+    let file = file.map_err(Error::system(what()))?;
+    let mut places: Vec<u32> = (0..(info.capacity / READ as u64) as u32).collect();
+    places.shuffle(&mut Pcg64::seed_from_u64(load.seed));
+    drive.begin_log()?;
+    let begun = clock::now();
+    let until = begun + load.time;
+    let read = match load.depth {
+        0 | 1 => one_by_one(&file, &places, until),
+        depth => together(&file, &places, until, depth),
+    };
+    let seen = read.map_err(Error::system(what()))?;
+    let time = clock::now().since(begun);
+    let said: HashMap<_, _> = drive.end_log()?.iter().map(|s| (s.offset, *s)).collect();
+    let mut measured = Measured {
+        reads: seen.len() as u64,
+        time,
+        seen: LatencyHistogram::new(),
+        model: LatencyHistogram::new(),
+        added: LatencyHistogram::new(),
+        server: LatencyHistogram::new(),
+    };
+    for (offset, latency) in seen {
+        measured.seen.record(latency);
+        if let Some(sample) = said.get(&offset) {
+            measured.model.record(sample.model);
+            measured.added.record(latency.since(sample.model));
+            measured.server.record(sample.added);
+        }
+    }
+    Ok(measured)
+}
+
+/// What was read, and how long that took.
+type Seen = Vec<(u64, Nanos)>;
+
+fn one_by_one(file: &File, places: &[u32], until: Nanos) -> io::Result<Seen> {
+    let mut buffer = Aligned([0; READ]);
+    let mut seen = Vec::new();
+    let mut before = clock::now();
+    for &place in places {
+        let offset = u64::from(place) * READ as u64;
+        file.read_exact_at(&mut buffer.0, offset)?;
+        let now = clock::now();
+        seen.push((offset, now.since(before)));
+        if now >= until {
+            break;
+        }
+        before = clock::now();
+    }
+    Ok(seen)
+}
+
+#[repr(align(4096))]
+#[derive(Clone)]
+struct Aligned([u8; READ]);
+
+fn together(file: &File, places: &[u32], until: Nanos, depth: u32) -> io::Result<Seen> {
+    let mut ring = IoUring::new(depth)?;
+    let mut buffers = vec![Aligned([0; READ]); depth as usize];
+    let mut sent = vec![(0, Nanos::ZERO); depth as usize];
+    let mut places = places.iter().map(|&place| u64::from(place) * READ as u64);
+    let mut seen = Vec::new();
+    let mut free: Vec<usize> = (0..depth as usize).collect();
+    let mut failed = None;
+    loop {
+        let over = failed.is_some() || clock::now() >= until;
+        while !over
+            && let Some(&slot) = free.last()
+            && let Some(offset) = places.next()
+        {
+            free.pop();
+            let buffer = buffers[slot].0.as_mut_ptr();
+            let read = opcode::Read::new(types::Fd(file.as_raw_fd()), buffer, READ as u32);
+            let read = read.offset(offset).build().user_data(slot as u64);
+            sent[slot] = (offset, clock::now());
+            // SAFETY: the buffer lives until the ring has no request of it any more:
+            // this loop goes on until then. There are as many entries as buffers.
+            unsafe { ring.submission().push(&read) }.expect("room for each buffer");
+        }
+        if free.len() == buffers.len() {
+            return failed.map_or(Ok(seen), Err);
+        }
+        match ring.submit_and_wait(1) {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => {
+                // The kernel may still write into the buffers.
+                std::mem::forget(buffers);
+                return Err(e);
+            }
+        }
+        let now = clock::now();
+        for done in ring.completion() {
+            let slot = done.user_data() as usize;
+            let (offset, at) = sent[slot];
+            free.push(slot);
+            if done.result() == READ as i32 {
+                seen.push((offset, now.since(at)));
+            } else {
+                failed = Some(io::Error::from_raw_os_error(-done.result().min(-1)));
+            }
+        }
+    }
+}

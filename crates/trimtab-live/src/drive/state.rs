@@ -1,0 +1,277 @@
+//! What a drive's threads share, under one lock: the model, and who waits for it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rand::SeedableRng as _;
+use rand_pcg::Pcg64;
+use trimtab_device::{Profile, Ssd};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
+
+use super::engine::Ready;
+use super::error::Error;
+use super::faults::{Fault, Faults};
+use super::figures::{Figures, Sample};
+use super::spec::Spec;
+
+/// Where many wait, the earliest that one of them can be answered is not looked
+/// for: it would be now.
+const FEW: usize = 8;
+
+/// A request in the model.
+struct Pending<A> {
+    answer: A,
+    op: Op,
+    offset: u64,
+    length: u64,
+    arrival: Nanos,
+    /// It cannot be answered before.
+    earliest: Nanos,
+}
+
+/// A request that the model has answered.
+struct Served<A> {
+    pending: Pending<A>,
+    /// By the model, without faults.
+    latency: Nanos,
+    answer_at: Nanos,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Next {
+    /// When, if anything is to come.
+    pub(super) at: Option<Nanos>,
+    /// Requests in flight.
+    pub(super) waiting: usize,
+}
+
+/// The model, and who waits for it. Times are the wall clock's but where the name
+/// says `model`.
+pub(super) struct State<A> {
+    ssd: Ssd,
+    profile: Profile,
+    /// The wall clock when the model's was 0; less than that if the model is older
+    /// than the machine.
+    origin: i128,
+    pending: Vec<Option<Pending<A>>>,
+    free: Vec<usize>,
+    served: Vec<Option<Served<A>>>,
+    /// When each of `served` is answered.
+    held: BinaryHeap<Reverse<(Nanos, usize)>>,
+    pub(super) faults: Faults,
+    pub(super) figures: Figures,
+    snapshot: Option<Snapshot>,
+    /// When the timer means to look again.
+    planned: Option<Nanos>,
+}
+
+/// The model as it was.
+struct Snapshot {
+    ssd: Ssd,
+    profile: Profile,
+}
+
+impl<A> State<A> {
+    pub(super) fn new(spec: &Spec, ssd: Ssd, now: Nanos) -> Self {
+        let origin = i128::from(now.0) - i128::from(ssd.now().0);
+        // Not the model's own numbers: what fails should not change what is slow.
+        let faults = Faults::new(Pcg64::seed_from_u64(!spec.seed));
+        Self {
+            ssd,
+            profile: spec.profile.clone(),
+            origin,
+            pending: Vec::new(),
+            free: Vec::new(),
+            served: Vec::new(),
+            held: BinaryHeap::new(),
+            faults,
+            figures: Figures::new(now),
+            snapshot: None,
+            planned: None,
+        }
+    }
+
+    fn model_time(&self, wall: Nanos) -> Nanos {
+        Nanos((i128::from(wall.0) - self.origin).max(0) as u64)
+    }
+
+    fn wall_time(&self, model: Nanos) -> Nanos {
+        Nanos((i128::from(model.0) + self.origin).max(0) as u64)
+    }
+
+    /// Requests that have no answer yet.
+    pub(super) fn in_flight(&self) -> usize {
+        self.ssd.in_flight() + self.held.len()
+    }
+
+    pub(super) const fn ssd(&self) -> &Ssd {
+        &self.ssd
+    }
+
+    pub(super) const fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    pub(super) const fn has_snapshot(&self) -> bool {
+        self.snapshot.is_some()
+    }
+
+    /// Takes a request, which must lie within the drive.
+    pub(super) fn submit(&mut self, arrival: Nanos, op: Op, offset: u64, length: u64, answer: A) {
+        // Another thread may have let time pass beyond the arrival.
+        let at = self.model_time(arrival).max(self.ssd.now());
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.pending.push(None);
+            self.served.push(None);
+            self.pending.len() - 1
+        });
+        let id = RequestId(place as u64);
+        let request = Request::new(id, DeviceId(0), at, op, offset, length);
+        let earliest = arrival + self.ssd.least_time(&request);
+        self.pending[place] = Some(Pending { answer, op, offset, length, arrival, earliest });
+        self.ssd.submit(at, &request).expect("a back end keeps within the drive and in time");
+        self.settle();
+    }
+
+    /// Lets the model's time pass.
+    pub(super) fn pass_time(&mut self, now: Nanos) {
+        let now = self.model_time(now);
+        if now > self.ssd.now() {
+            self.ssd.advance(now);
+            self.settle();
+        }
+    }
+
+    /// Takes the model's answers, and finds out when they are to be given.
+    fn settle(&mut self) {
+        let Self { ssd, pending, served, held, faults, origin, .. } = self;
+        ssd.drain(|answer| {
+            let completion = &answer.completion;
+            let place = completion.request.0 as usize;
+            let pending = pending[place].take().expect("answers are to requests");
+            let complete = Nanos((i128::from(completion.complete.0) + *origin).max(0) as u64);
+            let answer_at = faults.answer_at(pending.arrival, complete);
+            let latency = completion.service_time();
+            served[place] = Some(Served { pending, latency, answer_at });
+            held.push(Reverse((answer_at, place)));
+        });
+    }
+
+    /// Takes the answers whose time has come.
+    pub(super) fn take_ready(&mut self, now: Nanos, ready: &mut Vec<Ready<A>>) {
+        while let Some(&Reverse((at, place))) = self.held.peek()
+            && at <= now
+        {
+            self.held.pop();
+            let Served { pending, latency, answer_at } =
+                self.served[place].take().expect("held answers are there");
+            self.free.push(place);
+            let fails = self.faults.fails(pending.op, now);
+            let Pending { answer, op, offset, length, arrival, .. } = pending;
+            let due = answer_at.since(arrival);
+            let added = now.since(arrival).since(due);
+            self.figures.count(op, length, fails, &Sample { offset, model: latency, added });
+            ready.push(Ready { answer, fails });
+        }
+    }
+
+    /// What comes next. The timer takes it for its plan.
+    pub(super) fn next(&mut self, now: Nanos) -> Next {
+        let at = self.find_next();
+        let waiting = self.in_flight();
+        // While nobody waits, what the model does by itself is done in arrears, and
+        // whoever comes wakes the timer.
+        self.planned = at.filter(|_| waiting > 0).map(|at| at.max(now));
+        Next { at, waiting }
+    }
+
+    /// Whether that is earlier than the timer's plan; it then is the plan.
+    pub(super) fn next_is_earlier(&mut self) -> bool {
+        let at = self.find_next();
+        let earlier = match (at, self.planned) {
+            (Some(at), Some(planned)) => at < planned,
+            (at, _) => at.is_some(),
+        };
+        if earlier {
+            self.planned = at;
+        }
+        earlier
+    }
+
+    fn find_next(&self) -> Option<Nanos> {
+        let held = self.held.peek().map(|Reverse((at, _))| *at);
+        if held.is_some() && self.ssd.in_flight() == 0 {
+            return held;
+        }
+        let event = self.ssd.next_event().map(|at| {
+            let at = self.wall_time(at);
+            if (1..=FEW).contains(&self.ssd.in_flight()) {
+                let earliest = self.pending.iter().flatten().map(|pending| pending.earliest).min();
+                at.max(earliest.unwrap_or_default())
+            } else {
+                at
+            }
+        });
+        [held, event].into_iter().flatten().min()
+    }
+
+    /// Adds a fault. Answers that are held already stay so.
+    pub(super) fn add_fault(&mut self, fault: &Fault, now: Nanos) {
+        self.faults.add(fault, now);
+    }
+
+    /// Ends all faults, the scheduled ones too, and lets go of what they held.
+    pub(super) fn clear_faults(&mut self, now: Nanos) {
+        self.faults.clear();
+        let held = std::mem::take(&mut self.held);
+        for Reverse((at, place)) in held {
+            if let Some(served) = &mut self.served[place] {
+                served.answer_at = at.min(now);
+            }
+            self.held.push(Reverse((at.min(now), place)));
+        }
+    }
+
+    /// Makes the firmware work by this profile from now on.
+    pub(super) fn retune(&mut self, profile: Profile, now: Nanos) -> Result<(), Error> {
+        self.pass_time(now);
+        let retuned = self.ssd.retune(&profile, &self.profile);
+        retuned.map_err(|e| Error::BadInput(e.to_string()))?;
+        self.profile = profile;
+        Ok(())
+    }
+
+    /// Keeps a copy of the model, instead of the one before.
+    pub(super) fn take_snapshot(&mut self, now: Nanos) -> Result<(), Error> {
+        self.pass_time(now);
+        self.must_be_idle("a snapshot")?;
+        self.snapshot = Some(Snapshot { ssd: self.ssd.clone(), profile: self.profile.clone() });
+        Ok(())
+    }
+
+    /// Goes back to the copy; its time goes on from where it was.
+    pub(super) fn restore(&mut self, now: Nanos) -> Result<(), Error> {
+        self.pass_time(now);
+        self.must_be_idle("going back to one")?;
+        let Some(Snapshot { ssd, profile }) = &self.snapshot else {
+            return Err(Error::BadInput("there is no snapshot to go back to".to_owned()));
+        };
+        self.origin = i128::from(now.0) - i128::from(ssd.now().0);
+        self.ssd = ssd.clone();
+        self.profile = profile.clone();
+        Ok(())
+    }
+
+    fn must_be_idle(&self, what: &str) -> Result<(), Error> {
+        match self.in_flight() {
+            0 => Ok(()),
+            n => Err(Error::Failed(format!(
+                "{n} requests are in flight, {what} needs an idle drive"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+use std::ops::ControlFlow;
+
+use super::super::faults::Effect;
+use super::super::spec::{Data, Fill};
+use super::*;
+
+fn drive() -> State<u64> {
+    let profile = Profile::builtin("consumer-a").unwrap().with_capacity(3 << 30).unwrap();
+    let spec = Spec {
+        name: "test".to_owned(),
+        profile,
+        seed: 1,
+        fill: Fill { share: 1.0, overwrites: 3.0 },
+        data: Data::None,
+        scheduler: "none".to_owned(),
+        block_bytes: 512,
+        faults: Vec::new(),
+    };
+    let ControlFlow::Continue(ssd) = spec.flash(&mut |_| ControlFlow::Continue(())) else {
+        unreachable!("nobody ended it")
+    };
+    State::new(&spec, ssd, START)
+}
+
+const START: Nanos = Nanos::from_secs(1_000);
+
+/// Writes and reads for a while, beginning then; gives when what was answered,
+/// counted from there.
+fn work(drive: &mut State<u64>, begin: Nanos) -> Vec<(u64, Nanos)> {
+    let (mut answers, mut ready) = (Vec::new(), Vec::new());
+    let mut now = begin;
+    let mut number = 0;
+    while number < 20_000 || drive.in_flight() > 0 {
+        drive.pass_time(now);
+        drive.take_ready(now, &mut ready);
+        answers.extend(ready.drain(..).map(|ready| (ready.answer, now.since(begin))));
+        if number < 20_000 {
+            let offset = number * 7_919 * 4_096 % (3_u64 << 30);
+            let op = if number % 3 == 0 { Op::Read } else { Op::Write };
+            drive.submit(now, op, offset / 4096 * 4096 % (2 << 30), 4096, number);
+            number += 1;
+        }
+        now += Nanos::from_micros(20);
+    }
+    answers
+}
+
+#[test]
+fn from_a_snapshot_the_same_work_takes_the_same_time() {
+    let mut drive = drive();
+    work(&mut drive, START);
+    drive.take_snapshot(START + Nanos::from_secs(10)).unwrap();
+    let begin = START + Nanos::from_secs(11);
+    drive.restore(begin).unwrap();
+    let first = work(&mut drive, begin);
+    let later = begin + Nanos::from_secs(77);
+    assert_ne!(work(&mut drive, later), first, "the drive has changed");
+    let later = later + Nanos::from_secs(77);
+    drive.restore(later).unwrap();
+    assert_eq!(work(&mut drive, later), first);
+}
+
+#[test]
+fn the_next_moment_is_never_after_an_answer_and_mostly_not_long_before() {
+    let mut drive = drive();
+    let mut ready = Vec::new();
+    for number in 0..1_000 {
+        let arrival = START + Nanos::from_millis(1 + number);
+        drive.submit(arrival, Op::Read, number * 4096 * 100, 4096, number);
+        let mut looks = 0;
+        let mut now = arrival;
+        while ready.is_empty() {
+            let next = drive.next(now);
+            assert_eq!(next.waiting, 1);
+            now = next.at.expect("something will come").max(now);
+            drive.pass_time(now);
+            drive.take_ready(now, &mut ready);
+            looks += 1;
+        }
+        // On time to the nanosecond: whoever wakes then is not late.
+        assert_eq!(drive.figures.added.max(), Some(Nanos::ZERO));
+        assert!(looks <= 6, "{looks} looks for one read");
+        ready.clear();
+    }
+}
+
+#[test]
+fn a_cleared_fault_lets_go_at_once() {
+    let mut drive = drive();
+    let stall = Fault { effect: Effect::Stall, at_s: 0.0, for_s: 100.0 };
+    drive.add_fault(&stall, START);
+    drive.submit(START, Op::Read, 0, 4096, 7);
+    let now = START + Nanos::from_secs(1);
+    let mut ready = Vec::new();
+    drive.pass_time(now);
+    drive.take_ready(now, &mut ready);
+    assert!(ready.is_empty() && drive.in_flight() == 1);
+    assert_eq!(drive.next(now).at, Some(START + Nanos::from_secs(100)));
+    drive.clear_faults(now);
+    drive.take_ready(now, &mut ready);
+    assert_eq!((ready.len(), drive.in_flight()), (1, 0));
+}

@@ -1,0 +1,181 @@
+//! `trimtab drive create`.
+
+use std::io::{self, Write as _};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use trimtab_live::drive::{Data, Fault, Fill, Home, Server, Spec};
+use trimtab_report::bytes;
+
+use super::serve;
+use crate::exit::BadInput;
+use crate::progress::Progress;
+use crate::{profile, size};
+
+const HELP: &str = "\
+Examples:
+  sudo trimtab drive create slow --profile consumer-a --size 8G
+  sudo trimtab drive create kept --size 2G --data file --file /var/tmp/kept.img
+  sudo trimtab drive create bad --size 1G --faults examples/drive-faults.toml
+
+The flash begins half full and long in use, whatever its content (--fill 0 for a
+fresh drive). Content begins as zeroes. Size is rounded to what the profile can be
+scaled to. Ctrl-C removes a drive that runs in the foreground.";
+
+/// What to make.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// What to call it.
+    name: String,
+    /// The drive to be like: a profile's name (`trimtab profile list`) or file.
+    #[arg(long, value_name = "PROFILE", default_value = "consumer-a")]
+    profile: String,
+    /// Its size: 512M, 8G.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "8G")]
+    size: u64,
+    /// Where its content is kept.
+    #[arg(long, value_enum, default_value_t = Kept::Memory)]
+    data: Kept,
+    /// The most memory that content may take; writes beyond fail with ENOSPC
+    /// [default: half of what is available, or the drive's size].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    memory_cap: Option<u64>,
+    /// The file, for --data file; an existing one is gone on with.
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// The kernel's I/O scheduler for it.
+    #[arg(long, value_name = "NAME", default_value = "none")]
+    scheduler: String,
+    /// Bytes of a block: 512 or 4096.
+    #[arg(long, value_name = "BYTES", default_value_t = 512)]
+    block_size: u32,
+    /// For all that is random in it.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Share of the flash that holds data when it begins, 0 to 1.
+    #[arg(long, value_name = "SHARE", default_value_t = Fill::default().share)]
+    fill: f64,
+    /// How often that was overwritten at random since; 0: written once, in order.
+    #[arg(long, value_name = "TIMES", default_value_t = Fill::default().overwrites)]
+    overwrites: f64,
+    /// What shall go wrong, and when: a schedule in TOML.
+    #[arg(long, value_name = "FAULTS.toml")]
+    faults: Option<PathBuf>,
+    /// Stay in the foreground, and remove the drive on Ctrl-C.
+    #[arg(long)]
+    foreground: bool,
+}
+
+/// Where content is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kept {
+    /// Nowhere: reads are zeroes.
+    None,
+    /// In memory, as far as it is written.
+    Memory,
+    /// In a sparse file, which outlives the drive.
+    File,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let spec = args.spec()?;
+    spec.check()?;
+    let mut progress = Progress::new();
+    let show = |share: f64| progress.show(|_| format!("filling the flash: {:.0}%", share * 100.0));
+    if args.foreground {
+        return in_foreground(spec, show);
+    }
+    let capacity = spec.capacity();
+    let device = serve::in_background(&spec, show)?;
+    drop(progress);
+    Ok(tell(&device, capacity)?)
+}
+
+/// The device alone on standard output, for scripts.
+fn tell(device: &Path, capacity: u64) -> io::Result<()> {
+    writeln!(io::stderr().lock(), "trimtab: {}, {}", device.display(), bytes(capacity))?;
+    writeln!(io::stdout().lock(), "{}", device.display())
+}
+
+fn in_foreground(spec: Spec, mut show: impl FnMut(f64)) -> Result<()> {
+    let end = catch_signals()?;
+    let capacity = spec.capacity();
+    let mut progress = |share| {
+        show(share);
+        if end.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let server = Server::start(&Home::from_environment(), spec, &mut progress)?;
+    // A broken pipe should not keep the drive from being removed properly.
+    tell(server.device(), capacity)?;
+    Ok(server.serve(&end)?)
+}
+
+/// Raised when Ctrl-C or SIGTERM asks for the end.
+pub(super) fn catch_signals() -> Result<Arc<AtomicBool>> {
+    let end = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&end)).context("cannot catch signals")?;
+    }
+    Ok(end)
+}
+
+impl Args {
+    fn spec(&self) -> Result<Spec> {
+        let like = profile::find(&self.profile)?;
+        let what = format!("{} with --size {}", like.name, bytes(self.size));
+        let profile =
+            like.with_capacity(self.size).map_err(|e| BadInput(format!("{what}: {e}")))?;
+        let faults = self.faults.as_deref().map(read_faults).transpose()?.unwrap_or_default();
+        Ok(Spec {
+            name: self.name.clone(),
+            data: self.data(profile.capacity_bytes())?,
+            profile,
+            seed: self.seed,
+            fill: Fill { share: self.fill, overwrites: self.overwrites },
+            scheduler: self.scheduler.clone(),
+            block_bytes: self.block_size,
+            faults,
+        })
+    }
+
+    fn data(&self, capacity: u64) -> Result<Data> {
+        let bad = |why: &str| Err(BadInput(why.to_owned()).into());
+        match (self.data, &self.file, self.memory_cap) {
+            (Kept::File, None, _) => bad("--data file needs --file PATH"),
+            (Kept::None | Kept::Memory, Some(_), _) => bad("--file is for --data file"),
+            (Kept::None | Kept::File, _, Some(_)) => bad("--memory-cap is for --data memory"),
+            (Kept::None, None, None) => Ok(Data::None),
+            (Kept::File, Some(path), None) => {
+                let path =
+                    std::path::absolute(path).context("cannot tell the working directory")?;
+                Ok(Data::File { path })
+            }
+            (Kept::Memory, None, cap) => {
+                let half = || available_memory().map_or(capacity, |bytes| bytes / 2);
+                Ok(Data::Memory {
+                    cap_bytes: cap.unwrap_or_else(half).min(capacity.next_multiple_of(1 << 16)),
+                })
+            }
+        }
+    }
+}
+
+/// What the kernel says is available.
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
+}
+
+fn read_faults(path: &Path) -> Result<Vec<Fault>> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| BadInput(format!("{shown}: cannot read: {e}")))?;
+    Ok(Fault::parse_schedule(&text).map_err(|e| BadInput(format!("{shown}: {e}")))?)
+}

@@ -1,0 +1,28 @@
+//! `trimtab drive set`.
+
+use anyhow::Result;
+use trimtab_live::drive::{Drive, Home};
+
+const HELP: &str = "\
+Examples:
+  sudo trimtab drive set slow gc.preemptive=true
+  sudo trimtab drive set slow gc.high_watermark=0.4 gc.low_watermark=0.1
+
+What can change while a drive runs: gc.victim, gc.choices, gc.high_watermark,
+gc.low_watermark, gc.watermarks_of, gc.preemptive, gc.suspend, gc.suspend_us
+(docs/device-profile.md). A cleaning under way ends as it began.";
+
+/// What to change.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The drive.
+    name: String,
+    /// Keys of its profile, and what they shall be.
+    #[arg(value_name = "KEY=VALUE", required = true)]
+    settings: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    Ok(Drive::find(&Home::from_environment(), &args.name)?.set(&args.settings)?)
+}

@@ -1,0 +1,34 @@
+//! `trimtab drive snapshot` and `restore`.
+
+use anyhow::Result;
+use trimtab_live::drive::{Drive, Home};
+
+const HELP: &str = "\
+Examples:
+  sudo trimtab drive snapshot slow      # before an experiment
+  sudo trimtab drive restore slow       # and before each further one
+
+What is kept is the state of the flash: what is mapped where, the buffer, cleanings
+under way. Content is not: what was written since stays. The drive must be idle.";
+
+/// Whose.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The drives.
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+}
+
+pub(crate) fn take(args: &Args) -> Result<()> {
+    for_each(args, |drive| Ok(drive.snapshot()?))
+}
+
+pub(crate) fn restore(args: &Args) -> Result<()> {
+    for_each(args, |drive| Ok(drive.restore()?))
+}
+
+fn for_each(args: &Args, act: impl Fn(&Drive) -> Result<()>) -> Result<()> {
+    let home = Home::from_environment();
+    args.names.iter().try_for_each(|name| act(&Drive::find(&home, name)?))
+}

@@ -1,0 +1,293 @@
+//! `trimtab drive`, as a user runs it: commands, faults, what is left behind.
+
+mod emulated;
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use emulated::{Bench, Mounted, stderr, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use trimtab_testdisk as testdisk;
+
+const O_DIRECT: i32 = 0o40000;
+
+fn open_direct(device: &str) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(O_DIRECT).open(device).expect("the device opens")
+}
+
+fn read_at(file: &File, offset: u64, bytes: usize) -> std::io::Result<Vec<u8>> {
+    let mut buffer = testdisk::aligned(bytes);
+    let window = testdisk::window(&mut buffer, bytes);
+    file.read_exact_at(window, offset)?;
+    Ok(window.to_vec())
+}
+
+fn write_at(file: &File, offset: u64, content: &[u8]) -> std::io::Result<()> {
+    let mut buffer = testdisk::aligned(content.len());
+    let window = testdisk::window(&mut buffer, content.len());
+    window.copy_from_slice(content);
+    file.write_all_at(window, offset)
+}
+
+fn pid_of(bench: &Bench, name: &str) -> Pid {
+    let all: Value = serde_json::from_str(&bench.done(&["list", "--json"])).unwrap();
+    let drive = all.as_array().unwrap().iter().find(|drive| drive["name"] == name).unwrap();
+    Pid::from_raw(drive["pid"].as_i64().unwrap() as i32).unwrap()
+}
+
+#[test]
+fn a_drive_is_made_told_of_and_removed() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let device = bench.create("one", &["--size", "64M"]);
+    assert!(device.starts_with("/dev/loop"), "{device}");
+    let listed = bench.done(&["list"]);
+    assert!(listed.contains("one") && listed.contains(&device) && listed.contains("running"));
+    bench.fails(&["create", "one", "--size", "4G"], 2, "there is such a drive already");
+
+    let disk = open_direct(&device);
+    assert_eq!(read_at(&disk, 1 << 20, 4096).unwrap(), [0; 4096], "never written");
+    // As small, as large and as odd as block devices take it.
+    let content: Vec<u8> = (0..3 << 20).map(|i| (i % 253) as u8).collect();
+    for (offset, bytes) in [(512, 512), (4096 * 3 + 512, 8192), (5 << 20, 3 << 20)] {
+        write_at(&disk, offset, &content[..bytes]).unwrap();
+        assert_eq!(read_at(&disk, offset, bytes).unwrap(), content[..bytes]);
+    }
+    disk.sync_all().unwrap();
+    let stat = bench.stat("one");
+    assert!(stat["reads"]["requests"].as_u64() >= Some(4), "{stat}");
+    assert!(stat["writes"]["bytes"].as_u64() >= Some(3 << 20), "{stat}");
+    assert!(stat["flushes"]["requests"].as_u64() >= Some(1), "{stat}");
+    assert!((0.4..0.6).contains(&stat["mapped_share"].as_f64().unwrap()), "{stat}");
+    assert!(bench.done(&["stat", "one"]).contains("write amplification"));
+    drop(disk);
+
+    bench.done(&["remove", "one"]);
+    assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+    bench.fails(&["stat", "one"], 2, "no such drive");
+    bench.fails(&["remove", "one"], 2, "no such drive");
+}
+
+#[test]
+fn what_cannot_be_is_one_line_and_leaves_nothing() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let create = |args: &[&'static str], expected| {
+        let all = [&["create", "bad", "--profile", "small.toml", "--size", "64M"], args].concat();
+        bench.fails(&all, 2, expected);
+        assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+    };
+    create(&["--scheduler", "elevator"], "no such I/O scheduler here; there are:");
+    create(&["--fill", "1.5"], "a share from 0 to 1");
+    create(&["--block-size", "520"], "must be 512");
+    create(&["--data", "file"], "needs --file");
+    create(&["--data", "none", "--memory-cap", "1M"], "--memory-cap is for --data memory");
+    create(&["--faults", "nowhere.toml"], "cannot read");
+    fs::write(bench.path("odd.toml"), "[[fault]]\nkind = 'slow'\nfor_s = 1\n").unwrap();
+    create(&["--faults", "odd.toml"], "`slow` takes `factor`");
+    fs::write(bench.path("other.img"), [0; 512]).unwrap();
+    create(&["--data", "file", "--file", "other.img"], "holds a drive of 512 bytes");
+    bench.fails(&["create", "a/b", "--size", "4G"], 2, "a drive's name is");
+    bench.fails(&["create", "a", "--profile", "small.toml", "--size", "1M"], 2, "at least");
+}
+
+#[test]
+fn in_the_foreground_it_ends_with_a_signal() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let args = ["create", "fore", "--profile", "small.toml", "--size", "64M", "--foreground"];
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut child = bench.command(&args).stderr(Stdio::null()).stdout(Stdio::null()).spawn();
+        let child = child.as_mut().expect("trimtab runs");
+        wait_until("the drive runs", || bench.drive(&["stat", "fore"]).status.success());
+        kill_process(Pid::from_child(child), signal).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+    }
+}
+
+#[test]
+fn what_a_killed_server_leaves_is_cleaned_up() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let kill = |name: &str| {
+        let pid = pid_of(&bench, name);
+        kill_process(pid, Signal::KILL).unwrap();
+        wait_until("it is dead", || bench.done(&["list"]).contains("killed: remove it"));
+        assert!(!bench.traces().is_empty());
+    };
+    // By remove.
+    let device = bench.create("mortal", &["--size", "64M"]);
+    kill("mortal");
+    assert!(read_at(&open_direct(&device), 0, 4096).is_err());
+    bench.fails(&["stat", "mortal"], 1, "its server was killed");
+    bench.done(&["remove", "mortal"]);
+    assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+    // By the next of that name.
+    bench.create("mortal", &["--size", "64M"]);
+    kill("mortal");
+    let device = bench.create("mortal", &["--size", "64M"]);
+    assert_eq!(read_at(&open_direct(&device), 0, 4096).unwrap(), [0; 4096]);
+    let backed = bench.traces().iter().filter(|trace| trace.contains("mount/disk")).count();
+    assert_eq!(backed, 1, "{:?}", bench.traces());
+    bench.remove_all();
+}
+
+#[test]
+fn a_killed_drive_that_is_mounted_goes_when_it_is_unmounted() {
+    let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount"]) else { return };
+    let device = bench.create("mortal", &["--size", "64M"]);
+    testdisk::run("mkfs.ext4", &["-q", &device]);
+    let mounted = Mounted::new(&device, bench.path("used"));
+    kill_process(pid_of(&bench, "mortal"), Signal::KILL).unwrap();
+    wait_until("it is dead", || bench.done(&["list"]).contains("killed: remove it"));
+    let removed = bench.drive(&["remove", "mortal"]);
+    assert!(removed.status.success() && stderr(&removed).contains("is still mounted at"));
+    mounted.unmount();
+    let name = device.trim_start_matches("/dev/");
+    let backing = format!("/sys/block/{name}/loop/backing_file");
+    let is_gone = || fs::read_to_string(&backing).map_or(true, |file| !file.contains("disk"));
+    wait_until("the device has gone", is_gone);
+    assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+}
+
+#[test]
+fn a_mounted_drive_is_not_removed_without_force() {
+    let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount"]) else { return };
+    let device = bench.create("used", &["--size", "64M"]);
+    testdisk::run("mkfs.ext4", &["-q", &device]);
+    let mounted = Mounted::new(&device, bench.path("used"));
+    bench.fails(&["remove", "used"], 1, "unmount it first");
+    fs::write(mounted.path().join("file"), "still there").unwrap();
+    mounted.unmount();
+    bench.remove_all();
+}
+
+#[test]
+fn faults_come_and_go() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let device = bench.create("faulty", &["--size", "64M"]);
+    let disk = open_direct(&device);
+    bench.done(&["fault", "faulty", "error", "--reads", "--for", "1h"]);
+    let error = read_at(&disk, 8192, 4096).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(5), "{error}");
+    write_at(&disk, 8192, &[7; 4096]).unwrap();
+    let stat = bench.stat("faulty");
+    assert!(stat["faults"][0].as_str().unwrap().starts_with("1 of reads fail"), "{stat}");
+    assert!(stat["reads"]["errors"].as_u64() >= Some(1), "{stat}");
+    bench.done(&["fault", "faulty", "clear"]);
+    assert_eq!(read_at(&disk, 8192, 4096).unwrap(), [7; 4096]);
+    // The model says 25 µs and more: of the flash, not of the buffer.
+    bench.done(&["fault", "faulty", "slow", "--factor", "4000", "--for", "1h"]);
+    let begun = Instant::now();
+    read_at(&disk, 1 << 20, 4096).unwrap();
+    assert!(begun.elapsed() > Duration::from_millis(80));
+    bench.fails(&["fault", "faulty", "slow", "--factor", "0", "--for", "1s"], 2, "factor must be");
+    // A stalled drive can be removed.
+    bench.done(&["fault", "faulty", "stall", "--for", "1h"]);
+    drop(disk);
+    bench.remove_all();
+}
+
+#[test]
+fn a_stalled_read_is_let_go_when_faults_are_cleared() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    fs::write(bench.path("stall.toml"), "[[fault]]\nkind = 'stall'\nfor_s = 100000\n").unwrap();
+    let device = bench.create("held", &["--size", "64M", "--faults", "stall.toml"]);
+    let held_and_let_go = || {
+        let disk = open_direct(&device);
+        let reader = std::thread::spawn(move || read_at(&disk, 0, 4096));
+        let in_flight = || bench.stat("held")["in_flight"].as_u64();
+        wait_until("the read is held", || in_flight() > Some(0));
+        bench.fails(&["snapshot", "held"], 1, "requests are in flight");
+        bench.done(&["fault", "held", "clear"]);
+        assert_eq!(reader.join().unwrap().unwrap(), [0; 4096]);
+    };
+    held_and_let_go();
+    bench.done(&["fault", "held", "stall", "--for", "1h"]);
+    held_and_let_go();
+    bench.remove_all();
+}
+
+#[test]
+fn firmware_is_tuned_and_state_kept() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let device = bench.create("tuned", &["--size", "64M"]);
+    bench.done(&["set", "tuned", "gc.victim=fifo", "gc.preemptive=true"]);
+    bench.fails(&["set", "tuned", "gc.blocks=plane"], 2, "what can: gc.victim, gc.choices");
+    bench.fails(&["set", "tuned", "gc.high_watermark=7"], 2, "must be from 0 to 1");
+    bench.fails(&["restore", "tuned"], 2, "no snapshot");
+    bench.done(&["snapshot", "tuned"]);
+    let before = bench.stat("tuned")["mapped_share"].clone();
+    let disk = open_direct(&device);
+    testdisk::run("blkdiscard", &[&device]);
+    wait_until("all is discarded", || bench.stat("tuned")["mapped_share"] == 0.0);
+    for _ in 0..2 {
+        bench.done(&["restore", "tuned"]);
+        let stat = bench.stat("tuned");
+        assert_eq!((&stat["mapped_share"], &stat["has_snapshot"]), (&before, &Value::Bool(true)));
+        write_at(&disk, 0, &[1; 65536]).unwrap();
+        read_at(&disk, 0, 65536).unwrap();
+    }
+    drop(disk);
+    bench.remove_all();
+}
+
+#[test]
+fn memory_is_capped_and_a_file_outlives_its_drive() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let device = bench.create("capped", &["--size", "64M", "--memory-cap", "1M"]);
+    let disk = open_direct(&device);
+    write_at(&disk, 0, &[1; 1 << 20]).unwrap();
+    let error = write_at(&disk, 32 << 20, &[1; 4096]).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(28), "{error}");
+    write_at(&disk, 4096, &[2; 4096]).unwrap();
+    assert_eq!(bench.stat("capped")["no_room"], 1);
+    let told = bench.done(&["stat", "capped"]);
+    assert!(told.contains("1.00 MiB of at most 1.00 MiB"), "{told}");
+    assert!(told.contains("1 writes failed with ENOSPC"), "{told}");
+    drop(disk);
+
+    for round in 0..2 {
+        let args = ["--size", "64M", "--data", "file", "--file", "kept.img"];
+        let device = bench.create("kept", &args);
+        let disk = open_direct(&device);
+        if round == 1 {
+            assert_eq!(read_at(&disk, 1 << 20, 8192).unwrap(), [9; 8192]);
+        }
+        write_at(&disk, 1 << 20, &[9; 8192]).unwrap();
+        drop(disk);
+        bench.fails(
+            &[&["create", "second", "--profile", "small.toml"][..], &args].concat(),
+            2,
+            "another drive uses it",
+        );
+        bench.done(&["remove", "kept"]);
+    }
+    bench.remove_all();
+}
+
+#[test]
+fn check_measures_and_leaves_nothing() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let told = bench.done(&["check", "--duration", "200ms", "--json", "-"]);
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    let measurements = told["measurements"].as_array().unwrap();
+    assert_eq!(measurements.len(), 3);
+    for one in measurements {
+        assert!(one["reads"].as_u64() > Some(10), "{one}");
+        assert_eq!(one["added"]["count"], one["reads"], "every read is known to the server");
+    }
+    assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+}
+
+#[test]
+fn without_root_it_says_so() {
+    if !rustix::process::geteuid().is_root() {
+        let args = ["drive", "create", "mine", "--size", "4G"];
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_trimtab")).args(args).output();
+        let output = output.expect("trimtab runs");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("need root"), "{}", stderr(&output));
+    }
+}

@@ -111,7 +111,7 @@ impl Predictor for Advanced {
         if self.busy {
             self.busy = history.any(|answer| answer.latency > slow);
         } else {
-            self.busy = history.any(|a| a.latency > slow && a.queue_then < median);
+            self.busy = history.any(|a| a.latency > slow && (a.queue_then as usize) < median);
         }
     }
 

@@ -1,0 +1,57 @@
+//! The numbers that decisions are made from, held still: models that were trained
+//! before a change must mean the same after it.
+
+use trimtab_io::{Nanos, Op, Request};
+
+use crate::history::Recorded;
+use crate::testing::request;
+use crate::units::UnitFunction;
+use crate::{Watch, replay};
+
+/// Reads, writes, flushes and discards of all sizes, some without an answer, on a
+/// drive that now and then stalls.
+fn mixed() -> Vec<Recorded> {
+    let (mut now, mut stalled, mut state) = (0, 0, 11_u64);
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % below
+    };
+    let one = |i: u64| {
+        now += if random(500) == 0 { 9_000_000 } else { random(60_000) };
+        if random(300) == 0 {
+            stalled = now + 3_000_000;
+        }
+        let op = match random(20) {
+            0..12 => Op::Read,
+            12..18 => Op::Write,
+            18 => Op::Discard,
+            _ => Op::Flush,
+        };
+        let length = if op == Op::Flush { 0 } else { 512 * (1 + random(64)) };
+        let request = Request { arrival: Nanos(now), ..request(op, random(1 << 24) << 9, length) };
+        let complete = Nanos(stalled.max(now) + 30_000 + random(400_000));
+        Recorded { request, complete, data: i % 37 != 0 && matches!(op, Op::Read | Op::Write) }
+    };
+    (0..30_000).map(one).collect()
+}
+
+#[test]
+fn features_are_what_they_were() {
+    let functions = [
+        UnitFunction::Page { shift: 13 },
+        UnitFunction::Stripe { shift: 12, units: 6 },
+        UnitFunction::Parity { masks: vec![0b101 << 12, 0b10 << 12, 1 << 14] },
+    ];
+    let recorded = mixed();
+    // FNV-1a over all numbers.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    replay(&recorded, &mut Watch::new(&functions), |i, watch| {
+        let request = &recorded[i].request;
+        for number in watch.features(request.arrival, request) {
+            for byte in number.to_le_bytes() {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+            }
+        }
+    });
+    assert_eq!(hash, 0xbce2_36c6_d92f_7add, "{hash:#x}");
+}

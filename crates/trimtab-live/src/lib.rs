@@ -4,5 +4,9 @@
 //! a [`trimtab_trace::Record`]. The kernel's side are small eBPF programs on
 //! stable tracepoints (bpf/record.bpf.c); no patched kernel and no kernel
 //! headers are needed, only Linux 5.15 or newer with type information (BTF).
+//!
+//! [`state`] keeps what is known of each drive always current, in memory that any
+//! process may read, and makes forecasts from it.
 
 pub mod record;
+pub mod state;

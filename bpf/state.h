@@ -23,12 +23,13 @@
 #define ST_UNITS (1 << ST_UNIT_BITS)
 #define ST_MASKS ST_UNIT_BITS
 
-/* Requests on their way, per drive: a hash table as in record.h. What does not
- * find a place is counted and not watched. */
-#define ST_SLOT_BITS 12
-#define ST_SLOTS (1 << ST_SLOT_BITS)
-#define ST_NEAR_WAYS 4
-#define ST_WAYS (2 * ST_NEAR_WAYS)
+/* Requests on their way, per drive: a hash table of buckets, whose keys stand side
+ * by side, because what counts is how many cache lines are touched. A key is looked
+ * for in two buckets. What finds no place is counted and not watched. */
+#define ST_BUCKET_BITS 9
+#define ST_BUCKETS (1 << ST_BUCKET_BITS)
+#define ST_WAYS 8
+#define ST_SLOTS (ST_BUCKETS * ST_WAYS)
 
 /* Events that may wait for whoever is just writing the drive's state. */
 #define ST_QUEUE 64
@@ -107,9 +108,6 @@ struct st_drive {
 
 /* What happened beside the state. Written under the lock but for `missed`. */
 struct st_counters {
-	/* Requests that were sent, and that were answered. */
-	__u64 sent;
-	__u64 completed;
 	/* Of those not seen to complete: how many were given up because the
 	 * kernel used the same struct request again, or for their age. */
 	__u64 never_completed;
@@ -122,22 +120,30 @@ struct st_counters {
 	__u64 deferred;
 	/* Events for which the queue had no room. */
 	__u64 missed;
+	__u64 reserved[2];
 };
 
 /* How offsets are put into units; `units` of ST_PARITY is the number of masks. */
 struct st_function {
-	__u32 kind; /* enum st_function_kind */
-	__u32 shift;
+	__u8 kind; /* enum st_function_kind */
+	__u8 shift;
+	/* ST_PARITY: the offset's digits of four bits that matter: from which on
+	 * (0 is the lowest), and how many. */
+	__u8 digit;
+	__u8 digits;
 	__u32 units;
-	__u32 reserved;
-	__u64 masks[ST_MASKS];
 };
 
 struct st_config {
 	__u32 functions;
-	__u32 reserved;
+	/* How often user space has begun anew with the drive. */
+	__u32 generation;
 	struct st_function function[ST_FUNCTIONS];
-	__u64 reserved2[21];
+	__u64 masks[ST_FUNCTIONS][ST_MASKS];
+	/* ST_PARITY: the parities are linear, so that the unit is the exclusive or
+	 * of what each of the offset's digits has it be alone. */
+	__u16 parities[ST_FUNCTIONS][16][16];
+	__u64 reserved[24];
 };
 
 /* What a handler saw, on its way to the state. */
@@ -165,7 +171,6 @@ struct st_event {
 
 /* A request on its way. */
 struct st_slot {
-	__u64 key; /* 0: the slot is free; otherwise as rec_slot.key */
 	__u64 sent_ns;
 	__u64 bytes;
 	__u32 pages;
@@ -179,6 +184,12 @@ struct st_slot {
 	__u8 state; /* enum st_kind */
 	__u8 failed;
 	__u8 reserved[11];
+};
+
+struct st_bucket {
+	/* 0: the slot is free; otherwise as rec_slot.key. */
+	__u64 keys[ST_WAYS];
+	struct st_slot slots[ST_WAYS];
 };
 
 /* The ends of a list of slots: numbers plus one; 0: none. */
@@ -202,16 +213,17 @@ struct st_device {
 	__u64 queue_read;
 	/* Reads in flight, and all else, in the order of sending. */
 	struct st_list lists[2];
-	/* How often user space has begun anew with it. */
-	__u64 generation;
-	__u64 reserved;
+	/* Requests that were sent since it was begun. */
+	__u64 sent;
+	/* Requests that are not in their first bucket. */
+	__u64 astray;
 
 	struct st_drive drive;
 	struct st_counters counters;
 	struct st_config config;
+	__u8 reserved[1536]; /* all that follows begins on pages */
 	struct st_event queue[ST_QUEUE];
-	__u8 reserved2[3072]; /* slots and units begin on pages */
-	struct st_slot slots[ST_SLOTS];
+	struct st_bucket buckets[ST_BUCKETS];
 	struct st_unit units[ST_FUNCTIONS * ST_UNITS];
 };
 
@@ -285,17 +297,18 @@ ST_AT(st_drive, latencies, 176);
 ST_AT(st_drive, bytes_written, 208);
 ST_AT(st_drive, history, 304);
 ST_SIZE(st_counters, 64);
-ST_SIZE(st_function, 112);
-ST_SIZE(st_config, 512);
+ST_SIZE(st_function, 8);
+ST_SIZE(st_config, 2048);
 ST_SIZE(st_event, 64);
-ST_SIZE(st_slot, 64);
+ST_SIZE(st_slot, 56);
+ST_SIZE(st_bucket, 512);
 ST_AT(st_device, drive, 64);
 ST_AT(st_device, counters, 448);
 ST_AT(st_device, config, 512);
-ST_AT(st_device, queue, 1024);
-ST_AT(st_device, slots, 8192);
-ST_AT(st_device, units, 8192 + 64 * ST_SLOTS);
-ST_SIZE(st_device, 8192 + 64 * ST_SLOTS + 64 * ST_FUNCTIONS * ST_UNITS);
+ST_AT(st_device, queue, 4096);
+ST_AT(st_device, buckets, 8192);
+ST_AT(st_device, units, 8192 + 512 * ST_BUCKETS);
+ST_SIZE(st_device, 8192 + 512 * ST_BUCKETS + 64 * ST_FUNCTIONS * ST_UNITS);
 ST_SIZE(st_control, 192);
 ST_AT(st_control, log_taken, 128);
 ST_SIZE(st_setup, 16);

@@ -70,21 +70,12 @@ static __always_inline __u32 follow(__u32 mean, __u32 value, __u32 shift)
 	return (__s64)mean + (((__s64)value - (__s64)mean) >> shift);
 }
 
-static __always_inline __u16 parity(__u64 bits)
+/* UnitFunction::unit, of the i-th function */
+static __always_inline __u16 unit_of(const struct st_config *config, __u32 i, __u64 offset)
 {
-	bits ^= bits >> 32;
-	bits ^= bits >> 16;
-	bits ^= bits >> 8;
-	bits ^= bits >> 4;
-	/* Of four bits' parities, the right one. */
-	return 0x6996 >> (bits & 15) & 1;
-}
-
-/* UnitFunction::unit */
-static __always_inline __u16 unit_of(const struct st_function *function, __u64 offset)
-{
+	const struct st_function *function = &config->function[i];
 	__u16 number = 0;
-	__u32 i;
+	__u32 digit, n;
 
 	switch (function->kind) {
 	case ST_PAGE:
@@ -93,10 +84,12 @@ static __always_inline __u16 unit_of(const struct st_function *function, __u64 o
 	case ST_STRIPE:
 		return (offset >> (function->shift & 63)) % (function->units ? function->units : 1);
 	case ST_PARITY:
-		for (i = 0; i < ST_MASKS; i++) {
-			if (i >= function->units)
+		digit = function->digit;
+		for (n = 0; n < 16; n++) {
+			if (n >= function->digits)
 				break;
-			number |= parity(offset & function->masks[i]) << i;
+			number ^= config->parities[i][digit & 15][offset >> (digit * 4 & 63) & 15];
+			digit++;
 		}
 	}
 	return number;
@@ -176,18 +169,14 @@ static __always_inline void write_counts(struct st_drive *drive, __u64 now, __u6
 }
 
 /* Slots have numbers from 1: 0 is none. */
-#define slot_numbered(device, number) (&(device)->slots[((number) - 1) & (ST_SLOTS - 1)])
+#define bucket_of(device, number) (&(device)->buckets[((number) - 1) / ST_WAYS & (ST_BUCKETS - 1)])
+#define slot_numbered(device, number) (&bucket_of(device, number)->slots[((number) - 1) & (ST_WAYS - 1)])
+#define key_numbered(device, number) (bucket_of(device, number)->keys[((number) - 1) & (ST_WAYS - 1)])
 
-/* The list that a request stands in. */
+/* The list that a request stands in, and when its first was sent. */
 #define list_of(device, slot) (&(device)->lists[(slot)->op != OP_READ])
-
-static __always_inline void note_oldest(struct st_device *device)
-{
-	__u32 read = device->lists[0].first, other = device->lists[1].first;
-
-	device->drive.oldest_read = read ? slot_numbered(device, read)->sent_ns : 0;
-	device->drive.oldest_other = other ? slot_numbered(device, other)->sent_ns : 0;
-}
+#define oldest_of(device, slot) \
+	((slot)->op != OP_READ ? &(device)->drive.oldest_other : &(device)->drive.oldest_read)
 
 /* InFlight::add */
 static __always_inline void append(struct st_device *device, struct st_slot *slot, __u32 number)
@@ -196,10 +185,12 @@ static __always_inline void append(struct st_device *device, struct st_slot *slo
 
 	slot->before = list->last;
 	slot->after = 0;
-	if (list->last)
+	if (list->last) {
 		slot_numbered(device, list->last)->after = number;
-	else
+	} else {
 		list->first = number;
+		*oldest_of(device, slot) = slot->sent_ns;
+	}
 	list->last = number;
 }
 
@@ -209,10 +200,12 @@ static __always_inline void unlink(struct st_device *device, struct st_slot *slo
 	struct st_list *list = list_of(device, slot);
 	__u32 before = slot->before, after = slot->after;
 
-	if (before)
+	if (before) {
 		slot_numbered(device, before)->after = after;
-	else
+	} else {
 		list->first = after;
+		*oldest_of(device, slot) = after ? slot_numbered(device, after)->sent_ns : 0;
+	}
 	if (after)
 		slot_numbered(device, after)->before = before;
 	else
@@ -238,11 +231,11 @@ static __always_inline void watch_sent(struct st_device *device, struct st_slot 
 	drive->pages = add_u32(drive->pages, pages);
 	slot->pages_then = drive->pages;
 	if (device->config.functions > 0)
-		slot->units[0] = unit_of(&device->config.function[0], offset);
+		slot->units[0] = unit_of(&device->config, 0, offset);
 	if (device->config.functions > 1)
-		slot->units[1] = unit_of(&device->config.function[1], offset);
+		slot->units[1] = unit_of(&device->config, 1, offset);
 	if (device->config.functions > 2)
-		slot->units[2] = unit_of(&device->config.function[2], offset);
+		slot->units[2] = unit_of(&device->config, 2, offset);
 	append(device, slot, number);
 	if (slot->op == OP_READ) {
 		drive->read_bytes += bytes;
@@ -252,7 +245,6 @@ static __always_inline void watch_sent(struct st_device *device, struct st_slot 
 		each_unit(device, slot, unit_write_sent, pages, drive->written);
 		write_counts(drive, now, bytes);
 	}
-	note_oldest(device);
 }
 
 /* Watch::grown */
@@ -343,7 +335,6 @@ static __always_inline void watch_completed(struct st_device *device, struct st_
 		read_completed(device, slot, now, data);
 	else if (slot->op == OP_WRITE)
 		write_completed(device, slot, now, data);
-	note_oldest(device);
 }
 
 #endif

@@ -55,17 +55,17 @@ fn measure(runs: usize, functions: &[UnitFunction]) -> Result<(), Box<dyn std::e
         let keeper = Keeper::load(&[device], &options)?;
         load(&disk);
         let drive = keeper.drive(0)?;
-        let counters = drive.counters();
+        let (counters, sent) = (drive.counters(), drive.sent());
         let overhead = keeper.overhead()?;
         for handler in overhead.handlers.iter().filter(|handler| handler.runs > 0) {
-            add(&handler.name, handler.run_ns as f64 / counters.sent as f64);
+            add(&handler.name, handler.run_ns as f64 / sent as f64);
         }
-        let all = overhead.ns_per_request(counters.sent).unwrap_or(0.0);
+        let all = overhead.ns_per_request(sent).unwrap_or(0.0);
         add("all, per request", all);
-        add("requests per second", counters.sent as f64 / 2.0);
-        add("deferred, of a million", counters.deferred as f64 * 1e6 / counters.sent as f64);
+        add("requests per second", sent as f64 / 2.0);
+        add("deferred, of a million", counters.deferred as f64 * 1e6 / sent as f64);
         add("missed", counters.missed as f64);
-        add("unseen, of a million", counters.never_completed as f64 * 1e6 / counters.sent as f64);
+        add("unseen, of a million", counters.never_completed as f64 * 1e6 / sent as f64);
         let [look, features] = read(&drive);
         add("a look", look);
         add("a look and our features", features);

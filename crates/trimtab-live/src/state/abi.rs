@@ -10,17 +10,13 @@ pub(super) const MAX_DEVICES: usize = 16;
 pub(super) const FUNCTIONS: usize = 3;
 pub(super) const UNITS: usize = 4096;
 const MASKS: usize = 12;
-pub(super) const SLOTS: usize = 4096;
+pub(super) const BUCKETS: usize = 512;
 const QUEUE: usize = 64;
 
 /// What happened beside the state, since it was begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Counters {
-    /// Requests that were sent.
-    pub sent: u64,
-    /// Requests that were answered, or given up.
-    pub completed: u64,
     /// Requests whose end was not seen; given up when the kernel used their
     /// structure again, or when it said that nothing was in flight.
     pub never_completed: u64,
@@ -34,64 +30,79 @@ pub struct Counters {
     pub deferred: u64,
     /// Events that were lost, because too many waited.
     pub missed: u64,
+    reserved: [u64; 2],
 }
 
 /// `struct st_function`
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub(super) struct Function {
-    kind: u32,
-    shift: u32,
+struct Function {
+    kind: u8,
+    shift: u8,
+    digit: u8,
+    digits: u8,
     units: u32,
-    reserved: u32,
-    masks: [u64; MASKS],
-}
-
-impl Function {
-    pub(super) fn new(function: &UnitFunction) -> Self {
-        let mut this = Self::default();
-        match function {
-            UnitFunction::Page { shift } => (this.kind, this.shift) = (1, *shift),
-            UnitFunction::Stripe { shift, units } => {
-                (this.kind, this.shift, this.units) = (2, *shift, *units);
-            }
-            UnitFunction::Parity { masks } => {
-                (this.kind, this.units) = (3, masks.len() as u32);
-                this.masks[..masks.len()].copy_from_slice(masks);
-            }
-        }
-        this
-    }
-
-    /// None if it is none.
-    pub(super) fn get(&self) -> Option<UnitFunction> {
-        let function = match self.kind {
-            1 => UnitFunction::Page { shift: self.shift },
-            2 => UnitFunction::Stripe { shift: self.shift, units: self.units },
-            3 => UnitFunction::Parity { masks: self.masks.get(..self.units as usize)?.to_vec() },
-            _ => return None,
-        };
-        function.is_valid().then_some(function)
-    }
 }
 
 /// `struct st_config`
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct Config {
-    pub(super) functions: u32,
-    reserved: u32,
-    pub(super) function: [Function; FUNCTIONS],
-    reserved2: [u64; 21],
+    functions: u32,
+    pub(super) generation: u32,
+    function: [Function; FUNCTIONS],
+    masks: [[u64; MASKS]; FUNCTIONS],
+    parities: [[[u16; 16]; 16]; FUNCTIONS],
+    reserved: [u64; 24],
 }
 
 impl Config {
-    pub(super) fn new(functions: &[UnitFunction]) -> Self {
-        let mut this = Self { functions: functions.len() as u32, ..Self::default() };
-        for (place, function) in this.function.iter_mut().zip(functions) {
-            *place = Function::new(function);
+    pub(super) fn new(functions: &[UnitFunction], generation: u32) -> Self {
+        let functions = &functions[..functions.len().min(FUNCTIONS)];
+        let mut this = Self { functions: functions.len() as u32, generation, ..Self::default() };
+        for (i, function) in functions.iter().enumerate() {
+            this.set(i, function);
         }
         this
+    }
+
+    fn set(&mut self, i: usize, function: &UnitFunction) {
+        let to = &mut self.function[i];
+        match function {
+            UnitFunction::Page { shift } => (to.kind, to.shift) = (1, *shift as u8),
+            UnitFunction::Stripe { shift, units } => {
+                (to.kind, to.shift, to.units) = (2, *shift as u8, *units);
+            }
+            UnitFunction::Parity { masks } => {
+                (to.kind, to.units) = (3, masks.len() as u32);
+                self.masks[i][..masks.len()].copy_from_slice(masks);
+                let bits = masks.iter().fold(0, |all, mask| all | mask);
+                let first = bits.trailing_zeros() as u8 / 4;
+                let end = (64 - bits.leading_zeros() as u8).div_ceil(4);
+                (to.digit, to.digits) = (first, end.saturating_sub(first));
+                for (digit, numbers) in self.parities[i].iter_mut().enumerate() {
+                    for (value, number) in (0..).zip(numbers) {
+                        *number = function.unit(value << (4 * digit));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The functions; `None` if one is none.
+    pub(super) fn get(&self) -> Option<Vec<UnitFunction>> {
+        let all = self.function.get(..self.functions as usize)?;
+        let function = |(function, masks): (&Function, &[u64; MASKS])| {
+            let shift = function.shift.into();
+            let function = match function.kind {
+                1 => UnitFunction::Page { shift },
+                2 => UnitFunction::Stripe { shift, units: function.units },
+                3 => UnitFunction::Parity { masks: masks.get(..function.units as usize)?.to_vec() },
+                _ => return None,
+            };
+            function.is_valid().then_some(function)
+        };
+        all.iter().zip(&self.masks).map(function).collect()
     }
 }
 
@@ -104,14 +115,14 @@ pub(super) struct Device {
     pub(super) queue_taken: u64,
     pub(super) queue_read: u64,
     pub(super) lists: [u64; 2],
-    pub(super) generation: u64,
-    reserved: u64,
+    pub(super) sent: u64,
+    pub(super) astray: u64,
     pub(super) drive: DriveState,
     pub(super) counters: Counters,
     pub(super) config: Config,
+    reserved: [u8; 1536],
     queue: [[u64; 8]; QUEUE],
-    reserved2: [u8; 3072],
-    pub(super) slots: [[u64; 8]; SLOTS],
+    pub(super) buckets: [[u64; 64]; BUCKETS],
     pub(super) units: [Unit; FUNCTIONS * UNITS],
 }
 
@@ -164,15 +175,14 @@ pub(super) struct LogEntry {
 
 const _: () = {
     assert!(size_of::<Counters>() == 64);
-    assert!(size_of::<Function>() == 112);
-    assert!(size_of::<Config>() == 512);
+    assert!(size_of::<Config>() == 2048);
     assert!(offset_of!(Device, drive) == 64);
     assert!(offset_of!(Device, counters) == 448);
     assert!(offset_of!(Device, config) == 512);
-    assert!(offset_of!(Device, queue) == 1024);
-    assert!(offset_of!(Device, slots) == 8192);
-    assert!(offset_of!(Device, units) == 8192 + 64 * SLOTS);
-    assert!(size_of::<Device>() == 8192 + 64 * SLOTS + 64 * FUNCTIONS * UNITS);
+    assert!(offset_of!(Device, queue) == 4096);
+    assert!(offset_of!(Device, buckets) == 8192);
+    assert!(offset_of!(Device, units) == 8192 + 512 * BUCKETS);
+    assert!(size_of::<Device>() == 8192 + 512 * BUCKETS + 64 * FUNCTIONS * UNITS);
     assert!(size_of::<Control>() == 192);
     assert!(offset_of!(Control, log_taken) == 128);
     assert!(size_of::<LogEntry>() == 64);
@@ -189,8 +199,25 @@ mod tests {
             UnitFunction::Stripe { shift: 12, units: 6 },
             UnitFunction::Parity { masks: vec![0b101 << 12; 12] },
         ];
-        let config = Config::new(&functions);
-        assert_eq!(config.function.each_ref().map(|f| f.get().unwrap()), functions);
-        assert!(Function::default().get().is_none());
+        assert_eq!(Config::new(&functions, 1).get().unwrap(), functions);
+        let mut none = Config::new(&functions, 1);
+        none.function[1].kind = 0;
+        assert!(none.get().is_none());
+    }
+
+    /// As bpf/state_watch.h puts it together.
+    #[test]
+    fn parities_are_those_of_the_digits() {
+        let masks = vec![0x1_2345_0000, 0x8_0000_1000, 0x0f0f_f000];
+        let function = UnitFunction::Parity { masks };
+        let config = Config::new(std::slice::from_ref(&function), 1);
+        let Function { digit, digits, .. } = config.function[0];
+        for offset in (0..1000).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
+            let of_digit = |digit: u8| {
+                config.parities[0][usize::from(digit)][(offset >> (4 * digit) & 15) as usize]
+            };
+            let unit = (digit..digit + digits).fold(0, |unit, digit| unit ^ of_digit(digit));
+            assert_eq!(unit, function.unit(offset));
+        }
     }
 }

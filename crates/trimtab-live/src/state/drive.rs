@@ -42,7 +42,7 @@ pub struct LiveDrive {
     index: usize,
     functions: Arc<[UnitFunction]>,
     /// Of the state that these functions are of.
-    generation: u64,
+    generation: u32,
 }
 
 /// What was known of a drive at a moment, as far as it concerns one request.
@@ -132,24 +132,20 @@ impl LiveDrive {
     /// They are just being changed, or none of this version.
     pub fn refresh(&mut self) -> Result<(), Error> {
         let failed = || Error::Kernel("the drive's unit functions cannot be read".to_owned());
-        let (config, generation) = self
-            .whole(|devices| {
-                // SAFETY: only addresses of fields are taken.
-                let config =
-                    devices.part(self.index, |device| unsafe { &raw mut (*device).config });
-                (config, self.generation())
-            })
-            .0;
-        let functions = config.function.get(..config.functions as usize).ok_or_else(failed)?;
-        let functions: Option<Vec<_>> = functions.iter().map(super::abi::Function::get).collect();
-        self.functions = functions.ok_or_else(failed)?.into();
-        self.generation = generation;
+        let (config, _) = self.whole(|devices| {
+            // SAFETY: only the address of a field is taken.
+            devices.part(self.index, |device| unsafe { &raw mut (*device).config })
+        });
+        self.functions = config.get().ok_or_else(failed)?.into();
+        self.generation = config.generation;
         Ok(())
     }
 
-    fn generation(&self) -> u64 {
+    fn generation(&self) -> u32 {
         // SAFETY: only the address of a field is taken.
-        self.memory.devices.part(self.index, |device| unsafe { &raw mut (*device).generation })
+        self.memory
+            .devices
+            .part(self.index, |device| unsafe { &raw mut (*device).config.generation })
     }
 
     /// The functions by which units are told apart.
@@ -221,6 +217,13 @@ impl LiveDrive {
             })
         };
         (0..count).map(unit).collect()
+    }
+
+    /// How many requests have been sent since it was begun.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        // SAFETY: only the address of a field is taken.
+        self.memory.devices.part(self.index, |device| unsafe { &raw mut (*device).sent })
     }
 
     /// What happened beside the state.

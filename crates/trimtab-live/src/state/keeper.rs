@@ -14,7 +14,7 @@ use libbpf_rs::{Link, MapCore, MapHandle, MapImpl, Object, ObjectBuilder, PrintL
 use trimtab_predict::units::UnitFunction;
 use trimtab_predict::{DriveState, Unit};
 
-use super::abi::{self, Config, Counters, Device, FUNCTIONS, MAX_DEVICES};
+use super::abi::{self, BUCKETS, Config, Counters, Device, FUNCTIONS, MAX_DEVICES, UNITS};
 use super::drive::{LiveDrive, Memory};
 use super::log::{Log, Step};
 use super::tend::Tender;
@@ -322,7 +322,7 @@ fn configure(memory: &Memory, index: usize, functions: &[UnitFunction]) -> Resul
     // SAFETY: within the mapping, which is writable. Whoever has the lock is
     // the only writer of these fields; readers take volatile copies and see by
     // `seq` that they are of no use.
-    unsafe { begin_anew(memory.devices.at(index), &Config::new(functions)) };
+    unsafe { begin_anew(memory.devices.at(index), functions) };
     seq.fetch_add(1, Ordering::Release);
     Ok(())
 }
@@ -331,22 +331,24 @@ fn configure(memory: &Memory, index: usize, functions: &[UnitFunction]) -> Resul
 ///
 /// # Safety
 /// The pointer is valid for writing, and the drive's lock is held.
-unsafe fn begin_anew(device: *mut Device, config: &Config) {
+unsafe fn begin_anew(device: *mut Device, functions: &[UnitFunction]) {
     // SAFETY: so says the caller.
     unsafe {
+        let config = &raw mut (*device).config;
+        let generation = (*config).generation.wrapping_add(1);
+        config.write_volatile(Config::new(functions, generation));
         (&raw mut (*device).drive).write_volatile(DriveState::default());
         (&raw mut (*device).counters).write_volatile(Counters::default());
-        (&raw mut (*device).config).write_volatile(*config);
         (&raw mut (*device).lists).write_volatile([0; 2]);
-        let slots = (&raw mut (*device).slots).cast::<[u64; 8]>();
-        for i in 0..(*device).slots.len() {
-            slots.add(i).write_volatile([0; 8]);
+        (&raw mut (*device).sent).write_volatile(0);
+        (&raw mut (*device).astray).write_volatile(0);
+        let buckets = (&raw mut (*device).buckets).cast::<[u64; 64]>();
+        for i in 0..BUCKETS {
+            buckets.add(i).write_volatile([0; 64]);
         }
         let units = (&raw mut (*device).units).cast::<Unit>();
-        for i in 0..(*device).units.len() {
+        for i in 0..FUNCTIONS * UNITS {
             units.add(i).write_volatile(Unit::default());
         }
-        let generation = &raw mut (*device).generation;
-        generation.write_volatile(generation.read_volatile() + 1);
     }
 }

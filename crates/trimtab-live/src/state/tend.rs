@@ -91,7 +91,7 @@ fn look_after(memory: &Memory, index: usize, device: &BlockDevice, tend: &OwnedF
     let forget = drive.requests > 0 && device.is_idle();
     let mut left = i32::from(waiting || forget);
     // A few dozen at a time.
-    for _ in 0..abi::SLOTS {
+    for _ in 0..abi::BUCKETS {
         if left <= 0 {
             return;
         }

@@ -51,6 +51,8 @@ struct {
 /* A pointer as a number that is unique to it: see record.bpf.c. */
 #define key_of(pointer) ((__u64)(pointer) - (__u64)&st_control)
 
+#define touch(what) ((void)*(volatile typeof(what) *)&(what))
+
 /* ---- the log, for tests ---- */
 
 static __always_inline void log_step(__u32 index, const struct st_slot *slot, __u32 number,
@@ -140,14 +142,23 @@ static __always_inline void release(struct st_device *device, __u32 number)
 	key_numbered(device, number) = 0;
 }
 
-static __always_inline void complete(__u32 index, struct st_device *device, __u32 number, __u64 now,
-				     bool data)
+/*
+ * Takes a request out. Like st_apply and st_drain a function of its own, which the
+ * verifier looks at once, and of which a program has one copy: what is seldom done
+ * shall not stand in the instruction cache between what is done often.
+ */
+__noinline int st_complete(__u32 index, __u32 number, __u64 now, __u32 data)
 {
-	struct st_slot *slot = slot_numbered(device, number);
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_slot *slot;
 
+	if (!device)
+		return 0;
+	slot = slot_numbered(device, number);
 	log_step(index, slot, number, ST_STEP_COMPLETED, now, 0, 0, data);
 	watch_completed(device, slot, now, data);
 	release(device, number);
+	return 0;
 }
 
 /* Gives up the oldest of a list if it has been on its way for too long. */
@@ -156,7 +167,7 @@ static __always_inline void expire(__u32 index, struct st_device *device, __u32 
 {
 	if (!number || since(now, sent_ns) <= st_setup.age_limit_ns)
 		return;
-	complete(index, device, number, now, false);
+	st_complete(index, number, now, false);
 	device->counters.expired++;
 }
 
@@ -175,6 +186,9 @@ static __always_inline void begin(__u32 index, struct st_device *device,
 	slot->op = event->op;
 	slot->state = event->kind;
 	slot->failed = 0;
+	slot->units[0] = event->units[0];
+	slot->units[1] = event->units[1];
+	slot->units[2] = event->units[2];
 	log_step(index, slot, number, ST_STEP_SENT, now, offset, event->bytes, false);
 	watch_sent(device, slot, number, now, offset, event->bytes);
 	device->sent++;
@@ -195,7 +209,7 @@ static __always_inline void grow(__u32 index, struct st_device *device, __u32 nu
  * still holds has ended unseen. */
 static __always_inline void bury(__u32 index, struct st_device *device, __u32 number, __u64 now)
 {
-	complete(index, device, number, now, false);
+	st_complete(index, number, now, false);
 	device->counters.never_completed++;
 }
 
@@ -210,19 +224,7 @@ static __always_inline void arrived(__u32 index, struct st_device *device, __u32
 	begin(index, device, event, now);
 }
 
-static __always_inline void issued(__u32 index, struct st_device *device, __u32 number,
-				   const struct st_event *event, __u64 now)
-{
-	if (!number || slot_numbered(device, number)->state == ST_ISSUED) {
-		arrived(index, device, number, event, now);
-		return;
-	}
-	grow(index, device, number, event, now);
-	slot_numbered(device, number)->state = ST_ISSUED;
-}
-
-/* What an event makes of a drive. A function of its own, which the verifier looks
- * at once; whoever calls holds the lock. */
+/* What an event makes of a drive; whoever calls holds the lock. */
 __noinline int st_apply(__u32 index, struct st_event *event)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
@@ -237,21 +239,23 @@ __noinline int st_apply(__u32 index, struct st_event *event)
 	now = event->time_ns > device->now_ns ? event->time_ns : device->now_ns;
 	device->now_ns = now;
 	number = find(device, event->key);
-	if (event->kind == ST_ARRIVED) {
+	slot = slot_numbered(device, number);
+	/* Issued as something that has not arrived, or twice: another life. */
+	if (event->kind == ST_ARRIVED ||
+	    (event->kind == ST_ISSUED && (!number || slot->state == ST_ISSUED))) {
 		arrived(index, device, number, event, now);
-		return 0;
-	}
-	if (event->kind == ST_ISSUED) {
-		issued(index, device, number, event, now);
 		return 0;
 	}
 	if (!number)
 		return 0;
-	slot = slot_numbered(device, number);
 	switch (event->kind) {
+	case ST_ISSUED:
+		grow(index, device, number, event, now);
+		slot->state = ST_ISSUED;
+		break;
 	case ST_ANSWERED:
-		complete(index, device, number, now,
-			 slot->op <= OP_WRITE && !slot->failed && !event->failed);
+		st_complete(index, number, now,
+			    slot->op <= OP_WRITE && !slot->failed && !event->failed);
 		break;
 	case ST_REQUEUED:
 		slot->state = ST_REQUEUED;
@@ -260,7 +264,7 @@ __noinline int st_apply(__u32 index, struct st_event *event)
 		slot->failed = 1;
 		break;
 	case ST_ABSORBED:
-		complete(index, device, number, now, false);
+		st_complete(index, number, now, false);
 		device->counters.absorbed++;
 		break;
 	}
@@ -308,6 +312,9 @@ static __always_inline bool enqueue(struct st_device *device, const struct st_ev
 		entry->kind = event->kind;
 		entry->op = event->op;
 		entry->failed = event->failed;
+		entry->units[0] = event->units[0];
+		entry->units[1] = event->units[1];
+		entry->units[2] = event->units[2];
 		publish(&entry->end, place / ST_QUEUE + 1);
 		return true;
 	}
@@ -338,6 +345,9 @@ __noinline int st_drain(__u32 index)
 		event.kind = entry->kind;
 		event.op = entry->op;
 		event.failed = entry->failed;
+		event.units[0] = entry->units[0];
+		event.units[1] = entry->units[1];
+		event.units[2] = entry->units[2];
 		st_apply(index, &event);
 		device->counters.deferred++;
 		publish(&device->queue_read, place + 1);
@@ -439,23 +449,46 @@ static __always_inline __u32 index_of(struct request *rq)
 	return ST_MAX_DEVICES;
 }
 
+/*
+ * Where a request lies. The memory that it will touch under the lock is touched
+ * here: taking the lock waits for all loads before it, so that they are waited for
+ * together, and not one after the other with the lock held.
+ */
+static __always_inline void locate(struct st_device *device, struct st_event *event)
+{
+	__u64 offset = event->op == OP_FLUSH ? 0 : event->sector << 9;
+	__u32 i;
+
+#pragma unroll
+	for (i = 0; i < ST_FUNCTIONS; i++) {
+		if (i >= device->config.functions)
+			break;
+		event->units[i] = unit_of(&device->config, i, offset);
+		touch(device->units[i * ST_UNITS + (event->units[i] & (ST_UNITS - 1))].reads);
+	}
+}
+
 static __always_inline void tell(struct request *rq, __u8 kind, __u8 op, __u8 failed)
 {
+	/* The clock first: reading it waits for all loads before it. */
+	__u64 now = bpf_ktime_get_ns();
 	__u32 index = index_of(rq);
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
 	struct st_event event = {};
 
 	if (!device)
 		return;
+	event.time_ns = now;
 	event.key = key_of(rq);
 	event.kind = kind;
 	event.op = op;
 	event.failed = failed;
+	touch(device->buckets[near(event.key) & (ST_BUCKETS - 1)].keys[0]);
 	if (kind == ST_ARRIVED || kind == ST_ISSUED) {
 		event.sector = rq->__sector;
 		event.bytes = rq->__data_len;
+		locate(device, &event);
 	}
-	event.time_ns = bpf_ktime_get_ns();
 	happen(index, device, &event);
 }
 

@@ -165,8 +165,11 @@ struct st_event {
 	__u8 op; /* enum st_op */
 	__u8 failed;
 	__u8 reserved;
+	/* Where the request lies, by each function. */
+	__u16 units[ST_FUNCTIONS];
+	__u16 reserved2;
 	__u64 end; /* in the queue: its lap, counted from 1; written last */
-	__u64 reserved2[3];
+	__u64 reserved3[2];
 };
 
 /* A request on its way. */

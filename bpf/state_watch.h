@@ -70,6 +70,12 @@ static __always_inline __u32 follow(__u32 mean, __u32 value, __u32 shift)
 	return (__s64)mean + (((__s64)value - (__s64)mean) >> shift);
 }
 
+/* A remainder: of 32 bits it takes half the time. */
+static __always_inline __u32 deal(__u64 number, __u32 units)
+{
+	return number >> 32 ? number % units : (__u32)number % units;
+}
+
 /* UnitFunction::unit, of the i-th function */
 static __always_inline __u16 unit_of(const struct st_config *config, __u32 i, __u64 offset)
 {
@@ -82,7 +88,7 @@ static __always_inline __u16 unit_of(const struct st_config *config, __u32 i, __
 		return ((offset >> (function->shift & 63)) * 0x9e3779b97f4a7c15ULL) >>
 		       (64 - ST_UNIT_BITS);
 	case ST_STRIPE:
-		return (offset >> (function->shift & 63)) % (function->units ? function->units : 1);
+		return deal(offset >> (function->shift & 63), function->units ? function->units : 1);
 	case ST_PARITY:
 		digit = function->digit;
 		for (n = 0; n < 16; n++) {
@@ -212,7 +218,7 @@ static __always_inline void unlink(struct st_device *device, struct st_slot *slo
 		list->last = before;
 }
 
-/* Watch::sent; the slot's op and the number it has are the caller's. */
+/* Watch::sent; the slot's op and units are the caller's. */
 static __always_inline void watch_sent(struct st_device *device, struct st_slot *slot, __u32 number,
 				       __u64 now, __u64 offset, __u64 bytes)
 {
@@ -230,12 +236,6 @@ static __always_inline void watch_sent(struct st_device *device, struct st_slot 
 	slot->queue_then = drive->requests++;
 	drive->pages = add_u32(drive->pages, pages);
 	slot->pages_then = drive->pages;
-	if (device->config.functions > 0)
-		slot->units[0] = unit_of(&device->config, 0, offset);
-	if (device->config.functions > 1)
-		slot->units[1] = unit_of(&device->config, 1, offset);
-	if (device->config.functions > 2)
-		slot->units[2] = unit_of(&device->config, 2, offset);
 	append(device, slot, number);
 	if (slot->op == OP_READ) {
 		drive->read_bytes += bytes;

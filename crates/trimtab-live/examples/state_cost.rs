@@ -25,13 +25,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(why) = disk::missing() {
         return Err(why.into());
     }
-    let three = vec![
-        UnitFunction::Page { shift: 13 },
-        UnitFunction::Stripe { shift: 12, units: 60 },
-        UnitFunction::Parity { masks: (12..24).map(|bit| 0b1001 << bit).collect() },
+    let parity = |bits| UnitFunction::Parity { masks: (12..12 + bits).map(|b| 9 << b).collect() };
+    let (page, stripe) =
+        (UnitFunction::Page { shift: 13 }, UnitFunction::Stripe { shift: 12, units: 60 });
+    let loads = [
+        ("no units", Vec::new()),
+        ("4096, 60 and 64 units", vec![page.clone(), stripe.clone(), parity(6)]),
+        ("4096, 60 and 4096 units", vec![page, stripe, parity(12)]),
     ];
-    for functions in [Vec::new(), three] {
-        println!("{} unit functions, {runs} runs", functions.len());
+    for (what, functions) in loads {
+        println!("{what}, {runs} runs");
         measure(runs, &functions)?;
     }
     Ok(())
@@ -58,7 +61,7 @@ fn measure(runs: usize, functions: &[UnitFunction]) -> Result<(), Box<dyn std::e
         let (counters, sent) = (drive.counters(), drive.sent());
         let overhead = keeper.overhead()?;
         for handler in overhead.handlers.iter().filter(|handler| handler.runs > 0) {
-            add(&handler.name, handler.run_ns as f64 / sent as f64);
+            add(&handler.name, handler.run_ns as f64 / handler.runs as f64);
         }
         let all = overhead.ns_per_request(sent).unwrap_or(0.0);
         add("all, per request", all);

@@ -81,6 +81,17 @@ impl BlockDevice {
         read("queue/iostats").trim() == "1" && read("inflight").split_whitespace().eq(["0", "0"])
     }
 
+    /// How large it is, in bytes.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn size(&self) -> io::Result<u64> {
+        let text = fs::read_to_string(self.sysfs.join("size"))?;
+        // The kernel counts in sectors of 512 bytes, whatever the device's are.
+        let sectors: u64 = text.trim().parse().map_err(io::Error::other)?;
+        Ok(sectors * 512)
+    }
+
     /// Total requests and bytes that the kernel counts for it since boot.
     ///
     /// # Errors

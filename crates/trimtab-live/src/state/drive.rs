@@ -23,9 +23,6 @@ const TRIES: u32 = 32;
 /// says so every 50 ms; a busy machine may keep it from that for a while.
 const GONE_AFTER: Nanos = Nanos::from_secs(1);
 
-/// Opened for reading only (linux/bpf.h).
-const BPF_F_RDONLY: u32 = 1 << 3;
-
 /// The memory that the kernel keeps, mapped.
 pub(super) struct Memory {
     pub(super) devices: Mapping<Device>,
@@ -81,7 +78,7 @@ impl Look {
 
 /// Whether a keeper that has pinned its control here is at work.
 pub(super) fn is_kept_at(control: &Path) -> bool {
-    let map = MapHandle::from_pinned_path_with_file_flags(control, BPF_F_RDONLY);
+    let map = MapHandle::from_pinned_path(control);
     let control = map.ok().and_then(|map| Mapping::new(map.as_fd(), 1, false).ok());
     control.is_some_and(|control| is_kept(&control, super::now()))
 }
@@ -99,13 +96,15 @@ impl LiveDrive {
     }
 
     /// Opens the state of a drive that another process keeps and has
-    /// [pinned](super::Keeper::pin) in a directory. It is only read.
+    /// [pinned](super::Keeper::pin) in a directory. It is only read, but the kernel
+    /// maps shared memory only for who might write: the process needs write
+    /// permission on the pins.
     ///
     /// # Errors
     /// Nothing is kept there, or not of this drive, or the process may not.
     pub fn open(directory: &Path, device: &BlockDevice) -> Result<Self, Error> {
         let open = |name| {
-            MapHandle::from_pinned_path_with_file_flags(directory.join(name), BPF_F_RDONLY)
+            MapHandle::from_pinned_path(directory.join(name))
                 .map_err(Error::bpf("open the state of drives (is it kept and pinned there?)"))
         };
         let (devices, control) = (open(super::keeper::DEVICES)?, open(super::keeper::CONTROL)?);

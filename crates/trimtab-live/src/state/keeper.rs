@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -177,7 +176,9 @@ impl Keeper {
 
     /// Lets other processes read the state, by files in a directory of a BPF file
     /// system (`/sys/fs/bpf/trimtab`). They are gone with the keeper, or, if it is
-    /// killed, replaced by the next one.
+    /// killed, replaced by the next one. They belong to the keeper's user alone, who
+    /// may let a group use them: it must be trusted, because the kernel lets nobody
+    /// map them who could not write.
     ///
     /// # Errors
     /// It is no such directory, or another keeper is at work there.
@@ -195,8 +196,6 @@ impl Keeper {
                  /sys/fs/bpf)",
             ))?;
             self.pins.push(path.clone());
-            let everyone = fs::Permissions::from_mode(0o444);
-            fs::set_permissions(&path, everyone).map_err(Error::system("let others read"))?;
         }
         Ok(())
     }

@@ -89,7 +89,13 @@ static __always_inline void log_step(__u32 index, const struct st_slot *slot, __
  */
 static __always_inline __u32 near(__u64 key)
 {
-	return (((key >> 14) * PHI) >> (64 - ST_BUCKET_BITS + 3) << 3) | (key >> 6) * PHI >> 61;
+	__u32 bucket = (((key >> 14) * PHI) >> (64 - ST_BUCKET_BITS + 3) << 3) |
+		       (key >> 6) * PHI >> 61;
+
+	/* The compiler knows that it is less than that, and would leave the mask
+	 * out; the verifier of Linux 6.1 does not know. */
+	barrier_var(bucket);
+	return bucket & (ST_BUCKETS - 1);
 }
 
 /* The other one, anywhere. */
@@ -101,7 +107,7 @@ static __always_inline __u32 far(__u64 key)
 /* The number (from 1) of the slot with this key in a bucket; 0: there is none. */
 static __always_inline __u32 find_in(struct st_device *device, __u32 bucket, __u64 key)
 {
-	__u64 *keys = device->buckets[bucket & (ST_BUCKETS - 1)].keys;
+	__u64 *keys = device->buckets[bucket].keys;
 	__u32 way;
 
 #pragma unroll
@@ -483,7 +489,7 @@ static __always_inline void tell(struct request *rq, __u8 kind, __u8 op, __u8 fa
 	event.kind = kind;
 	event.op = op;
 	event.failed = failed;
-	touch(device->buckets[near(event.key) & (ST_BUCKETS - 1)].keys[0]);
+	touch(device->buckets[near(event.key)].keys[0]);
 	if (kind == ST_ARRIVED || kind == ST_ISSUED) {
 		event.sector = rq->__sector;
 		event.bytes = rq->__data_len;

@@ -175,7 +175,7 @@ impl LiveDrive {
             *place = i * UNITS + usize::from(function.unit(offset)) % UNITS;
         }
         let ((drive, changed, units), is_whole) = self.whole(|devices| {
-            // SAFETY (all three): only addresses of fields are taken.
+            // SAFETY: only the address of a field is taken.
             let drive = devices.part(self.index, |device| unsafe { &raw mut (*device).drive });
             // SAFETY: as above.
             let changed = devices.part(self.index, |device| unsafe { &raw mut (*device).now });

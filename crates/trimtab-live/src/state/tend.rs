@@ -77,7 +77,7 @@ fn say(memory: &Memory, attached: bool) {
 /// up. While anything happens to the drive, its handlers do both.
 fn look_after(memory: &Memory, index: usize, device: &BlockDevice, tend: &OwnedFd) {
     let read = |of: fn(*mut abi::Device) -> *mut u64| memory.devices.part(index, of);
-    // SAFETY (all): only addresses of fields are taken.
+    // SAFETY: only the address of a field is taken.
     let changed = read(|device| unsafe { &raw mut (*device).now });
     if now().since(Nanos(changed)) < QUIET {
         return;

@@ -31,7 +31,11 @@ fn mixed() -> Vec<Recorded> {
         let length = if op == Op::Flush { 0 } else { 512 * (1 + random(64)) };
         let request = Request { arrival: Nanos(now), ..request(op, random(1 << 24) << 9, length) };
         let complete = Nanos(stalled.max(now) + 30_000 + random(400_000));
-        Recorded { request, complete, data: i % 37 != 0 && matches!(op, Op::Read | Op::Write) }
+        Recorded {
+            request,
+            complete,
+            data: !i.is_multiple_of(37) && matches!(op, Op::Read | Op::Write),
+        }
     };
     (0..30_000).map(one).collect()
 }

@@ -22,6 +22,8 @@
 #include <bpf/bpf_core_read.h>
 #include "request.h"
 #include "state.h"
+#include "state_queue.h"
+#include "state_table.h"
 #include "state_watch.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -44,9 +46,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct st_log_entry);
 } st_log SEC(".maps");
-
-/* For Fibonacci hashing. */
-#define PHI 0x9e3779b97f4a7c15ULL
 
 /* A pointer as a number that is unique to it: see record.bpf.c. */
 #define key_of(pointer) ((__u64)(pointer) - (__u64)&st_control)
@@ -81,72 +80,6 @@ static __always_inline void log_step(__u32 index, const struct st_slot *slot, __
 }
 
 /* ---- requests on their way ---- */
-
-/*
- * The bucket that a key is looked for in first. The kernel allocates requests side
- * by side: those of 16 KiB share a page of 8 buckets, since a miss in the TLB costs
- * as much as one in the cache.
- */
-static __always_inline __u32 near(__u64 key)
-{
-	__u32 bucket = (((key >> 14) * PHI) >> (64 - ST_BUCKET_BITS + 3) << 3) |
-		       (key >> 6) * PHI >> 61;
-
-	/* The compiler knows that it is less than that, and would leave the mask
-	 * out; the verifier of Linux 6.1 does not know. */
-	barrier_var(bucket);
-	return bucket & (ST_BUCKETS - 1);
-}
-
-/* The other one, anywhere. */
-static __always_inline __u32 far(__u64 key)
-{
-	return (key * PHI) >> (64 - ST_BUCKET_BITS);
-}
-
-/* The number (from 1) of the slot with this key in a bucket; 0: there is none. */
-static __always_inline __u32 find_in(struct st_device *device, __u32 bucket, __u64 key)
-{
-	__u64 *keys = device->buckets[bucket].keys;
-	__u32 way;
-
-#pragma unroll
-	for (way = 0; way < ST_WAYS; way++)
-		if (keys[way] == key)
-			return bucket * ST_WAYS + way + 1;
-	return 0;
-}
-
-static __always_inline __u32 find(struct st_device *device, __u64 key)
-{
-	__u32 number = find_in(device, near(key), key);
-
-	return number || !device->astray ? number : find_in(device, far(key), key);
-}
-
-/* Takes a free slot for a key; 0: there is none. */
-static __always_inline __u32 take(struct st_device *device, __u64 key)
-{
-	__u32 number = find_in(device, near(key), 0);
-
-	if (!number) {
-		number = find_in(device, far(key), 0);
-		if (!number)
-			return 0;
-		device->astray++;
-	}
-	key_numbered(device, number) = key;
-	return number;
-}
-
-static __always_inline void release(struct st_device *device, __u32 number)
-{
-	__u64 key = key_numbered(device, number);
-
-	if (device->astray && (number - 1) / ST_WAYS != near(key))
-		device->astray--;
-	key_numbered(device, number) = 0;
-}
 
 /*
  * Takes a request out. Like st_apply and st_drain a function of its own, which the
@@ -278,55 +211,6 @@ __noinline int st_apply(__u32 index, struct st_event *event)
 }
 
 /* ---- who may write ---- */
-
-static __always_inline bool try_lock(struct st_device *device)
-{
-	__u64 seq = *(volatile __u64 *)&device->seq;
-
-	return !(seq & 1) && __sync_val_compare_and_swap(&device->seq, seq, seq + 1) == seq;
-}
-
-static __always_inline void unlock(struct st_device *device)
-{
-	publish(&device->seq, device->seq + 1);
-}
-
-static __always_inline bool is_queue_empty(struct st_device *device)
-{
-	return *(volatile __u64 *)&device->queue_taken == device->queue_read;
-}
-
-/* Leaves an event for whoever holds the lock. */
-static __always_inline bool enqueue(struct st_device *device, const struct st_event *event)
-{
-	struct st_event *entry;
-	__u64 place;
-	int i;
-
-#pragma unroll
-	for (i = 0; i < 8; i++) {
-		place = *(volatile __u64 *)&device->queue_taken;
-		if (place - *(volatile __u64 *)&device->queue_read >= ST_QUEUE)
-			break;
-		if (__sync_val_compare_and_swap(&device->queue_taken, place, place + 1) != place)
-			continue;
-		entry = &device->queue[place & (ST_QUEUE - 1)];
-		entry->key = event->key;
-		entry->time_ns = event->time_ns;
-		entry->sector = event->sector;
-		entry->bytes = event->bytes;
-		entry->kind = event->kind;
-		entry->op = event->op;
-		entry->failed = event->failed;
-		entry->units[0] = event->units[0];
-		entry->units[1] = event->units[1];
-		entry->units[2] = event->units[2];
-		publish(&entry->end, place / ST_QUEUE + 1);
-		return true;
-	}
-	__sync_fetch_and_add(&device->counters.missed, 1);
-	return false;
-}
 
 /* Takes what waits in the queue. It stops at an event that is just being written:
  * its CPU has been interrupted there. */

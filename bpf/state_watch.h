@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 #include "request.h"
 #include "state.h"
+#include "state_table.h"
 
 /* watch.rs and state.rs have the reasons for these. */
 #define STALL_NS 300000
@@ -173,11 +174,6 @@ static __always_inline void write_counts(struct st_drive *drive, __u64 now, __u6
 	window_add(&drive->bytes_written[0], WINDOW_SHORT, now, at_most_u32(bytes >> 10));
 	window_add(&drive->bytes_written[1], WINDOW_LONG, now, at_most_u32(bytes >> 10));
 }
-
-/* Slots have numbers from 1: 0 is none. */
-#define bucket_of(device, number) (&(device)->buckets[((number) - 1) / ST_WAYS & (ST_BUCKETS - 1)])
-#define slot_numbered(device, number) (&bucket_of(device, number)->slots[((number) - 1) & (ST_WAYS - 1)])
-#define key_numbered(device, number) (bucket_of(device, number)->keys[((number) - 1) & (ST_WAYS - 1)])
 
 /* The list that a request stands in, and when its first was sent. */
 #define list_of(device, slot) (&(device)->lists[(slot)->op != OP_READ])

@@ -102,7 +102,7 @@ fn read(drive: &LiveDrive) -> [f64; 2] {
         device: DeviceId(0),
         arrival: Nanos::ZERO,
         op: Op::Read,
-        offset: i % 64 << 12,
+        offset: (i % 64) << 12,
         length: 4096,
         flags: Flags::empty(),
         deadline: None,

@@ -22,6 +22,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #include "record.h"
+#include "request.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -135,22 +136,6 @@ static __always_inline struct rec_slot *take(__u64 key)
 	return oldest;
 }
 
-/*
- * Writes a number that tells others that what was written before is complete.
- * BPF has no store with release semantics on kernels before 6.15. On x86 all
- * stores become visible in order; elsewhere an exchange is a full barrier. (It
- * would be on x86 too, but wait there for every store before it: 50 ns.)
- */
-static __always_inline void publish(__u64 *where, __u64 what)
-{
-	barrier();
-#if defined(__TARGET_ARCH_x86)
-	*(volatile __u64 *)where = what;
-#else
-	__sync_lock_test_and_set(where, what);
-#endif
-}
-
 /* Whoever sees the slot free must see the event in the ring too: the watermark in
  * crates/trimtab-live/src/record/recording.rs relies on it. */
 static __always_inline void release(struct rec_slot *slot)
@@ -245,49 +230,18 @@ static __always_inline bool may_be_ours(struct request *rq)
 	return (slot && slot->key == key_of(rq)) || device_of(rq->q->disk) < REC_MAX_DEVICES;
 }
 
-/* The number of REQ_OP_ZONE_APPEND: others have it on other kernels. */
-static __always_inline __u32 zone_append(void)
-{
-	if (bpf_core_enum_value_exists(enum req_op, REQ_OP_ZONE_APPEND))
-		return bpf_core_enum_value(enum req_op, REQ_OP_ZONE_APPEND);
-	if (bpf_core_enum_value_exists(enum req_opf, REQ_OP_ZONE_APPEND___opf))
-		return bpf_core_enum_value(enum req_opf, REQ_OP_ZONE_APPEND___opf);
-	return ~0;
-}
-
 /* Maps an op; false for commands that are no block I/O. */
 static __always_inline bool map_op(__u32 cmd_flags, __u8 *op, __u16 *flags)
 {
-	switch (cmd_flags & REQ_OP_MASK) {
-	case REQ_OP_READ:
-		*op = REC_READ;
-		return true;
-	case REQ_OP_WRITE_ZEROES:
+	*op = op_of(cmd_flags);
+	if ((cmd_flags & REQ_OP_MASK) == REQ_OP_WRITE_ZEROES)
 		*flags |= REC_F_ZEROES;
-		/* fallthrough */
-	case REQ_OP_WRITE:
-		*op = REC_WRITE;
-		return true;
-	case REQ_OP_DISCARD:
-	case REQ_OP_SECURE_ERASE:
-		*op = REC_DISCARD;
-		return true;
-	case REQ_OP_FLUSH:
-		*op = REC_FLUSH;
-		return true;
-	}
-	if ((cmd_flags & REQ_OP_MASK) != zone_append())
-		return false;
-	*op = REC_WRITE;
-	return true;
+	return *op != OP_NONE;
 }
 
 static __always_inline bool is_passthrough(__u32 cmd_flags)
 {
-	__u16 flags = 0;
-	__u8 op;
-
-	return !map_op(cmd_flags, &op, &flags);
+	return op_of(cmd_flags) == OP_NONE;
 }
 
 #define flag_if(cmd_flags, bit, flag) \

@@ -9,7 +9,11 @@
 //!
 //! [`drive`] makes emulated drives: the flash model of `trimtab-device` as a real
 //! block device, by FUSE and a loop device.
+//!
+//! [`state`] keeps what is known of each drive always current, in memory that any
+//! process may read, and makes forecasts from it.
 
 pub mod array;
 pub mod drive;
 pub mod record;
+pub mod state;

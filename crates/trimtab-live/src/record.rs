@@ -40,9 +40,9 @@
 mod abi;
 mod device;
 mod error;
-mod mapping;
-mod overhead;
-mod recorder;
+pub(crate) mod mapping;
+pub(crate) mod overhead;
+pub(crate) mod recorder;
 mod recording;
 mod ring;
 mod table;

@@ -7,8 +7,9 @@ use trimtab_io::{Nanos, Op};
 use crate::digits::{DIGITS, Watched};
 use crate::history::{Event, Recorded, Watcher, events, replay, replay_part};
 use crate::in_flight::pages_of;
+use crate::state::FEATURES;
 use crate::units::UnitFunction;
-use crate::watch::{FEATURES, Watch};
+use crate::watch::Watch;
 
 /// What every read of a recording met, whoever predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,31 +10,22 @@
 
 use trimtab_io::{Nanos, Op, Request};
 
-use crate::in_flight::{InFlight, UNITS, pages_of};
+use crate::in_flight::{InFlight, Pending, UNITS, pages_of};
 use crate::predictor::Ticket;
+use crate::state::{Answered, DriveState, HISTORY};
 
 /// How many digits there are.
 pub const DIGITS: usize = 31;
-/// Answers that are remembered.
-pub(crate) const HISTORY: usize = 4;
 /// Digits of a number of pages, and of a latency.
 const PAGE_DIGITS: usize = 3;
 const LATENCY_DIGITS: usize = 4;
-
-/// An answer that came.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Answered {
-    pub(crate) latency: Nanos,
-    /// 4 KiB pages that had been in flight, with its own.
-    pub(crate) pages_then: u32,
-    /// Requests that had been in flight, without it.
-    pub(crate) queue_then: usize,
-}
 
 /// What LinnOS knows of a drive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
     in_flight: InFlight,
+    /// 4 KiB pages in flight.
+    pages: u32,
     /// The last answers, the latest first.
     pub(crate) history: [Answered; HISTORY],
     /// The digits of these: what a decision need not write anew.
@@ -43,29 +34,28 @@ pub(crate) struct Watched {
 
 impl Watched {
     pub(crate) fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
-        self.in_flight.add(now, request, [0; UNITS])
+        self.pages = self.pages.saturating_add(pages_of(request));
+        let queue_then = self.in_flight.len() as u32;
+        self.in_flight.add(Pending::new(now, request, self.pages, queue_then, [0; UNITS]))
     }
 
     /// An answer has come; whether it tells something: only those to reads and
     /// writes that brought their data do.
     pub(crate) fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) -> bool {
         let pending = self.in_flight.remove(ticket);
+        self.pages = self.pages.saturating_sub(pending.pages);
         if !data || !matches!(pending.op, Op::Read | Op::Write) {
             return false;
         }
         self.history.copy_within(..HISTORY - 1, 1);
-        self.history[0] = Answered {
-            latency: now.since(pending.sent),
-            pages_then: pending.pages_then,
-            queue_then: pending.queue_then as usize,
-        };
+        self.history[0] = pending.answered(now);
         let (_, rest) = self.digits.split_at_mut(PAGE_DIGITS);
         let (pages, latencies) = rest.split_at_mut(HISTORY * PAGE_DIGITS);
         // The others move on; only the latest is new.
         pages.copy_within(..(HISTORY - 1) * PAGE_DIGITS, PAGE_DIGITS);
         latencies.copy_within(..(HISTORY - 1) * LATENCY_DIGITS, LATENCY_DIGITS);
-        write(self.history[0].pages_then.into(), &mut pages[..PAGE_DIGITS]);
-        write(self.history[0].latency.0 / 1000, &mut latencies[..LATENCY_DIGITS]);
+        let latest = &self.history[0];
+        write_answer(latest, &mut pages[..PAGE_DIGITS], &mut latencies[..LATENCY_DIGITS]);
         true
     }
 
@@ -76,7 +66,7 @@ impl Watched {
 
     /// Pages that would be in flight with those of `request`.
     fn pages_with(&self, request: &Request) -> u32 {
-        self.in_flight.pages().saturating_add(pages_of(request))
+        self.pages.saturating_add(pages_of(request))
     }
 
     pub(crate) fn digits(&self, request: &Request) -> [u8; DIGITS] {
@@ -84,6 +74,28 @@ impl Watched {
         write(self.pages_with(request).into(), &mut digits[..PAGE_DIGITS]);
         digits
     }
+}
+
+impl DriveState {
+    /// LinnOS's digits for a request that would be sent now (see
+    /// [`Linnos`](crate::Linnos)).
+    #[must_use]
+    pub fn digits(&self, request: &Request) -> [u8; DIGITS] {
+        let mut digits = [0; DIGITS];
+        let (now, rest) = digits.split_at_mut(PAGE_DIGITS);
+        write(self.pages.saturating_add(pages_of(request)).into(), now);
+        let (pages, latencies) = rest.split_at_mut(HISTORY * PAGE_DIGITS);
+        let places = pages.chunks_mut(PAGE_DIGITS).zip(latencies.chunks_mut(LATENCY_DIGITS));
+        for (answer, (pages, latency)) in self.history.iter().zip(places) {
+            write_answer(answer, pages, latency);
+        }
+        digits
+    }
+}
+
+fn write_answer(answer: &Answered, pages: &mut [u8], latency: &mut [u8]) {
+    write(answer.pages_then.into(), pages);
+    write(answer.latency.0 / 1000, latency);
 }
 
 /// Writes a number in decimal, the highest digit first.

@@ -40,7 +40,7 @@ pub struct Limits {
 
 /// A verdict by a queue's length, and for want of a probability something that
 /// grows with the length and passes one half at the limit.
-fn by_length(length: usize, limit: usize) -> Forecast {
+pub(crate) fn by_length(length: usize, limit: usize) -> Forecast {
     let verdict = if length > limit { Verdict::Late } else { Verdict::Fast };
     let probability = length as f32 / (length + limit + 1) as f32;
     Forecast { verdict, probability, wait: None, fast: None }
@@ -113,7 +113,8 @@ impl Predictor for Advanced {
         } else {
             // An empty queue is low even where the median is 0, as on drives with
             // little to do; else such a drive would never be busy with itself.
-            self.busy = history.any(|a| a.latency > slow && a.queue_then < median.max(1));
+            self.busy =
+                history.any(|a| a.latency > slow && (a.queue_then as usize) < median.max(1));
         }
     }
 

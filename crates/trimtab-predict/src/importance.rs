@@ -9,7 +9,7 @@ use trimtab_learn::metrics::roc_auc;
 use crate::dataset::{Read, features};
 use crate::history::Recorded;
 use crate::learned::Knowledge;
-use crate::watch::FEATURES;
+use crate::state::FEATURES;
 use crate::{FEATURE_NAMES, Label};
 
 /// Reads that are looked at, at most.

@@ -3,6 +3,7 @@
 use trimtab_io::{Nanos, Op, Request};
 
 use crate::predictor::Ticket;
+use crate::state::Answered;
 
 /// No place.
 const NONE: u32 = u32::MAX;
@@ -15,6 +16,7 @@ pub(crate) const PAGE: u64 = 4096;
 pub(crate) struct Pending {
     pub(crate) sent: Nanos,
     pub(crate) op: Op,
+    pub(crate) bytes: u64,
     /// Data in 4 KiB pages, what is touched in part counted whole.
     pub(crate) pages: u32,
     /// Pages in flight when it was sent, with its own.
@@ -25,6 +27,34 @@ pub(crate) struct Pending {
     pub(crate) units: [u16; UNITS],
     before: u32,
     after: u32,
+}
+
+impl Pending {
+    pub(crate) fn new(
+        now: Nanos,
+        request: &Request,
+        pages_then: u32,
+        queue_then: u32,
+        units: [u16; UNITS],
+    ) -> Self {
+        Self {
+            sent: now,
+            op: request.op,
+            bytes: request.length,
+            pages: pages_of(request),
+            pages_then,
+            queue_then,
+            units,
+            before: NONE,
+            after: NONE,
+        }
+    }
+
+    /// As it is remembered, answered now.
+    pub(crate) const fn answered(&self, now: Nanos) -> Answered {
+        let latency = now.since(self.sent);
+        Answered { latency, pages_then: self.pages_then, queue_then: self.queue_then }
+    }
 }
 
 /// How many unit functions are watched at most, next to the drive as a whole.
@@ -40,7 +70,6 @@ pub(crate) struct InFlight {
     places: Vec<Pending>,
     free: Vec<u32>,
     ends: Option<(u32, u32)>,
-    pages: u32,
 }
 
 /// Pages that a request moves: none for what moves no data.
@@ -55,11 +84,6 @@ pub(crate) fn pages_of(request: &Request) -> u32 {
 }
 
 impl InFlight {
-    /// Pages in flight.
-    pub(crate) const fn pages(&self) -> u32 {
-        self.pages
-    }
-
     /// Requests in flight.
     pub(crate) const fn len(&self) -> usize {
         self.places.len() - self.free.len()
@@ -71,22 +95,14 @@ impl InFlight {
         Some(&self.places[first as usize])
     }
 
-    pub(crate) fn add(&mut self, now: Nanos, request: &Request, units: [u16; UNITS]) -> Ticket {
-        let pages = pages_of(request);
-        self.pages = self.pages.saturating_add(pages);
+    /// What is on its way.
+    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> &mut Pending {
+        &mut self.places[ticket.0 as usize]
+    }
+
+    pub(crate) fn add(&mut self, pending: Pending) -> Ticket {
         let before = self.ends.map_or(NONE, |(_, last)| last);
-        let pages_then = self.pages;
-        let queue_then = self.len() as u32;
-        let pending = Pending {
-            sent: now,
-            op: request.op,
-            pages,
-            pages_then,
-            queue_then,
-            units,
-            before,
-            after: NONE,
-        };
+        let pending = Pending { before, ..pending };
         let place = match self.free.pop() {
             Some(place) => {
                 self.places[place as usize] = pending;
@@ -107,7 +123,7 @@ impl InFlight {
     /// Takes out what a ticket stands for.
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Pending {
         let pending = self.places[ticket.0 as usize];
-        let Pending { before, after, pages, .. } = pending;
+        let Pending { before, after, .. } = pending;
         match before {
             NONE => {}
             _ => self.places[before as usize].after = after,
@@ -122,7 +138,6 @@ impl InFlight {
             (Some((first, _)), _, NONE) => Some((first, before)),
             (ends, ..) => ends,
         };
-        self.pages = self.pages.saturating_sub(pages);
         self.free.push(ticket.0);
         pending
     }
@@ -134,16 +149,16 @@ mod tests {
     use crate::testing::request;
 
     #[test]
-    fn knows_the_oldest_and_the_pages() {
+    fn knows_the_oldest() {
         let mut flight = InFlight::default();
         let add = |flight: &mut InFlight, at: u64, length: u64| {
-            flight.add(Nanos(at), &request(Op::Read, 0, length), [0; UNITS])
+            flight.add(Pending::new(Nanos(at), &request(Op::Read, 0, length), 0, 0, [0; UNITS]))
         };
         let first = add(&mut flight, 1, 4096);
         let second = add(&mut flight, 2, 8192);
         let third = add(&mut flight, 3, 1);
-        assert_eq!(flight.pages(), 4);
-        assert_eq!(flight.remove(second).pages_then, 3);
+        assert_eq!(flight.len(), 3);
+        assert_eq!(flight.remove(second).pages, 2);
         assert_eq!(flight.oldest().unwrap().sent, Nanos(1));
         flight.remove(first);
         assert_eq!(flight.oldest().unwrap().sent, Nanos(3));
@@ -152,7 +167,7 @@ mod tests {
         assert_eq!(flight.oldest().unwrap().sent, Nanos(4));
         flight.remove(fourth);
         assert!(flight.oldest().is_none());
-        assert_eq!(flight.pages(), 0);
+        assert_eq!(flight.len(), 0);
         assert_eq!(flight.places.len(), 3);
     }
 

@@ -19,8 +19,9 @@ use crate::floor::Floor;
 use crate::history::Watcher;
 use crate::in_flight::pages_of;
 use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
+use crate::state::FEATURES;
 use crate::units::UnitFunction;
-use crate::watch::{FEATURES, Watch};
+use crate::watch::Watch;
 
 /// The unit of waits in a table: 32 bits of it are two minutes.
 pub(crate) const WAIT_TICK: Nanos = Nanos(64);

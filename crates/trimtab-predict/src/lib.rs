@@ -28,6 +28,8 @@ mod drift;
 mod error;
 mod evaluate;
 mod floor;
+#[cfg(test)]
+mod golden;
 mod heuristic;
 mod history;
 mod importance;
@@ -37,13 +39,13 @@ mod learned;
 mod linnos;
 mod model;
 mod predictor;
+mod state;
 #[cfg(test)]
 mod testing;
 mod train;
 pub mod units;
 mod watch;
 mod watching;
-mod window;
 
 pub use advise::{Advice, DriveAdvice, Expected, advise};
 pub use dataset::{Read, reads};
@@ -60,5 +62,8 @@ pub use learned::{Knowledge, Learned};
 pub use linnos::Linnos;
 pub use model::{Card, Kind, Model, Trained, Training, card_path, fingerprint};
 pub use predictor::{Forecast, Predictor, Ticket, Verdict};
+pub use state::{
+    Answered, DriveState, FEATURE_NAMES, FEATURES, HISTORY, Rest, Stall, Unit, WINDOWS, Window,
+};
 pub use train::{Lesson, Options, train};
-pub use watch::{FEATURE_NAMES, FEATURES, Watch};
+pub use watch::Watch;

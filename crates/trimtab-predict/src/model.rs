@@ -7,11 +7,14 @@ pub use file::{Card, Model, Training, card_path, fingerprint};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use trimtab_io::{Nanos, Request};
+use trimtab_learn::Simd;
 use trimtab_learn::integer::LinnOs;
 
-use crate::heuristic::{Advanced, Limits, Simple};
+use crate::heuristic::{Advanced, Limits, Simple, by_length};
 use crate::learned::{Knowledge, Learned};
-use crate::{Error, Linnos, Predictor};
+use crate::units::UnitFunction;
+use crate::{DriveState, Error, Forecast, Linnos, Predictor, Unit};
 
 /// The predictors there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +79,40 @@ impl Trained {
             Self::HeurAdv(_) => Kind::HeurAdv,
             Self::Linnos(_) => Kind::Linnos,
             Self::Trimtab(_) => Kind::Trimtab,
+        }
+    }
+
+    /// The functions by which it tells a drive's parallel units apart.
+    #[must_use]
+    pub fn functions(&self) -> &[UnitFunction] {
+        match self {
+            Self::Trimtab(knowledge) => &knowledge.functions,
+            Self::HeurSim(_) | Self::HeurAdv(_) | Self::Linnos(_) => &[],
+        }
+    }
+
+    /// What would become of `request` if it were sent at `now`, by what someone
+    /// else keeps of the drive; `units` are those that the request lies in, one by
+    /// each of the [`functions`](Self::functions). It is what a
+    /// [`predictor`](Self::predictor) says that has watched the same. None of
+    /// [`Advanced`], which remembers more than that.
+    #[must_use]
+    pub fn forecast(
+        &self,
+        now: Nanos,
+        request: &Request,
+        drive: &DriveState,
+        units: &[Unit],
+    ) -> Option<Forecast> {
+        match self {
+            Self::HeurSim(limits) => Some(by_length(drive.requests as usize, limits.high)),
+            Self::HeurAdv(_) => None,
+            Self::Linnos(network) => {
+                Some(Linnos::forecast(network.margin(Simd::best(), &drive.digits(request))))
+            }
+            Self::Trimtab(knowledge) => {
+                Some(knowledge.forecast(request, &drive.features(now, request, units)))
+            }
         }
     }
 

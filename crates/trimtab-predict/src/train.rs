@@ -17,8 +17,8 @@ use crate::heuristic::Limits;
 use crate::history::Recorded;
 use crate::learned::{Knowledge, WAIT_TICK};
 use crate::model::{Kind, Trained};
+use crate::state::FEATURES;
 use crate::units::{self, UnitFunction};
-use crate::watch::FEATURES;
 use crate::{Error, Label, linnos};
 
 /// Reads that it takes, and of each class.

@@ -4,21 +4,12 @@
 //! integers, and read in constant time for a decision. A request that is not a
 //! read or write is in flight like any other but counts nowhere.
 
-mod features;
-mod unit;
-
 use trimtab_io::{Nanos, Op, Request};
 
-use crate::in_flight::{InFlight, Pending, UNITS};
+use crate::in_flight::{InFlight, Pending, UNITS, pages_of};
 use crate::predictor::Ticket;
+use crate::state::{DriveState, FEATURES, HISTORY, Rest, Stall, Unit, WINDOWS, ticks};
 use crate::units::UnitFunction;
-use crate::window::Window;
-use unit::Unit;
-
-pub use features::{FEATURE_NAMES, FEATURES};
-
-/// Lengths of the windows, as powers of two in nanoseconds: 1.05 ms and 34 ms.
-const WINDOWS: [u32; 2] = [20, 25];
 
 /// No read answered for so long, though three or more were in flight, is a stall.
 const STALL: Nanos = Nanos::from_micros(300);
@@ -27,6 +18,9 @@ const STALLED_READS: u32 = 3;
 const REST: Nanos = Nanos::from_millis(5);
 
 /// A drive, watched from outside.
+///
+/// What it does at each step, bpf/state.bpf.c does alike: whoever changes one
+/// changes the other, and a test compares all bits.
 #[derive(Clone, Debug)]
 pub struct Watch {
     functions: Box<[UnitFunction]>,
@@ -34,38 +28,9 @@ pub struct Watch {
     units: Box<[Unit]>,
     /// Where each function's units begin.
     first: [usize; UNITS],
-    /// The drive as one unit.
-    whole: Unit,
+    state: DriveState,
     reads: InFlight,
     others: InFlight,
-    /// Bytes written so far.
-    written: u64,
-    last_write_done: Nanos,
-    last_write_latency: Nanos,
-    last_sent: Nanos,
-    stall: Stall,
-    rest: Rest,
-    /// The latencies of the reads that were answered last, the latest first.
-    latencies: [Nanos; 4],
-    bytes_written: [Window; WINDOWS.len()],
-    reads_answered: [Window; WINDOWS.len()],
-    read_latencies: [Window; WINDOWS.len()],
-}
-
-/// The last time that reads did not come back.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stall {
-    ended: Nanos,
-    length: Nanos,
-    /// What had been written when it ended.
-    written: u64,
-}
-
-/// The last time that nothing was sent.
-#[derive(Clone, Copy, Debug, Default)]
-struct Rest {
-    ended: Nanos,
-    written: u64,
 }
 
 /// The mark of a ticket for something that is no read.
@@ -87,19 +52,9 @@ impl Watch {
             functions,
             units: vec![Unit::default(); all].into(),
             first,
-            whole: Unit::default(),
+            state: DriveState::default(),
             reads: InFlight::default(),
             others: InFlight::default(),
-            written: 0,
-            last_write_done: Nanos::ZERO,
-            last_write_latency: Nanos::ZERO,
-            last_sent: Nanos::ZERO,
-            stall: Stall::default(),
-            rest: Rest::default(),
-            latencies: [Nanos::ZERO; 4],
-            bytes_written: WINDOWS.map(Window::new),
-            reads_answered: WINDOWS.map(Window::new),
-            read_latencies: WINDOWS.map(Window::new),
         }
     }
 
@@ -107,6 +62,29 @@ impl Watch {
     #[must_use]
     pub fn functions(&self) -> &[UnitFunction] {
         &self.functions
+    }
+
+    /// What it knows of the drive as a whole.
+    #[must_use]
+    pub const fn state(&self) -> &DriveState {
+        &self.state
+    }
+
+    /// The units that one of its functions (by its number) tells apart.
+    #[must_use]
+    pub fn units(&self, function: usize) -> &[Unit] {
+        let first = self.first[function];
+        &self.units[first..first + self.functions[function].units() as usize]
+    }
+
+    /// The numbers for a request that would be sent now, in the order of
+    /// [`FEATURE_NAMES`](crate::FEATURE_NAMES).
+    #[must_use]
+    pub fn features(&self, now: Nanos, request: &Request) -> [i32; FEATURES] {
+        let unit = |(function, first): (&UnitFunction, &usize)| {
+            &self.units[first + usize::from(function.unit(request.offset))]
+        };
+        self.state.features(now, request, self.functions.iter().zip(&self.first).map(unit))
     }
 
     fn units_of(&self, offset: u64) -> [u16; UNITS] {
@@ -119,7 +97,7 @@ impl Watch {
 
     /// Does something with the drive and with each unit that a request is in.
     fn each_unit(&mut self, units: [u16; UNITS], mut f: impl FnMut(&mut Unit)) {
-        f(&mut self.whole);
+        f(&mut self.state.whole);
         for (i, unit) in units.into_iter().enumerate().take(self.functions.len()) {
             f(&mut self.units[self.first[i] + usize::from(unit)]);
         }
@@ -127,52 +105,118 @@ impl Watch {
 
     /// A request is sent to the drive.
     pub fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
-        if now.since(self.last_sent) > REST {
-            self.rest = Rest { ended: now, written: self.written };
+        let state = &mut self.state;
+        if now.since(state.last_sent) > REST {
+            state.rest = Rest { ended: now, written: state.written };
         }
-        self.last_sent = now;
+        state.last_sent = now;
+        let pages = pages_of(request);
+        let queue_then = state.requests;
+        state.requests += 1;
+        state.pages = state.pages.saturating_add(pages);
+        let pages_then = state.pages;
         let units = self.units_of(request.offset);
+        let pending = Pending::new(now, request, pages_then, queue_then, units);
         let ticket = match request.op {
-            Op::Read => self.reads.add(now, request, units),
-            _ => Ticket(self.others.add(now, request, units).0 | OTHER),
+            Op::Read => self.reads.add(pending),
+            _ => Ticket(self.others.add(pending).0 | OTHER),
         };
-        let pages = crate::in_flight::pages_of(request);
         match request.op {
-            Op::Read => self.each_unit(units, |unit| unit.read_sent(now, pages)),
+            Op::Read => {
+                self.state.read_bytes += request.length;
+                self.each_unit(units, |unit| unit.read_sent(now, pages));
+            }
             Op::Write => {
-                let written = self.written;
+                self.state.write_bytes += request.length;
+                let written = self.state.written;
                 self.each_unit(units, |unit| unit.write_sent(pages, written));
-                self.written += request.length;
-                let kib = u32::try_from(request.length >> 10).unwrap_or(u32::MAX);
-                self.bytes_written.iter_mut().for_each(|window| window.add(now, kib));
+                self.write_counts(now, request.length);
             }
             Op::Discard | Op::Flush => {}
         }
+        self.note_oldest();
         ticket
+    }
+
+    fn write_counts(&mut self, now: Nanos, bytes: u64) {
+        self.state.written += bytes;
+        let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
+        for (window, shift) in self.state.bytes_written.iter_mut().zip(WINDOWS) {
+            window.add(shift, now, kib);
+        }
+    }
+
+    /// A request in flight has become a larger one: the kernel has merged others
+    /// into it since it was sent. Its units stay what they were.
+    pub fn grown(&mut self, now: Nanos, ticket: Ticket, request: &Request) {
+        let is_read = ticket.0 & OTHER == 0;
+        let list = if is_read { &mut self.reads } else { &mut self.others };
+        let pending = list.get_mut(Ticket(ticket.0 & !OTHER));
+        let bytes = request.length.saturating_sub(pending.bytes);
+        let pages = pages_of(request).saturating_sub(pending.pages);
+        pending.bytes += bytes;
+        pending.pages += pages;
+        pending.pages_then = pending.pages_then.saturating_add(pages);
+        let (op, units) = (pending.op, pending.units);
+        self.state.pages = self.state.pages.saturating_add(pages);
+        match op {
+            Op::Read => {
+                self.state.read_bytes += bytes;
+                self.each_unit(units, |unit| {
+                    unit.read_pages = unit.read_pages.saturating_add(pages)
+                });
+            }
+            Op::Write => {
+                self.state.write_bytes += bytes;
+                self.each_unit(units, |unit| {
+                    unit.write_pages = unit.write_pages.saturating_add(pages)
+                });
+                self.write_counts(now, bytes);
+            }
+            Op::Discard | Op::Flush => {}
+        }
     }
 
     /// The drive has answered; `data` as in
     /// [`Predictor::completed`](crate::Predictor::completed).
     pub fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
-        if ticket.0 & OTHER == 0 {
-            let pending = self.reads.remove(ticket);
-            self.read_completed(now, &pending, data);
-            return;
+        let pending = if ticket.0 & OTHER == 0 {
+            self.reads.remove(ticket)
+        } else {
+            self.others.remove(Ticket(ticket.0 & !OTHER))
+        };
+        self.state.requests -= 1;
+        self.state.pages = self.state.pages.saturating_sub(pending.pages);
+        match pending.op {
+            Op::Read => self.read_completed(now, &pending, data),
+            Op::Write => self.write_completed(now, &pending, data),
+            Op::Discard | Op::Flush => {}
         }
-        let pending = self.others.remove(Ticket(ticket.0 & !OTHER));
-        if pending.op == Op::Write {
-            self.each_unit(pending.units, |unit| unit.write_done(pending.pages));
-            if data {
-                self.last_write_done = now;
-                self.last_write_latency = now.since(pending.sent);
-            }
+        self.note_oldest();
+    }
+
+    fn note_oldest(&mut self) {
+        let sent = |list: &InFlight| list.oldest().map_or(Nanos::ZERO, |pending| pending.sent);
+        self.state.oldest_read = sent(&self.reads);
+        self.state.oldest_other = sent(&self.others);
+    }
+
+    fn write_completed(&mut self, now: Nanos, pending: &Pending, data: bool) {
+        self.state.write_bytes -= pending.bytes;
+        self.each_unit(pending.units, |unit| unit.write_done(pending.pages));
+        if data {
+            self.state.last_write_done = now;
+            self.state.last_write_latency = now.since(pending.sent);
+            self.remember(now, pending);
         }
     }
 
     fn read_completed(&mut self, now: Nanos, pending: &Pending, data: bool) {
-        let quiet = now.since(self.whole.last_done.max(pending.sent));
-        if quiet > STALL && self.whole.reads >= STALLED_READS {
-            self.stall = Stall { ended: now, length: quiet, written: self.written };
+        let state = &mut self.state;
+        state.read_bytes -= pending.bytes;
+        let quiet = now.since(state.whole.last_done.max(pending.sent));
+        if quiet > STALL && state.whole.reads >= STALLED_READS {
+            state.stall = Stall { ended: now, length: quiet, written: state.written };
         }
         self.each_unit(pending.units, |unit| {
             unit.read_done(now, pending.sent, pending.pages, data);
@@ -180,13 +224,21 @@ impl Watch {
         if !data {
             return;
         }
+        self.remember(now, pending);
+        let state = &mut self.state;
         let latency = now.since(pending.sent);
-        self.latencies.copy_within(..3, 1);
-        self.latencies[0] = latency;
-        let ticks = features::ticks(latency) as u32;
-        for (answered, latencies) in self.reads_answered.iter_mut().zip(&mut self.read_latencies) {
-            answered.add(now, 1);
-            latencies.add(now, ticks);
+        state.latencies.copy_within(..HISTORY - 1, 1);
+        state.latencies[0] = latency;
+        let ticks = ticks(latency) as u32;
+        for (i, shift) in WINDOWS.into_iter().enumerate() {
+            state.reads_answered[i].add(shift, now, 1);
+            state.read_latencies[i].add(shift, now, ticks);
         }
+    }
+
+    fn remember(&mut self, now: Nanos, pending: &Pending) {
+        let history = &mut self.state.history;
+        history.copy_within(..HISTORY - 1, 1);
+        history[0] = pending.answered(now);
     }
 }

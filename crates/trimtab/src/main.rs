@@ -23,6 +23,7 @@ mod size;
 mod trace;
 mod train;
 mod units;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -51,6 +52,9 @@ struct Cli {
 enum Command {
     /// Record every request that real block devices serve.
     Record(record::Args),
+    /// Show what the kernel keeps of block devices: what is in flight, what
+    /// was answered last, what a model makes of it.
+    Watch(watch::Args),
     /// Compare ways to steer reads among drives that hold the same data.
     Compare(compare::Args),
     /// Make emulated drives: real block devices that behave like a drive.
@@ -81,6 +85,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Record(args) => record::run(args),
+        Command::Watch(args) => watch::run(&args),
         Command::Compare(args) => compare::run(args),
         Command::Drive(command) => drive::run(command),
         Command::Profile(command) => profile::run(command),

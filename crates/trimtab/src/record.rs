@@ -195,21 +195,21 @@ fn free_name(device: &str) -> PathBuf {
 }
 
 /// Signals that ask for the end: Ctrl-C and SIGTERM.
-struct Signals {
+pub(crate) struct Signals {
     interrupt: Arc<AtomicBool>,
     terminate: Arc<AtomicBool>,
 }
 
 /// What has come since the last look.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Signal {
+pub(crate) enum Signal {
     None,
     Interrupt,
     Terminate,
 }
 
 impl Signals {
-    fn catch() -> Result<Self> {
+    pub(crate) fn catch() -> Result<Self> {
         let flag = |signal| -> Result<Arc<AtomicBool>> {
             let flag = Arc::new(AtomicBool::new(false));
             signal_hook::flag::register(signal, Arc::clone(&flag))
@@ -222,7 +222,7 @@ impl Signals {
         })
     }
 
-    fn look(&self) -> Signal {
+    pub(crate) fn look(&self) -> Signal {
         if self.terminate.swap(false, Ordering::Relaxed) {
             Signal::Terminate
         } else if self.interrupt.swap(false, Ordering::Relaxed) {

@@ -57,7 +57,7 @@ impl BlockDevice {
     }
 
     /// As the BPF programs compare it.
-    pub(super) const fn kernel_number(&self) -> u32 {
+    pub(crate) const fn kernel_number(&self) -> u32 {
         self.number.0 << 20 | self.number.1
     }
 
@@ -67,7 +67,7 @@ impl BlockDevice {
     /// unless the machine has but one CPU. With several queues it completes some
     /// of them in hard interrupts, and polled ones in the process
     /// (`blk_mq_complete_request_remote` in the kernel's block/blk-mq.c).
-    pub(super) fn completions_may_nest(&self) -> bool {
+    pub(crate) fn completions_may_nest(&self) -> bool {
         let queues = entries(&self.sysfs.join("mq"));
         let [queue] = &queues[..] else { return true };
         let cpus = entries(queue).iter().filter(|path| path.is_dir()).count();
@@ -76,9 +76,20 @@ impl BlockDevice {
 
     /// Whether the kernel counts no data request as being with the driver.
     /// (Flush commands it does not count.) False where it keeps no count.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let read = |file| fs::read_to_string(self.sysfs.join(file)).unwrap_or_default();
         read("queue/iostats").trim() == "1" && read("inflight").split_whitespace().eq(["0", "0"])
+    }
+
+    /// How large it is, in bytes.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn size(&self) -> io::Result<u64> {
+        let text = fs::read_to_string(self.sysfs.join("size"))?;
+        // The kernel counts in sectors of 512 bytes, whatever the device's are.
+        let sectors: u64 = text.trim().parse().map_err(io::Error::other)?;
+        Ok(sectors * 512)
     }
 
     /// Total requests and bytes that the kernel counts for it since boot.

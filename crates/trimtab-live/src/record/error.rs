@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// What stands in the way of recording. Each displays as one line that says
+/// What stands in the way of recording or watching. Each displays as one line that says
 /// what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -14,14 +14,14 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// More devices than one recording covers.
-    #[error("{0} devices are too many for one recording, it covers up to 16: start several")]
+    /// More devices than one recording or watch covers.
+    #[error("{0} devices are too many at once, up to 16 can be: start several")]
     TooManyDevices(usize),
     /// The kernel lacks something.
     #[error("{0}")]
     Kernel(String),
     /// The process may not load BPF programs.
-    #[error("recording needs the capabilities CAP_BPF and CAP_PERFMON: run it as root (sudo)")]
+    #[error("this needs the capabilities CAP_BPF and CAP_PERFMON: run it as root (sudo)")]
     Privilege,
     /// Something failed that should not.
     #[error("cannot {what}: {source}")]
@@ -49,11 +49,11 @@ impl Error {
         matches!(self, Self::Device { .. } | Self::TooManyDevices(_))
     }
 
-    pub(super) fn bpf(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
+    pub(crate) fn bpf(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
         move |source| Self::Bpf { what, source }
     }
 
-    pub(super) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
+    pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::System { what, source: source.into() }
     }
 }

@@ -11,14 +11,14 @@ use super::error::Error;
 /// The values of a memory-mappable array map. They are plain numbers, for which
 /// any bits are a value, and the kernel writes them at any time: single ones
 /// are read as atomics, whole ones as volatile copies.
-pub(super) struct Mapping<T> {
+pub(crate) struct Mapping<T> {
     start: NonNull<T>,
     count: usize,
 }
 
 impl<T: Copy> Mapping<T> {
     /// Maps the first `count` values.
-    pub(super) fn new(map: BorrowedFd<'_>, count: usize, writable: bool) -> Result<Self, Error> {
+    pub(crate) fn new(map: BorrowedFd<'_>, count: usize, writable: bool) -> Result<Self, Error> {
         let protection =
             if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         let bytes = count * size_of::<T>();
@@ -26,14 +26,14 @@ impl<T: Copy> Mapping<T> {
         // else can refer to it.
         let start =
             unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, map, 0) };
-        let start = start.map_err(Error::system("map the recorder's state"))?;
+        let start = start.map_err(Error::system("map the kernel's memory"))?;
         let start = NonNull::new(start.cast()).expect("a mapping is never at address 0");
         Ok(Self { start, count })
     }
 
     /// A copy of a value, in which fields that the kernel is just writing may be
     /// older or newer than others.
-    pub(super) fn read(&self, index: usize) -> T {
+    pub(crate) fn read(&self, index: usize) -> T {
         assert!(index < self.count);
         // SAFETY: within the mapping, which lives as long as `self`; any bits
         // are a value.
@@ -41,7 +41,7 @@ impl<T: Copy> Mapping<T> {
     }
 
     /// One number of a value.
-    pub(super) fn number(&self, index: usize, of: impl FnOnce(*mut T) -> *mut u64) -> &AtomicU64 {
+    pub(crate) fn number(&self, index: usize, of: impl FnOnce(*mut T) -> *mut u64) -> &AtomicU64 {
         assert!(index < self.count);
         // SAFETY: `of` leads to a field of a value within the mapping, which
         // lives as long as the result. It is aligned, as the maps' values are,
@@ -49,6 +49,29 @@ impl<T: Copy> Mapping<T> {
         unsafe { AtomicU64::from_ptr(of(self.start.add(index).as_ptr())) }
     }
 }
+
+impl<T> Mapping<T> {
+    /// A copy of a part of a value, which may be torn as in [`read`](Self::read).
+    pub(crate) fn part<U: Copy>(&self, index: usize, of: impl FnOnce(*mut T) -> *mut U) -> U {
+        assert!(index < self.count);
+        // SAFETY: `of` leads to a part of a value within the mapping, which lives
+        // as long as `self`; any bits are a value.
+        unsafe { of(self.start.add(index).as_ptr()).read_volatile() }
+    }
+
+    /// Where the values are: for whoever may write what the kernel does not.
+    pub(crate) fn at(&self, index: usize) -> *mut T {
+        assert!(index < self.count);
+        // SAFETY: within the mapping.
+        unsafe { self.start.add(index).as_ptr() }
+    }
+}
+
+// SAFETY: it is memory that the kernel writes at any time anyway; all reading is
+// of atomics and volatile copies, and unmapping takes ownership.
+unsafe impl<T: Send> Send for Mapping<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Mapping<T> {}
 
 impl<T> Drop for Mapping<T> {
     fn drop(&mut self) {

@@ -38,7 +38,7 @@ impl Overhead {
 }
 
 /// Asks the kernel for the programs' statistics.
-pub(super) fn of(object: &Object) -> Result<Overhead, Error> {
+pub(crate) fn of(object: &Object) -> Result<Overhead, Error> {
     let mut handlers = Vec::new();
     for program in object.progs() {
         if !program.autoload() {
@@ -72,7 +72,7 @@ fn info_of(program: &impl AsFd) -> std::io::Result<libbpf_rs::libbpf_sys::bpf_pr
 
 /// Makes the kernel measure the run time of BPF programs as long as the result
 /// lives.
-pub(super) fn measure() -> Result<OwnedFd, Error> {
+pub(crate) fn measure() -> Result<OwnedFd, Error> {
     // SAFETY: no pointers are passed.
     let fd = unsafe {
         libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME)

@@ -161,7 +161,12 @@ fn load(config: Config, devices: &[BlockDevice], arrival: Arrival) -> Result<Obj
         }
         .map_err(Error::bpf("configure the BPF programs"))?;
     }
-    open.load().map_err(|e| match e.kind() {
+    open.load().map_err(refused)
+}
+
+/// Why the kernel does not take the programs.
+pub(crate) fn refused(e: libbpf_rs::Error) -> Error {
+    match e.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => Error::Kernel(
             "the kernel refuses BPF programs even to root: it is locked down (see \
              /sys/kernel/security/lockdown) or the container lacks CAP_BPF and CAP_PERFMON"
@@ -170,12 +175,12 @@ fn load(config: Config, devices: &[BlockDevice], arrival: Arrival) -> Result<Obj
         _ => {
             Error::Bpf { what: "load the BPF programs (Linux 5.15 or newer is needed)", source: e }
         }
-    })
+    }
 }
 
 /// Loading tracing programs takes `CAP_BPF` and `CAP_PERFMON`, or the older
 /// `CAP_SYS_ADMIN`.
-fn check_privilege() -> Result<(), Error> {
+pub(crate) fn check_privilege() -> Result<(), Error> {
     const SYS_ADMIN: u64 = 1 << 21;
     const PERFMON_AND_BPF: u64 = 1 << 38 | 1 << 39;
     let status = fs::read_to_string("/proc/self/status")
@@ -194,7 +199,7 @@ fn check_privilege() -> Result<(), Error> {
 
 /// Checks that the kernel has the tracepoints, and settles how arrivals are
 /// told.
-fn available(arrival: Arrival) -> Result<Arrival, Error> {
+pub(crate) fn available(arrival: Arrival) -> Result<Arrival, Error> {
     let btf = Btf::from_vmlinux().map_err(|_| {
         Error::Kernel(
             "this kernel has no type information (/sys/kernel/btf/vmlinux): use a distribution's \

@@ -15,8 +15,8 @@ use crate::floor::Floor;
 use crate::heuristic::Limits;
 use crate::history::Recorded;
 use crate::learned::Knowledge;
+use crate::state::FEATURES;
 use crate::units::UnitFunction;
-use crate::watch::FEATURES;
 use crate::{DIGITS, Error, Label, Rule};
 
 /// The version of the files, and of the numbers that models are trained on.

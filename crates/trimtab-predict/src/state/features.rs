@@ -2,8 +2,7 @@
 
 use trimtab_io::{Nanos, Request};
 
-use super::unit::Unit;
-use super::{WINDOWS, Watch};
+use super::{DriveState, Unit, WINDOWS};
 use crate::in_flight::{UNITS, pages_of};
 
 /// Numbers of the drive as a whole, and of each unit.
@@ -69,7 +68,7 @@ pub const FEATURE_NAMES: [(&str, &str); FEATURES] = {
 };
 
 /// A time in ticks of 1024 ns, at most 2^30 of them.
-pub(super) fn ticks(time: Nanos) -> i32 {
+pub(crate) fn ticks(time: Nanos) -> i32 {
     (time.0 >> 10).min(1 << 30) as i32
 }
 
@@ -81,24 +80,32 @@ fn count(count: u32) -> i32 {
     count.min(1 << 30) as i32
 }
 
-impl Watch {
+impl DriveState {
     /// The numbers for a request that would be sent now, in the order of
-    /// [`FEATURE_NAMES`].
+    /// [`FEATURE_NAMES`]. `units` are those that the request lies in, one by each
+    /// function.
     #[must_use]
-    pub fn features(&self, now: Nanos, request: &Request) -> [i32; FEATURES] {
+    pub fn features<'a>(
+        &self,
+        now: Nanos,
+        request: &Request,
+        units: impl IntoIterator<Item = &'a Unit>,
+    ) -> [i32; FEATURES] {
         let mut features = [0; FEATURES];
         self.of_drive(now, request, (&mut features[..OF_DRIVE]).try_into().expect("so many"));
-        let (units, _) = features[OF_DRIVE..].as_chunks_mut::<OF_UNIT>();
-        self.of_unit(now, &self.whole, &mut units[0]);
-        for (i, function) in self.functions.iter().enumerate() {
-            let unit = &self.units[self.first[i] + usize::from(function.unit(request.offset))];
-            self.of_unit(now, unit, &mut units[1 + i]);
+        let (numbers, _) = features[OF_DRIVE..].as_chunks_mut::<OF_UNIT>();
+        self.of_unit(now, &self.whole, &mut numbers[0]);
+        for (unit, numbers) in units.into_iter().zip(&mut numbers[1..]) {
+            self.of_unit(now, unit, numbers);
         }
         features
     }
 
     fn of_drive(&self, now: Nanos, request: &Request, features: &mut [i32; OF_DRIVE]) {
-        let oldest = self.reads.oldest().map_or(Nanos::ZERO, |read| now.since(read.sent));
+        let oldest = match self.whole.reads {
+            0 => Nanos::ZERO,
+            _ => now.since(self.oldest_read),
+        };
         let mean_of_4 = Nanos(self.latencies.iter().map(|latency| latency.0).sum::<u64>() / 4);
         let (first, windows) = features.split_at_mut(10);
         first.copy_from_slice(&[
@@ -113,10 +120,10 @@ impl Watch {
             kib(self.written - self.rest.written),
             ticks(mean_of_4),
         ]);
-        for i in 0..WINDOWS.len() {
-            let answered = self.reads_answered[i].sum(now);
-            let latencies = self.read_latencies[i].sum(now);
-            windows[i] = count(self.bytes_written[i].sum(now));
+        for (i, shift) in WINDOWS.into_iter().enumerate() {
+            let answered = self.reads_answered[i].sum(shift, now);
+            let latencies = self.read_latencies[i].sum(shift, now);
+            windows[i] = count(self.bytes_written[i].sum(shift, now));
             windows[WINDOWS.len() + i] = count(answered);
             windows[2 * WINDOWS.len() + i] = count(latencies / answered.max(1));
         }

@@ -3,51 +3,62 @@
 use trimtab_io::Nanos;
 
 /// A parallel unit as seen from outside.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
-pub(super) struct Unit {
-    /// Reads in flight, and their 4 KiB pages.
-    pub(super) reads: u32,
-    pub(super) read_pages: u32,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Unit {
+    /// Reads in flight.
+    pub reads: u32,
+    /// 4 KiB pages of the reads in flight.
+    pub read_pages: u32,
+    /// Writes in flight.
+    pub writes: u32,
     /// 4 KiB pages of the writes in flight.
-    pub(super) write_pages: u32,
-    /// The sum of the times at which the reads in flight were sent, ns; it may
-    /// run over, the difference to `reads` times now is what counts.
-    sent: u64,
-    /// When a read was answered last.
-    pub(super) last_done: Nanos,
-    /// Bytes that had been written to the drive when this unit was written last,
-    /// plus one; 0: it has not been.
-    written: u64,
-    /// The last read's latency, in ticks of 1024 ns, and a mean that follows the
-    /// last few.
-    pub(super) latency: u32,
-    pub(super) mean_latency: u32,
+    pub write_pages: u32,
+    /// The last read's latency, in ticks of 1024 ns.
+    pub latency: u32,
+    /// A mean that follows the latencies of the last few reads, in such ticks.
+    pub mean_latency: u32,
     /// How long a read occupies the unit, ns: a mean that follows the last ten
     /// or so.
-    pub(super) service_ns: u32,
+    pub service_ns: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The sum of the times at which the reads in flight were sent, ns; it may
+    /// run over, the difference to `reads` times now is what counts.
+    pub sent: u64,
+    /// When a read was answered last.
+    pub last_done: Nanos,
+    /// Bytes that had been written to the drive when this unit was written last,
+    /// plus one; 0: it has not been.
+    pub written: u64,
+    /// Zero.
+    pub reserved2: u64,
 }
 
+const _: () = assert!(size_of::<Unit>() == 64);
+
 /// What is not known to have been written lately, KiB.
-pub(super) const LONG_AGO: i32 = i32::MAX;
+const LONG_AGO: i32 = i32::MAX;
 
 impl Unit {
-    pub(super) const fn read_sent(&mut self, now: Nanos, pages: u32) {
+    pub(crate) const fn read_sent(&mut self, now: Nanos, pages: u32) {
         self.reads += 1;
         self.read_pages = self.read_pages.saturating_add(pages);
         self.sent = self.sent.wrapping_add(now.0);
     }
 
-    pub(super) const fn write_sent(&mut self, pages: u32, written: u64) {
+    pub(crate) const fn write_sent(&mut self, pages: u32, written: u64) {
+        self.writes += 1;
         self.write_pages = self.write_pages.saturating_add(pages);
         self.written = written + 1;
     }
 
-    pub(super) const fn write_done(&mut self, pages: u32) {
+    pub(crate) const fn write_done(&mut self, pages: u32) {
+        self.writes -= 1;
         self.write_pages = self.write_pages.saturating_sub(pages);
     }
 
-    pub(super) fn read_done(&mut self, now: Nanos, sent: Nanos, pages: u32, data: bool) {
+    pub(crate) fn read_done(&mut self, now: Nanos, sent: Nanos, pages: u32, data: bool) {
         self.reads -= 1;
         self.read_pages = self.read_pages.saturating_sub(pages);
         self.sent = self.sent.wrapping_sub(sent.0);
@@ -63,7 +74,8 @@ impl Unit {
     }
 
     /// The mean age of its reads in flight, in ticks of 1024 ns.
-    pub(super) fn mean_age(&self, now: Nanos) -> u32 {
+    #[must_use]
+    pub fn mean_age(&self, now: Nanos) -> u32 {
         let sum = now.0.wrapping_mul(self.reads.into()).wrapping_sub(self.sent);
         // Below zero if they were sent by a clock that is ahead. Dividing 32 bits
         // is several times faster than 64.
@@ -71,8 +83,10 @@ impl Unit {
         u32::try_from(ticks).unwrap_or(u32::MAX) / self.reads.max(1)
     }
 
-    /// KiB written to the drive since the unit was written last.
-    pub(super) fn written_ago(&self, written: u64) -> i32 {
+    /// KiB written to the drive since the unit was written last, where `written`
+    /// bytes have been written by now; [`i32::MAX`] if that was long ago.
+    #[must_use]
+    pub fn written_ago(&self, written: u64) -> i32 {
         match self.written {
             0 => LONG_AGO,
             then => i32::try_from((written - (then - 1)) >> 10).unwrap_or(LONG_AGO),
@@ -93,11 +107,6 @@ fn follow(mean: &mut u32, value: u32, shift: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fits_a_cache_line() {
-        assert_eq!(size_of::<Unit>(), 64);
-    }
 
     #[test]
     fn ages_and_occupation() {

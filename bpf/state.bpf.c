@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Keeps what is known of each chosen drive, always current, whoever uses it.
+ *
+ *   block_io_start      a request has been made for a bio  -> it is sent
+ *   block_rq_issue      ... with others merged into it     -> it has grown
+ *                       a flush command, which never arrives -> it is sent
+ *   block_rq_merge      it was absorbed by a neighbour     -> it is gone
+ *   block_rq_complete   it has been answered               -> it is completed
+ *
+ * A request counts as sent when it arrives, as in the recordings that predictors
+ * learn from: what waits in the scheduler is in flight too. Kernels before 6.5
+ * lack block_io_start; there it is sent at its issue.
+ *
+ * Handlers of several CPUs, and of one CPU that is interrupted in the middle of
+ * one, meet at a drive. Nobody waits: who finds the state being written leaves
+ * its event in a queue, and the one who is writing takes that too.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "request.h"
+#include "state.h"
+#include "state_queue.h"
+#include "state_table.h"
+#include "state_watch.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+const volatile struct st_setup st_setup SEC(".rodata.setup") = {};
+volatile struct st_control st_control SEC(".data.control") = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* user space sets it: so many drives */
+	__type(key, __u32);
+	__type(value, struct st_device);
+} st_devices SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* user space sets it: 1 << st_setup.log_bits */
+	__type(key, __u32);
+	__type(value, struct st_log_entry);
+} st_log SEC(".maps");
+
+/* A pointer as a number that is unique to it: see record.bpf.c. */
+#define key_of(pointer) ((__u64)(pointer) - (__u64)&st_control)
+
+#define touch(what) ((void)*(volatile typeof(what) *)&(what))
+
+/* ---- the log, for tests ---- */
+
+static __always_inline void log_step(__u32 index, const struct st_slot *slot, __u32 number,
+				     __u8 step, __u64 now, __u64 offset, __u64 length, bool data)
+{
+	struct st_log_entry *entry;
+	__u64 place;
+	__u32 i;
+
+	if (!st_setup.log_bits)
+		return;
+	place = __sync_fetch_and_add(&st_control.log_taken, 1);
+	i = place & ((1ULL << st_setup.log_bits) - 1);
+	entry = bpf_map_lookup_elem(&st_log, &i);
+	if (!entry)
+		return;
+	entry->time_ns = now;
+	entry->offset = offset;
+	entry->length = length;
+	entry->slot = number;
+	entry->step = step;
+	entry->op = slot->op;
+	entry->data = data;
+	entry->device = index;
+	publish(&entry->place, place + 1);
+}
+
+/* ---- requests on their way ---- */
+
+/*
+ * Takes a request out. Like st_apply and st_drain a function of its own, which the
+ * verifier looks at once, and of which a program has one copy: what is seldom done
+ * shall not stand in the instruction cache between what is done often.
+ */
+__noinline int st_complete(__u32 index, __u32 number, __u64 now, __u32 data)
+{
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_slot *slot;
+
+	if (!device)
+		return 0;
+	slot = slot_numbered(device, number);
+	log_step(index, slot, number, ST_STEP_COMPLETED, now, 0, 0, data);
+	watch_completed(device, slot, now, data);
+	release(device, number);
+	return 0;
+}
+
+/* Gives up the oldest of a list if it has been on its way for too long. */
+static __always_inline void expire(__u32 index, struct st_device *device, __u32 number,
+				   __u64 sent_ns, __u64 now)
+{
+	if (!number || since(now, sent_ns) <= st_setup.age_limit_ns)
+		return;
+	st_complete(index, number, now, false);
+	device->counters.expired++;
+}
+
+static __always_inline void begin(__u32 index, struct st_device *device,
+				  const struct st_event *event, __u64 now)
+{
+	__u64 offset = event->op == OP_FLUSH ? 0 : event->sector << 9;
+	__u32 number = take(device, event->key);
+	struct st_slot *slot;
+
+	if (!number) {
+		device->counters.table_full++;
+		return;
+	}
+	slot = slot_numbered(device, number);
+	slot->op = event->op;
+	slot->state = event->kind;
+	slot->failed = 0;
+	slot->units[0] = event->units[0];
+	slot->units[1] = event->units[1];
+	slot->units[2] = event->units[2];
+	log_step(index, slot, number, ST_STEP_SENT, now, offset, event->bytes, false);
+	watch_sent(device, slot, number, now, offset, event->bytes);
+	device->sent++;
+}
+
+static __always_inline void grow(__u32 index, struct st_device *device, __u32 number,
+				 const struct st_event *event, __u64 now)
+{
+	struct st_slot *slot = slot_numbered(device, number);
+
+	if (event->bytes <= slot->bytes)
+		return;
+	log_step(index, slot, number, ST_STEP_GROWN, now, event->sector << 9, event->bytes, false);
+	watch_grown(device, slot, now, event->sector << 9, event->bytes);
+}
+
+/* The kernel uses the same struct request for something new, so what the slot
+ * still holds has ended unseen. */
+static __always_inline void bury(__u32 index, struct st_device *device, __u32 number, __u64 now)
+{
+	st_complete(index, number, now, false);
+	device->counters.never_completed++;
+}
+
+static __always_inline void arrived(__u32 index, struct st_device *device, __u32 number,
+				    const struct st_event *event, __u64 now)
+{
+	expire(index, device, device->lists[0].first, device->drive.oldest_read, now);
+	expire(index, device, device->lists[1].first, device->drive.oldest_other, now);
+	/* That may have been the one. */
+	if (number && key_numbered(device, number) == event->key)
+		bury(index, device, number, now);
+	begin(index, device, event, now);
+}
+
+/* What an event makes of a drive; whoever calls holds the lock. */
+__noinline int st_apply(__u32 index, struct st_event *event)
+{
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_slot *slot;
+	__u32 number;
+	__u64 now;
+
+	if (!device || !event)
+		return 0;
+	/* Clocks were read before the lock was taken, so that a time may lie a
+	 * little before the last. */
+	now = event->time_ns > device->now_ns ? event->time_ns : device->now_ns;
+	device->now_ns = now;
+	number = find(device, event->key);
+	slot = slot_numbered(device, number);
+	/* Issued as something that has not arrived, or twice: another life. */
+	if (event->kind == ST_ARRIVED ||
+	    (event->kind == ST_ISSUED && (!number || slot->state == ST_ISSUED))) {
+		arrived(index, device, number, event, now);
+		return 0;
+	}
+	if (!number)
+		return 0;
+	switch (event->kind) {
+	case ST_ISSUED:
+		grow(index, device, number, event, now);
+		slot->state = ST_ISSUED;
+		break;
+	case ST_ANSWERED:
+		st_complete(index, number, now,
+			    slot->op <= OP_WRITE && !slot->failed && !event->failed);
+		break;
+	case ST_REQUEUED:
+		slot->state = ST_REQUEUED;
+		break;
+	case ST_FAILED_PART:
+		slot->failed = 1;
+		break;
+	case ST_ABSORBED:
+		st_complete(index, number, now, false);
+		device->counters.absorbed++;
+		break;
+	}
+	return 0;
+}
+
+/* ---- who may write ---- */
+
+/* Takes what waits in the queue. It stops at an event that is just being written:
+ * its CPU has been interrupted there. */
+__noinline int st_drain(__u32 index)
+{
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_event *entry, event = {};
+	__u64 place;
+	int i;
+
+	if (!device)
+		return 0;
+	for (i = 0; i < ST_QUEUE; i++) {
+		place = device->queue_read;
+		entry = &device->queue[place & (ST_QUEUE - 1)];
+		if (*(volatile __u64 *)&entry->end != place / ST_QUEUE + 1)
+			break;
+		event.key = entry->key;
+		event.time_ns = entry->time_ns;
+		event.sector = entry->sector;
+		event.bytes = entry->bytes;
+		event.kind = entry->kind;
+		event.op = entry->op;
+		event.failed = entry->failed;
+		event.units[0] = entry->units[0];
+		event.units[1] = entry->units[1];
+		event.units[2] = entry->units[2];
+		st_apply(index, &event);
+		device->counters.deferred++;
+		publish(&device->queue_read, place + 1);
+	}
+	return 0;
+}
+
+/*
+ * An event reaches the state: at once, or through the queue. What waits there goes
+ * first, so that a request's answer is never overtaken by its structure's next
+ * use.
+ */
+static __always_inline void happen(__u32 index, struct st_device *device, struct st_event *event)
+{
+	int i;
+
+	if (try_lock(device)) {
+		if (!is_queue_empty(device))
+			st_drain(index);
+		if (is_queue_empty(device))
+			st_apply(index, event);
+		else
+			enqueue(device, event);
+		unlock(device);
+	} else {
+		enqueue(device, event);
+	}
+	/* Whoever came while it was locked has relied on its holder. */
+	for (i = 0; i < 4; i++) {
+		if (is_queue_empty(device) || !try_lock(device))
+			return;
+		st_drain(index);
+		unlock(device);
+	}
+}
+
+/*
+ * User space calls this for a drive on which nothing happens: to take what waits in
+ * the queue, since nobody comes who would, and, if `forget`, to give up what is on
+ * its way: the kernel says that nothing is. Answers how much is left of that, or
+ * less than 0 if the state was being written.
+ */
+__noinline int st_forget(__u32 index)
+{
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	__u32 number;
+	int i;
+
+	if (!device)
+		return 0;
+	for (i = 0; i < 32; i++) {
+		number = device->lists[0].first;
+		if (!number)
+			number = device->lists[1].first;
+		if (!number)
+			break;
+		bury(index, device, number, device->now_ns);
+	}
+	return device->drive.requests;
+}
+
+SEC("syscall")
+int tend(struct st_tend *what)
+{
+	__u32 index = what->index;
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	int left;
+
+	if (!device)
+		return 0;
+	if (!try_lock(device))
+		return -1;
+	if (device->now_ns != what->now_ns) {
+		unlock(device);
+		return 0;
+	}
+	st_drain(index);
+	left = what->forget ? st_forget(index) : 0;
+	unlock(device);
+	return left;
+}
+
+/* ---- what the kernel tells ---- */
+
+/* The drive's index; ST_MAX_DEVICES if it is not watched. */
+static __always_inline __u32 index_of(struct request *rq)
+{
+	struct gendisk *disk = rq->q->disk;
+	__u32 number = disk->major << 20 | disk->first_minor;
+	__u32 i;
+
+#pragma unroll
+	for (i = 0; i < ST_MAX_DEVICES; i++) {
+		if (i >= st_control.devices)
+			break;
+		if (st_control.device[i] == number)
+			return i;
+	}
+	return ST_MAX_DEVICES;
+}
+
+/*
+ * Where a request lies. The memory that it will touch under the lock is touched
+ * here: taking the lock waits for all loads before it, so that they are waited for
+ * together, and not one after the other with the lock held.
+ */
+static __always_inline void locate(struct st_device *device, struct st_event *event)
+{
+	__u64 offset = event->op == OP_FLUSH ? 0 : event->sector << 9;
+	__u32 i;
+
+#pragma unroll
+	for (i = 0; i < ST_FUNCTIONS; i++) {
+		if (i >= device->config.functions)
+			break;
+		event->units[i] = unit_of(&device->config, i, offset);
+		touch(device->units[i * ST_UNITS + (event->units[i] & (ST_UNITS - 1))].reads);
+	}
+}
+
+static __always_inline void tell(struct request *rq, __u8 kind, __u8 op, __u8 failed)
+{
+	/* The clock first: reading it waits for all loads before it. */
+	__u64 now = bpf_ktime_get_ns();
+	__u32 index = index_of(rq);
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_event event = {};
+
+	if (!device)
+		return;
+	event.time_ns = now;
+	event.key = key_of(rq);
+	event.kind = kind;
+	event.op = op;
+	event.failed = failed;
+	touch(device->buckets[near(event.key)].keys[0]);
+	if (kind == ST_ARRIVED || kind == ST_ISSUED) {
+		event.sector = rq->__sector;
+		event.bytes = rq->__data_len;
+		locate(device, &event);
+	}
+	happen(index, device, &event);
+}
+
+SEC("tp_btf/block_io_start")
+int BPF_PROG(on_start, struct request *rq)
+{
+	__u8 op = op_of(rq->cmd_flags);
+
+	/* What has no data is nothing but "flush!", and a command will answer it. */
+	if (op != OP_NONE && rq->__data_len)
+		tell(rq, ST_ARRIVED, op, 0);
+	return 0;
+}
+
+/* Most requests are as they arrived, and need not be looked at again: those of
+ * one bio. */
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_issue, struct request *rq)
+{
+	__u8 op;
+
+	if (!st_setup.by_issue && rq->bio && rq->bio == rq->biotail)
+		return 0;
+	op = op_of(rq->cmd_flags);
+	if (op != OP_NONE)
+		tell(rq, ST_ISSUED, op, 0);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_requeue")
+int BPF_PROG(on_requeue, struct request *rq)
+{
+	tell(rq, ST_REQUEUED, OP_NONE, 0);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_merge")
+int BPF_PROG(on_merge, struct request *rq)
+{
+	tell(rq, ST_ABSORBED, OP_NONE, 0);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_complete, struct request *rq, blk_status_t error, unsigned int bytes)
+{
+	/* If it is only a part, the rest follows. */
+	if (bytes >= rq->__data_len)
+		tell(rq, ST_ANSWERED, OP_NONE, !!error);
+	else if (error)
+		tell(rq, ST_FAILED_PART, OP_NONE, 1);
+	return 0;
+}
+
+/* As in record.bpf.c: the kernel skips a program that is still running on the same
+ * CPU. If the first one was, the request is still in its slot. */
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_complete_again, struct request *rq, blk_status_t error, unsigned int bytes)
+{
+	__u32 index;
+	struct st_device *device;
+
+	if (bytes < rq->__data_len)
+		return 0;
+	index = index_of(rq);
+	device = bpf_map_lookup_elem(&st_devices, &index);
+	if (device && find(device, key_of(rq)))
+		tell(rq, ST_ANSWERED, OP_NONE, !!error);
+	return 0;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What is known of each drive: the contract between the programs that keep it
+ * (state.bpf.c) and whoever reads it. crates/trimtab-live/src/state/abi.rs and
+ * crates/trimtab-predict/src/state.rs mirror these structures; all sides assert
+ * the sizes and offsets.
+ *
+ * One value of a memory-mapped array holds all that belongs to one drive. The
+ * programs write it, whoever may read the map reads it without a call; only the
+ * configuration is written by user space (see st_device.seq).
+ *
+ * Times are CLOCK_MONOTONIC ns. A page is 4 KiB, a tick 1024 ns.
+ */
+#ifndef TRIMTAB_STATE_H
+#define TRIMTAB_STATE_H
+
+/* Drives that one set of programs can watch. */
+#define ST_MAX_DEVICES 16
+
+/* Unit functions, and the units that each may tell apart. */
+#define ST_FUNCTIONS 3
+#define ST_UNIT_BITS 12
+#define ST_UNITS (1 << ST_UNIT_BITS)
+#define ST_MASKS ST_UNIT_BITS
+
+/* Requests on their way, per drive: a hash table of buckets, whose keys stand side
+ * by side, because what counts is how many cache lines are touched. A key is looked
+ * for in two buckets. What finds no place is counted and not watched. */
+#define ST_BUCKET_BITS 9
+#define ST_BUCKETS (1 << ST_BUCKET_BITS)
+#define ST_WAYS 8
+#define ST_SLOTS (ST_BUCKETS * ST_WAYS)
+
+/* Events that may wait for whoever is just writing the drive's state. */
+#define ST_QUEUE 64
+
+/* The numbers of trimtab_io::Op. */
+enum st_op {
+	ST_READ = 0,
+	ST_WRITE = 1,
+	ST_DISCARD = 2,
+	ST_FLUSH = 3,
+};
+
+/* trimtab_predict::units::UnitFunction */
+enum st_function_kind {
+	ST_PAGE = 1,
+	ST_STRIPE = 2,
+	ST_PARITY = 3,
+};
+
+/* A sum over a window: trimtab_predict::Window. */
+struct st_window {
+	__u64 stretch;
+	__u32 current;
+	__u32 before;
+};
+
+/* A parallel unit: trimtab_predict::Unit, where the fields are explained. */
+struct st_unit {
+	__u32 reads;
+	__u32 read_pages;
+	__u32 writes;
+	__u32 write_pages;
+	__u32 latency;
+	__u32 mean_latency;
+	__u32 service_ns;
+	__u32 reserved;
+	__u64 sent;
+	__u64 last_done;
+	__u64 written;
+	__u64 reserved2;
+};
+
+/* An answer: trimtab_predict::Answered. */
+struct st_answer {
+	__u64 latency;
+	__u32 pages_then;
+	__u32 queue_then;
+};
+
+/* The drive as a whole: trimtab_predict::DriveState, where the fields are
+ * explained. */
+struct st_drive {
+	struct st_unit whole;
+	__u64 written;
+	__u64 last_write_done;
+	__u64 last_write_latency;
+	__u64 last_sent;
+	__u64 stall_ended;
+	__u64 stall_length;
+	__u64 stall_written;
+	__u64 rest_ended;
+	__u64 rest_written;
+	__u64 oldest_read;
+	__u64 oldest_other;
+	__u64 read_bytes;
+	__u64 write_bytes;
+	__u32 requests;
+	__u32 pages;
+	__u64 latencies[4];
+	struct st_window bytes_written[2];
+	struct st_window reads_answered[2];
+	struct st_window read_latencies[2];
+	struct st_answer history[4];
+	__u64 reserved[2];
+};
+
+/* What happened beside the state. Written under the lock but for `missed`. */
+struct st_counters {
+	/* Of those not seen to complete: how many were given up because the
+	 * kernel used the same struct request again, or for their age. */
+	__u64 never_completed;
+	__u64 expired;
+	/* Sent, and absorbed by another request before the drive got it. */
+	__u64 absorbed;
+	/* Came while all their ways were taken: not watched. */
+	__u64 table_full;
+	/* Events that found the state being written and waited in the queue. */
+	__u64 deferred;
+	/* Events for which the queue had no room. */
+	__u64 missed;
+	__u64 reserved[2];
+};
+
+/* How offsets are put into units; `units` of ST_PARITY is the number of masks. */
+struct st_function {
+	__u8 kind; /* enum st_function_kind */
+	__u8 shift;
+	/* ST_PARITY: the offset's digits of four bits that matter: from which on
+	 * (0 is the lowest), and how many. */
+	__u8 digit;
+	__u8 digits;
+	__u32 units;
+};
+
+struct st_config {
+	__u32 functions;
+	/* How often user space has begun anew with the drive. */
+	__u32 generation;
+	struct st_function function[ST_FUNCTIONS];
+	__u64 masks[ST_FUNCTIONS][ST_MASKS];
+	/* ST_PARITY: the parities are linear, so that the unit is the exclusive or
+	 * of what each of the offset's digits has it be alone. */
+	__u16 parities[ST_FUNCTIONS][16][16];
+	__u64 reserved[24];
+};
+
+/* What a handler saw, on its way to the state. */
+enum st_kind {
+	ST_ARRIVED = 1,
+	ST_ISSUED = 2,
+	ST_REQUEUED = 3,
+	ST_ABSORBED = 4,
+	ST_FAILED_PART = 5,
+	ST_ANSWERED = 6,
+};
+
+struct st_event {
+	__u64 key;
+	__u64 time_ns;
+	__u64 sector; /* of 512 bytes */
+	__u32 bytes;
+	__u8 kind; /* enum st_kind */
+	__u8 op; /* enum st_op */
+	__u8 failed;
+	__u8 reserved;
+	/* Where the request lies, by each function. */
+	__u16 units[ST_FUNCTIONS];
+	__u16 reserved2;
+	__u64 end; /* in the queue: its lap, counted from 1; written last */
+	__u64 reserved3[2];
+};
+
+/* A request on its way. */
+struct st_slot {
+	__u64 sent_ns;
+	__u64 bytes;
+	__u32 pages;
+	__u32 pages_then;
+	__u32 queue_then;
+	/* Its neighbours in the order of sending: their slot's number plus one. */
+	__u32 before;
+	__u32 after;
+	__u16 units[ST_FUNCTIONS];
+	__u8 op;
+	__u8 state; /* enum st_kind */
+	__u8 failed;
+	__u8 reserved[11];
+};
+
+struct st_bucket {
+	/* 0: the slot is free; otherwise as rec_slot.key. */
+	__u64 keys[ST_WAYS];
+	struct st_slot slots[ST_WAYS];
+};
+
+/* The ends of a list of slots: numbers plus one; 0: none. */
+struct st_list {
+	__u32 first;
+	__u32 last;
+};
+
+struct st_device {
+	/*
+	 * Even: all below is whole. Odd: someone is writing it. Who makes it odd
+	 * holds the lock, and makes it even again. So a copy is good if `seq` was
+	 * even and the same before and after. User space takes the same lock
+	 * when it changes the configuration.
+	 */
+	__u64 seq;
+	/* The time of the last event. */
+	__u64 now_ns;
+	/* The queue: places given to producers, and read by the lock's holder. */
+	__u64 queue_taken;
+	__u64 queue_read;
+	/* Reads in flight, and all else, in the order of sending. */
+	struct st_list lists[2];
+	/* Requests that were sent since it was begun. */
+	__u64 sent;
+	/* Requests that are not in their first bucket. */
+	__u64 astray;
+
+	struct st_drive drive;
+	struct st_counters counters;
+	struct st_config config;
+	__u8 reserved[1536]; /* all that follows begins on pages */
+	struct st_event queue[ST_QUEUE];
+	struct st_bucket buckets[ST_BUCKETS];
+	struct st_unit units[ST_FUNCTIONS * ST_UNITS];
+};
+
+/* What is the same for all drives; user space writes it. */
+struct st_control {
+	/* When the one that attached the programs was last seen to live. */
+	__u64 beat_ns;
+	/* Whether the programs are attached. */
+	__u32 attached;
+	/* Which drives are watched, major << 20 | minor; the index is that of the
+	 * st_device. */
+	__u32 devices;
+	__u32 device[ST_MAX_DEVICES];
+	__u64 reserved[6];
+	/* The kernel: places given in the log. */
+	__u64 log_taken;
+	__u64 reserved2[7];
+};
+
+/* Constant once the programs are loaded. */
+struct st_setup {
+	/* For lack of block_io_start a request is taken to be sent at its issue. */
+	__u32 by_issue;
+	/* The log holds 1 << log_bits entries; 0: there is none. */
+	__u32 log_bits;
+	/* A request that has not been answered for so long has ended unseen. */
+	__u64 age_limit_ns;
+};
+
+/* What user space asks of a drive on which nothing happens. */
+struct st_tend {
+	__u32 index;
+	__u32 forget;
+	/* Nothing is done if the drive's time is not this. */
+	__u64 now_ns;
+};
+
+/* What the log says of each step, in the words of trimtab_predict::Watch. */
+enum st_step {
+	ST_STEP_SENT = 1,
+	ST_STEP_GROWN = 2,
+	ST_STEP_COMPLETED = 3,
+};
+
+/* For tests: each step as it was done, in its order. */
+struct st_log_entry {
+	__u64 time_ns;
+	__u64 offset; /* bytes */
+	__u64 length; /* bytes */
+	__u32 slot;
+	__u8 step; /* enum st_step */
+	__u8 op;
+	__u8 data;
+	__u8 device;
+	__u64 place; /* its number in the log plus one; written last */
+	__u64 reserved[3];
+};
+
+#define ST_AT(type, field, offset) \
+	_Static_assert(__builtin_offsetof(struct type, field) == (offset), "mirrored in Rust")
+#define ST_SIZE(type, size) \
+	_Static_assert(sizeof(struct type) == (size), "mirrored in Rust")
+
+ST_SIZE(st_window, 16);
+ST_SIZE(st_unit, 64);
+ST_SIZE(st_answer, 16);
+ST_SIZE(st_drive, 384);
+ST_AT(st_drive, written, 64);
+ST_AT(st_drive, oldest_read, 136);
+ST_AT(st_drive, latencies, 176);
+ST_AT(st_drive, bytes_written, 208);
+ST_AT(st_drive, history, 304);
+ST_SIZE(st_counters, 64);
+ST_SIZE(st_function, 8);
+ST_SIZE(st_config, 2048);
+ST_SIZE(st_event, 64);
+ST_SIZE(st_slot, 56);
+ST_SIZE(st_bucket, 512);
+ST_AT(st_device, drive, 64);
+ST_AT(st_device, counters, 448);
+ST_AT(st_device, config, 512);
+ST_AT(st_device, queue, 4096);
+ST_AT(st_device, buckets, 8192);
+ST_AT(st_device, units, 8192 + 512 * ST_BUCKETS);
+ST_SIZE(st_device, 8192 + 512 * ST_BUCKETS + 64 * ST_FUNCTIONS * ST_UNITS);
+ST_SIZE(st_control, 192);
+ST_AT(st_control, log_taken, 128);
+ST_SIZE(st_setup, 16);
+ST_SIZE(st_tend, 16);
+ST_SIZE(st_log_entry, 64);
+
+#endif

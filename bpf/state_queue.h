@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Who may write a drive's state, and where the events of others wait. */
+#ifndef TRIMTAB_STATE_QUEUE_H
+#define TRIMTAB_STATE_QUEUE_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "request.h"
+#include "state.h"
+
+static __always_inline bool try_lock(struct st_device *device)
+{
+	__u64 seq = *(volatile __u64 *)&device->seq;
+
+	return !(seq & 1) && __sync_val_compare_and_swap(&device->seq, seq, seq + 1) == seq;
+}
+
+static __always_inline void unlock(struct st_device *device)
+{
+	publish(&device->seq, device->seq + 1);
+}
+
+static __always_inline bool is_queue_empty(struct st_device *device)
+{
+	return *(volatile __u64 *)&device->queue_taken == device->queue_read;
+}
+
+/* Leaves an event for whoever holds the lock. */
+static __always_inline bool enqueue(struct st_device *device, const struct st_event *event)
+{
+	struct st_event *entry;
+	__u64 place;
+	int i;
+
+#pragma unroll
+	for (i = 0; i < 8; i++) {
+		place = *(volatile __u64 *)&device->queue_taken;
+		if (place - *(volatile __u64 *)&device->queue_read >= ST_QUEUE)
+			break;
+		if (__sync_val_compare_and_swap(&device->queue_taken, place, place + 1) != place)
+			continue;
+		entry = &device->queue[place & (ST_QUEUE - 1)];
+		entry->key = event->key;
+		entry->time_ns = event->time_ns;
+		entry->sector = event->sector;
+		entry->bytes = event->bytes;
+		entry->kind = event->kind;
+		entry->op = event->op;
+		entry->failed = event->failed;
+		entry->units[0] = event->units[0];
+		entry->units[1] = event->units[1];
+		entry->units[2] = event->units[2];
+		publish(&entry->end, place / ST_QUEUE + 1);
+		return true;
+	}
+	__sync_fetch_and_add(&device->counters.missed, 1);
+	return false;
+}
+
+#endif

@@ -1,0 +1,67 @@
+//! What is known of each drive, always current, whoever uses it.
+//!
+//! ```text
+//!   block tracepoints ─> bpf/state.bpf.c ─> DriveState, Units   (mapped memory)
+//!                                                  │
+//!               any process that may read it:  LiveDrive::look ─> features ─> Forecast
+//! ```
+//!
+//! The kernel keeps the very numbers that [`trimtab_predict::Watch`] keeps in
+//! simulation and training, for every request of the machine, and forecasts are
+//! made from them by the same code. Reading them is no system call and takes some
+//! ten nanoseconds.
+//!
+//! [`Keeper::load`] attaches the programs; they stay as long as it lives. It gives
+//! a [`LiveDrive`] to its own process, and [`Keeper::pin`] makes the memory
+//! available to others ([`LiveDrive::open`]). Whoever reads asks
+//! [`LiveDrive::is_fresh`] too: if the keeper is gone the numbers stand still, and
+//! nothing may be concluded from them.
+//!
+//! ```no_run
+//! use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+//! use trimtab_live::record::BlockDevice;
+//! use trimtab_live::state::{self, Keeper, Options};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let model = trimtab_predict::Model::load("nvme0n1.model".as_ref())?;
+//! let mut keeper = Keeper::load(&[BlockDevice::find("nvme0n1")?], &Options::default())?;
+//! keeper.set_functions(0, model.trained.functions())?;
+//! let drive = keeper.drive(0)?;
+//! let request = Request {
+//!     id: RequestId(0),
+//!     device: DeviceId(0),
+//!     arrival: Nanos::ZERO,
+//!     op: Op::Read,
+//!     offset: 4096,
+//!     length: 4096,
+//!     flags: Flags::empty(),
+//!     deadline: None,
+//! };
+//! let now = state::now();
+//! if drive.is_fresh(now) {
+//!     let forecast = drive.forecast(&model.trained, now, &request);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod abi;
+mod drive;
+mod keeper;
+mod log;
+mod tend;
+
+pub use abi::Counters;
+pub use drive::{LiveDrive, Look};
+pub use keeper::{Keeper, Options};
+pub use log::{Act, Extent, Step};
+
+use rustix::time::{ClockId, clock_gettime};
+use trimtab_io::Nanos;
+
+/// The time on the kernel's clock, `CLOCK_MONOTONIC`.
+#[must_use]
+pub fn now() -> Nanos {
+    let now = clock_gettime(ClockId::Monotonic);
+    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}

@@ -1,0 +1,255 @@
+//! A drive's state as any process reads it.
+
+use std::hint::spin_loop;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use libbpf_rs::{MapCore, MapHandle};
+use trimtab_io::{Nanos, Request};
+use trimtab_predict::units::UnitFunction;
+use trimtab_predict::{DIGITS, DriveState, FEATURES, Forecast, Trained, Unit};
+
+use super::abi::{Control, Counters, Device, FUNCTIONS, MAX_DEVICES, UNITS};
+use crate::record::mapping::Mapping;
+use crate::record::{BlockDevice, Error};
+
+/// How often a copy is tried again that the kernel was just writing: some
+/// microseconds, where a write takes a tenth of one.
+const TRIES: u32 = 32;
+
+/// A keeper that has not been seen to live for so long is taken to be gone. It
+/// says so every 50 ms; a busy machine may keep it from that for a while.
+const GONE_AFTER: Nanos = Nanos::from_secs(1);
+
+/// The memory that the kernel keeps, mapped.
+pub(super) struct Memory {
+    pub(super) devices: Mapping<Device>,
+    pub(super) control: Mapping<Control>,
+}
+
+/// A drive whose state the kernel keeps.
+///
+/// It may be used by several threads, and copied: all copies look at the same
+/// memory.
+#[derive(Clone)]
+pub struct LiveDrive {
+    memory: Arc<Memory>,
+    index: usize,
+    functions: Arc<[UnitFunction]>,
+    /// Of the state that these functions are of.
+    generation: u32,
+}
+
+/// What was known of a drive at a moment, as far as it concerns one request.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// The drive as a whole.
+    pub drive: DriveState,
+    /// When it changed last.
+    pub changed: Nanos,
+    /// Whether this is how it was at one moment. Otherwise the kernel was writing
+    /// each time it was looked at, and some numbers are newer than others.
+    pub is_whole: bool,
+    units: [Unit; FUNCTIONS],
+    functions: usize,
+}
+
+impl Look {
+    /// The units that the request lies in, one by each function.
+    #[must_use]
+    pub fn units(&self) -> &[Unit] {
+        &self.units[..self.functions]
+    }
+
+    /// The numbers that our predictor decides by: see [`DriveState::features`].
+    #[must_use]
+    pub fn features(&self, now: Nanos, request: &Request) -> [i32; FEATURES] {
+        self.drive.features(now, request, self.units())
+    }
+
+    /// The digits that LinnOS's network decides by: see [`DriveState::digits`].
+    #[must_use]
+    pub fn digits(&self, request: &Request) -> [u8; DIGITS] {
+        self.drive.digits(request)
+    }
+}
+
+/// Whether a keeper that has pinned its control here is at work.
+pub(super) fn is_kept_at(control: &Path) -> bool {
+    let map = MapHandle::from_pinned_path(control);
+    let control = map.ok().and_then(|map| Mapping::new(map.as_fd(), 1, false).ok());
+    control.is_some_and(|control| is_kept(&control, super::now()))
+}
+
+fn is_kept(control: &Mapping<Control>, now: Nanos) -> bool {
+    let control = control.read(0);
+    control.attached != 0 && now.since(Nanos(control.beat)) < GONE_AFTER
+}
+
+impl LiveDrive {
+    pub(super) fn new(memory: Arc<Memory>, index: usize) -> Result<Self, Error> {
+        let mut this = Self { memory, index, functions: Arc::new([]), generation: 0 };
+        this.refresh()?;
+        Ok(this)
+    }
+
+    /// Opens the state of a drive that another process keeps and has
+    /// [pinned](super::Keeper::pin) in a directory. It is only read, but the kernel
+    /// maps shared memory only for who might write: the process needs write
+    /// permission on the pins.
+    ///
+    /// # Errors
+    /// Nothing is kept there, or not of this drive, or the process may not.
+    pub fn open(directory: &Path, device: &BlockDevice) -> Result<Self, Error> {
+        let open = |name| {
+            MapHandle::from_pinned_path(directory.join(name))
+                .map_err(Error::bpf("open the state of drives (is it kept and pinned there?)"))
+        };
+        let (devices, control) = (open(super::keeper::DEVICES)?, open(super::keeper::CONTROL)?);
+        let count = devices.max_entries() as usize;
+        if count > MAX_DEVICES || devices.value_size() as usize != size_of::<Device>() {
+            let why = format!("{} is of another version", directory.display());
+            return Err(Error::Kernel(why));
+        }
+        let devices = Mapping::new(devices.as_fd(), count, false)?;
+        let control: Mapping<Control> = Mapping::new(control.as_fd(), 1, false)?;
+        let Control { devices: known, device: numbers, .. } = control.read(0);
+        let known = (known as usize).min(count);
+        let index = numbers[..known].iter().position(|&number| number == device.kernel_number());
+        let Some(index) = index else {
+            let why = format!("is not watched by the keeper at {}", directory.display());
+            return Err(Error::Device { name: device.name.clone(), why });
+        };
+        Self::new(Arc::new(Memory { devices, control }), index)
+    }
+
+    /// Takes up the unit functions that are in force now.
+    ///
+    /// # Errors
+    /// They are just being changed, or none of this version.
+    pub fn refresh(&mut self) -> Result<(), Error> {
+        let failed = || Error::Kernel("the drive's unit functions cannot be read".to_owned());
+        let (config, _) = self.whole(|devices| {
+            // SAFETY: only the address of a field is taken.
+            devices.part(self.index, |device| unsafe { &raw mut (*device).config })
+        });
+        self.functions = config.get().ok_or_else(failed)?.into();
+        self.generation = config.generation;
+        Ok(())
+    }
+
+    fn generation(&self) -> u32 {
+        // SAFETY: only the address of a field is taken.
+        self.memory
+            .devices
+            .part(self.index, |device| unsafe { &raw mut (*device).config.generation })
+    }
+
+    /// The functions by which units are told apart.
+    #[must_use]
+    pub fn functions(&self) -> &[UnitFunction] {
+        &self.functions
+    }
+
+    /// Whether what is kept is current: the programs are attached, their keeper
+    /// lives, and the unit functions are those that are known here (otherwise:
+    /// [`refresh`](Self::refresh)). If not, nothing may be refused.
+    #[must_use]
+    pub fn is_fresh(&self, now: Nanos) -> bool {
+        self.is_kept(now) && self.generation() == self.generation
+    }
+
+    /// Whether the programs are attached and their keeper lives.
+    #[must_use]
+    pub fn is_kept(&self, now: Nanos) -> bool {
+        is_kept(&self.memory.control, now)
+    }
+
+    /// What is known now, for a request at this offset (bytes).
+    #[must_use]
+    pub fn look(&self, offset: u64) -> Look {
+        let mut places = [0; FUNCTIONS];
+        for (i, (place, function)) in places.iter_mut().zip(&*self.functions).enumerate() {
+            *place = i * UNITS + usize::from(function.unit(offset)) % UNITS;
+        }
+        let ((drive, changed, units), is_whole) = self.whole(|devices| {
+            // SAFETY: only the address of a field is taken.
+            let drive = devices.part(self.index, |device| unsafe { &raw mut (*device).drive });
+            // SAFETY: as above.
+            let changed = devices.part(self.index, |device| unsafe { &raw mut (*device).now });
+            let mut units = [Unit::default(); FUNCTIONS];
+            for (unit, &place) in units.iter_mut().zip(&places[..self.functions.len()]) {
+                // SAFETY: as above; the place is within the array.
+                *unit = devices.part(self.index, |device| unsafe {
+                    (&raw mut (*device).units).cast::<Unit>().add(place)
+                });
+            }
+            (drive, Nanos(changed), units)
+        });
+        Look { drive, changed, is_whole, units, functions: self.functions.len() }
+    }
+
+    /// What is to be expected of a request that would be sent now; none of a
+    /// predictor that decides by more than a drive's state
+    /// ([`Kind::HeurAdv`](trimtab_predict::Kind)).
+    #[must_use]
+    pub fn forecast(&self, trained: &Trained, now: Nanos, request: &Request) -> Option<Forecast> {
+        let look = self.look(request.offset);
+        trained.forecast(now, request, &look.drive, look.units())
+    }
+
+    /// All units that one of the functions (by its number) tells apart, each as it
+    /// was at about this moment.
+    ///
+    /// # Panics
+    /// If there is no such function.
+    #[must_use]
+    pub fn units(&self, function: usize) -> Vec<Unit> {
+        let count = self.functions[function].units() as usize;
+        let unit = |i| {
+            // SAFETY: only the address of a field is taken, within the array:
+            // functions tell at most so many units apart.
+            self.memory.devices.part(self.index, |device| unsafe {
+                (&raw mut (*device).units).cast::<Unit>().add(function * UNITS + i)
+            })
+        };
+        (0..count).map(unit).collect()
+    }
+
+    /// How many requests have been sent since it was begun.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        // SAFETY: only the address of a field is taken.
+        self.memory.devices.part(self.index, |device| unsafe { &raw mut (*device).sent })
+    }
+
+    /// What happened beside the state.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        // SAFETY: only the address of a field is taken.
+        self.memory.devices.part(self.index, |device| unsafe { &raw mut (*device).counters })
+    }
+
+    /// Reads something while the kernel does not write it; whether that could be
+    /// had.
+    fn whole<T>(&self, read: impl Fn(&Mapping<Device>) -> T) -> (T, bool) {
+        let devices = &self.memory.devices;
+        // SAFETY: only the address of a field is taken.
+        let seq = devices.number(self.index, |device| unsafe { &raw mut (*device).seq });
+        for _ in 0..TRIES {
+            let before = seq.load(Ordering::Acquire);
+            if before & 1 == 0 {
+                let value = read(devices);
+                // What was read was read before `seq` is, again.
+                fence(Ordering::Acquire);
+                if seq.load(Ordering::Relaxed) == before {
+                    return (value, true);
+                }
+            }
+            spin_loop();
+        }
+        (read(devices), false)
+    }
+}

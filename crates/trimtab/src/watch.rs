@@ -1,0 +1,208 @@
+//! `trimtab watch`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde::Serialize;
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_live::record::BlockDevice;
+use trimtab_live::state::{self, Keeper, LiveDrive, Options};
+use trimtab_predict::{Model, Verdict};
+
+use crate::duration;
+use crate::record::{Signal, Signals};
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo trimtab watch nvme0n1
+  sudo trimtab watch nvme0n1 --model nvme0n1.model --interval 200ms
+  sudo trimtab watch nvme0n1 nvme1n1 --count 1 --json | jq .requests
+  sudo trimtab watch nvme0n1 --pin /sys/fs/bpf/trimtab
+
+It ends after the count, or with Ctrl-C. What is shown includes the I/O of all
+processes. With --pin any process may read the same, without a system call.";
+
+/// How often to look for signals.
+const LOOK: Duration = Duration::from_millis(20);
+/// Places at which a model is asked about a read.
+const PLACES: u64 = 256;
+
+/// Which devices, and how often.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The disks, by name (nvme0n1) or path (/dev/disk/by-id/…).
+    #[arg(value_name = "DEVICE", required = true)]
+    devices: Vec<String>,
+    /// Show what this model, of `trimtab train`, would refuse.
+    #[arg(short, long, value_name = "MODEL")]
+    model: Option<PathBuf>,
+    /// Show it so often: 100ms, 1s.
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse, default_value = "1s")]
+    interval: Nanos,
+    /// End after showing it so often.
+    #[arg(short, long, value_name = "N")]
+    count: Option<u64>,
+    /// Let other processes read it, by files in this directory of a BPF file system.
+    #[arg(long, value_name = "DIR")]
+    pin: Option<PathBuf>,
+    /// Print a JSON object on a line each time.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A drive at a moment.
+#[derive(Serialize)]
+struct Shown<'a> {
+    device: &'a str,
+    /// Requests since the look before, per second.
+    per_second: f64,
+    /// In flight.
+    requests: u32,
+    reads: u32,
+    writes: u32,
+    read_bytes: u64,
+    write_bytes: u64,
+    /// Ages of the oldest in flight; 0 if there is none.
+    oldest_read_ns: u64,
+    oldest_other_ns: u64,
+    /// The reads and writes that were answered last, the latest first.
+    latency_ns: [u64; 4],
+    pages_then: [u32; 4],
+    /// Of the reads of about the last 34 ms.
+    mean_read_ns: u64,
+    /// Of so many 4 KiB reads, at places all over the drive, how many the model
+    /// would refuse.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<[u64; 2]>,
+    never_completed: u64,
+    missed: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let devices =
+        args.devices.iter().map(|name| BlockDevice::find(name)).collect::<Result<Vec<_>, _>>()?;
+    let model = args.model.as_deref().map(Model::load).transpose()?;
+    let functions = model.as_ref().map_or(Vec::new(), |model| model.trained.functions().to_vec());
+    let options = Options { functions: vec![functions; devices.len()], ..Options::default() };
+    let signals = Signals::catch()?;
+    let mut keeper = Keeper::load(&devices, &options)?;
+    if let Some(directory) = &args.pin {
+        keeper.pin(directory)?;
+    }
+    let drives = (0..devices.len()).map(|i| keeper.drive(i)).collect::<Result<Vec<_>, _>>()?;
+    let mut sent = vec![0; drives.len()];
+    let mut last = Instant::now();
+    for turn in 0..args.count.unwrap_or(u64::MAX) {
+        if !wait(last + Duration::from_nanos(args.interval.0), &signals) {
+            break;
+        }
+        let seconds = last.elapsed().as_secs_f64();
+        last = Instant::now();
+        let mut out = io::stdout().lock();
+        if turn % 20 == 0 && !args.json {
+            writeln!(out, "{HEADER}")?;
+        }
+        for ((device, drive), sent) in devices.iter().zip(&drives).zip(&mut sent) {
+            let now_sent = drive.sent();
+            let per_second = (now_sent - *sent) as f64 / seconds;
+            *sent = now_sent;
+            let shown = show(device, drive, model.as_ref(), per_second);
+            if args.json {
+                serde_json::to_writer(&mut out, &shown)?;
+                writeln!(out)?;
+            } else {
+                writeln!(out, "{}", line(&shown))?;
+            }
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// Waits; false if a signal came.
+fn wait(until: Instant, signals: &Signals) -> bool {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if signals.look() != Signal::None {
+            return false;
+        }
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(LOOK));
+    }
+}
+
+fn show<'a>(
+    device: &'a BlockDevice,
+    drive: &LiveDrive,
+    model: Option<&Model>,
+    per_second: f64,
+) -> Shown<'a> {
+    let now = state::now();
+    let known = drive.look(0).drive;
+    let age = |sent: Nanos| if sent == Nanos::ZERO { 0 } else { now.since(sent).0 };
+    let window = trimtab_predict::WINDOWS[1];
+    let (answered, ticks) =
+        (known.reads_answered[1].sum(window, now), known.read_latencies[1].sum(window, now));
+    let counters = drive.counters();
+    Shown {
+        device: &device.name,
+        per_second,
+        requests: known.requests,
+        reads: known.whole.reads,
+        writes: known.whole.writes,
+        read_bytes: known.read_bytes,
+        write_bytes: known.write_bytes,
+        oldest_read_ns: age(known.oldest_read),
+        oldest_other_ns: age(known.oldest_other),
+        latency_ns: known.history.map(|answer| answer.latency.0),
+        pages_then: known.history.map(|answer| answer.pages_then),
+        mean_read_ns: u64::from(ticks / answered.max(1)) << 10,
+        refused: model.and_then(|model| refused(device, drive, model)),
+        never_completed: counters.never_completed + counters.expired,
+        missed: counters.missed + counters.table_full,
+    }
+}
+
+/// Asks the model about reads all over the drive.
+fn refused(device: &BlockDevice, drive: &LiveDrive, model: &Model) -> Option<[u64; 2]> {
+    let pages = device.size().ok()? / 4096;
+    let mut refused = 0;
+    for i in 0..PLACES {
+        let request = Request {
+            id: RequestId(i),
+            device: DeviceId(0),
+            arrival: Nanos::ZERO,
+            op: Op::Read,
+            offset: pages * i / PLACES * 4096,
+            length: 4096,
+            flags: Flags::empty(),
+            deadline: None,
+        };
+        let forecast = drive.forecast(&model.trained, state::now(), &request)?;
+        refused += u64::from(forecast.verdict == Verdict::Late);
+    }
+    Some([refused, PLACES])
+}
+
+const HEADER: &str = "device       requests/s  in flight: reads writes  oldest read  \
+                      last answers                        mean read  refused";
+
+fn line(shown: &Shown<'_>) -> String {
+    let latencies = shown.latency_ns.map(|ns| Nanos(ns).to_string()).join(" ");
+    let refused = shown.refused.map_or(String::new(), |[n, of]| format!("{n} of {of}"));
+    format!(
+        "{:12} {:10.0} {:17} {:6}  {:>11}  {latencies:35} {:>9}  {refused}",
+        shown.device,
+        shown.per_second,
+        shown.reads,
+        shown.writes,
+        Nanos(shown.oldest_read_ns).to_string(),
+        Nanos(shown.mean_read_ns).to_string(),
+    )
+}

@@ -1,6 +1,6 @@
 //! trimtab on the wall clock, on stock Linux.
 //!
-//! [`array`] serves reads from several drives under a strategy of `trimtab-steer`.
+//! [`mod@array`] serves reads from several drives under a strategy of `trimtab-steer`.
 //!
 //! [`record`] watches real block devices and gives every request they serve as
 //! a [`trimtab_trace::Record`]. The kernel's side are small eBPF programs on

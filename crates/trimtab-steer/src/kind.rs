@@ -136,6 +136,7 @@ impl Kind {
                     costs,
                     margin: tuning.margin,
                     most_extra: tuning.most_extra,
+                    charge_moves: tuning.charge_moves,
                     usual: at(90.0).least(),
                 };
                 Box::new(Ours::new(panel(), settings))
@@ -196,11 +197,14 @@ pub struct Tuning {
     /// Of `trimtab`: the greatest share of reads that are sent twice, in the long
     /// run.
     pub most_extra: f64,
+    /// Of `trimtab`: whether a read that goes elsewhere pays for a failover even if
+    /// its home was not refused but only ranks behind.
+    pub charge_moves: bool,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { tied_delay: Nanos::ZERO, margin: 0.05, most_extra: 0.03 }
+        Self { tied_delay: Nanos::ZERO, margin: 0.05, most_extra: 0.03, charge_moves: false }
     }
 }
 

@@ -19,6 +19,10 @@ pub(super) struct Slice {
     pub(super) reads: Option<u64>,
 }
 
+/// Of so many requests at least one must be a read, in the long run: others only cost
+/// time and memory.
+const MOST_PER_READ: u64 = 1000;
+
 /// All the workloads of an array, merged in order of time.
 pub(super) struct Workloads {
     sources: Vec<(Source, Replica)>,
@@ -69,6 +73,12 @@ impl Workloads {
                 }
             }
             let Some(io) = self.request()? else { break };
+            if requests.len() as u64 >= MOST_PER_READ * (1000 + reads.iter().sum::<u64>()) {
+                let (all, reads) = (requests.len(), reads.iter().sum::<u64>());
+                let what = format!("only {reads} of its first {all} requests are reads");
+                let todo = "comparing needs reads: raise `read_share`";
+                return Err(Error::Scenario(format!("`{phase}`: {what}; {todo}")));
+            }
             reads[io.home.index()] += u64::from(io.op == Op::Read);
             requests.push(ArrayIo { at: io.at.since(start), ..io });
         }
@@ -150,6 +160,31 @@ mod tests {
             one.intersection(&other).count() as f64 / one.len() as f64
         };
         assert!(shared(true) > 0.9 && shared(false) < 0.5, "{} {}", shared(true), shared(false));
+    }
+
+    #[test]
+    fn a_workload_without_reads_is_refused() {
+        let text = "phase_one = { reads = 1 }
+            phase_two = { reads = 1 }
+            [workload]
+            read_share = 0
+            sizes = [{ bytes = 4096, weight = 1 }]
+            offsets = { kind = 'uniform' }
+            arrivals = { kind = 'poisson', iops = 100_000 }
+            [[device]]
+            profile = 'reference'
+            capacity = '8G'
+            [[device]]
+            profile = 'reference'
+            capacity = '8G'";
+        let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
+        let mut none = Workloads::new(&comparison.devices, 1, true).unwrap();
+        let slice = Slice { from: None, duration: None, reads: Some(1) };
+        let error = none.take("phase_one", &slice).unwrap_err().to_string();
+        assert!(
+            error.contains("`phase_one`: only 0 of its first 1000000 requests are reads"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -105,6 +105,8 @@ struct RawTuning {
     tied_delay_us: Option<Spanned<f64>>,
     margin: Option<Spanned<f64>>,
     most_extra: Option<Spanned<f64>>,
+    #[serde(default)]
+    charge_moves: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -384,7 +386,7 @@ fn inference(
 }
 
 fn tuning(raw: &RawTuning, text: Text<'_>) -> Result<Tuning, Error> {
-    let mut tuning = Tuning::default();
+    let mut tuning = Tuning { charge_moves: raw.charge_moves, ..Tuning::default() };
     let set = |key: &str, value: &Option<Spanned<f64>>, range: Range<f64>| {
         let Some(value) = value else { return Ok(None) };
         text.within(key, &value.span(), *value.get_ref(), range.start..=range.end)?;

@@ -21,6 +21,9 @@ pub struct Settings {
     pub margin: f64,
     /// The greatest share of reads that are sent twice, in the long run.
     pub most_extra: f64,
+    /// Whether going elsewhere costs a failover even if the home was not refused but
+    /// only ranks behind.
+    pub charge_moves: bool,
     /// What most reads take at most; so much longer than expected the first of
     /// them may take before they are hedged.
     pub usual: Nanos,
@@ -105,7 +108,7 @@ impl Ours {
         turn: &Turn<'_>,
         which: impl Fn(Replica) -> bool,
     ) -> Option<(Replica, Forecast, Replicas)> {
-        let (home, Settings { costs, margin, .. }) = (turn.home(), self.settings);
+        let (home, Settings { costs, margin, charge_moves, .. }) = (turn.home(), self.settings);
         let mut late = Replicas::NONE;
         let mut best: Option<(Replica, Forecast, Option<Nanos>)> = None;
         for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {
@@ -117,7 +120,7 @@ impl Ours {
             let mut wait = self.wait(&forecast);
             if replica == home {
                 wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 - margin)) as u64));
-            } else if late.has(home) {
+            } else if late.has(home) || charge_moves {
                 // Home refuses; the way from there takes its time.
                 wait = wait.map(|wait| wait + costs.failover);
             }
@@ -170,12 +173,19 @@ impl Strategy for Ours {
         let Some((best, forecast, late)) = self.least_wait(turn, |_| true) else { return };
         let costs = self.settings.costs;
         let mut at = now + Nanos(costs.inference.0 * turn.order().len() as u64);
-        if best != home && late.has(home) {
+        if best != home && (late.has(home) || self.settings.charge_moves) {
             at += costs.failover;
+        }
+        if best != home && late.has(home) {
             turn.refuse(home);
         }
         for replica in late.iter().filter(|&replica| replica != best) {
             self.panel.probing.avoided(now, replica);
+        }
+        // A home that only ranks behind must be heard of as well, but not at any
+        // price: where reads are rare, each of them would be sent twice.
+        if best != home && !late.has(home) && self.budget >= 1.0 {
+            self.panel.probing.avoided(now, home);
         }
         self.send(turn, best, &forecast, at);
         if let Some(replica) = self.panel.probing.probe(turn) {
@@ -242,12 +252,12 @@ impl Delay {
     /// A read has begun to wait.
     fn was_set(&mut self) {
         self.reads += 1;
-        self.nanos = (self.nanos * (-self.step() * self.share).exp()).max(LEAST_DELAY);
+        self.nanos = (self.nanos * libm::exp(-self.step() * self.share)).max(LEAST_DELAY);
     }
 
     /// And has waited for so long.
     fn was_reached(&mut self) {
-        self.nanos *= self.step().exp();
+        self.nanos *= libm::exp(self.step());
     }
 }
 

@@ -75,6 +75,6 @@ const fn inference(kind: Kind) -> Nanos {
     match kind {
         Kind::HeurSim | Kind::HeurAdv => Nanos(15),
         Kind::Linnos => Nanos(140),
-        Kind::Trimtab => Nanos(200),
+        Kind::Trimtab => Nanos(220),
     }
 }

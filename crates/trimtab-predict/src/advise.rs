@@ -1,6 +1,6 @@
 //! What failing over would bring, from recordings alone.
 //!
-//! Each drive's reads are divided in time. From the earlier half come the
+//! The drives' reads are divided in time, at the same moment where that can be told. From the earlier half come the
 //! inflection points and the predictors; the later half is gone through as if
 //! every block lay on all drives: a read that is refused takes the latency of
 //! the peer's read that is nearest in time, so that slow periods which coincide
@@ -85,13 +85,14 @@ struct Later {
     refused: bool,
 }
 
-/// Goes through recordings of at least two drives. `progress` is told which is
-/// being learnt.
+/// Goes through recordings of at least two drives, whose clocks count from the same
+/// moment or not (`one_clock`). `progress` is told which is being learnt.
 ///
 /// # Errors
 /// There is but one drive, or a recording is too short to learn from.
 pub fn advise(
     recordings: &[&[Recorded]],
+    one_clock: bool,
     seed: u64,
     mut progress: impl FnMut(usize),
 ) -> Result<Advice, Error> {
@@ -100,26 +101,52 @@ pub fn advise(
         return Err(Error::TooFew { what: "drives to fail over between", found, needed });
     }
     let all: Vec<Vec<Read>> = recordings.iter().map(|recorded| reads(recorded)).collect();
+    let halves = halves(recordings, &all, one_clock);
     let earlier: Vec<Vec<Nanos>> =
-        all.iter().map(|reads| latencies(&reads[..reads.len() / 2])).collect();
+        all.iter().zip(&halves).map(|(reads, &half)| latencies(&reads[..half])).collect();
     let mut drives = Vec::new();
     for (number, (recorded, reads)) in recordings.iter().zip(&all).enumerate() {
         progress(number);
         let others = earlier.iter().enumerate().filter(|(other, _)| *other != number);
         let peers: Vec<&[Nanos]> = others.map(|(_, peer)| peer.as_slice()).collect();
-        drives.push(drive(recorded, reads, &earlier[number], &peers, seed)?);
+        let parts = reads.split_at(halves[number]);
+        drives.push(drive(recorded, parts, &earlier[number], &peers, seed)?);
     }
     let near = |a: &Drive, b: &Drive| {
         let found = a.reads.iter().filter(|read| nearest(&b.reads, read.at).is_some()).count();
         found as f64 >= SAME_CLOCK * a.reads.len() as f64
     };
-    let same_clock = drives.iter().all(|a| drives.iter().all(|b| near(a, b)));
+    let same_clock = one_clock && drives.iter().all(|a| drives.iter().all(|b| near(a, b)));
     let told = (0..drives.len()).map(|number| tell(&drives, number, same_clock, seed)).collect();
     let coincide = drives
         .iter()
         .map(|a| drives.iter().map(|b| same_clock.then(|| coincide(a, b)).flatten()).collect())
         .collect();
     Ok(Advice { same_clock, drives: told, coincide })
+}
+
+/// How many of each drive's reads are its earlier half: those before one moment for
+/// all, so that the later halves are of the same time; where that leaves one of them
+/// with next to nothing, half of them.
+fn halves(recordings: &[&[Recorded]], all: &[Vec<Read>], one_clock: bool) -> Vec<usize> {
+    let own = || all.iter().map(|reads| reads.len() / 2).collect();
+    if !one_clock {
+        return own();
+    }
+    let sent = |drive: usize, read: &Read| recordings[drive][read.index].request.arrival;
+    let times = all.iter().enumerate();
+    let mut times: Vec<Nanos> =
+        times.flat_map(|(drive, reads)| reads.iter().map(move |read| sent(drive, read))).collect();
+    times.sort_unstable();
+    let Some(&middle) = times.get(times.len() / 2) else { return own() };
+    let before = |(drive, reads): (usize, &Vec<Read>)| {
+        reads.partition_point(|read| sent(drive, read) < middle)
+    };
+    let halves: Vec<usize> = all.iter().enumerate().map(before).collect();
+    let is_fair = |(half, reads): (&usize, &Vec<Read>)| {
+        10 * half >= reads.len() && 10 * half <= 9 * reads.len()
+    };
+    if halves.iter().zip(all).all(is_fair) { halves } else { own() }
 }
 
 fn latencies(reads: &[Read]) -> Vec<Nanos> {
@@ -131,12 +158,11 @@ fn latencies(reads: &[Read]) -> Vec<Nanos> {
 /// Learns a drive's earlier half, and asks about its later one.
 fn drive(
     recorded: &[Recorded],
-    reads: &[Read],
+    (past, future): (&[Read], &[Read]),
     earlier: &[Nanos],
     peers: &[&[Nanos]],
     seed: u64,
 ) -> Result<Drive, Error> {
-    let (past, future) = reads.split_at(reads.len() / 2);
     let none = Error::NoLabel {
         rule: "inflection point",
         why: "failing over would not pay; there may be too few slow reads",

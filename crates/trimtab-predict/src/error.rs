@@ -27,7 +27,7 @@ pub enum Error {
         needed: usize,
     },
     /// The latencies do not divide into fast and slow.
-    #[error("no {rule} in these latencies: {why}")]
+    #[error("no threshold between fast and slow by {rule} in these latencies: {why}")]
     NoLabel {
         /// The rule that should have made a label.
         rule: &'static str,

@@ -22,7 +22,7 @@ Examples:
 
 A recording of several drives is one of each. Predictors are trained on the
 earlier half of each, and everything is told of the later half. Where the
-recordings are of the same time, a read that is refused takes the latency of the
+recordings are of the same time (of one file, or with the time of day), a read that is refused takes the latency of the
 peer's read next in time; otherwise slow periods are taken to be independent.
 What failing over adds to the peers' load is not in the figures.";
 
@@ -57,6 +57,14 @@ struct Told<'a> {
 pub(crate) fn run(args: Args) -> Result<()> {
     let inputs: Vec<_> = args.traces.iter().map(PathBuf::as_path).collect();
     let json = args.json.as_deref().map(|out| Json::create(out, &inputs)).transpose()?;
+    let same = |(i, path): (usize, &PathBuf)| {
+        args.traces[..i].iter().any(|other| other.canonicalize().ok() == path.canonicalize().ok())
+    };
+    if let Some((_, twice)) = args.traces.iter().enumerate().find(|&pair| same(pair)) {
+        let text =
+            format!("{}: is named twice; each recording is of other drives", twice.display());
+        return Err(BadInput(text).into());
+    }
     let mut skipped = Skipped::default();
     let (mut names, mut recordings) = (Vec::new(), Vec::new());
     for path in &args.traces {
@@ -75,7 +83,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     let recorded: Vec<&[Recorded]> = recordings.iter().map(|r| r.recorded.as_slice()).collect();
     let mut progress = Progress::new();
-    let advice = trimtab_predict::advise(&recorded, args.seed, |number| {
+    // Drives of one file share its clock, whatever that counts from.
+    let one_file = args.traces.len() == 1;
+    let one_clock = one_file || recordings.iter().all(|recording| recording.since.is_some());
+    let advice = trimtab_predict::advise(&recorded, one_clock, args.seed, |number| {
         progress
             .show(|_| format!("learning {} ({} of {})", names[number], number + 1, names.len()));
     })?;

@@ -13,11 +13,11 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 use trimtab_report::machine;
-use trimtab_sim::compare::{self, Comparison, Report};
-use trimtab_trace::{AtomicFile, Error};
+use trimtab_sim::compare::{self, Comparison};
 
 use crate::exit::BadInput;
 use crate::json::Json;
+use crate::output::Report;
 use crate::progress::Progress;
 use teacher::Teacher;
 
@@ -63,7 +63,7 @@ struct Told<'a> {
     scenario: &'a str,
     machine: String,
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a compare::Report,
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
@@ -74,11 +74,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     // A place that cannot be written should show before minutes of work.
     let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;
-    let page = args.report.as_deref().map(|out| {
-        let file = AtomicFile::create(out);
-        file.map_err(|source| Error::Write { path: out.to_owned(), source })
-    });
-    let page = page.transpose()?;
+    let page = args.report.as_deref().map(|out| Report::create(out, &[path])).transpose()?;
     let threads = args
         .threads
         .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
@@ -91,10 +87,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     })?;
     drop(progress);
     let text = table::text(path, &report);
-    if let (Some(mut file), Some(out)) = (page, &args.report) {
-        let written = write!(file, "{}", page::page(path, &comparison, &report));
-        let written = written.and_then(|()| file.commit());
-        written.map_err(|source| Error::Write { path: out.clone(), source })?;
+    if let Some(page) = page {
+        page.write(&page::page(path, &comparison, &report))?;
     }
     let to_standard_output = matches!(json, Some(Json::StandardOutput));
     if let Some(json) = json {

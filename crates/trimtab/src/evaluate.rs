@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
-use trimtab_predict::{Importance, Label, Rule, Score, fingerprint};
+use trimtab_predict::{Importance, Label, Rule, Score, card_path, fingerprint};
 use trimtab_report::machine;
 
 use crate::input::{ReadArgs, Skipped};
@@ -137,7 +137,8 @@ struct ToldLabel {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    let inputs: Vec<&Path> = [&args.traces, &args.peers, &args.models]
+    let cards: Vec<PathBuf> = args.models.iter().map(|model| card_path(model)).collect();
+    let inputs: Vec<&Path> = [&args.traces, &args.peers, &args.models, &cards]
         .into_iter()
         .flatten()
         .map(PathBuf::as_path)
@@ -155,7 +156,13 @@ pub(crate) fn run(args: Args) -> Result<()> {
         paths.iter().map(one).collect()
     };
     let recordings = load(&args.traces)?;
-    let peers = load(&args.peers)?;
+    let mut peers = Vec::new();
+    for path in &args.peers {
+        let of = &args.traces[0];
+        let (others, bad) = Recording::read_peers(path, of, args.device.as_deref(), &args.read)?;
+        skipped.add(bad);
+        peers.extend(others);
+    }
     let told = (0..recordings.len())
         .map(|number| args.judge(&recordings, number, &peers, &models))
         .collect::<Result<Vec<Told>>>()?;

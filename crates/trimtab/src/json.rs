@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 use trimtab_trace::{AtomicFile, Error};
 
-use crate::exit::BadInput;
+use crate::output::must_not_replace;
 
 /// Standard output, or a file that appears when it is whole.
 pub(crate) enum Json {
@@ -22,12 +22,7 @@ impl Json {
         if out.as_os_str() == "-" {
             return Ok(Self::StandardOutput);
         }
-        let target = out.canonicalize().ok();
-        let replaced = |input: &&&Path| target.is_some() && input.canonicalize().ok() == target;
-        if inputs.iter().find(replaced).is_some() {
-            let text = format!("{}: is an input, JSON would replace it", out.display());
-            return Err(BadInput(text).into());
-        }
+        must_not_replace(out, inputs)?;
         let file = AtomicFile::create(out).map_err(|e| write_error(out, e))?;
         Ok(Self::File(file, out.to_owned()))
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use trimtab_io::{DeviceId, Op, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, RequestId};
 use trimtab_predict::Recorded;
-use trimtab_trace::Record;
+use trimtab_trace::{Clock, Meta, Record};
 
 use crate::exit::BadInput;
 use crate::input::{ReadArgs, Skipped};
@@ -17,7 +17,14 @@ pub(crate) struct Recording {
     pub(crate) recorded: Vec<Recorded>,
     /// Requests whose end was not measured.
     pub(crate) unanswered: u64,
+    /// What its times count from; none: something of its own, that no other
+    /// recording need share.
+    pub(crate) since: Option<Epoch>,
 }
+
+/// The Unix epoch, that is: times of different recordings can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Epoch;
 
 impl Recording {
     /// Reads a recording. If it is of several drives, `device` says which.
@@ -53,18 +60,21 @@ impl Recording {
     /// that have reads.
     pub(crate) fn read_all(path: &Path, read: &ReadArgs) -> Result<(Vec<(String, Self)>, Skipped)> {
         let file = path.display().to_string();
-        let ((records, names), skipped) = read.with_trace(&[PathBuf::from(path)], |trace| {
-            let (mut all, mut batch) = (Vec::new(), Vec::new());
-            while trace.read(&mut batch)? {
-                all.extend_from_slice(&batch);
-            }
-            let names: Vec<_> =
-                trace.names().devices().map(|(id, name)| (id, name.to_owned())).collect();
-            Ok((all, names))
-        })?;
+        let ((mut records, names, clock), skipped) =
+            read.with_trace(&[PathBuf::from(path)], |trace| {
+                let (mut all, mut batch) = (Vec::new(), Vec::new());
+                while trace.read(&mut batch)? {
+                    all.extend_from_slice(&batch);
+                }
+                let names: Vec<_> =
+                    trace.names().devices().map(|(id, name)| (id, name.to_owned())).collect();
+                Ok((all, names, Clocked::of(trace.meta())))
+            })?;
+        records.iter_mut().for_each(|record| clock.set(record));
         let mut drives = BTreeMap::new();
         for record in &records {
-            let empty = || Self { file: file.clone(), recorded: Vec::new(), unanswered: 0 };
+            let since = clock.since;
+            let empty = || Self { file: file.clone(), recorded: Vec::new(), unanswered: 0, since };
             let drive: &mut Self = drives.entry(record.device).or_insert_with(empty);
             match answered(record, drive.recorded.len()) {
                 Some(request) => drive.recorded.push(request),
@@ -85,6 +95,28 @@ impl Recording {
         Ok((drives, skipped))
     }
 
+    /// Reads a recording of peers: of all the drives in it that have reads, but for
+    /// the one that they are peers of, should it be the same file.
+    pub(crate) fn read_peers(
+        path: &Path,
+        of: &Path,
+        device: Option<&str>,
+        read: &ReadArgs,
+    ) -> Result<(Vec<Self>, Skipped)> {
+        let (drives, skipped) = Self::read_all(path, read)?;
+        let same_file = path.canonicalize().ok() == of.canonicalize().ok();
+        let is_peer = |name: &str| !same_file || device.is_some_and(|device| device != name);
+        let peers = drives
+            .into_iter()
+            .filter(|(name, drive)| is_peer(name) && drive.recorded.iter().any(Recorded::is_read));
+        let peers: Vec<Self> = peers.map(|(_, drive)| drive).collect();
+        if peers.is_empty() {
+            let text = format!("{}: has no other drive with reads", path.display());
+            return Err(BadInput(text).into());
+        }
+        Ok((peers, skipped))
+    }
+
     fn must_have_reads(&self) -> Result<()> {
         if self.recorded.iter().any(Recorded::is_read) {
             return Ok(());
@@ -95,6 +127,33 @@ impl Recording {
             "holds no reads"
         };
         Err(BadInput(format!("{}: {why}", self.file)).into())
+    }
+}
+
+/// What a recording's times count from.
+struct Clocked {
+    since: Option<Epoch>,
+    /// The recording's beginning, if that is told apart from its times.
+    began: Nanos,
+}
+
+impl Clocked {
+    fn of(meta: &Meta) -> Self {
+        // `trimtab record` counts from its beginning, and says when that was.
+        let note = meta.notes.iter().find(|(key, _)| key == "started_unix_ns");
+        let began = note.and_then(|(_, value)| value.parse().ok()).map(Nanos);
+        match (meta.clock, began) {
+            (Clock::Unix, _) => Self { since: Some(Epoch), began: Nanos::ZERO },
+            (Clock::Own, Some(began)) => Self { since: Some(Epoch), began },
+            (Clock::Own, None) => Self { since: None, began: Nanos::ZERO },
+        }
+    }
+
+    fn set(&self, record: &mut Record) {
+        record.arrival += self.began;
+        for time in [&mut record.issue, &mut record.complete].into_iter().flatten() {
+            *time += self.began;
+        }
     }
 }
 

@@ -71,6 +71,17 @@ pub(crate) fn must_be_a_file(out: &Path) -> Result<(), Error> {
     Err(Error::Usage(format!("-: {why}")))
 }
 
+/// Refuses to write over what is read.
+pub(crate) fn must_not_replace(out: &Path, inputs: &[&Path]) -> Result<(), BadInput> {
+    let target = out.canonicalize().ok();
+    let is_input = |input: &&Path| target.is_some() && input.canonicalize().ok() == target;
+    if inputs.iter().any(is_input) {
+        let text = format!("{}: is an input and would be replaced; choose another", out.display());
+        return Err(BadInput(text));
+    }
+    Ok(())
+}
+
 /// A page that appears when it is whole.
 pub(crate) struct Report {
     file: AtomicFile,
@@ -82,11 +93,7 @@ impl Report {
     /// `inputs` is replaced.
     pub(crate) fn create(path: &Path, inputs: &[&Path]) -> anyhow::Result<Self> {
         must_be_a_file(path)?;
-        let target = path.canonicalize().ok();
-        if target.is_some() && inputs.iter().any(|input| input.canonicalize().ok() == target) {
-            let text = format!("{}: is an input, a report would replace it", path.display());
-            return Err(BadInput(text).into());
-        }
+        must_not_replace(path, inputs)?;
         let file = AtomicFile::create(path).map_err(|source| write_error(path, source))?;
         Ok(Self { file, path: path.to_owned() })
     }

@@ -18,7 +18,7 @@ use trimtab_trace::{AtomicFile, Error};
 use crate::exit::BadInput;
 use crate::input::{ReadArgs, Skipped};
 use crate::learning::Recording;
-use crate::output::must_be_a_file;
+use crate::output::{must_be_a_file, must_not_replace};
 use crate::progress::Progress;
 use crate::units;
 
@@ -46,8 +46,9 @@ pub(crate) struct Args {
     /// What is slow: knee, inflection, relative, p95, p99.
     #[arg(long, value_name = "LABEL", default_value = "knee")]
     label: Rule,
-    /// Recordings of the other drives, for the label `inflection`; without them
-    /// the recording is its own peer.
+    /// Recordings of the other drives, for the label `inflection`: all drives in
+    /// them but the one that is trained for. Without them the recording is its own
+    /// peer.
     #[arg(long = "peer", value_name = "TRACE")]
     peers: Vec<PathBuf>,
     /// Learn from the first part of the reads only, 0 to 1.
@@ -82,9 +83,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let (recording, mut skipped) = args.recording(&args.trace)?;
     let mut peers = Vec::new();
     for path in &args.peers {
-        let (peer, bad) = args.recording(path)?;
+        let (others, bad) =
+            Recording::read_peers(path, &args.trace, args.device.as_deref(), &args.read)?;
         skipped.add(bad);
-        peers.push(latencies(&reads(&peer.recorded)));
+        peers.extend(others.iter().map(|peer| latencies(&reads(&peer.recorded))));
     }
     let all = reads(&recording.recorded);
     if !(args.first > 0.0 && args.first <= 1.0) {
@@ -125,6 +127,10 @@ impl Args {
                 format!("{}: .json is the card's ending, give the model another", out.display());
             return Err(BadInput(text).into());
         }
+        let inputs: Vec<&Path> =
+            self.peers.iter().chain([&self.trace]).map(PathBuf::as_path).collect();
+        must_not_replace(out, &inputs)?;
+        must_not_replace(&card_path(out), &inputs)?;
         // Places that cannot be written should show before minutes of work.
         let (beside, mut tensors_file) = (card_path(out), create(out)?);
         let mut card_file = create(&beside)?;
@@ -172,8 +178,8 @@ impl Args {
         let threshold = model.card.label.threshold();
         facts.add("model", out.display().to_string());
         facts.add("predictor", name);
-        facts
-            .add("trained on", format!("{} reads of {}", count(past.len() as u64), recording.file));
+        let learnt = count(past.len().min(self.samples) as u64);
+        facts.add("trained on", format!("{learnt} reads of {}", recording.file));
         facts.add(
             "slow",
             format!(

@@ -21,7 +21,7 @@ fn recording(phase: u64) -> Vec<Recorded> {
 #[test]
 fn slow_periods_that_do_not_coincide_can_be_evaded() {
     let (a, b) = (recording(0), recording(25_000_000));
-    let advice = advise(&[&a, &b], 1, |_| {}).unwrap();
+    let advice = advise(&[&a, &b], true, 1, |_| {}).unwrap();
     assert!(advice.same_clock);
     assert!(advice.coincide[0][1].unwrap() < 0.01, "{:?}", advice.coincide);
     for drive in &advice.drives {
@@ -35,7 +35,7 @@ fn slow_periods_that_do_not_coincide_can_be_evaded() {
 #[test]
 fn slow_periods_that_coincide_cannot() {
     let a = recording(0);
-    let advice = advise(&[&a, &a, &a], 1, |_| {}).unwrap();
+    let advice = advise(&[&a, &a, &a], true, 1, |_| {}).unwrap();
     assert!(advice.coincide[0][1].unwrap() > 0.99);
     for drive in &advice.drives {
         assert!(drive.best.mean.0 > drive.before.mean.0 * 95 / 100, "{drive:?}");
@@ -50,14 +50,36 @@ fn recordings_of_other_times_are_taken_as_independent() {
         recorded.request.arrival += Nanos::from_secs(3600);
         recorded.complete += Nanos::from_secs(3600);
     }
-    let advice = advise(&[&a, &b], 1, |_| {}).unwrap();
+    let advice = advise(&[&a, &b], true, 1, |_| {}).unwrap();
     assert!(!advice.same_clock);
     assert_eq!(advice.coincide[0][1], None);
     assert!(advice.drives[0].best.mean < advice.drives[0].before.mean);
 }
 
 #[test]
+fn clocks_of_their_own_say_nothing_of_each_other() {
+    let a = recording(0);
+    let advice = advise(&[&a, &a], false, 1, |_| {}).unwrap();
+    assert!(!advice.same_clock && advice.coincide[0][1].is_none());
+}
+
+/// One of two drives has nine tenths of its reads in the first fifth of the time.
+#[test]
+fn halves_are_of_the_same_time() {
+    let (a, mut b) = (recording(0), recording(25_000_000));
+    let mut number = 0;
+    b.retain(|recorded| {
+        number += 1;
+        recorded.request.arrival < Nanos::from_millis(400) || number % 9 == 0
+    });
+    let advice = advise(&[&a, &b], true, 1, |_| {}).unwrap();
+    assert!(advice.same_clock);
+    let reads: Vec<_> = advice.drives.iter().map(|drive| drive.reads).collect();
+    assert!(reads[0] > 5 * reads[1], "{reads:?}");
+}
+
+#[test]
 fn one_drive_has_nowhere_to_go() {
-    let error = advise(&[&recording(0)], 1, |_| {}).unwrap_err();
+    let error = advise(&[&recording(0)], true, 1, |_| {}).unwrap_err();
     assert!(error.to_string().contains("drives to fail over between: 1"), "{error}");
 }

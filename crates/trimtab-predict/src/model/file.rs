@@ -185,7 +185,10 @@ impl Model {
         let cannot = |e: std::io::Error| format!("cannot read: {e}");
         let bytes = fs::read(path).map_err(|e| wrong(path, cannot(e)))?;
         let beside = card_path(path);
-        let card = fs::read_to_string(&beside).map_err(|e| wrong(&beside, cannot(e)))?;
+        let no_card = |e| {
+            format!("{}: it is the card of {}, and belongs beside it", cannot(e), path.display())
+        };
+        let card = fs::read_to_string(&beside).map_err(|e| wrong(&beside, no_card(e)))?;
         let card = Card::parse(&card).map_err(|what| wrong(&beside, what))?;
         if card.checksum != checksum(&bytes) {
             let of = beside.display();
@@ -274,8 +277,9 @@ impl Card {
                     late: self.late.ok_or_else(|| missing("late"))?,
                     refuse_from: self.refuse_from.ok_or_else(|| missing("refuse_from"))?,
                 };
-                if known.forest.features() != FEATURES {
-                    let found = known.forest.features();
+                let forests = [&known.forest, &known.wait_forest, &known.fast_forest];
+                if let Some(other) = forests.iter().find(|f| f.features() != FEATURES) {
+                    let found = other.features();
                     return Err(format!(
                         "decides by {found} numbers, not by the {FEATURES} there are; train it again"
                     ));

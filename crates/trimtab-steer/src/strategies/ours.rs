@@ -45,8 +45,8 @@ pub struct Ours {
     delay: Delay,
     /// Requests that may still be sent besides.
     budget: f64,
-    /// What was expected of each drive when it was refused last.
-    feared: [Nanos; MOST_REPLICAS],
+    /// What was expected of each drive when it was asked about last.
+    expected: [Nanos; MOST_REPLICAS],
     /// Who has been sent a probe, and not answered it.
     probed: Replicas,
 }
@@ -54,8 +54,8 @@ pub struct Ours {
 /// A drive that is passed over is probed after so long.
 const PROBE: Nanos = Nanos::from_millis(75);
 
-/// A refused drive that answers so many times as fast as was feared is probed
-/// again soon: it may have recovered.
+/// A drive that was passed over and answers so many times as fast as was expected is
+/// probed again soon: it may have recovered.
 const SURPRISE: u64 = 4;
 
 /// Hedges that can be saved up, and probes that can be owed: on a quiet array
@@ -76,8 +76,8 @@ impl Ours {
     pub fn new(mut panel: Panel, settings: Settings) -> Self {
         panel.probing = Probing::new(PROBE);
         let delay = Delay::new(settings.usual, PLANNED * settings.most_extra);
-        let feared = [Nanos::ZERO; MOST_REPLICAS];
-        Self { panel, settings, delay, budget: 1.0, feared, probed: Replicas::NONE }
+        let expected = [Nanos::ZERO; MOST_REPLICAS];
+        Self { panel, settings, delay, budget: 1.0, expected, probed: Replicas::NONE }
     }
 
     /// Sends the read, and sets the time at which it will be hedged.
@@ -113,9 +113,9 @@ impl Ours {
         let mut best: Option<(Replica, Forecast, Option<Nanos>)> = None;
         for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {
             let forecast = self.panel.forecast(turn.now(), replica, turn.request());
+            self.expected[replica.index()] = forecast.wait.unwrap_or(Nanos::MAX);
             if forecast.verdict == Verdict::Late {
                 late.add(replica);
-                self.feared[replica.index()] = forecast.wait.unwrap_or(Nanos::MAX);
             }
             let mut wait = self.wait(&forecast);
             if replica == home {
@@ -208,9 +208,9 @@ impl Strategy for Ours {
             return;
         }
         self.probed.remove(ended.replica);
-        let feared = self.feared[ended.replica.index()];
+        let expected = self.expected[ended.replica.index()];
         let took = now.since(ended.sent).0.saturating_mul(SURPRISE);
-        if ended.data && took < feared.0 {
+        if ended.data && took < expected.0 {
             self.panel.probing.good_news(ended.replica);
         }
     }

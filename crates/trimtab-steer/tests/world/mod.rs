@@ -223,7 +223,13 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
         || Panel::new((0..replicas).map(|_| Box::new(Suspicious::default()) as Box<dyn Predictor>));
     let patience = |us| Patience::new(&vec![Nanos::from_micros(us); replicas]);
     let costs = Costs::new(Nanos::from_micros(6));
-    let settings = Settings { costs, margin: 0.2, most_extra: 0.5, usual: Nanos::from_micros(500) };
+    let settings = Settings {
+        costs,
+        margin: 0.2,
+        most_extra: 0.5,
+        usual: Nanos::from_micros(500),
+        charge_moves: false,
+    };
     vec![
         Box::new(Failover::new("linnos", panel(), costs)),
         Box::new(Failover::new("linnos+hl", panel(), costs).hedged(patience(900))),

@@ -8,6 +8,9 @@ use trimtab_sim::compare::{MEASURES, Measure, Report, StrategyReport};
 
 use crate::units::{self, NONE};
 
+/// Whose spread over the seeds is shown: that of all would leave no room.
+const SPREAD_SHOWN: [&str; 3] = ["mean_ns", "p99_ns", "p99.9_ns"];
+
 /// Everything.
 pub(super) fn text(path: &Path, report: &Report) -> String {
     let facts = facts(path, report);
@@ -39,7 +42,7 @@ pub(super) fn strategies(report: &Report) -> Table {
         .collect();
     let several = report.seeds.len() > 1;
     let caption = if several {
-        "latency of reads, medians over the seeds; lowest and highest in parentheses for the mean"
+        "latency of reads, medians over the seeds; in parentheses the lowest and the highest"
     } else {
         "latency of reads"
     };
@@ -53,8 +56,13 @@ fn cells(row: &StrategyReport, several: bool) -> Vec<String> {
     let mut cells = vec![row.name.clone()];
     cells.extend(MEASURES.iter().map(|measure| shown(measure, value(measure))));
     if several {
-        let ends = [&row.lowest, &row.highest].map(|end| shown(&MEASURES[0], end.0[0]));
-        cells[1] = format!("{} ({}–{})", cells[1], ends[0], ends[1]);
+        for (number, measure) in MEASURES.iter().enumerate() {
+            if !SPREAD_SHOWN.contains(&measure.key) {
+                continue;
+            }
+            let ends = [&row.lowest, &row.highest].map(|end| shown(measure, end.get(measure.key)));
+            cells[1 + number] = format!("{} ({}–{})", cells[1 + number], ends[0], ends[1]);
+        }
     }
     let inference = row.seeds.iter().map(|seed| seed.inference_ns).max().unwrap_or_default();
     cells.push(if inference == Nanos::ZERO { NONE.to_owned() } else { inference.to_string() });

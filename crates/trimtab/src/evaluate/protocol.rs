@@ -132,7 +132,10 @@ impl<'a> Judged<'a> {
     /// How many reads were trained on, if it is known to all alike.
     pub(super) fn trained_on(&self) -> Option<usize> {
         match &self.teacher {
-            Teacher::Lessons(all) => Some(all.iter().map(|lesson| lesson.reads.len()).sum()),
+            Teacher::Lessons(all) => {
+                let most = Options::default().samples;
+                Some(all.iter().map(|lesson| lesson.reads.len().min(most)).sum())
+            }
             Teacher::Models(_) => None,
         }
     }

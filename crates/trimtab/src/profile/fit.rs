@@ -12,7 +12,7 @@ use trimtab_trace::{AtomicFile, Error};
 
 use crate::exit::BadInput;
 use crate::input::ReadArgs;
-use crate::output::must_be_a_file;
+use crate::output::{must_be_a_file, must_not_replace};
 use crate::progress::Progress;
 use crate::{size, units};
 
@@ -63,6 +63,7 @@ struct Told<'a> {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     must_be_a_file(&args.out)?;
+    must_not_replace(&args.out, &[&args.trace])?;
     let write_error = |source| Error::Write { path: args.out.clone(), source };
     let mut file = AtomicFile::create(&args.out).map_err(write_error)?;
     let bases: Vec<Profile> = match &args.base {

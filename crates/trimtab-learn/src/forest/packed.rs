@@ -50,18 +50,23 @@ const GROUP_COST: usize = 6;
 /// A byte for each tree of a block, or for each of 64 lanes.
 type Bytes = [u8; BLOCK];
 
+/// A cache line, and at the beginning of one: a load that lies in two costs twice.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Line<T>(T);
+
 /// A forest arranged for vector instructions.
 #[derive(Clone, Debug)]
 pub(super) struct Packed {
     groups: Vec<Group>,
     /// Of all groups: thresholds, lane by lane, comparison by comparison.
-    thresholds: Vec<[i32; GROUP]>,
+    thresholds: Vec<Line<[i32; GROUP]>>,
     blocks: Vec<Block>,
     slots: Vec<Slot>,
     /// The planes of all slots: the leaves that are out where a tree goes right.
-    out: Vec<Bytes>,
+    out: Vec<Line<Bytes>>,
     /// The values of the leaves of all trees, sixteen trees side by side.
-    values: Vec<[i32; GROUP]>,
+    values: Vec<Line<[i32; GROUP]>>,
     base: i32,
 }
 
@@ -114,7 +119,7 @@ impl Packed {
         let (groups, thresholds) = lanes.groups();
         let mut new = Self {
             groups,
-            thresholds,
+            thresholds: thresholds.into_iter().map(Line).collect(),
             blocks: Vec::new(),
             slots: Vec::new(),
             out: Vec::new(),
@@ -154,7 +159,7 @@ impl Packed {
                     out[leaf / PLANE][place] |= 1 << (leaf % PLANE);
                 }
             }
-            self.out.extend_from_slice(&out[..planes]);
+            self.out.extend(out[..planes].iter().copied().map(Line));
             self.slots.push(slot);
         }
         self.blocks.push(Block {
@@ -171,20 +176,20 @@ impl Packed {
                     values[place] = value;
                 }
             }
-            self.values.extend_from_slice(&values[..planes * PLANE]);
+            self.values.extend(values[..planes * PLANE].iter().copied().map(Line));
         }
     }
 
     /// The slots of a block, each with its planes.
     #[inline]
-    fn slots<const P: usize>(&self, block: &Block) -> impl Iterator<Item = (&Slot, &[Bytes; P])> {
+    fn slots<const P: usize>(&self, block: &Block) -> impl Iterator<Item = (&Slot, &[Line<Bytes>; P])> {
         self.slots[block.slots.clone()].iter().zip(self.out[block.out..].as_chunks::<P>().0)
     }
 
     /// The values of a block's leaves: for each sixteen trees, and each of `W` leaves,
     /// those of the trees.
     #[inline]
-    fn values<const W: usize>(&self, block: &Block) -> impl Iterator<Item = &[[i32; GROUP]; W]> {
+    fn values<const W: usize>(&self, block: &Block) -> impl Iterator<Item = &[Line<[i32; GROUP]>; W]> {
         let all = self.values[block.values..].as_chunks::<W>().0;
         all.iter().take(block.trees.div_ceil(GROUP))
     }

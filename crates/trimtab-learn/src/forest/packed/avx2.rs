@@ -64,7 +64,7 @@ impl Packed {
         let x = load_i32(&x);
         let mut ranks = [_mm256_setzero_si256(); 2];
         for thresholds in &self.thresholds[group.thresholds.clone()] {
-            for ((rank, x), threshold) in ranks.iter_mut().zip(x).zip(load_i32(thresholds)) {
+            for ((rank, x), threshold) in ranks.iter_mut().zip(x).zip(load_i32(&thresholds.0)) {
                 // What is true is −1.
                 *rank = _mm256_sub_epi32(*rank, _mm256_cmpgt_epi32(x, threshold));
             }
@@ -88,7 +88,7 @@ impl Packed {
                 let more = _mm256_subs_epu8(rank, load(&slot.rank, half));
                 let left = _mm256_cmpeq_epi8(more, _mm256_setzero_si256());
                 for (out, more) in out.iter_mut().zip(planes) {
-                    *out = _mm256_or_si256(*out, _mm256_andnot_si256(left, load(more, half)));
+                    *out = _mm256_or_si256(*out, _mm256_andnot_si256(left, load(&more.0, half)));
                 }
             }
             // The leaf is as many places from the left as leaves are out there: all
@@ -114,7 +114,7 @@ impl Packed {
         for (values, leaves) in self.values::<W>(block).zip(leaves.as_chunks::<GROUP>().0) {
             for (tree, &leaf) in leaves.iter().enumerate() {
                 // A leaf is always below W; this lets the compiler know.
-                sum += values[usize::from(leaf) % W][tree];
+                sum += values[usize::from(leaf) % W].0[tree];
             }
         }
         sum

@@ -45,7 +45,7 @@ impl Packed {
         for (ranks, group) in ranks.iter_mut().zip(&self.groups) {
             let x = choose(&features, load_i32(&group.features));
             for thresholds in &self.thresholds[group.thresholds.clone()] {
-                let greater = _mm512_cmpgt_epi32_mask(x, load_i32(thresholds));
+                let greater = _mm512_cmpgt_epi32_mask(x, load_i32(&thresholds.0));
                 *ranks = _mm512_mask_add_epi32(*ranks, greater, *ranks, _mm512_set1_epi32(1));
             }
         }
@@ -64,7 +64,7 @@ impl Packed {
             let rank = _mm512_permutex2var_epi8(ranks[0], load(&slot.lane), ranks[1]);
             let right = _mm512_cmpgt_epu8_mask(rank, load(&slot.rank));
             for (out, more) in out.iter_mut().zip(planes) {
-                *out = _mm512_or_si512(*out, _mm512_maskz_mov_epi8(right, load(more)));
+                *out = _mm512_or_si512(*out, _mm512_maskz_mov_epi8(right, load(&more.0)));
             }
         }
         // The leaf is as many places from the left as leaves are out there: all of
@@ -91,7 +91,7 @@ impl Packed {
         let mut sum = _mm512_setzero_si512();
         for (values, leaves) in self.values::<W>(block).zip(leaves.as_chunks::<GROUP>().0) {
             let leaves = load_bytes(leaves);
-            let mut values: [__m512i; W] = array::from_fn(|leaf| load_i32(&values[leaf]));
+            let mut values: [__m512i; W] = array::from_fn(|leaf| load_i32(&values[leaf].0));
             for bit in 0..W.ilog2() {
                 let odd = _mm512_test_epi32_mask(leaves, _mm512_set1_epi32(1 << bit));
                 for pair in 0..W >> (bit + 1) {

@@ -56,7 +56,7 @@ pub struct Scenario {
 pub(crate) struct DeviceSpec {
     pub(crate) name: String,
     pub(crate) profile: Profile,
-    fill: Fill,
+    pub(crate) fill: Fill,
     pub(crate) host: HostInterface,
     pub(crate) workloads: Vec<WorkloadSpec>,
 }

@@ -1,5 +1,6 @@
 //! `trimtab compare`.
 
+mod live;
 mod page;
 mod table;
 mod teacher;
@@ -26,6 +27,7 @@ Examples:
   trimtab compare examples/compare-az-consumer.toml
   trimtab compare examples/compare-az-consumer.toml --report az.html --json az.json
   trimtab compare examples/compare-co-enterprise.toml --seeds 11,12,13
+  sudo trimtab compare --live examples/live-consumer.toml --report live.html
 
 docs/compare.md describes every key of a scenario. The same scenario gives the
 same figures on any machine and with any number of threads.";
@@ -50,6 +52,17 @@ pub(crate) struct Args {
     /// Write a page with the table and plots.
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
+    /// Run it on this machine: on emulated drives, which are block devices, beside the
+    /// simulation. Needs root, FUSE and loop devices. One seed unless --seeds.
+    #[arg(long)]
+    live: bool,
+    /// Run it on these files or devices instead, one for each of the scenario's
+    /// drives. Only what is read is served.
+    #[arg(long, value_name = "PATH,PATH…", value_delimiter = ',', requires = "live")]
+    files: Vec<PathBuf>,
+    /// Serve writes to --files as well. What is in them is lost.
+    #[arg(long = "i-know-this-destroys-data", requires = "files")]
+    destroys: bool,
     /// Print no table and show no progress.
     #[arg(long)]
     quiet: bool,
@@ -80,11 +93,15 @@ pub(crate) fn run(args: Args) -> Result<()> {
         .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
     let progress = if args.quiet { Progress::hidden() } else { Progress::new() };
     let progress = Mutex::new(progress);
-    let report = compare::compare(&comparison, &Teacher, threads, &|at| {
+    let show = |at: &compare::Progress<'_>| {
         if let Ok(mut progress) = progress.lock() {
             progress.show(|elapsed| line(at, elapsed));
         }
-    })?;
+    };
+    if args.live {
+        return live::run(&args, comparison, json, page, threads, &show);
+    }
+    let report = compare::compare(&comparison, &Teacher, threads, &show)?;
     drop(progress);
     let text = table::text(path, &report);
     if let Some(page) = page {

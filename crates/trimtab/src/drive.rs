@@ -13,6 +13,8 @@ mod stat;
 use anyhow::Result;
 use clap::Subcommand;
 
+pub(crate) use serve::in_background;
+
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   sudo trimtab drive create slow --profile consumer-a --size 8G

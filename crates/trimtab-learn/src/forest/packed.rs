@@ -182,14 +182,20 @@ impl Packed {
 
     /// The slots of a block, each with its planes.
     #[inline]
-    fn slots<const P: usize>(&self, block: &Block) -> impl Iterator<Item = (&Slot, &[Line<Bytes>; P])> {
+    fn slots<const P: usize>(
+        &self,
+        block: &Block,
+    ) -> impl Iterator<Item = (&Slot, &[Line<Bytes>; P])> {
         self.slots[block.slots.clone()].iter().zip(self.out[block.out..].as_chunks::<P>().0)
     }
 
     /// The values of a block's leaves: for each sixteen trees, and each of `W` leaves,
     /// those of the trees.
     #[inline]
-    fn values<const W: usize>(&self, block: &Block) -> impl Iterator<Item = &[Line<[i32; GROUP]>; W]> {
+    fn values<const W: usize>(
+        &self,
+        block: &Block,
+    ) -> impl Iterator<Item = &[Line<[i32; GROUP]>; W]> {
         let all = self.values[block.values..].as_chunks::<W>().0;
         all.iter().take(block.trees.div_ceil(GROUP))
     }

@@ -25,6 +25,7 @@ pub(super) enum Command {
     ClearFaults,
     Snapshot,
     Restore,
+    Idealise,
     BeginLog,
     EndLog,
     Remove { force: bool },
@@ -134,6 +135,15 @@ impl Drive {
     /// Requests are in flight, or nothing was kept.
     pub fn restore(&self) -> Result<(), Error> {
         self.tell(&Command::Restore)
+    }
+
+    /// Has its flash clean blocks in no time, until it goes back to what was kept:
+    /// what a drive would be that had nothing to do with itself.
+    ///
+    /// # Errors
+    /// Requests are in flight.
+    pub fn idealise(&self) -> Result<(), Error> {
+        self.tell(&Command::Idealise)
     }
 
     /// Begins to note each read.

@@ -168,6 +168,7 @@ impl Server {
             Command::ClearFaults => state.clear_faults(now),
             Command::Snapshot => state.take_snapshot(now)?,
             Command::Restore => state.restore(now)?,
+            Command::Idealise => state.idealise(now)?,
             Command::Remove { .. } => unreachable!("is not asked here"),
         }
         drop(state);

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use rand::SeedableRng as _;
 use rand_pcg::Pcg64;
-use trimtab_device::{Profile, Ssd};
+use trimtab_device::{Ideal, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 use super::engine::Ready;
@@ -260,6 +260,14 @@ impl<A> State<A> {
         self.origin = i128::from(now.0) - i128::from(ssd.now().0);
         self.ssd = ssd.clone();
         self.profile = profile.clone();
+        Ok(())
+    }
+
+    /// From now on cleaning takes no time.
+    pub(super) fn idealise(&mut self, now: Nanos) -> Result<(), Error> {
+        self.pass_time(now);
+        self.must_be_idle("another firmware")?;
+        self.ssd.replace_firmware(Box::new(Ideal::new(&self.profile)));
         Ok(())
     }
 

@@ -31,10 +31,15 @@ pub(super) struct Workloads {
 
 impl Workloads {
     /// The workloads of these devices. Offsets fit the smallest, because every
-    /// block is on all of them.
-    pub(super) fn new(devices: &[DeviceSpec], seed: u64, correlated: bool) -> Result<Self, Error> {
+    /// block is on all of them, and what they are allowed to `reach`.
+    pub(super) fn new(
+        devices: &[DeviceSpec],
+        seed: u64,
+        correlated: bool,
+        reach: Option<u64>,
+    ) -> Result<Self, Error> {
         let capacities = devices.iter().map(|device| device.profile.capacity_bytes());
-        let capacity = capacities.min().unwrap_or_default();
+        let capacity = capacities.chain(reach).min().unwrap_or_default();
         let bursts = correlated.then(|| derived(seed, u64::MAX - 1));
         let mut sources = Vec::new();
         for (number, device) in (0..).zip(devices) {
@@ -125,7 +130,7 @@ mod tests {
             profile = 'reference'
             capacity = '12G'";
         let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
-        Workloads::new(&comparison.devices, 1, correlated).unwrap()
+        Workloads::new(&comparison.devices, 1, correlated, None).unwrap()
     }
 
     const fn seconds(from: Option<Nanos>, duration: u64) -> Slice {
@@ -178,7 +183,7 @@ mod tests {
             profile = 'reference'
             capacity = '8G'";
         let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
-        let mut none = Workloads::new(&comparison.devices, 1, true).unwrap();
+        let mut none = Workloads::new(&comparison.devices, 1, true, None).unwrap();
         let slice = Slice { from: None, duration: None, reads: Some(1) };
         let error = none.take("phase_one", &slice).unwrap_err().to_string();
         assert!(

@@ -92,11 +92,12 @@ pub(super) fn prepare(
 ) -> Result<Prepared, Error> {
     let new = Preparation { comparison, seed, trainer, threads, tell };
     let bursts = comparison.correlated_bursts;
-    let mut workloads = Workloads::new(&comparison.devices, seed, bursts)?;
+    let mut workloads = Workloads::new(&comparison.devices, seed, bursts, comparison.reach)?;
     let first = workloads.take("phase_one", &comparison.phase_one)?;
     let mut after = None;
     if let Some(change) = &comparison.change {
-        workloads = Workloads::new(&change.devices, derived(seed, u64::MAX - 4), bursts)?;
+        workloads =
+            Workloads::new(&change.devices, derived(seed, u64::MAX - 4), bursts, comparison.reach)?;
         after = Some(workloads.take("change.retrain", &change.retrain)?);
     }
     let requests = workloads.take("phase_two", &comparison.phase_two)?;
@@ -126,7 +127,7 @@ pub(super) fn prepare_on(
 ) -> Result<Ready, Error> {
     let new = Preparation { comparison, seed, trainer, threads, tell };
     let bursts = comparison.correlated_bursts;
-    let mut workloads = Workloads::new(&comparison.devices, seed, bursts)?;
+    let mut workloads = Workloads::new(&comparison.devices, seed, bursts, comparison.reach)?;
     let first = workloads.take("phase_one", &comparison.phase_one)?;
     let requests = workloads.take("phase_two", &comparison.phase_two)?;
     tell("phase one", 0, 1);

@@ -1,5 +1,6 @@
 //! The same comparison on drives that are not simulated here.
 
+use trimtab_device::Profile;
 use trimtab_io::Nanos;
 use trimtab_steer::{Costs, Kind, Strategy};
 use trimtab_trace::Record;
@@ -11,6 +12,57 @@ use super::spec::{Comparison, Entry};
 use super::trainer::Trainer;
 use crate::array::{ArrayFigures, ArrayIo};
 use crate::error::Error;
+use crate::scenario::{DeviceSpec, Fill, FillKind, derived};
+
+/// A drive that a scenario wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// How it is built.
+    pub profile: &'a Profile,
+    /// Share of it that is filled, 0 to 1.
+    pub fill: f64,
+    /// How often that is overwritten at random; 0: it is written once, in order.
+    pub overwrites: f64,
+    /// Requests that it has at a time, at most.
+    pub queue_depth: u32,
+}
+
+impl Comparison {
+    /// The drives that it is of, for a rig to make.
+    pub fn wanted(&self) -> impl Iterator<Item = Wanted<'_>> {
+        self.devices.iter().map(|device| {
+            let Fill { share, kind, overwrites } = device.fill;
+            let overwrites = if kind == FillKind::Aged { overwrites } else { 0.0 };
+            let DeviceSpec { name, profile, host, .. } = device;
+            Wanted { name, profile, fill: share, overwrites, queue_depth: host.queue_depth }
+        })
+    }
+
+    /// What is random in a drive, with a seed of the scenario.
+    #[must_use]
+    pub fn drive_seed(seed: u64, drive: usize) -> u64 {
+        derived(seed, drive as u64)
+    }
+
+    /// How long drives rest between the phases.
+    #[must_use]
+    pub const fn gap(&self) -> Nanos {
+        self.gap
+    }
+
+    /// The seeds.
+    #[must_use]
+    pub fn seeds(&self) -> &[u64] {
+        &self.seeds
+    }
+
+    /// Lets workloads reach no farther than this many bytes of the drives.
+    pub const fn set_reach(&mut self, bytes: u64) {
+        self.reach = Some(bytes);
+    }
+}
 
 /// Drives that a comparison is run on: real ones, or emulated ones that the kernel
 /// takes for real.

@@ -32,6 +32,8 @@ pub struct Comparison {
     pub(super) tuning: Tuning,
     pub(super) devices: Vec<DeviceSpec>,
     pub(super) change: Option<Change>,
+    /// Workloads reach no farther, bytes.
+    pub(super) reach: Option<u64>,
 }
 
 /// Another workload after phase one, and what of it those who are trained again
@@ -194,6 +196,7 @@ impl Comparison {
             tuning: tuning(&raw.tuning, text)?,
             devices,
             change,
+            reach: None,
         })
     }
 

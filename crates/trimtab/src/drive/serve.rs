@@ -30,7 +30,7 @@ enum News {
 
 /// Starts a server that goes on when this process ends, and returns the device once
 /// it is there.
-pub(super) fn in_background(spec: &Spec, mut show: impl FnMut(f64)) -> Result<PathBuf> {
+pub(crate) fn in_background(spec: &Spec, mut show: impl FnMut(f64)) -> Result<PathBuf> {
     let program = std::env::current_exe().context("cannot find this program's file")?;
     let mut child = Command::new(program)
         .arg0("trimtab")

@@ -1,0 +1,103 @@
+//! How far a simulation foretold what came.
+
+use serde::Serialize;
+use trimtab_report::{Align, Table};
+use trimtab_sim::compare::Report;
+
+use super::notes::Notes;
+use crate::units;
+
+/// Strategies that are this far apart in simulation should keep their order live.
+const APART: f64 = 1.1;
+
+/// A comparison live and in simulation.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Agreement {
+    /// What is added to each simulated latency: the way to the drive, p50.
+    added_ns: f64,
+    rows: Vec<Row>,
+    /// Pairs of strategies whose means are more than 10% apart in simulation,
+    pairs: usize,
+    /// and those of them that are in the same order live.
+    in_order: usize,
+}
+
+/// One strategy's figures, ns.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    strategy: String,
+    mean_live: f64,
+    /// With what is added.
+    mean_simulated: f64,
+    p99_live: Option<f64>,
+    p99_simulated: Option<f64>,
+}
+
+impl Agreement {
+    pub(super) fn new(live: &Report, simulated: &Report, notes: &Notes) -> Self {
+        let added_ns = notes.added_ns.map_or(0.0, |added| added.0 as f64);
+        let row = |live: &trimtab_sim::compare::StrategyReport| {
+            let same = simulated.strategies.iter().find(|row| row.name == live.name)?;
+            let foretold = |key| same.median.get(key).map(|time| time + added_ns);
+            Some(Row {
+                strategy: live.name.clone(),
+                mean_live: live.median.get("mean_ns")?,
+                mean_simulated: foretold("mean_ns")?,
+                p99_live: live.median.get("p99_ns"),
+                p99_simulated: foretold("p99_ns"),
+            })
+        };
+        let rows: Vec<Row> = live.strategies.iter().filter_map(row).collect();
+        let (mut pairs, mut in_order) = (0, 0);
+        for (number, a) in rows.iter().enumerate() {
+            for b in &rows[number + 1..] {
+                let (low, high) = if a.mean_simulated < b.mean_simulated { (a, b) } else { (b, a) };
+                if high.mean_simulated > APART * low.mean_simulated {
+                    pairs += 1;
+                    in_order += usize::from(high.mean_live > low.mean_live);
+                }
+            }
+        }
+        Self { added_ns, rows, pairs, in_order }
+    }
+
+    pub(super) fn table(&self) -> Table {
+        let columns = [
+            ("strategy", Align::Left),
+            ("mean live", Align::Right),
+            ("simulated", Align::Right),
+            ("live is", Align::Right),
+            ("p99 live", Align::Right),
+            ("simulated", Align::Right),
+            ("live is", Align::Right),
+        ];
+        let added = units::long(trimtab_io::Nanos(self.added_ns as u64));
+        let mut table = Table::new(&columns).with_caption(format!(
+            "live beside simulated, where {added} are added: what the way to the drive takes"
+        ));
+        let time = |time: f64| units::long(trimtab_io::Nanos(time as u64));
+        let more = |live: f64, simulated: f64| format!("{:+.1}%", 100.0 * (live / simulated - 1.0));
+        for row in &self.rows {
+            let mut cells = vec![
+                row.strategy.clone(),
+                time(row.mean_live),
+                time(row.mean_simulated),
+                more(row.mean_live, row.mean_simulated),
+            ];
+            if let (Some(live), Some(simulated)) = (row.p99_live, row.p99_simulated) {
+                cells.extend([time(live), time(simulated), more(live, simulated)]);
+            }
+            table.row(cells);
+        }
+        table
+    }
+
+    /// One line: do strategies keep their order?
+    pub(super) fn verdict(&self) -> String {
+        format!(
+            "Of {} pairs of strategies whose means are more than 10% apart in simulation, {} are in \
+             the same order live.",
+            self.pairs, self.in_order
+        )
+    }
+}

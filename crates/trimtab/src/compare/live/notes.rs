@@ -1,0 +1,113 @@
+//! How a live comparison was measured: what a simulation need not say.
+
+use serde::Serialize;
+use trimtab_io::{LatencyHistogram, Nanos};
+use trimtab_report::{Align, Table};
+
+use crate::units;
+
+/// A generator whose requests are later than this, one in a hundred, fell behind.
+const LATE: Nanos = Nanos::from_micros(500);
+
+/// How a comparison was measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Notes {
+    /// What the way to the drive adds to what the model says, p50, if the drives are
+    /// emulated ones.
+    pub(super) added_ns: Option<Nanos>,
+    /// Requests of phase one whose end the recorder did not see.
+    pub(super) lost: u64,
+    /// Each run of phase two.
+    pub(super) runs: Vec<RunNote>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct RunNote {
+    pub(super) strategy: String,
+    pub(super) took_ns: Nanos,
+    /// How late requests were handed out.
+    pub(super) late_p50_ns: Option<Nanos>,
+    pub(super) late_p99_ns: Option<Nanos>,
+    /// Of a hundred, how many of the time of one processor the drive's server took,
+    /// by drive; nothing where the drives are no emulated ones.
+    pub(super) drive_cpu_percent: Vec<f64>,
+    /// The same of the generator with its strategy.
+    pub(super) cpu_percent: f64,
+    /// Refused reads that were sent all the same.
+    pub(super) trials: u64,
+}
+
+impl RunNote {
+    pub(super) fn new(strategy: &str, took: Nanos, lateness: &LatencyHistogram) -> Self {
+        Self {
+            strategy: strategy.to_owned(),
+            took_ns: took,
+            late_p50_ns: lateness.quantile(0.5),
+            late_p99_ns: lateness.quantile(0.99),
+            drive_cpu_percent: Vec::new(),
+            cpu_percent: 0.0,
+            trials: 0,
+        }
+    }
+
+    fn fell_behind(&self) -> bool {
+        self.late_p99_ns.is_some_and(|late| late > LATE)
+    }
+}
+
+impl Notes {
+    pub(super) fn table(&self) -> Table {
+        let columns = [
+            ("run", Align::Left),
+            ("took", Align::Right),
+            ("requests late, p50", Align::Right),
+            ("p99", Align::Right),
+            ("CPU, generator", Align::Right),
+            ("drives", Align::Right),
+            ("refused and tried", Align::Right),
+        ];
+        let mut table = Table::new(&columns).with_caption(
+            "how it was measured: how late requests were handed out (it counts as latency), and\n\
+             the share of one processor that it took. False revokes are an estimate from the\n\
+             refused reads that were tried all the same",
+        );
+        let time = |time: Option<Nanos>| time.map_or_else(|| units::NONE.to_owned(), units::long);
+        for run in &self.runs {
+            let drives: Vec<_> =
+                run.drive_cpu_percent.iter().map(|cpu| format!("{cpu:.0}%")).collect();
+            table.row([
+                run.strategy.clone(),
+                units::long(run.took_ns),
+                time(run.late_p50_ns),
+                time(run.late_p99_ns),
+                format!("{:.0}%", run.cpu_percent),
+                if drives.is_empty() { units::NONE.to_owned() } else { drives.join(" ") },
+                run.trials.to_string(),
+            ]);
+        }
+        table
+    }
+
+    /// What makes the result less than it should be.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let behind: Vec<_> =
+            self.runs.iter().filter(|run| run.fell_behind()).map(|run| &*run.strategy).collect();
+        let mut trouble = Vec::new();
+        if !behind.is_empty() {
+            trouble.push(format!(
+                "the generator fell behind ({} late, one in a hundred) in: {}; give it less to do, \
+                 or the machine less besides",
+                units::long(LATE),
+                behind.join(", ")
+            ));
+        }
+        if self.lost > 0 {
+            trouble.push(format!(
+                "{} requests of phase one were not seen to end, and are not learnt from",
+                self.lost
+            ));
+        }
+        (!trouble.is_empty()).then(|| trouble.join("; "))
+    }
+}

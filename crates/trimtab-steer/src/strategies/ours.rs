@@ -47,6 +47,8 @@ pub struct Ours {
     budget: f64,
     /// What was expected of each drive when it was asked about last.
     expected: [Nanos; MOST_REPLICAS],
+    /// Reads that each drive has been sent and has not answered.
+    out: [u32; MOST_REPLICAS],
     /// Who has been sent a probe, and not answered it.
     probed: Replicas,
 }
@@ -57,6 +59,12 @@ const PROBE: Nanos = Nanos::from_millis(75);
 /// A drive that was passed over and answers so many times as fast as was expected is
 /// probed again soon: it may have recovered.
 const SURPRISE: u64 = 4;
+
+/// So many reads out on a drive that is late double the wait expected of it. A
+/// predictor has learnt from a drive that served its own reads, and says the same of a
+/// stalled drive whatever waits there; without this all reads would go to the one of
+/// several stalled drives that is expected back first, and to no other that is back.
+const CROWD: f64 = 8.0;
 
 /// Hedges that can be saved up, and probes that can be owed: on a quiet array
 /// there are more probes than reads pay for.
@@ -77,7 +85,15 @@ impl Ours {
         panel.probing = Probing::new(PROBE);
         let delay = Delay::new(settings.usual, PLANNED * settings.most_extra);
         let expected = [Nanos::ZERO; MOST_REPLICAS];
-        Self { panel, settings, delay, budget: 1.0, expected, probed: Replicas::NONE }
+        Self {
+            panel,
+            settings,
+            delay,
+            budget: 1.0,
+            expected,
+            out: [0; MOST_REPLICAS],
+            probed: Replicas::NONE,
+        }
     }
 
     /// Sends the read, and sets the time at which it will be hedged.
@@ -118,6 +134,10 @@ impl Ours {
                 late.add(replica);
             }
             let mut wait = self.wait(&forecast);
+            if forecast.verdict == Verdict::Late {
+                let out = f64::from(self.out[replica.index()]);
+                wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 + out / CROWD)) as u64));
+            }
             if replica == home {
                 wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 - margin)) as u64));
             } else if late.has(home) || charge_moves {
@@ -199,11 +219,13 @@ impl Strategy for Ours {
     }
 
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
+        self.out[replica.index()] += u32::from(request.op == Op::Read);
         self.panel.sent(now, replica, request)
     }
 
     fn completed(&mut self, now: Nanos, ended: &Ended) {
         self.panel.completed(now, ended);
+        self.out[ended.replica.index()] -= u32::from(ended.op == Op::Read);
         if ended.op != Op::Read || !self.probed.has(ended.replica) {
             return;
         }

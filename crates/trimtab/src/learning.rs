@@ -95,8 +95,9 @@ impl Recording {
         Ok((drives, skipped))
     }
 
-    /// Reads a recording of peers: of all the drives in it that have reads, but for
-    /// the one that they are peers of, should it be the same file.
+    /// Reads a recording of peers: of all the drives in it that have reads, but for the
+    /// one that they are peers of, should it be the same file. (A recording of one
+    /// drive may be its own peer.)
     pub(crate) fn read_peers(
         path: &Path,
         of: &Path,
@@ -105,7 +106,7 @@ impl Recording {
     ) -> Result<(Vec<Self>, Skipped)> {
         let (drives, skipped) = Self::read_all(path, read)?;
         let same_file = path.canonicalize().ok() == of.canonicalize().ok();
-        let is_peer = |name: &str| !same_file || device.is_some_and(|device| device != name);
+        let is_peer = |name: &str| !same_file || device != Some(name);
         let peers = drives
             .into_iter()
             .filter(|(name, drive)| is_peer(name) && drive.recorded.iter().any(Recorded::is_read));

@@ -60,11 +60,12 @@ const PROBE: Nanos = Nanos::from_millis(75);
 /// probed again soon: it may have recovered.
 const SURPRISE: u64 = 4;
 
-/// So many reads out on a drive that is late double the wait expected of it. A
-/// predictor has learnt from a drive that served its own reads, and says the same of a
-/// stalled drive whatever waits there; without this all reads would go to the one of
-/// several stalled drives that is expected back first, and to no other that is back.
-const CROWD: f64 = 8.0;
+/// So many reads out on a drive that is late double the wait expected of it, and it
+/// grows with their square. A predictor has learnt from a drive that served its own
+/// reads, and says the same of a stalled drive whatever waits there; without this all
+/// reads would go to the one of several stalled drives that is expected back first, and
+/// to no other that is back.
+const CROWD: f64 = 24.0;
 
 /// Hedges that can be saved up, and probes that can be owed: on a quiet array
 /// there are more probes than reads pay for.
@@ -135,8 +136,8 @@ impl Ours {
             }
             let mut wait = self.wait(&forecast);
             if forecast.verdict == Verdict::Late {
-                let out = f64::from(self.out[replica.index()]);
-                wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 + out / CROWD)) as u64));
+                let crowd = f64::from(self.out[replica.index()]) / CROWD;
+                wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 + crowd * crowd)) as u64));
             }
             if replica == home {
                 wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 - margin)) as u64));

@@ -98,6 +98,12 @@ fn what_cannot_be_is_one_line() {
     refuses(&scenario().replace("phase_two", "phase_too"), &[], "s.toml: line 3: unknown field");
     let short = scenario().replace("reads = 15_000", "reads = 300");
     refuses(&short, &[], "device `device 0`: heur-adv: ");
+    refuses(&scenario(), &["--report", "s.toml"], "is an input and would be replaced");
+    refuses(&scenario(), &["--files", "a,b,c"], "--live");
+    let live = |files| ["--live", "--files", files];
+    refuses(&scenario(), &live("a,b"), "--files names 2, and the scenario has 3 devices");
+    refuses(&scenario(), &live("a,b,c"), "a: cannot open for direct I/O");
+    refuses(&scenario(), &live("/dev/null,b,c"), "/dev/null: ");
 }
 
 #[test]

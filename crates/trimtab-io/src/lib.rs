@@ -32,12 +32,14 @@
 
 mod completion;
 mod histogram;
+mod recent;
 mod request;
 mod summary;
 mod time;
 
 pub use completion::{Completion, Outcome};
 pub use histogram::LatencyHistogram;
+pub use recent::RecentLatencies;
 pub use request::{DeviceId, Flags, Op, Request, RequestId};
 pub use summary::{P75, PERCENTILES, Percentile, PercentileKind, Summary};
 pub use time::Nanos;

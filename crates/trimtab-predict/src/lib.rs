@@ -17,7 +17,7 @@
 //! (§5.3). And there is ours, [`Learned`]: forests of small trees over what a
 //! [`Watch`] knows of the drive and of its parallel units, which are
 //! [found](units) in the recording. [`label`] says what late is; [`train()`] and
-//! [`evaluate()`] learn and judge.
+//! [`evaluate()`] learn and judge; a [`Judge`] does so while a drive is at work.
 
 mod advise;
 #[cfg(test)]
@@ -34,12 +34,15 @@ mod heuristic;
 mod history;
 mod importance;
 mod in_flight;
+mod judge;
 pub mod label;
 mod learned;
 mod linnos;
 mod model;
+mod moved;
 mod predictor;
 mod state;
+mod teach;
 #[cfg(test)]
 mod testing;
 mod train;
@@ -57,13 +60,16 @@ pub use floor::Floor;
 pub use heuristic::{Advanced, Limits, Simple};
 pub use history::{Event, Recorded, Watcher, events, replay};
 pub use importance::{Importance, importance};
+pub use judge::{Judge, Judged};
 pub use label::{Label, Rule};
 pub use learned::{Knowledge, Learned};
 pub use linnos::Linnos;
 pub use model::{Card, Kind, Model, Trained, Training, card_path, fingerprint};
+pub use moved::{Comparison, Moved};
 pub use predictor::{Forecast, Predictor, Ticket, Verdict};
 pub use state::{
     Answered, DriveState, FEATURE_NAMES, FEATURES, HISTORY, Rest, Stall, Unit, WINDOWS, Window,
 };
+pub use teach::{Taught, Teaching};
 pub use train::{Lesson, Options, train};
 pub use watch::Watch;

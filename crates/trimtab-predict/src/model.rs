@@ -12,6 +12,7 @@ use trimtab_learn::Simd;
 use trimtab_learn::integer::LinnOs;
 
 use crate::heuristic::{Advanced, Limits, Simple, by_length};
+use crate::in_flight::UNITS;
 use crate::learned::{Knowledge, Learned};
 use crate::units::UnitFunction;
 use crate::{DriveState, Error, Forecast, Linnos, Predictor, Unit};
@@ -82,11 +83,14 @@ impl Trained {
         }
     }
 
-    /// The functions by which it tells a drive's parallel units apart.
+    /// The functions by which it tells a drive's parallel units apart: three at most,
+    /// though training may have found more.
     #[must_use]
     pub fn functions(&self) -> &[UnitFunction] {
         match self {
-            Self::Trimtab(knowledge) => &knowledge.functions,
+            Self::Trimtab(knowledge) => {
+                &knowledge.functions[..knowledge.functions.len().min(UNITS)]
+            }
             Self::HeurSim(_) | Self::HeurAdv(_) | Self::Linnos(_) => &[],
         }
     }

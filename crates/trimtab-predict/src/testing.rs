@@ -1,6 +1,6 @@
 //! What several tests need.
 
-use crate::Recorded;
+use crate::{Kind, Model, Options, Recorded, Rule, Teaching, reads};
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 
 /// A request of which only the place matters.
@@ -39,4 +39,18 @@ pub(crate) fn recording() -> Vec<Recorded> {
         Recorded { request, complete: Nanos(free), data: true }
     };
     (0..4000).map(one).collect()
+}
+
+/// A model of a recording, by the knee.
+pub(crate) fn data_model(kind: Kind, recorded: &[Recorded]) -> Model {
+    let teaching = Teaching {
+        kind,
+        rule: Rule::Knee,
+        name: "recording",
+        recorded,
+        past: &reads(recorded),
+        peers: &[],
+        options: &Options::default(),
+    };
+    teaching.run(|_, _| {}).unwrap().model
 }

@@ -36,12 +36,14 @@
 pub mod chart;
 mod date;
 mod escape;
+mod exposition;
 mod machine;
 mod number;
 mod page;
 mod table;
 
 pub use date::utc;
+pub use exposition::{Exposition, Metric};
 pub use machine::machine;
 pub use number::{bytes, count};
 pub use page::{Page, Section};

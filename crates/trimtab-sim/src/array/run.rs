@@ -92,8 +92,6 @@ struct Run<'a> {
     steering: Steering,
     drives: Vec<ArrayDrive>,
     agenda: Agenda,
-    /// Attempts on the agenda, by their numbers there, but for the cancelled.
-    delayed: Vec<(u64, Attempt)>,
     actions: Actions,
     /// What the drives have, by the number in its name.
     sent: Vec<Sent>,
@@ -122,7 +120,6 @@ impl<'a> Run<'a> {
             options,
             steering: Steering::new(strategy),
             agenda: Agenda::default(),
-            delayed: Vec::new(),
             actions: Actions::new(),
             sent: Vec::new(),
             free: Vec::new(),
@@ -209,16 +206,8 @@ impl<'a> Run<'a> {
 
     fn on_agenda(&mut self) -> Result<(), Error> {
         match self.agenda.take() {
-            Some((_, Todo::Timer(timer))) => {
-                self.steering.timer(self.now, timer, &mut self.actions);
-            }
-            Some((number, Todo::Send(attempt, why))) => {
-                let place = self.delayed.iter().position(|delayed| delayed.0 == number);
-                if let Some(place) = place {
-                    self.delayed.swap_remove(place);
-                    self.send(attempt, why)?;
-                }
-            }
+            Some(Todo::Timer(timer)) => self.steering.timer(self.now, timer, &mut self.actions),
+            Some(Todo::Send(attempt, why)) => self.send(attempt, why)?,
             None => {}
         }
         self.act()
@@ -231,15 +220,12 @@ impl<'a> Run<'a> {
             done += 1;
             match action {
                 Action::Send { attempt, at, why } if at <= self.now => self.send(attempt, why)?,
-                Action::Send { attempt, at, why } => {
-                    let number = self.agenda.add(at, Todo::Send(attempt, why));
-                    self.delayed.push((number, attempt));
-                }
-                Action::Timer { at, timer } => {
-                    self.agenda.add(at, Todo::Timer(timer));
-                }
+                Action::Send { attempt, at, why } => self.agenda.add_send(at, attempt, why),
+                Action::Timer { at, timer } => self.agenda.add_timer(at, timer),
                 Action::Cancel(attempt) => self.cancel(attempt),
-                Action::Answer { read, outcome } => self.answer(read, outcome),
+                Action::Answer { read, outcome } => {
+                    self.figures.answered(self.now, &self.requests[read.0 as usize], outcome);
+                }
                 Action::Refused { read, replica } => self.refused(read, replica),
             }
         }
@@ -349,9 +335,7 @@ impl<'a> Run<'a> {
     }
 
     fn cancel(&mut self, attempt: Attempt) {
-        if let Some(place) = self.delayed.iter().position(|(_, delayed)| *delayed == attempt) {
-            self.delayed.swap_remove(place);
-        } else {
+        if !self.agenda.cancel(attempt) {
             let sent = &self.sent;
             let ours = |id: RequestId| match sent[id.0 as usize].kind {
                 Kind::Attempt(other, _) => other == attempt,
@@ -362,17 +346,6 @@ impl<'a> Run<'a> {
             self.free.push(id.0 as u32);
         }
         self.steering.cancelled(self.now, attempt, &mut self.actions);
-    }
-
-    fn answer(&mut self, read: RequestId, outcome: Outcome) {
-        let io = &self.requests[read.0 as usize];
-        if outcome != Outcome::Done {
-            self.figures.errors += 1;
-            return;
-        }
-        let latency = self.now.since(io.at);
-        self.figures.reads.record(latency);
-        self.figures.homes[io.home.index()].reads.record(latency);
     }
 
     /// Tries some of what is refused on a copy of the drive.

@@ -96,8 +96,8 @@ pub struct Row<'a> {
     pub name: &'a str,
     /// Whether the drives are to have nothing to do with themselves.
     pub ideal: bool,
-    /// The strategy.
-    pub strategy: Box<dyn Strategy>,
+    /// Makes the strategy: anew for each run, if there are several.
+    pub strategy: &'a dyn Fn() -> Box<dyn Strategy>,
     /// What it is to serve, on a clock that begins now.
     pub requests: &'a [ArrayIo],
     /// Decides the order in which each read fails over.
@@ -146,7 +146,7 @@ pub fn compare_on(
             let row = Row {
                 name,
                 ideal: *kind == Kind::Ideal,
-                strategy: ready.strategy(comparison, entry, costs),
+                strategy: &|| ready.strategy(comparison, entry, costs),
                 requests: &ready.requests,
                 seed: ready.order_seed(),
                 thresholds: ready.trainees(entry).map(|trainees| trainees.thresholds.clone()),

@@ -22,6 +22,8 @@ pub enum Todo {
 pub struct Agenda {
     heap: BinaryHeap<Entry>,
     entered: u64,
+    /// The attempts on it, by their entries' numbers, but for the cancelled.
+    attempts: Vec<(u64, Attempt)>,
 }
 
 #[derive(Debug)]
@@ -32,12 +34,26 @@ struct Entry {
 }
 
 impl Agenda {
-    /// Enters a thing, and says by what number.
-    pub fn add(&mut self, at: Nanos, todo: Todo) -> u64 {
-        let number = self.entered;
-        self.heap.push(Entry { at, number, todo });
+    /// Enters a timer.
+    pub fn add_timer(&mut self, at: Nanos, timer: Timer) {
+        self.add(at, Todo::Timer(timer));
+    }
+
+    /// Enters an attempt that is to be sent later.
+    pub fn add_send(&mut self, at: Nanos, attempt: Attempt, why: Why) {
+        self.attempts.push((self.entered, attempt));
+        self.add(at, Todo::Send(attempt, why));
+    }
+
+    fn add(&mut self, at: Nanos, todo: Todo) {
+        self.heap.push(Entry { at, number: self.entered, todo });
         self.entered += 1;
-        number
+    }
+
+    /// Takes an attempt off; false if it is not on it.
+    pub fn cancel(&mut self, attempt: Attempt) -> bool {
+        let place = self.attempts.iter().position(|(_, other)| *other == attempt);
+        place.map(|place| self.attempts.swap_remove(place)).is_some()
     }
 
     /// When the next thing is to be done, if there is one.
@@ -46,9 +62,14 @@ impl Agenda {
         self.heap.peek().map(|entry| entry.at)
     }
 
-    /// Takes the next thing, with its number.
-    pub fn take(&mut self) -> Option<(u64, Todo)> {
-        self.heap.pop().map(|entry| (entry.number, entry.todo))
+    /// Takes the next thing; nothing, if that was cancelled.
+    pub fn take(&mut self) -> Option<Todo> {
+        let entry = self.heap.pop()?;
+        if let Todo::Send(..) = entry.todo {
+            let place = self.attempts.iter().position(|(number, _)| *number == entry.number)?;
+            self.attempts.swap_remove(place);
+        }
+        Some(entry.todo)
     }
 }
 

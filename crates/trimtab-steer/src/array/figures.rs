@@ -1,7 +1,8 @@
 //! What came of a run.
 
-use trimtab_io::LatencyHistogram;
+use trimtab_io::{LatencyHistogram, Nanos, Outcome};
 
+use super::ArrayIo;
 use crate::steering::Counts;
 
 /// What came of a run.
@@ -18,6 +19,19 @@ pub struct ArrayFigures {
     pub counts: Counts,
     /// How good the decisions were.
     pub judged: Judged,
+}
+
+impl ArrayFigures {
+    /// A read was answered, or no drive could.
+    pub fn answered(&mut self, now: Nanos, io: &ArrayIo, outcome: Outcome) {
+        if outcome != Outcome::Done {
+            self.errors += 1;
+            return;
+        }
+        let latency = now.since(io.at);
+        self.reads.record(latency);
+        self.homes[io.home.index()].reads.record(latency);
+    }
 }
 
 /// One drive's share.
@@ -56,9 +70,12 @@ impl Judged {
     /// was sampled.
     #[must_use]
     pub fn false_revoke_rate(&self) -> Option<f64> {
-        share(self.false_revokes, self.sampled)
+        share(self.false_revokes, self.sampled).filter(|_| self.sampled >= FEWEST_TRIALS)
     }
 }
+
+/// Of fewer than these a share says nothing.
+const FEWEST_TRIALS: u64 = 10;
 
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)

@@ -85,7 +85,7 @@ impl Rig for Simulated<'_> {
         let judge = row.thresholds.map(|thresholds| Judge { thresholds, samples: 0 });
         let options = ArrayOptions { seed: row.seed, judge, record: false };
         let requests = begun(row.requests.to_vec(), &self.drives);
-        let run = run(self.drives.clone(), row.strategy, &requests, &options);
+        let run = run(self.drives.clone(), (row.strategy)(), &requests, &options);
         Ok(run.map_err(|e| e.to_string())?.figures)
     }
 

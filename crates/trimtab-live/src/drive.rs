@@ -26,14 +26,8 @@
 //! # fn main() -> Result<(), trimtab_live::drive::Error> {
 //! let profile = Profile::builtin("consumer-a").unwrap().with_capacity(1 << 30).unwrap();
 //! let spec = Spec {
-//!     name: "mine".to_owned(),
-//!     profile,
-//!     seed: 1,
-//!     fill: Fill::default(),
 //!     data: Data::Memory { cap_bytes: 256 << 20 },
-//!     scheduler: "none".to_owned(),
-//!     block_bytes: 512,
-//!     faults: Vec::new(),
+//!     ..Spec::new("mine", profile)
 //! };
 //! let go_on = &mut |_| ControlFlow::Continue(());
 //! let server = Server::start(&Home::from_environment(), spec, go_on)?;
@@ -52,6 +46,7 @@ mod faults;
 mod figures;
 mod fuse;
 mod home;
+mod lead;
 mod loopdev;
 mod protect;
 mod server;
@@ -66,6 +61,7 @@ pub use control::Drive;
 pub use error::Error;
 pub use faults::{Effect, Fault, Ops};
 pub use figures::{Count, Latencies, Sample};
+pub(crate) use home::run_directory;
 pub use home::{Found, Home, Info, RUN_VARIABLE};
 pub use server::Server;
 pub use spec::{Data, Fill, Spec};

@@ -4,10 +4,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// A loop device, gone when dropped.
 pub struct LoopDisk {
@@ -123,6 +126,31 @@ pub fn run(program: &str, args: &[&str]) {
         .unwrap_or_else(|e| panic!("{program}: {e}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {args:?}: {said}");
+}
+
+/// Runs something in a thread that has a BPF file system of its own, whose root has this
+/// mode: it is gone with the thread and what that has begun, however this ends.
+pub fn with_bpf_files(mode: u32, run: impl FnOnce(&Path) + Send) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    // Others pass if the root lets them.
+    let passable = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(directory.path(), passable).expect("it is ours");
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: only this thread and those it begins see other mounts; no file
+            // descriptors are unshared.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.expect("mounts of its own");
+            let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+            mount_change("/", private).expect("nobody else sees them");
+            mount("bpf", directory.path(), "bpf", MountFlags::empty(), None).expect("a mount");
+            let mode = fs::Permissions::from_mode(mode);
+            fs::set_permissions(directory.path(), mode).expect("it is ours");
+            run(directory.path());
+        });
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
 }
 
 /// Tells the user something: past the test runner, which shows only what failed

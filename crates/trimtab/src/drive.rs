@@ -13,7 +13,7 @@ mod stat;
 use anyhow::Result;
 use clap::Subcommand;
 
-pub(crate) use serve::in_background;
+pub(crate) use serve::{Leash, on_leash};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -48,6 +48,9 @@ pub(crate) enum Command {
     /// Serve a drive that is described on standard input. For `create` to call.
     #[command(hide = true)]
     Serve,
+    /// The same, until standard input ends. For commands that need a drive for a while.
+    #[command(hide = true)]
+    ServeWhileRead,
 }
 
 pub(crate) fn run(command: Command) -> Result<()> {
@@ -61,6 +64,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Restore(args) => snapshot::restore(&args),
         Command::Remove(args) => remove::run(&args),
         Command::Check(args) => check::run(&args),
-        Command::Serve => serve::run(),
+        Command::Serve => serve::run(false),
+        Command::ServeWhileRead => serve::run(true),
     }
 }

@@ -133,6 +133,24 @@ fn what_a_killed_server_leaves_is_cleaned_up() {
     bench.remove_all();
 }
 
+/// A loop device keeps its scheduler for whoever attaches it next.
+#[test]
+fn a_killed_drive_gives_its_scheduler_back() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let all = fs::read_to_string("/sys/block/loop0/queue/scheduler").unwrap_or_default();
+    if !all.contains(" kyber") {
+        return testdisk::say("skipped a test of emulated drives: needs the scheduler kyber");
+    }
+    let device = bench.create("mortal", &["--size", "64M", "--scheduler", "kyber"]);
+    let file = device.replace("/dev/", "/sys/block/") + "/queue/scheduler";
+    assert!(fs::read_to_string(&file).unwrap().contains("[kyber]"));
+    kill_process(pid_of(&bench, "mortal"), Signal::KILL).unwrap();
+    wait_until("it is dead", || bench.done(&["list"]).contains("killed: remove it"));
+    bench.done(&["remove", "mortal"]);
+    assert!(!fs::read_to_string(&file).unwrap().contains("[kyber]"));
+    assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+}
+
 #[test]
 fn a_killed_drive_that_is_mounted_goes_when_it_is_unmounted() {
     let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount"]) else { return };
@@ -149,6 +167,17 @@ fn a_killed_drive_that_is_mounted_goes_when_it_is_unmounted() {
     let is_gone = || fs::read_to_string(&backing).map_or(true, |file| !file.contains("disk"));
     wait_until("the device has gone", is_gone);
     assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+}
+
+#[test]
+fn drives_of_a_killed_check_go_with_it() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let mut command = bench.command(&["check", "--duration", "60s"]);
+    let mut check = command.stdout(Stdio::null()).spawn().unwrap();
+    wait_until("they are there", || bench.done(&["list"]).matches("running").count() == 3);
+    check.kill().unwrap();
+    check.wait().unwrap();
+    wait_until("they have gone", || bench.traces().is_empty());
 }
 
 #[test]

@@ -5,13 +5,15 @@
 //! the same one. The difference is everything that is not the drive: system calls,
 //! the block layer, the loop device, FUSE, waking up, and being late.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
 
 use io_uring::{IoUring, opcode, types};
+use rand::RngExt as _;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64;
@@ -23,6 +25,8 @@ use super::error::Error;
 
 /// Bytes of a read.
 const READ: usize = 4096;
+/// Of one measurement, at most: some seconds of them.
+const MOST_READS: usize = 1 << 20;
 
 /// How to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,8 @@ pub struct Measured {
     pub added: LatencyHistogram,
     /// The part of it that the server knows of: from when it had the request.
     pub server: LatencyHistogram,
+    /// Of the reads that came sooner than the model says, by how much.
+    pub early: LatencyHistogram,
 }
 
 /// Reads 4 KiB at random from a drive, directly, each place at most once.
@@ -59,11 +65,8 @@ pub struct Measured {
 pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
     let info = drive.info();
     let what = || format!("read {}", info.device.display());
-    const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
-    let file = OpenOptions::new().read(true).custom_flags(O_DIRECT).open(&info.device);
-    let file = file.map_err(Error::system(what()))?;
-    let mut places: Vec<u32> = (0..(info.capacity / READ as u64) as u32).collect();
-    places.shuffle(&mut Pcg64::seed_from_u64(load.seed));
+    let file = open(&info.device).map_err(Error::system(what()))?;
+    let places = places(info.capacity, MOST_READS, load.seed);
     drive.begin_log()?;
     let begun = clock::now();
     let until = begun + load.time;
@@ -81,6 +84,7 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
         model: LatencyHistogram::new(),
         added: LatencyHistogram::new(),
         server: LatencyHistogram::new(),
+        early: LatencyHistogram::new(),
     };
     for (offset, latency) in seen {
         measured.seen.record(latency);
@@ -88,6 +92,9 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
             measured.model.record(sample.model);
             measured.added.record(latency.since(sample.model));
             measured.server.record(sample.added);
+            if latency < sample.model {
+                measured.early.record(sample.model.since(latency));
+            }
         }
     }
     Ok(measured)
@@ -96,12 +103,34 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
 /// What was read, and how long that took.
 type Seen = Vec<(u64, Nanos)>;
 
-fn one_by_one(file: &File, places: &[u32], until: Nanos) -> io::Result<Seen> {
+pub(super) fn open(device: &Path) -> io::Result<File> {
+    const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
+    OpenOptions::new().read(true).custom_flags(O_DIRECT).open(device)
+}
+
+/// So many places of a drive that can be read, or all if there are fewer, in some
+/// order, none twice.
+pub(super) fn places(capacity: u64, most: usize, seed: u64) -> Vec<u64> {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let all = capacity / READ as u64;
+    if all <= 2 * most as u64 {
+        let mut places: Vec<u64> = (0..all).collect();
+        places.shuffle(&mut random);
+        places.truncate(most);
+        return places;
+    }
+    // Of so many that most draws are new.
+    let mut seen = HashSet::with_capacity(most);
+    let draws = std::iter::repeat_with(|| random.random_range(0..all));
+    draws.filter(|&place| seen.insert(place)).take(most).collect()
+}
+
+pub(super) fn one_by_one(file: &File, places: &[u64], until: Nanos) -> io::Result<Seen> {
     let mut buffer = Aligned([0; READ]);
     let mut seen = Vec::new();
     let mut before = clock::now();
     for &place in places {
-        let offset = u64::from(place) * READ as u64;
+        let offset = place * READ as u64;
         file.read_exact_at(&mut buffer.0, offset)?;
         let now = clock::now();
         seen.push((offset, now.since(before)));
@@ -117,11 +146,11 @@ fn one_by_one(file: &File, places: &[u32], until: Nanos) -> io::Result<Seen> {
 #[derive(Clone)]
 struct Aligned([u8; READ]);
 
-fn together(file: &File, places: &[u32], until: Nanos, depth: u32) -> io::Result<Seen> {
+fn together(file: &File, places: &[u64], until: Nanos, depth: u32) -> io::Result<Seen> {
     let mut ring = IoUring::new(depth)?;
     let mut buffers = vec![Aligned([0; READ]); depth as usize];
     let mut sent = vec![(0, Nanos::ZERO); depth as usize];
-    let mut places = places.iter().map(|&place| u64::from(place) * READ as u64);
+    let mut places = places.iter().map(|&place| place * READ as u64);
     let mut seen = Vec::new();
     let mut free: Vec<usize> = (0..depth as usize).collect();
     let mut failed = None;

@@ -12,7 +12,8 @@
 //! time, and nothing at all as long as nobody waits: the drive cleans in arrears.
 //!
 //! One thread lets time pass. It sleeps until shortly before the next answer can
-//! come, and spins the rest. Where many wait, or long, it does not spin: answers
+//! come, and spins the rest. Only a request that is alone, and whose answer is near, is
+//! seen through by the thread that took it: waking another one up would take longer. Where many wait, or long, it does not spin: answers
 //! are then so many that naps between them are short anyway, and a core that spins
 //! is missing elsewhere.
 
@@ -88,15 +89,37 @@ impl<A: Answer> Engine<A> {
     /// A request has arrived at `arrival`.
     pub(super) fn submit(&self, arrival: Nanos, op: Op, offset: u64, length: u64, answer: A) {
         let mut ready = Vec::new();
-        let earlier = {
+        let next = {
             let mut state = self.state();
             state.submit(arrival, op, offset, length, answer);
             state.take_ready(clock::now(), &mut ready);
-            state.next_is_earlier()
+            state.look_ahead()
         };
-        ready.into_iter().for_each(Ready::send);
-        if earlier {
+        ready.drain(..).for_each(Ready::send);
+        self.see_through(next, arrival + SPIN);
+        if self.state().timer_is_to_know() {
             self.call();
+        }
+    }
+
+    /// Spins until a request that is alone has its answer, if that is near.
+    ///
+    /// The timer knows nothing of it, and need not: whoever comes meanwhile is not alone
+    /// and wakes the timer.
+    fn see_through(&self, mut next: Next, until: Nanos) {
+        let mut ready = Vec::new();
+        while next.waiting == 1
+            && let Some(at) = next.at.filter(|&at| at <= until)
+            && !self.ended.load(Ordering::Acquire)
+        {
+            let now = clock::spin(at, &self.ended);
+            next = {
+                let mut state = self.state();
+                state.pass_time(now);
+                state.take_ready(now, &mut ready);
+                state.look_ahead()
+            };
+            ready.drain(..).for_each(Ready::send);
         }
     }
 
@@ -151,5 +174,70 @@ impl<A: Answer> Engine<A> {
             Some(at) if at > now + SPIN => clock::sleep(now, at.since(SPIN)),
             Some(at) => *spun += clock::spin(at, &self.called).since(now),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::{Sender, channel};
+    use std::time::Duration;
+
+    use trimtab_device::Profile;
+
+    use super::super::spec::{Fill, Spec};
+    use super::*;
+
+    struct Waiting(Sender<()>);
+
+    impl Answer for Waiting {
+        fn done(self) {
+            self.0.send(()).expect("someone waits");
+        }
+
+        fn failed(self) {
+            unreachable!("there are no faults");
+        }
+    }
+
+    /// Requests that are answered by whoever took them, by the timer, and at once, in
+    /// all orders: none may be forgotten, though nobody may come after it.
+    #[test]
+    fn every_request_is_answered() {
+        const THREADS: u64 = 3;
+        const EACH: u64 = 4_000;
+        let profile = Profile::builtin("femu").unwrap().with_capacity(1 << 30).unwrap();
+        let spec = Spec {
+            fill: Fill { share: 1.0, overwrites: 0.0 },
+            // Reads are then due in the very next moment.
+            lead: Some(Nanos::from_micros(30)),
+            ..Spec::new("test", profile)
+        };
+        let flash = spec.flash(&mut |_| std::ops::ControlFlow::Continue(()));
+        let std::ops::ControlFlow::Continue(flash) = flash else { unreachable!("nobody ends it") };
+        let engine = Arc::new(Engine::new(State::new(&spec, flash, clock::now())));
+        let runs = Arc::clone(&engine);
+        let timer = thread::spawn(move || runs.run());
+        thread::scope(|scope| {
+            for number in 0..THREADS {
+                let engine = &engine;
+                scope.spawn(move || {
+                    for i in 0..EACH {
+                        let (answer, answered) = channel();
+                        let op = if (i + number) % 3 == 0 { Op::Write } else { Op::Read };
+                        let offset = (i * 7_919 + number * 104_729) % 200_000 * 4096;
+                        engine.submit(clock::now(), op, offset, 4096, Waiting(answer));
+                        let came = answered.recv_timeout(Duration::from_secs(30));
+                        came.expect("an answer within half a minute");
+                        if i % 64 == 0 {
+                            // All come to rest now and then.
+                            thread::sleep(Duration::from_micros(100 * (1 + number)));
+                        }
+                    }
+                });
+            }
+        });
+        engine.end();
+        timer.join().unwrap();
     }
 }

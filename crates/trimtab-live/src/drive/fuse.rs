@@ -89,7 +89,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         // Requests that are still on their way end in errors.
-        unmount(&self.directory);
+        _ = unmount(&self.directory);
         if let Some(session) = self.session.take() {
             _ = session.join();
         }
@@ -102,8 +102,8 @@ pub(super) fn file_in(directory: &Path) -> PathBuf {
 }
 
 /// Unmounts what may be mounted there, a dead server's too.
-pub(super) fn unmount(directory: &Path) {
-    _ = rustix::mount::unmount(directory, UnmountFlags::DETACH | UnmountFlags::FORCE);
+pub(super) fn unmount(directory: &Path) -> rustix::io::Result<()> {
+    rustix::mount::unmount(directory, UnmountFlags::DETACH | UnmountFlags::FORCE)
 }
 
 fn open_device() -> Result<OwnedFd, Error> {

@@ -92,6 +92,11 @@ impl LoopDevice {
         Ok(())
     }
 
+    /// What its scheduler was, if it has another now.
+    pub(super) fn scheduler_before(&self) -> Option<&str> {
+        self.scheduler_before.as_deref()
+    }
+
     /// The kernel's name for it.
     pub(super) fn name(&self) -> &str {
         name(&self.path)
@@ -105,10 +110,15 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        if let Some(before) = &self.scheduler_before {
-            _ = fs::write(sys(&self.path).join("queue/scheduler"), before);
-        }
+        restore_scheduler(&self.path, self.scheduler_before());
         detach(&self.path);
+    }
+}
+
+/// Gives a device the scheduler that it had, if it was given another.
+pub(super) fn restore_scheduler(path: &Path, before: Option<&str>) {
+    if let Some(before) = before {
+        _ = fs::write(sys(path).join("queue/scheduler"), before);
     }
 }
 

@@ -20,7 +20,7 @@ use super::spec::Spec;
 use super::stat::Stat;
 use super::state::State;
 use super::store::Store;
-use super::{clock, protect, tune};
+use super::{clock, lead, protect, tune};
 
 /// How often it is looked whether it shall end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -72,6 +72,10 @@ impl Server {
         let mut device = LoopDevice::attach(&file, spec.block_bytes)?;
         drop(file);
         device.set_scheduler(&spec.scheduler)?;
+        if spec.lead.is_none() {
+            let lead = lead::measure(&device.path, capacity, &engine)?;
+            engine.state().lead = lead;
+        }
         let control = UnixListener::bind(claimed.place.control());
         let control = control.map_err(Error::system("make the control socket"))?;
         claimed.publish(&Info {
@@ -82,6 +86,7 @@ impl Server {
             profile: spec.profile.name.clone(),
             seed: spec.seed,
             data: spec.data.name().to_owned(),
+            scheduler_before: device.scheduler_before().map(str::to_owned),
         })?;
         // Not earlier: attaching a device flushes the file.
         let now = clock::now();
@@ -158,8 +163,9 @@ impl Server {
             Command::EndLog => return Ok(Reply::Log(state.figures.end_log())),
             Command::BeginLog => state.figures.begin_log(),
             Command::Set { settings } => {
-                let profile = tune::tuned(state.profile(), &settings)?;
-                state.retune(profile, now)?;
+                let tuned = tune::tuned(state.profile(), state.lead, &settings)?;
+                state.retune(tuned.profile, now)?;
+                state.lead = tuned.lead;
             }
             Command::Fault { fault } => {
                 fault.check()?;

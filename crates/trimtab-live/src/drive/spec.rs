@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use trimtab_device::{FillWatch, Profile, Ssd};
-use trimtab_io::DeviceId;
+use trimtab_io::{DeviceId, Nanos};
 
 use super::error::Error;
 use super::faults::Fault;
@@ -29,10 +29,18 @@ pub struct Spec {
     pub scheduler: String,
     /// Bytes of the smallest request: 512, 1024, 2048 or 4096.
     pub block_bytes: u32,
+    /// How much earlier than the model says answers are given, because they and the
+    /// requests take their time on the way; measured if it is not said.
+    #[serde(default)]
+    pub lead: Option<Nanos>,
     /// Faults, with times from when it is ready.
     #[serde(default)]
     pub faults: Vec<Fault>,
 }
+
+/// The longest [`Spec::lead`]: no machine's way to a drive takes longer, but for
+/// waiting on a busy one, which comes and goes.
+pub(super) const MOST_LEAD: Nanos = Nanos::from_micros(200);
 
 /// What the flash holds when a drive begins. It has nothing to do with content:
 /// what was never written to the block device reads as zeroes.
@@ -83,6 +91,22 @@ impl Data {
 }
 
 impl Spec {
+    /// A drive in use, without content, whose lead is measured.
+    #[must_use]
+    pub fn new(name: impl Into<String>, profile: Profile) -> Self {
+        Self {
+            name: name.into(),
+            profile,
+            seed: 1,
+            fill: Fill::default(),
+            data: Data::None,
+            scheduler: "none".to_owned(),
+            block_bytes: 512,
+            lead: None,
+            faults: Vec::new(),
+        }
+    }
+
     /// Whether it can be.
     ///
     /// # Errors
@@ -104,6 +128,9 @@ impl Spec {
         }
         if !self.capacity().is_multiple_of(u64::from(self.block_bytes)) {
             return bad(format!("{} bytes are no whole blocks", self.capacity()));
+        }
+        if self.lead.is_some_and(|lead| lead > MOST_LEAD) {
+            return bad(format!("the lead must be at most {MOST_LEAD}"));
         }
         self.faults.iter().try_for_each(Fault::check)
     }

@@ -29,6 +29,9 @@ pub struct Stat {
     /// Of all requests: how much later than the model and the faults say the server
     /// answered.
     pub added_latency: Latencies,
+    /// How much earlier than the model says answers are given, for the time that they
+    /// and the requests are on their way; µs.
+    pub lead_us: f64,
     /// What was programmed for each unit that was written; none if none was.
     pub write_amplification: Option<f64>,
     /// Share of all dies' time that went into cleaning.
@@ -84,6 +87,7 @@ impl Stat {
             flushes: figures.counts(Op::Flush),
             model_latency: (&figures.reads.summary()).into(),
             added_latency: (&figures.added.summary()).into(),
+            lead_us: state.lead.as_micros_f64(),
             write_amplification: study.write_amplification(),
             cleaning_share: study.cleaning.as_secs_f64() / die_time,
             erases: study.erases,

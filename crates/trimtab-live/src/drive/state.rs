@@ -46,6 +46,17 @@ pub(super) struct Next {
     pub(super) waiting: usize,
 }
 
+/// What the timer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plan {
+    /// It looks again at this time, or before.
+    When(Nanos),
+    /// Nobody waits: it looks again in a while, to let the model work in arrears.
+    InArrears,
+    /// There is nothing to come: it sleeps until it is called.
+    Never,
+}
+
 /// The model, and who waits for it. Times are the wall clock's but where the name
 /// says `model`.
 pub(super) struct State<A> {
@@ -54,6 +65,9 @@ pub(super) struct State<A> {
     /// The wall clock when the model's was 0; less than that if the model is older
     /// than the machine.
     origin: i128,
+    /// How long an answer is on its way to whoever waits, and the request was on its
+    /// way here: answers are given so much earlier than the model says.
+    pub(super) lead: Nanos,
     pending: Vec<Option<Pending<A>>>,
     free: Vec<usize>,
     served: Vec<Option<Served<A>>>,
@@ -62,8 +76,8 @@ pub(super) struct State<A> {
     pub(super) faults: Faults,
     pub(super) figures: Figures,
     snapshot: Option<Snapshot>,
-    /// When the timer means to look again.
-    planned: Option<Nanos>,
+    /// When the timer means to look again. It alone decides that, and whoever wakes it.
+    planned: Plan,
 }
 
 /// The model as it was.
@@ -81,6 +95,7 @@ impl<A> State<A> {
             ssd,
             profile: spec.profile.clone(),
             origin,
+            lead: spec.lead.unwrap_or_default(),
             pending: Vec::new(),
             free: Vec::new(),
             served: Vec::new(),
@@ -88,7 +103,7 @@ impl<A> State<A> {
             faults,
             figures: Figures::new(now),
             snapshot: None,
-            planned: None,
+            planned: Plan::When(Nanos::ZERO),
         }
     }
 
@@ -128,30 +143,48 @@ impl<A> State<A> {
         });
         let id = RequestId(place as u64);
         let request = Request::new(id, DeviceId(0), at, op, offset, length);
-        let earliest = arrival + self.ssd.least_time(&request);
+        let earliest = arrival + self.ssd.least_time(&request).since(self.lead);
         self.pending[place] = Some(Pending { answer, op, offset, length, arrival, earliest });
         self.ssd.submit(at, &request).expect("a back end keeps within the drive and in time");
+        self.run_ahead(arrival);
         self.settle();
     }
 
     /// Lets the model's time pass.
     pub(super) fn pass_time(&mut self, now: Nanos) {
-        let now = self.model_time(now);
-        if now > self.ssd.now() {
-            self.ssd.advance(now);
-            self.settle();
+        let time = self.model_time(now);
+        if time > self.ssd.now() {
+            self.ssd.advance(time);
+        }
+        self.run_ahead(now);
+        self.settle();
+    }
+
+    /// Lets happen what must have happened for answers to be given early. The model
+    /// is then ahead of the clock, and what comes next may be late for it, by the lead
+    /// at most, which it gains again with its own answer. Nor does the model run
+    /// farther ahead than to an event, so that a request which follows an answer is on
+    /// time.
+    fn run_ahead(&mut self, now: Nanos) {
+        let until = self.model_time(now + self.lead);
+        while self.ssd.in_flight() > 0
+            && let Some(at) = self.ssd.next_event()
+            && at <= until
+        {
+            self.ssd.advance(at);
         }
     }
 
     /// Takes the model's answers, and finds out when they are to be given.
     fn settle(&mut self) {
-        let Self { ssd, pending, served, held, faults, origin, .. } = self;
+        let Self { ssd, pending, served, held, faults, origin, lead, .. } = self;
         ssd.drain(|answer| {
             let completion = &answer.completion;
             let place = completion.request.0 as usize;
             let pending = pending[place].take().expect("answers are to requests");
             let complete = Nanos((i128::from(completion.complete.0) + *origin).max(0) as u64);
             let answer_at = faults.answer_at(pending.arrival, complete);
+            let answer_at = Nanos(answer_at.0.saturating_sub(lead.0)).max(pending.arrival);
             let latency = completion.service_time();
             served[place] = Some(Served { pending, latency, answer_at });
             held.push(Reverse((answer_at, place)));
@@ -176,25 +209,34 @@ impl<A> State<A> {
         }
     }
 
-    /// What comes next. The timer takes it for its plan.
-    pub(super) fn next(&mut self, now: Nanos) -> Next {
-        let at = self.find_next();
-        let waiting = self.in_flight();
-        // While nobody waits, what the model does by itself is done in arrears, and
-        // whoever comes wakes the timer.
-        self.planned = at.filter(|_| waiting > 0).map(|at| at.max(now));
-        Next { at, waiting }
+    /// What comes next.
+    pub(super) fn look_ahead(&self) -> Next {
+        Next { at: self.find_next(), waiting: self.in_flight() }
     }
 
-    /// Whether that is earlier than the timer's plan; it then is the plan.
-    pub(super) fn next_is_earlier(&mut self) -> bool {
-        let at = self.find_next();
-        let earlier = match (at, self.planned) {
-            (Some(at), Some(planned)) => at < planned,
-            (at, _) => at.is_some(),
+    /// What comes next. The timer takes it for its plan.
+    pub(super) fn next(&mut self, now: Nanos) -> Next {
+        let next = self.look_ahead();
+        self.planned = match next.at {
+            Some(at) if next.waiting > 0 => Plan::When(at.max(now)),
+            Some(_) => Plan::InArrears,
+            None => Plan::Never,
+        };
+        next
+    }
+
+    /// Whether the timer has to change its plan. It is called then, and until it has
+    /// looked again this is its plan.
+    pub(super) fn timer_is_to_know(&mut self) -> bool {
+        let Next { at, waiting } = self.look_ahead();
+        let Some(at) = at else { return false };
+        let earlier = match self.planned {
+            Plan::When(planned) => waiting > 0 && at < planned,
+            Plan::InArrears => waiting > 0,
+            Plan::Never => true,
         };
         if earlier {
-            self.planned = at;
+            self.planned = Plan::When(at);
         }
         earlier
     }
@@ -205,7 +247,7 @@ impl<A> State<A> {
             return held;
         }
         let event = self.ssd.next_event().map(|at| {
-            let at = self.wall_time(at);
+            let at = Nanos(self.wall_time(at).0.saturating_sub(self.lead.0));
             if (1..=FEW).contains(&self.ssd.in_flight()) {
                 let earliest = self.pending.iter().flatten().map(|pending| pending.earliest).min();
                 at.max(earliest.unwrap_or_default())
@@ -260,6 +302,14 @@ impl<A> State<A> {
         self.origin = i128::from(now.0) - i128::from(ssd.now().0);
         self.ssd = ssd.clone();
         self.profile = profile.clone();
+        Ok(())
+    }
+
+    /// Goes back to the copy and forgets that, and all figures: as if nothing had been.
+    pub(super) fn forget_since_snapshot(&mut self, now: Nanos) -> Result<(), Error> {
+        self.restore(now)?;
+        self.snapshot = None;
+        self.figures = Figures::new(now);
         Ok(())
     }
 

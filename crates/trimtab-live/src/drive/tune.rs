@@ -2,8 +2,10 @@
 
 use toml::{Table, Value};
 use trimtab_device::Profile;
+use trimtab_io::Nanos;
 
 use super::error::Error;
+use super::spec::MOST_LEAD;
 
 /// Keys of a profile that the firmware asks anew each time it decides something.
 pub const TUNABLE: [&str; 8] = [
@@ -17,33 +19,64 @@ pub const TUNABLE: [&str; 8] = [
     "gc.suspend_us",
 ];
 
-/// A profile with keys set, each written `KEY=VALUE`; a value is TOML, words need no
-/// quotes.
+/// The lead's key.
+const LEAD: &str = "lead_us";
+
+/// What settings make of a drive.
+#[derive(Debug)]
+pub(super) struct Tuned {
+    pub(super) profile: Profile,
+    pub(super) lead: Nanos,
+}
+
+/// A profile, and a lead, with keys set, each written `KEY=VALUE`; a value is TOML,
+/// words need no quotes.
 ///
 /// # Errors
 /// A key that cannot change live, or a value that it cannot have.
-pub(super) fn tuned(profile: &Profile, settings: &[String]) -> Result<Profile, Error> {
+pub(super) fn tuned(
+    profile: &Profile,
+    mut lead: Nanos,
+    settings: &[String],
+) -> Result<Tuned, Error> {
     let bad = |why: String| Err(Error::BadInput(why));
     let mut table: Table = profile.to_toml().parse().expect("a profile's own TOML");
     for setting in settings {
         let Some((key, text)) = setting.split_once('=') else {
             return bad(format!("`{setting}`: expected KEY=VALUE, such as gc.preemptive=true"));
         };
+        if key == LEAD {
+            lead = parse_lead(text)?;
+            continue;
+        }
         if !TUNABLE.contains(&key) {
             let all = TUNABLE.join(", ");
-            return bad(format!("`{key}` cannot change while a drive runs; what can: {all}"));
+            return bad(format!(
+                "`{key}` cannot change while a drive runs; what can: {all}, {LEAD}"
+            ));
         }
         let key = key.strip_prefix("gc.").expect("all begin so");
         let gc = table.entry("gc").or_insert_with(|| Value::Table(Table::new()));
         let gc = gc.as_table_mut().expect("a profile's gc is a table");
         gc.insert(key.to_owned(), value(text));
     }
-    Profile::parse(&table.to_string()).or_else(|error| {
+    let profile = Profile::parse(&table.to_string()).map_err(|error| {
         let error = error.to_string();
         // Lines of our own text say nothing to the user.
         let what = error.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
-        bad(format!("{}: {}", settings.join(" "), what.map_or(error.as_str(), |(_, what)| what)))
-    })
+        let what = what.map_or(error.as_str(), |(_, what)| what);
+        Error::BadInput(format!("{}: {what}", settings.join(" ")))
+    })?;
+    Ok(Tuned { profile, lead })
+}
+
+fn parse_lead(text: &str) -> Result<Nanos, Error> {
+    let most = MOST_LEAD.as_micros_f64();
+    let us = text.parse().ok().filter(|us| (0.0..=most).contains(us));
+    let us: f64 = us.ok_or_else(|| {
+        Error::BadInput(format!("{LEAD}={text}: expected microseconds, from 0 to {most}"))
+    })?;
+    Ok(Nanos((us * 1e3).round() as u64))
 }
 
 fn value(text: &str) -> Value {
@@ -59,15 +92,20 @@ mod tests {
     #[test]
     fn keys_are_set_and_others_refused_with_the_list() {
         let profile = Profile::builtin("consumer-a").unwrap();
-        let set = |setting: &str| tuned(&profile, &[setting.to_owned()]);
-        assert!(set("gc.preemptive=true").unwrap().gc.preemptive);
-        let fifo = set("gc.victim=fifo").unwrap().gc.victim;
-        assert_eq!(fifo, trimtab_device::Victim::Fifo);
-        assert_eq!(set("gc.suspend_us=30").unwrap().gc.suspend_us, 30.0);
+        let lead = Nanos::from_micros(7);
+        let set = |setting: &str| tuned(&profile, lead, &[setting.to_owned()]);
+        assert!(set("gc.preemptive=true").unwrap().profile.gc.preemptive);
+        let fifo = set("gc.victim=fifo").unwrap();
+        assert_eq!(fifo.profile.gc.victim, trimtab_device::Victim::Fifo);
+        assert_eq!(fifo.lead, lead);
+        assert_eq!(set("gc.suspend_us=30").unwrap().profile.gc.suspend_us, 30.0);
+        assert_eq!(set("lead_us=1.5").unwrap().lead, Nanos(1_500));
         for (setting, expected) in [
             ("gc.blocks=plane", "what can: gc.victim, gc.choices"),
             ("timing.read_us=1", "what can"),
             ("gc.preemptive", "expected KEY=VALUE"),
+            ("lead_us=-1", "from 0 to 200"),
+            ("lead_us=no", "from 0 to 200"),
             ("gc.victim=none", "unknown variant `none`"),
             ("gc.low_watermark=0.9", "must be less than gc.high_watermark"),
         ] {

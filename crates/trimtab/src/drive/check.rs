@@ -8,9 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use serde::Serialize;
 use trimtab_io::{LatencyHistogram, Nanos};
-use trimtab_live::drive::{
-    Data, Drive, Error, Fill, Home, Latencies, Load, Measured, Spec, measure,
-};
+use trimtab_live::drive::{Drive, Error, Fill, Home, Latencies, Load, Measured, Spec, measure};
 use trimtab_report::{Align, Table, count, machine};
 
 use super::serve;
@@ -25,8 +23,9 @@ Examples:
 
 Makes three scratch drives, reads 4 KiB at random with direct I/O, and removes them
 again. `added` is what a program sees beyond what the model says the drive takes:
-system calls, block layer, loop device, FUSE and lateness. On a busy machine it is
-more. Percentiles that too few reads support are left out.";
+system calls, block layer, loop device, FUSE and lateness, less the lead by which
+answers are given early; `early` is the share of reads that came too soon for it. On a
+busy machine it is more. Percentiles that too few reads support are left out.";
 
 /// How to measure.
 #[derive(Debug, clap::Args)]
@@ -57,6 +56,8 @@ struct Told {
     trimtab: &'static str,
     machine: String,
     profile: String,
+    /// How much earlier than the model says the drives answer, µs.
+    lead_us: Vec<f64>,
     /// Share of one core that a server took while nobody read.
     idle_cpu: Option<f64>,
     measurements: Vec<Told1>,
@@ -75,6 +76,9 @@ struct Told1 {
     added: Latencies,
     /// The part of it that the server sees.
     server: Latencies,
+    /// Share of the reads that came sooner than the model says, and by how much.
+    early_share: f64,
+    early: Latencies,
     /// Share of one core that all servers took together.
     cpu: Option<f64>,
 }
@@ -86,23 +90,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut drives = Vec::new();
     for number in 0..DRIVES {
         let spec = Spec {
-            name: format!("check-{}-{number}", std::process::id()),
-            profile: profile.clone(),
             seed: 1 + number as u64,
             // All is mapped, so that each read goes to the flash.
             fill: Fill { share: 1.0, overwrites: 0.0 },
-            data: Data::None,
-            scheduler: "none".to_owned(),
-            block_bytes: 512,
-            faults: Vec::new(),
+            ..Spec::new(format!("check-{}-{number}", std::process::id()), profile.clone())
         };
         let name = spec.name.clone();
-        serve::in_background(&spec, |_| {})?;
-        drives.push(Scratch(Drive::find(&home, &name)?));
+        let leash = serve::on_leash(&spec)?;
+        drives.push(Scratch(Drive::find(&home, &name)?, leash));
     }
     let idle = cpu_seconds(&drives[..1]);
     thread::sleep(IDLE);
     let idle = idle.zip(cpu_seconds(&drives[..1])).map(|(a, b)| (b - a) / IDLE.as_secs_f64());
+    let leads = drives.iter().map(|drive| Ok(drive.0.stat()?.lead_us)).collect::<Result<_>>()?;
     let measurements = [(1, 1), (1, 16), (DRIVES, 16)]
         .iter()
         .enumerate()
@@ -113,6 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         trimtab: env!("CARGO_PKG_VERSION"),
         machine: machine(),
         profile: profile.name,
+        lead_us: leads,
         idle_cpu: idle,
         measurements,
     };
@@ -145,6 +146,7 @@ fn together(drives: &[Scratch], depth: u32, time: Nanos, seed: u64) -> Result<To
     };
     let longest = all.iter().map(|measured| measured.time).max().unwrap_or_default();
     let reads = all.iter().map(|measured| measured.reads).sum();
+    let early = merged(|measured| &measured.early);
     Ok(Told1 {
         drives: drives.len(),
         depth,
@@ -153,6 +155,8 @@ fn together(drives: &[Scratch], depth: u32, time: Nanos, seed: u64) -> Result<To
         model: merged(|measured| &measured.model),
         added: merged(|measured| &measured.added),
         server: merged(|measured| &measured.server),
+        early_share: early.count as f64 / (reads as f64).max(1.0),
+        early,
         cpu: cpu.map(|(a, b)| (b - a) / longest.as_secs_f64().max(1e-9)),
     })
 }
@@ -166,7 +170,7 @@ fn measure_first(drive: &Drive, load: Load) -> Result<Measured, Error> {
 }
 
 /// A drive that does not outlive its use.
-struct Scratch(Drive);
+struct Scratch(Drive, #[expect(dead_code, reason = "holds the drive")] serve::Leash);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
@@ -201,6 +205,7 @@ fn print(told: &Told) -> io::Result<()> {
         "p99.9",
         "in server p50",
         "p99",
+        "early",
         "CPU",
     ];
     let mut table = Table::new(&columns.map(|name| (name, Align::Right)));
@@ -218,6 +223,7 @@ fn print(told: &Told) -> io::Result<()> {
             us(one.added.p999_us),
             us(one.server.p50_us),
             us(one.server.p99_us),
+            percent(one.early_share),
             one.cpu.map_or_else(|| NONE.to_owned(), percent),
         ]);
     }
@@ -226,6 +232,8 @@ fn print(told: &Told) -> io::Result<()> {
     let table = if out.is_terminal() { table.within(width) } else { table.to_string() };
     write!(out, "{table}")?;
     let idle = told.idle_cpu.map_or_else(|| NONE.to_owned(), percent);
+    let leads: Vec<String> = told.lead_us.iter().map(|us| format!("{us:.1}")).collect();
+    writeln!(out, "Answers are given {} µs before the model's, for their way.", leads.join(", "))?;
     writeln!(out, "CPU: of one core, all servers together; idle {idle} each.")?;
     writeln!(out, "{}; profile {}", told.machine, told.profile)
 }

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
+use trimtab_io::Nanos;
 use trimtab_live::drive::{Data, Fault, Fill, Home, Server, Spec};
 use trimtab_report::bytes;
 
 use super::serve;
 use crate::exit::BadInput;
 use crate::progress::Progress;
-use crate::{profile, size};
+use crate::{duration, profile, size};
 
 const HELP: &str = "\
 Examples:
@@ -54,6 +55,10 @@ pub(crate) struct Args {
     /// Bytes of a block: 512 or 4096.
     #[arg(long, value_name = "BYTES", default_value_t = 512)]
     block_size: u32,
+    /// How much earlier than the model says to answer, for the time that requests and
+    /// answers are on their way [default: measured when it is made].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    lead: Option<Nanos>,
     /// For all that is random in it.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -139,6 +144,7 @@ impl Args {
             fill: Fill { share: self.fill, overwrites: self.overwrites },
             scheduler: self.scheduler.clone(),
             block_bytes: self.block_size,
+            lead: self.lead,
             faults,
         })
     }

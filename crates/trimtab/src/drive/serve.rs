@@ -1,11 +1,14 @@
 //! The server process of a drive: how `create` starts it, and what it does.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::ops::ControlFlow;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -30,11 +33,28 @@ enum News {
 
 /// Starts a server that goes on when this process ends, and returns the device once
 /// it is there.
-pub(crate) fn in_background(spec: &Spec, mut show: impl FnMut(f64)) -> Result<PathBuf> {
+pub(crate) fn in_background(spec: &Spec, show: impl FnMut(f64)) -> Result<PathBuf> {
+    let (_, device) = start(spec, "serve", show)?;
+    Ok(device)
+}
+
+/// Keeps a drive: it goes when this is dropped, or this process ends, however it does.
+#[derive(Debug)]
+pub(crate) struct Leash {
+    _input: ChildStdin,
+}
+
+/// Starts a server that lives as long as the leash.
+pub(crate) fn on_leash(spec: &Spec) -> Result<Leash> {
+    let (input, _) = start(spec, "serve-while-read", |_| {})?;
+    Ok(Leash { _input: input })
+}
+
+fn start(spec: &Spec, command: &str, mut show: impl FnMut(f64)) -> Result<(ChildStdin, PathBuf)> {
     let program = std::env::current_exe().context("cannot find this program's file")?;
     let mut child = Command::new(program)
         .arg0("trimtab")
-        .args(["drive", "serve"])
+        .args(["drive", command])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -42,13 +62,13 @@ pub(crate) fn in_background(spec: &Spec, mut show: impl FnMut(f64)) -> Result<Pa
         .context("cannot start the drive's server")?;
     // Whoever hangs up early says why on the other pipe.
     let mut input = child.stdin.take().expect("is piped");
-    _ = serde_json::to_writer(&mut input, spec);
-    drop(input);
+    let described = serde_json::to_string(spec).context("cannot describe the drive")?;
+    _ = writeln!(input, "{described}");
     let output = child.stdout.take().expect("is piped");
     for line in BufReader::new(output).lines() {
         match serde_json::from_str(&line?)? {
             News::Filled(share) => show(share),
-            News::Ready(device) => return Ok(device),
+            News::Ready(device) => return Ok((input, device)),
             News::BadInput(why) => return Err(BadInput(why).into()),
             News::Failed(why) => bail!("{why}"),
         }
@@ -56,15 +76,19 @@ pub(crate) fn in_background(spec: &Spec, mut show: impl FnMut(f64)) -> Result<Pa
     bail!("the drive's server ended without a word")
 }
 
-/// `trimtab drive serve`.
-pub(crate) fn run() -> Result<()> {
-    let spec: Spec =
-        serde_json::from_reader(io::stdin().lock()).context("no drive is described")?;
+/// `trimtab drive serve`, or, on a leash, `serve-while-read`.
+pub(crate) fn run(leashed: bool) -> Result<()> {
+    let mut described = String::new();
+    io::stdin().lock().read_line(&mut described).context("no drive is described")?;
+    let spec: Spec = serde_json::from_str(&described).context("no drive is described")?;
     // Away from the terminal, whose Ctrl-C is not meant for the drive, and from a
     // directory that someone may want to unmount.
     rustix::process::setsid().context("cannot begin a session of its own")?;
     std::env::set_current_dir("/").context("cannot leave the working directory")?;
     let end = catch_signals()?;
+    if leashed {
+        watch_leash(&end)?;
+    }
     let mut progress = |share| match tell(&News::Filled(share)) {
         Ok(()) => ControlFlow::Continue(()),
         // Whoever started this has gone.
@@ -85,6 +109,19 @@ pub(crate) fn run() -> Result<()> {
     // Nobody is left who would know of it.
     told.context("whoever asked for the drive has gone")?;
     Ok(server.serve(&end)?)
+}
+
+/// Ends the drive when whoever has the other end of standard input is gone.
+fn watch_leash(end: &Arc<AtomicBool>) -> Result<()> {
+    let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3);
+    let mut input = File::from(input.context("cannot keep the leash")?);
+    let end = Arc::clone(end);
+    thread::spawn(move || {
+        // Nothing more is said on it.
+        _ = io::copy(&mut input, &mut io::sink());
+        end.store(true, Ordering::Relaxed);
+    });
+    Ok(())
 }
 
 fn tell(news: &News) -> io::Result<()> {

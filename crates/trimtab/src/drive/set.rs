@@ -6,11 +6,12 @@ use trimtab_live::drive::{Drive, Home};
 const HELP: &str = "\
 Examples:
   sudo trimtab drive set slow gc.preemptive=true
+  sudo trimtab drive set slow lead_us=0
   sudo trimtab drive set slow gc.high_watermark=0.4 gc.low_watermark=0.1
 
 What can change while a drive runs: gc.victim, gc.choices, gc.high_watermark,
 gc.low_watermark, gc.watermarks_of, gc.preemptive, gc.suspend, gc.suspend_us
-(docs/device-profile.md). A cleaning under way ends as it began.";
+(docs/device-profile.md), and lead_us (docs/emulated-drives.md). A cleaning under way ends as it began.";
 
 /// What to change.
 #[derive(Debug, clap::Args)]

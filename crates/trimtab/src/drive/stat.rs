@@ -73,6 +73,7 @@ fn facts(drive: &Drive, stat: &Stat) -> Facts {
     }
     facts.add("model's read latency", latencies(&stat.model_latency));
     facts.add("added latency", latencies(&stat.added_latency));
+    facts.add("answers early by", format!("{:.1} µs", stat.lead_us));
     let amplification = stat.write_amplification.map_or_else(|| NONE.to_owned(), number);
     facts.add("write amplification", amplification);
     facts.add("dies cleaning", percent(stat.cleaning_share));

@@ -93,7 +93,8 @@ impl Bench {
     /// What is to be found of a drive in the machine.
     pub(crate) fn traces(&self) -> Vec<String> {
         let here = self.directory.path().to_str().unwrap();
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        // Of this thread: a test may have mounts of its own.
+        let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
         let mut found: Vec<_> =
             mounts.lines().filter(|line| line.contains(here)).map(str::to_owned).collect();
         for device in fs::read_dir("/sys/block").unwrap().flatten() {

@@ -1,21 +1,12 @@
 use std::ops::ControlFlow;
 
 use super::super::faults::Effect;
-use super::super::spec::{Data, Fill};
+use super::super::spec::Fill;
 use super::*;
 
 fn drive() -> State<u64> {
     let profile = Profile::builtin("consumer-a").unwrap().with_capacity(3 << 30).unwrap();
-    let spec = Spec {
-        name: "test".to_owned(),
-        profile,
-        seed: 1,
-        fill: Fill { share: 1.0, overwrites: 3.0 },
-        data: Data::None,
-        scheduler: "none".to_owned(),
-        block_bytes: 512,
-        faults: Vec::new(),
-    };
+    let spec = Spec { fill: Fill { share: 1.0, overwrites: 3.0 }, ..Spec::new("test", profile) };
     let ControlFlow::Continue(ssd) = spec.flash(&mut |_| ControlFlow::Continue(())) else {
         unreachable!("nobody ended it")
     };
@@ -85,6 +76,35 @@ fn the_next_moment_is_never_after_an_answer_and_mostly_not_long_before() {
 }
 
 #[test]
+fn answers_are_earlier_by_the_lead_but_never_before_their_requests() {
+    const LEAD: Nanos = Nanos::from_micros(40);
+    let (mut exact, mut early) = (drive(), drive());
+    early.lead = LEAD;
+    let after = |drive: &mut State<u64>, op, arrival, offset| {
+        drive.submit(arrival, op, offset, 4096, 0);
+        let (mut ready, mut now) = (Vec::new(), arrival);
+        loop {
+            drive.take_ready(now, &mut ready);
+            if !ready.is_empty() {
+                return now.since(arrival);
+            }
+            now = drive.next(now).at.expect("an answer will come").max(now);
+            drive.pass_time(now);
+        }
+    };
+    let mut arrival = START;
+    for number in 0..200 {
+        // The next one right after an early answer, too.
+        let (op, offset) = if number % 2 == 0 { (Op::Read, 7 << 20) } else { (Op::Write, 0) };
+        let exactly = after(&mut exact, op, arrival, offset + number * 4096);
+        assert_eq!(after(&mut early, op, arrival, offset + number * 4096), exactly.since(LEAD));
+        arrival += exactly + Nanos(number);
+    }
+    // A write into the buffer takes less.
+    assert_eq!(early.figures.added.max(), Some(Nanos::ZERO));
+}
+
+#[test]
 fn a_cleared_fault_lets_go_at_once() {
     let mut drive = drive();
     let stall = Fault { effect: Effect::Stall, at_s: 0.0, for_s: 100.0 };
@@ -99,4 +119,42 @@ fn a_cleared_fault_lets_go_at_once() {
     drive.clear_faults(now);
     drive.take_ready(now, &mut ready);
     assert_eq!((ready.len(), drive.in_flight()), (1, 0));
+}
+
+/// Whoever submits has to wake the timer for all that it does not know of yet, and the
+/// timer alone may rely on itself.
+#[test]
+fn the_timer_is_to_know_of_what_it_does_not_wait_for() {
+    let mut drive = drive();
+    drive.lead = Nanos::from_micros(50);
+    let mut ready = Vec::new();
+    let mut now = START;
+    while drive.next(now).at.is_some() {
+        now += Nanos::from_millis(100);
+        drive.pass_time(now);
+    }
+    // It sleeps for ever. Writes are answered at once, and the flash works on after that.
+    let mut offset = 0;
+    while drive.look_ahead().at.is_none() {
+        drive.submit(now, Op::Write, offset, 4096, 0);
+        drive.take_ready(now, &mut ready);
+        offset += 4096;
+    }
+    assert!(drive.timer_is_to_know());
+    assert!(!drive.timer_is_to_know(), "it has been told");
+    // It looks, and will look again in a while: too late for a read.
+    drive.next(now);
+    while drive.in_flight() > 0 {
+        now += Nanos::from_micros(1);
+        drive.pass_time(now);
+        drive.take_ready(now, &mut ready);
+    }
+    drive.next(now);
+    assert!(drive.look_ahead().at.is_none() || !drive.timer_is_to_know());
+    drive.submit(now, Op::Read, 2 << 30, 4096, 1);
+    assert!(drive.timer_is_to_know());
+    // It waits for the first answer; the second one's time will come after that.
+    drive.next(now);
+    drive.submit(now, Op::Read, (2 << 30) + 4096, 4096, 2);
+    assert!(!drive.timer_is_to_know());
 }

@@ -56,4 +56,12 @@ static __always_inline void publish(__u64 *where, __u64 what)
 #endif
 }
 
+/* What is loaded from here on is loaded after what was loaded before; `where` is a number
+ * that may be touched. Processors of this kind do so anyway. */
+#if defined(__TARGET_ARCH_x86)
+#define after_loads(where) barrier()
+#else
+#define after_loads(where) __sync_fetch_and_add((where), 0)
+#endif
+
 #endif

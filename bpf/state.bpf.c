@@ -15,6 +15,9 @@
  * Handlers of several CPUs, and of one CPU that is interrupted in the middle of
  * one, meet at a drive. Nobody waits: who finds the state being written leaves
  * its event in a queue, and the one who is writing takes that too.
+ *
+ * If user space has asked for it, each change is followed by a decision
+ * (state_network.h).
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -22,6 +25,7 @@
 #include <bpf/bpf_core_read.h>
 #include "request.h"
 #include "state.h"
+#include "state_network.h"
 #include "state_queue.h"
 #include "state_table.h"
 #include "state_watch.h"
@@ -46,6 +50,15 @@ struct {
 	__type(key, __u32);
 	__type(value, struct st_log_entry);
 } st_log SEC(".maps");
+
+/* What user space has to say to st_configure. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct st_config);
+} st_desk SEC(".maps");
 
 /* A pointer as a number that is unique to it: see record.bpf.c. */
 #define key_of(pointer) ((__u64)(pointer) - (__u64)&st_control)
@@ -228,6 +241,7 @@ __noinline int st_drain(__u32 index)
 		entry = &device->queue[place & (ST_QUEUE - 1)];
 		if (*(volatile __u64 *)&entry->end != place / ST_QUEUE + 1)
 			break;
+		after_loads(&entry->end);
 		event.key = entry->key;
 		event.time_ns = entry->time_ns;
 		event.sector = entry->sector;
@@ -265,59 +279,32 @@ static __always_inline void happen(__u32 index, struct st_device *device, struct
 	} else {
 		enqueue(device, event);
 	}
-	/* Whoever came while it was locked has relied on its holder. */
-	for (i = 0; i < 4; i++) {
-		if (is_queue_empty(device) || !try_lock(device))
+	/*
+	 * Whoever came while it was locked has relied on its holder. But the holder may
+	 * have let go already, and looked at the queue, while that it has let go is
+	 * still on its way to us: a processor may load one thing before its store of
+	 * another is seen. That takes less time than this loop. (To have the store wait,
+	 * at each event, would cost more than all of this.)
+	 */
+	for (i = 0; i < 64; i++) {
+		if (is_queue_empty(device))
 			return;
+		if (!try_lock(device))
+			continue;
 		st_drain(index);
 		unlock(device);
 	}
 }
 
-/*
- * User space calls this for a drive on which nothing happens: to take what waits in
- * the queue, since nobody comes who would, and, if `forget`, to give up what is on
- * its way: the kernel says that nothing is. Answers how much is left of that, or
- * less than 0 if the state was being written.
- */
-__noinline int st_forget(__u32 index)
+/* ---- what may follow ---- */
+
+__noinline int st_decide(__u32 index)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
-	__u32 number;
-	int i;
 
-	if (!device)
-		return 0;
-	for (i = 0; i < 32; i++) {
-		number = device->lists[0].first;
-		if (!number)
-			number = device->lists[1].first;
-		if (!number)
-			break;
-		bury(index, device, number, device->now_ns);
-	}
-	return device->drive.requests;
-}
-
-SEC("syscall")
-int tend(struct st_tend *what)
-{
-	__u32 index = what->index;
-	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
-	int left;
-
-	if (!device)
-		return 0;
-	if (!try_lock(device))
-		return -1;
-	if (device->now_ns != what->now_ns) {
-		unlock(device);
-		return 0;
-	}
-	st_drain(index);
-	left = what->forget ? st_forget(index) : 0;
-	unlock(device);
-	return left;
+	if (device)
+		decide(index, device);
+	return 0;
 }
 
 /* ---- what the kernel tells ---- */
@@ -380,6 +367,8 @@ static __always_inline void tell(struct request *rq, __u8 kind, __u8 op, __u8 fa
 		locate(device, &event);
 	}
 	happen(index, device, &event);
+	if (st_setup.networks)
+		st_decide(index);
 }
 
 SEC("tp_btf/block_io_start")
@@ -449,3 +438,5 @@ int BPF_PROG(on_complete_again, struct request *rq, blk_status_t error, unsigned
 		tell(rq, ST_ANSWERED, OP_NONE, !!error);
 	return 0;
 }
+
+#include "state_calls.h"

@@ -5,9 +5,13 @@
  * crates/trimtab-predict/src/state.rs mirror these structures; all sides assert
  * the sizes and offsets.
  *
- * One value of a memory-mapped array holds all that belongs to one drive. The
- * programs write it, whoever may read the map reads it without a call; only the
- * configuration is written by user space (see st_device.seq).
+ * One value of a memory-mapped array holds all that belongs to one drive. Only
+ * programs write it: the map is frozen, so that whoever has it can read it without a
+ * call, and can change it neither by a call nor by a mapping. (A program of theirs
+ * could, if they may load one: where every user may, it is not shown to every user.)
+ * What user space has to say goes through programs that it runs (st_say, st_configure,
+ * st_tend), or through maps of which nobody else knows (st_control, st_desk,
+ * st_networks).
  *
  * Times are CLOCK_MONOTONIC ns. A page is 4 KiB, a tick 1024 ns.
  */
@@ -33,6 +37,19 @@
 
 /* Events that may wait for whoever is just writing the drive's state. */
 #define ST_QUEUE 64
+
+/* The two kinds of reads for which verdicts are published: up to 64 KiB, and larger. */
+enum st_class {
+	ST_SMALL = 0,
+	ST_LARGE = 1,
+	ST_CLASSES = 2,
+};
+
+enum st_verdict {
+	ST_NONE = 0, /* there is no network */
+	ST_FAST = 1,
+	ST_LATE = 2,
+};
 
 /* The numbers of trimtab_io::Op. */
 enum st_op {
@@ -201,12 +218,30 @@ struct st_list {
 	__u32 last;
 };
 
+/* What the network in the kernel has decided last, by st_class. Each is one word, so
+ * that asking is one load: the count `seq` of the state that it is of, shifted by two
+ * bits, and an st_verdict. */
+struct st_published {
+	__u64 verdicts[ST_CLASSES];
+	__u64 reserved[6];
+};
+
+/* By whom the drive is kept. */
+struct st_kept {
+	/* When the one that attached the programs was last seen to live. */
+	__u64 beat_ns;
+	/* Whether the programs are attached. */
+	__u32 attached;
+	/* Which drive it is, major << 20 | minor. */
+	__u32 number;
+	__u64 reserved[6];
+};
+
 struct st_device {
 	/*
 	 * Even: all below is whole. Odd: someone is writing it. Who makes it odd
 	 * holds the lock, and makes it even again. So a copy is good if `seq` was
-	 * even and the same before and after. User space takes the same lock
-	 * when it changes the configuration.
+	 * even and the same before and after.
 	 */
 	__u64 seq;
 	/* The time of the last event. */
@@ -224,23 +259,21 @@ struct st_device {
 	struct st_drive drive;
 	struct st_counters counters;
 	struct st_config config;
-	__u8 reserved[1536]; /* all that follows begins on pages */
+	struct st_published published;
+	struct st_kept kept;
+	__u8 reserved[1408]; /* all that follows begins on pages */
 	struct st_event queue[ST_QUEUE];
 	struct st_bucket buckets[ST_BUCKETS];
 	struct st_unit units[ST_FUNCTIONS * ST_UNITS];
 };
 
-/* What is the same for all drives; user space writes it. */
+/* What is the same for all drives. Nobody but the keeper and the programs has it. */
 struct st_control {
-	/* When the one that attached the programs was last seen to live. */
-	__u64 beat_ns;
-	/* Whether the programs are attached. */
-	__u32 attached;
 	/* Which drives are watched, major << 20 | minor; the index is that of the
 	 * st_device. */
 	__u32 devices;
 	__u32 device[ST_MAX_DEVICES];
-	__u64 reserved[6];
+	__u32 reserved[15];
 	/* The kernel: places given in the log. */
 	__u64 log_taken;
 	__u64 reserved2[7];
@@ -254,6 +287,25 @@ struct st_setup {
 	__u32 log_bits;
 	/* A request that has not been answered for so long has ended unseen. */
 	__u64 age_limit_ns;
+	/* Whether networks may be loaded: otherwise the verifier removes whatever
+	 * has to do with them. */
+	__u32 networks;
+	__u32 reserved;
+};
+
+/* User space says that the drives' keeper lives, or that it goes. */
+struct st_say {
+	__u32 index;
+	__u32 attached;
+	__u32 number;
+	__u32 reserved;
+};
+
+/* User space asks to forget all of a drive, and to go on with the configuration that
+ * lies on the desk. */
+struct st_configure {
+	__u32 index;
+	__u32 reserved;
 };
 
 /* What user space asks of a drive on which nothing happens. */
@@ -308,13 +360,19 @@ ST_SIZE(st_bucket, 512);
 ST_AT(st_device, drive, 64);
 ST_AT(st_device, counters, 448);
 ST_AT(st_device, config, 512);
+ST_AT(st_device, published, 2560);
+ST_AT(st_device, kept, 2624);
 ST_AT(st_device, queue, 4096);
 ST_AT(st_device, buckets, 8192);
 ST_AT(st_device, units, 8192 + 512 * ST_BUCKETS);
 ST_SIZE(st_device, 8192 + 512 * ST_BUCKETS + 64 * ST_FUNCTIONS * ST_UNITS);
+ST_SIZE(st_published, 64);
+ST_SIZE(st_kept, 64);
 ST_SIZE(st_control, 192);
 ST_AT(st_control, log_taken, 128);
-ST_SIZE(st_setup, 16);
+ST_SIZE(st_setup, 24);
+ST_SIZE(st_say, 16);
+ST_SIZE(st_configure, 8);
 ST_SIZE(st_tend, 16);
 ST_SIZE(st_log_entry, 64);
 

@@ -1,5 +1,6 @@
 //! What it costs to keep the state of a drive, per request and by the kernel's own
-//! statistics, and what it costs to read it.
+//! statistics, without and with the network that decides in the kernel, and what it
+//! costs to read it.
 //!
 //! ```text
 //! cargo run --release -p trimtab-live --example state_cost -- [RUNS]
@@ -12,12 +13,15 @@
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
-use trimtab_live::record::BlockDevice;
-use trimtab_live::state::{self, Keeper, LiveDrive, Options};
+use trimtab_learn::integer::LinnOs;
+use trimtab_live::record::{BlockDevice, Handler};
+use trimtab_live::state::{self, Keeper, LiveDrive, Options, SizeClass};
 use trimtab_predict::units::UnitFunction;
+use trimtab_predict::{DIGITS, Trained};
 use trimtab_testdisk::{self as disk, LoopDisk};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,57 +32,146 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let parity = |bits| UnitFunction::Parity { masks: (12..12 + bits).map(|b| 9 << b).collect() };
     let (page, stripe) =
         (UnitFunction::Page { shift: 13 }, UnitFunction::Stripe { shift: 12, units: 60 });
-    let loads = [
-        ("no units", Vec::new()),
-        ("4096, 60 and 64 units", vec![page.clone(), stripe.clone(), parity(6)]),
-        ("4096, 60 and 4096 units", vec![page, stripe, parity(12)]),
+    let units = |bits| vec![page.clone(), stripe.clone(), parity(bits)];
+    let mut loads = [
+        Load::new("no units", Vec::new(), false),
+        Load::new("no units, deciding in the kernel", Vec::new(), true),
+        Load::new("4096, 60 and 64 units", units(6), false),
+        Load::new("4096, 60 and 4096 units", units(12), false),
+        Load::new("4096, 60 and 4096 units, deciding in the kernel", units(12), true),
     ];
-    for (what, functions) in loads {
-        println!("{what}, {runs} runs");
-        measure(runs, &functions)?;
+    // By turns: what else the machine does changes all the time.
+    for _ in 0..runs {
+        for load in &mut loads {
+            load.measure()?;
+        }
     }
+    for load in loads {
+        println!("{}, {runs} runs", load.what);
+        print(load.rows);
+    }
+    println!("the network by itself, {runs} runs");
+    print(network_alone(runs)?);
     Ok(())
 }
 
-/// Runs the load so often, and prints each handler's median and spread.
-fn measure(runs: usize, functions: &[UnitFunction]) -> Result<(), Box<dyn std::error::Error>> {
-    let mut rows: Vec<(String, Vec<f64>)> = Vec::new();
-    let mut add = |name: &str, value| match rows.iter_mut().find(|row| row.0 == name) {
+/// What was measured, under its name.
+type Rows = Vec<(String, Vec<f64>)>;
+
+fn add(rows: &mut Rows, name: &str, value: f64) {
+    match rows.iter_mut().find(|row| row.0 == name) {
         Some((_, values)) => values.push(value),
         None => rows.push((name.to_owned(), vec![value])),
-    };
-    for _ in 0..runs {
-        let disk = LoopDisk::new(64);
-        let device = BlockDevice::find(&disk.path)?;
-        let options = Options {
-            measure_overhead: true,
-            functions: vec![functions.to_vec()],
-            ..Options::default()
-        };
-        let keeper = Keeper::load(&[device], &options)?;
-        load(&disk);
-        let drive = keeper.drive(0)?;
-        let (counters, sent) = (drive.counters(), drive.sent());
-        let overhead = keeper.overhead()?;
-        for handler in overhead.handlers.iter().filter(|handler| handler.runs > 0) {
-            add(&handler.name, handler.run_ns as f64 / handler.runs as f64);
-        }
-        let all = overhead.ns_per_request(sent).unwrap_or(0.0);
-        add("all, per request", all);
-        add("requests per second", sent as f64 / 2.0);
-        add("deferred, of a million", counters.deferred as f64 * 1e6 / sent as f64);
-        add("missed", counters.missed as f64);
-        add("unseen, of a million", counters.never_completed as f64 * 1e6 / sent as f64);
-        let [look, features] = read(&drive);
-        add("a look", look);
-        add("a look and our features", features);
     }
+}
+
+/// Median and spread.
+fn print(rows: Rows) {
     for (name, mut values) in rows {
         values.sort_by(f64::total_cmp);
         let (least, most) = (values[0], values[values.len() - 1]);
         println!("  {name:28} {:8.0}  {least:.0}–{most:.0}", values[values.len() / 2]);
     }
-    Ok(())
+}
+
+/// A network with weights of three decimals up to 32.767, as large as there are: what
+/// it decides does not matter.
+fn network() -> Trained {
+    let mut state = 1_u64;
+    let mut weight = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 48) as u16 as i16
+    };
+    let mut weights = |n: usize| (0..n).map(|_| weight().max(-i16::MAX)).collect::<Vec<_>>();
+    let network = LinnOs::new(&weights(DIGITS * 256), &[1000; 256], &weights(512), [0; 2]);
+    Trained::Linnos(Arc::new(network.expect("no such weights overflow")))
+}
+
+/// Nanoseconds for what the network does, apart: a program asks it for what has not
+/// changed, for other digits of the queue, and for 28 other digits of the history.
+fn network_alone(runs: usize) -> Result<Rows, Box<dyn std::error::Error>> {
+    const ASKED: u8 = 200;
+    let mut rows = Rows::new();
+    for _ in 0..runs {
+        let mut means = [0.0; 3];
+        for (case, mean) in means.iter_mut().enumerate() {
+            let disk = LoopDisk::new(16);
+            let options = Options { in_kernel: true, measure_overhead: true, ..Options::default() };
+            let keeper = Keeper::load(&[BlockDevice::find(&disk.path)?], &options)?;
+            keeper.set_network(0, Some(&network()))?;
+            for i in 0..ASKED {
+                let digit = 1 + i % 9;
+                let digits = match case {
+                    0 => [1; DIGITS],
+                    1 => std::array::from_fn(|place| if place < 3 { digit } else { 1 }),
+                    _ => [digit; DIGITS],
+                };
+                black_box(keeper.ask_network(0, &digits, [digits[0], 2, 3]));
+            }
+            let overhead = keeper.overhead()?;
+            let ask = overhead.handlers.iter().find(|handler| handler.name == "ask");
+            *mean = ask.map_or(0.0, |ask| ask.run_ns as f64 / ask.runs as f64);
+        }
+        let [asking, queue, all] = means;
+        add(&mut rows, "asking alone", asking);
+        add(&mut rows, "a decision, of one class", (queue - asking) / 2.0);
+        add(&mut rows, "sums, all digits changed", all - queue);
+    }
+    Ok(rows)
+}
+
+/// What is measured together.
+struct Load {
+    what: &'static str,
+    functions: Vec<UnitFunction>,
+    decides: bool,
+    rows: Rows,
+}
+
+impl Load {
+    const fn new(what: &'static str, functions: Vec<UnitFunction>, decides: bool) -> Self {
+        Self { what, functions, decides, rows: Rows::new() }
+    }
+
+    /// Runs the load once.
+    fn measure(&mut self) -> Result<(), Box<dyn std::error::Error>> {
+        let disk = LoopDisk::new(64);
+        let device = BlockDevice::find(&disk.path)?;
+        let options = Options {
+            measure_overhead: true,
+            in_kernel: self.decides,
+            functions: vec![self.functions.clone()],
+            ..Options::default()
+        };
+        let keeper = Keeper::load(&[device], &options)?;
+        if self.decides {
+            keeper.set_network(0, Some(&network()))?;
+        }
+        load(&disk);
+        let drive = keeper.drive(0)?;
+        let (counters, sent) = (drive.counters(), drive.sent());
+        let overhead = keeper.overhead()?;
+        let handlers = |h: &&Handler| h.runs > 0 && h.name.starts_with("on_");
+        let mut all = 0;
+        for handler in overhead.handlers.iter().filter(handlers) {
+            add(&mut self.rows, &handler.name, handler.run_ns as f64 / handler.runs as f64);
+            all += handler.run_ns;
+        }
+        let of_a_million = |n: u64| n as f64 * 1e6 / sent as f64;
+        let rows = &mut self.rows;
+        add(rows, "all, per request", all as f64 / sent as f64);
+        add(rows, "requests per second", sent as f64 / 2.0);
+        add(rows, "deferred, of a million", of_a_million(counters.deferred));
+        add(rows, "missed", counters.missed as f64);
+        add(rows, "unseen, of a million", of_a_million(counters.never_completed));
+        let [look, features, verdict] = read(&drive);
+        add(rows, "a look", look);
+        add(rows, "a look and our features", features);
+        if self.decides {
+            add(rows, "a verdict", verdict);
+        }
+        Ok(())
+    }
 }
 
 fn load(disk: &LoopDisk) {
@@ -88,8 +181,8 @@ fn load(disk: &LoopDisk) {
     disk::run("fio", &[&what[..], &how, &["--runtime=2", "--output=/dev/null"]].concat());
 }
 
-/// Nanoseconds for a look at the state, and for one with the features.
-fn read(drive: &LiveDrive) -> [f64; 2] {
+/// Nanoseconds for a look at the state, for one with the features, and for a verdict.
+fn read(drive: &LiveDrive) -> [f64; 3] {
     const LOOKS: u64 = 200_000;
     let time = |f: &dyn Fn(u64)| {
         let begun = Instant::now();
@@ -109,5 +202,6 @@ fn read(drive: &LiveDrive) -> [f64; 2] {
     };
     let look = |i| _ = black_box(drive.look(request(i).offset));
     let features = |i| _ = black_box(drive.look(request(i).offset).features(now, &request(i)));
-    [time(&look), time(&features)]
+    let verdict = |i: u64| _ = black_box(drive.verdict(SizeClass::of(i << 10)));
+    [time(&look), time(&features), time(&verdict)]
 }

@@ -40,12 +40,12 @@
 mod abi;
 mod device;
 mod error;
-pub(crate) mod mapping;
 pub(crate) mod overhead;
-pub(crate) mod recorder;
+mod recorder;
 mod recording;
 mod ring;
 mod table;
+mod unseen;
 
 pub use device::{BlockDevice, DeviceStat, OpStat};
 pub use error::Error;

@@ -13,9 +13,11 @@
 //!
 //! [`Keeper::load`] attaches the programs; they stay as long as it lives. It gives
 //! a [`LiveDrive`] to its own process, and [`Keeper::pin`] makes the memory
-//! available to others ([`LiveDrive::open`]). Whoever reads asks
-//! [`LiveDrive::is_fresh`] too: if the keeper is gone the numbers stand still, and
-//! nothing may be concluded from them.
+//! available to all others ([`LiveDrive::open`]), who can read it and not write it:
+//! only programs can, and user space, the keeper too, can neither by a call nor by a
+//! mapping. (Whoever may load BPF programs, root for one, could load one that does.)
+//! Whoever reads asks [`LiveDrive::is_fresh`] too: if the keeper is gone the numbers
+//! stand still, and nothing may be concluded from them.
 //!
 //! ```no_run
 //! use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
@@ -44,20 +46,59 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Deciding in the kernel
+//!
+//! If asked to ([`Options::in_kernel`]), the kernel decides by LinnOS's network (Hao et
+//! al., OSDI'20, §4.3) itself, after each change and for two [`SizeClass`]es of reads,
+//! so that a decision is one memory load. It costs every request more than two
+//! microseconds of the machine's time, whether anyone asks or not (docs/measurements.md
+//! has the figures), where user space needs a tenth of one per decision that it does
+//! make: it is for what cannot decide itself.
+//!
+//! ```no_run
+//! use trimtab_live::record::BlockDevice;
+//! use trimtab_live::state::{self, Keeper, Options, SizeClass};
+//! use trimtab_predict::Verdict;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let model = trimtab_predict::Model::load("linnos.model".as_ref())?;
+//! let options = Options { in_kernel: true, ..Options::default() };
+//! let keeper = Keeper::load(&[BlockDevice::find("nvme0n1")?], &options)?;
+//! keeper.set_network(0, Some(&model.trained))?;
+//! let drive = keeper.drive(0)?;
+//! let is_late = drive.verdict(SizeClass::of(4096)) == Some(Verdict::Late);
+//! if is_late && drive.is_fresh(state::now()) {
+//!     // Ask another drive.
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod abi;
+mod calls;
+mod desk;
 mod drive;
 mod keeper;
 mod log;
+mod network;
+mod pins;
 mod tend;
 
 pub use abi::Counters;
 pub use drive::{LiveDrive, Look};
 pub use keeper::{Keeper, Options};
 pub use log::{Act, Extent, Step};
+pub use network::SizeClass;
+
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use trimtab_io::Nanos;
+
+/// How long the kernel may be writing while something is to be changed: a write takes
+/// some microseconds at most, but its processor may be taken away.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The time on the kernel's clock, `CLOCK_MONOTONIC`.
 #[must_use]

@@ -1,30 +1,17 @@
 //! The state of a drive, read by whoever is let.
 
+use std::os::fd::AsFd as _;
 use std::path::Path;
+use std::thread;
 
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+use rustix::mm::{self, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use trimtab_live::record::BlockDevice;
 use trimtab_live::state::{self, Keeper, LiveDrive, Options};
 use trimtab_predict::units::UnitFunction;
 use trimtab_testdisk::{self as disk, LoopDisk};
-
-/// Runs something in a thread that has a BPF file system of its own: it is gone with
-/// the thread, however this ends.
-fn with_bpf_files(run: impl FnOnce(&Path) + Send) {
-    let directory = tempfile::tempdir().unwrap();
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            // SAFETY: only this thread and those it begins see other mounts; no file
-            // descriptors are unshared.
-            unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
-            mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
-            mount("bpf", directory.path(), "bpf", MountFlags::empty(), None).unwrap();
-            run(directory.path());
-        });
-        thread.join().unwrap();
-    });
-}
 
 #[test]
 fn others_read_what_is_pinned() {
@@ -36,7 +23,7 @@ fn others_read_what_is_pinned() {
     let device = BlockDevice::find(&disk.path).unwrap();
     let functions = vec![UnitFunction::Stripe { shift: 12, units: 6 }];
     let options = Options { functions: vec![functions.clone()], ..Options::default() };
-    with_bpf_files(|files| {
+    disk::with_bpf_files(0o755, |files| {
         let pins = files.join("trimtab");
         let why = |device| LiveDrive::open(&pins, device).err().unwrap().to_string();
         assert!(why(&device).contains("is it kept and pinned there?"), "{}", why(&device));
@@ -44,6 +31,7 @@ fn others_read_what_is_pinned() {
         let mut keeper = Keeper::load(std::slice::from_ref(&device), &options).unwrap();
         keeper.pin(&pins).unwrap();
         let theirs = LiveDrive::open(&pins, &device).unwrap();
+        assert_no_way_to_write(&pins.join("devices"));
         assert!(theirs.is_fresh(state::now()));
         assert_eq!(theirs.functions(), functions);
         disk::run("dd", &[&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "count=100"]);
@@ -63,4 +51,78 @@ fn others_read_what_is_pinned() {
         assert!(!theirs.is_fresh(state::now()));
         assert!(!pins.exists(), "pins are left behind");
     });
+}
+
+/// Turns this thread, and no other, into one of an unprivileged user.
+fn become_nobody() {
+    let (user, group) = (Uid::from_raw(65_534), Gid::from_raw(65_534));
+    set_thread_groups(&[]).unwrap();
+    set_thread_res_gid(group, group, group).unwrap();
+    set_thread_res_uid(user, user, user).unwrap();
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
+}
+
+/// The running kernel's version.
+fn kernel() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+/// Any user reads what is pinned, and none writes it.
+#[test]
+fn anyone_reads_it_and_nobody_writes_it() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of pinned state read by others: {why}"));
+        return;
+    }
+    if kernel() < (5, 19) {
+        disk::say("skipped the test of pinned state read by others: it needs Linux 5.19");
+        return;
+    }
+    let disk = LoopDisk::new(16);
+    let device = BlockDevice::find(&disk.path).unwrap();
+    let read = || disk::run("dd", &[&format!("if={}", disk.path), "of=/dev/null", "bs=64k"]);
+    disk::with_bpf_files(0o755, |files| {
+        let pins = files.join("trimtab");
+        let mut keeper = Keeper::load(std::slice::from_ref(&device), &Options::default()).unwrap();
+        keeper.pin(&pins).unwrap();
+        let ours = keeper.drive(0).unwrap();
+        let theirs = thread::scope(|scope| {
+            let them = scope.spawn(|| {
+                become_nobody();
+                let theirs = LiveDrive::open(&pins, &device).unwrap();
+                assert!(theirs.is_fresh(state::now()));
+                assert_no_way_to_write(&pins.join("devices"));
+                theirs
+            });
+            them.join().unwrap()
+        });
+        read();
+        assert!(theirs.sent() > 0);
+        assert_eq!(theirs.look(0).drive, ours.look(0).drive);
+    });
+}
+
+/// By no call and by no mapping, whoever has the map open: also not root.
+fn assert_no_way_to_write(pin: &Path) {
+    let map = MapHandle::from_pinned_path(pin).unwrap();
+    let value = vec![0; map.value_size() as usize];
+    let key = 0_u32.to_ne_bytes();
+    assert!(map.update(&key, &value, MapFlags::ANY).is_err());
+    let mapped = |protection| {
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        unsafe {
+            mmap(std::ptr::null_mut(), 4096, protection, mm::MapFlags::SHARED, map.as_fd(), 0)
+        }
+    };
+    assert!(mapped(ProtFlags::READ | ProtFlags::WRITE).is_err());
+    let readable = mapped(ProtFlags::READ).unwrap();
+    // SAFETY: our own mapping, which nothing refers to.
+    unsafe {
+        let writable = mprotect(readable, 4096, MprotectFlags::READ | MprotectFlags::WRITE);
+        assert!(writable.is_err());
+        munmap(readable, 4096).unwrap();
+    }
 }

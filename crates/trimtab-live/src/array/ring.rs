@@ -107,11 +107,22 @@ impl Ring {
         loop {
             // SAFETY: the files and the pages outlive the ring, and the pages are
             // as large as any request; nobody looks at what is in them.
-            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+            let pushed = unsafe { self.ring.submission().push(&entry) }.is_ok();
+            // At once: what lies in the ring is sent in no drive's eyes, and its time
+            // runs.
+            self.hand_over()?;
+            if pushed {
                 self.out += 1;
                 return Ok(());
             }
-            self.ring.submit().map_err(Error::Wait)?;
+        }
+    }
+
+    fn hand_over(&self) -> Result<(), Error> {
+        match self.ring.submit() {
+            Ok(_) => Ok(()),
+            Err(e) if is_no_failure(&e) => Ok(()),
+            Err(e) => Err(Error::Wait(e)),
         }
     }
 
@@ -124,7 +135,7 @@ impl Ring {
         Some(Done { number, whole: entry.result() >= 0 && entry.result().unsigned_abs() == length })
     }
 
-    /// Hands over what was submitted, and waits for an answer, but not for longer
+    /// Waits for an answer, but not for longer
     /// than until then.
     pub(super) fn wait(&mut self, until: Nanos) -> Result<(), Error> {
         let left = Duration::from_nanos(until.since(self.now()).0);
@@ -138,11 +149,7 @@ impl Ring {
                 Err(e) => Err(Error::Wait(e)),
             };
         }
-        match self.ring.submit() {
-            Ok(_) => {}
-            Err(e) if is_no_failure(&e) => {}
-            Err(e) => return Err(Error::Wait(e)),
-        }
+        self.hand_over()?;
         while self.now() < until && self.ring.completion().is_empty() {
             std::hint::spin_loop();
         }

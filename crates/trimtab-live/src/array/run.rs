@@ -85,8 +85,6 @@ struct Run<'a> {
     ring: Ring,
     queues: Vec<Queue>,
     agenda: Agenda,
-    /// Attempts on the agenda, by their numbers there, but for the cancelled.
-    delayed: Vec<(u64, Attempt)>,
     actions: Actions,
     /// All that is on its way, by number.
     sent: Vec<Sent>,
@@ -118,7 +116,6 @@ impl<'a> Run<'a> {
             ring: Ring::new(disks, largest)?,
             queues: disks.iter().map(queue).collect(),
             agenda: Agenda::default(),
-            delayed: Vec::new(),
             actions: Actions::new(),
             sent: Vec::new(),
             free: Vec::new(),
@@ -177,16 +174,8 @@ impl<'a> Run<'a> {
 
     fn on_agenda(&mut self) -> Result<(), Error> {
         match self.agenda.take() {
-            Some((_, Todo::Timer(timer))) => {
-                self.steering.timer(self.now, timer, &mut self.actions);
-            }
-            Some((number, Todo::Send(attempt, why))) => {
-                let place = self.delayed.iter().position(|delayed| delayed.0 == number);
-                if let Some(place) = place {
-                    self.delayed.swap_remove(place);
-                    self.send(attempt, why)?;
-                }
-            }
+            Some(Todo::Timer(timer)) => self.steering.timer(self.now, timer, &mut self.actions),
+            Some(Todo::Send(attempt, why)) => self.send(attempt, why)?,
             None => {}
         }
         Ok(())
@@ -199,15 +188,12 @@ impl<'a> Run<'a> {
             done += 1;
             match action {
                 Action::Send { attempt, at, why } if at <= self.now => self.send(attempt, why)?,
-                Action::Send { attempt, at, why } => {
-                    let number = self.agenda.add(at, Todo::Send(attempt, why));
-                    self.delayed.push((number, attempt));
-                }
-                Action::Timer { at, timer } => {
-                    self.agenda.add(at, Todo::Timer(timer));
-                }
+                Action::Send { attempt, at, why } => self.agenda.add_send(at, attempt, why),
+                Action::Timer { at, timer } => self.agenda.add_timer(at, timer),
                 Action::Cancel(attempt) => self.cancel(attempt),
-                Action::Answer { read, outcome } => self.answer(read, outcome),
+                Action::Answer { read, outcome } => {
+                    self.figures.answered(self.now, &self.requests[read.0 as usize], outcome);
+                }
                 Action::Refused { read, replica } => self.refused(read, replica)?,
             }
         }
@@ -279,7 +265,7 @@ impl<'a> Run<'a> {
         match kind {
             Kind::Attempt(attempt, why) => {
                 self.figures.homes[disk.index()].served.record(took);
-                if let (Why::Fast, Some(threshold)) = (why, threshold) {
+                if let (Why::Fast, Some(threshold), true) = (why, threshold, done.whole) {
                     judged.submitted += 1;
                     judged.false_submits += u64::from(took > threshold);
                 }
@@ -288,8 +274,10 @@ impl<'a> Run<'a> {
             }
             Kind::Other(ticket) => self.steering.other_completed(self.now, &ended(ticket)),
             Kind::Trial(ticket) => {
-                judged.sampled += 1;
-                judged.false_revokes += u64::from(threshold.is_some_and(|most| took <= most));
+                // One that failed says nothing of how long its data would have taken.
+                judged.sampled += u64::from(done.whole);
+                let was_fast = done.whole && threshold.is_some_and(|most| took <= most);
+                judged.false_revokes += u64::from(was_fast);
                 self.steering.other_completed(self.now, &ended(ticket));
             }
         }
@@ -297,9 +285,7 @@ impl<'a> Run<'a> {
     }
 
     fn cancel(&mut self, attempt: Attempt) {
-        if let Some(place) = self.delayed.iter().position(|(_, delayed)| *delayed == attempt) {
-            self.delayed.swap_remove(place);
-        } else {
+        if !self.agenda.cancel(attempt) {
             let sent = &self.sent;
             let ours = |number: &u32| match sent[*number as usize].kind {
                 Kind::Attempt(other, _) => other == attempt,
@@ -311,17 +297,6 @@ impl<'a> Run<'a> {
             self.free.extend(waiting.remove(place));
         }
         self.steering.cancelled(self.now, attempt, &mut self.actions);
-    }
-
-    fn answer(&mut self, read: RequestId, outcome: Outcome) {
-        let io = &self.requests[read.0 as usize];
-        if outcome != Outcome::Done {
-            self.figures.errors += 1;
-            return;
-        }
-        let latency = self.now.since(io.at);
-        self.figures.reads.record(latency);
-        self.figures.homes[io.home.index()].reads.record(latency);
     }
 
     /// Sends some of what is refused all the same.

@@ -56,6 +56,28 @@ impl BlockDevice {
         Ok(Self { name, number, sysfs })
     }
 
+    /// The disk that a device number is of, and where on it, in bytes, what has that
+    /// number begins: a partition's start, otherwise 0. None where there is no disk,
+    /// or one whose requests the block layer does not see.
+    #[must_use]
+    pub fn holding(number: (u32, u32)) -> Option<(Self, u64)> {
+        let link = format!("/sys/dev/block/{}:{}", number.0, number.1);
+        let mut sysfs = fs::canonicalize(link).ok()?;
+        let mut start = 0;
+        let mut disk = number;
+        if sysfs.join("partition").exists() {
+            let read = |file: PathBuf| fs::read_to_string(file).ok();
+            // In sectors of 512 bytes, whatever the device's are.
+            start = 512 * read(sysfs.join("start"))?.trim().parse::<u64>().ok()?;
+            sysfs.pop();
+            let text = read(sysfs.join("dev"))?;
+            let (major, minor) = text.trim().split_once(':')?;
+            disk = (major.parse().ok()?, minor.parse().ok()?);
+        }
+        let has_queue = sysfs.join("mq").exists();
+        has_queue.then(|| (Self { name: file_name(&sysfs), number: disk, sysfs }, start))
+    }
+
     /// As the BPF programs compare it.
     pub(crate) const fn kernel_number(&self) -> u32 {
         self.number.0 << 20 | self.number.1
@@ -79,6 +101,23 @@ impl BlockDevice {
     pub(crate) fn is_idle(&self) -> bool {
         let read = |file| fs::read_to_string(self.sysfs.join(file)).unwrap_or_default();
         read("queue/iostats").trim() == "1" && read("inflight").split_whitespace().eq(["0", "0"])
+    }
+
+    /// All whole disks that can be recorded and hold anything, by name.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        disk_names().iter().filter_map(|name| Self::find(name).ok()).collect()
+    }
+
+    /// How many reads and writes the driver has and has not answered. (Flush commands
+    /// the kernel does not count.) None while its statistics are switched off.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn in_flight(&self) -> io::Result<[u32; 2]> {
+        let text = fs::read_to_string(self.sysfs.join("inflight"))?;
+        let mut numbers = text.split_whitespace().map(|n| n.parse().unwrap_or(0));
+        Ok([numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)])
     }
 
     /// How large it is, in bytes.
@@ -118,6 +157,12 @@ fn file_name(path: &Path) -> String {
 
 /// "; there are vda nvme0n1", to help with a mistyped name.
 fn known_disks() -> String {
+    let names = disk_names();
+    if names.is_empty() { String::new() } else { format!("; there are {}", names.join(" ")) }
+}
+
+/// The names of all disks that have a request queue and hold anything.
+fn disk_names() -> Vec<String> {
     let mut names: Vec<_> = entries(Path::new("/sys/block"))
         .iter()
         .filter(|disk| {
@@ -127,7 +172,7 @@ fn known_disks() -> String {
         .map(|disk| file_name(disk))
         .collect();
     names.sort();
-    if names.is_empty() { String::new() } else { format!("; there are {}", names.join(" ")) }
+    names
 }
 
 /// Requests and bytes of one op, as the kernel counts them.

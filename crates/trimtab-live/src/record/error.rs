@@ -20,6 +20,9 @@ pub enum Error {
     /// The kernel lacks something.
     #[error("{0}")]
     Kernel(String),
+    /// A model is not one that the kernel can decide by.
+    #[error("{0}")]
+    Model(String),
     /// The process may not load BPF programs.
     #[error("this needs the capabilities CAP_BPF and CAP_PERFMON: run it as root (sudo)")]
     Privilege,
@@ -46,7 +49,7 @@ impl Error {
     /// machine (exit code 1).
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Device { .. } | Self::TooManyDevices(_))
+        matches!(self, Self::Device { .. } | Self::TooManyDevices(_) | Self::Model(_))
     }
 
     pub(crate) fn bpf(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {

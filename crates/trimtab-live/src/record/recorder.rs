@@ -1,12 +1,8 @@
 //! Loading and attaching the programs.
 
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, PrintLevel};
+use libbpf_rs::{Link, MapCore, Object};
 use trimtab_io::DeviceId;
 use trimtab_trace::Names;
 
@@ -17,6 +13,7 @@ use super::overhead;
 use super::recording::Recording;
 use super::ring::{Ring, Switchboard};
 use super::table::Table;
+use crate::bpf::{self, available, check_privilege};
 
 /// The programs, compiled.
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
@@ -32,12 +29,21 @@ pub struct Options {
     /// Whether the kernel shall measure the handlers' run time (which costs
     /// some itself).
     pub measure_overhead: bool,
+    /// Whether later requests are given out although an earlier one, whose end was not
+    /// seen, may still come, without a completion time and out of order. Otherwise they
+    /// wait for it, until the kernel uses its structure again.
+    pub pass_unseen: bool,
 }
 
 impl Default for Options {
     /// 16 MiB: four seconds at 60,000 requests per second.
     fn default() -> Self {
-        Self { ring_bytes: 16 << 20, arrival: Arrival::Auto, measure_overhead: false }
+        Self {
+            ring_bytes: 16 << 20,
+            arrival: Arrival::Auto,
+            measure_overhead: false,
+            pass_unseen: false,
+        }
     }
 }
 
@@ -65,6 +71,7 @@ pub struct Recorder {
     pub(super) names: Names,
     /// How arrivals are told: settled, never `Auto`.
     pub(super) arrival: Arrival,
+    pub(super) pass_unseen: bool,
     pub(super) _statistics: Option<OwnedFd>,
 }
 
@@ -115,6 +122,7 @@ impl Recorder {
             devices: devices.to_vec(),
             names,
             arrival,
+            pass_unseen: options.pass_unseen,
             _statistics: statistics,
         })
     }
@@ -137,99 +145,15 @@ fn ring_size(bytes: u32) -> Result<(u32, u32), Error> {
 }
 
 fn load(config: Config, devices: &[BlockDevice], arrival: Arrival) -> Result<Object, Error> {
-    // The library would print to standard error what is in the error anyway.
-    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
-    let mut open = ObjectBuilder::default()
-        .open_memory(PROGRAMS)
-        .map_err(Error::bpf("read the compiled BPF programs"))?;
-    for mut program in open.progs_mut() {
-        let name = program.name().to_owned();
-        let wanted = match name.to_str() {
-            Some("on_start") => arrival == Arrival::IoStart,
-            Some("on_getrq") => arrival == Arrival::GetRq,
-            Some("on_complete_again") => devices.iter().any(BlockDevice::completions_may_nest),
-            _ => true,
-        };
-        program.set_autoload(wanted);
-    }
-    for mut map in open.maps_mut() {
-        let name = map.name().to_owned();
-        match name.to_str() {
-            Some(".rodata.config") => map.set_initial_value(&config.to_bytes()),
-            Some("rec_ring") => map.set_max_entries(1 << config.ring_bits),
-            _ => Ok(()),
-        }
-        .map_err(Error::bpf("configure the BPF programs"))?;
-    }
-    open.load().map_err(refused)
-}
-
-/// Why the kernel does not take the programs.
-pub(crate) fn refused(e: libbpf_rs::Error) -> Error {
-    match e.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => Error::Kernel(
-            "the kernel refuses BPF programs even to root: it is locked down (see \
-             /sys/kernel/security/lockdown) or the container lacks CAP_BPF and CAP_PERFMON"
-                .to_owned(),
-        ),
-        _ => {
-            Error::Bpf { what: "load the BPF programs (Linux 5.15 or newer is needed)", source: e }
-        }
-    }
-}
-
-/// Loading tracing programs takes `CAP_BPF` and `CAP_PERFMON`, or the older
-/// `CAP_SYS_ADMIN`.
-pub(crate) fn check_privilege() -> Result<(), Error> {
-    const SYS_ADMIN: u64 = 1 << 21;
-    const PERFMON_AND_BPF: u64 = 1 << 38 | 1 << 39;
-    let status = fs::read_to_string("/proc/self/status")
-        .map_err(Error::system::<io::Error>("read /proc/self/status"))?;
-    let effective = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(0);
-    if effective & SYS_ADMIN != 0 || effective & PERFMON_AND_BPF == PERFMON_AND_BPF {
-        Ok(())
-    } else {
-        Err(Error::Privilege)
-    }
-}
-
-/// Checks that the kernel has the tracepoints, and settles how arrivals are
-/// told.
-pub(crate) fn available(arrival: Arrival) -> Result<Arrival, Error> {
-    let btf = Btf::from_vmlinux().map_err(|_| {
-        Error::Kernel(
-            "this kernel has no type information (/sys/kernel/btf/vmlinux): use a distribution's \
-             kernel, or build yours with CONFIG_DEBUG_INFO_BTF=y"
-                .to_owned(),
-        )
-    })?;
-    let has = |tracepoint: &str| {
-        btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
+    let wanted = |program: &str| match program {
+        "on_start" => arrival == Arrival::IoStart,
+        "on_getrq" => arrival == Arrival::GetRq,
+        "on_complete_again" => devices.iter().any(BlockDevice::completions_may_nest),
+        _ => true,
     };
-    for needed in ["block_rq_issue", "block_rq_complete", "block_rq_requeue", "block_rq_merge"] {
-        if !has(needed) {
-            return Err(missing(needed));
-        }
-    }
-    match arrival {
-        Arrival::Auto if has("block_io_start") => Ok(Arrival::IoStart),
-        Arrival::Auto | Arrival::GetRq if has("block_getrq") => Ok(Arrival::GetRq),
-        Arrival::IoStart if has("block_io_start") => Ok(Arrival::IoStart),
-        Arrival::IoStart => Err(Error::Kernel(
-            "this kernel lacks the tracepoint block:block_io_start: Linux 6.5 or newer has it"
-                .to_owned(),
-        )),
-        _ => Err(missing("block_getrq")),
-    }
-}
-
-fn missing(tracepoint: &str) -> Error {
-    Error::Kernel(format!(
-        "this kernel lacks the tracepoint block:{tracepoint}: Linux 5.15 or newer with \
-         CONFIG_BLOCK and CONFIG_TRACEPOINTS has it"
-    ))
+    bpf::load(PROGRAMS, wanted, |name, map| match name {
+        ".rodata.config" => map.set_initial_value(&config.to_bytes()),
+        "rec_ring" => map.set_max_entries(1 << config.ring_bits),
+        _ => Ok(()),
+    })
 }

@@ -13,6 +13,7 @@ use super::error::Error;
 use super::overhead::{self, Overhead};
 use super::recorder::{Arrival, Recorder};
 use super::table::OnTheirWay;
+use super::unseen::Unseen;
 
 /// Records held back for sorting before the disk is used: 10 MB.
 const SORT_IN_MEMORY: usize = 1 << 17;
@@ -24,6 +25,9 @@ const GONE_AFTER_NS: u64 = 60_000_000_000;
 /// How long a request may take from reading the clock until its slot shows the
 /// time to other CPUs.
 const BEGINNING_NS: u64 = 1_000_000;
+
+/// A request that is on its way for longer may have ended unseen.
+const BEHIND: Nanos = Nanos::from_secs(1);
 
 /// How long the drivers may have nothing to do before a request that has not
 /// been seen to complete is given up. (From the driver's answer to the
@@ -41,6 +45,8 @@ pub struct Recording {
     /// Events taken out of the ring.
     received: u64,
     in_flight: u64,
+    watermark: Nanos,
+    unseen: Unseen,
 }
 
 /// What was lost, and where.
@@ -101,6 +107,8 @@ impl Recording {
             started,
             received: 0,
             in_flight: 0,
+            watermark: Nanos::ZERO,
+            unseen: Unseen::default(),
         }
     }
 
@@ -113,6 +121,9 @@ impl Recording {
         // The order matters. A request that this look at the table does not
         // show has either put its event into the ring, which is read next, or will arrive after `now`.
         let now = monotonic();
+        if self.recorder.pass_unseen && self.since_origin(now).since(self.watermark) > BEHIND {
+            self.unseen.look(&self.recorder.devices, now);
+        }
         let seen = self.look(now);
         self.in_flight = seen.issued;
         let sent = self.recorder.ring.begun(&self.recorder.switchboard);
@@ -124,8 +135,9 @@ impl Recording {
         }
         let latest = now.saturating_sub(BEGINNING_NS);
         let watermark = seen.oldest.map_or(latest, |oldest| oldest.min(latest));
+        self.watermark = self.watermark.max(self.since_origin(watermark));
         self.sorter
-            .release_before(self.since_origin(watermark), out)
+            .release_before(self.watermark, out)
             .map_err(Error::system("sort records on disk"))
     }
 
@@ -227,6 +239,19 @@ impl Recording {
         self.in_flight
     }
 
+    /// All requests that arrived before have been given out, on the clock of the
+    /// records. It stands still while a request is on its way.
+    #[must_use]
+    pub const fn watermark(&self) -> Nanos {
+        self.watermark
+    }
+
+    /// The time now, on the clock of the records.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.since_origin(monotonic())
+    }
+
     /// The names of devices and commands.
     #[must_use]
     pub const fn names(&self) -> &Names {
@@ -246,7 +271,7 @@ impl Recording {
     /// neither its old nor its new slot taken. It moves only once, so a second
     /// look then sees it.
     fn look(&self, now: u64) -> OnTheirWay {
-        let scan = || self.recorder.table.scan(now.saturating_sub(GONE_AFTER_NS));
+        let scan = || self.recorder.table.scan(now.saturating_sub(GONE_AFTER_NS), &self.unseen);
         let first = scan();
         if self.recorder.arrival == Arrival::IoStart {
             return first;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::abi::{Control, Counters, Event};
 use super::error::Error;
-use super::mapping::Mapping;
+use crate::bpf::mapping::Mapping;
 
 /// The switch, the ring's positions, and the counters.
 pub(super) struct Switchboard(Mapping<Control>);

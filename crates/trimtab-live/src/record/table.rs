@@ -7,7 +7,8 @@ use trimtab_io::Op;
 
 use super::abi::{SLOTS, STATE_ARRIVED, Slot};
 use super::error::Error;
-use super::mapping::Mapping;
+use super::unseen::Unseen;
+use crate::bpf::mapping::Mapping;
 
 /// The table of requests on their way.
 pub(super) struct Table(Mapping<Slot>);
@@ -32,10 +33,14 @@ impl Table {
 
     /// Looks through all slots: 4 MB, some 200 µs. Requests that arrived before
     /// `since` and were never issued are passed over: now and then the kernel
-    /// drops one on a path that no tracepoint tells of.
-    pub(super) fn scan(&self, since: u64) -> OnTheirWay {
+    /// drops one on a path that no tracepoint tells of. So are those that have ended
+    /// unseen.
+    pub(super) fn scan(&self, since: u64, unseen: &Unseen) -> OnTheirWay {
         let mut seen = OnTheirWay::default();
         self.for_each(|slot| {
+            if unseen.has_ended(slot) {
+                return;
+            }
             if slot.state == STATE_ARRIVED {
                 if slot.arrival_ns < since {
                     return;

@@ -57,9 +57,9 @@ pub(super) struct Config {
 }
 
 impl Config {
-    pub(super) fn new(functions: &[UnitFunction], generation: u32) -> Self {
+    pub(super) fn new(functions: &[UnitFunction]) -> Self {
         let functions = &functions[..functions.len().min(FUNCTIONS)];
-        let mut this = Self { functions: functions.len() as u32, generation, ..Self::default() };
+        let mut this = Self { functions: functions.len() as u32, ..Self::default() };
         for (i, function) in functions.iter().enumerate() {
             this.set(i, function);
         }
@@ -120,40 +120,44 @@ pub(super) struct Device {
     pub(super) drive: DriveState,
     pub(super) counters: Counters,
     pub(super) config: Config,
-    reserved: [u8; 1536],
+    /// The network's verdicts, small reads first: see bpf/state.h.
+    pub(super) verdicts: [u64; 2],
+    reserved: [u64; 6],
+    pub(super) kept: Kept,
+    reserved2: [u8; 1408],
     queue: [[u64; 8]; QUEUE],
     pub(super) buckets: [[u64; 64]; BUCKETS],
     pub(super) units: [Unit; FUNCTIONS * UNITS],
+}
+
+/// `struct st_kept`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    pub(super) beat: u64,
+    pub(super) attached: u32,
+    pub(super) number: u32,
+    reserved: [u64; 6],
 }
 
 /// `struct st_control`
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Control {
-    pub(super) beat: u64,
-    pub(super) attached: u32,
     pub(super) devices: u32,
     pub(super) device: [u32; MAX_DEVICES],
-    reserved: [u64; 6],
+    reserved: [u32; 15],
     pub(super) log_taken: u64,
     reserved2: [u64; 7],
 }
 
 /// `struct st_setup`
-pub(super) fn setup(by_issue: bool, log_bits: u32, age_limit_ns: u64) -> [u8; 16] {
-    let mut bytes = [0; 16];
+pub(super) fn setup(by_issue: bool, log_bits: u32, age_limit_ns: u64, networks: bool) -> [u8; 24] {
+    let mut bytes = [0; 24];
     bytes[..4].copy_from_slice(&u32::from(by_issue).to_ne_bytes());
     bytes[4..8].copy_from_slice(&log_bits.to_ne_bytes());
-    bytes[8..].copy_from_slice(&age_limit_ns.to_ne_bytes());
-    bytes
-}
-
-/// `struct st_tend`
-pub(super) fn tend(index: u32, forget: bool, unless_changed_since: u64) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..4].copy_from_slice(&index.to_ne_bytes());
-    bytes[4..8].copy_from_slice(&u32::from(forget).to_ne_bytes());
-    bytes[8..].copy_from_slice(&unless_changed_since.to_ne_bytes());
+    bytes[8..16].copy_from_slice(&age_limit_ns.to_ne_bytes());
+    bytes[16..20].copy_from_slice(&u32::from(networks).to_ne_bytes());
     bytes
 }
 
@@ -179,10 +183,13 @@ const _: () = {
     assert!(offset_of!(Device, drive) == 64);
     assert!(offset_of!(Device, counters) == 448);
     assert!(offset_of!(Device, config) == 512);
+    assert!(offset_of!(Device, verdicts) == 2560);
+    assert!(offset_of!(Device, kept) == 2624);
     assert!(offset_of!(Device, queue) == 4096);
     assert!(offset_of!(Device, buckets) == 8192);
     assert!(offset_of!(Device, units) == 8192 + 512 * BUCKETS);
     assert!(size_of::<Device>() == 8192 + 512 * BUCKETS + 64 * FUNCTIONS * UNITS);
+    assert!(size_of::<Kept>() == 64);
     assert!(size_of::<Control>() == 192);
     assert!(offset_of!(Control, log_taken) == 128);
     assert!(size_of::<LogEntry>() == 64);
@@ -199,8 +206,8 @@ mod tests {
             UnitFunction::Stripe { shift: 12, units: 6 },
             UnitFunction::Parity { masks: vec![0b101 << 12; 12] },
         ];
-        assert_eq!(Config::new(&functions, 1).get().unwrap(), functions);
-        let mut none = Config::new(&functions, 1);
+        assert_eq!(Config::new(&functions).get().unwrap(), functions);
+        let mut none = Config::new(&functions);
         none.function[1].kind = 0;
         assert!(none.get().is_none());
     }
@@ -210,7 +217,7 @@ mod tests {
     fn parities_are_those_of_the_digits() {
         let masks = vec![0x1_2345_0000, 0x8_0000_1000, 0x0f0f_f000];
         let function = UnitFunction::Parity { masks };
-        let config = Config::new(std::slice::from_ref(&function), 1);
+        let config = Config::new(std::slice::from_ref(&function));
         let Function { digit, digits, .. } = config.function[0];
         for offset in (0..1000).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
             let of_digit = |digit: u8| {

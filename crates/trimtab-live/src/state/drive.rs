@@ -1,19 +1,17 @@
 //! A drive's state as any process reads it.
 
 use std::hint::spin_loop;
-use std::os::fd::AsFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use libbpf_rs::{MapCore, MapHandle};
 use trimtab_io::{Nanos, Request};
 use trimtab_predict::units::UnitFunction;
-use trimtab_predict::{DIGITS, DriveState, FEATURES, Forecast, Trained, Unit};
+use trimtab_predict::{DIGITS, DriveState, FEATURES, Forecast, Trained, Unit, Verdict};
 
-use super::abi::{Control, Counters, Device, FUNCTIONS, MAX_DEVICES, UNITS};
-use crate::record::mapping::Mapping;
-use crate::record::{BlockDevice, Error};
+use super::abi::{Counters, Device, FUNCTIONS, Kept, UNITS};
+use super::network::{self, SizeClass};
+use crate::bpf::mapping::Mapping;
+use crate::record::Error;
 
 /// How often a copy is tried again that the kernel was just writing: some
 /// microseconds, where a write takes a tenth of one.
@@ -26,7 +24,20 @@ const GONE_AFTER: Nanos = Nanos::from_secs(1);
 /// The memory that the kernel keeps, mapped.
 pub(super) struct Memory {
     pub(super) devices: Mapping<Device>,
-    pub(super) control: Mapping<Control>,
+}
+
+impl Memory {
+    /// By whom a drive is kept.
+    pub(super) fn kept(&self, index: usize) -> Kept {
+        // SAFETY: only the address of a field is taken.
+        self.devices.part(index, |device| unsafe { &raw mut (*device).kept })
+    }
+
+    /// Whether the programs are attached and their keeper lives.
+    pub(super) fn is_kept(&self, index: usize, now: Nanos) -> bool {
+        let kept = self.kept(index);
+        kept.attached != 0 && now.since(Nanos(kept.beat)) < GONE_AFTER
+    }
 }
 
 /// A drive whose state the kernel keeps.
@@ -76,16 +87,13 @@ impl Look {
     }
 }
 
-/// Whether a keeper that has pinned its control here is at work.
-pub(super) fn is_kept_at(control: &Path) -> bool {
-    let map = MapHandle::from_pinned_path(control);
-    let control = map.ok().and_then(|map| Mapping::new(map.as_fd(), 1, false).ok());
-    control.is_some_and(|control| is_kept(&control, super::now()))
-}
-
-fn is_kept(control: &Mapping<Control>, now: Nanos) -> bool {
-    let control = control.read(0);
-    control.attached != 0 && now.since(Nanos(control.beat)) < GONE_AFTER
+impl std::fmt::Debug for LiveDrive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { index, functions, generation, .. } = self;
+        let mut shown = f.debug_struct("LiveDrive");
+        shown.field("index", index).field("functions", functions);
+        shown.field("generation", generation).finish_non_exhaustive()
+    }
 }
 
 impl LiveDrive {
@@ -93,36 +101,6 @@ impl LiveDrive {
         let mut this = Self { memory, index, functions: Arc::new([]), generation: 0 };
         this.refresh()?;
         Ok(this)
-    }
-
-    /// Opens the state of a drive that another process keeps and has
-    /// [pinned](super::Keeper::pin) in a directory. It is only read, but the kernel
-    /// maps shared memory only for who might write: the process needs write
-    /// permission on the pins.
-    ///
-    /// # Errors
-    /// Nothing is kept there, or not of this drive, or the process may not.
-    pub fn open(directory: &Path, device: &BlockDevice) -> Result<Self, Error> {
-        let open = |name| {
-            MapHandle::from_pinned_path(directory.join(name))
-                .map_err(Error::bpf("open the state of drives (is it kept and pinned there?)"))
-        };
-        let (devices, control) = (open(super::keeper::DEVICES)?, open(super::keeper::CONTROL)?);
-        let count = devices.max_entries() as usize;
-        if count > MAX_DEVICES || devices.value_size() as usize != size_of::<Device>() {
-            let why = format!("{} is of another version", directory.display());
-            return Err(Error::Kernel(why));
-        }
-        let devices = Mapping::new(devices.as_fd(), count, false)?;
-        let control: Mapping<Control> = Mapping::new(control.as_fd(), 1, false)?;
-        let Control { devices: known, device: numbers, .. } = control.read(0);
-        let known = (known as usize).min(count);
-        let index = numbers[..known].iter().position(|&number| number == device.kernel_number());
-        let Some(index) = index else {
-            let why = format!("is not watched by the keeper at {}", directory.display());
-            return Err(Error::Device { name: device.name.clone(), why });
-        };
-        Self::new(Arc::new(Memory { devices, control }), index)
     }
 
     /// Takes up the unit functions that are in force now.
@@ -153,6 +131,13 @@ impl LiveDrive {
         &self.functions
     }
 
+    /// Whether these are the functions by which units are told apart. Of more than
+    /// three the others do not count: no more are kept, and none decides.
+    #[must_use]
+    pub fn tells_apart_by(&self, functions: &[UnitFunction]) -> bool {
+        *self.functions == functions[..functions.len().min(FUNCTIONS)]
+    }
+
     /// Whether what is kept is current: the programs are attached, their keeper
     /// lives, and the unit functions are those that are known here (otherwise:
     /// [`refresh`](Self::refresh)). If not, nothing may be refused.
@@ -164,7 +149,23 @@ impl LiveDrive {
     /// Whether the programs are attached and their keeper lives.
     #[must_use]
     pub fn is_kept(&self, now: Nanos) -> bool {
-        is_kept(&self.memory.control, now)
+        self.memory.is_kept(self.index, now)
+    }
+
+    /// How long ago the keeper said last that it lives, as it does every 50 ms; none
+    /// if the programs are not attached. [`is_kept`](Self::is_kept) is for who has no
+    /// limit of their own.
+    #[must_use]
+    pub fn age(&self, now: Nanos) -> Option<Nanos> {
+        let kept = self.memory.kept(self.index);
+        (kept.attached != 0).then(|| now.since(Nanos(kept.beat)))
+    }
+
+    /// Whether the unit functions in force are those that are known here; otherwise
+    /// there is need to [`refresh`](Self::refresh).
+    #[must_use]
+    pub fn has_current_functions(&self) -> bool {
+        self.generation() == self.generation
     }
 
     /// What is known now, for a request at this offset (bytes).
@@ -198,6 +199,50 @@ impl LiveDrive {
     pub fn forecast(&self, trained: &Trained, now: Nanos, request: &Request) -> Option<Forecast> {
         let look = self.look(request.offset);
         trained.forecast(now, request, &look.drive, look.units())
+    }
+
+    /// What the network in the kernel ([`Keeper::set_network`](super::Keeper)) expects
+    /// of a read of this class that would be sent now: one memory load, after which
+    /// [`is_fresh`](Self::is_fresh) is still to be asked. `None`: no network is loaded.
+    ///
+    /// It is decided anew after each change of the drive's state, which takes the
+    /// kernel a microsecond or two; until then this is what was decided before.
+    #[must_use]
+    pub fn verdict(&self, class: SizeClass) -> Option<Verdict> {
+        network::verdict(self.published(class)).0
+    }
+
+    fn published(&self, class: SizeClass) -> u64 {
+        let devices = &self.memory.devices;
+        // SAFETY: only the address of a field is taken.
+        let word = devices
+            .number(self.index, |device| unsafe { &raw mut (*device).verdicts[class as usize] });
+        word.load(Ordering::Relaxed)
+    }
+
+    /// For tests: the state that the present verdicts, small reads' first, are of;
+    /// `None` if some are still to come, or there is no network.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn decided(&self) -> Option<(DriveState, [Verdict; 2])> {
+        let devices = &self.memory.devices;
+        let read = || {
+            // SAFETY: only the address of a field is taken.
+            let seq = devices.number(self.index, |device| unsafe { &raw mut (*device).seq });
+            let seq = seq.load(Ordering::Acquire);
+            (seq, SizeClass::ALL.map(|class| network::verdict(self.published(class))))
+        };
+        let (seq, verdicts) = read();
+        // SAFETY: as above.
+        let drive = devices.part(self.index, |device| unsafe { &raw mut (*device).drive });
+        fence(Ordering::Acquire);
+        let of_it = verdicts.map(|(verdict, of)| verdict.filter(|_| of == seq && seq & 1 == 0));
+        match of_it {
+            [Some(small), Some(large)] if read() == (seq, verdicts) => {
+                Some((drive, [small, large]))
+            }
+            _ => None,
+        }
     }
 
     /// All units that one of the functions (by its number) tells apart, each as it

@@ -1,36 +1,31 @@
 //! Loading and attaching the programs that keep the state.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{Link, MapCore, MapHandle, MapImpl, Object, ObjectBuilder, PrintLevel, ProgramMut};
+use libbpf_rs::{Link, MapCore, MapHandle, Object, ProgramMut};
 use trimtab_predict::units::UnitFunction;
-use trimtab_predict::{DriveState, Unit};
+use trimtab_predict::{DIGITS, Trained};
 
-use super::abi::{self, BUCKETS, Config, Counters, Device, FUNCTIONS, MAX_DEVICES, UNITS};
+use super::PATIENCE;
+use super::abi::{self, Control, MAX_DEVICES};
+use super::calls::{self, Calls};
+use super::desk::Desk;
 use super::drive::{LiveDrive, Memory};
 use super::log::{Log, Step};
+use super::network::{Ask, Networks};
+use super::pins::Pins;
 use super::tend::Tender;
-use crate::record::mapping::Mapping;
-use crate::record::recorder::{available, check_privilege, refused};
+use crate::bpf::mapping::Mapping;
+use crate::bpf::{self, available, check_privilege};
 use crate::record::{Arrival, BlockDevice, Error, Overhead, overhead};
 
 /// The programs, compiled.
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/state.bpf.o"));
-
-/// Names of the pinned maps.
-pub(super) const DEVICES: &str = "devices";
-pub(super) const CONTROL: &str = "control";
-
-/// How long the kernel may be writing while the configuration is to be changed: a
-/// write takes less than a microsecond, but its processor may be taken away.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How to keep the state.
 #[derive(Clone, Debug)]
@@ -43,6 +38,9 @@ pub struct Options {
     pub functions: Vec<Vec<UnitFunction>>,
     /// A request that has not been answered for so long has ended unseen.
     pub age_limit: Duration,
+    /// Whether the kernel may decide by itself ([`Keeper::set_network`]). Otherwise
+    /// nothing of that is in the programs, and it costs nothing.
+    pub in_kernel: bool,
     /// Whether the kernel shall measure the handlers' run time (which costs
     /// some itself).
     pub measure_overhead: bool,
@@ -57,6 +55,7 @@ impl Default for Options {
             arrival: Arrival::Auto,
             functions: Vec::new(),
             age_limit: Duration::from_secs(60),
+            in_kernel: false,
             measure_overhead: false,
             log_bits: 0,
         }
@@ -68,12 +67,16 @@ impl Default for Options {
 pub struct Keeper {
     // Fields drop in this order: say that it is over, detach, unmap, unload.
     tender: Tender,
-    pins: Vec<PathBuf>,
+    pins: Option<Pins>,
     links: Vec<(OsString, Link)>,
+    calls: Arc<Calls>,
+    desk: Desk,
+    control: Mapping<Control>,
+    networks: Option<Networks>,
     memory: Arc<Memory>,
     log: Option<Log>,
     object: Object,
-    count: usize,
+    devices: Vec<BlockDevice>,
     _statistics: Option<OwnedFd>,
 }
 
@@ -98,37 +101,48 @@ impl Keeper {
         let map = |name: &str| {
             object.maps().find(|m| m.name() == name).expect("bpf/state.bpf.c defines it")
         };
-        let memory = Memory {
-            devices: Mapping::new(map("st_devices").as_fd(), devices.len().max(1), true)?,
-            control: Mapping::new(map(".data.control").as_fd(), 1, true)?,
-        };
+        // From here on nobody but programs can write it: see `Pins`.
+        let shared = handle(&object, "st_devices")?;
+        shared.freeze().map_err(Error::bpf("close the state for writing"))?;
+        let memory = Arc::new(Memory {
+            devices: Mapping::new(shared.as_fd(), devices.len().max(1), false)?,
+        });
+        let control = Mapping::new(map(".data.control").as_fd(), 1, true)?;
+        let networks = options
+            .in_kernel
+            .then(|| Mapping::new(map("st_networks").as_fd(), devices.len().max(1), true))
+            .transpose()?
+            .map(Networks);
         let log = (options.log_bits > 0)
             .then(|| Mapping::new(map("st_log").as_fd(), 1 << options.log_bits, false))
             .transpose()?
             .map(|entries| Log { entries, bits: options.log_bits });
-        announce(&memory, devices);
+        announce(&control, devices);
+        let calls = Arc::new(Calls::of(&object)?);
+        let desk = Desk::new(Mapping::new(map("st_desk").as_fd(), 1, true)?);
         for (index, functions) in options.functions.iter().enumerate().take(devices.len()) {
-            configure(&memory, index, functions)?;
+            desk.configure(&calls, index, functions)?;
         }
-        let memory = Arc::new(memory);
         let statistics = options.measure_overhead.then(overhead::measure).transpose()?;
         let mut links = Vec::new();
-        let traced = |p: &ProgramMut<'_>| p.autoload() && p.name() != "tend";
+        let traced =
+            |p: &ProgramMut<'_>| p.autoload() && !calls::is_one(&p.name().to_string_lossy());
         for program in object.progs_mut().filter(traced) {
             links.push(attach(&program)?);
         }
-        let tend = object.progs().find(|p| p.name() == "tend").expect("bpf/state.bpf.c defines it");
-        let tend = tend.as_fd().try_clone_to_owned();
-        let tend = tend.map_err(Error::system("keep the state's programs open"))?;
-        let tender = Tender::start(Arc::clone(&memory), devices.to_vec(), tend);
+        let devices = devices.to_vec();
         Ok(Self {
-            tender,
-            pins: Vec::new(),
+            tender: Tender::start(Arc::clone(&memory), devices.clone(), Arc::clone(&calls)),
+            pins: None,
             links,
+            calls,
+            desk,
+            control,
+            networks,
             memory,
             log,
             object,
-            count: devices.len(),
+            devices,
             _statistics: statistics,
         })
     }
@@ -141,7 +155,7 @@ impl Keeper {
     /// # Panics
     /// If there is no such drive.
     pub fn drive(&self, index: usize) -> Result<LiveDrive, Error> {
-        assert!(index < self.count);
+        assert!(index < self.devices.len());
         LiveDrive::new(Arc::clone(&self.memory), index)
     }
 
@@ -155,8 +169,68 @@ impl Keeper {
     /// # Panics
     /// If there is no such drive.
     pub fn set_functions(&self, index: usize, functions: &[UnitFunction]) -> Result<(), Error> {
-        assert!(index < self.count);
-        configure(&self.memory, index, functions)
+        assert!(index < self.devices.len());
+        self.desk.configure(&self.calls, index, functions)?;
+        self.say(index);
+        Ok(())
+    }
+
+    /// From now on the kernel decides about reads of this drive by the network of
+    /// LinnOS that was trained, after each change, for both
+    /// [`SizeClass`](super::SizeClass)es: see [`LiveDrive::verdict`]. `None`: it does
+    /// so no more.
+    ///
+    /// # Errors
+    /// It was not asked for ([`Options::in_kernel`]), or the model is not LinnOS's.
+    ///
+    /// # Panics
+    /// If there is no such drive.
+    pub fn set_network(&self, index: usize, model: Option<&Trained>) -> Result<(), Error> {
+        assert!(index < self.devices.len());
+        let network = match model {
+            None => None,
+            Some(Trained::Linnos(network)) => Some(&**network),
+            Some(other) => {
+                let name = other.kind().name();
+                return Err(Error::Model(format!(
+                    "the kernel decides by models of the predictor `linnos` only, and this is \
+                     of `{name}`: train one with --predictor linnos"
+                )));
+            }
+        };
+        let Some(networks) = &self.networks else {
+            let why = "deciding in the kernel was not asked for when the programs were loaded";
+            return Err(Error::Kernel(why.to_owned()));
+        };
+        networks.set(index, network)?;
+        self.say(index);
+        Ok(())
+    }
+
+    /// Says that we live, upon which the programs bring verdicts up to date, or take
+    /// them back. What is at work meanwhile is soon done.
+    fn say(&self, index: usize) {
+        let until = Instant::now() + PATIENCE;
+        while !self.calls.say(index, true, self.devices[index].kernel_number()) {
+            if Instant::now() > until {
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// For tests: what the network in the kernel makes of some digits, and of the same
+    /// with other digits for the queue: both margins, and the sums of the first layer.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn ask_network(
+        &self,
+        index: usize,
+        digits: &[u8; DIGITS],
+        other: [u8; 3],
+    ) -> Option<([i64; 2], [i32; 256])> {
+        let mut ask = Ask::new(index, digits, other);
+        self.calls.ask(&mut ask).then(|| (ask.margins, ask.sums()))
     }
 
     /// For tests: does something while no completion is seen.
@@ -174,39 +248,16 @@ impl Keeper {
         Ok(())
     }
 
-    /// Lets other processes read the state, by files in a directory of a BPF file
-    /// system (`/sys/fs/bpf/trimtab`). They are gone with the keeper, or, if it is
-    /// killed, replaced by the next one. They belong to the keeper's user alone, who
-    /// may let a group use them: it must be trusted, because the kernel lets nobody
-    /// map them who could not write.
+    /// Lets all other processes read the state, by a file in a directory of a BPF file
+    /// system (`/sys/fs/bpf/trimtab`), with which it is gone. If the keeper is killed,
+    /// the next one replaces it. [`LiveDrive::open`] has who may read it, and how;
+    /// only a BPF program can write it.
     ///
     /// # Errors
     /// It is no such directory, or another keeper is at work there.
     pub fn pin(&mut self, directory: &Path) -> Result<(), Error> {
-        fs::create_dir_all(directory).map_err(Error::system("make the directory for pins"))?;
-        for (map, name) in [(".data.control", CONTROL), ("st_devices", DEVICES)] {
-            let path = directory.join(name);
-            if path.exists() {
-                self.replace(&path, name)?;
-            }
-            let map = self.object.maps().find(|m| m.name() == map).expect("it has been mapped");
-            let mut map = handle(&map)?;
-            map.pin(&path).map_err(Error::bpf(
-                "pin the state (the directory must be on a BPF file system: mount -t bpf bpf \
-                 /sys/fs/bpf)",
-            ))?;
-            self.pins.push(path.clone());
-        }
+        self.pins = Some(Pins::make(directory, handle(&self.object, "st_devices")?)?);
         Ok(())
-    }
-
-    /// Removes what a keeper has left that was killed.
-    fn replace(&self, path: &Path, name: &str) -> Result<(), Error> {
-        if name == CONTROL && super::drive::is_kept_at(path) {
-            let why = format!("another process keeps the state at {}", path.display());
-            return Err(Error::Kernel(why));
-        }
-        fs::remove_file(path).map_err(Error::system("remove an abandoned pin"))
     }
 
     /// The handlers' runs so far and, if asked for, their time.
@@ -221,20 +272,19 @@ impl Keeper {
     /// or more has been done than it holds.
     #[must_use]
     pub fn steps(&self, index: usize) -> Option<Vec<Step>> {
-        self.log.as_ref()?.read(&self.memory.control.read(0), index as u8)
+        self.log.as_ref()?.read(&self.control.read(0), index as u8)
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
+        if let Some(networks) = &self.networks {
+            for index in 0..self.devices.len() {
+                _ = networks.set(index, None);
+                self.say(index);
+            }
+        }
         self.tender.stop();
-        for pin in &self.pins {
-            _ = fs::remove_file(pin);
-        }
-        if let Some(directory) = self.pins.first().and_then(|pin| pin.parent()) {
-            // Fails, rightly, if others are there.
-            _ = fs::remove_dir(directory);
-        }
     }
 }
 
@@ -243,44 +293,34 @@ fn attach(program: &ProgramMut<'_>) -> Result<(OsString, Link), Error> {
     Ok((program.name().to_owned(), link))
 }
 
-fn handle(map: &MapImpl<'_>) -> Result<MapHandle, Error> {
-    MapHandle::try_from(map).map_err(Error::bpf("keep a map open"))
+fn handle(object: &Object, name: &str) -> Result<MapHandle, Error> {
+    let map = object.maps().find(|map| map.name() == name).expect("bpf/state.bpf.c defines it");
+    MapHandle::try_from(&map).map_err(Error::bpf("keep a map open"))
 }
 
 fn load(devices: &[BlockDevice], options: &Options, by_issue: bool) -> Result<Object, Error> {
-    // The library would print to standard error what is in the error anyway.
-    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
-    let mut open = ObjectBuilder::default()
-        .open_memory(PROGRAMS)
-        .map_err(Error::bpf("read the compiled BPF programs"))?;
-    for mut program in open.progs_mut() {
-        let name = program.name().to_owned();
-        let wanted = match name.to_str() {
-            Some("on_start") => !by_issue,
-            Some("on_complete_again") => devices.iter().any(BlockDevice::completions_may_nest),
-            _ => true,
-        };
-        program.set_autoload(wanted);
-    }
+    let wanted = |program: &str| match program {
+        "on_start" => !by_issue,
+        "on_complete_again" => devices.iter().any(BlockDevice::completions_may_nest),
+        "ask" => options.in_kernel,
+        _ => true,
+    };
     let age_limit = u64::try_from(options.age_limit.as_nanos()).unwrap_or(u64::MAX);
-    for mut map in open.maps_mut() {
-        let name = map.name().to_owned();
-        match name.to_str() {
-            Some(".rodata.setup") => {
-                map.set_initial_value(&abi::setup(by_issue, options.log_bits, age_limit))
-            }
-            Some("st_devices") => map.set_max_entries(devices.len().max(1) as u32),
-            Some("st_log") => map.set_max_entries(1 << options.log_bits),
-            _ => Ok(()),
+    bpf::load(PROGRAMS, wanted, |name, map| match name {
+        ".rodata.setup" => {
+            let networks = options.in_kernel;
+            map.set_initial_value(&abi::setup(by_issue, options.log_bits, age_limit, networks))
         }
-        .map_err(Error::bpf("configure the BPF programs"))?;
-    }
-    open.load().map_err(refused)
+        "st_devices" => map.set_max_entries(devices.len().max(1) as u32),
+        "st_networks" if options.in_kernel => map.set_max_entries(devices.len().max(1) as u32),
+        "st_log" => map.set_max_entries(1 << options.log_bits),
+        _ => Ok(()),
+    })
 }
 
 /// Says which drives are watched, before the programs are attached.
-fn announce(memory: &Memory, devices: &[BlockDevice]) {
-    let control = memory.control.at(0);
+fn announce(control: &Mapping<Control>, devices: &[BlockDevice]) {
+    let control = control.at(0);
     for (i, device) in devices.iter().enumerate() {
         // SAFETY: within the mapping, which is writable; the programs do not write
         // these fields.
@@ -288,66 +328,4 @@ fn announce(memory: &Memory, devices: &[BlockDevice]) {
     }
     // SAFETY: as above.
     unsafe { (&raw mut (*control).devices).write_volatile(devices.len() as u32) };
-}
-
-/// Takes a drive's lock, as the programs do.
-fn lock(seq: &AtomicU64) -> Result<(), Error> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let now = seq.load(Ordering::Relaxed);
-        let free = now & 1 == 0;
-        if free && seq.compare_exchange(now, now + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
-            return Ok(());
-        }
-        if Instant::now() > until {
-            return Err(Error::Kernel(
-                "the drive's state is being written all the time".to_owned(),
-            ));
-        }
-        thread::yield_now();
-    }
-}
-
-/// Tells a drive's units apart by these functions, and knows nothing else of it.
-fn configure(memory: &Memory, index: usize, functions: &[UnitFunction]) -> Result<(), Error> {
-    let functions = &functions[..functions.len().min(FUNCTIONS)];
-    if !functions.iter().all(UnitFunction::is_valid) {
-        return Err(Error::Kernel("a unit function of the model is not valid".to_owned()));
-    }
-    // SAFETY: only the address of a field is taken.
-    let seq = memory.devices.number(index, |device| unsafe { &raw mut (*device).seq });
-    lock(seq)?;
-    // SAFETY: within the mapping, which is writable. Whoever has the lock is
-    // the only writer of these fields; readers take volatile copies and see by
-    // `seq` that they are of no use.
-    unsafe { begin_anew(memory.devices.at(index), functions) };
-    seq.fetch_add(1, Ordering::Release);
-    Ok(())
-}
-
-/// Forgets everything of a drive.
-///
-/// # Safety
-/// The pointer is valid for writing, and the drive's lock is held.
-unsafe fn begin_anew(device: *mut Device, functions: &[UnitFunction]) {
-    // SAFETY: so says the caller.
-    unsafe {
-        let config = &raw mut (*device).config;
-        let generation = (*config).generation.wrapping_add(1);
-        config.write_volatile(Config::new(functions, generation));
-        (&raw mut (*device).drive).write_volatile(DriveState::default());
-        (&raw mut (*device).counters).write_volatile(Counters::default());
-        (&raw mut (*device).lists).write_volatile([0; 2]);
-        (&raw mut (*device).sent).write_volatile(0);
-        (&raw mut (*device).astray).write_volatile(0);
-        let buckets = (&raw mut (*device).buckets).cast::<[u64; 64]>();
-        for i in 0..BUCKETS {
-            buckets.add(i).write_volatile([0; 64]);
-        }
-        let units = (&raw mut (*device).units).cast::<Unit>();
-        for i in 0..FUNCTIONS * UNITS {
-            units.add(i).write_volatile(Unit::default());
-        }
-    }
 }

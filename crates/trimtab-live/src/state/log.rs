@@ -3,7 +3,7 @@
 use trimtab_io::{Nanos, Op};
 
 use super::abi::{Control, LogEntry};
-use crate::record::mapping::Mapping;
+use crate::bpf::mapping::Mapping;
 
 /// A step, in the words of [`trimtab_predict::Watch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! What is done beside the events: saying that the keeper lives, and looking after
 //! drives on which nothing happens.
 
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -10,6 +9,7 @@ use std::time::Duration;
 use trimtab_io::Nanos;
 
 use super::abi;
+use super::calls::Calls;
 use super::drive::Memory;
 use super::now;
 use crate::record::BlockDevice;
@@ -29,20 +29,20 @@ pub(super) struct Tender {
 }
 
 impl Tender {
-    pub(super) fn start(memory: Arc<Memory>, devices: Vec<BlockDevice>, tend: OwnedFd) -> Self {
+    pub(super) fn start(memory: Arc<Memory>, devices: Vec<BlockDevice>, calls: Arc<Calls>) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stopped);
         // The first beat comes before anyone can ask.
-        say(&memory, true);
+        say(&calls, &devices, true);
         let thread = thread::spawn(move || {
             while !seen.load(Ordering::Relaxed) {
-                say(&memory, true);
+                say(&calls, &devices, true);
                 for (i, device) in devices.iter().enumerate() {
-                    look_after(&memory, i, device, &tend);
+                    look_after(&memory, i, device, &calls);
                 }
                 thread::park_timeout(BEAT);
             }
-            say(&memory, false);
+            say(&calls, &devices, false);
         });
         Self { stopped, thread: Some(thread) }
     }
@@ -64,18 +64,15 @@ impl Drop for Tender {
 }
 
 /// Says whether the programs are attached, and that we live.
-fn say(memory: &Memory, attached: bool) {
-    let control = memory.control.at(0);
-    // SAFETY: within the mapping, which is writable; only we write these fields.
-    unsafe {
-        (&raw mut (*control).attached).write_volatile(attached.into());
-        (&raw mut (*control).beat).write_volatile(now().0);
+fn say(calls: &Calls, devices: &[BlockDevice], attached: bool) {
+    for (i, device) in devices.iter().enumerate() {
+        calls.say(i, attached, device.kernel_number());
     }
 }
 
 /// Events that wait are taken in, and requests whose end went unseen are given
 /// up. While anything happens to the drive, its handlers do both.
-fn look_after(memory: &Memory, index: usize, device: &BlockDevice, tend: &OwnedFd) {
+fn look_after(memory: &Memory, index: usize, device: &BlockDevice, calls: &Calls) {
     let read = |of: fn(*mut abi::Device) -> *mut u64| memory.devices.part(index, of);
     // SAFETY: only the address of a field is taken.
     let changed = read(|device| unsafe { &raw mut (*device).now });
@@ -95,21 +92,6 @@ fn look_after(memory: &Memory, index: usize, device: &BlockDevice, tend: &OwnedF
         if left <= 0 {
             return;
         }
-        left = run(tend, abi::tend(index as u32, forget, changed));
+        left = calls.tend(index, forget, changed);
     }
-}
-
-/// Runs the program `tend` of bpf/state.bpf.c: what it answers, or less than 0.
-fn run(program: &OwnedFd, mut what: [u8; 16]) -> i32 {
-    let mut options = libbpf_rs::libbpf_sys::bpf_test_run_opts {
-        sz: size_of::<libbpf_rs::libbpf_sys::bpf_test_run_opts>() as _,
-        ctx_in: what.as_mut_ptr().cast(),
-        ctx_size_in: what.len() as u32,
-        ..Default::default()
-    };
-    // SAFETY: the options and what they point to live as long as the call.
-    let result = unsafe {
-        libbpf_rs::libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options)
-    };
-    if result < 0 { result } else { options.retval.cast_signed() }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::error::Error;
+use crate::record::Error;
 
 /// The values of a memory-mappable array map. They are plain numbers, for which
 /// any bits are a value, and the kernel writes them at any time: single ones

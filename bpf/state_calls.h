@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What user space does to the state: programs that it runs, because nobody can write
+ * the memory of st_devices but programs. Part of state.bpf.c.
+ */
+#ifndef TRIMTAB_STATE_CALLS_H
+#define TRIMTAB_STATE_CALLS_H
+
+/*
+ * For a drive on which nothing happens: gives up what is on its way, because the
+ * kernel says that nothing is. Answers how much is left of that.
+ */
+__noinline int st_forget(__u32 index)
+{
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	__u32 number;
+	int i;
+
+	if (!device)
+		return 0;
+	for (i = 0; i < 32; i++) {
+		number = device->lists[0].first;
+		if (!number)
+			number = device->lists[1].first;
+		if (!number)
+			break;
+		bury(index, device, number, device->now_ns);
+	}
+	return device->drive.requests;
+}
+
+/* Takes what waits in the queue, since nobody comes who would, and, if asked to,
+ * forgets. Less than 0: the state was being written. */
+SEC("syscall")
+int tend(struct st_tend *what)
+{
+	__u32 index = what->index;
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	int left;
+
+	if (!device)
+		return 0;
+	if (!try_lock(device))
+		return -1;
+	if (device->now_ns != what->now_ns) {
+		unlock(device);
+		return 0;
+	}
+	st_drain(index);
+	left = what->forget ? st_forget(index) : 0;
+	unlock(device);
+	return left;
+}
+
+/* The keeper lives, or goes. This also makes up for a decision that was left to
+ * others who had no time for it, and takes back those of a network that is gone. Less
+ * than 0: the network was at work. */
+SEC("syscall")
+int say(struct st_say *what)
+{
+	__u32 index = what->index;
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_network *network = bpf_map_lookup_elem(&st_networks, &index);
+
+	if (!device)
+		return 0;
+	device->kept.beat_ns = bpf_ktime_get_ns();
+	device->kept.number = what->number;
+	*(volatile __u32 *)&device->kept.attached = what->attached;
+	if (!st_setup.networks || !network)
+		return 0;
+	if (!take_network(network))
+		return -1;
+	if (!network->loaded) {
+		device->published.verdicts[ST_SMALL] = ST_NONE;
+		device->published.verdicts[ST_LARGE] = ST_NONE;
+	}
+	leave_network(network);
+	st_decide(index);
+	return 0;
+}
+
+#define CLEARED_AT_ONCE 512
+
+/* These clear in pieces, because the verifier goes through all turns of a loop. */
+__noinline int st_clear_units(__u32 index, __u32 piece)
+{
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_unit none = {};
+	__u32 i;
+
+	if (!device || piece >= ST_FUNCTIONS * ST_UNITS / CLEARED_AT_ONCE)
+		return 0;
+	for (i = 0; i < CLEARED_AT_ONCE; i++)
+		device->units[piece * CLEARED_AT_ONCE + i] = none;
+	return 0;
+}
+
+__noinline int st_clear_buckets(__u32 index)
+{
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	__u32 i, way;
+
+	if (!device)
+		return 0;
+	for (i = 0; i < ST_BUCKETS; i++) {
+#pragma unroll
+		for (way = 0; way < ST_WAYS; way++)
+			device->buckets[i].keys[way] = 0;
+	}
+	return 0;
+}
+
+/* Forgets everything of a drive, and tells its units apart as the configuration on
+ * the desk says from now on. Less than 0: the state was being written. */
+SEC("syscall")
+int configure(struct st_configure *what)
+{
+	__u32 index = what->index, zero = 0, i;
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_config *desk = bpf_map_lookup_elem(&st_desk, &zero);
+	struct st_list none = {};
+	__u32 generation;
+
+	if (!device || !desk)
+		return 0;
+	if (!try_lock(device))
+		return -1;
+	generation = device->config.generation + 1;
+	for (i = 0; i < sizeof(*desk) / 8; i++)
+		((__u64 *)&device->config)[i] = ((__u64 *)desk)[i];
+	device->config.generation = generation;
+	for (i = 0; i < sizeof(device->drive) / 8; i++)
+		((__u64 *)&device->drive)[i] = 0;
+	for (i = 0; i < sizeof(device->counters) / 8; i++)
+		((__u64 *)&device->counters)[i] = 0;
+	device->lists[0] = none;
+	device->lists[1] = none;
+	device->sent = 0;
+	device->astray = 0;
+	st_clear_buckets(index);
+	for (i = 0; i < ST_FUNCTIONS * ST_UNITS / CLEARED_AT_ONCE; i++)
+		st_clear_units(index, i);
+	unlock(device);
+	return 0;
+}
+
+/* For tests: what the network makes of some digits. Less than 0: it was at work. */
+SEC("syscall")
+int ask(struct st_ask *what)
+{
+	__u32 i, index = what->index;
+	struct st_network *network = bpf_map_lookup_elem(&st_networks, &index);
+	__u64 history[ST_ANSWERS];
+
+	if (!network || !network->loaded)
+		return 0;
+	if (!take_network(network))
+		return -1;
+	history[0] = what->history[0];
+	history[1] = what->history[1];
+	history[2] = what->history[2];
+	history[3] = what->history[3];
+	evaluate(index, network, history, what->queue[ST_SMALL], what->queue[ST_LARGE]);
+	what->margins[ST_SMALL] = network->margins[ST_SMALL];
+	what->margins[ST_LARGE] = network->margins[ST_LARGE];
+	/* Unrolled: a program's context has no variable offsets. */
+#pragma unroll
+	for (i = 0; i < ST_WORDS; i++)
+		what->sums[i] = network->sums[i];
+	leave_network(network);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,106 @@
+//! Errors as C has them: `errno`, and a line of text for each thread.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{CString, c_char};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rustix::io::Errno;
+use trimtab_live::read::{Error, Refusal};
+
+/// What a thread was told last.
+enum Told {
+    Nothing,
+    /// A refusal is frequent, and its text is made if it is asked for.
+    Refused(Refusal),
+    Text(CString),
+}
+
+thread_local! {
+    static LAST: RefCell<Told> = const { RefCell::new(Told::Nothing) };
+    /// See `trimtab_refused_wait`.
+    static WAIT: Cell<i64> = const { Cell::new(-1) };
+}
+
+/// What a function fails with.
+pub(crate) struct Failure {
+    errno: i32,
+    told: Told,
+}
+
+impl Failure {
+    pub(crate) fn new(errno: Errno, why: &str) -> Self {
+        // No byte of it is zero, unless a path's was, which cannot be.
+        let text = CString::new(why).unwrap_or_default();
+        Self { errno: errno.raw_os_error(), told: Told::Text(text) }
+    }
+
+    pub(crate) fn invalid(why: &str) -> Self {
+        Self::new(Errno::INVAL, why)
+    }
+
+    fn of(error: &io::Error, why: &str) -> Self {
+        let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+        Self { errno, ..Self::new(Errno::IO, why) }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::of(&error, &format!("cannot read: {error}"))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::Open { source, .. } => Self::of(source, &error.to_string()),
+            Error::Option(why) => Self::invalid(why),
+        }
+    }
+}
+
+/// A read was refused.
+pub(crate) fn refused(refusal: Refusal) -> Failure {
+    let wait = refusal.expected_wait.map(|wait| i64::try_from(wait.as_nanos()));
+    WAIT.set(wait.and_then(Result::ok).unwrap_or(-1));
+    Failure { errno: Errno::BUSY.raw_os_error(), told: Told::Refused(refusal) }
+}
+
+pub(crate) fn refused_wait() -> i64 {
+    WAIT.get()
+}
+
+/// Runs a function's body. What fails is noted, and `failed` returned; so with a panic.
+pub(crate) fn guarded<T>(failed: T, body: impl FnOnce() -> Result<T, Failure>) -> T {
+    let result = catch_unwind(AssertUnwindSafe(body));
+    let bug = |_| Err(Failure::new(Errno::IO, "a defect in trimtab: what it wrote says where"));
+    match result.unwrap_or_else(bug) {
+        Ok(value) => value,
+        Err(Failure { errno, told }) => {
+            // Who calls while a thread ends may find that its text has gone before.
+            _ = LAST.try_with(|last| last.replace(told));
+            set_errno(errno);
+            failed
+        }
+    }
+}
+
+pub(crate) fn last_error() -> *const c_char {
+    let text = LAST.try_with(|last| {
+        let told = &mut *last.borrow_mut();
+        if let Told::Refused(refusal) = told {
+            *told = Told::Text(CString::new(refusal.to_string()).unwrap_or_default());
+        }
+        match told {
+            Told::Text(text) => text.as_ptr(),
+            Told::Refused(_) | Told::Nothing => c"".as_ptr(),
+        }
+    });
+    text.unwrap_or(c"".as_ptr())
+}
+
+fn set_errno(errno: i32) {
+    // SAFETY: it is this thread's own, and always there.
+    unsafe { *libc::__errno_location() = errno };
+}

@@ -1,0 +1,232 @@
+//! The deadline-aware read for C: `libtrimtab.so` and `libtrimtab.a`.
+//!
+//! The interface is `include/trimtab.h`, which says what each function does and with
+//! which `errno` it fails; this is [`trimtab_live::read`] behind it. What is here
+//! translates: pointers into references, errors into `errno`, and a panic, which must
+//! not go through a caller's frames, into `EIO`.
+//!
+//! What the library exports are these functions, and nothing else.
+
+mod error;
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::ptr;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use trimtab_live::read::{Figures, Options, ReadError, Reader, Source, Urgency};
+use trimtab_predict::Model;
+
+use error::{Failure, guarded, last_error, refused, refused_wait};
+
+/// Of the interface.
+const VERSION: u32 = 1;
+const DIRECT: c_uint = 1;
+const NO_DEADLINE: i64 = -1;
+
+/// `struct trimtab_figures`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct CFigures([u64; 12]);
+
+impl From<Figures> for CFigures {
+    fn from(figures: Figures) -> Self {
+        Self([
+            figures.plain,
+            figures.asked,
+            figures.admitted,
+            figures.refused,
+            figures.cached,
+            figures.probed,
+            figures.sampled,
+            figures.over_ceiling,
+            figures.failed_open.total(),
+            figures.late,
+            figures.trials,
+            figures.fast_trials,
+        ])
+    }
+}
+
+/// See include/trimtab.h.
+#[unsafe(no_mangle)]
+pub const extern "C" fn trimtab_version() -> u32 {
+    VERSION
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// The strings are valid C strings, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trimtab_open(
+    path: *const c_char,
+    model: *const c_char,
+    flags: c_uint,
+) -> *mut Reader {
+    // SAFETY: so says the caller.
+    unsafe { trimtab_open_pinned(path, model, flags, ptr::null()) }
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// The strings are valid C strings, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trimtab_open_pinned(
+    path: *const c_char,
+    model: *const c_char,
+    flags: c_uint,
+    pins: *const c_char,
+) -> *mut Reader {
+    // SAFETY: so says the caller.
+    let strings = unsafe { [text(path), text(model), text(pins)] };
+    guarded(ptr::null_mut(), || {
+        let [Some(path), model, pins] = strings else {
+            return Err(Failure::invalid("trimtab_open: the path is NULL"));
+        };
+        if flags & !DIRECT != 0 {
+            return Err(Failure::invalid(&format!("trimtab_open: unknown flags {flags:#x}")));
+        }
+        let mut options = Options { direct: flags & DIRECT != 0, ..Options::default() };
+        if let Some(model) = model {
+            let model = Model::load(model).map_err(|e| Failure::invalid(&e.to_string()))?;
+            options.model = Some(model.into());
+        }
+        if let Some(pins) = pins {
+            options.source = Source::Pinned(pins.to_owned());
+        }
+        Ok(Box::into_raw(Box::new(Reader::open(path, &options)?)))
+    })
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// The reader is open, or null; the buffer has room for so many bytes, or is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trimtab_read_at(
+    reader: *mut Reader,
+    buffer: *mut u8,
+    length: usize,
+    offset: i64,
+    within_ns: i64,
+) -> isize {
+    // SAFETY: so says the caller.
+    let reader = unsafe { reader.as_ref() };
+    guarded(-1, || {
+        let (Some(reader), Ok(offset)) = (reader, u64::try_from(offset)) else {
+            return Err(Failure::invalid("trimtab_read_at: no reader, or a negative offset"));
+        };
+        if buffer.is_null() || isize::try_from(length).is_err() {
+            return Err(Failure::invalid("trimtab_read_at: no buffer, or none of such a length"));
+        }
+        let urgency = match within_ns {
+            0 => Urgency::LatencyCritical,
+            NO_DEADLINE => Urgency::None,
+            within => match u64::try_from(within) {
+                Ok(within) => Urgency::Deadline(Duration::from_nanos(within)),
+                Err(_) => return Err(Failure::invalid("trimtab_read_at: a negative deadline")),
+            },
+        };
+        // SAFETY: so says the caller, and the length has been checked. Bytes that the
+        // caller has not set are only written: the kernel does that.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, length) };
+        match reader.read_at(buffer, offset, urgency) {
+            Ok(bytes) => Ok(bytes.cast_signed()),
+            Err(ReadError::Refused(refusal)) => Err(refused(refusal)),
+            Err(ReadError::Io(error)) => Err(error.into()),
+        }
+    })
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// The reader is open, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trimtab_expected_wait(
+    reader: *mut Reader,
+    length: usize,
+    offset: i64,
+) -> i64 {
+    // SAFETY: so says the caller.
+    let reader = unsafe { reader.as_ref() };
+    guarded(-1, || {
+        let (Some(reader), Ok(offset)) = (reader, u64::try_from(offset)) else {
+            let why = "trimtab_expected_wait: no reader, or a negative offset";
+            return Err(Failure::invalid(why));
+        };
+        let expected = reader.expect(length as u64, offset).and_then(|expected| expected.wait);
+        let nanos = |wait: Duration| i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
+        let why = "nothing is known by which to tell how long a read takes";
+        expected.map(nanos).ok_or_else(|| Failure::new(Errno::NODATA, why))
+    })
+}
+
+/// See include/trimtab.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn trimtab_refused_wait() -> i64 {
+    refused_wait()
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// The reader is open, or null; there is room for so many bytes at `figures`, or it is
+/// null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trimtab_get_figures(
+    reader: *mut Reader,
+    figures: *mut u8,
+    size: usize,
+) -> c_int {
+    // SAFETY: so says the caller.
+    let reader = unsafe { reader.as_ref() };
+    guarded(-1, || {
+        let Some(reader) = reader.filter(|_| !figures.is_null()) else {
+            return Err(Failure::invalid("trimtab_get_figures: no reader, or no figures"));
+        };
+        let all = CFigures::from(reader.figures());
+        let bytes = size.min(size_of::<CFigures>());
+        // SAFETY: so says the caller; what the program knows beyond is left zero.
+        unsafe {
+            ptr::write_bytes(figures, 0, size);
+            ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), figures, bytes);
+        }
+        Ok(0)
+    })
+}
+
+/// See include/trimtab.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn trimtab_last_error() -> *const c_char {
+    last_error()
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// The reader is open and used by nobody, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trimtab_close(reader: *mut Reader) {
+    if !reader.is_null() {
+        guarded((), || {
+            // SAFETY: so says the caller; `trimtab_open` has made it from a box.
+            drop(unsafe { Box::from_raw(reader) });
+            Ok(())
+        });
+    }
+}
+
+/// A path of C's; none if it is null.
+///
+/// # Safety
+/// It is a valid C string for as long as the result is used, or null.
+unsafe fn text<'a>(text: *const c_char) -> Option<&'a Path> {
+    // SAFETY: so says the caller.
+    let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })?;
+    Some(Path::new(OsStr::from_bytes(text.to_bytes())))
+}

@@ -1,0 +1,189 @@
+//! The library as C programs find it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use trimtab_live::record::BlockDevice;
+use trimtab_live::state::{Keeper, Options as Keeping};
+use trimtab_testdisk::{self as disk, LoopDisk};
+
+#[path = "../../trimtab-live/tests/reading/mod.rs"]
+mod reading;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Where cargo has put the libraries: beside this program.
+fn libraries() -> PathBuf {
+    let this = std::env::current_exe().unwrap();
+    this.parent().unwrap().to_owned()
+}
+
+/// Compiles a program as strictly as the compiler can. None, saying so, where there is
+/// no C compiler.
+fn compile(source: &Path, to: &Path) -> Option<()> {
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+    cc.arg("-I").arg(Path::new(ROOT).join("include")).arg("-o").arg(to).arg(source);
+    cc.arg("-L").arg(libraries()).args(["-ltrimtab", "-lpthread"]);
+    let Ok(output) = cc.output() else {
+        disk::say("skipped a test of the C library: there is no C compiler");
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(())
+}
+
+fn run(program: &Path, args: &[&OsStr]) -> Output {
+    let mut command = Command::new(program);
+    command.args(args).env("LD_LIBRARY_PATH", libraries());
+    // Nobody else's run directory.
+    command.env("TRIMTAB_RUN", program.parent().unwrap().join("run"));
+    command.output().unwrap()
+}
+
+fn content() -> Vec<u8> {
+    (0..400 * 4096 + 77_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn the_example_copies_plain_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("failover");
+    let source = Path::new(ROOT).join("examples/c/failover.c");
+    let Some(()) = compile(&source, &program) else { return };
+    let files = ["a", "b", "c"].map(|name| directory.path().join(name));
+    files.iter().for_each(|file| fs::write(file, content()).unwrap());
+    let args = files.each_ref().map(|file| file.as_os_str());
+    let output = run(&program, &args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(output.stdout == content());
+    assert!(stderr(&output).contains("replica 0: 0 refused, 402 read"), "{}", stderr(&output));
+    // Nobody has the run directory's files any more.
+    assert_eq!(fs::read_dir(directory.path().join("run/readers")).unwrap().count(), 0);
+    if let Ok(full) = fs::File::options().write(true).open("/dev/full") {
+        let mut command = Command::new(&program);
+        command.args(args).env("LD_LIBRARY_PATH", libraries()).stdout(full);
+        let output = command.env("TRIMTAB_RUN", directory.path().join("run")).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("cannot write"), "{}", stderr(&output));
+    }
+    let output = run(&program, &[args[0], args[1], OsStr::new("/nowhere/file")]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("cannot open /nowhere/file for reading: No such file"), "{said}");
+}
+
+#[test]
+fn the_example_fails_over_between_drives() {
+    if let Some(why) = disk::missing() {
+        return disk::say(&format!("skipped a test of the C library: {why}"));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("failover");
+    let source = Path::new(ROOT).join("examples/c/failover.c");
+    let Some(()) = compile(&source, &program) else { return };
+    // A model that calls every read late, so that only the last drive is read, but for
+    // probes and what the ceiling lets through.
+    let late = reading::stubborn(true);
+    let (tensors, card) = late.to_files().unwrap();
+    let model = directory.path().join("late.safetensors");
+    fs::write(&model, tensors).unwrap();
+    fs::write(trimtab_predict::card_path(&model), card).unwrap();
+
+    let disks = [(); 3].map(|()| LoopDisk::new(2));
+    let content = content();
+    for disk in &disks {
+        fs::write(&disk.path, &content).unwrap();
+        let file = fs::File::open(&disk.path).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+    let devices = disks.each_ref().map(|disk| BlockDevice::find(&disk.path).unwrap());
+    let functions = vec![late.trained.functions().to_vec(); 3];
+    let mut keeper = Keeper::load(&devices, &Keeping { functions, ..Keeping::default() }).unwrap();
+    disk::with_bpf_files(0o700, |files| {
+        let pins = files.join("trimtab");
+        keeper.pin(&pins).unwrap();
+        fails_over(&program, &disks, &content, &model, &pins);
+        the_last_fails(&program, &disks, &content, &model, &pins);
+        drop(keeper);
+    });
+}
+
+/// The example copies a drive, and has read next to nothing from the first two.
+fn fails_over(program: &Path, disks: &[LoopDisk; 3], content: &[u8], model: &Path, pins: &Path) {
+    let paths = disks.each_ref().map(|disk| OsStr::from_bytes(disk.path.as_bytes()));
+    let args = [paths[0], paths[1], paths[2], model.as_os_str(), pins.as_os_str()];
+    let output = run(program, &args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(output.stdout.len(), 2 << 20, "{}", stderr(&output));
+    assert!(output.stdout[..content.len()] == *content);
+    let said = stderr(&output);
+    let refused = |replica: usize| -> u64 {
+        let line = said.lines().nth(replica).unwrap();
+        let number = line.split_whitespace().nth(2).unwrap();
+        number.parse().unwrap()
+    };
+    // What a probe or the ceiling let through was read ahead of, and is cached then.
+    assert!(refused(0) > 0 && refused(1) > 0 && refused(2) == 0, "{said}");
+}
+
+/// A last replica that fails does not lose what the busy ones have.
+fn the_last_fails(
+    program: &Path,
+    disks: &[LoopDisk; 3],
+    content: &[u8],
+    model: &Path,
+    pins: &Path,
+) {
+    let [first, second, _] = disks.each_ref().map(|disk| OsStr::from_bytes(disk.path.as_bytes()));
+    // There is nothing at its beginning, and to read it is an I/O error.
+    let broken = OsStr::new("/proc/self/mem");
+    let output = run(program, &[first, second, broken, model.as_os_str(), pins.as_os_str()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(output.stdout[..content.len()] == *content);
+}
+
+#[test]
+fn what_is_wrong_is_errno_and_a_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let (source, program) = (directory.path().join("wrong.c"), directory.path().join("wrong"));
+    fs::write(&source, include_str!("wrong.c")).unwrap();
+    let Some(()) = compile(&source, &program) else { return };
+    let output = run(&program, &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+/// C++ takes the header too, where there is a compiler for it.
+#[test]
+fn the_header_is_good_for_cpp() {
+    let header = Path::new(ROOT).join("include/trimtab.h");
+    let args = ["-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"];
+    match Command::new("c++").args(args).arg(header).output() {
+        Ok(output) => assert!(output.status.success(), "{}", stderr(&output)),
+        Err(_) => disk::say("skipped: there is no C++ compiler"),
+    }
+}
+
+#[test]
+fn nothing_else_is_exported() {
+    let library = libraries().join("libtrimtab.so");
+    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output() else {
+        return disk::say("skipped: there is no nm");
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    names.sort_unstable();
+    let header = fs::read_to_string(Path::new(ROOT).join("include/trimtab.h")).unwrap();
+    assert_eq!(names.len(), 9, "{names:?}");
+    for name in names {
+        assert!(name.starts_with("trimtab_") && header.contains(&format!("{name}(")), "{name}");
+    }
+}

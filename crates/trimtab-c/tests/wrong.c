@@ -1,0 +1,87 @@
+/* Wrong calls of every function: each fails with the errno that the header says. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <trimtab.h>
+
+static int failures;
+
+static void expect(int line, int holds)
+{
+	if (!holds) {
+		fprintf(stderr, "line %d: errno %d, \"%s\"\n", line, errno, trimtab_last_error());
+		failures++;
+	}
+	errno = 0;
+}
+#define EXPECT(holds) expect(__LINE__, (holds))
+
+/* A thread's own data go after the library's: it is called when its text is gone. */
+static void called_at_the_end(void *unused)
+{
+	(void)unused;
+	EXPECT(!trimtab_open("/nowhere", NULL, 0) && errno == ENOENT);
+	EXPECT(strcmp(trimtab_last_error(), "") == 0);
+}
+
+static void *call(void *key)
+{
+	EXPECT(!trimtab_open("/nowhere", NULL, 0) && errno == ENOENT);
+	EXPECT(pthread_setspecific(*(pthread_key_t *)key, key) == 0);
+	return NULL;
+}
+
+static void call_while_a_thread_ends(void)
+{
+	pthread_key_t key;
+	pthread_t thread;
+
+	EXPECT(pthread_key_create(&key, called_at_the_end) == 0);
+	EXPECT(pthread_create(&thread, NULL, call, &key) == 0);
+	EXPECT(pthread_join(thread, NULL) == 0);
+}
+
+int main(void)
+{
+	struct trimtab_figures figures;
+	uint64_t first;
+	char buffer[8];
+	trimtab_reader *reader;
+
+	EXPECT(trimtab_version() >= TRIMTAB_VERSION);
+	EXPECT(strcmp(trimtab_last_error(), "") == 0);
+	EXPECT(trimtab_refused_wait() == -1);
+	EXPECT(!trimtab_open(NULL, NULL, 0) && errno == EINVAL);
+	EXPECT(!trimtab_open("/proc/version", NULL, 256) && errno == EINVAL);
+	EXPECT(strstr(trimtab_last_error(), "unknown flags 0x100") != NULL);
+	EXPECT(!trimtab_open("/nowhere", NULL, 0) && errno == ENOENT);
+	EXPECT(!trimtab_open("/proc/version", "/nowhere", 0) && errno == EINVAL);
+	EXPECT(!trimtab_open("/", NULL, 0) && errno == EISDIR);
+
+	reader = trimtab_open("/proc/version", NULL, 0);
+	EXPECT(reader != NULL);
+	EXPECT(trimtab_read_at(NULL, buffer, 8, 0, 0) == -1 && errno == EINVAL);
+	EXPECT(trimtab_read_at(reader, NULL, 8, 0, 0) == -1 && errno == EINVAL);
+	EXPECT(trimtab_read_at(reader, buffer, 8, -1, 0) == -1 && errno == EINVAL);
+	EXPECT(trimtab_read_at(reader, buffer, 8, 0, -2) == -1 && errno == EINVAL);
+	EXPECT(trimtab_read_at(reader, buffer, 5, 0, TRIMTAB_FAST_OR_REFUSE) == 5);
+	EXPECT(memcmp(buffer, "Linux", 5) == 0);
+	EXPECT(trimtab_read_at(reader, buffer, 5, 0, 1000000) == 5);
+	EXPECT(trimtab_read_at(reader, buffer, 5, 0, TRIMTAB_NO_DEADLINE) == 5);
+	EXPECT(trimtab_expected_wait(reader, 5, 0) == -1 && errno == ENODATA);
+	EXPECT(trimtab_expected_wait(NULL, 5, 0) == -1 && errno == EINVAL);
+
+	EXPECT(trimtab_get_figures(reader, &figures, sizeof figures) == 0);
+	EXPECT(figures.plain == 1 && figures.asked == 2 && figures.failed_open == 2);
+	EXPECT(figures.admitted == 0 && figures.refused == 0 && figures.fast_trials == 0);
+	/* An older program knows fewer of them. */
+	EXPECT(trimtab_get_figures(reader, (struct trimtab_figures *)(void *)&first,
+				   sizeof first) == 0 && first == 1);
+	EXPECT(trimtab_get_figures(reader, NULL, 8) == -1 && errno == EINVAL);
+	trimtab_close(reader);
+	trimtab_close(NULL);
+	call_while_a_thread_ends();
+	return failures != 0;
+}

@@ -1,0 +1,165 @@
+//! What a decision costs: a refusal from call to return, and what an admitted read takes
+//! more than a plain one.
+//!
+//! ```text
+//! cargo run --release -p trimtab-live --example read_cost -- [RUNS]
+//! ```
+//!
+//! The drive is a loop device in memory, the model has forests as large as `trimtab
+//! train` makes them, and its state is kept by the kernel. Needs root. Times are of
+//! single calls, by a clock that takes some 30 ns itself; medians, and the spread of the
+//! runs' medians.
+
+#![allow(clippy::print_stdout)]
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::time::Instant;
+
+use trimtab_live::read::{Options, Reader, Urgency};
+use trimtab_live::record::BlockDevice;
+use trimtab_live::state::{Keeper, LiveDrive, Options as Keeping};
+use trimtab_predict::Model;
+use trimtab_testdisk::{self as disk, LoopDisk};
+
+#[path = "../tests/reading/mod.rs"]
+mod reading;
+
+const CALLS: u64 = 40_000;
+const PAGES: u64 = 4096;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let runs = std::env::args().nth(1).map_or(Ok(9), |runs| runs.parse())?;
+    if let Some(why) = disk::missing() {
+        return Err(why.into());
+    }
+    let (late, fast) =
+        (reading::stubborn_of_full_size(true), reading::stubborn_of_full_size(false));
+    let disk = LoopDisk::new(16);
+    let functions = vec![late.trained.functions().to_vec()];
+    let keeping = Keeping { functions, ..Keeping::default() };
+    let keeper = Keeper::load(&[BlockDevice::find(&disk.path)?], &keeping)?;
+    let drive = keeper.drive(0)?;
+    let bench = Bench { disk: &disk, drive: &drive };
+    println!("ns, {runs} runs of {CALLS} calls");
+    bench.clock(runs);
+    bench.refusals("refusal, O_DIRECT", runs, &late, true)?;
+    bench.refusals("refusal, not in the page cache", runs, &late, false)?;
+    bench.decisions(runs, &fast)?;
+    bench.reads("admitted, O_DIRECT", runs, &fast, true)?;
+    bench.reads("admitted, in the page cache", runs, &fast, false)?;
+    Ok(())
+}
+
+struct Bench<'a> {
+    disk: &'a LoopDisk,
+    drive: &'a LiveDrive,
+}
+
+impl Bench<'_> {
+    fn open(&self, model: &Model, direct: bool) -> Result<Reader, trimtab_live::read::Error> {
+        let strictly = reading::strictly(model.clone(), self.drive);
+        Reader::open(&self.disk.path, &Options { direct, ..strictly })
+    }
+
+    fn clock(&self, runs: usize) {
+        show("two looks at the clock", runs, || median(time(|_| ())));
+    }
+
+    fn refusals(
+        &self,
+        what: &str,
+        runs: usize,
+        model: &Model,
+        direct: bool,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let reader = self.open(model, direct)?;
+        rustix::fs::fadvise(reader.as_fd(), 0, None, rustix::fs::Advice::DontNeed)?;
+        let mut buffer = disk::aligned(4096);
+        let page = disk::window(&mut buffer, 4096);
+        show(what, runs, || {
+            median(time(|i| {
+                let refused = reader.read_at(page, place(i), Urgency::LatencyCritical);
+                _ = std::hint::black_box(refused);
+            }))
+        });
+        let figures = reader.figures();
+        let share = figures.refused as f64 / figures.asked as f64;
+        if share < 0.99 {
+            return Err(format!("only {share} of the reads were refused").into());
+        }
+        Ok(())
+    }
+
+    /// Leave and its end, without a read between.
+    fn decisions(&self, runs: usize, model: &Model) -> Result<(), Box<dyn std::error::Error>> {
+        let reader = self.open(model, true)?;
+        show("decision to admit, and its end", runs, || {
+            median(time(|i| {
+                if let Ok(pass) = reader.admit(4096, place(i), Urgency::LatencyCritical) {
+                    pass.finish();
+                }
+            }))
+        });
+        Ok(())
+    }
+
+    /// In turn with plain ones, so that both meet the same machine.
+    fn reads(
+        &self,
+        what: &str,
+        runs: usize,
+        model: &Model,
+        direct: bool,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let reader = self.open(model, direct)?;
+        let file = if direct { self.disk.open_direct() } else { File::open(&self.disk.path)? };
+        let mut buffer = disk::aligned(4096);
+        let page = disk::window(&mut buffer, 4096);
+        let mut plain = Vec::new();
+        show(what, runs, || {
+            let times = time(|i| {
+                if i % 2 == 0 {
+                    file.read_exact_at(page, place(i / 2)).expect("the disk reads");
+                } else {
+                    let read = reader.read_exact_at(page, place(i / 2), Urgency::LatencyCritical);
+                    read.expect("it is admitted");
+                }
+            });
+            let of = |odd| times.iter().copied().skip(odd).step_by(2).collect();
+            plain.push(median(of(0)));
+            median(of(1))
+        });
+        let mut each = plain.into_iter();
+        show("  a plain one", runs, || each.next().unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// Reads go all over the disk.
+const fn place(i: u64) -> u64 {
+    (i * 1021 % PAGES) << 12
+}
+
+/// How long each call takes, ns.
+fn time(mut call: impl FnMut(u64)) -> Vec<u64> {
+    let timed = |i| {
+        let begun = Instant::now();
+        call(i);
+        begun.elapsed().as_nanos() as u64
+    };
+    (0..CALLS).map(timed).collect()
+}
+
+fn median(mut times: Vec<u64>) -> u64 {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn show(what: &str, runs: usize, run: impl FnMut() -> u64) {
+    let mut medians: Vec<u64> = std::iter::repeat_with(run).take(runs).collect();
+    medians.sort_unstable();
+    let (least, most) = (medians[0], medians[runs - 1]);
+    println!("  {what:32} {:6}  {least}–{most}", medians[runs / 2]);
+}

@@ -1,0 +1,103 @@
+//! What loading BPF programs takes, whatever they are for.
+
+pub(crate) mod mapping;
+
+use std::{fs, io};
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::{Object, ObjectBuilder, OpenMapMut, PrintLevel};
+
+use crate::record::{Arrival, Error};
+
+/// Loads those of the compiled `programs` that are wanted, by name, after each of
+/// their maps has been configured.
+pub(crate) fn load(
+    programs: &[u8],
+    wanted: impl Fn(&str) -> bool,
+    configure: impl Fn(&str, &mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
+) -> Result<Object, Error> {
+    // The library would print to standard error what is in the error anyway.
+    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    let open = ObjectBuilder::default().open_memory(programs);
+    let mut open = open.map_err(Error::bpf("read the compiled BPF programs"))?;
+    for mut program in open.progs_mut() {
+        let is_wanted = wanted(&program.name().to_string_lossy());
+        program.set_autoload(is_wanted);
+    }
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        configure(&name, &mut map).map_err(Error::bpf("configure the BPF programs"))?;
+    }
+    open.load().map_err(refused)
+}
+
+/// Why the kernel does not take the programs.
+fn refused(e: libbpf_rs::Error) -> Error {
+    match e.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => Error::Kernel(
+            "the kernel refuses BPF programs even to root: it is locked down (see \
+             /sys/kernel/security/lockdown) or the container lacks CAP_BPF and CAP_PERFMON"
+                .to_owned(),
+        ),
+        _ => {
+            Error::Bpf { what: "load the BPF programs (Linux 5.15 or newer is needed)", source: e }
+        }
+    }
+}
+
+/// Loading tracing programs takes `CAP_BPF` and `CAP_PERFMON`, or the older
+/// `CAP_SYS_ADMIN`.
+pub(crate) fn check_privilege() -> Result<(), Error> {
+    const SYS_ADMIN: u64 = 1 << 21;
+    const PERFMON_AND_BPF: u64 = 1 << 38 | 1 << 39;
+    let status = fs::read_to_string("/proc/self/status")
+        .map_err(Error::system::<io::Error>("read /proc/self/status"))?;
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0);
+    if effective & SYS_ADMIN != 0 || effective & PERFMON_AND_BPF == PERFMON_AND_BPF {
+        Ok(())
+    } else {
+        Err(Error::Privilege)
+    }
+}
+
+/// Checks that the kernel has the tracepoints, and settles how arrivals are
+/// told.
+pub(crate) fn available(arrival: Arrival) -> Result<Arrival, Error> {
+    let btf = Btf::from_vmlinux().map_err(|_| {
+        Error::Kernel(
+            "this kernel has no type information (/sys/kernel/btf/vmlinux): use a distribution's \
+             kernel, or build yours with CONFIG_DEBUG_INFO_BTF=y"
+                .to_owned(),
+        )
+    })?;
+    let has = |tracepoint: &str| {
+        btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
+    };
+    for needed in ["block_rq_issue", "block_rq_complete", "block_rq_requeue", "block_rq_merge"] {
+        if !has(needed) {
+            return Err(missing(needed));
+        }
+    }
+    match arrival {
+        Arrival::Auto if has("block_io_start") => Ok(Arrival::IoStart),
+        Arrival::Auto | Arrival::GetRq if has("block_getrq") => Ok(Arrival::GetRq),
+        Arrival::IoStart if has("block_io_start") => Ok(Arrival::IoStart),
+        Arrival::IoStart => Err(Error::Kernel(
+            "this kernel lacks the tracepoint block:block_io_start: Linux 6.5 or newer has it"
+                .to_owned(),
+        )),
+        _ => Err(missing("block_getrq")),
+    }
+}
+
+fn missing(tracepoint: &str) -> Error {
+    Error::Kernel(format!(
+        "this kernel lacks the tracepoint block:{tracepoint}: Linux 5.15 or newer with \
+         CONFIG_BLOCK and CONFIG_TRACEPOINTS has it"
+    ))
+}

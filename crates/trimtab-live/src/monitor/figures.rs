@@ -1,0 +1,334 @@
+//! A drive's figures: records in, figures out. No clock, no thread.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde::Serialize;
+use trimtab_io::{Flags, LatencyHistogram, Nanos, Op, RecentLatencies, RequestId};
+use trimtab_predict::{Found, Judge, Judged, Model, Recorded};
+use trimtab_trace::Record;
+
+use super::buckets::LatencyBuckets;
+
+/// Latencies of the last reads that are kept for finding the inflection point: 800 KB.
+const LATEST: usize = 100_000;
+
+/// Requests of one kind that were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OpTotal {
+    /// How many.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What a drive has done since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Each kind's, by the number of the [`Op`].
+    pub ops: [OpTotal; Op::ALL.len()],
+    /// How many of them ended in an error.
+    pub errors: u64,
+}
+
+impl Totals {
+    /// Those of one kind.
+    #[must_use]
+    pub const fn of(&self, op: Op) -> OpTotal {
+        self.ops[op as usize]
+    }
+}
+
+/// How many requests were with the driver when it was looked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// Reads and writes, the last time.
+    pub now: [u32; 2],
+    /// Both together, of all times added up.
+    pub sum: u64,
+    /// How often it was looked.
+    pub looks: u64,
+}
+
+impl Depth {
+    /// So many reads and writes are in flight just now.
+    pub fn saw(&mut self, now: [u32; 2]) {
+        *self = Self { now, sum: self.sum + u64::from(now[0] + now[1]), looks: self.looks + 1 };
+    }
+
+    /// The mean since an earlier time.
+    #[must_use]
+    pub fn mean_since(&self, earlier: &Self) -> f64 {
+        (self.sum - earlier.sum) as f64 / (self.looks - earlier.looks).max(1) as f64
+    }
+}
+
+/// Everything that is to be told of a drive.
+pub struct DriveFigures {
+    totals: Totals,
+    depth: Depth,
+    reads: LatencyBuckets,
+    writes: LatencyBuckets,
+    recent: RecentLatencies,
+    latest: VecDeque<Nanos>,
+    model: Option<(Arc<Model>, Judge)>,
+    /// What came of models before this one.
+    judged_before: Judged,
+    kept: VecDeque<Recorded>,
+    keep: usize,
+}
+
+impl DriveFigures {
+    /// A drive of which nothing is known; latencies are kept for so many seconds.
+    #[must_use]
+    pub fn new(seconds: u32) -> Self {
+        Self {
+            totals: Totals::default(),
+            depth: Depth::default(),
+            reads: LatencyBuckets::default(),
+            writes: LatencyBuckets::default(),
+            recent: RecentLatencies::new(seconds),
+            latest: VecDeque::new(),
+            model: None,
+            judged_before: Judged::default(),
+            kept: VecDeque::new(),
+            keep: 0,
+        }
+    }
+
+    /// Judges this model from now on. What came of the one before it stays counted;
+    /// latencies begin anew, so that drift is seen since now.
+    pub fn set_model(&mut self, model: Option<Arc<Model>>) {
+        self.judged_before = self.judged();
+        self.latest.clear();
+        self.model = model.map(|model| (Arc::clone(&model), Judge::new(&model)));
+    }
+
+    /// Keeps the last so many answered requests from now on, to learn from:
+    /// [`Recorded`] is what each takes of memory.
+    pub fn keep(&mut self, requests: usize) {
+        self.keep = requests;
+        self.kept.truncate(requests);
+    }
+
+    /// Takes a request, in order of arrival.
+    pub fn take(&mut self, record: &Record) {
+        let number = RequestId(self.totals.ops.iter().map(|op| op.requests).sum());
+        let Some(completion) = record.completion(number) else { return };
+        let total = &mut self.totals.ops[record.op as usize];
+        total.requests += 1;
+        total.bytes += record.length;
+        let error = record.flags.contains(Flags::ERROR);
+        self.totals.errors += u64::from(error);
+        let (request, complete) = (record.request(number), completion.complete);
+        let data = !error && matches!(record.op, Op::Read | Op::Write);
+        let recorded = Recorded { request, complete, data };
+        if data {
+            self.measured(&recorded);
+        }
+        if let Some((_, judge)) = &mut self.model {
+            judge.take(&recorded);
+        }
+        if self.keep > 0 {
+            if self.kept.len() == self.keep {
+                self.kept.pop_front();
+            }
+            self.kept.push_back(recorded);
+        }
+    }
+
+    fn measured(&mut self, recorded: &Recorded) {
+        let latency = recorded.latency();
+        if recorded.request.op == Op::Write {
+            return self.writes.record(latency);
+        }
+        self.reads.record(latency);
+        self.recent.record(recorded.complete, latency);
+        if self.latest.len() == LATEST {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(latency);
+    }
+
+    /// No request that arrived before `until` is to come.
+    pub fn settle(&mut self, until: Nanos) {
+        if let Some((_, judge)) = &mut self.model {
+            judge.settle(until);
+        }
+    }
+
+    /// So many reads and writes were with the driver just now.
+    pub fn saw_in_flight(&mut self, now: [u32; 2]) {
+        self.depth.saw(now);
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub const fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// What was in flight.
+    #[must_use]
+    pub const fn depth(&self) -> Depth {
+        self.depth
+    }
+
+    /// The latencies of all reads that gave data, from arrival to answer.
+    #[must_use]
+    pub const fn reads(&self) -> &LatencyBuckets {
+        &self.reads
+    }
+
+    /// Those of writes.
+    #[must_use]
+    pub const fn writes(&self) -> &LatencyBuckets {
+        &self.writes
+    }
+
+    /// Those of the reads of the last seconds before `now`, on the records' clock.
+    #[must_use]
+    pub fn recent(&self, now: Nanos) -> LatencyHistogram {
+        self.recent.at(now)
+    }
+
+    /// Those of the last reads since there is this model, ascending: 100,000 at most.
+    #[must_use]
+    pub fn latest(&self) -> Vec<Nanos> {
+        let mut latest: Vec<Nanos> = self.latest.iter().copied().collect();
+        latest.sort_unstable();
+        latest
+    }
+
+    /// How many there are of these.
+    #[must_use]
+    pub fn latest_len(&self) -> usize {
+        self.latest.len()
+    }
+
+    /// The model that is judged.
+    #[must_use]
+    pub fn model(&self) -> Option<&Arc<Model>> {
+        self.model.as_ref().map(|(model, _)| model)
+    }
+
+    /// How right models were, since the beginning.
+    #[must_use]
+    pub fn judged(&self) -> Judged {
+        let now = self.model.as_ref().map(|(_, judge)| judge.judged()).unwrap_or_default();
+        self.judged_before.and(&now)
+    }
+
+    /// Whether the model's probabilities go on coming true, if it gives any.
+    #[must_use]
+    pub fn calibration(&self) -> Option<Found> {
+        self.model.as_ref().and_then(|(_, judge)| judge.drift())
+    }
+
+    /// The requests kept, in order of arrival.
+    #[must_use]
+    pub fn kept(&self) -> Vec<Recorded> {
+        self.kept.iter().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trimtab_io::DeviceId;
+    use trimtab_predict::{Kind, Options, Rule, Teaching, reads};
+
+    /// One read at a time, every 100 µs; each 20th takes 5 ms and is late.
+    fn record(i: u64, op: Op) -> Record {
+        let arrival = Nanos::from_micros(6000 * i);
+        let latency = if i.is_multiple_of(20) { 5_000 } else { 80 + i % 10 };
+        Record {
+            complete: Some(arrival + Nanos::from_micros(latency)),
+            ..Record::arriving(arrival, DeviceId(0), op, 4096 * i, 4096)
+        }
+    }
+
+    fn recorded(count: u64) -> Vec<Recorded> {
+        let mut figures = DriveFigures::new(10);
+        figures.keep(count as usize);
+        (0..count).for_each(|i| figures.take(&record(i, Op::Read)));
+        figures.kept()
+    }
+
+    fn model() -> Arc<Model> {
+        let recorded = recorded(4000);
+        let teaching = Teaching {
+            kind: Kind::HeurSim,
+            rule: Rule::Knee,
+            name: "test",
+            recorded: &recorded,
+            past: &reads(&recorded),
+            peers: &[],
+            options: &Options::default(),
+        };
+        Arc::new(teaching.run(|_, _| {}).unwrap().model)
+    }
+
+    #[test]
+    fn counts_what_was_answered() {
+        let mut figures = DriveFigures::new(10);
+        for i in 0..100 {
+            let op = if i % 4 == 3 { Op::Write } else { Op::Read };
+            figures.take(&record(i, op));
+        }
+        figures.take(&Record { complete: None, ..record(100, Op::Read) });
+        figures.take(&Record { flags: Flags::ERROR, ..record(101, Op::Read) });
+        let totals = figures.totals();
+        assert_eq!(totals.of(Op::Read), OpTotal { requests: 76, bytes: 76 * 4096 });
+        assert_eq!(totals.of(Op::Write), OpTotal { requests: 25, bytes: 25 * 4096 });
+        assert_eq!(totals.errors, 1);
+        // An error says nothing of the drive's speed.
+        assert_eq!((figures.reads().count(), figures.writes().count()), (75, 25));
+        assert_eq!(figures.recent(Nanos::from_secs(1)).count(), 75);
+        assert_eq!(figures.recent(Nanos::from_secs(10)).count(), 0);
+    }
+
+    #[test]
+    fn judgements_outlive_their_model() {
+        let mut figures = DriveFigures::new(10);
+        let model = model();
+        figures.take(&record(0, Op::Read));
+        assert_eq!(figures.judged(), Judged::default());
+        let mut taken = 1;
+        for _ in 0..2 {
+            figures.set_model(Some(Arc::clone(&model)));
+            for i in 0..100 {
+                figures.take(&record(taken + i, Op::Read));
+            }
+            taken += 100;
+            figures.settle(Nanos::MAX);
+        }
+        // The heuristic goes by the queue, which is empty: it never refuses.
+        let expected = Judged { reads: 200, late: 10, false_submits: 10, ..Judged::default() };
+        assert_eq!(figures.judged(), expected);
+        assert_eq!(figures.latest_len(), 100);
+        assert!(figures.latest().is_sorted());
+    }
+
+    #[test]
+    fn keeps_no_more_than_it_may() {
+        let mut figures = DriveFigures::new(10);
+        figures.keep(10);
+        (0..100).for_each(|i| figures.take(&record(i, Op::Read)));
+        let kept = figures.kept();
+        assert_eq!(kept.len(), 10);
+        assert_eq!(kept[0].request.offset, 90 * 4096);
+    }
+
+    #[test]
+    fn depth_is_a_mean_over_looks() {
+        let mut figures = DriveFigures::new(1);
+        figures.saw_in_flight([7, 0]);
+        let before = figures.depth();
+        figures.saw_in_flight([1, 2]);
+        figures.saw_in_flight([4, 1]);
+        assert_eq!(figures.depth().now, [4, 1]);
+        assert_eq!(figures.depth().mean_since(&before), 4.0);
+        assert_eq!(before.mean_since(&before), 0.0);
+    }
+}

@@ -1,0 +1,214 @@
+//! One read's decision: forecast, page cache, guard, in this order. What is cheap comes
+//! first, and what most reads need: one that is in time costs no system call.
+
+use std::io;
+
+use trimtab_io::Nanos;
+use trimtab_predict::Model;
+
+use super::cached::{self, Held};
+use super::decide::{Opinion, Outlook, duration, judge, outlook};
+use super::error::{Refusal, Urgency};
+use super::figures::{Counters, Doubt};
+use super::guard::Ruling;
+use super::pass::{Judged, Pass, Why};
+use super::place::Where;
+use super::reader::Reader;
+
+/// What somebody wants.
+pub(super) enum Wanted<'b> {
+    /// Data in this buffer.
+    Read(&'b mut [u8]),
+    /// To send a read of so many bytes.
+    Leave(u64),
+}
+
+impl Wanted<'_> {
+    const fn length(&self) -> u64 {
+        match self {
+            Self::Read(buffer) => buffer.len() as u64,
+            Self::Leave(length) => *length,
+        }
+    }
+}
+
+/// What they get.
+pub(super) enum Leave<'a> {
+    /// Leave to send it.
+    Send(Pass<'a>),
+    /// It needs no leave; if data were wanted, so many bytes of them are there.
+    Done(usize),
+}
+
+impl Reader {
+    pub(super) const fn counters(&self) -> &Counters {
+        self.board.counters()
+    }
+
+    pub(super) const fn pass<'a>(&'a self, why: Why, judged: Option<Judged<'a>>) -> Pass<'a> {
+        Pass::new(self.counters(), &self.guard, why, judged)
+    }
+
+    /// Decides on a read, and counts it.
+    pub(super) fn ask(
+        &self,
+        wanted: Wanted<'_>,
+        offset: u64,
+        urgency: Urgency,
+    ) -> Result<Leave<'_>, Refusal> {
+        if urgency == Urgency::None {
+            self.counters().plain();
+            return Ok(Leave::Send(self.pass(Why::Plain, None)));
+        }
+        let asked = self.counters().asked();
+        let now = crate::state::now();
+        let length = wanted.length();
+        let (outlook, place, model) = match self.outlook(length, offset, now) {
+            Ok(known) => known,
+            Err(doubt) => return Ok(self.let_through(doubt)),
+        };
+        let label = &model.card.label;
+        let pages = u32::try_from(length.div_ceil(4096)).unwrap_or(u32::MAX);
+        let judged = Judged { label, sent: now, pages, load: outlook.load };
+        match judge(&outlook.forecast, urgency, label) {
+            Opinion::InTime => {
+                self.guard.sent(now);
+                return Ok(Leave::Send(self.pass(Why::Fast, Some(judged))));
+            }
+            Opinion::Unsure => return Ok(self.let_through(Doubt::Unsure)),
+            Opinion::TooLate => {}
+        }
+        if let Some(leave) = self.without_drive(wanted, offset, place) {
+            return Ok(leave);
+        }
+        match self.rule(now, asked) {
+            Some(why) => Ok(Leave::Send(self.pass(why, Some(judged)))),
+            None => Err(Refusal { expected_wait: duration(outlook.forecast.wait) }),
+        }
+    }
+
+    /// What is expected of a read, if something may be, and where it goes.
+    pub(super) fn outlook(
+        &self,
+        length: u64,
+        offset: u64,
+        now: Nanos,
+    ) -> Result<(Outlook, Where, &Model), Doubt> {
+        let ready = self.known.at(now)?;
+        let (Some(ready), Some(model)) = (ready.as_ref(), self.known.model()) else {
+            return Err(Doubt::NotKept);
+        };
+        let place = self.place.find(offset, now);
+        let size = self.place.disk().map_or(0, |disk| disk.size);
+        let outlook = outlook(&model.trained, &ready.drive, now, place, length, size);
+        outlook.map(|outlook| (outlook, place, &**model)).ok_or(Doubt::Unsure)
+    }
+
+    fn let_through(&self, doubt: Doubt) -> Leave<'_> {
+        self.counters().failed_open(doubt);
+        Leave::Send(self.pass(Why::Plain, None))
+    }
+
+    /// Whether a read that would be late is sent all the same, and why.
+    fn rule(&self, now: Nanos, asked: u64) -> Option<Why> {
+        let counters = self.counters();
+        match self.guard.rule(now, asked) {
+            Ruling::Refuse => {
+                counters.refused();
+                None
+            }
+            Ruling::Probe => {
+                counters.probed();
+                Some(Why::Probe)
+            }
+            Ruling::Sample => {
+                counters.sampled();
+                Some(Why::Trial)
+            }
+            Ruling::OverCeiling => {
+                counters.over_ceiling();
+                Some(Why::Trial)
+            }
+        }
+    }
+
+    /// Answers a read without the drive, where that can be: from the page cache, or
+    /// because there is nothing of it on the drive. Where it cannot be said, it is let
+    /// through.
+    fn without_drive(&self, wanted: Wanted<'_>, offset: u64, place: Where) -> Option<Leave<'_>> {
+        if place == Where::Nowhere {
+            self.counters().cached();
+            return Some(Leave::Send(self.pass(Why::Plain, None)));
+        }
+        if self.is_direct {
+            return None;
+        }
+        if self.is_missing_in_cache(wanted.length(), offset) {
+            return None;
+        }
+        let held = match wanted {
+            Wanted::Read(buffer) => self.read_cached(buffer, offset),
+            Wanted::Leave(length) => self.holds_ends(length, offset).map(|is| is.then_some(0)),
+        };
+        match held {
+            Ok(Some(bytes)) => {
+                self.counters().cached();
+                Some(Leave::Done(bytes))
+            }
+            // It is on its way from the drive, or has just been dropped.
+            Ok(None) => None,
+            Err(_) => Some(self.let_through(Doubt::Unsure)),
+        }
+    }
+
+    /// Whether the page cache is known to lack some of a read.
+    fn is_missing_in_cache(&self, length: u64, offset: u64) -> bool {
+        if cached::is_held(&self.file, offset, length) != Held::No {
+            return false;
+        }
+        // There are no pages beyond the end of a file, where a read may end.
+        self.length_to_end(length, offset)
+            .is_none_or(|within| cached::is_held(&self.file, offset, within) == Held::No)
+    }
+
+    /// Reads what the page cache holds to the end of the buffer or of the file; none if it
+    /// does not hold all of that.
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        let read = match cached::read(&self.file, buffer, offset)? {
+            // A page may be filled no further than the file goes.
+            None => match self.length_to_end(buffer.len() as u64, offset) {
+                Some(within) => cached::read(&self.file, &mut buffer[..within as usize], offset)?,
+                None => None,
+            },
+            read => read,
+        };
+        match read {
+            // The rest would come from the drive, which is not decided yet.
+            Some(bytes) if bytes < buffer.len() && !self.is_end(offset + bytes as u64)? => Ok(None),
+            read => Ok(read),
+        }
+    }
+
+    /// Whether what is read ends here, as far as can be said without the drive. A device
+    /// does not tell its length as a file does.
+    fn is_end(&self, offset: u64) -> io::Result<bool> {
+        Ok(cached::read(&self.file, &mut [0], offset)? == Some(0))
+    }
+
+    /// Whether the page cache holds the first and the last byte of a read.
+    fn holds_ends(&self, length: u64, offset: u64) -> io::Result<bool> {
+        let last = offset + length.saturating_sub(1);
+        let holds = |at| self.read_cached(&mut [0], at).map(|read| read.is_some());
+        Ok(holds(offset)? && (last / 4096 == offset / 4096 || holds(last)?))
+    }
+
+    /// How much of a read there is until the file ends, if it ends within it.
+    fn length_to_end(&self, length: u64, offset: u64) -> Option<u64> {
+        // Mostly it is known to go on, and there is no need for a system call.
+        if self.place.length()? >= offset + length {
+            return None;
+        }
+        let within = self.file.metadata().ok()?.len().saturating_sub(offset);
+        (within < length).then_some(within)
+    }
+}

@@ -1,0 +1,121 @@
+//! Reads that need no drive, because the page cache holds them.
+//!
+//! A read with `RWF_NOWAIT` alone would not do to find out: where nothing is cached it
+//! begins to read ahead (`filemap_get_pages` in the kernel's mm/filemap.c), and the
+//! drive that was to be spared is sent a read. So the kernel is asked first what it
+//! holds, by `cachestat` (Linux 6.5), which begins nothing.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::fd::AsRawFd as _;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+/// The same on all architectures that trimtab runs on (include/uapi/asm-generic/unistd.h).
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// `struct cachestat_range`
+#[repr(C)]
+struct Range {
+    offset: u64,
+    length: u64,
+}
+
+/// `struct cachestat`
+#[derive(Default)]
+#[repr(C)]
+struct Stat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// What can be said of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// All of it is in the page cache.
+    Yes,
+    /// Some of it is not.
+    No,
+    /// The kernel does not tell.
+    Unknown,
+}
+
+/// Whether the page cache holds all pages of a range that lies in the file.
+pub(super) fn is_held(file: &File, offset: u64, length: u64) -> Held {
+    static IS_MISSING: AtomicBool = AtomicBool::new(false);
+    if IS_MISSING.load(Relaxed) {
+        return Held::Unknown;
+    }
+    let page = rustix::param::page_size() as u64;
+    let first = offset / page;
+    let pages = (offset + length).div_ceil(page) - first;
+    let range = Range { offset: first * page, length: pages * page };
+    let mut stat = Stat::default();
+    // SAFETY: the system call reads one structure and writes another, both of which
+    // outlive it.
+    let result = unsafe {
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0)
+    };
+    match result {
+        0 if stat.cached >= pages => Held::Yes,
+        0 => Held::No,
+        _ => {
+            if io::Error::last_os_error().raw_os_error() == Some(Errno::NOSYS.raw_os_error()) {
+                IS_MISSING.store(true, Relaxed);
+            }
+            Held::Unknown
+        }
+    }
+}
+
+/// Reads what the page cache holds, without waiting for anything: how many bytes; none
+/// if it does not hold the first of them.
+///
+/// # Errors
+/// The kernel or the file system cannot read so.
+pub(super) fn read(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+    let mut buffers = [IoSliceMut::new(buffer)];
+    match preadv2(file, &mut buffers, offset, ReadWriteFlags::NOWAIT) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    #[test]
+    fn tells_what_is_cached() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, [7; 3 * 4096]).unwrap();
+        let file = File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        match is_held(&file, 100, 2 * 4096) {
+            Held::Unknown => {
+                trimtab_testdisk::say("skipped: the kernel does not tell what it caches");
+                return;
+            }
+            held => assert_eq!(held, Held::Yes),
+        }
+        let mut buffer = [0; 4096];
+        assert_eq!(read(&file, &mut buffer, 4096).unwrap(), Some(4096));
+        assert_eq!(buffer, [7; 4096]);
+        // Where the file system can, what is dropped is not held, and asking does not
+        // bring it back.
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let dropped = is_held(&file, 0, 4096);
+        assert_eq!(is_held(&file, 0, 4096), dropped);
+        file.read_exact_at(&mut buffer, 0).unwrap();
+        assert_eq!(is_held(&file, 0, 4096), Held::Yes);
+    }
+}

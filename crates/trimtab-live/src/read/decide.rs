@@ -1,0 +1,184 @@
+//! What is to be expected of a read, and whether that is too long.
+
+use std::time::Duration;
+
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_predict::{Forecast, Label, Trained, Verdict};
+
+use super::error::Urgency;
+use super::options::nanos;
+use super::place::Where;
+use crate::state::LiveDrive;
+
+/// Places that are asked about when a read's own is not known. An odd number: most of
+/// them decide.
+const PLACES: u64 = 3;
+
+/// What is expected of a read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outlook {
+    pub(super) forecast: Forecast,
+    /// At how many 4 KiB pages in flight.
+    pub(super) load: u32,
+}
+
+/// What is expected of a read of a disk of this size. None if the state was being
+/// written all the time, or the model cannot be asked about a state.
+pub(super) fn outlook(
+    trained: &Trained,
+    drive: &LiveDrive,
+    now: Nanos,
+    place: Where,
+    length: u64,
+    size: u64,
+) -> Option<Outlook> {
+    match place {
+        Where::At(offset) => at(trained, drive, now, offset, length),
+        Where::Somewhere if drive.functions().is_empty() => at(trained, drive, now, 0, length),
+        Where::Somewhere | Where::Nowhere => anywhere(trained, drive, now, length, size),
+    }
+}
+
+fn at(
+    trained: &Trained,
+    drive: &LiveDrive,
+    now: Nanos,
+    offset: u64,
+    length: u64,
+) -> Option<Outlook> {
+    let look = drive.look(offset);
+    if !look.is_whole {
+        return None;
+    }
+    let request = request(offset, length);
+    let forecast = trained.forecast(now, &request, &look.drive, look.units())?;
+    Some(Outlook { forecast, load: look.drive.pages })
+}
+
+/// What is expected of a read whose place is not known: that of reads at random places.
+/// A forest asks for the state of a place's parallel units, and has never seen a read
+/// of none; so what is not known is drawn.
+fn anywhere(
+    trained: &Trained,
+    drive: &LiveDrive,
+    now: Nanos,
+    length: u64,
+    size: u64,
+) -> Option<Outlook> {
+    let mut outlooks = [None; PLACES as usize];
+    for (outlook, i) in outlooks.iter_mut().zip(0..) {
+        let page = mix(now.0.wrapping_add(i)) % (size >> 12).max(1);
+        let offset = page << 12;
+        *outlook = Some(at(trained, drive, now, offset, length)?);
+    }
+    let outlooks = outlooks.map(|outlook| outlook.expect("each was made"));
+    Some(Outlook { forecast: middle(&outlooks.map(|o| o.forecast)), load: outlooks[0].load })
+}
+
+/// What most forecasts say, and the mean of their numbers.
+fn middle(forecasts: &[Forecast; PLACES as usize]) -> Forecast {
+    let late = forecasts.iter().filter(|forecast| forecast.verdict == Verdict::Late).count();
+    let is_late = late as u64 > PLACES / 2;
+    let verdict = if is_late { Verdict::Late } else { Verdict::Fast };
+    let waits: Option<u64> = forecasts.iter().map(|f| f.wait.map(|wait| wait.0)).sum();
+    let probability = forecasts.iter().map(|f| f.probability).sum::<f32>() / PLACES as f32;
+    Forecast { verdict, probability, wait: waits.map(|sum| Nanos(sum / PLACES)), fast: None }
+}
+
+/// Spreads consecutive numbers over all numbers (the finaliser of SplitMix64).
+const fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// What a decision comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opinion {
+    InTime,
+    TooLate,
+    /// The model cannot tell.
+    Unsure,
+}
+
+/// Whether a forecast is good enough. A deadline is compared with the wait that is
+/// expected; a model that gives none only says on which side of its label's threshold
+/// a read will be, which decides if the deadline is on the other.
+pub(super) fn judge(forecast: &Forecast, urgency: Urgency, label: &Label) -> Opinion {
+    let most = match urgency {
+        Urgency::None => return Opinion::InTime,
+        Urgency::LatencyCritical => {
+            return match forecast.verdict {
+                Verdict::Fast => Opinion::InTime,
+                Verdict::Late => Opinion::TooLate,
+            };
+        }
+        Urgency::Deadline(most) => nanos(most),
+    };
+    match (forecast.wait, forecast.verdict) {
+        (Some(wait), _) if wait > most => Opinion::TooLate,
+        (Some(_), _) => Opinion::InTime,
+        (None, Verdict::Late) if label.threshold() >= most => Opinion::TooLate,
+        (None, Verdict::Fast) if label.threshold() <= most => Opinion::InTime,
+        (None, _) => Opinion::Unsure,
+    }
+}
+
+pub(super) fn duration(wait: Option<Nanos>) -> Option<Duration> {
+    wait.map(|wait| Duration::from_nanos(wait.0))
+}
+
+const fn request(offset: u64, length: u64) -> Request {
+    Request {
+        id: RequestId(0),
+        device: DeviceId(0),
+        arrival: Nanos::ZERO,
+        op: Op::Read,
+        offset,
+        length,
+        flags: Flags::empty(),
+        deadline: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LABEL: Label = Label::Threshold { latency: Nanos(1_000_000) };
+
+    fn forecast(verdict: Verdict, wait_us: Option<u64>) -> Forecast {
+        Forecast { wait: wait_us.map(Nanos::from_micros), ..Forecast::bare(verdict) }
+    }
+
+    #[test]
+    fn a_deadline_is_compared_with_the_wait() {
+        let within = |us| Urgency::Deadline(Duration::from_micros(us));
+        let (fast, late) = (Verdict::Fast, Verdict::Late);
+        for (verdict, wait, urgency, expected) in [
+            (late, Some(5000), Urgency::LatencyCritical, Opinion::TooLate),
+            (fast, Some(90), Urgency::LatencyCritical, Opinion::InTime),
+            (late, Some(5000), Urgency::None, Opinion::InTime),
+            (late, Some(5000), within(10_000), Opinion::InTime),
+            (fast, Some(90), within(50), Opinion::TooLate),
+            (late, None, within(1000), Opinion::TooLate),
+            (late, None, within(2000), Opinion::Unsure),
+            (fast, None, within(2000), Opinion::InTime),
+            (fast, None, within(500), Opinion::Unsure),
+        ] {
+            let judged = judge(&forecast(verdict, wait), urgency, &LABEL);
+            assert_eq!(judged, expected, "{verdict:?} {wait:?} {urgency:?}");
+        }
+    }
+
+    #[test]
+    fn most_places_decide() {
+        let (fast, late) = (forecast(Verdict::Fast, Some(90)), forecast(Verdict::Late, Some(900)));
+        let both = middle(&[late, fast, late]);
+        assert_eq!((both.verdict, both.wait), (Verdict::Late, Some(Nanos::from_micros(630))));
+        assert_eq!(middle(&[fast, fast, late]).verdict, Verdict::Fast);
+        let bare = Forecast::bare(Verdict::Fast);
+        assert_eq!(middle(&[bare; 3]), bare);
+    }
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Reads that know when to give up.
+ *
+ *     trimtab_reader *r = trimtab_open("/mnt/a/data", "nvme0n1.safetensors", 0);
+ *     if (!r)
+ *             errx(1, "%s", trimtab_last_error());
+ *     ssize_t n = trimtab_read_at(r, page, sizeof page, 8192, TRIMTAB_FAST_OR_REFUSE);
+ *     if (n < 0 && errno == EBUSY)
+ *             n = read_from_another_replica(...);
+ *     trimtab_close(r);
+ *
+ * A read that is expected to take too long fails with EBUSY before it is sent to the
+ * drive. The last replica is to be read with TRIMTAB_NO_DEADLINE, which is never
+ * refused. Where nothing can be expected (no model, nobody who keeps the drive's state,
+ * a file that is on no disk) reads go through plainly, and are counted.
+ *
+ * Linked with -ltrimtab. docs/reading.md says more.
+ *
+ * Threads: a reader may be used by any number of threads at once, except that
+ * trimtab_close() must be the last to use it. What trimtab_last_error() and
+ * trimtab_refused_wait() tell is each thread's own. No function takes a lock on the way
+ * of a read, and none calls back. After fork() only the parent is to use a reader.
+ */
+#ifndef TRIMTAB_H
+#define TRIMTAB_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The interface described here; the library's is trimtab_version(). */
+#define TRIMTAB_VERSION 1
+
+/* How long a read may take, instead of a number of nanoseconds. */
+#define TRIMTAB_NO_DEADLINE ((int64_t)-1)   /* as long as it takes: never refused */
+#define TRIMTAB_FAST_OR_REFUSE ((int64_t)0) /* refused where it would be late */
+
+/* Flags of trimtab_open(). */
+#define TRIMTAB_DIRECT 1u /* O_DIRECT: offset, length and buffer must be aligned */
+
+/* A device or file that is read from. */
+typedef struct trimtab_reader trimtab_reader;
+
+/* What a reader has done since it was opened. */
+struct trimtab_figures {
+	uint64_t plain;        /* reads without a deadline: not decided on */
+	uint64_t asked;        /* reads with one: the sum of the next seven */
+	uint64_t admitted;     /* sent, because they were expected to be in time */
+	uint64_t refused;
+	uint64_t cached;       /* expected to be late, but the page cache held them */
+	uint64_t probed;       /* expected to be late, sent to hear of the drive */
+	uint64_t sampled;      /* expected to be late, sent to know if that is so */
+	uint64_t over_ceiling; /* expected to be late, but too many were refused */
+	uint64_t failed_open;  /* sent, because nothing could be said of them */
+	uint64_t late;         /* of the admitted: late all the same */
+	uint64_t trials;       /* probed, sampled or over the ceiling, and back */
+	uint64_t fast_trials;  /* of these: fast, so they would have been refused wrongly */
+};
+
+/*
+ * The version of the interface that the library has: at least the TRIMTAB_VERSION that
+ * a program was compiled with. Cannot fail.
+ */
+uint32_t trimtab_version(void);
+
+/*
+ * Opens a device or file for reading, with the model of its drive (a file of `trimtab
+ * train`; NULL: none, nothing is refused). The drive's state is what somebody keeps at
+ * /sys/fs/bpf/trimtab (`trimtab watch --pin`); it may come and go later.
+ *
+ * Returns NULL and sets errno if that fails: EINVAL for a NULL path, unknown flags, or a
+ * model that is none; otherwise as open(2).
+ */
+trimtab_reader *trimtab_open(const char *path, const char *model, unsigned int flags);
+
+/* The same, with the state kept at another place than /sys/fs/bpf/trimtab. */
+trimtab_reader *trimtab_open_pinned(const char *path, const char *model, unsigned int flags,
+				    const char *pins);
+
+/*
+ * Reads as pread(2) does, and may as well return less than asked. `within_ns` is
+ * TRIMTAB_NO_DEADLINE, TRIMTAB_FAST_OR_REFUSE, or the nanoseconds that it may take.
+ *
+ * Returns -1 and sets errno if that fails: EBUSY if the read was refused and not sent,
+ * EINVAL for a NULL reader or buffer, or a negative offset; otherwise as pread(2).
+ */
+ssize_t trimtab_read_at(trimtab_reader *reader, void *buffer, size_t length, off_t offset,
+			int64_t within_ns);
+
+/*
+ * How many nanoseconds a read would take if it were sent now. Sends and counts nothing.
+ *
+ * Returns -1 and sets errno if that cannot be told: ENODATA if there is nothing to tell
+ * it by, EINVAL for a NULL reader or a negative offset.
+ */
+int64_t trimtab_expected_wait(trimtab_reader *reader, size_t length, off_t offset);
+
+/*
+ * How many nanoseconds the read that was refused last in this thread had been expected
+ * to take; -1 if none was refused, or the model cannot tell. Does not set errno.
+ */
+int64_t trimtab_refused_wait(void);
+
+/*
+ * Copies the figures, as many bytes of them as the program knows (sizeof *figures).
+ *
+ * Returns 0, or -1 with errno EINVAL for a NULL reader or figures.
+ */
+int trimtab_get_figures(trimtab_reader *reader, struct trimtab_figures *figures, size_t size);
+
+/*
+ * What went wrong last in this thread, in one line; "" if nothing did. Valid until the
+ * thread's next call that fails. Never NULL, does not set errno.
+ */
+const char *trimtab_last_error(void);
+
+/* Closes a reader, which nobody uses any more. NULL is fine. Cannot fail. */
+void trimtab_close(trimtab_reader *reader);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -4,6 +4,7 @@ mod agreement;
 mod emulated;
 mod files;
 mod notes;
+mod serve;
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -24,14 +25,20 @@ use emulated::Emulated;
 use files::Files;
 use notes::Notes;
 
-/// Raised by Ctrl-C.
+const SIGNALS: [i32; 3] =
+    [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
+
+/// Raised by Ctrl-C. The second one ends the process as it is: drives go with it.
 #[derive(Clone, Debug)]
 struct End(Arc<AtomicBool>);
 
 impl End {
     fn catch() -> Result<Self> {
         let end = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        for signal in SIGNALS {
+            let at_second = Arc::clone(&end);
+            signal_hook::flag::register_conditional_default(signal, at_second)
+                .context("cannot catch signals")?;
             signal_hook::flag::register(signal, Arc::clone(&end))
                 .context("cannot catch signals")?;
         }
@@ -70,13 +77,15 @@ pub(super) fn run(
         // Real time is dear: one seed, unless more are asked for.
         comparison.set_seeds(comparison.seeds()[..1].to_vec()).map_err(BadInput)?;
     }
-    let end = End::catch()?;
     let (live, notes, simulated) = if args.files.is_empty() {
         let simulated = compare::compare(&comparison, &Teacher, threads, progress)?;
+        // Not before: a simulation ends at once.
+        let end = End::catch()?;
         let mut rig = Emulated::new(&comparison, end.clone())?;
         let live = on_rig(&mut rig, &comparison, threads, progress, &end)?;
         (live, rig.into_notes(), Some(simulated))
     } else {
+        let end = End::catch()?;
         let mut rig = Files::new(&args.files, args.destroys, &mut comparison, end.clone())?;
         let live = on_rig(&mut rig, &comparison, threads, progress, &end)?;
         (live, rig.into_notes(), None)

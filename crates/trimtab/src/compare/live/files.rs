@@ -13,8 +13,8 @@ use trimtab_steer::strategies;
 use trimtab_trace::Record;
 
 use super::End;
-use super::emulated::{TRIAL_EVERY, cpu_time, open_direct, serve};
-use super::notes::{Notes, RunNote};
+use super::notes::{Notes, PHASE_ONE, RunNote};
+use super::serve::{measure_row, open_direct, serve};
 use crate::exit::BadInput;
 
 /// Files or devices, one for each drive of the scenario.
@@ -97,25 +97,16 @@ impl Rig for Files {
         let options = LiveOptions { record: true, ..LiveOptions::default() };
         let requests = self.served(requests);
         let run = serve(&self.disks, base, &requests, &options, &self.end, &mut || Ok(()))?;
+        self.notes.runs.push(RunNote::new(PHASE_ONE, run.took, &run.lateness));
         Ok(run.records)
     }
 
     fn serve(&mut self, row: Row<'_>) -> Result<ArrayFigures, String> {
-        let options = LiveOptions {
-            seed: row.seed,
-            trial_every: if row.thresholds.is_some() { TRIAL_EVERY } else { 0 },
-            thresholds: row.thresholds,
-            record: false,
-        };
-        let own = cpu_time(None);
         let requests = self.served(row.requests);
-        let run = serve(&self.disks, row.strategy, &requests, &options, &self.end, &mut || Ok(()))?;
-        let mut note = RunNote::new(row.name, run.took, &run.lateness);
-        let took = run.took.as_secs_f64().max(1e-9);
-        note.cpu_percent = 100.0 * cpu_time(None).saturating_sub(own).as_secs_f64() / took;
-        note.trials = run.figures.judged.sampled;
+        let (figures, note) =
+            measure_row(&self.disks, &row, &requests, &[], &self.end, &mut || Ok(()))?;
         self.notes.runs.push(note);
-        Ok(run.figures)
+        Ok(figures)
     }
 
     fn has_ideal(&self) -> bool {

@@ -9,6 +9,9 @@ use crate::units;
 /// A generator whose requests are later than this, one in a hundred, fell behind.
 const LATE: Nanos = Nanos::from_micros(500);
 
+/// What the run is called whose recording is learnt from.
+pub(super) const PHASE_ONE: &str = "phase one";
+
 /// How a comparison was measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Notes {
@@ -17,7 +20,7 @@ pub(super) struct Notes {
     pub(super) added_ns: Option<Nanos>,
     /// Requests of phase one whose end the recorder did not see.
     pub(super) lost: u64,
-    /// Each run of phase two.
+    /// Phase one, and each run of phase two.
     pub(super) runs: Vec<RunNote>,
 }
 
@@ -25,6 +28,8 @@ pub(super) struct Notes {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct RunNote {
     pub(super) strategy: String,
+    /// How often it was run; the run told of is the one whose requests were least late.
+    pub(super) runs: u32,
     pub(super) took_ns: Nanos,
     /// How late requests were handed out.
     pub(super) late_p50_ns: Option<Nanos>,
@@ -42,6 +47,7 @@ impl RunNote {
     pub(super) fn new(strategy: &str, took: Nanos, lateness: &LatencyHistogram) -> Self {
         Self {
             strategy: strategy.to_owned(),
+            runs: 1,
             took_ns: took,
             late_p50_ns: lateness.quantile(0.5),
             late_p99_ns: lateness.quantile(0.99),
@@ -51,7 +57,7 @@ impl RunNote {
         }
     }
 
-    fn fell_behind(&self) -> bool {
+    pub(super) fn fell_behind(&self) -> bool {
         self.late_p99_ns.is_some_and(|late| late > LATE)
     }
 }
@@ -60,6 +66,7 @@ impl Notes {
     pub(super) fn table(&self) -> Table {
         let columns = [
             ("run", Align::Left),
+            ("runs", Align::Right),
             ("took", Align::Right),
             ("requests late, p50", Align::Right),
             ("p99", Align::Right),
@@ -68,8 +75,9 @@ impl Notes {
             ("refused and tried", Align::Right),
         ];
         let mut table = Table::new(&columns).with_caption(
-            "how it was measured: how late requests were handed out (it counts as latency), and\n\
-             the share of one processor that it took. False revokes are an estimate from the\n\
+            "how it was measured: how often it was run (again if the generator fell behind), how\n\
+             late requests were handed out (it counts as latency), and the share of one\n\
+             processor that it took. False revokes are an estimate from the\n\
              refused reads that were tried all the same",
         );
         let time = |time: Option<Nanos>| time.map_or_else(|| units::NONE.to_owned(), units::long);
@@ -78,6 +86,7 @@ impl Notes {
                 run.drive_cpu_percent.iter().map(|cpu| format!("{cpu:.0}%")).collect();
             table.row([
                 run.strategy.clone(),
+                run.runs.to_string(),
                 units::long(run.took_ns),
                 time(run.late_p50_ns),
                 time(run.late_p99_ns),

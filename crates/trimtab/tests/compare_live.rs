@@ -1,0 +1,128 @@
+//! `trimtab compare --live`, as a user runs it: on real block devices.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use trimtab_testdisk as testdisk;
+
+mod emulated;
+use emulated::{Bench, stderr};
+
+const SCENARIO: &str = "seeds = [7]
+strategies = ['base', 'clone', 'linnos', 'trimtab', 'ideal']
+phase_one = { duration_s = 4 }
+phase_two = { duration_s = 2 }
+gap_s = 0.1
+costs = { failover_us = 0 }
+
+[workload]
+read_share = 0.6
+offsets = { kind = 'uniform' }
+sizes = [{ bytes = 4096, weight = 1 }]
+write_sizes = [{ bytes = 16384, weight = 1 }]
+arrivals = { kind = 'bursty', on_iops = 1500, off_iops = 200, on_ms = 100, off_ms = 100 }
+";
+const DEVICE: &str = "
+[[device]]
+profile = 'small.toml'
+capacity = '128M'
+fill = { share = 1.0, kind = 'aged' }
+";
+
+fn compare(bench: &Bench, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
+    command.env("TRIMTAB_RUN", bench.path("")).current_dir(bench.path(""));
+    command.args(["compare", "s.toml", "--live"]).args(args).output().unwrap()
+}
+
+/// One at a time: each needs the processors for itself.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn bench() -> Option<(MutexGuard<'static, ()>, Bench)> {
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        testdisk::say("skipped a live comparison: needs a kernel with BTF");
+        return None;
+    }
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let bench = Bench::new(&[])?;
+    fs::write(bench.path("s.toml"), [SCENARIO, &DEVICE.repeat(3)].concat()).unwrap();
+    Some((alone, bench))
+}
+
+fn told(bench: &Bench) -> Value {
+    serde_json::from_slice(&fs::read(bench.path("out.json")).unwrap()).unwrap()
+}
+
+/// Done, or done and incomplete, which a busy machine makes it: then it is told what
+/// has happened, in one line.
+fn assert_done(output: &Output) {
+    match output.status.code() {
+        Some(0) => {}
+        Some(3) => {
+            let said = stderr(output);
+            let expected = ["fell behind", "not seen to end"];
+            assert!(expected.iter().any(|word| said.contains(word)), "{said}");
+        }
+        code => panic!("{code:?}: {}", stderr(output)),
+    }
+}
+
+#[test]
+fn strategies_run_on_emulated_drives_and_beside_them_in_simulation() {
+    let Some((_alone, bench)) = bench() else { return };
+    let output = compare(&bench, &["--json", "out.json", "--report", "out.html"]);
+    assert_done(&output);
+    let told = told(&bench);
+    let simulated = told["simulated"]["strategies"].as_array().unwrap();
+    let live = told["live"]["strategies"].as_array().unwrap();
+    assert_eq!((live.len(), simulated.len()), (5, 5));
+    for (live, simulated) in live.iter().zip(simulated) {
+        let name = live["name"].as_str().unwrap();
+        assert_eq!(live["name"], simulated["name"]);
+        // Not one read is lost, and the requests are the same.
+        assert_eq!(live["seeds"][0]["reads"], simulated["seeds"][0]["reads"], "{name}");
+        assert_eq!(live["seeds"][0]["errors"].as_u64().unwrap_or(0), 0, "{name}");
+        // A drive that reads in 20 µs cannot be faster than half of that.
+        assert!(live["median"]["p50_ns"].as_f64() > Some(10e3), "{live}");
+    }
+    let runs = told["notes"]["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), &runs[0]["strategy"]), (6, &Value::from("phase one")));
+    for run in &runs[1..] {
+        assert!(run["took_ns"].as_u64() > Some(1_000_000_000), "{run}");
+        assert_eq!(run["drive_cpu_percent"].as_array().unwrap().len(), 3, "{run}");
+    }
+    let extra = |row: usize| live[row]["median"]["extra_io_percent"].as_f64().unwrap();
+    assert!(extra(0) == 0.0 && extra(1) == 100.0, "{live:?}");
+    assert!(told["agreement"]["rows"].as_array().unwrap().len() == 5);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("the same in simulation"), "{table}");
+    let page = fs::read_to_string(bench.path("out.html")).unwrap();
+    assert!(page.contains("How it was measured"));
+    assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+}
+
+#[test]
+fn strategies_run_on_devices_that_are_there_and_write_only_if_asked() {
+    let Some((_alone, bench)) = bench() else { return };
+    let devices: Vec<_> =
+        ["a", "b", "c"].iter().map(|name| bench.create(name, &["--size", "128M"])).collect();
+    let files = devices.join(",");
+    let writes = || -> u64 {
+        ["a", "b", "c"].iter().map(|n| bench.stat(n)["writes"]["requests"].as_u64().unwrap()).sum()
+    };
+    assert_done(&compare(&bench, &["--files", &files, "--json", "out.json"]));
+    assert_eq!(writes(), 0);
+    let first = told(&bench);
+    let rows = first["live"]["strategies"].as_array().unwrap();
+    let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    // There is no ideal form of a drive that is what it is.
+    assert_eq!(names, ["base", "clone", "linnos", "trimtab"]);
+    assert!(first["simulated"].is_null());
+    let destroys = ["--files", &files, "--i-know-this-destroys-data", "--json", "out.json"];
+    assert_done(&compare(&bench, &destroys));
+    assert!(writes() > 1_000);
+    bench.remove_all();
+}

@@ -5,6 +5,7 @@
 //! 2 bad input, 3 done but incomplete.
 
 mod advise;
+mod agent;
 mod compare;
 mod decimal;
 mod drive;
@@ -14,12 +15,16 @@ mod exit;
 mod input;
 mod json;
 mod learning;
+mod log;
+mod model_facts;
+mod model_files;
 mod output;
 mod profile;
 mod progress;
 mod record;
 mod sim;
 mod size;
+mod top;
 mod trace;
 mod train;
 mod units;
@@ -32,6 +37,7 @@ use clap::{Parser, Subcommand};
 const EXAMPLES: &str = "\
 Examples:
   sudo trimtab record nvme0n1 -o disk.parquet --duration 60s
+  sudo trimtab top
   trimtab trace info disk.parquet
   trimtab trace report disk.parquet -o disk.html
   trimtab sim run examples/sim-mixed.toml
@@ -55,6 +61,11 @@ enum Command {
     /// Show what the kernel keeps of block devices: what is in flight, what
     /// was answered last, what a model makes of it.
     Watch(watch::Args),
+    /// Watch drives in a terminal: rates, latencies, and how right their models are.
+    Top(top::Args),
+    /// Watch drives as a service: keeps the maps that steering reads, serves metrics,
+    /// trains models again.
+    Agent(agent::Args),
     /// Compare ways to steer reads among drives that hold the same data.
     Compare(compare::Args),
     /// Make emulated drives: real block devices that behave like a drive.
@@ -86,6 +97,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Record(args) => record::run(args),
         Command::Watch(args) => watch::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Agent(args) => agent::run(&args),
         Command::Compare(args) => compare::run(args),
         Command::Drive(command) => drive::run(command),
         Command::Profile(command) => profile::run(command),

@@ -7,17 +7,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use trimtab_io::Nanos;
-use trimtab_predict::label::{data_latencies, inflection, percentile_of};
-use trimtab_predict::{
-    Kind, Label, Lesson, Model, Options, Read, Rule, Training, card_path, evaluate, fingerprint,
-    reads,
-};
+use trimtab_predict::label::percentile_of;
+use trimtab_predict::{Kind, Options, Read, Rule, Taught, Teaching, card_path, reads};
 use trimtab_report::{Facts, count};
-use trimtab_trace::{AtomicFile, Error};
 
 use crate::exit::BadInput;
 use crate::input::{ReadArgs, Skipped};
 use crate::learning::Recording;
+use crate::model_files::ModelFiles;
 use crate::output::{must_be_a_file, must_not_replace};
 use crate::progress::Progress;
 use crate::units;
@@ -132,44 +129,27 @@ impl Args {
         must_not_replace(out, &inputs)?;
         must_not_replace(&card_path(out), &inputs)?;
         // Places that cannot be written should show before minutes of work.
-        let (beside, mut tensors_file) = (card_path(out), create(out)?);
-        let mut card_file = create(&beside)?;
-        let recorded = &recording.recorded;
+        let files = ModelFiles::create(out)?;
         let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
-        // What came after the last read that is learnt from is not there yet.
-        let seen = past.last().map_or(0, |read| read.index + 1);
-        let label = Label::make(self.label, past, &data_latencies(&[&recorded[..seen]]), &peers)?;
         let (samples, seed, steered) = (self.samples, self.seed, self.steered);
         if !(0.0..=1.0).contains(&steered) {
             return Err(BadInput(format!("--steered must be from 0 to 1, not {steered}")).into());
         }
-        let options = Options { samples, seed, steered, ..Options::default() };
-        let lesson = Lesson { recorded, reads: past.to_vec() };
-        let mut progress = Progress::new();
         let name = self.predictor.name();
-        let trained =
-            trimtab_predict::train(self.predictor, &[lesson], &label, &options, |step, steps| {
-                progress.show(|_| format!("training {name}: {step} of {steps}"));
-            })?;
-        let score = evaluate(&trained, recorded, past, &label);
-        let slow = past.iter().filter(|read| label.is_slow_read(read)).count();
-        let sorted = latencies(past);
-        let training = Training {
-            trace: recording.file.clone(),
-            fingerprint: fingerprint(recorded),
-            reads: past.len().min(self.samples),
-            slow,
-            until: past.last().map_or(Nanos::ZERO, |read| recorded[read.index].request.arrival),
-            inflection_percentile: inflection(&sorted, &peers, 1).map(|found| found.percentile),
-            false_submit_rate: score.false_submit_rate,
-            seed: self.seed,
+        let teaching = Teaching {
+            kind: self.predictor,
+            rule: self.label,
+            name: &recording.file,
+            recorded: &recording.recorded,
+            past,
+            peers: &peers,
+            options: &Options { samples, seed, steered, ..Options::default() },
         };
-        let model = Model::new(trained, self.label, label, training);
-        let (tensors, card) = model.to_files()?;
-        tensors_file.write_all(&tensors).map_err(|e| write_error(out, e))?;
-        card_file.write_all(card.as_bytes()).map_err(|e| write_error(&beside, e))?;
-        tensors_file.commit().map_err(|e| write_error(out, e))?;
-        card_file.commit().map_err(|e| write_error(&beside, e))?;
+        let mut progress = Progress::new();
+        let Taught { model, latencies: sorted } = teaching.run(|step, steps| {
+            progress.show(|_| format!("training {name}: {step} of {steps}"));
+        })?;
+        let card = files.commit(&model)?;
         if self.json {
             return Ok(write!(io::stdout(), "{card}")?);
         }
@@ -178,13 +158,14 @@ impl Args {
         let threshold = model.card.label.threshold();
         facts.add("model", out.display().to_string());
         facts.add("predictor", name);
-        let learnt = count(past.len().min(self.samples) as u64);
+        let training = &model.card.training;
+        let learnt = count(training.reads as u64);
         facts.add("trained on", format!("{learnt} reads of {}", recording.file));
         facts.add(
             "slow",
             format!(
                 "{:.1}% of them, by {rule}: beyond {} (p{:.1})",
-                100.0 * slow as f64 / past.len() as f64,
+                100.0 * training.slow as f64 / past.len() as f64,
                 units::long(threshold),
                 percentile_of(&sorted, threshold),
             ),
@@ -192,12 +173,4 @@ impl Args {
         writeln!(io::stdout(), "{facts}")?;
         Ok(())
     }
-}
-
-fn create(path: &Path) -> Result<AtomicFile, Error> {
-    AtomicFile::create(path).map_err(|e| write_error(path, e))
-}
-
-fn write_error(path: &Path, source: io::Error) -> Error {
-    Error::Write { path: path.to_owned(), source }
 }

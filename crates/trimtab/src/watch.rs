@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_live::record::BlockDevice;
-use trimtab_live::state::{self, Keeper, LiveDrive, Options};
+use trimtab_live::state::{self, Keeper, LiveDrive, Options, SizeClass};
 use trimtab_predict::{Model, Verdict};
 
 use crate::duration;
@@ -20,10 +20,12 @@ Examples:
   sudo trimtab watch nvme0n1
   sudo trimtab watch nvme0n1 --model nvme0n1.model --interval 200ms
   sudo trimtab watch nvme0n1 nvme1n1 --count 1 --json | jq .requests
+  sudo trimtab watch nvme0n1 --model linnos.model --in-kernel
   sudo trimtab watch nvme0n1 --pin /sys/fs/bpf/trimtab
 
 It ends after the count, or with Ctrl-C. What is shown includes the I/O of all
-processes. With --pin any process may read the same, without a system call.";
+processes. With --pin any process may read the same, without a system call, if the
+directories on the way let its user pass.";
 
 /// How often to look for signals.
 const LOOK: Duration = Duration::from_millis(20);
@@ -40,6 +42,10 @@ pub(crate) struct Args {
     /// Show what this model, of `trimtab train`, would refuse.
     #[arg(short, long, value_name = "MODEL")]
     model: Option<PathBuf>,
+    /// Have the kernel itself decide by the model, which must be of `linnos`, after each
+    /// request and answer, and show what it expects of a small read and of a large one.
+    #[arg(long, requires = "model")]
+    in_kernel: bool,
     /// Show it so often: 100ms, 1s.
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse, default_value = "1s")]
     interval: Nanos,
@@ -78,6 +84,9 @@ struct Shown<'a> {
     /// would refuse.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<[u64; 2]>,
+    /// What the kernel expects of reads up to 64 KiB, and of larger ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_kernel: Option<[&'static str; 2]>,
     never_completed: u64,
     missed: u64,
 }
@@ -87,9 +96,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.devices.iter().map(|name| BlockDevice::find(name)).collect::<Result<Vec<_>, _>>()?;
     let model = args.model.as_deref().map(Model::load).transpose()?;
     let functions = model.as_ref().map_or(Vec::new(), |model| model.trained.functions().to_vec());
-    let options = Options { functions: vec![functions; devices.len()], ..Options::default() };
+    let options = Options {
+        functions: vec![functions; devices.len()],
+        in_kernel: args.in_kernel,
+        ..Options::default()
+    };
     let signals = Signals::catch()?;
     let mut keeper = Keeper::load(&devices, &options)?;
+    if let Some(model) = model.as_ref().filter(|_| args.in_kernel) {
+        for index in 0..devices.len() {
+            keeper.set_network(index, Some(&model.trained))?;
+        }
+    }
     if let Some(directory) = &args.pin {
         keeper.pin(directory)?;
     }
@@ -164,9 +182,19 @@ fn show<'a>(
         pages_then: known.history.map(|answer| answer.pages_then),
         mean_read_ns: u64::from(ticks / answered.max(1)) << 10,
         refused: model.and_then(|model| refused(device, drive, model)),
+        in_kernel: in_kernel(drive),
         never_completed: counters.never_completed + counters.expired,
         missed: counters.missed + counters.table_full,
     }
+}
+
+/// What the kernel has decided, if it does.
+fn in_kernel(drive: &LiveDrive) -> Option<[&'static str; 2]> {
+    let [small, large] = SizeClass::ALL.map(|class| {
+        let verdict = drive.verdict(class)?;
+        Some(if verdict == Verdict::Late { "late" } else { "fast" })
+    });
+    Some([small?, large?])
 }
 
 /// Asks the model about reads all over the drive.
@@ -191,18 +219,20 @@ fn refused(device: &BlockDevice, drive: &LiveDrive, model: &Model) -> Option<[u6
 }
 
 const HEADER: &str = "device       requests/s  in flight: reads writes  oldest read  \
-                      last answers                        mean read  refused";
+                      last answers                        mean read  refused     in the kernel";
 
 fn line(shown: &Shown<'_>) -> String {
     let latencies = shown.latency_ns.map(|ns| Nanos(ns).to_string()).join(" ");
     let refused = shown.refused.map_or(String::new(), |[n, of]| format!("{n} of {of}"));
-    format!(
-        "{:12} {:10.0} {:17} {:6}  {:>11}  {latencies:35} {:>9}  {refused}",
+    let in_kernel = shown.in_kernel.map_or(String::new(), |verdicts| verdicts.join(" "));
+    let line = format!(
+        "{:12} {:10.0} {:17} {:6}  {:>11}  {latencies:35} {:>9}  {refused:10}  {in_kernel}",
         shown.device,
         shown.per_second,
         shown.reads,
         shown.writes,
         Nanos(shown.oldest_read_ns).to_string(),
         Nanos(shown.mean_read_ns).to_string(),
-    )
+    );
+    line.trim_end().to_owned()
 }

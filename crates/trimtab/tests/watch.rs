@@ -1,7 +1,12 @@
 //! `trimtab watch`, as a user runs it.
 
+mod drive;
+mod place;
+
 use std::process::{Command, Output};
 
+use drive::recording;
+use place::Place;
 use trimtab_testdisk::{self as disk, LoopDisk};
 
 fn watch(args: &[&str]) -> Output {
@@ -28,6 +33,55 @@ fn shows_what_is_kept() {
     let shown = watch(&[&disk.path, "--count", "1", "--interval", "20ms"]);
     let text = String::from_utf8(shown.stdout).unwrap();
     assert!(text.lines().nth(1).is_some_and(|line| line.starts_with(disk.name())), "{text}");
+}
+
+/// A model of this predictor.
+fn train(place: &Place, predictor: &str) -> String {
+    let out = format!("{predictor}.safetensors");
+    let args = ["train", "--trace", "a.csv", "--predictor", predictor, "-o", &out];
+    let output = place.command(&args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    place.path(&out).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn has_the_kernel_decide() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of deciding in the kernel: {why}"));
+        return;
+    }
+    let place = Place::new(&[("a.csv", &recording(3000, 1, false))]);
+    let disk = LoopDisk::new(16);
+    let once = ["--count", "1", "--interval", "20ms", "--in-kernel", "--json", "--model"];
+    let with = |model: &str| watch(&[&[disk.path.as_str()], &once[..], &[model]].concat());
+
+    let shown = with(&train(&place, "linnos"));
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    // What a drive at rest is expected to do, user space says too.
+    let small = if shown["refused"][0] == 0 { "fast" } else { "late" };
+    assert_eq!(shown["in_kernel"][0], small, "{shown}");
+
+    let refused = with(&train(&place, "heur-sim"));
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("this is of `heur-sim`"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn pins_on_no_bpf_file_system_leave_no_directory() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of pins that cannot be: {why}"));
+        return;
+    }
+    let (place, disk) = (Place::new(&[]), LoopDisk::new(16));
+    let pins = place.path("made/pins");
+    let shown = watch(&[&disk.path, "--count", "1", "--pin", pins.to_str().unwrap()]);
+    let said = String::from_utf8(shown.stderr).unwrap();
+    assert_eq!(shown.status.code(), Some(1), "{said}");
+    assert!(said.contains("must be on a BPF file system"), "{said}");
+    assert!(!place.path("made").exists());
 }
 
 #[test]

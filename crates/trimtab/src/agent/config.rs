@@ -1,0 +1,208 @@
+//! What `trimtab agent` is told to do: docs/agent.md has it field by field.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use trimtab_predict::{Recorded, card_path};
+
+use crate::exit::BadInput;
+
+/// Drives that one recorder can watch.
+const MOST_DRIVES: usize = 16;
+
+/// The configuration file.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Config {
+    /// Where metrics are served.
+    #[serde(default = "listen")]
+    pub(super) listen: SocketAddr,
+    /// Whether that may be an address which others can reach.
+    #[serde(default)]
+    allow_remote: bool,
+    /// Where the maps are pinned, on a BPF file system; empty: nowhere.
+    #[serde(default = "pin_directory")]
+    pub(super) pin_directory: PathBuf,
+    /// Whether models are trained again when they do not fit any more.
+    #[serde(default)]
+    pub(super) retrain: bool,
+    /// Memory for the requests of each drive that are kept for that.
+    #[serde(default = "recording_mib")]
+    recording_mib: u32,
+    /// How long after a training there is none.
+    #[serde(default = "retrain_pause_s")]
+    retrain_pause_s: u64,
+    /// How often the inflection point is looked for.
+    #[serde(default = "drift_check_s")]
+    drift_check_s: u64,
+    /// The drives.
+    #[serde(default, rename = "drive")]
+    pub(super) drives: Vec<Drive>,
+}
+
+/// One of the drives.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Drive {
+    /// Its name, or path.
+    pub(super) device: String,
+    /// Its model, if there is one.
+    pub(super) model: Option<PathBuf>,
+}
+
+fn listen() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 9753))
+}
+
+fn pin_directory() -> PathBuf {
+    PathBuf::from("/sys/fs/bpf/trimtab")
+}
+
+const fn recording_mib() -> u32 {
+    32
+}
+
+const fn retrain_pause_s() -> u64 {
+    3600
+}
+
+const fn drift_check_s() -> u64 {
+    60
+}
+
+impl Config {
+    /// Reads the file.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let file = path.display();
+        let text =
+            fs::read_to_string(path).map_err(|e| BadInput(format!("{file}: cannot read: {e}")))?;
+        Ok(Self::parse(&text).map_err(|what| BadInput(format!("{file}: {what}")))?)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let config: Self = toml::from_str(text).map_err(|e| {
+            let before = &text.as_bytes()[..e.span().map_or(0, |span| span.start)];
+            let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+            let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            format!("line {line}: {message}")
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Self { listen, drives, .. } = self;
+        if !listen.ip().is_loopback() && !self.allow_remote {
+            return Err(format!(
+                "listen = \"{listen}\" can be reached from outside, and there is no password: \
+                 use 127.0.0.1, or set allow_remote = true"
+            ));
+        }
+        if drives.is_empty() {
+            return Err("there is no [[drive]] to watch".to_owned());
+        }
+        if drives.len() > MOST_DRIVES {
+            return Err(format!(
+                "{} drives are too many, up to {MOST_DRIVES} can be",
+                drives.len()
+            ));
+        }
+        if !(1..=4096).contains(&self.recording_mib) {
+            return Err(format!("recording_mib = {}: expected 1 to 4096", self.recording_mib));
+        }
+        if self.drift_check_s == 0 {
+            return Err("drift_check_s = 0: expected at least 1".to_owned());
+        }
+        for Drive { device, model } in drives {
+            match model {
+                None if self.retrain => {
+                    return Err(format!(
+                        "{device} has no model, which retrain = true needs to begin with: see \
+                         `trimtab train`"
+                    ));
+                }
+                Some(model) if card_path(model) == *model => {
+                    let model = model.display();
+                    return Err(format!("model = \"{model}\": is a card; give the model"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How many requests of each drive are kept to learn from.
+    pub(super) const fn kept_requests(&self) -> usize {
+        if self.retrain {
+            (self.recording_mib as usize * (1 << 20)) / size_of::<Recorded>()
+        } else {
+            0
+        }
+    }
+
+    pub(super) const fn retrain_pause(&self) -> Duration {
+        Duration::from_secs(self.retrain_pause_s)
+    }
+
+    pub(super) const fn drift_check(&self) -> Duration {
+        Duration::from_secs(self.drift_check_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_is_enough() {
+        let config = Config::parse("[[drive]]\ndevice = \"nvme0n1\"\n").unwrap();
+        assert_eq!(config.listen.to_string(), "127.0.0.1:9753");
+        assert_eq!(config.pin_directory, Path::new("/sys/fs/bpf/trimtab"));
+        assert_eq!((config.retrain, config.kept_requests()), (false, 0));
+        let more = "retrain = true\n[[drive]]\ndevice = \"a\"\nmodel = \"a.safetensors\"\n";
+        let config = Config::parse(more).unwrap();
+        assert_eq!(config.kept_requests() * size_of::<Recorded>() / (1 << 20), 31);
+    }
+
+    #[test]
+    fn the_example_is_right() {
+        Config::parse(include_str!("../../../../examples/agent.toml")).unwrap();
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        let drive = "[[drive]]\ndevice = \"sda\"\n";
+        for (text, expected) in [
+            ("", "there is no [[drive]]"),
+            ("listen = \"0.0.0.0:1\"\n", "can be reached from outside"),
+            ("listen = \"localhost\"\n", "line 1: "),
+            ("\nretrian = true\n", "line 2: unknown field `retrian`"),
+            ("retrain = true\n", "sda has no model"),
+            ("recording_mib = 0\n", "recording_mib = 0: expected 1 to 4096"),
+            ("drift_check_s = 0\n", "drift_check_s = 0: expected at least 1"),
+            ("a = \n", "line 1: "),
+        ] {
+            let all = if text.is_empty() { String::new() } else { format!("{text}{drive}") };
+            let error = Config::parse(&all).unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+        let remote = format!("listen = \"0.0.0.0:1\"\nallow_remote = true\n{drive}");
+        Config::parse(&remote).unwrap();
+        let unknown = "[[drive]]\ndevice = \"sda\"\ncolour = 1\n";
+        assert!(Config::parse(unknown).unwrap_err().starts_with("line 3: unknown field"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_right_or_one_line(text in "(\\PC|\\[drive\\]|\n|=|\")*") {
+            if let Err(error) = Config::parse(&text) {
+                proptest::prop_assert_eq!(error.lines().count(), 1, "{}", error);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! One of the agent's drives: its model, whether that still fits, and its training.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use trimtab_io::Nanos;
+use trimtab_live::monitor::{DriftCheck, DriveFigures};
+use trimtab_live::record::BlockDevice;
+use trimtab_predict::{Model, Recorded};
+
+use super::config::Config;
+use super::training::{Outcome, Training};
+
+/// How long there is no training after one that came to nothing, even if the configuration
+/// knows no pause.
+const PUT_OFF: Duration = Duration::from_secs(60);
+
+/// A drive and the file of its model.
+pub(super) struct Drive {
+    pub(super) device: BlockDevice,
+    pub(super) path: Option<PathBuf>,
+    pub(super) drift: DriftCheck,
+    check_every: Duration,
+    training: Option<Training>,
+    /// When it may be trained again.
+    earliest: Instant,
+    /// How often it was trained, and how often in vain.
+    pub(super) trained: u64,
+    pub(super) failed: u64,
+}
+
+impl Drive {
+    pub(super) fn new(device: BlockDevice, path: Option<PathBuf>, config: &Config) -> Self {
+        let check_every = config.drift_check();
+        Self {
+            device,
+            path,
+            drift: DriftCheck::new(check_every),
+            check_every,
+            training: None,
+            earliest: Instant::now(),
+            trained: 0,
+            failed: 0,
+        }
+    }
+
+    /// The model in its file; none if it has none.
+    pub(super) fn load(&self) -> Result<Option<Arc<Model>>> {
+        Ok(self.path.as_deref().map(Model::load).transpose()?.map(Arc::new))
+    }
+
+    /// There is another model, of which nothing has been seen yet. What is just being
+    /// trained is of the one before.
+    pub(super) fn begin_anew(&mut self) {
+        self.make_training_void();
+        self.drift = DriftCheck::new(self.check_every);
+    }
+
+    /// Whether the model does not fit any more: its probabilities have ceased to come
+    /// true, or the inflection point has moved.
+    pub(super) fn should_be_trained(&self, figures: &DriveFigures) -> bool {
+        self.drift.far_since().is_some()
+            || figures.calibration().is_some_and(|found| found.retrain_after.is_some())
+    }
+
+    /// Begins a training in the background, if it is time for one; whether it did.
+    /// `began` is what the records' times count from.
+    pub(super) fn train(&mut self, figures: &DriveFigures, pause: Duration, began: Nanos) -> bool {
+        let (Some(path), Some(model)) = (&self.path, figures.model()) else { return false };
+        if self.training.is_some()
+            || Instant::now() < self.earliest
+            || !self.should_be_trained(figures)
+        {
+            return false;
+        }
+        self.earliest = Instant::now() + pause;
+        let (model, kept) = (Arc::clone(model), figures.kept());
+        let name = format!("{}, by the agent", self.device.name);
+        self.training = Some(Training::start(path, move || {
+            Ok(model.again(&name, &on_the_unix_clock(kept, began))?)
+        }));
+        true
+    }
+
+    pub(super) const fn is_training(&self) -> bool {
+        self.training.is_some()
+    }
+
+    /// Whatever is just being trained will not be used.
+    pub(super) fn make_training_void(&mut self) {
+        if let Some(training) = &mut self.training {
+            training.make_void();
+        }
+    }
+
+    /// What came of a training, once it is over.
+    pub(super) fn trained(&mut self) -> Option<Outcome> {
+        Some(self.training.take_if(|training| training.is_finished())?.finish())
+    }
+
+    /// There is no training for a while, though the last has changed nothing.
+    pub(super) fn put_off(&mut self) {
+        self.earliest = self.earliest.max(Instant::now() + PUT_OFF);
+    }
+
+    /// A training's model is in use.
+    pub(super) const fn count_trained(&mut self) {
+        self.trained += 1;
+    }
+
+    /// A training's model is not in use.
+    pub(super) fn count_failed(&mut self) {
+        self.failed += 1;
+        self.put_off();
+    }
+}
+
+/// So that a card says until when its model has learnt.
+fn on_the_unix_clock(mut recorded: Vec<Recorded>, began: Nanos) -> Vec<Recorded> {
+    for one in &mut recorded {
+        one.request.arrival += began;
+        one.complete += began;
+    }
+    recorded
+}

@@ -1,0 +1,211 @@
+//! What the agent tells Prometheus: a pure function from figures to text. Its table in
+//! docs/agent.md says what each metric is.
+
+use trimtab_io::Op;
+use trimtab_live::monitor::{DriveFigures, LatencyBuckets};
+use trimtab_live::read::Sum;
+use trimtab_live::record::Losses;
+use trimtab_predict::{Judged, Moved};
+use trimtab_report::{Exposition, Metric};
+
+/// A drive's figures, with what is told of it beside them.
+pub(super) struct Told<'a> {
+    pub(super) device: &'a str,
+    pub(super) figures: &'a DriveFigures,
+    /// By the maps: reads and writes in flight at this moment.
+    pub(super) in_flight: [u32; 2],
+    /// What the maps' programs have missed.
+    pub(super) missed: u64,
+    /// What has become of the inflection point, if it has been looked for.
+    pub(super) moved: Option<Moved>,
+    pub(super) retrain: bool,
+    /// What those have done who read through `trimtab_live::read`.
+    pub(super) readers: Option<Sum>,
+    pub(super) trained: u64,
+    pub(super) failed: u64,
+}
+
+/// A metric that is one number of each drive, or none.
+type Number = fn(&Told<'_>) -> Option<f64>;
+/// The same of a count, which may be larger than a float is exact for.
+type Count = fn(&Told<'_>) -> Option<u64>;
+
+/// All metrics.
+pub(super) fn page(drives: &[Told<'_>], losses: &Losses) -> String {
+    let mut page = Exposition::default();
+    page.metric("trimtab_build_info", Metric::Gauge, "The agent's version, as a label.");
+    page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    for (name, help, count) in COUNTS {
+        each(&mut page, drives, name, Metric::Counter, help, *count);
+    }
+    latencies(&mut page, drives);
+    page.metric("trimtab_in_flight", Metric::Gauge, "Requests sent and not answered.");
+    for told in drives {
+        for (op, number) in ["read", "write"].into_iter().zip(told.in_flight) {
+            page.sample(&[("device", told.device), ("op", op)], number);
+        }
+    }
+    models(&mut page, drives);
+    for (name, help, number) in NUMBERS {
+        each(&mut page, drives, name, Metric::Gauge, help, *number);
+    }
+    trainings(&mut page, drives);
+    lost(&mut page, losses);
+    page.to_string()
+}
+
+fn judged(told: &Told<'_>) -> Option<Judged> {
+    told.figures.model().map(|_| told.figures.judged())
+}
+
+const COUNTS: &[(&str, &str, Count)] = &[
+    ("trimtab_reads_total", "Reads answered.", |t| Some(t.figures.totals().of(Op::Read).requests)),
+    ("trimtab_read_bytes_total", "Bytes of reads answered.", |t| {
+        Some(t.figures.totals().of(Op::Read).bytes)
+    }),
+    ("trimtab_writes_total", "Writes answered.", |t| {
+        Some(t.figures.totals().of(Op::Write).requests)
+    }),
+    ("trimtab_written_bytes_total", "Bytes of writes answered.", |t| {
+        Some(t.figures.totals().of(Op::Write).bytes)
+    }),
+    ("trimtab_discards_total", "Discards answered.", |t| {
+        Some(t.figures.totals().of(Op::Discard).requests)
+    }),
+    ("trimtab_discarded_bytes_total", "Bytes of discards answered.", |t| {
+        Some(t.figures.totals().of(Op::Discard).bytes)
+    }),
+    ("trimtab_flushes_total", "Flush commands answered.", |t| {
+        Some(t.figures.totals().of(Op::Flush).requests)
+    }),
+    ("trimtab_errors_total", "Requests that ended in an error.", |t| {
+        Some(t.figures.totals().errors)
+    }),
+    ("trimtab_judged_reads_total", "Reads that the model was compared with.", |t| {
+        Some(judged(t)?.reads)
+    }),
+    ("trimtab_late_reads_total", "Of these, reads that were late by the model's label.", |t| {
+        Some(judged(t)?.late)
+    }),
+    ("trimtab_predicted_late_total", "Of these, reads that the model predicted late.", |t| {
+        Some(judged(t)?.predicted_late)
+    }),
+    ("trimtab_false_submits_total", "Reads predicted fast that were late.", |t| {
+        Some(judged(t)?.false_submits)
+    }),
+    (
+        "trimtab_false_revokes_total",
+        "Reads predicted late, sent all the same, that were fast.",
+        |t| Some(judged(t)?.false_revokes),
+    ),
+    ("trimtab_reader_asked_total", "Reads with a deadline, of all readers.", |t| {
+        Some(t.readers?.figures.asked)
+    }),
+    ("trimtab_reader_refused_total", "Of these, reads that were refused.", |t| {
+        Some(t.readers?.figures.refused)
+    }),
+    ("trimtab_reader_failed_open_total", "Of these, reads let through without knowing.", |t| {
+        Some(t.readers?.figures.failed_open.total())
+    }),
+    ("trimtab_reader_late_total", "Reads that were admitted as fast, and were late.", |t| {
+        Some(t.readers?.figures.late)
+    }),
+    ("trimtab_reader_trials_total", "Reads sent though expected to be late, and back.", |t| {
+        Some(t.readers?.figures.trials)
+    }),
+    ("trimtab_reader_fast_trials_total", "Of these, reads that were fast.", |t| {
+        Some(t.readers?.figures.fast_trials)
+    }),
+    ("trimtab_state_missed_total", "Events that the maps have missed.", |t| Some(t.missed)),
+];
+
+const NUMBERS: &[(&str, &str, Number)] = &[
+    ("trimtab_readers", "Readers of the drive that live.", |t| Some(t.readers?.readers as f64)),
+    (
+        "trimtab_model_threshold_seconds",
+        "A 4 KiB read of an idle drive is late beyond this.",
+        |t| Some(t.figures.model()?.card.label.threshold().as_secs_f64()),
+    ),
+    (
+        "trimtab_drift_percentiles",
+        "How far the inflection point has moved since training; NaN if it has appeared or vanished.",
+        |t| {
+            Some(match t.moved? {
+                Moved::By(percentiles) => percentiles,
+                Moved::Appeared | Moved::Vanished => f64::NAN,
+            })
+        },
+    ),
+    ("trimtab_retrain_needed", "1 if the model should be trained again.", |t| {
+        t.figures.model().map(|_| f64::from(u8::from(t.retrain)))
+    }),
+];
+
+fn each<N: std::fmt::Display>(
+    page: &mut Exposition,
+    drives: &[Told<'_>],
+    name: &'static str,
+    metric: Metric,
+    help: &str,
+    of: fn(&Told<'_>) -> Option<N>,
+) {
+    page.metric(name, metric, help);
+    for told in drives {
+        if let Some(number) = of(told) {
+            page.sample(&[("device", told.device)], number);
+        }
+    }
+}
+
+fn latencies(page: &mut Exposition, drives: &[Told<'_>]) {
+    type Of = fn(&DriveFigures) -> &LatencyBuckets;
+    let both: [(&'static str, &str, Of); 2] = [
+        ("trimtab_read_latency_seconds", "Reads, from arrival to answer.", DriveFigures::reads),
+        ("trimtab_write_latency_seconds", "Writes, from arrival to answer.", DriveFigures::writes),
+    ];
+    for (name, help, of) in both {
+        page.metric(name, Metric::Histogram, help);
+        for told in drives {
+            let buckets = of(told.figures);
+            let bounds = buckets.cumulative().map(|(bound, n)| (bound.as_secs_f64(), n));
+            let labels = [("device", told.device)];
+            page.histogram(&labels, bounds, buckets.count(), buckets.sum_seconds());
+        }
+    }
+}
+
+fn models(page: &mut Exposition, drives: &[Told<'_>]) {
+    page.metric("trimtab_model_info", Metric::Gauge, "The model in use, as labels.");
+    for told in drives {
+        let Some(model) = told.figures.model() else { continue };
+        let training = &model.card.training;
+        let labels = [
+            ("device", told.device),
+            ("predictor", model.card.predictor.name()),
+            ("label", model.card.rule.name()),
+            ("trace", &training.trace),
+            ("fingerprint", &training.fingerprint),
+        ];
+        page.sample(&labels, 1);
+    }
+}
+
+fn trainings(page: &mut Exposition, drives: &[Told<'_>]) {
+    page.metric("trimtab_trainings_total", Metric::Counter, "Trainings by the agent.");
+    for told in drives.iter().filter(|told| told.figures.model().is_some()) {
+        for (result, number) in [("done", told.trained), ("failed", told.failed)] {
+            page.sample(&[("device", told.device), ("result", result)], number);
+        }
+    }
+}
+
+fn lost(page: &mut Exposition, losses: &Losses) {
+    page.metric("trimtab_lost_total", Metric::Counter, "Requests that figures are without.");
+    for (reason, number) in [
+        ("ring_full", losses.ring_full),
+        ("table_full", losses.table_full),
+        ("never_completed", losses.never_completed),
+    ] {
+        page.sample(&[("reason", reason)], number);
+    }
+}

@@ -1,0 +1,91 @@
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::mpsc::{Sender, channel};
+
+use trimtab_io::Nanos;
+use trimtab_predict::{Label, Limits, Rule, Trained, Training as Learnt};
+
+use super::*;
+
+/// A model that is told from others by its name.
+fn model(name: &str) -> Model {
+    let slow = Nanos::from_millis(1);
+    let training = Learnt {
+        trace: name.to_owned(),
+        fingerprint: String::new(),
+        reads: 1,
+        slow: 0,
+        until: Nanos::ZERO,
+        inflection_percentile: None,
+        false_submit_rate: None,
+        seed: 1,
+    };
+    let trained = Trained::HeurSim(Limits { slow, high: 3, median: 2, low: 1 });
+    Model::new(trained, Rule::default(), Label::Threshold { latency: slow }, training)
+}
+
+fn put(path: &Path, name: &str) {
+    ModelFiles::create(path).unwrap().commit(&model(name)).unwrap();
+}
+
+fn name_in(path: &Path) -> String {
+    Model::load(path).unwrap().card.training.trace
+}
+
+/// A training that has begun, and goes on until it is told.
+fn begun(path: &Path) -> (Training, Sender<()>) {
+    let (go, told) = channel::<()>();
+    let training = Training::start(path, move || {
+        told.recv()?;
+        Ok(model("trained"))
+    });
+    (training, go)
+}
+
+#[test]
+fn a_trained_model_is_in_its_files_and_may_be_read_as_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("m.safetensors");
+    put(&path, "first");
+    for file in [path.clone(), card_path(&path)] {
+        // A mode that no mask makes.
+        fs::set_permissions(file, Permissions::from_mode(0o604)).unwrap();
+    }
+    let (training, go) = begun(&path);
+    go.send(()).unwrap();
+    let Outcome::Trained(trained) = training.finish() else { panic!("is trained") };
+    assert_eq!((trained.card.training.trace.as_str(), &*name_in(&path)), ("trained", "trained"));
+    for file in [path.clone(), card_path(&path)] {
+        assert_eq!(fs::metadata(file).unwrap().mode() & 0o777, 0o604);
+    }
+}
+
+#[test]
+fn a_model_put_there_or_loaded_meanwhile_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("m.safetensors");
+    put(&path, "first");
+    let (mut training, go) = begun(&path);
+    training.make_void();
+    go.send(()).unwrap();
+    assert!(matches!(training.finish(), Outcome::Void));
+    assert_eq!(name_in(&path), "first");
+
+    let (training, go) = begun(&path);
+    put(&path, "by hand");
+    go.send(()).unwrap();
+    assert!(matches!(training.finish(), Outcome::Void));
+    assert_eq!(name_in(&path), "by hand");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "something is left behind");
+}
+
+#[test]
+fn what_fails_leaves_the_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("m.safetensors");
+    put(&path, "first");
+    let (training, go) = begun(&path);
+    drop(go);
+    assert!(matches!(training.finish(), Outcome::Failed(_)));
+    assert_eq!(name_in(&path), "first");
+}

@@ -1,0 +1,70 @@
+//! What is told of a model that is being watched.
+
+use trimtab_live::monitor::DriftCheck;
+use trimtab_predict::{Found, Judged, Model};
+use trimtab_report::{count, utc};
+
+use crate::units::{self, percent};
+
+/// Facts of the model in a file, each with its name.
+pub(crate) fn of(
+    file: &str,
+    model: &Model,
+    judged: &Judged,
+    drift: &DriftCheck,
+    calibration: Option<Found>,
+) -> Vec<(&'static str, String)> {
+    let card = &model.card;
+    let threshold = units::long(card.label.threshold());
+    let mut facts = vec![
+        ("model", format!("{file}, {}: late is beyond {threshold}", card.predictor.name())),
+        (
+            "trained",
+            format!("on {} reads of {}", count(card.training.reads as u64), trained_on(model)),
+        ),
+        ("judged", judged_reads(judged)),
+        ("wrong", wrong(judged)),
+    ];
+    facts.push((
+        "drift",
+        match drift.last() {
+            None => "is looked for once 10,000 reads have been answered".to_owned(),
+            Some(checked) => format!("the inflection point {}", checked.comparison.moved()),
+        },
+    ));
+    if let Some(since) = drift.far_since() {
+        facts.push(("train again", format!("it has been so far away since {}", utc(since))));
+    }
+    if let Some(found) = calibration.filter(|found| found.windows > 0) {
+        facts.push(("calibration", crate::evaluate::drift(found)));
+    }
+    facts
+}
+
+/// The recording's name, and when it ended if its clock tells that.
+fn trained_on(model: &Model) -> String {
+    /// Some day in 2001: recordings that count from their beginning do not last so long.
+    const UNIX: u64 = 1_000_000_000_000_000_000;
+    let training = &model.card.training;
+    match training.until {
+        until if until.0 >= UNIX => format!("{}, until {}", training.trace, utc(until)),
+        _ => training.trace.clone(),
+    }
+}
+
+fn judged_reads(judged: &Judged) -> String {
+    let Judged { reads, late, predicted_late, .. } = judged;
+    let [reads, late, predicted_late] = [reads, late, predicted_late].map(|n| count(*n));
+    format!("{reads} reads, {late} late, {predicted_late} predicted late")
+}
+
+fn wrong(judged: &Judged) -> String {
+    let rate = |rate: Option<f64>| rate.map_or_else(|| units::NONE.to_owned(), percent);
+    format!(
+        "{} false submits ({}), {} false revokes ({})",
+        count(judged.false_submits),
+        rate(judged.false_submit_rate()),
+        count(judged.false_revokes),
+        rate(judged.false_revoke_rate()),
+    )
+}

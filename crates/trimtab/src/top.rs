@@ -1,0 +1,339 @@
+//! `trimtab top`.
+
+mod columns;
+mod plain;
+mod row;
+mod screen;
+mod source;
+mod terminal;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use signal_hook::consts;
+use trimtab_io::Nanos;
+use trimtab_live::monitor::{POLL, unix_now};
+use trimtab_live::record::BlockDevice;
+use trimtab_predict::Model;
+use trimtab_report::{count, utc};
+
+use self::columns::Sort;
+use self::row::Row;
+use self::screen::Screen;
+use self::source::{NamedModel, Source};
+use self::terminal::{Key, Terminal};
+use crate::duration;
+use crate::exit::BadInput;
+use crate::record::{Signal, Signals};
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo trimtab top
+  sudo trimtab top nvme0n1 nvme1n1 --interval 500ms
+  sudo trimtab top nvme0n1 --model nvme0n1=disk.safetensors
+  sudo trimtab top nvme0n1 --count 10 --json | jq .reads_per_second
+
+Keys: q quits, s sorts by the next column, the arrows select a drive, p pauses, h helps.
+What is shown includes the I/O of all processes. Where there is no terminal, or with
+--json, it prints lines. Without root there are rates and depth only.";
+
+/// Drives that one recorder can watch.
+const MOST_DRIVES: usize = 16;
+
+/// Which drives, and how to show them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The disks, by name (nvme0n1) or path (/dev/disk/by-id/…) [default: the 16 that
+    /// have served most].
+    #[arg(value_name = "DEVICE")]
+    devices: Vec<String>,
+    /// Compare what this model, of `trimtab train`, foretells with what the drive does.
+    #[arg(short, long = "model", value_name = "DEVICE=MODEL", value_parser = device_and_model)]
+    models: Vec<(String, PathBuf)>,
+    /// Show it so often: 100ms, 1s.
+    #[arg(short, long, value_name = "TIME", value_parser = interval, default_value = "1s")]
+    interval: Nanos,
+    /// Percentiles are of the reads of the last so many seconds.
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
+    window: u32,
+    /// End after showing it so often.
+    #[arg(short, long, value_name = "N")]
+    count: Option<u64>,
+    /// Print a JSON object on a line for each drive each time.
+    #[arg(long)]
+    json: bool,
+}
+
+fn device_and_model(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((device, model)) if !device.is_empty() && !model.is_empty() => {
+            Ok((device.to_owned(), model.into()))
+        }
+        _ => Err(format!("expected a device and its model, DEVICE=MODEL, found `{text}`")),
+    }
+}
+
+fn interval(text: &str) -> Result<Nanos, String> {
+    let interval = duration::parse(text)?;
+    let least = Nanos(POLL.as_nanos() as u64);
+    if interval < least {
+        return Err(format!("`{text}` is too often, at least {least} is needed"));
+    }
+    Ok(interval)
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let devices = args.devices()?;
+    let models = args.models(&devices)?;
+    let end = End::catch()?;
+    let mut source = Source::new(devices, models, args.window)?;
+    if Terminal::is_there() && !args.json {
+        args.on_terminal(&mut source, &end)
+    } else {
+        args.in_lines(&mut source, &end)
+    }
+}
+
+impl Args {
+    fn devices(&self) -> Result<Vec<BlockDevice>> {
+        if !self.devices.is_empty() {
+            let found = self.devices.iter().map(|name| BlockDevice::find(name));
+            return Ok(found.collect::<Result<_, _>>()?);
+        }
+        let mut busy: Vec<(u64, BlockDevice)> = BlockDevice::all()
+            .into_iter()
+            .filter_map(|device| {
+                let stat = device.stat().ok()?;
+                Some((stat.reads.requests + stat.writes.requests, device))
+            })
+            .filter(|(requests, _)| *requests > 0)
+            .collect();
+        busy.sort_by_key(|(requests, _)| std::cmp::Reverse(*requests));
+        busy.truncate(MOST_DRIVES);
+        if busy.is_empty() {
+            return Err(BadInput("no disk here has served anything yet: name one".into()).into());
+        }
+        Ok(busy.into_iter().map(|(_, device)| device).collect())
+    }
+
+    /// Each drive's model, if there is one for it.
+    fn models(&self, devices: &[BlockDevice]) -> Result<Vec<Option<NamedModel>>> {
+        let mut models = vec![None; devices.len()];
+        for (name, path) in &self.models {
+            let device = BlockDevice::find(name)?;
+            let Some(place) = devices.iter().position(|other| other.number == device.number) else {
+                let text = format!("--model {name}=…: {name} is none of the devices shown");
+                return Err(BadInput(text).into());
+            };
+            let model = Arc::new(Model::load(path)?);
+            models[place] = Some(NamedModel { file: file_name(path), model });
+        }
+        Ok(models)
+    }
+
+    fn in_lines(&self, source: &mut Source, end: &End) -> Result<()> {
+        if let Some(note) = source.note() {
+            crate::log::line(note);
+        }
+        let interval = Duration::from_nanos(self.interval.0);
+        let mut next = Instant::now() + interval;
+        for turn in 0..self.count.unwrap_or(u64::MAX) {
+            while let left = next.saturating_duration_since(Instant::now())
+                && !left.is_zero()
+            {
+                if end.has_come() {
+                    return Ok(());
+                }
+                std::thread::sleep(left.min(POLL));
+                source.poll()?;
+            }
+            next += interval;
+            let rows = source.rows();
+            if self.json { plain::json(&rows)? } else { plain::lines(&rows, turn)? }
+        }
+        Ok(())
+    }
+
+    fn on_terminal(&self, source: &mut Source, end: &End) -> Result<()> {
+        let asked = Asked::catch()?;
+        let terminal = Terminal::open().context("cannot take over the terminal")?;
+        let mut view = View { rows: source.rows(), ..View::default() };
+        let (mut size, mut drawn) = (terminal.size(), 0);
+        let interval = Duration::from_nanos(self.interval.0);
+        let mut next = Instant::now() + interval;
+        view.draw(&terminal, size, self, source)?;
+        while !end.has_come() && !asked.quit.load(Ordering::Relaxed) {
+            let mut changed = false;
+            if asked.stop.swap(false, Ordering::Relaxed) {
+                terminal.stop()?;
+            }
+            if asked.go_on.swap(false, Ordering::Relaxed) {
+                terminal.set_up()?;
+                changed = true;
+            }
+            for key in terminal.keys(POLL)? {
+                match key {
+                    Key::Char(b'q') | Key::Gone => return Ok(()),
+                    key => changed |= view.press(key),
+                }
+            }
+            source.poll()?;
+            if Instant::now() >= next {
+                // After a pause of the machine, looks are not made up for.
+                next = (next + interval).max(Instant::now());
+                let rows = source.rows();
+                drawn += 1;
+                if !view.paused {
+                    view.rows = rows;
+                    changed = true;
+                }
+            }
+            let now = terminal.size();
+            if changed || now != size {
+                size = now;
+                view.draw(&terminal, size, self, source)?;
+            }
+            if self.count.is_some_and(|count| drawn >= count) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into())
+}
+
+/// What is shown, and how one has chosen to see it.
+#[derive(Default)]
+struct View {
+    rows: Vec<Row>,
+    sort: Sort,
+    /// The drive selected, wherever its row is by now; none until one is chosen: the first.
+    selected: Option<String>,
+    paused: bool,
+    help: bool,
+}
+
+impl View {
+    /// Does what a key asks for; whether anything has changed.
+    fn press(&mut self, key: Key) -> bool {
+        match key {
+            Key::Char(b's') => self.sort = self.sort.next(),
+            Key::Char(b'p') => self.paused = !self.paused,
+            Key::Char(b'h' | b'?') => self.help = !self.help,
+            Key::Up | Key::Char(b'k') => self.select(self.place().saturating_sub(1)),
+            Key::Down | Key::Char(b'j') => self.select(self.place() + 1),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Selects the drive in this row, or in the last one.
+    fn select(&mut self, place: usize) {
+        let rows = screen::sorted(&self.rows, self.sort);
+        let row = rows.get(place).or_else(|| rows.last());
+        self.selected = row.map(|row| row.device.clone());
+    }
+
+    /// In which row the selected drive is.
+    fn place(&self) -> usize {
+        let selected = |row: &&Row| Some(&row.device) == self.selected.as_ref();
+        screen::sorted(&self.rows, self.sort).iter().position(selected).unwrap_or(0)
+    }
+
+    fn draw(
+        &self,
+        terminal: &Terminal,
+        (width, height): (usize, usize),
+        args: &Args,
+        source: &Source,
+    ) -> Result<()> {
+        let about = format!(
+            "every {}, percentiles of {} s, lost {}",
+            args.interval,
+            args.window,
+            count(source.lost())
+        );
+        let screen = Screen {
+            rows: &self.rows,
+            time: &utc(unix_now())[11..],
+            about: &about,
+            note: source.note(),
+            sort: self.sort,
+            selected: self.place(),
+            paused: self.paused,
+            help: self.help,
+        };
+        Ok(terminal.draw(&screen::draw(&screen, width, height))?)
+    }
+}
+
+/// What asks for the end: Ctrl-C, SIGTERM, and the terminal's going away.
+struct End {
+    signals: Signals,
+    hung_up: Arc<AtomicBool>,
+}
+
+impl End {
+    fn catch() -> Result<Self> {
+        Ok(Self { signals: Signals::catch()?, hung_up: flag(consts::SIGHUP)? })
+    }
+
+    fn has_come(&self) -> bool {
+        self.signals.look() != Signal::None || self.hung_up.load(Ordering::Relaxed)
+    }
+}
+
+/// What else is asked of who has a terminal: not to leave it as it is when it is stopped
+/// (Ctrl-Z) or ended (Ctrl-\\).
+struct Asked {
+    stop: Arc<AtomicBool>,
+    go_on: Arc<AtomicBool>,
+    quit: Arc<AtomicBool>,
+}
+
+impl Asked {
+    fn catch() -> Result<Self> {
+        let (stop, go_on) = (flag(consts::SIGTSTP)?, flag(consts::SIGCONT)?);
+        Ok(Self { stop, go_on, quit: flag(consts::SIGQUIT)? })
+    }
+}
+
+/// A flag that a signal sets.
+fn flag(signal: i32) -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal, Arc::clone(&flag)).context("cannot catch signals")?;
+    Ok(flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(device: &str, reads_per_second: f64) -> Row {
+        Row { device: device.to_owned(), reads_per_second, ..Row::default() }
+    }
+
+    #[test]
+    fn the_selected_drive_stays_selected_wherever_its_row_goes() {
+        let rows = vec![row("a", 1.0), row("b", 2.0), row("c", 3.0)];
+        let mut view = View { rows, ..View::default() };
+        assert_eq!((view.place(), view.press(Key::Down), view.place()), (0, true, 1));
+        // By reads, the most first.
+        view.press(Key::Char(b's'));
+        view.rows = vec![row("a", 1.0), row("b", 20.0), row("c", 3.0)];
+        assert_eq!((view.place(), view.selected.as_deref()), (0, Some("b")));
+        view.press(Key::Up);
+        assert_eq!(view.selected.as_deref(), Some("b"));
+        for _ in 0..3 {
+            view.press(Key::Down);
+        }
+        assert_eq!((view.place(), view.selected.as_deref()), (2, Some("a")));
+    }
+}

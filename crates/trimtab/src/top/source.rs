@@ -1,0 +1,199 @@
+//! Where `trimtab top` has its figures from: the recorder, or, for those who may not
+//! load BPF programs, the kernel's own counters.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use trimtab_io::{Nanos, Op};
+use trimtab_live::monitor::{DriftCheck, Monitor, OpTotal, Totals};
+use trimtab_live::read::{ReaderSums, readers};
+use trimtab_live::record::{BlockDevice, DeviceStat, Error, OpStat};
+use trimtab_predict::Model;
+use trimtab_report::count;
+
+use super::row::{Past, Row, Sight};
+use crate::model_facts;
+
+/// How often the inflection point is looked for: half a second of a processor.
+const DRIFT_EVERY: Duration = Duration::from_secs(60);
+
+/// A model, and the name of the file that it is from.
+#[derive(Clone)]
+pub(super) struct NamedModel {
+    pub(super) file: String,
+    pub(super) model: Arc<Model>,
+}
+
+/// The drives, and what looks at them.
+pub(super) struct Source {
+    devices: Vec<BlockDevice>,
+    eyes: Eyes,
+    pasts: Vec<Past>,
+    readers: ReaderSums,
+}
+
+enum Eyes {
+    Recorder { monitor: Box<Monitor>, drift: Vec<DriftCheck>, models: Vec<Option<String>> },
+    Counters { sights: Vec<Sight>, began: Instant },
+}
+
+impl Source {
+    /// Looks at drives, with models for some of them. Without the privilege for that,
+    /// and without models, the kernel's counters have to do.
+    pub(super) fn new(
+        devices: Vec<BlockDevice>,
+        models: Vec<Option<NamedModel>>,
+        window: u32,
+    ) -> Result<Self> {
+        let eyes = match Monitor::load(&devices, window) {
+            Ok(mut monitor) => {
+                for (i, model) in models.iter().enumerate() {
+                    let model = model.as_ref().map(|named| Arc::clone(&named.model));
+                    monitor.drive_mut(i).set_model(model);
+                }
+                let drift = devices.iter().map(|_| DriftCheck::new(DRIFT_EVERY)).collect();
+                let models = models.into_iter().map(|named| Some(named?.file)).collect();
+                Eyes::Recorder { monitor: Box::new(monitor), drift, models }
+            }
+            Err(Error::Privilege | Error::Kernel(_)) if models.iter().all(Option::is_none) => {
+                let sights = devices.iter().map(|_| Sight::default()).collect();
+                Eyes::Counters { sights, began: Instant::now() }
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let readers = ReaderSums::default();
+        let mut this = Self { devices, eyes, pasts: Vec::new(), readers };
+        this.poll()?;
+        let (now, window) = (this.now(), Nanos::from_secs(window.into()));
+        let past = |i| Past::new(now, &this.sight(i), window);
+        this.pasts = (0..this.devices.len()).map(past).collect();
+        Ok(this)
+    }
+
+    /// What is lacking, if anything, and what there is all the same.
+    pub(super) const fn note(&self) -> Option<&'static str> {
+        match self.eyes {
+            Eyes::Recorder { .. } => None,
+            Eyes::Counters { .. } => Some(
+                "no CAP_BPF and CAP_PERFMON, or no BTF: rates and depth only, from the kernel's \
+                 counters; as root: latencies too",
+            ),
+        }
+    }
+
+    /// Takes in what has happened.
+    pub(super) fn poll(&mut self) -> Result<()> {
+        match &mut self.eyes {
+            Eyes::Recorder { monitor, drift, .. } => {
+                monitor.poll()?;
+                drift.iter_mut().enumerate().for_each(|(i, drift)| drift.turn(monitor.drive(i)));
+            }
+            Eyes::Counters { sights, .. } => {
+                for (sight, device) in sights.iter_mut().zip(&self.devices) {
+                    // One that is pulled out does nothing any more.
+                    let in_flight = device.in_flight().unwrap_or_default();
+                    sight.depth.saw(in_flight);
+                    if let Ok(stat) = device.stat() {
+                        sight.totals = totals(&stat);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Requests lost, so far.
+    pub(super) fn lost(&self) -> u64 {
+        match &self.eyes {
+            Eyes::Recorder { monitor, .. } => monitor.losses().total(),
+            Eyes::Counters { .. } => 0,
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        match &self.eyes {
+            Eyes::Recorder { monitor, .. } => monitor.now(),
+            Eyes::Counters { began, .. } => Nanos(began.elapsed().as_nanos() as u64),
+        }
+    }
+
+    fn sight(&self, i: usize) -> Sight {
+        match &self.eyes {
+            Eyes::Recorder { monitor, .. } => {
+                let drive = monitor.drive(i);
+                Sight {
+                    totals: *drive.totals(),
+                    depth: drive.depth(),
+                    recent: Some(drive.recent(monitor.now())),
+                    judged: drive.model().map(|_| drive.judged()),
+                }
+            }
+            Eyes::Counters { sights, .. } => sights[i].clone(),
+        }
+    }
+
+    /// A row for each drive, as it is now.
+    pub(super) fn rows(&mut self) -> Vec<Row> {
+        let now = self.now();
+        self.readers.look(&readers());
+        (0..self.devices.len())
+            .map(|i| {
+                let sight = self.sight(i);
+                let mut row = self.pasts[i].row(&self.devices[i].name, now, &sight);
+                self.tell_of_model(i, &mut row);
+                self.tell_of_readers(i, &mut row);
+                row
+            })
+            .collect()
+    }
+
+    /// What those count who read from the drive through `trimtab_live::read`.
+    fn tell_of_readers(&self, i: usize, row: &mut Row) {
+        let Some(sum) = self.readers.of(self.devices[i].number) else { return };
+        let f = &sum.figures;
+        row.tell(
+            "readers",
+            format!(
+                "{}: of {} reads with a deadline {} refused, {} admitted and {} of them late",
+                count(sum.readers),
+                count(f.asked),
+                count(f.refused),
+                count(f.admitted),
+                count(f.late)
+            ),
+        );
+        row.tell(
+            "refused wrongly",
+            format!(
+                "{} of {} probes and samples were fast; {} reads let through without knowing",
+                count(f.fast_trials),
+                count(f.trials),
+                count(f.failed_open.total())
+            ),
+        );
+        row.readers = Some(*f);
+    }
+
+    fn tell_of_model(&self, i: usize, row: &mut Row) {
+        let Eyes::Recorder { monitor, drift, models } = &self.eyes else { return };
+        let drive = monitor.drive(i);
+        let (Some(model), Some(file)) = (drive.model(), &models[i]) else { return };
+        row.drift = drift[i].last().map(|checked| checked.comparison.moved());
+        let calibration = drive.calibration();
+        row.retrain = drift[i].far_since().is_some()
+            || calibration.is_some_and(|found| found.retrain_after.is_some());
+        model_facts::of(file, model, &drive.judged(), &drift[i], calibration)
+            .into_iter()
+            .for_each(|(name, value)| row.tell(name, value));
+    }
+}
+
+fn totals(stat: &DeviceStat) -> Totals {
+    let mut totals = Totals::default();
+    let total = |stat: OpStat| OpTotal { requests: stat.requests, bytes: stat.bytes };
+    totals.ops[Op::Read as usize] = total(stat.reads);
+    totals.ops[Op::Write as usize] = total(stat.writes);
+    totals.ops[Op::Discard as usize] = total(stat.discards);
+    totals
+}

@@ -1,0 +1,203 @@
+//! The terminal: a screen of our own while it lasts, and keys as they are pressed.
+
+use std::io::{self, Write};
+use std::sync::{Mutex, Once};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, getpgrp, getpid, getsid, kill_process};
+use rustix::stdio;
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, isatty, tcgetattr, tcgetwinsize,
+    tcsetattr,
+};
+
+use super::screen::{Line, Style};
+
+/// What one can press.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Char(u8),
+    Up,
+    Down,
+    /// Nobody can press any more: the terminal is gone.
+    Gone,
+}
+
+/// How the terminal was before, as long as it is ours. A panic gives it back before it
+/// says anything: what is written to the other screen is gone with it.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+static PANICS: Once = Once::new();
+
+/// The alternate screen, no cursor, no wrapping; and back.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
+const LEAVE: &[u8] = b"\x1b[?7h\x1b[?25h\x1b[?1049l";
+
+/// The terminal, ours until this is dropped.
+pub(super) struct Terminal(());
+
+impl Terminal {
+    /// Whether there is one to read from and to draw on.
+    pub(super) fn is_there() -> bool {
+        isatty(stdio::stdin()) && isatty(stdio::stdout())
+    }
+
+    /// Takes it over. Keys come at once and are not shown; Ctrl-C, Ctrl-\\ and Ctrl-Z still
+    /// are signals, which the caller must have caught.
+    pub(super) fn open() -> io::Result<Self> {
+        PANICS.call_once(|| {
+            let report = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                give_back();
+                report(panic);
+            }));
+        });
+        let before = tcgetattr(stdio::stdin())?;
+        *BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(before);
+        // From here on, dropping gives it back.
+        let this = Self(());
+        this.set_up()?;
+        Ok(this)
+    }
+
+    /// Makes it ours again, whatever others have made of it meanwhile: a shell sets its own
+    /// modes while we are stopped.
+    pub(super) fn set_up(&self) -> io::Result<()> {
+        let before = BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let Some(mut raw) = before else { return Ok(()) };
+        raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN;
+        raw.special_codes[SpecialCodeIndex::VMIN] = 0;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        if is_alone() {
+            raw.special_codes[SpecialCodeIndex::VSUSP] = 0;
+        }
+        // What was typed already counts.
+        tcsetattr(stdio::stdin(), OptionalActions::Now, &raw)?;
+        write(ENTER)
+    }
+
+    /// Gives it back, stops this process, and makes it ours again once that goes on.
+    pub(super) fn stop(&self) -> io::Result<()> {
+        let before = give_back();
+        // Not SIGTSTP: that we have caught.
+        kill_process(getpid(), Signal::STOP)?;
+        *BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = before;
+        self.set_up()
+    }
+
+    /// Columns and lines.
+    pub(super) fn size(&self) -> (usize, usize) {
+        match tcgetwinsize(stdio::stdout()) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+                (size.ws_col.into(), size.ws_row.into())
+            }
+            // A serial line does not know.
+            _ => (80, 24),
+        }
+    }
+
+    /// Draws these lines from the top. It is one write: half a screen is never seen.
+    pub(super) fn draw(&self, lines: &[Line]) -> io::Result<()> {
+        let mut text = String::from("\x1b[H");
+        for (i, line) in lines.iter().enumerate() {
+            if i > 0 {
+                text += "\r\n";
+            }
+            // Erased before, because after a full line it would take the last letter.
+            text += "\x1b[K";
+            text += match line.style {
+                Style::Plain => "",
+                Style::Bold => "\x1b[1m",
+                Style::Reverse => "\x1b[7m",
+                Style::Dim => "\x1b[2m",
+            };
+            text += &line.text;
+            text += "\x1b[0m";
+        }
+        text += "\x1b[J";
+        write(text.as_bytes())
+    }
+
+    /// The keys pressed, waiting for the first of them no longer than that.
+    pub(super) fn keys(&self, patience: Duration) -> io::Result<Vec<Key>> {
+        let mut ready = [PollFd::from_borrowed_fd(stdio::stdin(), PollFlags::IN)];
+        let patience = Timespec::try_from(patience).expect("less than a second");
+        match poll(&mut ready, Some(&patience)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+            Ok(_) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let mut bytes = [0; 64];
+        match rustix::io::read(stdio::stdin(), &mut bytes) {
+            Ok(0) | Err(rustix::io::Errno::IO) => Ok(vec![Key::Gone]),
+            Ok(read) => Ok(parse(&bytes[..read])),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(Vec::new()),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Sets it as it was before, and says how that was.
+fn give_back() -> Option<Termios> {
+    let before = BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+    if let Some(before) = &before {
+        // Nothing is left to do if it is gone.
+        _ = write(LEAVE);
+        _ = tcsetattr(stdio::stdin(), OptionalActions::Flush, before);
+    }
+    before
+}
+
+/// Whether no shell keeps us as a job of its own (a terminal's first program, say): nobody
+/// would have us go on after Ctrl-Z.
+fn is_alone() -> bool {
+    getsid(None).is_ok_and(|session| session == getpgrp())
+}
+
+fn write(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
+/// Keys from what the terminal sends: arrows are sequences of three.
+fn parse(mut bytes: &[u8]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    while let [first, rest @ ..] = bytes {
+        (keys, bytes) = match bytes {
+            [0x1b, b'[' | b'O', b'A', rest @ ..] => (with(keys, Key::Up), rest),
+            [0x1b, b'[' | b'O', b'B', rest @ ..] => (with(keys, Key::Down), rest),
+            // Of other sequences nothing is a key.
+            [0x1b, b'[' | b'O', rest @ ..] => {
+                let end = rest.iter().position(|byte| (0x40..0x7f).contains(byte));
+                (keys, &rest[end.map_or(rest.len(), |end| end + 1)..])
+            }
+            _ => (with(keys, Key::Char(*first)), rest),
+        };
+    }
+    keys
+}
+
+fn with(mut keys: Vec<Key>, key: Key) -> Vec<Key> {
+    keys.push(key);
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrows_are_keys_and_other_sequences_are_none() {
+        assert_eq!(parse(b"q"), [Key::Char(b'q')]);
+        assert_eq!(parse(b"\x1b[A\x1bOBs"), [Key::Up, Key::Down, Key::Char(b's')]);
+        assert_eq!(parse(b"\x1b[15~p\x1b[1;5C"), [Key::Char(b'p')]);
+        assert_eq!(parse(b"\x1b["), []);
+    }
+}

@@ -1,0 +1,360 @@
+//! `trimtab agent`, as a service manager and Prometheus meet it.
+
+mod drive;
+mod exposition;
+mod place;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use exposition::Metrics;
+use place::Place;
+use rustix::process::{Pid, Signal, kill_process};
+use trimtab_live::record::BlockDevice;
+use trimtab_testdisk::{self as testdisk, LoopDisk};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A disk to watch, or a word past the test runner on why there is none.
+fn disk() -> Option<LoopDisk> {
+    if let Some(why) = testdisk::missing() {
+        testdisk::say(&format!("skipped a test of trimtab agent: {why}"));
+        return None;
+    }
+    Some(LoopDisk::new(64))
+}
+
+/// A place with a model in it, whose drive will be found to have changed: its card says
+/// that failing over paid from the first percentile on.
+fn place() -> Place {
+    let place = Place::new(&[("a.csv", &drive::recording(3000, 1, false))]);
+    let train = ["train", "--trace", "a.csv", "--predictor", "heur-sim", "-o", "m.safetensors"];
+    let trained = place.command(&train).output().unwrap();
+    assert!(trained.status.success(), "{}", String::from_utf8_lossy(&trained.stderr));
+    let card = fs::read_to_string(place.path("m.json")).unwrap();
+    let mut card: serde_json::Value = serde_json::from_str(&card).unwrap();
+    card["training"]["inflection_percentile"] = 1.0.into();
+    fs::write(place.path("m.json"), card.to_string()).unwrap();
+    place
+}
+
+impl Place {
+    /// Writes a configuration for a disk: any port, no pins, a model.
+    fn config(&self, disk: &str, more: &str) {
+        let model = self.path("m.safetensors");
+        let pins = if more.contains("pin_directory") { "" } else { "pin_directory = \"\"\n" };
+        let text = format!(
+            "listen = \"127.0.0.1:0\"\n{pins}{more}\n[[drive]]\ndevice = \"{disk}\"\n\
+             model = \"{}\"\n",
+            model.display()
+        );
+        fs::write(self.path("agent.toml"), text).unwrap();
+    }
+
+    fn agent(&self) -> Command {
+        self.command(&["agent", "--config", "agent.toml"])
+    }
+
+    /// Expects an end of this kind, with one line that says so.
+    fn refused(&self, config: &str, code: i32, expected: &str) {
+        fs::write(self.path("agent.toml"), config).unwrap();
+        let output = self.agent().output().unwrap();
+        assert_told(&output, code, expected);
+    }
+}
+
+fn assert_told(output: &Output, code: i32, expected: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(expected) && said.lines().count() == 1, "{expected:?}: {said}");
+}
+
+/// An agent at work, which does not outlive the test.
+struct Agent {
+    child: Child,
+    address: String,
+    said: Receiver<String>,
+}
+
+impl Agent {
+    /// Starts it, and waits until it says where its metrics are.
+    fn start(command: Command) -> Self {
+        Self::start_hearing(command, "")
+    }
+
+    /// The same, where it has to say something else first.
+    fn start_hearing(mut command: Command, first: &str) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (sender, said) = channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|l| sender.send(l)));
+        let mut this = Self { child, address: String::new(), said };
+        if !first.is_empty() {
+            this.hear(first);
+        }
+        let line = this.hear("metrics at http://");
+        let address = line.split("http://").nth(1).unwrap().trim_end_matches("/metrics");
+        this.address = address.to_owned();
+        this
+    }
+
+    /// The next line that says so.
+    fn hear(&self, what: &str) -> String {
+        let (until, mut heard) = (Instant::now() + PATIENCE, Vec::new());
+        while let Ok(line) = self.said.recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            if line.contains(what) {
+                return line;
+            }
+            heard.push(line);
+        }
+        panic!("waited in vain for {what:?}, heard {heard:#?}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Ends it as a service manager does; whether it ended well.
+    fn end(mut self) -> bool {
+        self.signal(Signal::TERM);
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.success();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+        body.to_owned()
+    }
+
+    /// The metrics, once they stay the same for two of their seconds.
+    fn settled(&self) -> Metrics {
+        let until = Instant::now() + PATIENCE;
+        let mut before = String::new();
+        while Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2500));
+            let now = self.get("/metrics");
+            if now == before {
+                return Metrics::parse(&now);
+            }
+            before = now;
+        }
+        panic!("the metrics go on changing:\n{before}");
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn load(disk: &LoopDisk, requests: u32) {
+    let (file, number) = (format!("--filename={}", disk.path), format!("--number_ios={requests}"));
+    let job = ["--name=load", "--direct=1", "--bs=4k", "--iodepth=8", "--ioengine=libaio"];
+    let mix = ["--rw=randrw", "--rwmixread=75", "--norandommap=1", "--size=1g", "--end_fsync=0"];
+    testdisk::run("fio", &[&job[..], &mix, &["--filesize=64m", &file, &number]].concat());
+}
+
+#[test]
+fn metrics_are_what_the_kernel_counts() {
+    let Some(disk) = disk() else { return };
+    let place = place();
+    place.config(&disk.path, "");
+    let socket = UnixDatagram::bind(place.path("notify")).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = place.agent();
+    // It is told that the agent lives more often than the test listens: what nobody
+    // takes must not keep the agent from its work.
+    command.env("NOTIFY_SOCKET", place.path("notify")).env("WATCHDOG_USEC", "1000000");
+    let agent = Agent::start(command);
+    let mut told = [0; 64];
+    let length = socket.recv(&mut told).unwrap();
+    assert_eq!(&told[..length], b"READY=1");
+
+    let device = BlockDevice::find(&disk.path).unwrap();
+    let (first, before) = (agent.settled(), device.stat().unwrap());
+    load(&disk, 8000);
+    let (last, counted) = (agent.settled(), device.stat().unwrap().since(&before));
+    let name = [("device", disk.name())];
+    let grown = |metric: &str| last.of(metric, &name) - first.of(metric, &name);
+    let lost: f64 = last.all("trimtab_lost_total").sum();
+    assert!(counted.reads.requests > 5000);
+    for (metric, expected, each) in [
+        ("trimtab_reads_total", counted.reads.requests, 1.0),
+        ("trimtab_writes_total", counted.writes.requests, 1.0),
+        ("trimtab_read_bytes_total", counted.reads.bytes, 4096.0),
+        ("trimtab_written_bytes_total", counted.writes.bytes, 4096.0),
+    ] {
+        let missing = expected as f64 - grown(metric);
+        assert!(
+            (0.0..=lost * each).contains(&missing),
+            "{metric}: {missing} of {expected}, {lost}"
+        );
+    }
+    let reads = last.of("trimtab_reads_total", &name);
+    assert_eq!(last.of("trimtab_read_latency_seconds_count", &name), reads);
+    assert_eq!(last.of("trimtab_judged_reads_total", &name), reads);
+    let late = last.of("trimtab_late_reads_total", &name);
+    let submits = last.of("trimtab_false_submits_total", &name);
+    let revokes = last.of("trimtab_false_revokes_total", &name);
+    // Late and predicted late are counted from both sides.
+    assert_eq!(late - submits, last.of("trimtab_predicted_late_total", &name) - revokes);
+    for op in ["read", "write"] {
+        assert_eq!(last.of("trimtab_in_flight", &[name[0], ("op", op)]), 0.0);
+    }
+    let predictor = ("predictor", "heur-sim");
+    assert_eq!(last.matching("trimtab_model_info", &[name[0], predictor]), 1);
+    assert_eq!(agent.get("/healthz"), "ok\n");
+    assert!(agent.end());
+}
+
+#[test]
+fn a_model_that_does_not_fit_is_trained_again() {
+    let Some(disk) = disk() else { return };
+    let place = place();
+    place.config(&disk.path, "retrain = true\ndrift_check_s = 1\nrecording_mib = 4\n");
+    let card = || fs::read_to_string(place.path("m.json")).unwrap();
+    let before = card();
+    let agent = Agent::start(place.agent());
+    load(&disk, 24_000);
+    agent.hear("its model does not fit any more, training");
+    agent.hear("trained again, on ");
+    assert_ne!(card(), before);
+    assert!(card().contains("by the agent"), "{}", card());
+    let metrics = agent.settled();
+    let of = [("device", disk.name()), ("result", "done")];
+    assert_eq!(metrics.of("trimtab_trainings_total", &of), 1.0);
+    let trace = format!("{}, by the agent", disk.name());
+    assert_eq!(metrics.matching("trimtab_model_info", &[("trace", &trace)]), 1);
+    // What it has written can be loaded.
+    agent.signal(Signal::HUP);
+    agent.hear("model loaded again");
+    assert!(agent.end());
+}
+
+#[test]
+fn a_model_that_cannot_be_loaded_leaves_the_old_one() {
+    let Some(disk) = disk() else { return };
+    let place = place();
+    place.config(&disk.path, "");
+    let agent = Agent::start(place.agent());
+    fs::write(place.path("m.json"), "{}").unwrap();
+    agent.signal(Signal::HUP);
+    agent.hear("the model stays: ");
+    assert_eq!(agent.settled().matching("trimtab_model_info", &[("predictor", "heur-sim")]), 1);
+    assert!(agent.end());
+}
+
+/// With the capabilities of dist/trimtab-agent.service and no others.
+#[test]
+fn two_capabilities_suffice() {
+    let Some(disk) = disk() else { return };
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        return testdisk::say("skipped a test of trimtab agent: needs the program setpriv");
+    }
+    let place = place();
+    let unit = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../dist/trimtab-agent.service"
+    ));
+    assert!(unit.unwrap().contains("\nCapabilityBoundingSet=CAP_BPF CAP_PERFMON\n"));
+    testdisk::with_bpf_files(0o700, |files| {
+        let pins = files.join("trimtab");
+        place.config(&disk.path, &format!("pin_directory = \"{}\"\n", pins.display()));
+        let with = |capabilities: &str| {
+            let mut command = Command::new("setpriv");
+            command.arg(format!("--bounding-set=-all{capabilities}")).arg("--no-new-privs");
+            let agent = place.agent();
+            command.arg(agent.get_program()).args(agent.get_args());
+            command.current_dir(place.path(""));
+            command
+        };
+        let agent = Agent::start(with(",+bpf,+perfmon"));
+        assert!(pins.join("devices").exists());
+        assert!(agent.end());
+        assert!(!pins.exists(), "pins are left behind");
+        for too_few in [",+bpf", ",+perfmon", ""] {
+            assert_told(&with(too_few).output().unwrap(), 1, "CAP_BPF and CAP_PERFMON");
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_is_one_line() {
+    let place = Place::new(&[]);
+    assert_told(&place.agent().output().unwrap(), 2, "agent.toml: cannot read: ");
+    place.refused("[[drive]]\ndevice = \"nosuchdisk\"\n", 2, "nosuchdisk: no such device");
+    place.refused("[[drive]]\ndevise = \"sda\"\n", 2, "line 2: unknown field `devise`");
+    place.refused("", 2, "there is no [[drive]]");
+    place.refused("listen = \"[::]:80\"\n[[drive]]\ndevice = \"a\"\n", 2, "allow_remote = true");
+
+    let Some(disk) = disk() else { return };
+    let drive = format!("[[drive]]\ndevice = \"{}\"\n", disk.path);
+    let twice = format!("listen = \"127.0.0.1:0\"\n{drive}{drive}");
+    place.refused(&twice, 2, "is named twice");
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap();
+    let listen = format!("listen = \"{taken}\"\n{drive}");
+    place.refused(&listen, 1, &format!("cannot serve metrics at {taken}"));
+}
+
+/// As a crash between the two renames of a model's files leaves them.
+#[test]
+fn a_bad_model_costs_no_other_drive_its_own() {
+    let Some(disk) = disk() else { return };
+    let other = LoopDisk::new(64);
+    let place = place();
+    place.config(&disk.path, "");
+    let mut config = fs::read_to_string(place.path("agent.toml")).unwrap();
+    config += &format!("[[drive]]\ndevice = \"{}\"\nmodel = \"bad\"\n", other.path);
+    fs::write(place.path("agent.toml"), config).unwrap();
+    fs::write(place.path("bad"), "other tensors").unwrap();
+    fs::copy(place.path("m.json"), place.path("bad.json")).unwrap();
+    let checked = place.agent().arg("--check").output().unwrap();
+    assert_told(&checked, 2, "bad: is not the model that bad.json is of");
+
+    let agent = Agent::start_hearing(place.agent(), "goes without a model");
+    let of = |metrics: &Metrics, disk: &LoopDisk| {
+        metrics.matching("trimtab_model_info", &[("device", disk.name())])
+    };
+    let metrics = agent.settled();
+    assert_eq!((of(&metrics, &disk), of(&metrics, &other)), (1, 0));
+    // Mended, it is taken up.
+    fs::copy(place.path("m.safetensors"), place.path("bad")).unwrap();
+    agent.signal(Signal::HUP);
+    agent.hear(&format!("{}: model loaded again", other.name()));
+    assert_eq!(of(&agent.settled(), &other), 1);
+    assert!(agent.end());
+}
+
+#[test]
+fn a_check_says_what_is_right() {
+    let Some(disk) = disk() else { return };
+    let place = place();
+    place.config(&disk.path, "");
+    let output = place.agent().arg("--check").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "agent.toml: right, 1 drive\n");
+    let output = place.agent().args(["--check", "--json"]).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["drift_check_s"], 60);
+    assert_eq!(json["drive"][0]["device"], disk.path.as_str());
+}

@@ -1,0 +1,104 @@
+//! From what drives do to models of them: recorded by the kernel, learnt here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use trimtab_io::{Nanos, Op, Outcome, RequestId};
+use trimtab_live::record::{BlockDevice, Error, Options, Recorder};
+use trimtab_predict::label::data_latencies;
+use trimtab_predict::{
+    Kind, Label, Lesson, Model, Recorded, Rule, Training, evaluate, fingerprint, train,
+};
+use trimtab_trace::Record;
+
+/// How long the recorder waits for the last answers.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often the ring of events is emptied.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Records what the drives are asked while `work` is done, and what comes of that.
+///
+/// # Errors
+/// The kernel cannot record.
+pub(crate) fn record<T: Send>(
+    devices: &[BlockDevice],
+    work: impl FnOnce() -> T + Send,
+) -> Result<(Vec<Vec<Recorded>>, T)> {
+    let mut recording = Recorder::load(devices, &Options::default())?.start();
+    let mut records = Vec::new();
+    let done = std::thread::scope(|scope| {
+        let works = scope.spawn(work);
+        while !works.is_finished() {
+            recording.poll(&mut records)?;
+            std::thread::sleep(POLL);
+        }
+        Ok::<_, Error>(works.join())
+    })?;
+    let done = done.map_err(|_| anyhow::anyhow!("what was recorded panicked"))?;
+    let outcome = recording.stop(PATIENCE, |rest, _| {
+        records.extend_from_slice(rest);
+        Ok::<_, Error>(())
+    })?;
+    let of = |device: &BlockDevice| {
+        let id = outcome.names.find_device(&device.name);
+        let own = records.iter().filter(|record| Some(record.device) == id);
+        own.enumerate().filter_map(|(number, record)| answered(record, number)).collect()
+    };
+    Ok((devices.iter().map(of).collect(), done))
+}
+
+/// A record as what is learnt from, if its end was seen.
+fn answered(record: &Record, number: usize) -> Option<Recorded> {
+    let id = RequestId(number as u64);
+    let completion = record.completion(id)?;
+    let data = completion.outcome == Outcome::Done && matches!(record.op, Op::Read | Op::Write);
+    Some(Recorded { request: record.request(id), complete: completion.complete, data })
+}
+
+/// Trains a model for each drive. What is late is what is better refused, as there are
+/// others to ask: the inflection point; the slowest twentieth, where there is none.
+///
+/// # Errors
+/// There is too little to learn from.
+pub(crate) fn models(recordings: &[Vec<Recorded>], seed: u64) -> Result<Vec<Arc<Model>>> {
+    let lessons: Vec<Lesson<'_>> = recordings.iter().map(|r| Lesson::whole(r)).collect();
+    let latencies: Vec<Vec<Nanos>> = lessons.iter().map(latencies).collect();
+    let model = |(drive, lesson): (usize, &Lesson<'_>)| {
+        let peers = latencies.iter().enumerate().filter(|(peer, _)| *peer != drive);
+        let peers: Vec<&[Nanos]> = peers.map(|(_, latencies)| &**latencies).collect();
+        let model = model(lesson, &peers, seed);
+        Ok(Arc::new(model.with_context(|| format!("cannot learn drive {drive}"))?))
+    };
+    lessons.iter().enumerate().map(model).collect()
+}
+
+fn latencies(lesson: &Lesson<'_>) -> Vec<Nanos> {
+    let mut latencies: Vec<Nanos> = lesson.reads.iter().map(|read| read.latency).collect();
+    latencies.sort_unstable();
+    latencies
+}
+
+fn model(lesson: &Lesson<'_>, peers: &[&[Nanos]], seed: u64) -> Result<Model> {
+    let (recorded, reads) = (lesson.recorded, &lesson.reads);
+    let all = data_latencies(&[recorded]);
+    let label = |rule| Ok((rule, Label::make(rule, reads, &all, peers)?));
+    let labelled: Result<_, trimtab_predict::Error> = label(Rule::Inflection);
+    let (rule, label) = labelled.or_else(|_| label(Rule::P95))?;
+    let options = trimtab_predict::Options { seed, ..Default::default() };
+    let lessons = std::slice::from_ref(lesson);
+    let trained = train(Kind::Trimtab, lessons, &label, &options, |_, _| {})?;
+    let score = evaluate(&trained, recorded, reads, &label);
+    let training = Training {
+        trace: "replicated-kv".to_owned(),
+        fingerprint: fingerprint(recorded),
+        reads: reads.len(),
+        slow: reads.iter().filter(|read| label.is_slow_read(read)).count(),
+        until: reads.last().map_or(Nanos::ZERO, |read| recorded[read.index].request.arrival),
+        inflection_percentile: None,
+        false_submit_rate: score.false_submit_rate,
+        seed,
+    };
+    Ok(Model::new(trained, rule, label, training))
+}

@@ -51,7 +51,7 @@ fn run(files: &Path) {
     let seconds: u64 = seconds.map_or(25, |text| text.parse().expect("a number of seconds"));
     let programs_before = programs();
     let path = bench.path("model.safetensors");
-    let model = reading::model();
+    let model = reading::patient_model();
     let (tensors, card) = model.to_files().unwrap();
     fs::write(&path, tensors).unwrap();
     fs::write(card_path(&path), card).unwrap();

@@ -27,14 +27,14 @@ pub(crate) fn recorded(arrival: Nanos, offset: u64, complete: Nanos) -> Recorded
     Recorded { request, complete, data: true }
 }
 
-/// A drive that takes 100 µs for a read, but every 20 ms has a bad time of 5 ms after
-/// which all reads that came in it are answered.
-fn invented() -> Vec<Recorded> {
+/// A drive that takes so much for a read, and up to twenty steps more, but every 20 ms has
+/// a bad time of 5 ms after which all reads that came in it are answered.
+fn invented(least: u64, step: u64) -> Vec<Recorded> {
     let read = |i: u64| {
         let arrival = 250 * US * i + i * 7919 % 50 * US;
         let (bad, into) = (15_000 * US, arrival % (20_000 * US));
         let wait = if into > bad { 20_000 * US - into } else { 0 };
-        let complete = arrival + wait + 100 * US + i * 31 % 20 * US;
+        let complete = arrival + wait + least + i * 31 % 20 * step;
         recorded(Nanos(arrival), i * 7919 % 4096 * 4096, Nanos(complete))
     };
     (0..6000).map(read).collect()
@@ -42,7 +42,13 @@ fn invented() -> Vec<Recorded> {
 
 /// A model that has learnt that reads come late together.
 pub(crate) fn model() -> Model {
-    learnt_from(&invented(), Nanos::from_millis(1))
+    learnt_from(&invented(100 * US, US), Nanos::from_millis(1))
+}
+
+/// The same, of a drive whose reads take anything from 50 µs to 1.5 ms while nothing is
+/// the matter, as they do where writes are before them.
+pub(crate) fn patient_model() -> Model {
+    learnt_from(&invented(50 * US, 75 * US), Nanos::from_millis(3))
 }
 
 /// A model of a recording, to which later than this is late.
@@ -75,7 +81,10 @@ pub(crate) fn stubborn(is_late: bool) -> Model {
 
 /// The same, with forests as large as `trimtab train` makes them.
 pub(crate) fn stubborn_of_full_size(is_late: bool) -> Model {
-    of_one_mind(learnt(&invented(), Nanos::from_millis(1), &Training::default()), is_late)
+    of_one_mind(
+        learnt(&invented(100 * US, US), Nanos::from_millis(1), &Training::default()),
+        is_late,
+    )
 }
 
 fn of_one_mind(model: Model, is_late: bool) -> Model {

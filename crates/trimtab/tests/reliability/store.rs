@@ -189,10 +189,13 @@ impl Store {
         }
     }
 
-    /// Reads that are urgent from one drive, and counts those that were not refused.
+    /// Reads that are urgent from one drive, a thousand a second at most, and counts those
+    /// that were not refused. Without a pause all of them would be over before a probe
+    /// can bring news.
     pub(crate) fn urgent_reads(&self, drive: usize, reads: u64) -> u64 {
         let fits = |&block: &u64| !self.block(block).stale[drive];
         let read = |block: u64| {
+            thread::sleep(Duration::from_millis(1));
             let guard = self.block(block);
             self.read_from(drive, block, guard.version, Urgency::LatencyCritical)
         };

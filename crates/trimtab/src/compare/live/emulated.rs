@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use trimtab_io::{Nanos, Op};
 use trimtab_live::array::{Disk, LiveOptions};
+use trimtab_live::awake::Awake;
 use trimtab_live::drive::{Drive, Fill, Home, Load, Spec, measure};
 use trimtab_live::record::{BlockDevice, Options, Recorder};
 use trimtab_sim::array::{ArrayFigures, ArrayIo};
@@ -35,6 +36,8 @@ pub(super) struct Emulated<'a> {
     depths: Vec<u32>,
     notes: Notes,
     end: End,
+    /// What sleeping processors add is not of the drives, and changes with the load.
+    _awake: Awake,
 }
 
 impl<'a> Emulated<'a> {
@@ -42,7 +45,8 @@ impl<'a> Emulated<'a> {
         let depths = comparison.wanted().map(|wanted| wanted.queue_depth).collect();
         let (home, notes) = (Home::from_environment(), Notes::default());
         let (drives, leashes, leads) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { comparison, home, drives, leashes, leads, depths, notes, end })
+        let _awake = Awake::begin().context("cannot keep processors awake")?;
+        Ok(Self { comparison, home, drives, leashes, leads, depths, notes, end, _awake })
     }
 
     pub(super) fn into_notes(mut self) -> Notes {

@@ -133,10 +133,10 @@ pub(super) fn open_direct(path: &Path, to_write: bool) -> Result<File, String> {
     file.map_err(|e| format!("{}: cannot open for direct I/O: {e}", path.display()))
 }
 
-/// The processor time that a process has taken so far, ours if none is named; zero if
-/// it cannot be told.
+/// The processor time that a process has taken so far, or this thread, if none is named;
+/// zero if it cannot be told.
 pub(super) fn cpu_time(pid: Option<u32>) -> Duration {
-    let whose = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+    let whose = pid.map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
     let read = || {
         let text = std::fs::read_to_string(format!("/proc/{whose}/stat")).ok()?;
         // The name, in parentheses, may hold anything.

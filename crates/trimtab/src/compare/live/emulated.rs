@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use trimtab_io::{Nanos, Op};
 use trimtab_live::array::{Disk, LiveOptions};
 use trimtab_live::awake::Awake;
@@ -37,15 +37,15 @@ pub(super) struct Emulated<'a> {
     notes: Notes,
     end: End,
     /// What sleeping processors add is not of the drives, and changes with the load.
-    _awake: Awake,
+    _awake: Option<Awake>,
 }
 
 impl<'a> Emulated<'a> {
     pub(super) fn new(comparison: &'a Comparison, end: End) -> Result<Self> {
         let depths = comparison.wanted().map(|wanted| wanted.queue_depth).collect();
-        let (home, notes) = (Home::from_environment(), Notes::default());
+        let _awake = Awake::begin().ok();
+        let (home, notes) = (Home::from_environment(), Notes::new(_awake.is_some()));
         let (drives, leashes, leads) = (Vec::new(), Vec::new(), Vec::new());
-        let _awake = Awake::begin().context("cannot keep processors awake")?;
         Ok(Self { comparison, home, drives, leashes, leads, depths, notes, end, _awake })
     }
 

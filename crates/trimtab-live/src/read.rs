@@ -60,6 +60,7 @@ mod known;
 mod options;
 mod pass;
 mod place;
+mod probes;
 mod publish;
 mod published;
 mod reader;

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use trimtab_live::read::{Error, FailedOpen, Options, ReadError, Reader, Source, Urgency};
 use trimtab_live::record::BlockDevice;
@@ -266,6 +266,38 @@ fn every_read_is_counted_once_whoever_reads() {
     assert_eq!(doubted, FailedOpen { unsure: doubted.unsure, ..FailedOpen::default() });
     assert_eq!((figures.trials, figures.admitted), (sent, 0));
     assert!(refused <= 1000 + 16 && figures.sampled > 100, "{figures:?}");
+}
+
+/// One thread, whose reads are all refused, on a drive that has nothing else to do. Each
+/// refusal lies within the time between probes from the last that was sent: so the test
+/// holds however late the thread gets its turn.
+#[test]
+fn a_refused_drive_is_probed_every_10_ms() {
+    needs_real_disks!();
+    let late = stubborn(true);
+    let (disk, keeper) = kept(&late);
+    for gap in [Duration::ZERO, Duration::from_millis(3), Duration::from_millis(25)] {
+        let strictly = strictly(late.clone(), &keeper.drive(0).unwrap());
+        let probe_every = Options::default().probe_every;
+        let reader =
+            Reader::open(&disk.path, &Options { direct: true, probe_every, ..strictly }).unwrap();
+        let mut page = page();
+        assert!(reader.read_at(page.as_slice(), 0, CRITICAL).is_err());
+        let (begun, mut sent) = (Instant::now(), Instant::now());
+        let mut i = 0;
+        while begun.elapsed() < Duration::from_millis(300) {
+            thread::sleep(gap);
+            i += 1;
+            let asked = Instant::now();
+            match reader.read_at(page.as_slice(), i % 4096 * 4096, CRITICAL) {
+                Ok(_) => sent = Instant::now(),
+                Err(_) => assert!(asked - sent < probe_every, "{:?}", asked - sent),
+            }
+        }
+        let most = (begun.elapsed().as_millis() / probe_every.as_millis()) as u64 + 1;
+        let figures = reader.figures();
+        assert!((1..=most).contains(&figures.probed), "{gap:?}: {figures:?}");
+    }
 }
 
 #[test]

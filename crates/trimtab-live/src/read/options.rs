@@ -25,9 +25,8 @@ pub struct Options {
     pub oldest: Duration,
     /// Of a drive that is avoided a read is sent all the same so often: 10 ms. With a
     /// predictor that looks at the last four answers, one that has recovered is in use
-    /// again after four of these. What is shorter than that needs no probes and gets
-    /// none. Of reads that are late one by one among others that are sent, it is one in
-    /// five times as long.
+    /// again after four of these. So it is of a part of a drive that is avoided while
+    /// others are read. What is shorter than that needs no probes and gets none.
     pub probe_every: Duration,
     /// So many probes may be out on a drive that does not answer: 4. Each of them holds
     /// up a thread of the application.

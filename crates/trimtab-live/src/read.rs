@@ -50,6 +50,7 @@
 
 mod ask;
 mod cached;
+mod ceiling;
 mod decide;
 mod error;
 mod extents;

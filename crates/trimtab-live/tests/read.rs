@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use trimtab_io::Nanos;
 use trimtab_live::read::{Error, FailedOpen, Options, ReadError, Reader, Source, Urgency};
 use trimtab_live::record::BlockDevice;
 use trimtab_live::state::{Keeper, Options as Keeping};
@@ -266,6 +267,39 @@ fn every_read_is_counted_once_whoever_reads() {
     assert_eq!(doubted, FailedOpen { unsure: doubted.unsure, ..FailedOpen::default() });
     assert_eq!((figures.trials, figures.admitted), (sent, 0));
     assert!(refused <= 1000 + 16 && figures.sampled > 100, "{figures:?}");
+}
+
+/// Reads that are far between too, so that there are but a few in each second.
+#[test]
+fn of_the_reads_of_each_second_no_more_than_the_share_is_refused() {
+    needs_real_disks!();
+    let late = stubborn(true);
+    let (disk, keeper) = kept(&late);
+    let options =
+        Options { direct: true, most_refused: 0.8, ..strictly(late, &keeper.drive(0).unwrap()) };
+    let reader = Reader::open(&disk.path, &options).unwrap();
+    let (mut page, mut seconds) = (page(), std::collections::BTreeMap::new());
+    for gap in [Duration::from_millis(150), Duration::from_micros(200)] {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(2) {
+            let second = |now: Nanos| now.0 / 1_000_000_000;
+            let before = second(trimtab_live::state::now());
+            let is_refused = reader.read_at(page.as_slice(), 0, CRITICAL).is_err();
+            // Which second it was decided in is not known of one that ends in the next.
+            if second(trimtab_live::state::now()) == before {
+                let (asked, refused): &mut (u32, u32) = seconds.entry(before).or_default();
+                (*asked, *refused) = (*asked + 1, *refused + u32::from(is_refused));
+            }
+            thread::sleep(gap);
+        }
+    }
+    assert!(seconds.len() >= 4, "{seconds:?}");
+    for (asked, refused) in seconds.values() {
+        // One that was left out may have made room for one more.
+        assert!(f64::from(*refused) <= 0.8 * f64::from(asked + 1), "{seconds:?}");
+    }
+    let figures = reader.figures();
+    assert!(figures.refused * 10 > figures.asked * 7, "{figures:?}");
 }
 
 /// One thread, whose reads are all refused, on a drive that has nothing else to do. Each

@@ -61,8 +61,9 @@ impl Reader {
             self.counters().plain();
             return Ok(Leave::Send(self.pass(Why::Plain, None)));
         }
-        let asked = self.counters().asked();
         let now = crate::state::now();
+        let number = self.counters().asked();
+        self.guard.asked(number, now);
         let length = wanted.length();
         let (outlook, place, model) = match self.outlook(length, offset, now) {
             Ok(known) => known,
@@ -81,7 +82,7 @@ impl Reader {
         if let Some(leave) = self.without_drive(wanted, offset, place) {
             return Ok(leave);
         }
-        match self.rule(outlook.part, now, asked) {
+        match self.rule(outlook.part, now, number) {
             Some(why) => Ok(Leave::Send(self.pass(why, Some(judged)))),
             None => Err(Refusal { expected_wait: duration(outlook.forecast.wait) }),
         }
@@ -110,9 +111,9 @@ impl Reader {
     }
 
     /// Whether a read that would be late is sent all the same, and why.
-    fn rule(&self, part: Part, now: Nanos, asked: u64) -> Option<Why> {
+    fn rule(&self, part: Part, now: Nanos, number: u64) -> Option<Why> {
         let counters = self.counters();
-        match self.guard.rule(part, now, asked) {
+        match self.guard.rule(part, now, number) {
             Ruling::Refuse => {
                 counters.refused();
                 None

@@ -7,14 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use trimtab_io::Nanos;
 
+use super::ceiling::Ceiling;
 use super::probes::{Part, Probes};
-
-/// So many refusals in a row are allowed whatever the ceiling says: a share means
-/// nothing of a few reads.
-pub(super) const BURST: u64 = 16;
-
-/// One refusal, in the numbers that the ceiling is counted in.
-const ONE: u64 = 1 << 16;
 
 /// What becomes of a read that the model would refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,24 +37,25 @@ pub(super) struct Rules {
 #[derive(Debug)]
 pub(super) struct Guard {
     sample_every: u64,
-    /// The ceiling's share, in parts of [`ONE`].
-    share: u64,
     probes: Probes,
+    ceiling: Ceiling,
     /// Reads that the model would have refused.
     late: AtomicU64,
-    /// Refusals, as the ceiling counts them.
-    spent: AtomicU64,
 }
 
 impl Guard {
     pub(super) fn new(rules: Rules) -> Self {
         Self {
             sample_every: rules.sample_every,
-            share: (rules.most_refused.clamp(0.0, 1.0) * ONE as f64) as u64,
             probes: Probes::new(rules.probe_every, rules.probes_out),
+            ceiling: Ceiling::new(rules.most_refused),
             late: AtomicU64::new(0),
-            spent: AtomicU64::new(0),
         }
+    }
+
+    /// The read of this number is to be decided on.
+    pub(super) fn asked(&self, number: u64, now: Nanos) {
+        self.ceiling.asked(number, now);
     }
 
     /// A read of this part is sent that nobody wants to refuse.
@@ -68,11 +63,11 @@ impl Guard {
         self.probes.sent(part, now);
     }
 
-    /// The model would refuse a read of this part at this time; `asked` reads have been
-    /// decided on so far, with this one.
+    /// The model would refuse a read of this part at this time: the one that was
+    /// [`asked`](Self::asked) with this number.
     ///
     /// A [`Probe`](Ruling::Probe) is to be followed by [`probed`](Self::probed).
-    pub(super) fn rule(&self, part: Part, now: Nanos, asked: u64) -> Ruling {
+    pub(super) fn rule(&self, part: Part, now: Nanos, number: u64) -> Ruling {
         let late = self.late.fetch_add(1, Relaxed) + 1;
         if self.probes.is_due(part, now) {
             return Ruling::Probe;
@@ -80,26 +75,12 @@ impl Guard {
         if self.sample_every > 0 && late.is_multiple_of(self.sample_every) {
             return Ruling::Sample;
         }
-        if self.may_refuse(asked) { Ruling::Refuse } else { Ruling::OverCeiling }
+        if self.ceiling.may_refuse(number) { Ruling::Refuse } else { Ruling::OverCeiling }
     }
 
     /// A probe has come back, or was not sent after all.
     pub(super) fn probed(&self) {
         self.probes.back();
-    }
-
-    /// Of any stretch of reads at most the share is refused, and [`BURST`] more.
-    ///
-    /// `spent` moves up with each refusal, and after reads that were sent it is taken
-    /// to where the share of all reads stands: what was not refused before is no credit
-    /// for later, or a model that goes wrong after a good day could refuse for hours.
-    fn may_refuse(&self, asked: u64) -> bool {
-        let allowed = asked.saturating_mul(self.share);
-        let refuse = |spent: u64| {
-            let after = spent.max(allowed) + ONE;
-            (after <= allowed + BURST * ONE).then_some(after)
-        };
-        self.spent.fetch_update(Relaxed, Relaxed, refuse).is_ok()
     }
 }
 
@@ -124,22 +105,25 @@ mod tests {
         assert_eq!((1..=1000).filter(is).count(), 20);
     }
 
-    /// The ceiling holds in any stretch, also after a time in which nothing was refused.
+    /// Probes and samples need not be allowed by the ceiling, and what it does not allow is
+    /// sent.
     #[test]
-    fn the_share_refused_has_a_ceiling_and_no_credit() {
+    fn the_share_refused_has_a_ceiling() {
         let guard = Guard::new(Rules { most_refused: 0.75, ..RULES });
-        let (before, late) = (1_000_000, 10_000);
-        let is = |&i: &u64| guard.rule(part(), Nanos(1 + i), before + i) == Ruling::Refuse;
-        let refused: Vec<u64> = (1..=late).filter(is).collect();
-        let most = late * 3 / 4 + BURST;
-        assert!((most - 1..=most).contains(&(refused.len() as u64)), "{}", refused.len());
-        // A ceiling of 1 is none, one of 0 leaves the burst.
-        let count = |share| {
-            let guard = Guard::new(Rules { most_refused: share, ..RULES });
-            (1..=late).filter(|&i| guard.rule(part(), Nanos(1 + i), i) == Ruling::Refuse).count()
-                as u64
-        };
-        assert_eq!((count(1.0), count(0.0)), (late, BURST));
+        let mut counts = [0; 4];
+        for i in 1..=10_000 {
+            // A thousand in a second.
+            let now = Nanos(i * MS);
+            guard.asked(i, now);
+            let ruling = guard.rule(part(), now, i);
+            counts[ruling as usize] += 1;
+            if ruling == Ruling::Probe {
+                guard.probed();
+            }
+        }
+        let [refused, probed, sampled, over] = counts;
+        assert!((7480..=7500).contains(&refused), "{counts:?}");
+        assert!(probed == 999 && sampled == 0 && over > 1000, "{counts:?}");
     }
 
     /// Several threads get no more probes, samples and refusals than one would.
@@ -155,7 +139,9 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..EACH {
                         let now = Nanos(clock.fetch_add(1000, Relaxed));
-                        let ruling = guard.rule(part(), now, asked.fetch_add(1, Relaxed) + 1);
+                        let number = asked.fetch_add(1, Relaxed) + 1;
+                        guard.asked(number, now);
+                        let ruling = guard.rule(part(), now, number);
                         counts[ruling as usize].fetch_add(1, Relaxed);
                         if ruling == Ruling::Probe {
                             guard.probed();
@@ -166,7 +152,7 @@ mod tests {
         });
         let count = |ruling: Ruling| counts[ruling as usize].load(Relaxed);
         let all = 4 * EACH;
-        assert!(count(Ruling::Refuse) <= all / 2 + BURST);
+        assert!(count(Ruling::Refuse) <= all / 2);
         assert!(count(Ruling::Refuse) > all * 49 / 100);
         // 200 ms of its clock.
         let probes = count(Ruling::Probe);

@@ -35,8 +35,9 @@ pub struct Options {
     /// else is sent to the drive: 1,000. That tells how many refusals are wrong, and
     /// keeps a part of a drive from being refused for ever. 0: none.
     pub sample_every: u32,
-    /// The share of reads that may be refused, 0 to 1: 0.98. In any stretch of reads no
-    /// more than this are refused, and 16 more; so in any second too.
+    /// The share of reads that may be refused, 0 to 1: 0.98. Of the reads with a deadline
+    /// of each second no more than this are refused, counted from the second's beginning: a
+    /// read that is alone in its second is always sent. With 1 there is no ceiling.
     pub most_refused: f64,
     /// Whether to read past the page cache (`O_DIRECT`); for [`Reader::open`], one made
     /// [from a file](super::Reader::from_file) reads as that was opened. Offsets,

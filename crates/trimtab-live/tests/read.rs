@@ -11,8 +11,8 @@ use trimtab_io::Nanos;
 use trimtab_live::read::{Error, FailedOpen, Options, ReadError, Reader, Source, Urgency};
 use trimtab_live::record::BlockDevice;
 use trimtab_live::state::{Keeper, Options as Keeping};
-use trimtab_predict::Model;
 use trimtab_predict::units::UnitFunction;
+use trimtab_predict::{Identity, Model};
 use trimtab_testdisk::{self as disk, LoopDisk};
 
 mod reading;
@@ -199,6 +199,35 @@ fn without_knowing_better_reads_go_through_and_are_counted() {
     open(&fitting, FailedOpen { other_model: 1, ..none });
     drop(keeper);
     open(&fitting, not_kept);
+}
+
+/// A disk of the same size is taken for the same, as one that is made anew is: it has nothing
+/// else to tell it by.
+#[test]
+fn a_model_of_another_drive_refuses_nothing() {
+    needs_real_disks!();
+    let mut late = stubborn(true);
+    let (disk, keeper) = kept(&late);
+    let drive = keeper.drive(0).unwrap();
+    let here = BlockDevice::find(&disk.path).unwrap().identity();
+    assert_eq!(here, Identity { bytes: Some(16 << 20), ..Identity::default() });
+    let mut page = page();
+    let mut open = |of: Identity| {
+        late.card.drive = Some(of);
+        let options = Options { direct: true, ..strictly(late.clone(), &drive) };
+        let reader = Reader::open(&disk.path, &options).unwrap();
+        let is_refused = reader.read_at(page.as_slice(), 0, CRITICAL).is_err();
+        let said = reader.other_drive().map(ToString::to_string);
+        (is_refused, reader.figures().failed_open.other_drive, said)
+    };
+    assert_eq!(open(here.clone()), (true, 0, None));
+    // What is not known of the disk is no difference.
+    assert_eq!(open(Identity { serial: Some("S1".into()), ..here }), (true, 0, None));
+    let (is_refused, counted, said) =
+        open(Identity { bytes: Some(8 << 20), ..Identity::default() });
+    assert_eq!((is_refused, counted), (false, 1));
+    let said = said.unwrap();
+    assert!(said.ends_with("of capacity 8388608 bytes, this one's is 16777216 bytes"), "{said}");
 }
 
 /// A reader that has met a change finds its way back by itself.

@@ -34,13 +34,13 @@ extern "C" {
 #endif
 
 /* The interface described here; the library's is trimtab_version(). */
-#define TRIMTAB_VERSION 1
+#define TRIMTAB_VERSION 2
 
 /* How long a read may take, instead of a number of nanoseconds. */
 #define TRIMTAB_NO_DEADLINE ((int64_t)-1)   /* as long as it takes: never refused */
 #define TRIMTAB_FAST_OR_REFUSE ((int64_t)0) /* refused where it would be late */
 
-/* Flags of trimtab_open(). */
+/* Flags of trimtab_open() and of the options. */
 #define TRIMTAB_DIRECT 1u /* O_DIRECT: offset, length and buffer must be aligned */
 
 /* A device or file that is read from. */
@@ -60,6 +60,31 @@ struct trimtab_figures {
 	uint64_t late;         /* of the admitted: late all the same */
 	uint64_t trials;       /* probed, sampled or over the ceiling, and back */
 	uint64_t fast_trials;  /* of these: fast, so they would have been refused wrongly */
+	/* Why failed_open: the sum of these. Since version 2. */
+	uint64_t no_model;     /* none was given */
+	uint64_t other_model;  /* it tells other units apart than those whose state is kept */
+	uint64_t other_drive;  /* the model was trained on another drive */
+	uint64_t no_device;    /* on no disk whose requests the block layer sees */
+	uint64_t not_kept;     /* nobody keeps the drive's state */
+	uint64_t stale;        /* whoever keeps it has not been heard of for too long */
+	uint64_t unsure;       /* the model cannot tell what was asked */
+};
+
+/*
+ * How a reader decides: for trimtab_open_with(), filled in by trimtab_default_options()
+ * and then changed. What it is by default stands behind each. Since version 2; later ones
+ * may have more at the end.
+ */
+struct trimtab_options {
+	const char *model;       /* a file of `trimtab train`; NULL: none, nothing is refused */
+	const char *pins;        /* where the state is kept; NULL: /sys/fs/bpf/trimtab */
+	uint64_t oldest_ns;      /* older than this the state does not count: 1 s */
+	uint64_t probe_every_ns; /* an avoided drive is sent a read so often: 10 ms */
+	double most_refused;     /* the most of each second's reads, 0 to 1: 0.98 */
+	uint32_t probes_out;     /* so many, 1 or more, on a drive that does not answer: 4 */
+	uint32_t sample_every;   /* of so many refusals one is sent; 0: none. 1000 */
+	uint32_t flags;          /* TRIMTAB_DIRECT: 0 */
+	uint32_t reserved;       /* 0 */
 };
 
 /*
@@ -81,6 +106,24 @@ trimtab_reader *trimtab_open(const char *path, const char *model, unsigned int f
 /* The same, with the state kept at another place than /sys/fs/bpf/trimtab. */
 trimtab_reader *trimtab_open_pinned(const char *path, const char *model, unsigned int flags,
 				    const char *pins);
+
+/* Fills in what is so by default: `size` is sizeof *options. NULL is fine. Cannot fail. */
+void trimtab_default_options(struct trimtab_options *options, size_t size);
+
+/*
+ * The same, with options: `size` is sizeof *options. The strings need not outlive the call.
+ *
+ *     struct trimtab_options options;
+ *     trimtab_default_options(&options, sizeof options);
+ *     options.model = "nvme0n1.safetensors";
+ *     options.most_refused = 0.5;
+ *     reader = trimtab_open_with("/mnt/a/data", &options, sizeof options);
+ *
+ * Returns NULL and sets errno as trimtab_open() does; EINVAL too for an option that cannot
+ * be, and for one that is set and that the library, which is older, does not know.
+ */
+trimtab_reader *trimtab_open_with(const char *path, const struct trimtab_options *options,
+				  size_t size);
 
 /*
  * Reads as pread(2) does, and may as well return less than asked. `within_ns` is

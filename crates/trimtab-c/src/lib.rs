@@ -8,31 +8,30 @@
 //! What the library exports are these functions, and nothing else.
 
 mod error;
+mod options;
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_uint};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::ffi::{c_char, c_int, c_uint};
 use std::ptr;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use trimtab_live::read::{Figures, Options, ReadError, Reader, Source, Urgency};
-use trimtab_predict::Model;
+use trimtab_live::read::{Figures, ReadError, Reader, Urgency};
 
 use error::{Failure, guarded, last_error, refused, refused_wait};
+use options::{COptions, text};
 
 /// Of the interface.
-const VERSION: u32 = 1;
-const DIRECT: c_uint = 1;
+const VERSION: u32 = 2;
 const NO_DEADLINE: i64 = -1;
 
 /// `struct trimtab_figures`
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct CFigures([u64; 12]);
+pub struct CFigures([u64; 19]);
 
 impl From<Figures> for CFigures {
     fn from(figures: Figures) -> Self {
+        let open = &figures.failed_open;
         Self([
             figures.plain,
             figures.asked,
@@ -42,10 +41,17 @@ impl From<Figures> for CFigures {
             figures.probed,
             figures.sampled,
             figures.over_ceiling,
-            figures.failed_open.total(),
+            open.total(),
             figures.late,
             figures.trials,
             figures.fast_trials,
+            open.no_model,
+            open.other_model,
+            open.other_drive,
+            open.no_device,
+            open.not_kept,
+            open.stale,
+            open.unsure,
         ])
     }
 }
@@ -81,25 +87,56 @@ pub unsafe extern "C" fn trimtab_open_pinned(
     flags: c_uint,
     pins: *const c_char,
 ) -> *mut Reader {
+    let options = COptions::new(model, pins, flags);
     // SAFETY: so says the caller.
-    let strings = unsafe { [text(path), text(model), text(pins)] };
-    guarded(ptr::null_mut(), || {
-        let [Some(path), model, pins] = strings else {
-            return Err(Failure::invalid("trimtab_open: the path is NULL"));
-        };
-        if flags & !DIRECT != 0 {
-            return Err(Failure::invalid(&format!("trimtab_open: unknown flags {flags:#x}")));
-        }
-        let mut options = Options { direct: flags & DIRECT != 0, ..Options::default() };
-        if let Some(model) = model {
-            let model = Model::load(model).map_err(|e| Failure::invalid(&e.to_string()))?;
-            options.model = Some(model.into());
-        }
-        if let Some(pins) = pins {
-            options.source = Source::Pinned(pins.to_owned());
-        }
-        Ok(Box::into_raw(Box::new(Reader::open(path, &options)?)))
+    guarded(ptr::null_mut(), || unsafe { open("trimtab_open", path, &options) })
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// There is room for so many bytes at `options`, or it is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trimtab_default_options(options: *mut u8, size: usize) {
+    if !options.is_null() {
+        // SAFETY: so says the caller.
+        unsafe { COptions::fill(options, size) };
+    }
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// The path and the strings in the options are valid C strings, or null; there are so many
+/// bytes of options, or they are null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trimtab_open_with(
+    path: *const c_char,
+    options: *const u8,
+    size: usize,
+) -> *mut Reader {
+    // SAFETY: so says the caller.
+    guarded(ptr::null_mut(), || unsafe {
+        open("trimtab_open_with", path, &COptions::of(options, size)?)
     })
+}
+
+/// Opens a reader for C.
+///
+/// # Safety
+/// The path and the strings in the options are valid C strings, or null.
+unsafe fn open(
+    function: &str,
+    path: *const c_char,
+    options: &COptions,
+) -> Result<*mut Reader, Failure> {
+    // SAFETY: so says the caller.
+    let Some(path) = (unsafe { text(path) }) else {
+        return Err(Failure::invalid(&format!("{function}: the path is NULL")));
+    };
+    // SAFETY: so says the caller.
+    let options = unsafe { options.load(function) }?;
+    Ok(Box::into_raw(Box::new(Reader::open(path, &options)?)))
 }
 
 /// See include/trimtab.h.
@@ -219,14 +256,4 @@ pub unsafe extern "C" fn trimtab_close(reader: *mut Reader) {
             Ok(())
         });
     }
-}
-
-/// A path of C's; none if it is null.
-///
-/// # Safety
-/// It is a valid C string for as long as the result is used, or null.
-unsafe fn text<'a>(text: *const c_char) -> Option<&'a Path> {
-    // SAFETY: so says the caller.
-    let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })?;
-    Some(Path::new(OsStr::from_bytes(text.to_bytes())))
 }

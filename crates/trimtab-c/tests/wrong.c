@@ -75,6 +75,7 @@ int main(void)
 
 	EXPECT(trimtab_get_figures(reader, &figures, sizeof figures) == 0);
 	EXPECT(figures.plain == 1 && figures.asked == 2 && figures.failed_open == 2);
+	EXPECT(figures.no_model == 2 && figures.no_device == 0 && figures.other_drive == 0);
 	EXPECT(figures.admitted == 0 && figures.refused == 0 && figures.fast_trials == 0);
 	/* An older program knows fewer of them. */
 	EXPECT(trimtab_get_figures(reader, (struct trimtab_figures *)(void *)&first,

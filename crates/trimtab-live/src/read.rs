@@ -50,6 +50,7 @@
 
 mod ask;
 mod cached;
+mod ceiling;
 mod decide;
 mod error;
 mod extents;
@@ -60,6 +61,7 @@ mod known;
 mod options;
 mod pass;
 mod place;
+mod probes;
 mod publish;
 mod published;
 mod reader;

@@ -40,6 +40,7 @@
 mod abi;
 mod device;
 mod error;
+mod identity;
 pub(crate) mod overhead;
 mod recorder;
 mod recording;

@@ -5,13 +5,14 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use trimtab_io::Nanos;
 use trimtab_live::read::{Error, FailedOpen, Options, ReadError, Reader, Source, Urgency};
 use trimtab_live::record::BlockDevice;
 use trimtab_live::state::{Keeper, Options as Keeping};
-use trimtab_predict::Model;
 use trimtab_predict::units::UnitFunction;
+use trimtab_predict::{Identity, Model};
 use trimtab_testdisk::{self as disk, LoopDisk};
 
 mod reading;
@@ -200,6 +201,35 @@ fn without_knowing_better_reads_go_through_and_are_counted() {
     open(&fitting, not_kept);
 }
 
+/// A disk of the same size is taken for the same, as one that is made anew is: it has nothing
+/// else to tell it by.
+#[test]
+fn a_model_of_another_drive_refuses_nothing() {
+    needs_real_disks!();
+    let mut late = stubborn(true);
+    let (disk, keeper) = kept(&late);
+    let drive = keeper.drive(0).unwrap();
+    let here = BlockDevice::find(&disk.path).unwrap().identity();
+    assert_eq!(here, Identity { bytes: Some(16 << 20), ..Identity::default() });
+    let mut page = page();
+    let mut open = |of: Identity| {
+        late.card.drive = Some(of);
+        let options = Options { direct: true, ..strictly(late.clone(), &drive) };
+        let reader = Reader::open(&disk.path, &options).unwrap();
+        let is_refused = reader.read_at(page.as_slice(), 0, CRITICAL).is_err();
+        let said = reader.other_drive().map(ToString::to_string);
+        (is_refused, reader.figures().failed_open.other_drive, said)
+    };
+    assert_eq!(open(here.clone()), (true, 0, None));
+    // What is not known of the disk is no difference.
+    assert_eq!(open(Identity { serial: Some("S1".into()), ..here }), (true, 0, None));
+    let (is_refused, counted, said) =
+        open(Identity { bytes: Some(8 << 20), ..Identity::default() });
+    assert_eq!((is_refused, counted), (false, 1));
+    let said = said.unwrap();
+    assert!(said.ends_with("of capacity 8388608 bytes, this one's is 16777216 bytes"), "{said}");
+}
+
 /// A reader that has met a change finds its way back by itself.
 #[test]
 fn a_model_fits_again_when_its_functions_are_in_force_again() {
@@ -266,6 +296,71 @@ fn every_read_is_counted_once_whoever_reads() {
     assert_eq!(doubted, FailedOpen { unsure: doubted.unsure, ..FailedOpen::default() });
     assert_eq!((figures.trials, figures.admitted), (sent, 0));
     assert!(refused <= 1000 + 16 && figures.sampled > 100, "{figures:?}");
+}
+
+/// Reads that are far between too, so that there are but a few in each second.
+#[test]
+fn of_the_reads_of_each_second_no_more_than_the_share_is_refused() {
+    needs_real_disks!();
+    let late = stubborn(true);
+    let (disk, keeper) = kept(&late);
+    let options =
+        Options { direct: true, most_refused: 0.8, ..strictly(late, &keeper.drive(0).unwrap()) };
+    let reader = Reader::open(&disk.path, &options).unwrap();
+    let (mut page, mut seconds) = (page(), std::collections::BTreeMap::new());
+    for gap in [Duration::from_millis(150), Duration::from_micros(200)] {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(2) {
+            let second = |now: Nanos| now.0 / 1_000_000_000;
+            let before = second(trimtab_live::state::now());
+            let is_refused = reader.read_at(page.as_slice(), 0, CRITICAL).is_err();
+            // Which second it was decided in is not known of one that ends in the next.
+            if second(trimtab_live::state::now()) == before {
+                let (asked, refused): &mut (u32, u32) = seconds.entry(before).or_default();
+                (*asked, *refused) = (*asked + 1, *refused + u32::from(is_refused));
+            }
+            thread::sleep(gap);
+        }
+    }
+    assert!(seconds.len() >= 4, "{seconds:?}");
+    for (asked, refused) in seconds.values() {
+        // One that was left out may have made room for one more.
+        assert!(f64::from(*refused) <= 0.8 * f64::from(asked + 1), "{seconds:?}");
+    }
+    let figures = reader.figures();
+    assert!(figures.refused * 10 > figures.asked * 7, "{figures:?}");
+}
+
+/// One thread, whose reads are all refused, on a drive that has nothing else to do. Each
+/// refusal lies within the time between probes from the last that was sent: so the test
+/// holds however late the thread gets its turn.
+#[test]
+fn a_refused_drive_is_probed_every_10_ms() {
+    needs_real_disks!();
+    let late = stubborn(true);
+    let (disk, keeper) = kept(&late);
+    for gap in [Duration::ZERO, Duration::from_millis(3), Duration::from_millis(25)] {
+        let strictly = strictly(late.clone(), &keeper.drive(0).unwrap());
+        let probe_every = Options::default().probe_every;
+        let reader =
+            Reader::open(&disk.path, &Options { direct: true, probe_every, ..strictly }).unwrap();
+        let mut page = page();
+        assert!(reader.read_at(page.as_slice(), 0, CRITICAL).is_err());
+        let (begun, mut sent) = (Instant::now(), Instant::now());
+        let mut i = 0;
+        while begun.elapsed() < Duration::from_millis(300) {
+            thread::sleep(gap);
+            i += 1;
+            let asked = Instant::now();
+            match reader.read_at(page.as_slice(), i % 4096 * 4096, CRITICAL) {
+                Ok(_) => sent = Instant::now(),
+                Err(_) => assert!(asked - sent < probe_every, "{:?}", asked - sent),
+            }
+        }
+        let most = (begun.elapsed().as_millis() / probe_every.as_millis()) as u64 + 1;
+        let figures = reader.figures();
+        assert!((1..=most).contains(&figures.probed), "{gap:?}: {figures:?}");
+    }
 }
 
 #[test]

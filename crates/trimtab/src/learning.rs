@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use trimtab_io::{DeviceId, Nanos, Op, RequestId};
-use trimtab_predict::Recorded;
+use trimtab_predict::{Identity, Recorded};
 use trimtab_trace::{Clock, Meta, Record};
 
 use crate::exit::BadInput;
@@ -15,6 +15,8 @@ use crate::input::{ReadArgs, Skipped};
 pub(crate) struct Recording {
     pub(crate) file: String,
     pub(crate) recorded: Vec<Recorded>,
+    /// Which drive it is of, if the recording tells.
+    pub(crate) drive: Option<Identity>,
     /// Requests whose end was not measured.
     pub(crate) unanswered: u64,
     /// What its times count from; none: something of its own, that no other
@@ -60,7 +62,7 @@ impl Recording {
     /// that have reads.
     pub(crate) fn read_all(path: &Path, read: &ReadArgs) -> Result<(Vec<(String, Self)>, Skipped)> {
         let file = path.display().to_string();
-        let ((mut records, names, clock), skipped) =
+        let ((mut records, names, clock, notes), skipped) =
             read.with_trace(&[PathBuf::from(path)], |trace| {
                 let (mut all, mut batch) = (Vec::new(), Vec::new());
                 while trace.read(&mut batch)? {
@@ -68,13 +70,19 @@ impl Recording {
                 }
                 let names: Vec<_> =
                     trace.names().devices().map(|(id, name)| (id, name.to_owned())).collect();
-                Ok((all, names, Clocked::of(trace.meta())))
+                Ok((all, names, Clocked::of(trace.meta()), trace.meta().notes.clone()))
             })?;
         records.iter_mut().for_each(|record| clock.set(record));
         let mut drives = BTreeMap::new();
         for record in &records {
             let since = clock.since;
-            let empty = || Self { file: file.clone(), recorded: Vec::new(), unanswered: 0, since };
+            let empty = || Self {
+                file: file.clone(),
+                recorded: Vec::new(),
+                drive: None,
+                unanswered: 0,
+                since,
+            };
             let drive: &mut Self = drives.entry(record.device).or_insert_with(empty);
             match answered(record, drive.recorded.len()) {
                 Some(request) => drive.recorded.push(request),
@@ -88,9 +96,12 @@ impl Recording {
             let found = names.iter().find(|(other, _)| *other == id);
             found.map_or_else(|| id.0.to_string(), |(_, name)| name.clone())
         };
-        let drives: Vec<_> = drives.into_iter().map(|(id, drive)| (name(id), drive)).collect();
+        let mut drives: Vec<_> = drives.into_iter().map(|(id, drive)| (name(id), drive)).collect();
         if drives.is_empty() {
             return Err(BadInput(format!("{file}: is empty")).into());
+        }
+        for (name, drive) in &mut drives {
+            drive.drive = noted(&notes, name).map_err(|e| BadInput(format!("{file}: {e}")))?;
         }
         Ok((drives, skipped))
     }
@@ -131,6 +142,14 @@ impl Recording {
     }
 }
 
+/// What a recording has noted of the drive that has this name in it.
+fn noted(notes: &[(String, String)], device: &str) -> Result<Option<Identity>, String> {
+    let key = Identity::note_key(device);
+    let Some((_, text)) = notes.iter().find(|(other, _)| *other == key) else { return Ok(None) };
+    let wrong = |e| format!("expected of its note {key} what tells a drive from others: {e}");
+    Identity::parse(text).map(Some).map_err(wrong)
+}
+
 /// What a recording's times count from.
 struct Clocked {
     since: Option<Epoch>,
@@ -166,4 +185,25 @@ pub(crate) fn answered(record: &Record, number: usize) -> Option<Recorded> {
     let data = completion.outcome == trimtab_io::Outcome::Done
         && matches!(record.op, Op::Read | Op::Write);
     Some(Recorded { request: record.request(id), complete: completion.complete, data })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drives_note_is_its_own_and_must_be_one() {
+        let note = |key: &str, text: &str| (key.to_owned(), text.to_owned());
+        let notes = [
+            note("machine", "here"),
+            note("drive.sda", r#"{"bytes":4096,"serial":"S1"}"#),
+            note("drive.sdb", "the second"),
+        ];
+        let sda = noted(&notes, "sda").unwrap().unwrap();
+        assert_eq!((sda.bytes, sda.serial.as_deref()), (Some(4096), Some("S1")));
+        assert_eq!(noted(&notes, "sd"), Ok(None));
+        let wrong = noted(&notes, "sdb").unwrap_err();
+        assert!(wrong.starts_with("expected of its note drive.sdb"), "{wrong}");
+        assert_eq!(wrong.lines().count(), 1);
+    }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use trimtab_io::Nanos;
 use trimtab_live::record::{BlockDevice, Options, Outcome, Recorder, Recording};
+use trimtab_predict::Identity;
 use trimtab_report::{machine, utc};
 use trimtab_trace::{Clock, Format, Meta, OutputFormat, Record, Stats, Writer};
 
@@ -122,6 +123,11 @@ impl Session {
         let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
         let started = recording.started_unix();
         self.set_note("devices", &names.join(" "));
+        for device in devices {
+            if let Some(note) = device.identity().to_note() {
+                self.set_note(&Identity::note_key(&device.name), &note);
+            }
+        }
         self.set_note("started", &utc(started));
         self.set_note("started_unix_ns", &started.0.to_string());
     }

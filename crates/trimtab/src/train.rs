@@ -62,6 +62,10 @@ pub(crate) struct Args {
     /// From which random numbers come.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Have the model fit any drive: its card does not say which one the recording is of.
+    /// Otherwise another drive than that is read plainly, if it can be told apart.
+    #[arg(long, conflicts_with = "check")]
+    any_drive: bool,
     /// The model to write; its card is written beside it, ending in .json.
     #[arg(short = 'o', long = "out", value_name = "MODEL", required_unless_present = "check")]
     out: Option<PathBuf>,
@@ -146,9 +150,10 @@ impl Args {
             options: &Options { samples, seed, steered, ..Options::default() },
         };
         let mut progress = Progress::new();
-        let Taught { model, latencies: sorted } = teaching.run(|step, steps| {
+        let Taught { mut model, latencies: sorted } = teaching.run(|step, steps| {
             progress.show(|_| format!("training {name}: {step} of {steps}"));
         })?;
+        model.card.drive = recording.drive.clone().filter(|_| !self.any_drive);
         let card = files.commit(&model)?;
         if self.json {
             return Ok(write!(io::stdout(), "{card}")?);

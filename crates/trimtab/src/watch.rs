@@ -13,6 +13,7 @@ use trimtab_live::state::{self, Keeper, LiveDrive, Options, SizeClass};
 use trimtab_predict::{Model, Verdict};
 
 use crate::duration;
+use crate::log;
 use crate::record::{Signal, Signals};
 
 const EXAMPLES: &str = "\
@@ -95,18 +96,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let devices =
         args.devices.iter().map(|name| BlockDevice::find(name)).collect::<Result<Vec<_>, _>>()?;
     let model = args.model.as_deref().map(Model::load).transpose()?;
-    let functions = model.as_ref().map_or(Vec::new(), |model| model.trained.functions().to_vec());
+    let models: Vec<_> = devices.iter().map(|device| of_drive(model.as_ref(), device)).collect();
+    let functions = |model: &Option<&Model>| {
+        model.map_or(Vec::new(), |model| model.trained.functions().to_vec())
+    };
     let options = Options {
-        functions: vec![functions; devices.len()],
+        functions: models.iter().map(functions).collect(),
         in_kernel: args.in_kernel,
         ..Options::default()
     };
     let signals = Signals::catch()?;
     let mut keeper = Keeper::load(&devices, &options)?;
-    if let Some(model) = model.as_ref().filter(|_| args.in_kernel) {
-        for index in 0..devices.len() {
-            keeper.set_network(index, Some(&model.trained))?;
-        }
+    for (index, model) in models.iter().enumerate().filter(|_| args.in_kernel) {
+        keeper.set_network(index, model.map(|model| &model.trained))?;
     }
     if let Some(directory) = &args.pin {
         keeper.pin(directory)?;
@@ -124,11 +126,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if turn % 20 == 0 && !args.json {
             writeln!(out, "{HEADER}")?;
         }
-        for ((device, drive), sent) in devices.iter().zip(&drives).zip(&mut sent) {
+        for (((device, drive), model), sent) in
+            devices.iter().zip(&drives).zip(&models).zip(&mut sent)
+        {
             let now_sent = drive.sent();
             let per_second = (now_sent - *sent) as f64 / seconds;
             *sent = now_sent;
-            let shown = show(device, drive, model.as_ref(), per_second);
+            let shown = show(device, drive, *model, per_second);
             if args.json {
                 serde_json::to_writer(&mut out, &shown)?;
                 writeln!(out)?;
@@ -139,6 +143,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         out.flush()?;
     }
     Ok(())
+}
+
+/// The model, unless it is another drive's: then it is said how that is known.
+fn of_drive<'a>(model: Option<&'a Model>, device: &BlockDevice) -> Option<&'a Model> {
+    let model = model?;
+    let Some(other) = model.other_drive(&device.identity()) else { return Some(model) };
+    log::line(&format!("watch: {}: goes without a model: {other}", device.name));
+    None
 }
 
 /// Waits; false if a signal came.

@@ -7,12 +7,13 @@ use trimtab_io::Nanos;
 use trimtab_predict::Model;
 
 use super::cached::{self, Held};
-use super::decide::{Opinion, Outlook, duration, judge, outlook};
+use super::decide::{Opinion, Outlook, duration, judge, outlook, pages};
 use super::error::{Refusal, Urgency};
 use super::figures::{Counters, Doubt};
 use super::guard::Ruling;
 use super::pass::{Judged, Pass, Why};
 use super::place::Where;
+use super::probes::Part;
 use super::reader::Reader;
 
 /// What somebody wants.
@@ -60,19 +61,19 @@ impl Reader {
             self.counters().plain();
             return Ok(Leave::Send(self.pass(Why::Plain, None)));
         }
-        let asked = self.counters().asked();
         let now = crate::state::now();
+        let number = self.counters().asked();
+        self.guard.asked(number, now);
         let length = wanted.length();
         let (outlook, place, model) = match self.outlook(length, offset, now) {
             Ok(known) => known,
             Err(doubt) => return Ok(self.let_through(doubt)),
         };
         let label = &model.card.label;
-        let pages = u32::try_from(length.div_ceil(4096)).unwrap_or(u32::MAX);
-        let judged = Judged { label, sent: now, pages, load: outlook.load };
+        let judged = Judged { label, sent: now, pages: pages(length), load: outlook.load };
         match judge(&outlook.forecast, urgency, label) {
             Opinion::InTime => {
-                self.guard.sent(now);
+                self.guard.sent(outlook.part, now);
                 return Ok(Leave::Send(self.pass(Why::Fast, Some(judged))));
             }
             Opinion::Unsure => return Ok(self.let_through(Doubt::Unsure)),
@@ -81,7 +82,7 @@ impl Reader {
         if let Some(leave) = self.without_drive(wanted, offset, place) {
             return Ok(leave);
         }
-        match self.rule(now, asked) {
+        match self.rule(outlook.part, now, number) {
             Some(why) => Ok(Leave::Send(self.pass(why, Some(judged)))),
             None => Err(Refusal { expected_wait: duration(outlook.forecast.wait) }),
         }
@@ -110,9 +111,9 @@ impl Reader {
     }
 
     /// Whether a read that would be late is sent all the same, and why.
-    fn rule(&self, now: Nanos, asked: u64) -> Option<Why> {
+    fn rule(&self, part: Part, now: Nanos, number: u64) -> Option<Why> {
         let counters = self.counters();
-        match self.guard.rule(now, asked) {
+        match self.guard.rule(part, now, number) {
             Ruling::Refuse => {
                 counters.refused();
                 None

@@ -8,6 +8,7 @@ use trimtab_predict::{Forecast, Label, Trained, Verdict};
 use super::error::Urgency;
 use super::options::nanos;
 use super::place::Where;
+use super::probes::Part;
 use crate::state::LiveDrive;
 
 /// Places that are asked about when a read's own is not known. An odd number: most of
@@ -20,6 +21,8 @@ pub(super) struct Outlook {
     pub(super) forecast: Forecast,
     /// At how many 4 KiB pages in flight.
     pub(super) load: u32,
+    /// What part of the drive's reads it is one of.
+    pub(super) part: Part,
 }
 
 /// What is expected of a read of a disk of this size. None if the state was being
@@ -52,7 +55,8 @@ fn at(
     }
     let request = request(offset, length);
     let forecast = trained.forecast(now, &request, &look.drive, look.units())?;
-    Some(Outlook { forecast, load: look.drive.pages })
+    let part = Part::new(drive.functions(), Some(offset), pages(length));
+    Some(Outlook { forecast, load: look.drive.pages, part })
 }
 
 /// What is expected of a read whose place is not known: that of reads at random places.
@@ -72,7 +76,14 @@ fn anywhere(
         *outlook = Some(at(trained, drive, now, offset, length)?);
     }
     let outlooks = outlooks.map(|outlook| outlook.expect("each was made"));
-    Some(Outlook { forecast: middle(&outlooks.map(|o| o.forecast)), load: outlooks[0].load })
+    let forecast = middle(&outlooks.map(|outlook| outlook.forecast));
+    let part = Part::new(drive.functions(), None, pages(length));
+    Some(Outlook { forecast, part, load: outlooks[0].load })
+}
+
+/// How many pages of 4 KiB a read is of.
+pub(super) fn pages(length: u64) -> u32 {
+    u32::try_from(length.div_ceil(4096)).unwrap_or(u32::MAX)
 }
 
 /// What most forecasts say, and the mean of their numbers.

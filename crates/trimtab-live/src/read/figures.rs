@@ -15,17 +15,17 @@ pub(super) enum Doubt {
     NotKept,
     Stale,
     Unsure,
+    OtherDrive,
 }
 
-const DOUBTS: usize = 6;
+const DOUBTS: usize = 7;
 
 /// Reads that were sent because nothing could be said of them, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FailedOpen {
     /// No model was given.
     pub no_model: u64,
-    /// The model is of another drive: it tells other parallel units apart than those
-    /// whose state is kept.
+    /// The model tells other parallel units apart than those whose state is kept.
     pub other_model: u64,
     /// What is read lies on no disk whose requests the block layer sees: in memory, on
     /// the network, on a device made of others.
@@ -36,14 +36,19 @@ pub struct FailedOpen {
     pub stale: u64,
     /// The state was being written, or the model cannot tell what was asked.
     pub unsure: u64,
+    /// The model was trained on another drive: [`Reader::other_drive`] says how that is
+    /// known.
+    ///
+    /// [`Reader::other_drive`]: super::Reader::other_drive
+    pub other_drive: u64,
 }
 
 impl FailedOpen {
     /// All of them.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        let Self { no_model, other_model, no_device, not_kept, stale, unsure } = *self;
-        no_model + other_model + no_device + not_kept + stale + unsure
+        let Self { no_model, other_model, no_device, not_kept, stale, unsure, other_drive } = *self;
+        no_model + other_model + no_device + not_kept + stale + unsure + other_drive
     }
 }
 
@@ -111,6 +116,7 @@ impl Figures {
                 not_kept: f(a.not_kept, b.not_kept),
                 stale: f(a.stale, b.stale),
                 unsure: f(a.unsure, b.unsure),
+                other_drive: f(a.other_drive, b.other_drive),
             },
             late: f(self.late, other.late),
             trials: f(self.trials, other.trials),
@@ -217,6 +223,7 @@ impl Counters {
             not_kept: get(&open[Doubt::NotKept as usize]),
             stale: get(&open[Doubt::Stale as usize]),
             unsure: get(&open[Doubt::Unsure as usize]),
+            other_drive: get(&open[Doubt::OtherDrive as usize]),
         };
         let seldom = &self.seldom.0;
         let mut figures = Figures {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::{ArcSwapOption, Guard};
 use trimtab_io::Nanos;
-use trimtab_predict::{Kind, Model, Trained};
+use trimtab_predict::{Kind, Model, OtherDrive, Trained};
 
 use super::figures::Doubt;
 use crate::record::BlockDevice;
@@ -58,6 +58,7 @@ fn fits(trained: &Trained, drive: &LiveDrive) -> bool {
 pub(super) struct Known {
     model: Option<Arc<Model>>,
     device: Option<BlockDevice>,
+    other_drive: Option<OtherDrive>,
     source: Source,
     oldest: Nanos,
     ready: ArcSwapOption<Ready>,
@@ -71,14 +72,23 @@ impl Known {
         source: Source,
         oldest: Nanos,
     ) -> Self {
-        let ready = ArcSwapOption::empty();
-        let this = Self { model, device, source, oldest, ready, tried: AtomicU64::new(0) };
+        let other_drive = match (&model, &device) {
+            (Some(model), Some(device)) => model.other_drive(&device.identity()),
+            _ => None,
+        };
+        let (ready, tried) = (ArcSwapOption::empty(), AtomicU64::new(0));
+        let this = Self { model, device, other_drive, source, oldest, ready, tried };
         this.find();
         this
     }
 
     pub(super) const fn model(&self) -> Option<&Arc<Model>> {
         self.model.as_ref()
+    }
+
+    /// In what the drive is another than the model's.
+    pub(super) const fn other_drive(&self) -> Option<&OtherDrive> {
+        self.other_drive.as_ref()
     }
 
     /// The drive's state, if it may be decided by at this time.
@@ -88,6 +98,9 @@ impl Known {
         }
         if self.device.is_none() && matches!(self.source, Source::Pinned(_)) {
             return Err(Doubt::NoDevice);
+        }
+        if self.other_drive.is_some() {
+            return Err(Doubt::OtherDrive);
         }
         let ready = self.ready.load();
         match self.doubt(ready.as_deref(), now) {

@@ -25,9 +25,8 @@ pub struct Options {
     pub oldest: Duration,
     /// Of a drive that is avoided a read is sent all the same so often: 10 ms. With a
     /// predictor that looks at the last four answers, one that has recovered is in use
-    /// again after four of these. What is shorter than that needs no probes and gets
-    /// none. Of reads that are late one by one among others that are sent, it is one in
-    /// five times as long.
+    /// again after four of these. So it is of a part of a drive that is avoided while
+    /// others are read. What is shorter than that needs no probes and gets none.
     pub probe_every: Duration,
     /// So many probes may be out on a drive that does not answer: 4. Each of them holds
     /// up a thread of the application.
@@ -36,8 +35,9 @@ pub struct Options {
     /// else is sent to the drive: 1,000. That tells how many refusals are wrong, and
     /// keeps a part of a drive from being refused for ever. 0: none.
     pub sample_every: u32,
-    /// The share of reads that may be refused, 0 to 1: 0.98. In any stretch of reads no
-    /// more than this are refused, and 16 more; so in any second too.
+    /// The share of reads that may be refused, 0 to 1: 0.98. Of the reads with a deadline
+    /// of each second no more than this are refused, counted from the second's beginning: a
+    /// read that is alone in its second is always sent. With 1 there is no ceiling.
     pub most_refused: f64,
     /// Whether to read past the page cache (`O_DIRECT`); for [`Reader::open`], one made
     /// [from a file](super::Reader::from_file) reads as that was opened. Offsets,

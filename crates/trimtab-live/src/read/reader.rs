@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use trimtab_predict::{Model, Verdict};
+use trimtab_predict::{Model, OtherDrive, Verdict};
 
 use super::ask::{Leave, Wanted};
 use super::decide::{Outlook, duration};
@@ -202,6 +202,13 @@ impl Reader {
     #[must_use]
     pub fn model(&self) -> Option<&Model> {
         self.known.model().map(|model| &**model)
+    }
+
+    /// In what the drive is another than the one that the model was trained on, if that is
+    /// known. Then nothing is refused.
+    #[must_use]
+    pub const fn other_drive(&self) -> Option<&OtherDrive> {
+        self.known.other_drive()
     }
 
     /// The file in which other processes find its figures; none if it is not published.

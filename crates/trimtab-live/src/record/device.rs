@@ -14,7 +14,7 @@ pub struct BlockDevice {
     pub name: String,
     /// Major and minor number.
     pub number: (u32, u32),
-    sysfs: PathBuf,
+    pub(super) sysfs: PathBuf,
 }
 
 impl BlockDevice {

@@ -17,7 +17,7 @@ use crate::history::Recorded;
 use crate::learned::Knowledge;
 use crate::state::FEATURES;
 use crate::units::UnitFunction;
-use crate::{DIGITS, Error, Label, Rule};
+use crate::{DIGITS, Error, Identity, Label, OtherDrive, Rule};
 
 /// The version of the files, and of the numbers that models are trained on.
 /// Whatever changes the meaning of either changes it.
@@ -47,6 +47,9 @@ pub struct Card {
     pub label: Label,
     /// What it was trained on.
     pub training: Training,
+    /// The drive that the recording is of. None: not known, or it shall not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive: Option<Identity>,
     /// What is no tensor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limits: Option<Limits>,
@@ -119,7 +122,13 @@ impl Hash {
 }
 
 impl Model {
-    /// A model fresh from training.
+    /// In what a drive is another than the one that it was trained on, if both are known.
+    #[must_use]
+    pub fn other_drive(&self, found: &Identity) -> Option<OtherDrive> {
+        self.card.drive.as_ref()?.other_drive(found)
+    }
+
+    /// A model fresh from training, of a drive that is not known.
     #[must_use]
     pub fn new(trained: Trained, rule: Rule, label: Label, training: Training) -> Self {
         let predictor = trained.kind();
@@ -139,6 +148,7 @@ impl Model {
             rule,
             label,
             training,
+            drive: None,
             limits,
             units: known.map(|known| known.functions.clone()).unwrap_or_default(),
             refuse_from: known.map(|known| known.refuse_from),

@@ -12,6 +12,7 @@ use trimtab_predict::{Model, Recorded};
 
 use super::config::Config;
 use super::training::{Outcome, Training};
+use crate::exit::BadInput;
 
 /// How long there is no training after one that came to nothing, even if the configuration
 /// knows no pause.
@@ -46,9 +47,14 @@ impl Drive {
         }
     }
 
-    /// The model in its file; none if it has none.
+    /// The model in its file; none if it has none. It must not be another drive's.
     pub(super) fn load(&self) -> Result<Option<Arc<Model>>> {
-        Ok(self.path.as_deref().map(Model::load).transpose()?.map(Arc::new))
+        let Some(path) = &self.path else { return Ok(None) };
+        let model = Model::load(path)?;
+        match model.other_drive(&self.device.identity()) {
+            Some(other) => Err(BadInput(format!("{}: {other}", path.display())).into()),
+            None => Ok(Some(Arc::new(model))),
+        }
     }
 
     /// There is another model, of which nothing has been seen yet. What is just being
@@ -78,8 +84,12 @@ impl Drive {
         self.earliest = Instant::now() + pause;
         let (model, kept) = (Arc::clone(model), figures.kept());
         let name = format!("{}, by the agent", self.device.name);
+        // What it learns from is this drive's, whatever the model before was of.
+        let identity = self.device.identity();
         self.training = Some(Training::start(path, move || {
-            Ok(model.again(&name, &on_the_unix_clock(kept, began))?)
+            let mut model = model.again(&name, &on_the_unix_clock(kept, began))?;
+            model.card.drive = Some(identity);
+            Ok(model)
         }));
         true
     }

@@ -55,6 +55,29 @@ fn what_was_written_decides_alike() {
     }
 }
 
+/// Cards had none before recordings noted it, and some are to fit any drive.
+#[test]
+fn a_card_may_say_of_which_drive_it_is() {
+    let mut model = model(Kind::HeurSim, &recording());
+    let here = Identity { bytes: Some(4096), serial: Some("S1".into()), ..Identity::default() };
+    let there = Identity { serial: Some("S2".into()), ..here.clone() };
+    let (_folder, path) = written(&model);
+    assert!(!fs::read_to_string(card_path(&path)).unwrap().contains("drive"));
+    let loaded = Model::load(&path).unwrap();
+    assert_eq!((&loaded.card.drive, loaded.other_drive(&there)), (&None, None));
+
+    model.card.drive = Some(here.clone());
+    let (_folder, path) = written(&model);
+    let loaded = Model::load(&path).unwrap();
+    assert_eq!(loaded.card.drive.as_ref(), Some(&here));
+    assert_eq!(loaded.other_drive(&here), None);
+    assert!(loaded.other_drive(&there).unwrap().to_string().contains("S2"));
+    let card = fs::read_to_string(card_path(&path)).unwrap();
+    fs::write(card_path(&path), card.replacen("\"serial\"", "\"colour\"", 1)).unwrap();
+    let error = Model::load(&path).unwrap_err().to_string();
+    assert!(error.contains("unknown field `colour`"), "{error}");
+}
+
 #[test]
 fn other_files_are_refused_with_a_reason() {
     let model = model(Kind::Trimtab, &recording());

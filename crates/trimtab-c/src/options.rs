@@ -1,0 +1,137 @@
+//! `struct trimtab_options`, which grows with the interface.
+
+use std::ffi::{CStr, OsStr, c_char, c_uint};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::Duration;
+use std::{ptr, slice};
+
+use trimtab_live::read::{Options, Source};
+use trimtab_predict::Model;
+
+use crate::error::Failure;
+
+const DIRECT: c_uint = 1;
+
+/// As include/trimtab.h has it. Fields are added at the end, and zero in one means what
+/// was before it: so an older library can make room for what it does not know, and an
+/// older program leaves it away.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct COptions {
+    model: *const c_char,
+    pins: *const c_char,
+    oldest_ns: u64,
+    probe_every_ns: u64,
+    most_refused: f64,
+    probes_out: u32,
+    sample_every: u32,
+    flags: c_uint,
+    reserved: u32,
+}
+
+/// Of the first version that had options.
+const LEAST: usize = size_of::<COptions>();
+
+impl Default for COptions {
+    fn default() -> Self {
+        let options = Options::default();
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            model: ptr::null(),
+            pins: ptr::null(),
+            oldest_ns: nanos(options.oldest),
+            probe_every_ns: nanos(options.probe_every),
+            most_refused: options.most_refused,
+            probes_out: options.probes_out,
+            sample_every: options.sample_every,
+            flags: 0,
+            reserved: 0,
+        }
+    }
+}
+
+impl COptions {
+    /// Those of a call that has no others.
+    pub(crate) fn new(model: *const c_char, pins: *const c_char, flags: c_uint) -> Self {
+        Self { model, pins, flags, ..Self::default() }
+    }
+
+    /// Those of a program that knows so many bytes of them.
+    ///
+    /// # Safety
+    /// So many bytes can be read there, and the strings in them are as [`text`] asks.
+    pub(crate) unsafe fn of(options: *const u8, size: usize) -> Result<Self, Failure> {
+        if options.is_null() || size < LEAST {
+            return Err(Failure::invalid("trimtab_open_with: no options, or not their size"));
+        }
+        let mut ours = Self::default();
+        let known = size.min(size_of::<Self>());
+        // SAFETY: so says the caller; any bytes are such a structure.
+        let beyond = unsafe {
+            ptr::copy_nonoverlapping(options, (&raw mut ours).cast::<u8>(), known);
+            slice::from_raw_parts(options.add(known), size - known)
+        };
+        if ours.reserved != 0 || beyond.iter().any(|byte| *byte != 0) {
+            let why = "trimtab_open_with: an option that this library does not know is set; begin \
+                       with trimtab_default_options";
+            return Err(Failure::invalid(why));
+        }
+        Ok(ours)
+    }
+
+    /// Fills in the defaults, as far as the program knows the fields. What it knows beyond
+    /// is zero.
+    ///
+    /// # Safety
+    /// There is room for so many bytes.
+    pub(crate) unsafe fn fill(options: *mut u8, size: usize) {
+        let ours = Self::default();
+        // SAFETY: so says the caller.
+        unsafe {
+            ptr::write_bytes(options, 0, size);
+            let known = size.min(size_of::<Self>());
+            ptr::copy_nonoverlapping((&raw const ours).cast::<u8>(), options, known);
+        }
+    }
+
+    /// The same for Rust, with the model loaded.
+    ///
+    /// # Safety
+    /// The strings are as [`text`] asks.
+    pub(crate) unsafe fn load(&self, function: &str) -> Result<Options, Failure> {
+        // SAFETY: so says the caller.
+        let [model, pins] = unsafe { [text(self.model), text(self.pins)] };
+        if self.flags & !DIRECT != 0 {
+            let flags = self.flags;
+            return Err(Failure::invalid(&format!("{function}: unknown flags {flags:#x}")));
+        }
+        let mut options = Options {
+            oldest: Duration::from_nanos(self.oldest_ns),
+            probe_every: Duration::from_nanos(self.probe_every_ns),
+            probes_out: self.probes_out,
+            sample_every: self.sample_every,
+            most_refused: self.most_refused,
+            direct: self.flags & DIRECT != 0,
+            ..Options::default()
+        };
+        if let Some(model) = model {
+            let model = Model::load(model).map_err(|e| Failure::invalid(&e.to_string()))?;
+            options.model = Some(model.into());
+        }
+        if let Some(pins) = pins {
+            options.source = Source::Pinned(pins.to_owned());
+        }
+        Ok(options)
+    }
+}
+
+/// A path of C's; none if it is null.
+///
+/// # Safety
+/// It is a valid C string for as long as the result is used, or null.
+pub(crate) unsafe fn text<'a>(text: *const c_char) -> Option<&'a Path> {
+    // SAFETY: so says the caller.
+    let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })?;
+    Some(Path::new(OsStr::from_bytes(text.to_bytes())))
+}

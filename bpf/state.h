@@ -5,18 +5,23 @@
  * crates/trimtab-predict/src/state.rs mirror these structures; all sides assert
  * the sizes and offsets.
  *
- * One value of a memory-mapped array holds all that belongs to one drive. Only
- * programs write it: the map is frozen, so that whoever has it can read it without a
- * call, and can change it neither by a call nor by a mapping. (A program of theirs
- * could, if they may load one: where every user may, it is not shown to every user.)
- * What user space has to say goes through programs that it runs (st_say, st_configure,
- * st_tend), or through maps of which nobody else knows (st_control, st_desk,
- * st_networks).
+ * One value of a memory-mapped array, st_devices, holds what any process may know of
+ * one drive: figures of the whole and of its units. Only programs write it: the map is
+ * frozen, so that whoever has it can read it without a call, and can change it neither
+ * by a call nor by a mapping. (A program of theirs could, if they may load one: where
+ * every user may, it is not shown to every user.) What the figures are made from, which
+ * are single requests with their places and the kernel's addresses, is in maps of which
+ * nobody else knows (st_works). What user space has to say goes through programs that
+ * it runs (st_say, st_configure, st_tend), or through such maps as well (st_control,
+ * st_desk, st_networks).
  *
  * Times are CLOCK_MONOTONIC ns. A page is 4 KiB, a tick 1024 ns.
  */
 #ifndef TRIMTAB_STATE_H
 #define TRIMTAB_STATE_H
+
+/* Of st_device: it is another number wherever that means anything else. */
+#define ST_VERSION 2
 
 /* Drives that one set of programs can watch. */
 #define ST_MAX_DEVICES 16
@@ -234,9 +239,13 @@ struct st_kept {
 	__u32 attached;
 	/* Which drive it is, major << 20 | minor. */
 	__u32 number;
-	__u64 reserved[6];
+	/* ST_VERSION */
+	__u32 version;
+	__u32 reserved;
+	__u64 reserved2[5];
 };
 
+/* What everyone may read of a drive. */
 struct st_device {
 	/*
 	 * Even: all below is whole. Odd: someone is writing it. Who makes it odd
@@ -246,25 +255,32 @@ struct st_device {
 	__u64 seq;
 	/* The time of the last event. */
 	__u64 now_ns;
-	/* The queue: places given to producers, and read by the lock's holder. */
-	__u64 queue_taken;
-	__u64 queue_read;
-	/* Reads in flight, and all else, in the order of sending. */
-	struct st_list lists[2];
 	/* Requests that were sent since it was begun. */
 	__u64 sent;
-	/* Requests that are not in their first bucket. */
-	__u64 astray;
+	__u64 reserved[5];
 
 	struct st_drive drive;
 	struct st_counters counters;
 	struct st_config config;
 	struct st_published published;
 	struct st_kept kept;
-	__u8 reserved[1408]; /* all that follows begins on pages */
+	__u8 reserved2[1408]; /* what follows begins on a page */
+	struct st_unit units[ST_FUNCTIONS * ST_UNITS];
+};
+
+/* What only the programs have of a drive. Who holds the lock of st_device writes it,
+ * but for the queue's entries and the places given there. */
+struct st_work {
+	/* The queue: places given to producers, and read by the lock's holder. */
+	__u64 queue_taken;
+	__u64 queue_read;
+	/* Reads in flight, and all else, in the order of sending. */
+	struct st_list lists[2];
+	/* Requests that are not in their first bucket. */
+	__u64 astray;
+	__u64 reserved[3];
 	struct st_event queue[ST_QUEUE];
 	struct st_bucket buckets[ST_BUCKETS];
-	struct st_unit units[ST_FUNCTIONS * ST_UNITS];
 };
 
 /* What is the same for all drives. Nobody but the keeper and the programs has it. */
@@ -354,18 +370,13 @@ ST_AT(st_drive, history, 304);
 ST_SIZE(st_counters, 64);
 ST_SIZE(st_function, 8);
 ST_SIZE(st_config, 2048);
-ST_SIZE(st_event, 64);
-ST_SIZE(st_slot, 56);
-ST_SIZE(st_bucket, 512);
 ST_AT(st_device, drive, 64);
 ST_AT(st_device, counters, 448);
 ST_AT(st_device, config, 512);
 ST_AT(st_device, published, 2560);
 ST_AT(st_device, kept, 2624);
-ST_AT(st_device, queue, 4096);
-ST_AT(st_device, buckets, 8192);
-ST_AT(st_device, units, 8192 + 512 * ST_BUCKETS);
-ST_SIZE(st_device, 8192 + 512 * ST_BUCKETS + 64 * ST_FUNCTIONS * ST_UNITS);
+ST_AT(st_device, units, 4096);
+ST_SIZE(st_device, 4096 + 64 * ST_FUNCTIONS * ST_UNITS);
 ST_SIZE(st_published, 64);
 ST_SIZE(st_kept, 64);
 ST_SIZE(st_control, 192);

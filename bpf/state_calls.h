@@ -13,15 +13,16 @@
 __noinline int st_forget(__u32 index)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	__u32 number;
 	int i;
 
-	if (!device)
+	if (!device || !work)
 		return 0;
 	for (i = 0; i < 32; i++) {
-		number = device->lists[0].first;
+		number = work->lists[0].first;
 		if (!number)
-			number = device->lists[1].first;
+			number = work->lists[1].first;
 		if (!number)
 			break;
 		bury(index, device, number, device->now_ns);
@@ -36,9 +37,12 @@ int tend(struct st_tend *what)
 {
 	__u32 index = what->index;
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	int left;
 
-	if (!device)
+	if (!device || !work)
+		return 0;
+	if (!what->forget && is_queue_empty(work))
 		return 0;
 	if (!try_lock(device))
 		return -1;
@@ -66,6 +70,7 @@ int say(struct st_say *what)
 		return 0;
 	device->kept.beat_ns = bpf_ktime_get_ns();
 	device->kept.number = what->number;
+	device->kept.version = ST_VERSION;
 	*(volatile __u32 *)&device->kept.attached = what->attached;
 	if (!st_setup.networks || !network)
 		return 0;
@@ -98,15 +103,15 @@ __noinline int st_clear_units(__u32 index, __u32 piece)
 
 __noinline int st_clear_buckets(__u32 index)
 {
-	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	__u32 i, way;
 
-	if (!device)
+	if (!work)
 		return 0;
 	for (i = 0; i < ST_BUCKETS; i++) {
 #pragma unroll
 		for (way = 0; way < ST_WAYS; way++)
-			device->buckets[i].keys[way] = 0;
+			work->buckets[i].keys[way] = 0;
 	}
 	return 0;
 }
@@ -118,11 +123,12 @@ int configure(struct st_configure *what)
 {
 	__u32 index = what->index, zero = 0, i;
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	struct st_config *desk = bpf_map_lookup_elem(&st_desk, &zero);
 	struct st_list none = {};
 	__u32 generation;
 
-	if (!device || !desk)
+	if (!device || !work || !desk)
 		return 0;
 	if (!try_lock(device))
 		return -1;
@@ -134,10 +140,10 @@ int configure(struct st_configure *what)
 		((__u64 *)&device->drive)[i] = 0;
 	for (i = 0; i < sizeof(device->counters) / 8; i++)
 		((__u64 *)&device->counters)[i] = 0;
-	device->lists[0] = none;
-	device->lists[1] = none;
+	work->lists[0] = none;
+	work->lists[1] = none;
 	device->sent = 0;
-	device->astray = 0;
+	work->astray = 0;
 	st_clear_buckets(index);
 	for (i = 0; i < ST_FUNCTIONS * ST_UNITS / CLEARED_AT_ONCE; i++)
 		st_clear_units(index, i);

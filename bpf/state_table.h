@@ -12,9 +12,9 @@
 #define PHI 0x9e3779b97f4a7c15ULL
 
 /* Slots have numbers from 1: 0 is none. */
-#define bucket_of(device, number) (&(device)->buckets[((number) - 1) / ST_WAYS & (ST_BUCKETS - 1)])
-#define slot_numbered(device, number) (&bucket_of(device, number)->slots[((number) - 1) & (ST_WAYS - 1)])
-#define key_numbered(device, number) (bucket_of(device, number)->keys[((number) - 1) & (ST_WAYS - 1)])
+#define bucket_of(work, number) (&(work)->buckets[((number) - 1) / ST_WAYS & (ST_BUCKETS - 1)])
+#define slot_numbered(work, number) (&bucket_of(work, number)->slots[((number) - 1) & (ST_WAYS - 1)])
+#define key_numbered(work, number) (bucket_of(work, number)->keys[((number) - 1) & (ST_WAYS - 1)])
 
 /*
  * The bucket that a key is looked for in first. The kernel allocates requests side
@@ -39,9 +39,9 @@ static __always_inline __u32 far(__u64 key)
 }
 
 /* The number (from 1) of the slot with this key in a bucket; 0: there is none. */
-static __always_inline __u32 find_in(struct st_device *device, __u32 bucket, __u64 key)
+static __always_inline __u32 find_in(struct st_work *work, __u32 bucket, __u64 key)
 {
-	__u64 *keys = device->buckets[bucket].keys;
+	__u64 *keys = work->buckets[bucket].keys;
 	__u32 way;
 
 #pragma unroll
@@ -51,35 +51,35 @@ static __always_inline __u32 find_in(struct st_device *device, __u32 bucket, __u
 	return 0;
 }
 
-static __always_inline __u32 find(struct st_device *device, __u64 key)
+static __always_inline __u32 find(struct st_work *work, __u64 key)
 {
-	__u32 number = find_in(device, near(key), key);
+	__u32 number = find_in(work, near(key), key);
 
-	return number || !device->astray ? number : find_in(device, far(key), key);
+	return number || !work->astray ? number : find_in(work, far(key), key);
 }
 
 /* Takes a free slot for a key; 0: there is none. */
-static __always_inline __u32 take(struct st_device *device, __u64 key)
+static __always_inline __u32 take(struct st_work *work, __u64 key)
 {
-	__u32 number = find_in(device, near(key), 0);
+	__u32 number = find_in(work, near(key), 0);
 
 	if (!number) {
-		number = find_in(device, far(key), 0);
+		number = find_in(work, far(key), 0);
 		if (!number)
 			return 0;
-		device->astray++;
+		work->astray++;
 	}
-	key_numbered(device, number) = key;
+	key_numbered(work, number) = key;
 	return number;
 }
 
-static __always_inline void release(struct st_device *device, __u32 number)
+static __always_inline void release(struct st_work *work, __u32 number)
 {
-	__u64 key = key_numbered(device, number);
+	__u64 key = key_numbered(work, number);
 
-	if (device->astray && (number - 1) / ST_WAYS != near(key))
-		device->astray--;
-	key_numbered(device, number) = 0;
+	if (work->astray && (number - 1) / ST_WAYS != near(key))
+		work->astray--;
+	key_numbered(work, number) = 0;
 }
 
 #endif

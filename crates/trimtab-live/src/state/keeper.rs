@@ -311,7 +311,7 @@ fn load(devices: &[BlockDevice], options: &Options, by_issue: bool) -> Result<Ob
             let networks = options.in_kernel;
             map.set_initial_value(&abi::setup(by_issue, options.log_bits, age_limit, networks))
         }
-        "st_devices" => map.set_max_entries(devices.len().max(1) as u32),
+        "st_devices" | "st_works" => map.set_max_entries(devices.len().max(1) as u32),
         "st_networks" if options.in_kernel => map.set_max_entries(devices.len().max(1) as u32),
         "st_log" => map.set_max_entries(1 << options.log_bits),
         _ => Ok(()),

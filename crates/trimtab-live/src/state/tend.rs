@@ -80,18 +80,12 @@ fn look_after(memory: &Memory, index: usize, device: &BlockDevice, calls: &Calls
         return;
     }
     // SAFETY: as above.
-    let taken = read(|device| unsafe { &raw mut (*device).queue_taken });
-    // SAFETY: as above.
-    let waiting = taken != read(|device| unsafe { &raw mut (*device).queue_read });
-    // SAFETY: as above.
     let drive = memory.devices.part(index, |device| unsafe { &raw mut (*device).drive });
     let forget = drive.requests > 0 && device.is_idle();
-    let mut left = i32::from(waiting || forget);
-    // A few dozen at a time.
+    // A few dozen at a time, of all that there can be.
     for _ in 0..abi::BUCKETS {
-        if left <= 0 {
+        if calls.tend(index, forget, changed) <= 0 {
             return;
         }
-        left = calls.tend(index, forget, changed);
     }
 }

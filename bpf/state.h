@@ -12,7 +12,7 @@
  * every user may, it is not shown to every user.) What the figures are made from, which
  * are single requests with their places and the kernel's addresses, is in maps of which
  * nobody else knows (st_works). What user space has to say goes through programs that
- * it runs (st_say, st_configure, st_tend), or through such maps as well (st_control,
+ * it runs (state_calls.h), or through such maps as well (st_control,
  * st_desk, st_networks).
  *
  * Times are CLOCK_MONOTONIC ns. A page is 4 KiB, a tick 1024 ns.
@@ -318,7 +318,7 @@ struct st_say {
 };
 
 /* User space asks to forget all of a drive, and to go on with the configuration that
- * lies on the desk. */
+ * lies on the desk; or to forget its units. */
 struct st_configure {
 	__u32 index;
 	__u32 reserved;

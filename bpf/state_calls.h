@@ -2,6 +2,13 @@
 /*
  * What user space does to the state: programs that it runs, because nobody can write
  * the memory of st_devices but programs. Part of state.bpf.c.
+ *
+ * Whoever takes a lock here must not be preempted with it: a busy machine may take
+ * milliseconds to come back to them, and all that happens to the drive meanwhile would
+ * have to wait in the queue, and be lost if that is full. Handlers of tracepoints are
+ * not preempted. Of the programs that can be run, those of the kind `syscall` may be,
+ * and raw tracepoints' may not: the kernel runs these between get_cpu() and put_cpu().
+ * So they are of that kind, though no tracepoint ever calls them.
  */
 #ifndef TRIMTAB_STATE_CALLS_H
 #define TRIMTAB_STATE_CALLS_H
@@ -32,7 +39,7 @@ __noinline int st_forget(__u32 index)
 
 /* Takes what waits in the queue, since nobody comes who would, and, if asked to,
  * forgets. Less than 0: the state was being written. */
-SEC("syscall")
+SEC("raw_tp")
 int tend(struct st_tend *what)
 {
 	__u32 index = what->index;
@@ -59,7 +66,7 @@ int tend(struct st_tend *what)
 /* The keeper lives, or goes. This also makes up for a decision that was left to
  * others who had no time for it, and takes back those of a network that is gone. Less
  * than 0: the network was at work. */
-SEC("syscall")
+SEC("raw_tp")
 int say(struct st_say *what)
 {
 	__u32 index = what->index;
@@ -116,9 +123,21 @@ __noinline int st_clear_buckets(__u32 index)
 	return 0;
 }
 
-/* Forgets everything of a drive, and tells its units apart as the configuration on
- * the desk says from now on. Less than 0: the state was being written. */
+/* Forgets all units of a drive that tells none apart: so nobody uses them, no lock is
+ * needed, and it may take its time. */
 SEC("syscall")
+int clear(struct st_configure *what)
+{
+	__u32 i;
+
+	for (i = 0; i < ST_FUNCTIONS * ST_UNITS / CLEARED_AT_ONCE; i++)
+		st_clear_units(what->index, i);
+	return 0;
+}
+
+/* Forgets everything of a drive but the units. From now on it tells its units apart as
+ * the configuration on the desk says. Less than 0: the state was being written. */
+SEC("raw_tp")
 int configure(struct st_configure *what)
 {
 	__u32 index = what->index, zero = 0, i;
@@ -145,13 +164,12 @@ int configure(struct st_configure *what)
 	device->sent = 0;
 	work->astray = 0;
 	st_clear_buckets(index);
-	for (i = 0; i < ST_FUNCTIONS * ST_UNITS / CLEARED_AT_ONCE; i++)
-		st_clear_units(index, i);
 	unlock(device);
 	return 0;
 }
 
-/* For tests: what the network makes of some digits. Less than 0: it was at work. */
+/* For tests: what the network makes of some digits. Less than 0: it was at work. It
+ * answers where it was asked, which programs of the other kind cannot. */
 SEC("syscall")
 int ask(struct st_ask *what)
 {

@@ -25,7 +25,7 @@ use crate::bpf::{self, available, check_privilege};
 use crate::record::{Arrival, BlockDevice, Error, Overhead, overhead};
 
 /// The programs, compiled.
-static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/state.bpf.o"));
+pub(super) static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/state.bpf.o"));
 
 /// How to keep the state.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@
  *   block_io_start      a request has been made for a bio  -> it is sent
  *   block_rq_issue      ... with others merged into it     -> it has grown
  *                       a flush command, which never arrives -> it is sent
+ *   block_rq_requeue    the driver has given it back       -> it stays in flight
  *   block_rq_merge      it was absorbed by a neighbour     -> it is gone
  *   block_rq_complete   it has been answered               -> it is completed
  *
@@ -102,6 +103,15 @@ static __always_inline void log_step(__u32 index, const struct st_slot *slot, __
 
 /* ---- requests on their way ---- */
 
+static __always_inline void set_state(struct st_work *work, struct st_slot *slot, __u8 state)
+{
+	if (slot->state == ST_REQUEUED)
+		work->requeued--;
+	if (state == ST_REQUEUED)
+		work->requeued++;
+	slot->state = state;
+}
+
 /*
  * Takes a request out. Like st_apply and st_drain a function of its own, which the
  * verifier looks at once, and of which a program has one copy: what is seldom done
@@ -118,18 +128,20 @@ __noinline int st_complete(__u32 index, __u32 number, __u64 now, __u32 data)
 	slot = slot_numbered(work, number);
 	log_step(index, slot, number, ST_STEP_COMPLETED, now, 0, 0, data);
 	watch_completed(device, work, slot, now, data);
+	set_state(work, slot, ST_ANSWERED);
 	release(work, number);
 	return 0;
 }
 
 /* Gives up the oldest of a list if it has been on its way for too long. */
-static __always_inline void expire(__u32 index, struct st_device *device, __u32 number,
-				   __u64 sent_ns, __u64 now)
+static __always_inline bool expire(__u32 index, struct st_device *device, __u32 number,
+				   __u64 sent_ns, __u64 now, __u64 clock)
 {
-	if (!number || since(now, sent_ns) <= st_setup.age_limit_ns)
-		return;
+	if (!number || since(clock, sent_ns) <= st_setup.age_limit_ns)
+		return false;
 	st_complete(index, number, now, false);
 	device->counters.expired++;
+	return true;
 }
 
 static __always_inline void begin(__u32 index, struct st_device *device, struct st_work *work,
@@ -177,8 +189,8 @@ static __always_inline void bury(__u32 index, struct st_device *device, __u32 nu
 static __always_inline void arrived(__u32 index, struct st_device *device, struct st_work *work,
 				    __u32 number, const struct st_event *event, __u64 now)
 {
-	expire(index, device, work->lists[0].first, device->drive.oldest_read, now);
-	expire(index, device, work->lists[1].first, device->drive.oldest_other, now);
+	expire(index, device, work->lists[0].first, device->drive.oldest_read, now, now);
+	expire(index, device, work->lists[1].first, device->drive.oldest_other, now, now);
 	/* That may have been the one. */
 	if (number && key_numbered(work, number) == event->key)
 		bury(index, device, number, now);
@@ -213,14 +225,14 @@ __noinline int st_apply(__u32 index, struct st_event *event)
 	switch (event->kind) {
 	case ST_ISSUED:
 		grow(index, device, work, number, event, now);
-		slot->state = ST_ISSUED;
+		set_state(work, slot, ST_ISSUED);
 		break;
 	case ST_ANSWERED:
 		st_complete(index, number, now,
 			    slot->op <= OP_WRITE && !slot->failed && !event->failed);
 		break;
 	case ST_REQUEUED:
-		slot->state = ST_REQUEUED;
+		set_state(work, slot, ST_REQUEUED);
 		break;
 	case ST_FAILED_PART:
 		slot->failed = 1;

@@ -278,7 +278,9 @@ struct st_work {
 	struct st_list lists[2];
 	/* Requests that are not in their first bucket. */
 	__u64 astray;
-	__u64 reserved[3];
+	/* Requests that the driver has given back, to be sent to it again. */
+	__u64 requeued;
+	__u64 reserved[2];
 	struct st_event queue[ST_QUEUE];
 	struct st_bucket buckets[ST_BUCKETS];
 };

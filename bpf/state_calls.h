@@ -15,26 +15,42 @@
 
 /*
  * For a drive on which nothing happens: gives up what is on its way, because the
- * kernel says that nothing is. Answers how much is left of that.
+ * kernel says that the driver has nothing. Answers whether there may be more to give up.
+ *
+ * But the driver may have given back what it will get again, and the kernel counts that
+ * no more: while it recovers from an error, for seconds, that waits, and all that came
+ * after it. So where something was requeued, requests are given up for their age alone.
+ * (It is taken to be so until it is answered. That it is issued again is not always
+ * looked at, to spare those that never were requeued a look at the table.)
  */
 __noinline int st_forget(__u32 index)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
 	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
+	__u64 now, clock = bpf_ktime_get_ns();
 	__u32 number;
 	int i;
 
 	if (!device || !work)
 		return 0;
+	now = device->now_ns;
 	for (i = 0; i < 32; i++) {
+		if (work->requeued) {
+			if (!expire(index, device, work->lists[0].first, device->drive.oldest_read,
+				    now, clock) &&
+			    !expire(index, device, work->lists[1].first, device->drive.oldest_other,
+				    now, clock))
+				return 0;
+			continue;
+		}
 		number = work->lists[0].first;
 		if (!number)
 			number = work->lists[1].first;
 		if (!number)
-			break;
-		bury(index, device, number, device->now_ns);
+			return 0;
+		bury(index, device, number, now);
 	}
-	return device->drive.requests;
+	return 1;
 }
 
 /* Takes what waits in the queue, since nobody comes who would, and, if asked to,
@@ -163,8 +179,31 @@ int configure(struct st_configure *what)
 	work->lists[1] = none;
 	device->sent = 0;
 	work->astray = 0;
+	work->requeued = 0;
 	st_clear_buckets(index);
 	unlock(device);
+	return 0;
+}
+
+/* For tests: the oldest read is given back by the driver. Less than 0: there is none. */
+SEC("raw_tp")
+int requeue(struct st_configure *what)
+{
+	__u32 index = what->index;
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
+	struct st_event event = {};
+	__u32 number;
+
+	if (!device || !work)
+		return -1;
+	number = work->lists[0].first;
+	if (!number)
+		return -1;
+	event.key = key_numbered(work, number);
+	event.time_ns = bpf_ktime_get_ns();
+	event.kind = ST_REQUEUED;
+	happen(index, device, work, &event);
 	return 0;
 }
 

@@ -303,6 +303,39 @@ fn what_is_too_old_is_given_up() {
     assert_equal(&keeper, &drive);
 }
 
+/// What the driver has given back is not with it, and will be again: during the recovery
+/// from an error seconds may pass in which nothing happens.
+#[test]
+fn what_is_requeued_stays_in_flight() {
+    needs_real_disks!();
+    let disk = LoopDisk::new(64);
+    let age_limit = Duration::from_secs(2);
+    let mut keeper = keep(&disk, Options { age_limit, ..logged() });
+    let drive = keeper.drive(0).unwrap();
+    // What ends unseen is in flight for 100 ms as far as the programs know; on a busy
+    // machine more of these may pass here.
+    let in_time = (0..10).any(|_| {
+        keeper.without_completions(|| read(&disk, 1)).unwrap();
+        keeper.requeue(0)
+    });
+    assert!(in_time, "the read was given up before");
+    let begun = Instant::now();
+    wait_until_idle(&drive);
+    assert!(begun.elapsed() > age_limit / 2, "{:?}", begun.elapsed());
+    let counters = drive.counters();
+    assert_eq!(counters.expired, 1, "{counters:?}");
+    assert_equal(&keeper, &drive);
+    assert_empty(&drive);
+
+    // That was the only one: others that end unseen are given up when the drive rests.
+    keeper.without_completions(|| read(&disk, 1)).unwrap();
+    let begun = Instant::now();
+    wait_until_idle(&drive);
+    assert!(begun.elapsed() < age_limit, "{:?}", begun.elapsed());
+    assert_eq!(drive.counters().expired, 1);
+    assert_equal(&keeper, &drive);
+}
+
 #[test]
 fn functions_may_change_under_load() {
     needs_real_disks!();

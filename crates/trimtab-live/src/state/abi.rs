@@ -21,7 +21,7 @@ pub struct Counters {
     /// Requests whose end was not seen; given up when the kernel used their
     /// structure again, or when it said that nothing was in flight.
     pub never_completed: u64,
-    /// Requests whose end was not seen; given up for their age.
+    /// Requests whose end was not seen, or did not come; given up for their age.
     pub expired: u64,
     /// Requests that were absorbed by others before the drive got them.
     pub absorbed: u64,

@@ -11,7 +11,7 @@ use crate::record::Error;
 
 /// Whether a program is one that is run, and not attached.
 pub(super) fn is_one(program: &str) -> bool {
-    ["tend", "say", "configure", "clear", "ask"].contains(&program)
+    ["tend", "say", "configure", "clear", "requeue", "ask"].contains(&program)
 }
 
 /// The programs, open.
@@ -20,6 +20,8 @@ pub(super) struct Calls {
     say: OwnedFd,
     configure: OwnedFd,
     clear: OwnedFd,
+    /// Where there is a log.
+    requeue: Option<OwnedFd>,
     /// Where networks may be loaded.
     ask: Option<OwnedFd>,
 }
@@ -61,6 +63,7 @@ impl Calls {
             say: needed("say")?,
             configure: needed("configure")?,
             clear: needed("clear")?,
+            requeue: open("requeue").transpose()?,
             ask: open("ask").transpose()?,
         })
     }
@@ -88,6 +91,12 @@ impl Calls {
     /// they are; false if it is just being changed.
     pub(super) fn configure(&self, index: usize) -> bool {
         run(&self.configure, &mut Configure { index: index as u32, reserved: 0 }) == 0
+    }
+
+    /// For tests: the driver gives the oldest read back; false if there is none.
+    pub(super) fn requeue(&self, index: usize) -> bool {
+        let mut what = Configure { index: index as u32, reserved: 0 };
+        self.requeue.as_ref().is_some_and(|program| run(program, &mut what) == 0)
     }
 
     /// What a drive's network makes of some digits; false if it is at work.
@@ -125,7 +134,7 @@ mod tests {
             let name = program.name().to_string_lossy().into_owned();
             let expected = match name.as_str() {
                 "clear" | "ask" => ProgramType::Syscall,
-                "tend" | "say" | "configure" => ProgramType::RawTracepoint,
+                "tend" | "say" | "configure" | "requeue" => ProgramType::RawTracepoint,
                 _ => ProgramType::Tracing,
             };
             assert_eq!(program.prog_type(), expected, "{name}");

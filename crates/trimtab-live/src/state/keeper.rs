@@ -248,6 +248,14 @@ impl Keeper {
         Ok(())
     }
 
+    /// For tests, with a log: has the programs believe that the driver has given back
+    /// the oldest read in flight, to be sent to it again; false if there is none.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn requeue(&self, index: usize) -> bool {
+        self.calls.requeue(index)
+    }
+
     /// Lets all other processes read the state, by a file in a directory of a BPF file
     /// system (`/sys/fs/bpf/trimtab`), with which it is gone. If the keeper is killed,
     /// the next one replaces it. [`LiveDrive::open`] has who may read it, and how;
@@ -302,6 +310,7 @@ fn load(devices: &[BlockDevice], options: &Options, by_issue: bool) -> Result<Ob
     let wanted = |program: &str| match program {
         "on_start" => !by_issue,
         "on_complete_again" => devices.iter().any(BlockDevice::completions_may_nest),
+        "requeue" => options.log_bits > 0,
         "ask" => options.in_kernel,
         _ => true,
     };

@@ -71,7 +71,8 @@ fn say(calls: &Calls, devices: &[BlockDevice], attached: bool) {
 }
 
 /// Events that wait are taken in, and requests whose end went unseen are given
-/// up. While anything happens to the drive, its handlers do both.
+/// up, but for what waits to be sent to the driver again. While anything happens to the
+/// drive, its handlers do both.
 fn look_after(memory: &Memory, index: usize, device: &BlockDevice, calls: &Calls) {
     let read = |of: fn(*mut abi::Device) -> *mut u64| memory.devices.part(index, of);
     // SAFETY: only the address of a field is taken.

@@ -44,14 +44,6 @@ struct {
 	__type(value, struct st_device);
 } st_devices SEC(".maps");
 
-/* Not to be mapped, and pinned nowhere: it has addresses, and other users' places. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* user space sets it: so many drives */
-	__type(key, __u32);
-	__type(value, struct st_work);
-} st_works SEC(".maps");
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -148,7 +140,7 @@ static __always_inline void begin(__u32 index, struct st_device *device, struct 
 				  const struct st_event *event, __u64 now)
 {
 	__u64 offset = event->op == OP_FLUSH ? 0 : event->sector << 9;
-	__u32 number = take(work, event->key);
+	__u32 number = take(index, work, event->key);
 	struct st_slot *slot;
 
 	if (!number) {
@@ -192,7 +184,7 @@ static __always_inline void arrived(__u32 index, struct st_device *device, struc
 	expire(index, device, work->lists[0].first, device->drive.oldest_read, now, now);
 	expire(index, device, work->lists[1].first, device->drive.oldest_other, now, now);
 	/* That may have been the one. */
-	if (number && key_numbered(work, number) == event->key)
+	if (number && slot_numbered(work, number)->key == event->key)
 		bury(index, device, number, now);
 	begin(index, device, work, event, now);
 }
@@ -212,7 +204,7 @@ __noinline int st_apply(__u32 index, struct st_event *event)
 	 * little before the last. */
 	now = event->time_ns > device->now_ns ? event->time_ns : device->now_ns;
 	device->now_ns = now;
-	number = find(work, event->key);
+	number = find(index, work, event->key);
 	slot = slot_numbered(work, number);
 	/* Issued as something that has not arrived, or twice: another life. */
 	if (event->kind == ST_ARRIVED ||
@@ -385,7 +377,7 @@ static __always_inline void tell(struct request *rq, __u8 kind, __u8 op, __u8 fa
 	event.kind = kind;
 	event.op = op;
 	event.failed = failed;
-	touch(work->buckets[near(event.key)].keys[0]);
+	touch(work->slots[home(event.key)].key);
 	if (kind == ST_ARRIVED || kind == ST_ISSUED) {
 		event.sector = rq->__sector;
 		event.bytes = rq->__data_len;
@@ -459,7 +451,7 @@ int BPF_PROG(on_complete_again, struct request *rq, blk_status_t error, unsigned
 		return 0;
 	index = index_of(rq);
 	work = bpf_map_lookup_elem(&st_works, &index);
-	if (work && find(work, key_of(rq)))
+	if (work && find(index, work, key_of(rq)))
 		tell(rq, ST_ANSWERED, OP_NONE, !!error);
 	return 0;
 }

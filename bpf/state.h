@@ -32,13 +32,12 @@
 #define ST_UNITS (1 << ST_UNIT_BITS)
 #define ST_MASKS ST_UNIT_BITS
 
-/* Requests on their way, per drive: a hash table of buckets, whose keys stand side
- * by side, because what counts is how many cache lines are touched. A key is looked
- * for in two buckets. What finds no place is counted and not watched. */
-#define ST_BUCKET_BITS 9
-#define ST_BUCKETS (1 << ST_BUCKET_BITS)
-#define ST_WAYS 8
-#define ST_SLOTS (ST_BUCKETS * ST_WAYS)
+/* Requests on their way, per drive: a hash table in which each has a cache line,
+ * because what counts is how many of these are touched. A key has a home, and if that
+ * is taken, a street of so many others. What finds no place is counted and not watched. */
+#define ST_SLOT_BITS 12
+#define ST_SLOTS (1 << ST_SLOT_BITS)
+#define ST_STREET 16
 
 /* Events that may wait for whoever is just writing the drive's state. */
 #define ST_QUEUE 64
@@ -196,6 +195,7 @@ struct st_event {
 
 /* A request on its way. */
 struct st_slot {
+	__u64 key; /* 0: the slot is free; otherwise as rec_slot.key */
 	__u64 sent_ns;
 	__u64 bytes;
 	__u32 pages;
@@ -209,12 +209,6 @@ struct st_slot {
 	__u8 state; /* enum st_kind */
 	__u8 failed;
 	__u8 reserved[11];
-};
-
-struct st_bucket {
-	/* 0: the slot is free; otherwise as rec_slot.key. */
-	__u64 keys[ST_WAYS];
-	struct st_slot slots[ST_WAYS];
 };
 
 /* The ends of a list of slots: numbers plus one; 0: none. */
@@ -268,21 +262,22 @@ struct st_device {
 	struct st_unit units[ST_FUNCTIONS * ST_UNITS];
 };
 
-/* What only the programs have of a drive. Who holds the lock of st_device writes it,
- * but for the queue's entries and the places given there. */
+/* What only the programs have of a drive. Who holds the lock writes it, but for the
+ * queue's entries and the places given there. */
 struct st_work {
 	/* The queue: places given to producers, and read by the lock's holder. */
 	__u64 queue_taken;
 	__u64 queue_read;
 	/* Reads in flight, and all else, in the order of sending. */
 	struct st_list lists[2];
-	/* Requests that are not in their first bucket. */
+	/* Requests that are not at home. */
 	__u64 astray;
 	/* Requests that the driver has given back, to be sent to it again. */
 	__u64 requeued;
 	__u64 reserved[2];
 	struct st_event queue[ST_QUEUE];
-	struct st_bucket buckets[ST_BUCKETS];
+	__u8 reserved2[4032]; /* what follows begins on a page */
+	struct st_slot slots[ST_SLOTS];
 };
 
 /* What is the same for all drives. Nobody but the keeper and the programs has it. */
@@ -334,6 +329,14 @@ struct st_tend {
 	__u64 now_ns;
 };
 
+/* For tests: what shall have happened to a read that there is not. */
+struct st_pretend {
+	__u32 index;
+	__u32 kind; /* enum st_kind */
+	__u64 key;
+	__u64 sector;
+};
+
 /* What the log says of each step, in the words of trimtab_predict::Watch. */
 enum st_step {
 	ST_STEP_SENT = 1,
@@ -379,6 +382,10 @@ ST_AT(st_device, published, 2560);
 ST_AT(st_device, kept, 2624);
 ST_AT(st_device, units, 4096);
 ST_SIZE(st_device, 4096 + 64 * ST_FUNCTIONS * ST_UNITS);
+ST_SIZE(st_event, 64);
+ST_SIZE(st_slot, 64);
+ST_AT(st_work, queue, 64);
+ST_AT(st_work, slots, 8192);
 ST_SIZE(st_published, 64);
 ST_SIZE(st_kept, 64);
 ST_SIZE(st_control, 192);
@@ -387,6 +394,7 @@ ST_SIZE(st_setup, 24);
 ST_SIZE(st_say, 16);
 ST_SIZE(st_configure, 8);
 ST_SIZE(st_tend, 16);
+ST_SIZE(st_pretend, 24);
 ST_SIZE(st_log_entry, 64);
 
 #endif

@@ -124,18 +124,23 @@ __noinline int st_clear_units(__u32 index, __u32 piece)
 	return 0;
 }
 
-__noinline int st_clear_buckets(__u32 index)
+/* Frees the slots of all requests in flight. */
+__noinline int st_clear_slots(__u32 index, __u32 list)
 {
 	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
-	__u32 i, way;
+	struct st_list none = {};
+	struct st_slot *slot;
+	__u32 number, i;
 
-	if (!work)
+	if (!work || list > 1)
 		return 0;
-	for (i = 0; i < ST_BUCKETS; i++) {
-#pragma unroll
-		for (way = 0; way < ST_WAYS; way++)
-			work->buckets[i].keys[way] = 0;
+	number = work->lists[list].first;
+	for (i = 0; i < ST_SLOTS && number; i++) {
+		slot = slot_numbered(work, number);
+		slot->key = 0;
+		number = slot->after;
 	}
+	work->lists[list] = none;
 	return 0;
 }
 
@@ -160,7 +165,6 @@ int configure(struct st_configure *what)
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
 	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	struct st_config *desk = bpf_map_lookup_elem(&st_desk, &zero);
-	struct st_list none = {};
 	__u32 generation;
 
 	if (!device || !work || !desk)
@@ -175,34 +179,33 @@ int configure(struct st_configure *what)
 		((__u64 *)&device->drive)[i] = 0;
 	for (i = 0; i < sizeof(device->counters) / 8; i++)
 		((__u64 *)&device->counters)[i] = 0;
-	work->lists[0] = none;
-	work->lists[1] = none;
 	device->sent = 0;
 	work->astray = 0;
 	work->requeued = 0;
-	st_clear_buckets(index);
+	st_clear_slots(index, 0);
+	st_clear_slots(index, 1);
 	unlock(device);
 	return 0;
 }
 
-/* For tests: the oldest read is given back by the driver. Less than 0: there is none. */
+/* For tests: an event of a read that there is not. */
 SEC("raw_tp")
-int requeue(struct st_configure *what)
+int pretend(struct st_pretend *what)
 {
 	__u32 index = what->index;
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
 	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	struct st_event event = {};
-	__u32 number;
 
 	if (!device || !work)
-		return -1;
-	number = work->lists[0].first;
-	if (!number)
-		return -1;
-	event.key = key_numbered(work, number);
+		return 0;
+	event.key = what->key;
 	event.time_ns = bpf_ktime_get_ns();
-	event.kind = ST_REQUEUED;
+	event.sector = what->sector;
+	event.bytes = 4096;
+	event.kind = what->kind;
+	event.op = ST_READ;
+	locate(device, &event);
 	happen(index, device, work, &event);
 	return 0;
 }

@@ -88,6 +88,8 @@ mod pins;
 mod tend;
 
 pub use abi::Counters;
+#[doc(hidden)]
+pub use calls::Pretended;
 pub use drive::{LiveDrive, Look};
 pub use keeper::{Keeper, Options};
 pub use log::{Act, Extent, Step};

@@ -12,7 +12,7 @@ pub(super) const MAX_DEVICES: usize = 16;
 pub(super) const FUNCTIONS: usize = 3;
 pub(super) const UNITS: usize = 4096;
 const MASKS: usize = 12;
-pub(super) const BUCKETS: usize = 512;
+pub(super) const SLOTS: usize = 4096;
 
 /// What happened beside the state, since it was begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::record::Error;
 
 /// Whether a program is one that is run, and not attached.
 pub(super) fn is_one(program: &str) -> bool {
-    ["tend", "say", "configure", "clear", "requeue", "ask"].contains(&program)
+    ["tend", "say", "configure", "clear", "pretend", "ask"].contains(&program)
 }
 
 /// The programs, open.
@@ -21,7 +21,7 @@ pub(super) struct Calls {
     configure: OwnedFd,
     clear: OwnedFd,
     /// Where there is a log.
-    requeue: Option<OwnedFd>,
+    pretend: Option<OwnedFd>,
     /// Where networks may be loaded.
     ask: Option<OwnedFd>,
 }
@@ -50,6 +50,27 @@ struct Configure {
     reserved: u32,
 }
 
+/// `struct st_pretend`
+#[repr(C)]
+struct Pretend {
+    index: u32,
+    kind: u32,
+    key: u64,
+    sector: u64,
+}
+
+/// For tests: what may happen to a read, by `enum st_kind`.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum Pretended {
+    /// It has come into being.
+    Arrived = 1,
+    /// The driver has given it back.
+    Requeued = 3,
+    /// It has been answered.
+    Answered = 6,
+}
+
 impl Calls {
     pub(super) fn of(object: &Object) -> Result<Self, Error> {
         let open = |name: &str| {
@@ -63,7 +84,7 @@ impl Calls {
             say: needed("say")?,
             configure: needed("configure")?,
             clear: needed("clear")?,
-            requeue: open("requeue").transpose()?,
+            pretend: open("pretend").transpose()?,
             ask: open("ask").transpose()?,
         })
     }
@@ -93,10 +114,11 @@ impl Calls {
         run(&self.configure, &mut Configure { index: index as u32, reserved: 0 }) == 0
     }
 
-    /// For tests: the driver gives the oldest read back; false if there is none.
-    pub(super) fn requeue(&self, index: usize) -> bool {
-        let mut what = Configure { index: index as u32, reserved: 0 };
-        self.requeue.as_ref().is_some_and(|program| run(program, &mut what) == 0)
+    /// For tests: something happens to a read that there is not.
+    pub(super) fn pretend(&self, index: usize, what: Pretended, key: u64) {
+        let program = self.pretend.as_ref().expect("there is a log");
+        let (index, kind) = (index as u32, what as u32);
+        run(program, &mut Pretend { index, kind, key, sector: key % 4096 * 8 });
     }
 
     /// What a drive's network makes of some digits; false if it is at work.
@@ -134,7 +156,7 @@ mod tests {
             let name = program.name().to_string_lossy().into_owned();
             let expected = match name.as_str() {
                 "clear" | "ask" => ProgramType::Syscall,
-                "tend" | "say" | "configure" | "requeue" => ProgramType::RawTracepoint,
+                "tend" | "say" | "configure" | "pretend" => ProgramType::RawTracepoint,
                 _ => ProgramType::Tracing,
             };
             assert_eq!(program.prog_type(), expected, "{name}");

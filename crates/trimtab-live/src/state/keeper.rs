@@ -13,7 +13,7 @@ use trimtab_predict::{DIGITS, Trained};
 
 use super::PATIENCE;
 use super::abi::{self, Control, MAX_DEVICES};
-use super::calls::{self, Calls};
+use super::calls::{self, Calls, Pretended};
 use super::desk::Desk;
 use super::drive::{LiveDrive, Memory};
 use super::log::{Log, Step};
@@ -248,12 +248,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// For tests, with a log: has the programs believe that the driver has given back
-    /// the oldest read in flight, to be sent to it again; false if there is none.
+    /// For tests, with a log: has the programs believe that something happened to a read,
+    /// which is known by a number that is not 0.
     #[doc(hidden)]
-    #[must_use]
-    pub fn requeue(&self, index: usize) -> bool {
-        self.calls.requeue(index)
+    pub fn pretend(&self, index: usize, what: Pretended, key: u64) {
+        self.calls.pretend(index, what, key);
     }
 
     /// Lets all other processes read the state, by a file in a directory of a BPF file
@@ -310,7 +309,7 @@ fn load(devices: &[BlockDevice], options: &Options, by_issue: bool) -> Result<Ob
     let wanted = |program: &str| match program {
         "on_start" => !by_issue,
         "on_complete_again" => devices.iter().any(BlockDevice::completions_may_nest),
-        "requeue" => options.log_bits > 0,
+        "pretend" => options.log_bits > 0,
         "ask" => options.in_kernel,
         _ => true,
     };

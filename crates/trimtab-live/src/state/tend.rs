@@ -84,7 +84,7 @@ fn look_after(memory: &Memory, index: usize, device: &BlockDevice, calls: &Calls
     let drive = memory.devices.part(index, |device| unsafe { &raw mut (*device).drive });
     let forget = drive.requests > 0 && device.is_idle();
     // A few dozen at a time, of all that there can be.
-    for _ in 0..abi::BUCKETS {
+    for _ in 0..abi::SLOTS / 32 {
         if calls.tend(index, forget, changed) <= 0 {
             return;
         }

@@ -5,6 +5,7 @@
  *   block_io_start      a request has been made for a bio  -> it is sent
  *   block_rq_issue      ... with others merged into it     -> it has grown
  *                       a flush command, which never arrives -> it is sent
+ *   block_rq_requeue    the driver has given it back       -> it stays in flight
  *   block_rq_merge      it was absorbed by a neighbour     -> it is gone
  *   block_rq_complete   it has been answered               -> it is completed
  *
@@ -94,6 +95,15 @@ static __always_inline void log_step(__u32 index, const struct st_slot *slot, __
 
 /* ---- requests on their way ---- */
 
+static __always_inline void set_state(struct st_work *work, struct st_slot *slot, __u8 state)
+{
+	if (slot->state == ST_REQUEUED)
+		work->requeued--;
+	if (state == ST_REQUEUED)
+		work->requeued++;
+	slot->state = state;
+}
+
 /*
  * Takes a request out. Like st_apply and st_drain a function of its own, which the
  * verifier looks at once, and of which a program has one copy: what is seldom done
@@ -102,39 +112,42 @@ static __always_inline void log_step(__u32 index, const struct st_slot *slot, __
 __noinline int st_complete(__u32 index, __u32 number, __u64 now, __u32 data)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	struct st_slot *slot;
 
-	if (!device)
+	if (!device || !work)
 		return 0;
-	slot = slot_numbered(device, number);
+	slot = slot_numbered(work, number);
 	log_step(index, slot, number, ST_STEP_COMPLETED, now, 0, 0, data);
-	watch_completed(device, slot, now, data);
-	release(device, number);
+	watch_completed(device, work, slot, now, data);
+	set_state(work, slot, ST_ANSWERED);
+	release(work, number);
 	return 0;
 }
 
 /* Gives up the oldest of a list if it has been on its way for too long. */
-static __always_inline void expire(__u32 index, struct st_device *device, __u32 number,
-				   __u64 sent_ns, __u64 now)
+static __always_inline bool expire(__u32 index, struct st_device *device, __u32 number,
+				   __u64 sent_ns, __u64 now, __u64 clock)
 {
-	if (!number || since(now, sent_ns) <= st_setup.age_limit_ns)
-		return;
+	if (!number || since(clock, sent_ns) <= st_setup.age_limit_ns)
+		return false;
 	st_complete(index, number, now, false);
 	device->counters.expired++;
+	return true;
 }
 
-static __always_inline void begin(__u32 index, struct st_device *device,
+static __always_inline void begin(__u32 index, struct st_device *device, struct st_work *work,
 				  const struct st_event *event, __u64 now)
 {
 	__u64 offset = event->op == OP_FLUSH ? 0 : event->sector << 9;
-	__u32 number = take(device, event->key);
+	__u32 number = take(index, work, event->key);
 	struct st_slot *slot;
 
 	if (!number) {
 		device->counters.table_full++;
 		return;
 	}
-	slot = slot_numbered(device, number);
+	slot = slot_numbered(work, number);
 	slot->op = event->op;
 	slot->state = event->kind;
 	slot->failed = 0;
@@ -142,14 +155,14 @@ static __always_inline void begin(__u32 index, struct st_device *device,
 	slot->units[1] = event->units[1];
 	slot->units[2] = event->units[2];
 	log_step(index, slot, number, ST_STEP_SENT, now, offset, event->bytes, false);
-	watch_sent(device, slot, number, now, offset, event->bytes);
+	watch_sent(device, work, slot, number, now, offset, event->bytes);
 	device->sent++;
 }
 
-static __always_inline void grow(__u32 index, struct st_device *device, __u32 number,
-				 const struct st_event *event, __u64 now)
+static __always_inline void grow(__u32 index, struct st_device *device, struct st_work *work,
+				 __u32 number, const struct st_event *event, __u64 now)
 {
-	struct st_slot *slot = slot_numbered(device, number);
+	struct st_slot *slot = slot_numbered(work, number);
 
 	if (event->bytes <= slot->bytes)
 		return;
@@ -165,52 +178,53 @@ static __always_inline void bury(__u32 index, struct st_device *device, __u32 nu
 	device->counters.never_completed++;
 }
 
-static __always_inline void arrived(__u32 index, struct st_device *device, __u32 number,
-				    const struct st_event *event, __u64 now)
+static __always_inline void arrived(__u32 index, struct st_device *device, struct st_work *work,
+				    __u32 number, const struct st_event *event, __u64 now)
 {
-	expire(index, device, device->lists[0].first, device->drive.oldest_read, now);
-	expire(index, device, device->lists[1].first, device->drive.oldest_other, now);
+	expire(index, device, work->lists[0].first, device->drive.oldest_read, now, now);
+	expire(index, device, work->lists[1].first, device->drive.oldest_other, now, now);
 	/* That may have been the one. */
-	if (number && key_numbered(device, number) == event->key)
+	if (number && slot_numbered(work, number)->key == event->key)
 		bury(index, device, number, now);
-	begin(index, device, event, now);
+	begin(index, device, work, event, now);
 }
 
 /* What an event makes of a drive; whoever calls holds the lock. */
 __noinline int st_apply(__u32 index, struct st_event *event)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	struct st_slot *slot;
 	__u32 number;
 	__u64 now;
 
-	if (!device || !event)
+	if (!device || !work || !event)
 		return 0;
 	/* Clocks were read before the lock was taken, so that a time may lie a
 	 * little before the last. */
 	now = event->time_ns > device->now_ns ? event->time_ns : device->now_ns;
 	device->now_ns = now;
-	number = find(device, event->key);
-	slot = slot_numbered(device, number);
+	number = find(index, work, event->key);
+	slot = slot_numbered(work, number);
 	/* Issued as something that has not arrived, or twice: another life. */
 	if (event->kind == ST_ARRIVED ||
 	    (event->kind == ST_ISSUED && (!number || slot->state == ST_ISSUED))) {
-		arrived(index, device, number, event, now);
+		arrived(index, device, work, number, event, now);
 		return 0;
 	}
 	if (!number)
 		return 0;
 	switch (event->kind) {
 	case ST_ISSUED:
-		grow(index, device, number, event, now);
-		slot->state = ST_ISSUED;
+		grow(index, device, work, number, event, now);
+		set_state(work, slot, ST_ISSUED);
 		break;
 	case ST_ANSWERED:
 		st_complete(index, number, now,
 			    slot->op <= OP_WRITE && !slot->failed && !event->failed);
 		break;
 	case ST_REQUEUED:
-		slot->state = ST_REQUEUED;
+		set_state(work, slot, ST_REQUEUED);
 		break;
 	case ST_FAILED_PART:
 		slot->failed = 1;
@@ -230,15 +244,16 @@ __noinline int st_apply(__u32 index, struct st_event *event)
 __noinline int st_drain(__u32 index)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	struct st_event *entry, event = {};
 	__u64 place;
 	int i;
 
-	if (!device)
+	if (!device || !work)
 		return 0;
 	for (i = 0; i < ST_QUEUE; i++) {
-		place = device->queue_read;
-		entry = &device->queue[place & (ST_QUEUE - 1)];
+		place = work->queue_read;
+		entry = &work->queue[place & (ST_QUEUE - 1)];
 		if (*(volatile __u64 *)&entry->end != place / ST_QUEUE + 1)
 			break;
 		after_loads(&entry->end);
@@ -254,7 +269,7 @@ __noinline int st_drain(__u32 index)
 		event.units[2] = entry->units[2];
 		st_apply(index, &event);
 		device->counters.deferred++;
-		publish(&device->queue_read, place + 1);
+		publish(&work->queue_read, place + 1);
 	}
 	return 0;
 }
@@ -264,20 +279,21 @@ __noinline int st_drain(__u32 index)
  * first, so that a request's answer is never overtaken by its structure's next
  * use.
  */
-static __always_inline void happen(__u32 index, struct st_device *device, struct st_event *event)
+static __always_inline void happen(__u32 index, struct st_device *device, struct st_work *work,
+				   struct st_event *event)
 {
 	int i;
 
 	if (try_lock(device)) {
-		if (!is_queue_empty(device))
+		if (!is_queue_empty(work))
 			st_drain(index);
-		if (is_queue_empty(device))
+		if (is_queue_empty(work))
 			st_apply(index, event);
 		else
-			enqueue(device, event);
+			enqueue(device, work, event);
 		unlock(device);
 	} else {
-		enqueue(device, event);
+		enqueue(device, work, event);
 	}
 	/*
 	 * Whoever came while it was locked has relied on its holder. But the holder may
@@ -287,7 +303,7 @@ static __always_inline void happen(__u32 index, struct st_device *device, struct
 	 * at each event, would cost more than all of this.)
 	 */
 	for (i = 0; i < 64; i++) {
-		if (is_queue_empty(device))
+		if (is_queue_empty(work))
 			return;
 		if (!try_lock(device))
 			continue;
@@ -351,22 +367,23 @@ static __always_inline void tell(struct request *rq, __u8 kind, __u8 op, __u8 fa
 	__u64 now = bpf_ktime_get_ns();
 	__u32 index = index_of(rq);
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	struct st_event event = {};
 
-	if (!device)
+	if (!device || !work)
 		return;
 	event.time_ns = now;
 	event.key = key_of(rq);
 	event.kind = kind;
 	event.op = op;
 	event.failed = failed;
-	touch(device->buckets[near(event.key)].keys[0]);
+	touch(work->slots[home(event.key)].key);
 	if (kind == ST_ARRIVED || kind == ST_ISSUED) {
 		event.sector = rq->__sector;
 		event.bytes = rq->__data_len;
 		locate(device, &event);
 	}
-	happen(index, device, &event);
+	happen(index, device, work, &event);
 	if (st_setup.networks)
 		st_decide(index);
 }
@@ -428,13 +445,13 @@ SEC("tp_btf/block_rq_complete")
 int BPF_PROG(on_complete_again, struct request *rq, blk_status_t error, unsigned int bytes)
 {
 	__u32 index;
-	struct st_device *device;
+	struct st_work *work;
 
 	if (bytes < rq->__data_len)
 		return 0;
 	index = index_of(rq);
-	device = bpf_map_lookup_elem(&st_devices, &index);
-	if (device && find(device, key_of(rq)))
+	work = bpf_map_lookup_elem(&st_works, &index);
+	if (work && find(index, work, key_of(rq)))
 		tell(rq, ST_ANSWERED, OP_NONE, !!error);
 	return 0;
 }

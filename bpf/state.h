@@ -5,18 +5,23 @@
  * crates/trimtab-predict/src/state.rs mirror these structures; all sides assert
  * the sizes and offsets.
  *
- * One value of a memory-mapped array holds all that belongs to one drive. Only
- * programs write it: the map is frozen, so that whoever has it can read it without a
- * call, and can change it neither by a call nor by a mapping. (A program of theirs
- * could, if they may load one: where every user may, it is not shown to every user.)
- * What user space has to say goes through programs that it runs (st_say, st_configure,
- * st_tend), or through maps of which nobody else knows (st_control, st_desk,
- * st_networks).
+ * One value of a memory-mapped array, st_devices, holds what any process may know of
+ * one drive: figures of the whole and of its units. Only programs write it: the map is
+ * frozen, so that whoever has it can read it without a call, and can change it neither
+ * by a call nor by a mapping. (A program of theirs could, if they may load one: where
+ * every user may, it is not shown to every user.) What the figures are made from, which
+ * are single requests with their places and the kernel's addresses, is in maps of which
+ * nobody else knows (st_works). What user space has to say goes through programs that
+ * it runs (state_calls.h), or through such maps as well (st_control,
+ * st_desk, st_networks).
  *
  * Times are CLOCK_MONOTONIC ns. A page is 4 KiB, a tick 1024 ns.
  */
 #ifndef TRIMTAB_STATE_H
 #define TRIMTAB_STATE_H
+
+/* Of st_device: it is another number wherever that means anything else. */
+#define ST_VERSION 2
 
 /* Drives that one set of programs can watch. */
 #define ST_MAX_DEVICES 16
@@ -27,13 +32,12 @@
 #define ST_UNITS (1 << ST_UNIT_BITS)
 #define ST_MASKS ST_UNIT_BITS
 
-/* Requests on their way, per drive: a hash table of buckets, whose keys stand side
- * by side, because what counts is how many cache lines are touched. A key is looked
- * for in two buckets. What finds no place is counted and not watched. */
-#define ST_BUCKET_BITS 9
-#define ST_BUCKETS (1 << ST_BUCKET_BITS)
-#define ST_WAYS 8
-#define ST_SLOTS (ST_BUCKETS * ST_WAYS)
+/* Requests on their way, per drive: a hash table in which each has a cache line,
+ * because what counts is how many of these are touched. A key has a home, and if that
+ * is taken, a street of so many others. What finds no place is counted and not watched. */
+#define ST_SLOT_BITS 12
+#define ST_SLOTS (1 << ST_SLOT_BITS)
+#define ST_STREET 16
 
 /* Events that may wait for whoever is just writing the drive's state. */
 #define ST_QUEUE 64
@@ -191,6 +195,7 @@ struct st_event {
 
 /* A request on its way. */
 struct st_slot {
+	__u64 key; /* 0: the slot is free; otherwise as rec_slot.key */
 	__u64 sent_ns;
 	__u64 bytes;
 	__u32 pages;
@@ -204,12 +209,6 @@ struct st_slot {
 	__u8 state; /* enum st_kind */
 	__u8 failed;
 	__u8 reserved[11];
-};
-
-struct st_bucket {
-	/* 0: the slot is free; otherwise as rec_slot.key. */
-	__u64 keys[ST_WAYS];
-	struct st_slot slots[ST_WAYS];
 };
 
 /* The ends of a list of slots: numbers plus one; 0: none. */
@@ -234,9 +233,13 @@ struct st_kept {
 	__u32 attached;
 	/* Which drive it is, major << 20 | minor. */
 	__u32 number;
-	__u64 reserved[6];
+	/* ST_VERSION */
+	__u32 version;
+	__u32 reserved;
+	__u64 reserved2[5];
 };
 
+/* What everyone may read of a drive. */
 struct st_device {
 	/*
 	 * Even: all below is whole. Odd: someone is writing it. Who makes it odd
@@ -246,25 +249,35 @@ struct st_device {
 	__u64 seq;
 	/* The time of the last event. */
 	__u64 now_ns;
-	/* The queue: places given to producers, and read by the lock's holder. */
-	__u64 queue_taken;
-	__u64 queue_read;
-	/* Reads in flight, and all else, in the order of sending. */
-	struct st_list lists[2];
 	/* Requests that were sent since it was begun. */
 	__u64 sent;
-	/* Requests that are not in their first bucket. */
-	__u64 astray;
+	__u64 reserved[5];
 
 	struct st_drive drive;
 	struct st_counters counters;
 	struct st_config config;
 	struct st_published published;
 	struct st_kept kept;
-	__u8 reserved[1408]; /* all that follows begins on pages */
-	struct st_event queue[ST_QUEUE];
-	struct st_bucket buckets[ST_BUCKETS];
+	__u8 reserved2[1408]; /* what follows begins on a page */
 	struct st_unit units[ST_FUNCTIONS * ST_UNITS];
+};
+
+/* What only the programs have of a drive. Who holds the lock writes it, but for the
+ * queue's entries and the places given there. */
+struct st_work {
+	/* The queue: places given to producers, and read by the lock's holder. */
+	__u64 queue_taken;
+	__u64 queue_read;
+	/* Reads in flight, and all else, in the order of sending. */
+	struct st_list lists[2];
+	/* Requests that are not at home. */
+	__u64 astray;
+	/* Requests that the driver has given back, to be sent to it again. */
+	__u64 requeued;
+	__u64 reserved[2];
+	struct st_event queue[ST_QUEUE];
+	__u8 reserved2[4032]; /* what follows begins on a page */
+	struct st_slot slots[ST_SLOTS];
 };
 
 /* What is the same for all drives. Nobody but the keeper and the programs has it. */
@@ -302,7 +315,7 @@ struct st_say {
 };
 
 /* User space asks to forget all of a drive, and to go on with the configuration that
- * lies on the desk. */
+ * lies on the desk; or to forget its units. */
 struct st_configure {
 	__u32 index;
 	__u32 reserved;
@@ -314,6 +327,14 @@ struct st_tend {
 	__u32 forget;
 	/* Nothing is done if the drive's time is not this. */
 	__u64 now_ns;
+};
+
+/* For tests: what shall have happened to a read that there is not. */
+struct st_pretend {
+	__u32 index;
+	__u32 kind; /* enum st_kind */
+	__u64 key;
+	__u64 sector;
 };
 
 /* What the log says of each step, in the words of trimtab_predict::Watch. */
@@ -354,18 +375,17 @@ ST_AT(st_drive, history, 304);
 ST_SIZE(st_counters, 64);
 ST_SIZE(st_function, 8);
 ST_SIZE(st_config, 2048);
-ST_SIZE(st_event, 64);
-ST_SIZE(st_slot, 56);
-ST_SIZE(st_bucket, 512);
 ST_AT(st_device, drive, 64);
 ST_AT(st_device, counters, 448);
 ST_AT(st_device, config, 512);
 ST_AT(st_device, published, 2560);
 ST_AT(st_device, kept, 2624);
-ST_AT(st_device, queue, 4096);
-ST_AT(st_device, buckets, 8192);
-ST_AT(st_device, units, 8192 + 512 * ST_BUCKETS);
-ST_SIZE(st_device, 8192 + 512 * ST_BUCKETS + 64 * ST_FUNCTIONS * ST_UNITS);
+ST_AT(st_device, units, 4096);
+ST_SIZE(st_device, 4096 + 64 * ST_FUNCTIONS * ST_UNITS);
+ST_SIZE(st_event, 64);
+ST_SIZE(st_slot, 64);
+ST_AT(st_work, queue, 64);
+ST_AT(st_work, slots, 8192);
 ST_SIZE(st_published, 64);
 ST_SIZE(st_kept, 64);
 ST_SIZE(st_control, 192);
@@ -374,6 +394,7 @@ ST_SIZE(st_setup, 24);
 ST_SIZE(st_say, 16);
 ST_SIZE(st_configure, 8);
 ST_SIZE(st_tend, 16);
+ST_SIZE(st_pretend, 24);
 ST_SIZE(st_log_entry, 64);
 
 #endif

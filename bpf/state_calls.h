@@ -2,43 +2,70 @@
 /*
  * What user space does to the state: programs that it runs, because nobody can write
  * the memory of st_devices but programs. Part of state.bpf.c.
+ *
+ * Whoever takes a lock here must not be preempted with it: a busy machine may take
+ * milliseconds to come back to them, and all that happens to the drive meanwhile would
+ * have to wait in the queue, and be lost if that is full. Handlers of tracepoints are
+ * not preempted. Of the programs that can be run, those of the kind `syscall` may be,
+ * and raw tracepoints' may not: the kernel runs these between get_cpu() and put_cpu().
+ * So they are of that kind, though no tracepoint ever calls them.
  */
 #ifndef TRIMTAB_STATE_CALLS_H
 #define TRIMTAB_STATE_CALLS_H
 
 /*
  * For a drive on which nothing happens: gives up what is on its way, because the
- * kernel says that nothing is. Answers how much is left of that.
+ * kernel says that the driver has nothing. Answers whether there may be more to give up.
+ *
+ * But the driver may have given back what it will get again, and the kernel counts that
+ * no more: while it recovers from an error, for seconds, that waits, and all that came
+ * after it. So where something was requeued, requests are given up for their age alone.
+ * (It is taken to be so until it is answered. That it is issued again is not always
+ * looked at, to spare those that never were requeued a look at the table.)
  */
 __noinline int st_forget(__u32 index)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
+	__u64 now, clock = bpf_ktime_get_ns();
 	__u32 number;
 	int i;
 
-	if (!device)
+	if (!device || !work)
 		return 0;
+	now = device->now_ns;
 	for (i = 0; i < 32; i++) {
-		number = device->lists[0].first;
+		if (work->requeued) {
+			if (!expire(index, device, work->lists[0].first, device->drive.oldest_read,
+				    now, clock) &&
+			    !expire(index, device, work->lists[1].first, device->drive.oldest_other,
+				    now, clock))
+				return 0;
+			continue;
+		}
+		number = work->lists[0].first;
 		if (!number)
-			number = device->lists[1].first;
+			number = work->lists[1].first;
 		if (!number)
-			break;
-		bury(index, device, number, device->now_ns);
+			return 0;
+		bury(index, device, number, now);
 	}
-	return device->drive.requests;
+	return 1;
 }
 
 /* Takes what waits in the queue, since nobody comes who would, and, if asked to,
  * forgets. Less than 0: the state was being written. */
-SEC("syscall")
+SEC("raw_tp")
 int tend(struct st_tend *what)
 {
 	__u32 index = what->index;
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	int left;
 
-	if (!device)
+	if (!device || !work)
+		return 0;
+	if (!what->forget && is_queue_empty(work))
 		return 0;
 	if (!try_lock(device))
 		return -1;
@@ -55,7 +82,7 @@ int tend(struct st_tend *what)
 /* The keeper lives, or goes. This also makes up for a decision that was left to
  * others who had no time for it, and takes back those of a network that is gone. Less
  * than 0: the network was at work. */
-SEC("syscall")
+SEC("raw_tp")
 int say(struct st_say *what)
 {
 	__u32 index = what->index;
@@ -66,6 +93,7 @@ int say(struct st_say *what)
 		return 0;
 	device->kept.beat_ns = bpf_ktime_get_ns();
 	device->kept.number = what->number;
+	device->kept.version = ST_VERSION;
 	*(volatile __u32 *)&device->kept.attached = what->attached;
 	if (!st_setup.networks || !network)
 		return 0;
@@ -96,33 +124,50 @@ __noinline int st_clear_units(__u32 index, __u32 piece)
 	return 0;
 }
 
-__noinline int st_clear_buckets(__u32 index)
+/* Frees the slots of all requests in flight. */
+__noinline int st_clear_slots(__u32 index, __u32 list)
 {
-	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
-	__u32 i, way;
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
+	struct st_list none = {};
+	struct st_slot *slot;
+	__u32 number, i;
 
-	if (!device)
+	if (!work || list > 1)
 		return 0;
-	for (i = 0; i < ST_BUCKETS; i++) {
-#pragma unroll
-		for (way = 0; way < ST_WAYS; way++)
-			device->buckets[i].keys[way] = 0;
+	number = work->lists[list].first;
+	for (i = 0; i < ST_SLOTS && number; i++) {
+		slot = slot_numbered(work, number);
+		slot->key = 0;
+		number = slot->after;
 	}
+	work->lists[list] = none;
 	return 0;
 }
 
-/* Forgets everything of a drive, and tells its units apart as the configuration on
- * the desk says from now on. Less than 0: the state was being written. */
+/* Forgets all units of a drive that tells none apart: so nobody uses them, no lock is
+ * needed, and it may take its time. */
 SEC("syscall")
+int clear(struct st_configure *what)
+{
+	__u32 i;
+
+	for (i = 0; i < ST_FUNCTIONS * ST_UNITS / CLEARED_AT_ONCE; i++)
+		st_clear_units(what->index, i);
+	return 0;
+}
+
+/* Forgets everything of a drive but the units. From now on it tells its units apart as
+ * the configuration on the desk says. Less than 0: the state was being written. */
+SEC("raw_tp")
 int configure(struct st_configure *what)
 {
 	__u32 index = what->index, zero = 0, i;
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	struct st_config *desk = bpf_map_lookup_elem(&st_desk, &zero);
-	struct st_list none = {};
 	__u32 generation;
 
-	if (!device || !desk)
+	if (!device || !work || !desk)
 		return 0;
 	if (!try_lock(device))
 		return -1;
@@ -134,18 +179,39 @@ int configure(struct st_configure *what)
 		((__u64 *)&device->drive)[i] = 0;
 	for (i = 0; i < sizeof(device->counters) / 8; i++)
 		((__u64 *)&device->counters)[i] = 0;
-	device->lists[0] = none;
-	device->lists[1] = none;
 	device->sent = 0;
-	device->astray = 0;
-	st_clear_buckets(index);
-	for (i = 0; i < ST_FUNCTIONS * ST_UNITS / CLEARED_AT_ONCE; i++)
-		st_clear_units(index, i);
+	work->astray = 0;
+	work->requeued = 0;
+	st_clear_slots(index, 0);
+	st_clear_slots(index, 1);
 	unlock(device);
 	return 0;
 }
 
-/* For tests: what the network makes of some digits. Less than 0: it was at work. */
+/* For tests: an event of a read that there is not. */
+SEC("raw_tp")
+int pretend(struct st_pretend *what)
+{
+	__u32 index = what->index;
+	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
+	struct st_event event = {};
+
+	if (!device || !work)
+		return 0;
+	event.key = what->key;
+	event.time_ns = bpf_ktime_get_ns();
+	event.sector = what->sector;
+	event.bytes = 4096;
+	event.kind = what->kind;
+	event.op = ST_READ;
+	locate(device, &event);
+	happen(index, device, work, &event);
+	return 0;
+}
+
+/* For tests: what the network makes of some digits. Less than 0: it was at work. It
+ * answers where it was asked, which programs of the other kind cannot. */
 SEC("syscall")
 int ask(struct st_ask *what)
 {

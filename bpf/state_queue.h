@@ -20,13 +20,14 @@ static __always_inline void unlock(struct st_device *device)
 	publish(&device->seq, device->seq + 1);
 }
 
-static __always_inline bool is_queue_empty(struct st_device *device)
+static __always_inline bool is_queue_empty(const struct st_work *work)
 {
-	return *(volatile __u64 *)&device->queue_taken == device->queue_read;
+	return *(volatile __u64 *)&work->queue_taken == work->queue_read;
 }
 
 /* Leaves an event for whoever holds the lock. */
-static __always_inline bool enqueue(struct st_device *device, const struct st_event *event)
+static __always_inline bool enqueue(struct st_device *device, struct st_work *work,
+				    const struct st_event *event)
 {
 	struct st_event *entry;
 	__u64 place;
@@ -34,12 +35,12 @@ static __always_inline bool enqueue(struct st_device *device, const struct st_ev
 
 #pragma unroll
 	for (i = 0; i < 8; i++) {
-		place = *(volatile __u64 *)&device->queue_taken;
-		if (place - *(volatile __u64 *)&device->queue_read >= ST_QUEUE)
+		place = *(volatile __u64 *)&work->queue_taken;
+		if (place - *(volatile __u64 *)&work->queue_read >= ST_QUEUE)
 			break;
-		if (__sync_val_compare_and_swap(&device->queue_taken, place, place + 1) != place)
+		if (__sync_val_compare_and_swap(&work->queue_taken, place, place + 1) != place)
 			continue;
-		entry = &device->queue[place & (ST_QUEUE - 1)];
+		entry = &work->queue[place & (ST_QUEUE - 1)];
 		entry->key = event->key;
 		entry->time_ns = event->time_ns;
 		entry->sector = event->sector;

@@ -8,78 +8,84 @@
 #include <bpf/bpf_helpers.h>
 #include "state.h"
 
+/* Nobody maps it, and it is pinned nowhere: it has addresses, and other users' places.
+ * (Maps that could be mapped begin on a page, so that each slot is one cache line.) */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* user space sets it: so many drives */
+	__type(key, __u32);
+	__type(value, struct st_work);
+} st_works SEC(".maps");
+
 /* For Fibonacci hashing. */
 #define PHI 0x9e3779b97f4a7c15ULL
 
 /* Slots have numbers from 1: 0 is none. */
-#define bucket_of(device, number) (&(device)->buckets[((number) - 1) / ST_WAYS & (ST_BUCKETS - 1)])
-#define slot_numbered(device, number) (&bucket_of(device, number)->slots[((number) - 1) & (ST_WAYS - 1)])
-#define key_numbered(device, number) (bucket_of(device, number)->keys[((number) - 1) & (ST_WAYS - 1)])
+#define slot_numbered(work, number) (&(work)->slots[((number) - 1) & (ST_SLOTS - 1)])
 
 /*
- * The bucket that a key is looked for in first. The kernel allocates requests side
- * by side: those of 16 KiB share a page of 8 buckets, since a miss in the TLB costs
- * as much as one in the cache.
+ * Where a key is looked for first. The kernel allocates requests side by side, each of
+ * more than 256 bytes: those of 16 KiB share a page of slots, since a miss in the TLB
+ * costs as much as one in the cache, and no two of them a slot.
  */
-static __always_inline __u32 near(__u64 key)
+static __always_inline __u32 home(__u64 key)
 {
-	__u32 bucket = (((key >> 14) * PHI) >> (64 - ST_BUCKET_BITS + 3) << 3) |
-		       (key >> 6) * PHI >> 61;
+	__u32 slot = ((key >> 14) * PHI) >> (64 - ST_SLOT_BITS + 6) << 6 | (key >> 8 & 63);
 
 	/* The compiler knows that it is less than that, and would leave the mask
 	 * out; the verifier of Linux 6.1 does not know. */
-	barrier_var(bucket);
-	return bucket & (ST_BUCKETS - 1);
+	barrier_var(slot);
+	return slot & (ST_SLOTS - 1);
 }
 
-/* The other one, anywhere. */
-static __always_inline __u32 far(__u64 key)
+/* A slot with this key in the street of another one, which is anywhere: its number;
+ * 0: there is none. Seldom needed, so it shall not be part of what often runs. */
+__noinline int st_find_in_street(__u32 index, __u64 of, __u64 key)
 {
-	return (key * PHI) >> (64 - ST_BUCKET_BITS);
-}
+	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
+	__u32 first = (of * PHI) >> (64 - ST_SLOT_BITS), i;
 
-/* The number (from 1) of the slot with this key in a bucket; 0: there is none. */
-static __always_inline __u32 find_in(struct st_device *device, __u32 bucket, __u64 key)
-{
-	__u64 *keys = device->buckets[bucket].keys;
-	__u32 way;
-
-#pragma unroll
-	for (way = 0; way < ST_WAYS; way++)
-		if (keys[way] == key)
-			return bucket * ST_WAYS + way + 1;
+	if (!work)
+		return 0;
+	for (i = 0; i < ST_STREET; i++)
+		if (work->slots[(first + i) & (ST_SLOTS - 1)].key == key)
+			return ((first + i) & (ST_SLOTS - 1)) + 1;
 	return 0;
 }
 
-static __always_inline __u32 find(struct st_device *device, __u64 key)
+/* The number of the slot with this key; 0: there is none. */
+static __always_inline __u32 find(__u32 index, struct st_work *work, __u64 key)
 {
-	__u32 number = find_in(device, near(key), key);
+	__u32 slot = home(key);
 
-	return number || !device->astray ? number : find_in(device, far(key), key);
+	if (work->slots[slot].key == key)
+		return slot + 1;
+	return work->astray ? st_find_in_street(index, key, key) : 0;
 }
 
 /* Takes a free slot for a key; 0: there is none. */
-static __always_inline __u32 take(struct st_device *device, __u64 key)
+static __always_inline __u32 take(__u32 index, struct st_work *work, __u64 key)
 {
-	__u32 number = find_in(device, near(key), 0);
+	__u32 number = home(key) + 1;
 
-	if (!number) {
-		number = find_in(device, far(key), 0);
+	if (work->slots[number - 1].key) {
+		number = st_find_in_street(index, key, 0);
 		if (!number)
 			return 0;
-		device->astray++;
+		work->astray++;
 	}
-	key_numbered(device, number) = key;
+	slot_numbered(work, number)->key = key;
 	return number;
 }
 
-static __always_inline void release(struct st_device *device, __u32 number)
+static __always_inline void release(struct st_work *work, __u32 number)
 {
-	__u64 key = key_numbered(device, number);
+	struct st_slot *slot = slot_numbered(work, number);
 
-	if (device->astray && (number - 1) / ST_WAYS != near(key))
-		device->astray--;
-	key_numbered(device, number) = 0;
+	if (work->astray && number - 1 != home(slot->key))
+		work->astray--;
+	slot->key = 0;
 }
 
 #endif

@@ -176,19 +176,20 @@ static __always_inline void write_counts(struct st_drive *drive, __u64 now, __u6
 }
 
 /* The list that a request stands in, and when its first was sent. */
-#define list_of(device, slot) (&(device)->lists[(slot)->op != OP_READ])
+#define list_of(work, slot) (&(work)->lists[(slot)->op != OP_READ])
 #define oldest_of(device, slot) \
 	((slot)->op != OP_READ ? &(device)->drive.oldest_other : &(device)->drive.oldest_read)
 
 /* InFlight::add */
-static __always_inline void append(struct st_device *device, struct st_slot *slot, __u32 number)
+static __always_inline void append(struct st_device *device, struct st_work *work,
+				   struct st_slot *slot, __u32 number)
 {
-	struct st_list *list = list_of(device, slot);
+	struct st_list *list = list_of(work, slot);
 
 	slot->before = list->last;
 	slot->after = 0;
 	if (list->last) {
-		slot_numbered(device, list->last)->after = number;
+		slot_numbered(work, list->last)->after = number;
 	} else {
 		list->first = number;
 		*oldest_of(device, slot) = slot->sent_ns;
@@ -197,26 +198,28 @@ static __always_inline void append(struct st_device *device, struct st_slot *slo
 }
 
 /* InFlight::remove */
-static __always_inline void unlink(struct st_device *device, struct st_slot *slot)
+static __always_inline void unlink(struct st_device *device, struct st_work *work,
+				   struct st_slot *slot)
 {
-	struct st_list *list = list_of(device, slot);
+	struct st_list *list = list_of(work, slot);
 	__u32 before = slot->before, after = slot->after;
 
 	if (before) {
-		slot_numbered(device, before)->after = after;
+		slot_numbered(work, before)->after = after;
 	} else {
 		list->first = after;
-		*oldest_of(device, slot) = after ? slot_numbered(device, after)->sent_ns : 0;
+		*oldest_of(device, slot) = after ? slot_numbered(work, after)->sent_ns : 0;
 	}
 	if (after)
-		slot_numbered(device, after)->before = before;
+		slot_numbered(work, after)->before = before;
 	else
 		list->last = before;
 }
 
 /* Watch::sent; the slot's op and units are the caller's. */
-static __always_inline void watch_sent(struct st_device *device, struct st_slot *slot, __u32 number,
-				       __u64 now, __u64 offset, __u64 bytes)
+static __always_inline void watch_sent(struct st_device *device, struct st_work *work,
+				       struct st_slot *slot, __u32 number, __u64 now, __u64 offset,
+				       __u64 bytes)
 {
 	struct st_drive *drive = &device->drive;
 	__u32 pages = pages_of(slot->op, offset, bytes);
@@ -232,7 +235,7 @@ static __always_inline void watch_sent(struct st_device *device, struct st_slot 
 	slot->queue_then = drive->requests++;
 	drive->pages = add_u32(drive->pages, pages);
 	slot->pages_then = drive->pages;
-	append(device, slot, number);
+	append(device, work, slot, number);
 	if (slot->op == OP_READ) {
 		drive->read_bytes += bytes;
 		each_unit(device, slot, unit_read_sent, now, pages);
@@ -321,10 +324,10 @@ static __always_inline void write_completed(struct st_device *device, struct st_
 }
 
 /* Watch::completed */
-static __always_inline void watch_completed(struct st_device *device, struct st_slot *slot, __u64 now,
-					    bool data)
+static __always_inline void watch_completed(struct st_device *device, struct st_work *work,
+					    struct st_slot *slot, __u64 now, bool data)
 {
-	unlink(device, slot);
+	unlink(device, work, slot);
 	device->drive.requests--;
 	device->drive.pages = sub_u32(device->drive.pages, slot->pages);
 	if (slot->op == OP_READ)

@@ -3,8 +3,10 @@
 //! costs to read it.
 //!
 //! ```text
-//! cargo run --release -p trimtab-live --example state_cost -- [RUNS]
+//! cargo run --release -p trimtab-live --example state_cost -- [RUNS [ROW]]
 //! ```
+//!
+//! With the name of a row, that one alone.
 //!
 //! The load is that of docs/measurements.md, "Recording": 60,000 requests of 4 KiB
 //! per second, 70% of them reads, at depth 32, on a loop device in memory. Needs
@@ -26,6 +28,7 @@ use trimtab_testdisk::{self as disk, LoopDisk};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runs = std::env::args().nth(1).map_or(Ok(9), |runs| runs.parse())?;
+    let only = std::env::args().nth(2);
     if let Some(why) = disk::missing() {
         return Err(why.into());
     }
@@ -42,13 +45,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ];
     // By turns: what else the machine does changes all the time.
     for _ in 0..runs {
-        for load in &mut loads {
+        for load in loads.iter_mut().filter(|load| load.is_wanted(&only)) {
             load.measure()?;
         }
     }
-    for load in loads {
+    for load in loads.into_iter().filter(|load| load.is_wanted(&only)) {
         println!("{}, {runs} runs", load.what);
         print(load.rows);
+    }
+    if only.is_some() {
+        return Ok(());
     }
     println!("the network by itself, {runs} runs");
     print(network_alone(runs)?);
@@ -131,6 +137,10 @@ struct Load {
 impl Load {
     const fn new(what: &'static str, functions: Vec<UnitFunction>, decides: bool) -> Self {
         Self { what, functions, decides, rows: Rows::new() }
+    }
+
+    fn is_wanted(&self, only: &Option<String>) -> bool {
+        only.as_ref().is_none_or(|only| only == self.what)
     }
 
     /// Runs the load once.

@@ -16,6 +16,8 @@
 //! available to all others ([`LiveDrive::open`]), who can read it and not write it:
 //! only programs can, and user space, the keeper too, can neither by a call nor by a
 //! mapping. (Whoever may load BPF programs, root for one, could load one that does.)
+//! It has figures only: single requests, their places and the kernel's addresses are in
+//! memory of the programs' own.
 //! Whoever reads asks [`LiveDrive::is_fresh`] too: if the keeper is gone the numbers
 //! stand still, and nothing may be concluded from them.
 //!
@@ -86,6 +88,8 @@ mod pins;
 mod tend;
 
 pub use abi::Counters;
+#[doc(hidden)]
+pub use calls::Pretended;
 pub use drive::{LiveDrive, Look};
 pub use keeper::{Keeper, Options};
 pub use log::{Act, Extent, Step};

@@ -105,6 +105,44 @@ fn anyone_reads_it_and_nobody_writes_it() {
     });
 }
 
+/// What everyone reads says nothing of single requests: no addresses of the kernel's, from
+/// which it could be learned where its memory is, and no places of other users.
+#[test]
+fn what_is_pinned_has_figures_only() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of what is pinned: {why}"));
+        return;
+    }
+    let disk = LoopDisk::new(16);
+    let device = BlockDevice::find(&disk.path).unwrap();
+    let read = || disk::run("dd", &[&format!("if={}", disk.path), "of=/dev/null", "bs=64k"]);
+    disk::with_bpf_files(0o755, |files| {
+        let pins = files.join("trimtab");
+        let mut keeper = Keeper::load(std::slice::from_ref(&device), &Options::default()).unwrap();
+        keeper.pin(&pins).unwrap();
+        let names = std::fs::read_dir(&pins).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["devices"]);
+        let map = MapHandle::from_pinned_path(pins.join("devices")).unwrap();
+        let drive = keeper.drive(0).unwrap();
+        // So that there are requests in flight as far as the programs know.
+        keeper
+            .without_completions(|| {
+                read();
+                assert!(drive.look(0).drive.requests > 0);
+                let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
+                let words =
+                    value.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+                // Addresses, and how far the kernel's memory is from the programs', have
+                // the highest bits set; times, sums of them, bytes and counts do not.
+                let large: Vec<_> = words.clone().filter(|word| word >> 56 > 0).collect();
+                assert!(large.is_empty(), "{large:x?}");
+                // No units are told apart, so beyond the drive's own page is nothing.
+                assert_eq!(words.skip(4096 / 8).filter(|&word| word > 0).count(), 0);
+            })
+            .unwrap();
+    });
+}
+
 /// By no call and by no mapping, whoever has the map open: also not root.
 fn assert_no_way_to_write(pin: &Path) {
     let map = MapHandle::from_pinned_path(pin).unwrap();

@@ -6,12 +6,13 @@ use std::mem::offset_of;
 use trimtab_predict::units::UnitFunction;
 use trimtab_predict::{DriveState, Unit};
 
+/// `ST_VERSION`
+pub(super) const VERSION: u32 = 2;
 pub(super) const MAX_DEVICES: usize = 16;
 pub(super) const FUNCTIONS: usize = 3;
 pub(super) const UNITS: usize = 4096;
 const MASKS: usize = 12;
-pub(super) const BUCKETS: usize = 512;
-const QUEUE: usize = 64;
+pub(super) const SLOTS: usize = 4096;
 
 /// What happened beside the state, since it was begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct Counters {
     /// Requests whose end was not seen; given up when the kernel used their
     /// structure again, or when it said that nothing was in flight.
     pub never_completed: u64,
-    /// Requests whose end was not seen; given up for their age.
+    /// Requests whose end was not seen, or did not come; given up for their age.
     pub expired: u64,
     /// Requests that were absorbed by others before the drive got them.
     pub absorbed: u64,
@@ -112,21 +113,16 @@ impl Config {
 pub(super) struct Device {
     pub(super) seq: u64,
     pub(super) now: u64,
-    pub(super) queue_taken: u64,
-    pub(super) queue_read: u64,
-    pub(super) lists: [u64; 2],
     pub(super) sent: u64,
-    pub(super) astray: u64,
+    reserved: [u64; 5],
     pub(super) drive: DriveState,
     pub(super) counters: Counters,
     pub(super) config: Config,
     /// The network's verdicts, small reads first: see bpf/state.h.
     pub(super) verdicts: [u64; 2],
-    reserved: [u64; 6],
+    reserved2: [u64; 6],
     pub(super) kept: Kept,
-    reserved2: [u8; 1408],
-    queue: [[u64; 8]; QUEUE],
-    pub(super) buckets: [[u64; 64]; BUCKETS],
+    reserved3: [u8; 1408],
     pub(super) units: [Unit; FUNCTIONS * UNITS],
 }
 
@@ -137,7 +133,9 @@ pub(super) struct Kept {
     pub(super) beat: u64,
     pub(super) attached: u32,
     pub(super) number: u32,
-    reserved: [u64; 6],
+    pub(super) version: u32,
+    reserved: u32,
+    reserved2: [u64; 5],
 }
 
 /// `struct st_control`
@@ -185,10 +183,8 @@ const _: () = {
     assert!(offset_of!(Device, config) == 512);
     assert!(offset_of!(Device, verdicts) == 2560);
     assert!(offset_of!(Device, kept) == 2624);
-    assert!(offset_of!(Device, queue) == 4096);
-    assert!(offset_of!(Device, buckets) == 8192);
-    assert!(offset_of!(Device, units) == 8192 + 512 * BUCKETS);
-    assert!(size_of::<Device>() == 8192 + 512 * BUCKETS + 64 * FUNCTIONS * UNITS);
+    assert!(offset_of!(Device, units) == 4096);
+    assert!(size_of::<Device>() == 4096 + 64 * FUNCTIONS * UNITS);
     assert!(size_of::<Kept>() == 64);
     assert!(size_of::<Control>() == 192);
     assert!(offset_of!(Control, log_taken) == 128);

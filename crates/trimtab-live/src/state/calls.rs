@@ -11,7 +11,7 @@ use crate::record::Error;
 
 /// Whether a program is one that is run, and not attached.
 pub(super) fn is_one(program: &str) -> bool {
-    ["tend", "say", "configure", "ask"].contains(&program)
+    ["tend", "say", "configure", "clear", "pretend", "ask"].contains(&program)
 }
 
 /// The programs, open.
@@ -19,6 +19,9 @@ pub(super) struct Calls {
     tend: OwnedFd,
     say: OwnedFd,
     configure: OwnedFd,
+    clear: OwnedFd,
+    /// Where there is a log.
+    pretend: Option<OwnedFd>,
     /// Where networks may be loaded.
     ask: Option<OwnedFd>,
 }
@@ -47,6 +50,27 @@ struct Configure {
     reserved: u32,
 }
 
+/// `struct st_pretend`
+#[repr(C)]
+struct Pretend {
+    index: u32,
+    kind: u32,
+    key: u64,
+    sector: u64,
+}
+
+/// For tests: what may happen to a read, by `enum st_kind`.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum Pretended {
+    /// It has come into being.
+    Arrived = 1,
+    /// The driver has given it back.
+    Requeued = 3,
+    /// It has been answered.
+    Answered = 6,
+}
+
 impl Calls {
     pub(super) fn of(object: &Object) -> Result<Self, Error> {
         let open = |name: &str| {
@@ -59,6 +83,8 @@ impl Calls {
             tend: needed("tend")?,
             say: needed("say")?,
             configure: needed("configure")?,
+            clear: needed("clear")?,
+            pretend: open("pretend").transpose()?,
             ask: open("ask").transpose()?,
         })
     }
@@ -77,10 +103,22 @@ impl Calls {
         run(&self.tend, &mut Tend { index, forget, now: unless_changed_since })
     }
 
-    /// Begins anew with a drive, by the configuration on the desk; false if it is
-    /// just being changed.
+    /// Forgets the units of a drive that tells none apart.
+    pub(super) fn clear(&self, index: usize) {
+        run(&self.clear, &mut Configure { index: index as u32, reserved: 0 });
+    }
+
+    /// Begins anew with a drive, by the configuration on the desk, and with its units as
+    /// they are; false if it is just being changed.
     pub(super) fn configure(&self, index: usize) -> bool {
         run(&self.configure, &mut Configure { index: index as u32, reserved: 0 }) == 0
+    }
+
+    /// For tests: something happens to a read that there is not.
+    pub(super) fn pretend(&self, index: usize, what: Pretended, key: u64) {
+        let program = self.pretend.as_ref().expect("there is a log");
+        let (index, kind) = (index as u32, what as u32);
+        run(program, &mut Pretend { index, kind, key, sector: key % 4096 * 8 });
     }
 
     /// What a drive's network makes of some digits; false if it is at work.
@@ -89,8 +127,8 @@ impl Calls {
     }
 }
 
-/// Runs a program with what it is told, which is also where it answers. Its value, or
-/// less than 0.
+/// Runs a program with what it is told, which is also where one of the kind `syscall` may
+/// answer. Its value, or less than 0.
 fn run<T>(program: &OwnedFd, what: &mut T) -> i32 {
     let mut options = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as _,
@@ -102,4 +140,26 @@ fn run<T>(program: &OwnedFd, what: &mut T) -> i32 {
     // bits that the kernel writes there are a value.
     let result = unsafe { bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
     if result < 0 { result } else { options.retval.cast_signed() }
+}
+
+#[cfg(test)]
+mod tests {
+    use libbpf_rs::{ObjectBuilder, ProgramType};
+
+    use super::super::keeper::PROGRAMS;
+
+    /// See bpf/state_calls.h.
+    #[test]
+    fn whoever_takes_a_lock_is_not_preempted() {
+        let object = ObjectBuilder::default().open_memory(PROGRAMS).unwrap();
+        for program in object.progs() {
+            let name = program.name().to_string_lossy().into_owned();
+            let expected = match name.as_str() {
+                "clear" | "ask" => ProgramType::Syscall,
+                "tend" | "say" | "configure" | "pretend" => ProgramType::RawTracepoint,
+                _ => ProgramType::Tracing,
+            };
+            assert_eq!(program.prog_type(), expected, "{name}");
+        }
+    }
 }

@@ -33,17 +33,31 @@ impl Desk {
             return Err(Error::Kernel("a unit function of the model is not valid".to_owned()));
         }
         let desk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: within the mapping, which is writable, and only read by the program
-        // that is called now.
-        unsafe { desk.at(0).write_volatile(Config::new(functions)) };
-        let until = Instant::now() + PATIENCE;
-        while !calls.configure(index) {
-            if Instant::now() > until {
-                let why = "the drive's state is being written all the time";
-                return Err(Error::Kernel(why.to_owned()));
-            }
-            thread::yield_now();
-        }
-        Ok(())
+        // With no units told apart none is written, so that nobody need be kept waiting
+        // while they are cleared, which takes the longest.
+        take_up(&desk, calls, index, &[])?;
+        calls.clear(index);
+        take_up(&desk, calls, index, functions)
     }
+}
+
+/// Lays a configuration down and has the program take it up.
+fn take_up(
+    desk: &Mapping<Config>,
+    calls: &Calls,
+    index: usize,
+    functions: &[UnitFunction],
+) -> Result<(), Error> {
+    // SAFETY: within the mapping, which is writable, and only read by the program
+    // that is called now.
+    unsafe { desk.at(0).write_volatile(Config::new(functions)) };
+    let until = Instant::now() + PATIENCE;
+    while !calls.configure(index) {
+        if Instant::now() > until {
+            let why = "the drive's state is being written all the time";
+            return Err(Error::Kernel(why.to_owned()));
+        }
+        thread::yield_now();
+    }
+    Ok(())
 }

@@ -13,7 +13,7 @@ use trimtab_predict::{DIGITS, Trained};
 
 use super::PATIENCE;
 use super::abi::{self, Control, MAX_DEVICES};
-use super::calls::{self, Calls};
+use super::calls::{self, Calls, Pretended};
 use super::desk::Desk;
 use super::drive::{LiveDrive, Memory};
 use super::log::{Log, Step};
@@ -25,7 +25,7 @@ use crate::bpf::{self, available, check_privilege};
 use crate::record::{Arrival, BlockDevice, Error, Overhead, overhead};
 
 /// The programs, compiled.
-static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/state.bpf.o"));
+pub(super) static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/state.bpf.o"));
 
 /// How to keep the state.
 #[derive(Clone, Debug)]
@@ -248,6 +248,13 @@ impl Keeper {
         Ok(())
     }
 
+    /// For tests, with a log: has the programs believe that something happened to a read,
+    /// which is known by a number that is not 0.
+    #[doc(hidden)]
+    pub fn pretend(&self, index: usize, what: Pretended, key: u64) {
+        self.calls.pretend(index, what, key);
+    }
+
     /// Lets all other processes read the state, by a file in a directory of a BPF file
     /// system (`/sys/fs/bpf/trimtab`), with which it is gone. If the keeper is killed,
     /// the next one replaces it. [`LiveDrive::open`] has who may read it, and how;
@@ -302,6 +309,7 @@ fn load(devices: &[BlockDevice], options: &Options, by_issue: bool) -> Result<Ob
     let wanted = |program: &str| match program {
         "on_start" => !by_issue,
         "on_complete_again" => devices.iter().any(BlockDevice::completions_may_nest),
+        "pretend" => options.log_bits > 0,
         "ask" => options.in_kernel,
         _ => true,
     };
@@ -311,7 +319,7 @@ fn load(devices: &[BlockDevice], options: &Options, by_issue: bool) -> Result<Ob
             let networks = options.in_kernel;
             map.set_initial_value(&abi::setup(by_issue, options.log_bits, age_limit, networks))
         }
-        "st_devices" => map.set_max_entries(devices.len().max(1) as u32),
+        "st_devices" | "st_works" => map.set_max_entries(devices.len().max(1) as u32),
         "st_networks" if options.in_kernel => map.set_max_entries(devices.len().max(1) as u32),
         "st_log" => map.set_max_entries(1 << options.log_bits),
         _ => Ok(()),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapHandle};
 
-use super::abi::{Device, MAX_DEVICES};
+use super::abi::{Device, MAX_DEVICES, VERSION};
 use super::drive::{LiveDrive, Memory};
 use crate::bpf::mapping::Mapping;
 use crate::record::{BlockDevice, Error};
@@ -135,10 +135,15 @@ fn open(file: &Path) -> Result<(Memory, usize), Error> {
     };
     let devices = MapHandle::from_pinned_path(file).map_err(open)?;
     let count = devices.max_entries() as usize;
+    let other = || Error::Kernel(format!("{} is of another version", file.display()));
     if count > MAX_DEVICES || devices.value_size() as usize != size_of::<Device>() {
-        return Err(Error::Kernel(format!("{} is of another version", file.display())));
+        return Err(other());
     }
-    Ok((Memory { devices: Mapping::new(devices.as_fd(), count, false)? }, count))
+    let memory = Memory { devices: Mapping::new(devices.as_fd(), count, false)? };
+    if (0..count).any(|index| memory.kept(index).version != VERSION) {
+        return Err(other());
+    }
+    Ok((memory, count))
 }
 
 impl LiveDrive {

@@ -71,7 +71,8 @@ fn say(calls: &Calls, devices: &[BlockDevice], attached: bool) {
 }
 
 /// Events that wait are taken in, and requests whose end went unseen are given
-/// up. While anything happens to the drive, its handlers do both.
+/// up, but for what waits to be sent to the driver again. While anything happens to the
+/// drive, its handlers do both.
 fn look_after(memory: &Memory, index: usize, device: &BlockDevice, calls: &Calls) {
     let read = |of: fn(*mut abi::Device) -> *mut u64| memory.devices.part(index, of);
     // SAFETY: only the address of a field is taken.
@@ -80,18 +81,12 @@ fn look_after(memory: &Memory, index: usize, device: &BlockDevice, calls: &Calls
         return;
     }
     // SAFETY: as above.
-    let taken = read(|device| unsafe { &raw mut (*device).queue_taken });
-    // SAFETY: as above.
-    let waiting = taken != read(|device| unsafe { &raw mut (*device).queue_read });
-    // SAFETY: as above.
     let drive = memory.devices.part(index, |device| unsafe { &raw mut (*device).drive });
     let forget = drive.requests > 0 && device.is_idle();
-    let mut left = i32::from(waiting || forget);
-    // A few dozen at a time.
-    for _ in 0..abi::BUCKETS {
-        if left <= 0 {
+    // A few dozen at a time, of all that there can be.
+    for _ in 0..abi::SLOTS / 32 {
+        if calls.tend(index, forget, changed) <= 0 {
             return;
         }
-        left = calls.tend(index, forget, changed);
     }
 }

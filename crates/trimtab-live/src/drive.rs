@@ -37,6 +37,7 @@
 //! # }
 //! ```
 
+mod awake;
 mod check;
 mod clock;
 mod control;

@@ -4,8 +4,6 @@
 //!
 //! [`read`] reads from a device or a file, and refuses a read that would be late.
 //!
-//! [`awake`] keeps processors from sleeping while something is measured.
-//!
 //! [`record`] watches real block devices and gives every request they serve as
 //! a [`trimtab_trace::Record`]. The kernel's side are small eBPF programs on
 //! stable tracepoints (bpf/record.bpf.c); no patched kernel and no kernel
@@ -20,7 +18,6 @@
 //! process may read, and makes forecasts from it.
 
 pub mod array;
-pub mod awake;
 mod bpf;
 pub mod drive;
 pub mod monitor;

@@ -26,8 +26,10 @@ use trimtab_io::{Nanos, Op};
 use super::clock;
 use super::state::{Next, State};
 
-/// Spins so long before an answer, at most: what waking up may take.
-const SPIN: Nanos = Nanos::from_micros(30);
+/// Spins so long before an answer, at most: what waking up may take, where processors
+/// are awake, and where they sleep.
+pub(super) const SPIN_AWAKE: Nanos = Nanos::from_micros(8);
+pub(super) const SPIN_ASLEEP: Nanos = Nanos::from_micros(30);
 /// With more requests than these in flight it does not spin.
 const FEW: usize = 4;
 /// Having spun so long since the last answer, it does not any more: a read that
@@ -68,15 +70,18 @@ pub(super) struct Engine<A> {
     called: AtomicBool,
     ended: AtomicBool,
     timer: OnceLock<Thread>,
+    spin: Nanos,
 }
 
 impl<A: Answer> Engine<A> {
-    pub(super) fn new(state: State<A>) -> Self {
+    /// With what is spun before an answer, at most.
+    pub(super) fn new(state: State<A>, spin: Nanos) -> Self {
         Self {
             state: Mutex::new(state),
             called: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             timer: OnceLock::new(),
+            spin,
         }
     }
 
@@ -96,7 +101,7 @@ impl<A: Answer> Engine<A> {
             state.look_ahead()
         };
         ready.drain(..).for_each(Ready::send);
-        self.see_through(next, arrival + SPIN);
+        self.see_through(next, arrival + self.spin);
         if self.state().timer_is_to_know() {
             self.call();
         }
@@ -171,7 +176,7 @@ impl<A: Answer> Engine<A> {
             Some(at) if waiting > FEW || *spun > SPIN_IN_A_ROW => {
                 clock::sleep(now, at.max(now + NAP));
             }
-            Some(at) if at > now + SPIN => clock::sleep(now, at.since(SPIN)),
+            Some(at) if at > now + self.spin => clock::sleep(now, at.since(self.spin)),
             Some(at) => *spun += clock::spin(at, &self.called).since(now),
         }
     }
@@ -215,7 +220,7 @@ mod tests {
         };
         let flash = spec.flash(&mut |_| std::ops::ControlFlow::Continue(()));
         let std::ops::ControlFlow::Continue(flash) = flash else { unreachable!("nobody ends it") };
-        let engine = Arc::new(Engine::new(State::new(&spec, flash, clock::now())));
+        let engine = Arc::new(Engine::new(State::new(&spec, flash, clock::now()), SPIN_ASLEEP));
         let runs = Arc::clone(&engine);
         let timer = thread::spawn(move || runs.run());
         thread::scope(|scope| {

@@ -25,8 +25,9 @@ use fuser::{
 };
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
-use trimtab_io::Op;
+use trimtab_io::{Nanos, Op};
 
+use super::awake::Waker;
 use super::clock;
 use super::engine::{Answer, Engine};
 use super::error::Error;
@@ -59,6 +60,7 @@ impl Mounted {
         capacity: u64,
         engine: Arc<Engine<Ticket>>,
         store: Arc<Store>,
+        waker: Option<Waker>,
     ) -> Result<Self, Error> {
         let device = open_device()?;
         mount(&device, directory)?;
@@ -66,7 +68,7 @@ impl Mounted {
         let mut config = Config::default();
         config.n_threads = Some(READERS);
         config.clone_fd = true;
-        let disk = Disk { capacity, engine, store };
+        let disk = Disk { capacity, engine, store, waker };
         let session = Session::from_fd(disk, device, SessionACL::Owner, config)
             .map_err(Error::system("talk to the kernel's FUSE"))?;
         let serve = move || {
@@ -136,6 +138,7 @@ struct Disk {
     capacity: u64,
     engine: Arc<Engine<Ticket>>,
     store: Arc<Store>,
+    waker: Option<Waker>,
 }
 
 /// A request of the kernel that waits for its answer.
@@ -188,6 +191,13 @@ impl Disk {
     /// A range within the drive.
     fn within(&self, offset: u64, length: u64) -> bool {
         offset.checked_add(length).is_some_and(|end| end <= self.capacity)
+    }
+
+    fn submit(&self, arrival: Nanos, op: Op, offset: u64, length: u64, ticket: Ticket) {
+        if let Some(waker) = &self.waker {
+            waker.used(arrival);
+        }
+        self.engine.submit(arrival, op, offset, length, ticket);
     }
 
     fn write_error(&self, error: &io::Error) -> Errno {
@@ -251,7 +261,7 @@ impl Filesystem for Disk {
         match self.store.read(offset.min(self.capacity), length as usize) {
             Ok(payload) => {
                 let ticket = Ticket::Read(reply, payload);
-                self.engine.submit(arrival, Op::Read, offset, length, ticket);
+                self.submit(arrival, Op::Read, offset, length, ticket);
             }
             Err(_) => reply.error(Errno::EIO),
         }
@@ -276,14 +286,14 @@ impl Filesystem for Disk {
         match self.store.write(offset, data) {
             Ok(()) => {
                 let ticket = Ticket::Write(reply, data.len() as u32);
-                self.engine.submit(arrival, Op::Write, offset, data.len() as u64, ticket);
+                self.submit(arrival, Op::Write, offset, data.len() as u64, ticket);
             }
             Err(error) => reply.error(self.write_error(&error)),
         }
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.engine.submit(clock::now(), Op::Flush, 0, 0, Ticket::Other(reply));
+        self.submit(clock::now(), Op::Flush, 0, 0, Ticket::Other(reply));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -312,7 +322,7 @@ impl Filesystem for Disk {
         }
         match self.store.discard(offset, length) {
             Ok(()) => {
-                self.engine.submit(arrival, Op::Discard, offset, length, Ticket::Other(reply));
+                self.submit(arrival, Op::Discard, offset, length, Ticket::Other(reply));
             }
             Err(error) => reply.error(self.write_error(&error)),
         }

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::awake::{Awake, LATENCY};
 use super::control::{Command, Reply, read_line, write_line};
-use super::engine::Engine;
+use super::engine::{Engine, SPIN_ASLEEP, SPIN_AWAKE};
 use super::error::Error;
 use super::fuse::{Mounted, Ticket};
 use super::home::{Claimed, Home, Info};
@@ -34,11 +35,12 @@ pub struct Server {
     control: UnixListener,
     _mounted: Mounted,
     _timer: Timer,
+    _awake: Option<Awake>,
     engine: Arc<Engine<Ticket>>,
     store: Arc<Store>,
     spec: Spec,
-    /// What is missing against deadlocks when memory is short.
-    unprotected: Vec<String>,
+    /// What the machine refuses, in words.
+    lacking: Vec<String>,
     _claimed: Claimed,
 }
 
@@ -59,15 +61,19 @@ impl Server {
         }
         let claimed = home.claim(&spec.name)?;
         // Before there are threads, which inherit it.
-        let unprotected = protect::serve_io();
+        let mut lacking = protect::serve_io();
         let store = Arc::new(Store::open(&spec.data, spec.capacity())?);
         let ControlFlow::Continue(flash) = spec.flash(progress) else {
             return Err(Error::Failed("ended before it was made".to_owned()));
         };
-        let engine = Arc::new(Engine::new(State::new(&spec, flash, clock::now())));
+        let awake = if spec.may_sleep { None } else { keep_awake(&mut lacking) };
+        let spin = if awake.is_some() { SPIN_AWAKE } else { SPIN_ASLEEP };
+        let engine = Arc::new(Engine::new(State::new(&spec, flash, clock::now()), spin));
         let timer = Timer::start(&engine)?;
         let (mount, capacity) = (claimed.place.mount(), spec.capacity());
-        let mounted = Mounted::new(&mount, capacity, Arc::clone(&engine), Arc::clone(&store))?;
+        let waker = awake.as_ref().map(Awake::waker);
+        let (model, content) = (Arc::clone(&engine), Arc::clone(&store));
+        let mounted = Mounted::new(&mount, capacity, model, content, waker)?;
         let file = mounted.open()?;
         let mut device = LoopDevice::attach(&file, spec.block_bytes)?;
         drop(file);
@@ -96,10 +102,11 @@ impl Server {
             control,
             _mounted: mounted,
             _timer: timer,
+            _awake: awake,
             engine,
             store,
             spec,
-            unprotected,
+            lacking,
             _claimed: claimed,
         })
     }
@@ -157,7 +164,7 @@ impl Server {
         match command {
             Command::Stat => {
                 let mut stat = Stat::of(&mut state, &self.store, &self.spec.data, now);
-                stat.unprotected.clone_from(&self.unprotected);
+                stat.lacking.clone_from(&self.lacking);
                 return Ok(Reply::Stat(Box::new(stat)));
             }
             Command::EndLog => return Ok(Reply::Log(state.figures.end_log())),
@@ -207,6 +214,16 @@ impl Server {
         self.engine.call();
         // Content of a file: what is not written now is by the kernel, later.
         _ = self.store.sync();
+    }
+}
+
+fn keep_awake(missing: &mut Vec<String>) -> Option<Awake> {
+    match Awake::start() {
+        Ok(awake) => Some(awake),
+        Err(e) => {
+            missing.push(format!("processors may sleep while it is in use ({LATENCY}): {e}"));
+            None
+        }
     }
 }
 

@@ -33,6 +33,10 @@ pub struct Spec {
     /// requests take their time on the way; measured if it is not said.
     #[serde(default)]
     pub lead: Option<Nanos>,
+    /// Whether idle processors may sleep while it is in use: that saves power, and adds
+    /// tens of microseconds to requests that come one at a time.
+    #[serde(default)]
+    pub may_sleep: bool,
     /// Faults, with times from when it is ready.
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -103,6 +107,7 @@ impl Spec {
             scheduler: "none".to_owned(),
             block_bytes: 512,
             lead: None,
+            may_sleep: false,
             faults: Vec::new(),
         }
     }

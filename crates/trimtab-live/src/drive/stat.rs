@@ -56,9 +56,9 @@ pub struct Stat {
     pub faults: Vec<String>,
     /// Whether there is a state to go back to.
     pub has_snapshot: bool,
-    /// What the machine refuses of what keeps the server from deadlocks when memory
-    /// is short, in words.
-    pub unprotected: Vec<String>,
+    /// What the machine refuses of what keeps the server from deadlocks when memory is
+    /// short, and from sleeping processors, in words.
+    pub lacking: Vec<String>,
 }
 
 impl Stat {
@@ -100,7 +100,7 @@ impl Stat {
             no_room: figures.no_room,
             faults: state.faults.active(now),
             has_snapshot: state.has_snapshot(),
-            unprotected: Vec::new(),
+            lacking: Vec::new(),
         }
     }
 }

@@ -59,6 +59,10 @@ pub(crate) struct Args {
     /// answers are on their way [default: measured when it is made].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     lead: Option<Nanos>,
+    /// Let idle processors sleep while it is in use. That saves power, and adds tens of
+    /// microseconds to requests that come one at a time.
+    #[arg(long)]
+    may_sleep: bool,
     /// For all that is random in it.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -145,6 +149,7 @@ impl Args {
             scheduler: self.scheduler.clone(),
             block_bytes: self.block_size,
             lead: self.lead,
+            may_sleep: self.may_sleep,
             faults,
         })
     }

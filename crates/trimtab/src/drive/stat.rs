@@ -91,8 +91,8 @@ fn facts(drive: &Drive, stat: &Stat) -> Facts {
     for fault in &stat.faults {
         facts.add("fault", fault.as_str());
     }
-    for what in &stat.unprotected {
-        facts.add("when memory is short", what.as_str());
+    for what in &stat.lacking {
+        facts.add("lacking", what.as_str());
     }
     facts.add("snapshot", if stat.has_snapshot { "kept" } else { NONE });
     facts

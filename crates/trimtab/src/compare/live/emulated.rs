@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use trimtab_io::{Nanos, Op};
 use trimtab_live::array::{Disk, LiveOptions};
-use trimtab_live::awake::Awake;
 use trimtab_live::drive::{Drive, Fill, Home, Load, Spec, measure};
 use trimtab_live::record::{BlockDevice, Options, Recorder};
 use trimtab_sim::array::{ArrayFigures, ArrayIo};
@@ -36,17 +35,14 @@ pub(super) struct Emulated<'a> {
     depths: Vec<u32>,
     notes: Notes,
     end: End,
-    /// What sleeping processors add is not of the drives, and changes with the load.
-    _awake: Option<Awake>,
 }
 
 impl<'a> Emulated<'a> {
     pub(super) fn new(comparison: &'a Comparison, end: End) -> Result<Self> {
         let depths = comparison.wanted().map(|wanted| wanted.queue_depth).collect();
-        let _awake = Awake::begin().ok();
-        let (home, notes) = (Home::from_environment(), Notes::new(_awake.is_some()));
+        let (home, notes) = (Home::from_environment(), Notes::default());
         let (drives, leashes, leads) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { comparison, home, drives, leashes, leads, depths, notes, end, _awake })
+        Ok(Self { comparison, home, drives, leashes, leads, depths, notes, end })
     }
 
     pub(super) fn into_notes(mut self) -> Notes {

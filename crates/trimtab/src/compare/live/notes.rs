@@ -18,8 +18,6 @@ pub(super) struct Notes {
     /// What the way to the drive adds to what the model says, p50, if the drives are
     /// emulated ones.
     pub(super) added_ns: Option<Nanos>,
-    /// Whether processors were kept from sleeping, which takes tens of microseconds to end.
-    pub(super) kept_awake: bool,
     /// Requests of phase one whose end the recorder did not see.
     pub(super) lost: u64,
     /// Phase one, and each run of phase two.
@@ -65,10 +63,6 @@ impl RunNote {
 }
 
 impl Notes {
-    pub(super) fn new(kept_awake: bool) -> Self {
-        Self { kept_awake, ..Self::default() }
-    }
-
     pub(super) fn table(&self) -> Table {
         let columns = [
             ("run", Align::Left),
@@ -80,13 +74,12 @@ impl Notes {
             ("drives", Align::Right),
             ("refused and tried", Align::Right),
         ];
-        let slept = if self.kept_awake { "were kept awake" } else { "could go to sleep" };
-        let mut table = Table::new(&columns).with_caption(format!(
+        let mut table = Table::new(&columns).with_caption(
             "how it was measured: how often it was run (again if the generator fell behind), how\n\
              late requests were handed out (it counts as latency), and the share of one\n\
              processor that it took. False revokes are an estimate from the\n\
-             refused reads that were tried all the same. Idle processors {slept}"
-        ));
+             refused reads that were tried all the same",
+        );
 
         let time = |time: Option<Nanos>| time.map_or_else(|| units::NONE.to_owned(), units::long);
         for run in &self.runs {

@@ -13,9 +13,9 @@
 //!
 //! One thread lets time pass. It sleeps until shortly before the next answer can
 //! come, and spins the rest. Only a request that is alone, and whose answer is near, is
-//! seen through by the thread that took it: waking another one up would take longer. Where many wait, or long, it does not spin: answers
-//! are then so many that naps between them are short anyway, and a core that spins
-//! is missing elsewhere.
+//! seen through by the thread that took it: waking another one up would take longer.
+//! Where many wait, or long, it does not spin: answers are then so many that naps
+//! between them are short anyway, and a core that spins is missing elsewhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

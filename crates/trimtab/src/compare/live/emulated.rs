@@ -126,6 +126,7 @@ impl Rig for Emulated<'_> {
         });
         let outcome = outcome.map_err(failed)?;
         self.notes.lost += outcome.losses.total();
+        self.notes.recorded += outcome.records;
         let of = |device: &BlockDevice| {
             let id = outcome.names.find_device(&device.name);
             let ours = |r: &&Record| Some(r.device) == id && matches!(r.op, Op::Read | Op::Write);

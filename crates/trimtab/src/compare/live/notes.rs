@@ -2,12 +2,16 @@
 
 use serde::Serialize;
 use trimtab_io::{LatencyHistogram, Nanos};
-use trimtab_report::{Align, Table};
+use trimtab_report::{Align, Table, count};
 
 use crate::units;
 
 /// A generator whose requests are later than this, one in a hundred, fell behind.
 const LATE: Nanos = Nanos::from_micros(500);
+
+/// One in so many requests may be missing from what is learnt from: kernels have moments
+/// in which they run no BPF program.
+const FEW_OF: u64 = 1000;
 
 /// What the run is called whose recording is learnt from.
 pub(super) const PHASE_ONE: &str = "phase one";
@@ -20,6 +24,8 @@ pub(super) struct Notes {
     pub(super) added_ns: Option<Nanos>,
     /// Requests of phase one whose end the recorder did not see.
     pub(super) lost: u64,
+    /// Requests of phase one that were recorded.
+    pub(super) recorded: u64,
     /// Phase one, and each run of phase two.
     pub(super) runs: Vec<RunNote>,
 }
@@ -74,13 +80,17 @@ impl Notes {
             ("drives", Align::Right),
             ("refused and tried", Align::Right),
         ];
-        let mut table = Table::new(&columns).with_caption(
-            "how it was measured: how often it was run (again if the generator fell behind), how\n\
-             late requests were handed out (it counts as latency), and the share of one\n\
-             processor that it took. False revokes are an estimate from the\n\
-             refused reads that were tried all the same",
-        );
-
+        let mut caption = "how it was measured: how often it was run (again if the generator fell \
+                           behind), how\nlate requests were handed out (it counts as latency), and \
+                           the share of one\nprocessor that it took. False revokes are an estimate \
+                           from the\nrefused reads that were tried all the same"
+            .to_owned();
+        if self.recorded > 0 {
+            let (recorded, lost) = (count(self.recorded), self.lost);
+            caption +=
+                &format!(". Of phase one's {recorded} requests\n{lost} were not seen to end");
+        }
+        let mut table = Table::new(&columns).with_caption(caption);
         let time = |time: Option<Nanos>| time.map_or_else(|| units::NONE.to_owned(), units::long);
         for run in &self.runs {
             let drives: Vec<_> =
@@ -112,10 +122,10 @@ impl Notes {
                 behind.join(", ")
             ));
         }
-        if self.lost > 0 {
+        if self.lost > self.recorded / FEW_OF {
             trouble.push(format!(
-                "{} requests of phase one were not seen to end, and are not learnt from",
-                self.lost
+                "{} of {} requests of phase one were not seen to end, and are not learnt from",
+                self.lost, self.recorded
             ));
         }
         (!trouble.is_empty()).then(|| trouble.join("; "))

@@ -27,7 +27,8 @@ fn libraries() -> PathBuf {
 fn compile(source: &Path, to: &Path) -> Option<()> {
     let mut cc = Command::new("cc");
     cc.args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
-    cc.arg("-I").arg(Path::new(ROOT).join("include")).arg("-o").arg(to).arg(source);
+    cc.arg("-I").arg(Path::new(ROOT).join("include"));
+    cc.arg("-I").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).arg("-o").arg(to).arg(source);
     cc.arg("-L").arg(libraries()).args(["-ltrimtab", "-lpthread"]);
     let Ok(output) = cc.output() else {
         disk::say("skipped a test of the C library: there is no C compiler");

@@ -7,19 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <trimtab.h>
-
-static int failures;
-
-static void expect(int line, int holds)
-{
-	if (!holds) {
-		fprintf(stderr, "line %d: errno %d, \"%s\"\n", line, errno, trimtab_last_error());
-		failures++;
-	}
-	errno = 0;
-}
-#define EXPECT(holds) expect(__LINE__, (holds))
+#include "expect.h"
 
 /* What comes of so many reads past the page cache. */
 static struct trimtab_figures figures_of(const char *disk, const struct trimtab_options *options,

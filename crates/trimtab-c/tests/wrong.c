@@ -4,19 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <trimtab.h>
-
-static int failures;
-
-static void expect(int line, int holds)
-{
-	if (!holds) {
-		fprintf(stderr, "line %d: errno %d, \"%s\"\n", line, errno, trimtab_last_error());
-		failures++;
-	}
-	errno = 0;
-}
-#define EXPECT(holds) expect(__LINE__, (holds))
+#include "expect.h"
 
 /* A thread's own data go after the library's: it is called when its text is gone. */
 static void called_at_the_end(void *unused)

@@ -9,7 +9,10 @@
 //! simulation: it says when a request is answered. A server process lets its time
 //! pass with the wall clock, keeps the content, and answers the kernel's requests
 //! when the model says so. What the kernel sees is a disk: with a scheduler, with
-//! tracepoints, for any file system. It needs nothing but FUSE and loop devices.
+//! tracepoints, for any file system. It needs nothing but FUSE and loop devices. Answers
+//! are given earlier than the model says by what the way to the disk takes (lead.rs), and
+//! while a drive is in use processors are kept from sleeping (awake.rs), so that a program
+//! sees the drive's times and not those of the emulation.
 //!
 //! A drive's life: [`Server::start`] makes one from a [`Spec`], and [`Server::serve`]
 //! obeys commands until one ends it; when a `Server` is dropped, nothing is left

@@ -70,6 +70,22 @@ fn kernel() -> (u32, u32) {
     (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
+/// Keeps the state of a disk, and pins it.
+fn with_pinned(run: impl FnOnce(Keeper, &Path, &LoopDisk, &BlockDevice) + Send) {
+    let disk = LoopDisk::new(16);
+    let device = BlockDevice::find(&disk.path).unwrap();
+    disk::with_bpf_files(0o755, |files| {
+        let pins = files.join("trimtab");
+        let mut keeper = Keeper::load(std::slice::from_ref(&device), &Options::default()).unwrap();
+        keeper.pin(&pins).unwrap();
+        run(keeper, &pins, &disk, &device);
+    });
+}
+
+fn read_all(disk: &LoopDisk) {
+    disk::run("dd", &[&format!("if={}", disk.path), "of=/dev/null", "bs=64k"]);
+}
+
 /// Any user reads what is pinned, and none writes it.
 #[test]
 fn anyone_reads_it_and_nobody_writes_it() {
@@ -81,25 +97,19 @@ fn anyone_reads_it_and_nobody_writes_it() {
         disk::say("skipped the test of pinned state read by others: it needs Linux 5.19");
         return;
     }
-    let disk = LoopDisk::new(16);
-    let device = BlockDevice::find(&disk.path).unwrap();
-    let read = || disk::run("dd", &[&format!("if={}", disk.path), "of=/dev/null", "bs=64k"]);
-    disk::with_bpf_files(0o755, |files| {
-        let pins = files.join("trimtab");
-        let mut keeper = Keeper::load(std::slice::from_ref(&device), &Options::default()).unwrap();
-        keeper.pin(&pins).unwrap();
+    with_pinned(|keeper, pins, disk, device| {
         let ours = keeper.drive(0).unwrap();
         let theirs = thread::scope(|scope| {
             let them = scope.spawn(|| {
                 become_nobody();
-                let theirs = LiveDrive::open(&pins, &device).unwrap();
+                let theirs = LiveDrive::open(pins, device).unwrap();
                 assert!(theirs.is_fresh(state::now()));
                 assert_no_way_to_write(&pins.join("devices"));
                 theirs
             });
             them.join().unwrap()
         });
-        read();
+        read_all(disk);
         assert!(theirs.sent() > 0);
         assert_eq!(theirs.look(0).drive, ours.look(0).drive);
     });
@@ -113,21 +123,15 @@ fn what_is_pinned_has_figures_only() {
         disk::say(&format!("skipped the test of what is pinned: {why}"));
         return;
     }
-    let disk = LoopDisk::new(16);
-    let device = BlockDevice::find(&disk.path).unwrap();
-    let read = || disk::run("dd", &[&format!("if={}", disk.path), "of=/dev/null", "bs=64k"]);
-    disk::with_bpf_files(0o755, |files| {
-        let pins = files.join("trimtab");
-        let mut keeper = Keeper::load(std::slice::from_ref(&device), &Options::default()).unwrap();
-        keeper.pin(&pins).unwrap();
-        let names = std::fs::read_dir(&pins).unwrap().map(|entry| entry.unwrap().file_name());
+    with_pinned(|mut keeper, pins, disk, _| {
+        let names = std::fs::read_dir(pins).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(names.collect::<Vec<_>>(), ["devices"]);
         let map = MapHandle::from_pinned_path(pins.join("devices")).unwrap();
         let drive = keeper.drive(0).unwrap();
         // So that there are requests in flight as far as the programs know.
         keeper
             .without_completions(|| {
-                read();
+                read_all(disk);
                 assert!(drive.look(0).drive.requests > 0);
                 let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
                 let words =

@@ -1,0 +1,22 @@
+/* What the tests in C share: a failed expectation is told of, and counted. */
+#ifndef TRIMTAB_TESTS_EXPECT_H
+#define TRIMTAB_TESTS_EXPECT_H
+
+#include <errno.h>
+#include <stdio.h>
+
+#include <trimtab.h>
+
+static int failures;
+
+static void expect(int line, int holds)
+{
+	if (!holds) {
+		fprintf(stderr, "line %d: errno %d, \"%s\"\n", line, errno, trimtab_last_error());
+		failures++;
+	}
+	errno = 0;
+}
+#define EXPECT(holds) expect(__LINE__, (holds))
+
+#endif

@@ -60,7 +60,7 @@ mod state;
 mod store;
 mod tune;
 
-pub use check::{Load, Measured, measure};
+pub use check::{Load, Measured, added, measure};
 pub use control::Drive;
 pub use error::Error;
 pub use faults::{Effect, Fault, Ops};

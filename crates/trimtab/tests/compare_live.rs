@@ -88,6 +88,11 @@ fn strategies_run_on_emulated_drives_and_beside_them_in_simulation() {
         // A drive that reads in 20 µs cannot be faster than half of that.
         assert!(live["median"]["p50_ns"].as_f64() > Some(10e3), "{live}");
     }
+    // Of each read of phase one it is known what the way to the drive added.
+    let drives = told["live"]["drives"][0].as_array().unwrap();
+    let recorded: u64 = drives.iter().map(|drive| drive["reads"].as_u64().unwrap()).sum();
+    let added = &told["notes"]["added"];
+    assert!(recorded > 1_000 && added["count"].as_u64() >= Some(recorded), "{recorded}: {added}");
     let runs = told["notes"]["runs"].as_array().unwrap();
     assert_eq!((runs.len(), &runs[0]["strategy"]), (6, &Value::from("phase one")));
     for run in &runs[1..] {

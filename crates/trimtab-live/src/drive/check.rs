@@ -5,7 +5,7 @@
 //! the same one. The difference is everything that is not the drive: system calls,
 //! the block layer, the loop device, FUSE, waking up, and being late.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -22,6 +22,7 @@ use trimtab_io::{LatencyHistogram, Nanos};
 use super::clock;
 use super::control::Drive;
 use super::error::Error;
+use super::figures::Sample;
 
 /// Bytes of a read.
 const READ: usize = 4096;
@@ -76,7 +77,7 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
     };
     let seen = read.map_err(Error::system(what()))?;
     let time = clock::now().since(begun);
-    let said: HashMap<_, _> = drive.end_log()?.iter().map(|s| (s.offset, *s)).collect();
+    let said = drive.end_log()?;
     let mut measured = Measured {
         reads: seen.len() as u64,
         time,
@@ -86,9 +87,9 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
         server: LatencyHistogram::new(),
         early: LatencyHistogram::new(),
     };
-    for (offset, latency) in seen {
+    for (latency, sample) in paired(seen, said) {
         measured.seen.record(latency);
-        if let Some(sample) = said.get(&offset) {
+        if let Some(sample) = sample {
             measured.model.record(sample.model);
             measured.added.record(latency.since(sample.model));
             measured.server.record(sample.added);
@@ -98,6 +99,30 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
         }
     }
     Ok(measured)
+}
+
+/// What the way to a drive added to reads that somebody made while it kept a log
+/// ([`Drive::begin_log`]): `seen` is the first byte of each and how long it took, in the
+/// order in which they were made; `said` is the log.
+#[must_use]
+pub fn added(seen: Vec<(u64, Nanos)>, said: Vec<Sample>) -> LatencyHistogram {
+    let mut added = LatencyHistogram::new();
+    let known = paired(seen, said).filter_map(|(latency, sample)| Some((latency, sample?)));
+    added.extend(known.map(|(latency, sample)| latency.since(sample.model)));
+    added
+}
+
+/// How long each read took, and what the server says of it. Reads of the same place are
+/// told apart by their order.
+fn paired(mut seen: Seen, mut said: Vec<Sample>) -> impl Iterator<Item = (Nanos, Option<Sample>)> {
+    // These sorts keep the order of what is equal.
+    seen.sort_by_key(|&(offset, _)| offset);
+    said.sort_by_key(|sample| sample.offset);
+    let mut said = said.into_iter().peekable();
+    seen.into_iter().map(move |(offset, latency)| {
+        while said.next_if(|sample| sample.offset < offset).is_some() {}
+        (latency, said.next_if(|sample| sample.offset == offset))
+    })
 }
 
 /// What was read, and how long that took.
@@ -192,5 +217,29 @@ fn together(file: &File, places: &[u64], until: Nanos, depth: u32) -> io::Result
                 failed = Some(io::Error::from_raw_os_error(-done.result().min(-1)));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_are_paired_with_what_the_server_says_of_them() {
+        let us = Nanos::from_micros;
+        let said = |offset, model| Sample { offset, model: us(model), added: Nanos::ZERO };
+        // Of 4096 the second answer is the second read's; nothing is known of 0.
+        let log = vec![said(4096, 100), said(12288, 50), said(4096, 300), said(8192, 10)];
+        let seen = vec![(4096, us(107)), (8192, us(12)), (0, us(70)), (4096, us(350))];
+        let mut all: Vec<_> =
+            paired(seen.clone(), log.clone()).map(|(t, s)| (t, s.map(|s| s.model))).collect();
+        all.sort_unstable();
+        let expected =
+            [(12, Some(10)), (70, None), (107, Some(100)), (350, Some(300))].map(|(t, model)| {
+                (us(t), model.map(us))
+            });
+        assert_eq!(all, expected);
+        let added = added(seen, log);
+        assert_eq!((added.count(), added.max()), (3, Some(us(50))));
     }
 }

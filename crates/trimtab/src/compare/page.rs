@@ -43,7 +43,10 @@ const LINES: usize = 7;
 fn drawn(report: &Report) -> Vec<&StrategyReport> {
     const KNOWN: [&str; LINES] = ["trimtab", "base", "ideal", "clone", "hedge", "c3", "linnos+hl"];
     if report.strategies.len() <= LINES {
-        return report.strategies.iter().collect();
+        let mut all: Vec<_> = report.strategies.iter().collect();
+        // The first is drawn over the others, and in the clearest colour.
+        all.sort_by_key(|row| row.name != KNOWN[0]);
+        return all;
     }
     let named = |name: &&str| report.strategies.iter().find(|row| row.name == **name);
     let known: Vec<_> = KNOWN.iter().filter_map(named).collect();

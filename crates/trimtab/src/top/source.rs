@@ -9,7 +9,7 @@ use trimtab_io::{Nanos, Op};
 use trimtab_live::monitor::{DriftCheck, Monitor, OpTotal, Totals};
 use trimtab_live::read::{ReaderSums, readers};
 use trimtab_live::record::{BlockDevice, DeviceStat, Error, OpStat};
-use trimtab_predict::Model;
+use trimtab_predict::{Model, OtherDrive};
 use trimtab_report::count;
 
 use super::row::{Past, Row, Sight};
@@ -34,8 +34,16 @@ pub(super) struct Source {
 }
 
 enum Eyes {
-    Recorder { monitor: Box<Monitor>, drift: Vec<DriftCheck>, models: Vec<Option<String>> },
+    Recorder { monitor: Box<Monitor>, drift: Vec<DriftCheck>, origins: Vec<Option<Origin>> },
     Counters { sights: Vec<Sight>, began: Instant },
+}
+
+/// Where a model is from.
+struct Origin {
+    file: String,
+    /// Set if it was trained on another drive than the one it is compared with here. That
+    /// may be what somebody wants to know, so it is told and not refused.
+    other: Option<OtherDrive>,
 }
 
 impl Source {
@@ -53,8 +61,12 @@ impl Source {
                     monitor.drive_mut(i).set_model(model);
                 }
                 let drift = devices.iter().map(|_| DriftCheck::new(DRIFT_EVERY)).collect();
-                let models = models.into_iter().map(|named| Some(named?.file)).collect();
-                Eyes::Recorder { monitor: Box::new(monitor), drift, models }
+                let origin = |(named, device): (Option<NamedModel>, &BlockDevice)| {
+                    let NamedModel { file, model } = named?;
+                    Some(Origin { file, other: model.other_drive(&device.identity()) })
+                };
+                let origins = models.into_iter().zip(&devices).map(origin).collect();
+                Eyes::Recorder { monitor: Box::new(monitor), drift, origins }
             }
             Err(Error::Privilege | Error::Kernel(_)) if models.iter().all(Option::is_none) => {
                 let sights = devices.iter().map(|_| Sight::default()).collect();
@@ -176,14 +188,17 @@ impl Source {
     }
 
     fn tell_of_model(&self, i: usize, row: &mut Row) {
-        let Eyes::Recorder { monitor, drift, models } = &self.eyes else { return };
+        let Eyes::Recorder { monitor, drift, origins } = &self.eyes else { return };
         let drive = monitor.drive(i);
-        let (Some(model), Some(file)) = (drive.model(), &models[i]) else { return };
+        let (Some(model), Some(origin)) = (drive.model(), &origins[i]) else { return };
         row.drift = drift[i].last().map(|checked| checked.comparison.moved());
         let calibration = drive.calibration();
         row.retrain = drift[i].far_since().is_some()
             || calibration.is_some_and(|found| found.retrain_after.is_some());
-        model_facts::of(file, model, &drive.judged(), &drift[i], calibration)
+        if let Some(other) = &origin.other {
+            row.tell("another drive's", other.to_string());
+        }
+        model_facts::of(&origin.file, model, &drive.judged(), &drift[i], calibration)
             .into_iter()
             .for_each(|(name, value)| row.tell(name, value));
     }

@@ -13,7 +13,7 @@ const APART: f64 = 1.1;
 /// A comparison live and in simulation.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Agreement {
-    /// What is added to each simulated latency: the way to the drive, p50.
+    /// What is added to each simulated latency: the way to the drives, p50 in phase one.
     added_ns: f64,
     rows: Vec<Row>,
     /// Pairs of strategies whose means are more than 10% apart in simulation,
@@ -37,7 +37,7 @@ struct Row {
 
 impl Agreement {
     pub(super) fn new(live: &Report, simulated: &Report, notes: &Notes) -> Self {
-        let added_ns = notes.added_ns.map_or(0.0, |added| added.0 as f64);
+        let added_ns = notes.added.quantile(0.5).map_or(0.0, |added| added.0 as f64);
         let row = |live: &trimtab_sim::compare::StrategyReport| {
             let same = simulated.strategies.iter().find(|row| row.name == live.name)?;
             let foretold = |key| same.median.get(key).map(|time| time + added_ns);
@@ -76,7 +76,7 @@ impl Agreement {
         ];
         let added = units::long(trimtab_io::Nanos(self.added_ns as u64));
         let mut table = Table::new(&columns).with_caption(format!(
-            "live beside simulated, where {added} are added: what the way to the drive takes"
+            "live beside simulated, where {added} are added: what the way to the drives took in phase one"
         ));
         let time = |time: f64| units::long(trimtab_io::Nanos(time as u64));
         let more = |live: f64, simulated: f64| format!("{:+.1}%", 100.0 * (live / simulated - 1.0));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use trimtab_io::{Nanos, Op};
 use trimtab_live::array::{Disk, LiveOptions};
-use trimtab_live::drive::{Drive, Fill, Home, Load, Spec, measure};
+use trimtab_live::drive::{Drive, Fill, Home, Spec, added};
 use trimtab_live::record::{BlockDevice, Options, Recorder};
 use trimtab_sim::array::{ArrayFigures, ArrayIo};
 use trimtab_sim::compare::{Comparison, Rig, Row};
@@ -20,9 +20,6 @@ use crate::drive::{Leash, on_leash};
 /// How long the recorder waits for the last answers.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the way to a drive is measured.
-const CHECK: Nanos = Nanos::from_millis(1_500);
-
 /// Emulated drives.
 pub(super) struct Emulated<'a> {
     comparison: &'a Comparison,
@@ -30,8 +27,6 @@ pub(super) struct Emulated<'a> {
     drives: Vec<Drive>,
     /// They go with these, whatever becomes of us.
     leashes: Vec<Leash>,
-    /// By which the drives answer early, as it was measured on drives that were alike.
-    leads: Vec<Option<Nanos>>,
     depths: Vec<u32>,
     notes: Notes,
     end: End,
@@ -41,8 +36,8 @@ impl<'a> Emulated<'a> {
     pub(super) fn new(comparison: &'a Comparison, end: End) -> Result<Self> {
         let depths = comparison.wanted().map(|wanted| wanted.queue_depth).collect();
         let (home, notes) = (Home::from_environment(), Notes::default());
-        let (drives, leashes, leads) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { comparison, home, drives, leashes, leads, depths, notes, end })
+        let (drives, leashes) = (Vec::new(), Vec::new());
+        Ok(Self { comparison, home, drives, leashes, depths, notes, end })
     }
 
     pub(super) fn into_notes(mut self) -> Notes {
@@ -56,7 +51,6 @@ impl<'a> Emulated<'a> {
             let spec = Spec {
                 seed: Comparison::drive_seed(seed, number),
                 fill: Fill { share: wanted.fill, overwrites: wanted.overwrites },
-                lead: self.leads.get(number).copied().flatten(),
                 ..Spec::new(
                     format!("compare-{}-{number}", std::process::id()),
                     wanted.profile.clone(),
@@ -92,16 +86,6 @@ impl<'a> Emulated<'a> {
 
 impl Rig for Emulated<'_> {
     fn prepare(&mut self, seed: u64) -> Result<(), String> {
-        self.leads.clear();
-        self.make(seed).map_err(|e| format!("{e:#}"))?;
-        // On one that is like the first but not of the array: reading changes a drive.
-        let measured = measure(&self.drives[0], Load { depth: 1, time: CHECK, seed });
-        self.notes.added_ns = measured.map_err(|e| e.to_string())?.added.quantile(0.5);
-        // What was measured holds for drives that answer as early as these.
-        let lead =
-            |drive: &Drive| drive.stat().map(|stat| Some(Nanos((stat.lead_us * 1e3) as u64)));
-        let leads = self.drives.iter().map(lead).collect::<Result<_, _>>();
-        self.leads = leads.map_err(|e| e.to_string())?;
         self.make(seed).map_err(|e| format!("{e:#}"))
     }
 
@@ -115,11 +99,17 @@ impl Rig for Emulated<'_> {
         let mut recording = Recorder::load(&devices, &Options::default()).map_err(failed)?.start();
         let mut all = Vec::new();
         let base = Box::new(strategies::Base::new("base"));
-        let options = LiveOptions::default();
+        // What we see and what the drives say they did: the difference is the way.
+        let options = LiveOptions { record: true, ..LiveOptions::default() };
+        self.drives.iter().try_for_each(Drive::begin_log).map_err(|e| e.to_string())?;
         let run = serve(&self.disks()?, base, requests, &options, &self.end, &mut || {
             recording.poll(&mut all).map_err(failed)
         })?;
         self.notes.runs.push(RunNote::new(PHASE_ONE, run.took, &run.lateness));
+        for (drive, records) in self.drives.iter().zip(&run.records) {
+            let said = drive.end_log().map_err(|e| e.to_string())?;
+            self.notes.added.merge(&added(reads(records), said));
+        }
         let outcome = recording.stop(PATIENCE, |rest, _| {
             all.extend_from_slice(rest);
             Ok::<_, trimtab_live::record::Error>(())
@@ -164,4 +154,10 @@ impl Drop for Emulated<'_> {
     fn drop(&mut self) {
         self.remove();
     }
+}
+
+/// Of each read its first byte and how long it took.
+fn reads(records: &[Record]) -> Vec<(u64, Nanos)> {
+    let reads = records.iter().filter(|record| record.op == Op::Read);
+    reads.filter_map(|record| Some((record.offset, record.service_time()?))).collect()
 }

@@ -1,6 +1,6 @@
 //! How a live comparison was measured: what a simulation need not say.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use trimtab_io::{LatencyHistogram, Nanos};
 use trimtab_report::{Align, Table, count};
 
@@ -19,15 +19,20 @@ pub(super) const PHASE_ONE: &str = "phase one";
 /// How a comparison was measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Notes {
-    /// What the way to the drive adds to what the model says, p50, if the drives are
-    /// emulated ones.
-    pub(super) added_ns: Option<Nanos>,
+    /// What the way to the drives added to what they say of the reads of phase one, if they
+    /// are emulated ones.
+    #[serde(serialize_with = "as_summary")]
+    pub(super) added: LatencyHistogram,
     /// Requests of phase one whose end the recorder did not see.
     pub(super) lost: u64,
     /// Requests of phase one that were recorded.
     pub(super) recorded: u64,
     /// Phase one, and each run of phase two.
     pub(super) runs: Vec<RunNote>,
+}
+
+fn as_summary<S: Serializer>(times: &LatencyHistogram, to: S) -> Result<S::Ok, S::Error> {
+    times.summary().serialize(to)
 }
 
 /// One run.

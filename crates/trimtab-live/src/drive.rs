@@ -68,6 +68,6 @@ pub use figures::{Count, Latencies, Sample};
 pub(crate) use home::run_directory;
 pub use home::{Found, Home, Info, RUN_VARIABLE};
 pub use server::Server;
-pub use spec::{Data, Fill, Spec};
+pub use spec::{Data, Fill, MOST_LEAD, Spec};
 pub use stat::Stat;
 pub use tune::TUNABLE;

@@ -6,10 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use trimtab_io::{Nanos, Op, Outcome, RequestId};
 use trimtab_live::record::{BlockDevice, Error, Options, Recorder};
-use trimtab_predict::label::data_latencies;
-use trimtab_predict::{
-    Kind, Label, Lesson, Model, Recorded, Rule, Training, evaluate, fingerprint, train,
-};
+use trimtab_predict::{Kind, Model, Read, Recorded, Rule, Teaching, reads};
 use trimtab_trace::Record;
 
 /// How long the recorder waits for the last answers.
@@ -63,42 +60,32 @@ fn answered(record: &Record, number: usize) -> Option<Recorded> {
 /// # Errors
 /// There is too little to learn from.
 pub(crate) fn models(recordings: &[Vec<Recorded>], seed: u64) -> Result<Vec<Arc<Model>>> {
-    let lessons: Vec<Lesson<'_>> = recordings.iter().map(|r| Lesson::whole(r)).collect();
-    let latencies: Vec<Vec<Nanos>> = lessons.iter().map(latencies).collect();
-    let model = |(drive, lesson): (usize, &Lesson<'_>)| {
+    let all: Vec<Vec<Read>> = recordings.iter().map(|recorded| reads(recorded)).collect();
+    let latencies: Vec<Vec<Nanos>> = all.iter().map(|reads| latencies(reads)).collect();
+    let options = trimtab_predict::Options { seed, ..Default::default() };
+    let model = |(drive, recorded): (usize, &Vec<Recorded>)| {
         let peers = latencies.iter().enumerate().filter(|(peer, _)| *peer != drive);
         let peers: Vec<&[Nanos]> = peers.map(|(_, latencies)| &**latencies).collect();
-        let model = model(lesson, &peers, seed);
-        Ok(Arc::new(model.with_context(|| format!("cannot learn drive {drive}"))?))
+        let teach = |rule| {
+            Teaching {
+                kind: Kind::Trimtab,
+                rule,
+                name: "replicated-kv",
+                recorded,
+                past: &all[drive],
+                peers: &peers,
+                options: &options,
+            }
+            .run(|_, _| {})
+        };
+        let taught = teach(Rule::Inflection).or_else(|_| teach(Rule::P95));
+        Ok(Arc::new(taught.with_context(|| format!("cannot learn drive {drive}"))?.model))
     };
-    lessons.iter().enumerate().map(model).collect()
+    recordings.iter().enumerate().map(model).collect()
 }
 
-fn latencies(lesson: &Lesson<'_>) -> Vec<Nanos> {
-    let mut latencies: Vec<Nanos> = lesson.reads.iter().map(|read| read.latency).collect();
+fn latencies(reads: &[Read]) -> Vec<Nanos> {
+    let mut latencies: Vec<Nanos> = reads.iter().map(|read| read.latency).collect();
     latencies.sort_unstable();
     latencies
-}
-
-fn model(lesson: &Lesson<'_>, peers: &[&[Nanos]], seed: u64) -> Result<Model> {
-    let (recorded, reads) = (lesson.recorded, &lesson.reads);
-    let all = data_latencies(&[recorded]);
-    let label = |rule| Ok((rule, Label::make(rule, reads, &all, peers)?));
-    let labelled: Result<_, trimtab_predict::Error> = label(Rule::Inflection);
-    let (rule, label) = labelled.or_else(|_| label(Rule::P95))?;
-    let options = trimtab_predict::Options { seed, ..Default::default() };
-    let lessons = std::slice::from_ref(lesson);
-    let trained = train(Kind::Trimtab, lessons, &label, &options, |_, _| {})?;
-    let score = evaluate(&trained, recorded, reads, &label);
-    let training = Training {
-        trace: "replicated-kv".to_owned(),
-        fingerprint: fingerprint(recorded),
-        reads: reads.len(),
-        slow: reads.iter().filter(|read| label.is_slow_read(read)).count(),
-        until: reads.last().map_or(Nanos::ZERO, |read| recorded[read.index].request.arrival),
-        inflection_percentile: None,
-        false_submit_rate: score.false_submit_rate,
-        seed,
-    };
-    Ok(Model::new(trained, rule, label, training))
 }

@@ -1,6 +1,7 @@
 //! How far a simulation foretold what came.
 
 use serde::Serialize;
+use trimtab_io::Nanos;
 use trimtab_report::{Align, Table};
 use trimtab_sim::compare::Report;
 
@@ -13,8 +14,10 @@ const APART: f64 = 1.1;
 /// A comparison live and in simulation.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Agreement {
-    /// What is added to each simulated latency: the way to the drives, p50 in phase one.
-    added_ns: f64,
+    /// What the way to the drives took in phase one: its mean is added to simulated means,
+    /// its median to simulated percentiles.
+    added_mean_ns: f64,
+    added_p50_ns: f64,
     rows: Vec<Row>,
     /// Pairs of strategies whose means are more than 10% apart in simulation,
     pairs: usize,
@@ -37,17 +40,19 @@ struct Row {
 
 impl Agreement {
     pub(super) fn new(live: &Report, simulated: &Report, notes: &Notes) -> Self {
-        let added_ns = notes.added.quantile(0.5).map_or(0.0, |added| added.0 as f64);
+        let in_ns = |added: Option<Nanos>| added.map_or(0.0, |added| added.0 as f64);
+        let added_mean_ns = in_ns(notes.added.mean());
+        let added_p50_ns = in_ns(notes.added.quantile(0.5));
         let row = |live: &trimtab_sim::compare::StrategyReport| {
             let same = simulated.strategies.iter().find(|row| row.name == live.name)?;
-            let foretold = |key| same.median.get(key).map(|time| time + added_ns);
+            let mean_bare = same.median.get("mean_ns")?;
             Some(Row {
                 strategy: live.name.clone(),
                 mean_live: live.median.get("mean_ns")?,
-                mean_bare: same.median.get("mean_ns")?,
-                mean_simulated: foretold("mean_ns")?,
+                mean_bare,
+                mean_simulated: mean_bare + added_mean_ns,
                 p99_live: live.median.get("p99_ns"),
-                p99_simulated: foretold("p99_ns"),
+                p99_simulated: same.median.get("p99_ns").map(|p99| p99 + added_p50_ns),
             })
         };
         let rows: Vec<Row> = live.strategies.iter().filter_map(row).collect();
@@ -61,7 +66,7 @@ impl Agreement {
                 }
             }
         }
-        Self { added_ns, rows, pairs, in_order }
+        Self { added_mean_ns, added_p50_ns, rows, pairs, in_order }
     }
 
     pub(super) fn table(&self) -> Table {
@@ -74,11 +79,12 @@ impl Agreement {
             ("simulated", Align::Right),
             ("live is", Align::Right),
         ];
-        let added = units::long(trimtab_io::Nanos(self.added_ns as u64));
+        let time = |time: f64| units::long(Nanos(time as u64));
+        let (mean, p50) = (time(self.added_mean_ns), time(self.added_p50_ns));
         let mut table = Table::new(&columns).with_caption(format!(
-            "live beside simulated, where {added} are added: what the way to the drives took in phase one"
+            "live beside simulated, with what the way to the drives took in phase one: {mean} in \
+             the mean, {p50} at p50 and added to p99"
         ));
-        let time = |time: f64| units::long(trimtab_io::Nanos(time as u64));
         let more = |live: f64, simulated: f64| format!("{:+.1}%", 100.0 * (live / simulated - 1.0));
         for row in &self.rows {
             let mut cells = vec![

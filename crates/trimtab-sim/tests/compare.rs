@@ -126,6 +126,30 @@ fn the_table_is_whole() {
 
 /// Where there is less to do after the change, slow begins earlier.
 #[test]
+fn what_is_served_in_turns_begins_a_little_later_each_time() {
+    let text = with("['base', 'trimtab']").replace("seeds = [3, 4]", "seeds = [3]");
+    let mut comparison = Comparison::parse(&text, ".".as_ref()).unwrap();
+    let simulate = |comparison: &Comparison| {
+        let trainer = Simple { calls: AtomicUsize::new(0) };
+        compare(comparison, &trainer, 2, &|_| {}).unwrap()
+    };
+    let once = simulate(&comparison);
+    comparison.set_turns(3);
+    let thrice = simulate(&comparison);
+    assert_eq!((&thrice.seeds, thrice.drives.len()), (&once.seeds, 1));
+    for (once, thrice) in once.strategies.iter().zip(&thrice.strategies) {
+        assert_eq!((once.seeds.len(), thrice.seeds.len()), (1, 3));
+        assert_eq!(once.seeds[0].figures, thrice.seeds[0].figures, "the first is as without");
+        assert!(thrice.seeds.iter().all(|turn| turn.reads == once.seeds[0].reads));
+        let mean = |turn: usize| thrice.seeds[turn].figures.get("mean_ns");
+        assert!(mean(0) != mean(1) && mean(1) != mean(2), "{}: nothing changes", once.name);
+        let [low, median, high] =
+            [thrice.lowest, thrice.median, thrice.highest].map(|figures| figures.get("mean_ns"));
+        assert!(low < median && median < high);
+    }
+}
+
+#[test]
 fn a_change_of_workload_is_learnt_from_by_who_is_retrained() {
     let two = "['base', 'linnos', { strategy = 'linnos', retrained = true }]";
     let text = with(two)

@@ -234,10 +234,8 @@ mod tests {
         let mut all: Vec<_> =
             paired(seen.clone(), log.clone()).map(|(t, s)| (t, s.map(|s| s.model))).collect();
         all.sort_unstable();
-        let expected =
-            [(12, Some(10)), (70, None), (107, Some(100)), (350, Some(300))].map(|(t, model)| {
-                (us(t), model.map(us))
-            });
+        let expected = [(12, Some(10)), (70, None), (107, Some(100)), (350, Some(300))]
+            .map(|(t, model)| (us(t), model.map(us)));
         assert_eq!(all, expected);
         let added = added(seen, log);
         assert_eq!((added.count(), added.max()), (3, Some(us(50))));

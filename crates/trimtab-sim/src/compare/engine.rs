@@ -1,6 +1,7 @@
 //! Phase two, for each seed and strategy.
 
 use trimtab_device::Ideal;
+use trimtab_io::Nanos;
 use trimtab_steer::{Costs, Kind, Means, Strategy};
 
 use super::figures::{DriveFacts, Report, SeedFigures};
@@ -40,18 +41,27 @@ pub fn compare(
         let tell = |doing: &str, piece, of| {
             progress(&Progress { seed: (number, seeds), doing, piece: (piece, of) });
         };
-        let prepared = prepare(comparison, seed, trainer, threads, &tell)?;
+        let mut prepared = prepare(comparison, seed, trainer, threads, &tell)?;
+        report.add_seed(seed, prepared.ready.facts(comparison));
         let entries = &comparison.entries;
-        let figures = parallel::map(threads, entries.len(), |entry| {
-            tell(&entries[entry].name, entry, entries.len());
-            phase_two(comparison, &prepared, &entries[entry])
-        });
-        let figures = figures.into_iter().collect::<Result<Vec<_>, _>>()?;
-        report.add(seed, prepared.ready.facts(comparison), figures);
+        for turn in 0..comparison.turns {
+            if turn > 0 {
+                prepared.begin_later(STAGGER);
+            }
+            let figures = parallel::map(threads, entries.len(), |entry| {
+                tell(&entries[entry].name, entry, entries.len());
+                phase_two(comparison, &prepared, &entries[entry])
+            });
+            report.add_rows(figures.into_iter().collect::<Result<Vec<_>, _>>()?);
+        }
     }
     report.finish();
     Ok(report)
 }
+
+/// So much later each turn begins: drives that flush their buffers twice a second, say, are
+/// at another point of that in each of the first few.
+const STAGGER: Nanos = Nanos(137_310_000);
 
 /// One strategy.
 fn phase_two(

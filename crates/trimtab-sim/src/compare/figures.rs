@@ -182,7 +182,7 @@ pub struct StrategyReport {
     pub lowest: Figures,
     /// the highest of any seed.
     pub highest: Figures,
-    /// Each seed.
+    /// Each seed, and each turn of it, if there are several.
     pub seeds: Vec<SeedFigures>,
     /// The latencies of all seeds together.
     #[serde(skip)]
@@ -279,14 +279,13 @@ impl Report {
         }
     }
 
-    pub(super) fn add(
-        &mut self,
-        seed: u64,
-        drives: Vec<DriveFacts>,
-        figures: Vec<(SeedFigures, ArrayFigures)>,
-    ) {
+    pub(super) fn add_seed(&mut self, seed: u64, drives: Vec<DriveFacts>) {
         self.seeds.push(seed);
         self.drives.push(drives);
+    }
+
+    /// What came of one turn of phase two, with the seed added last.
+    pub(super) fn add_rows(&mut self, figures: Vec<(SeedFigures, ArrayFigures)>) {
         for (row, (figures, run)) in self.strategies.iter_mut().zip(figures) {
             row.seeds.push(figures);
             row.latencies.merge(&run.reads);

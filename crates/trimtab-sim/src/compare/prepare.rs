@@ -22,6 +22,14 @@ pub(super) struct Prepared {
     pub(super) ready: Ready,
 }
 
+impl Prepared {
+    /// Has phase two begin so much later.
+    pub(super) fn begin_later(&mut self, time: Nanos) {
+        self.drives = rested(std::mem::take(&mut self.drives), time);
+        self.ready.requests.iter_mut().for_each(|io| io.at += time);
+    }
+}
+
 /// What of it is no drive.
 pub(super) struct Ready {
     pub(super) seed: u64,

@@ -155,7 +155,8 @@ pub fn compare_on(
             Ok((SeedFigures::new(seed, inference, &figures), figures))
         });
         let measured = measured.collect::<Result<Vec<_>, Error>>()?;
-        report.add(seed, ready.facts(comparison), measured);
+        report.add_seed(seed, ready.facts(comparison));
+        report.add_rows(measured);
     }
     report.finish();
     Ok(report)

@@ -34,6 +34,8 @@ pub struct Comparison {
     pub(super) change: Option<Change>,
     /// Workloads reach no farther, bytes.
     pub(super) reach: Option<u64>,
+    /// How often phase two is served for each seed.
+    pub(super) turns: u32,
 }
 
 /// Another workload after phase one, and what of it those who are trained again
@@ -197,6 +199,7 @@ impl Comparison {
             devices,
             change,
             reach: None,
+            turns: 1,
         })
     }
 
@@ -226,6 +229,14 @@ impl Comparison {
         check_seeds(&seeds)?;
         self.seeds = seeds;
         Ok(())
+    }
+
+    /// Has phase two simulated so many times for each seed, each time beginning a little
+    /// later, when the drives are elsewhere in what they do regularly. That decides whether
+    /// two of them stall together, and no run on a wall clock repeats it: who wants to know
+    /// what to expect of one should look at several turns.
+    pub const fn set_turns(&mut self, turns: u32) {
+        self.turns = if turns == 0 { 1 } else { turns };
     }
 
     /// What a decision of this row costs, of which its predictor says so much.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
-use trimtab_report::{Section, machine};
+use trimtab_report::{Section, Table, machine};
 use trimtab_sim::compare::{self, Comparison, Progress, Report, Rig};
 
 use super::teacher::Teacher;
@@ -24,6 +24,10 @@ use agreement::Agreement;
 use emulated::Emulated;
 use files::Files;
 use notes::Notes;
+
+/// How often phase two is simulated for each seed. It is to say what can be expected, and
+/// one turn is as much chance as one live run is.
+const TURNS: u32 = 5;
 
 const SIGNALS: [i32; 3] =
     [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
@@ -78,7 +82,9 @@ pub(super) fn run(
         comparison.set_seeds(comparison.seeds()[..1].to_vec()).map_err(BadInput)?;
     }
     let (live, notes, simulated) = if args.files.is_empty() {
-        let simulated = compare::compare(&comparison, &Teacher, threads, progress)?;
+        let mut in_turns = comparison.clone();
+        in_turns.set_turns(TURNS);
+        let simulated = compare::compare(&in_turns, &Teacher, threads, progress)?;
         // Not before: a simulation ends at once.
         let end = End::catch()?;
         let mut rig = Emulated::new(&comparison, end.clone())?;
@@ -99,7 +105,7 @@ pub(super) fn run(
         page.section(section);
         if let (Some(simulated), Some(agreement)) = (&simulated, &agreement) {
             let mut section = Section::new("The same in simulation");
-            section.table(table::strategies(simulated));
+            section.table(in_simulation(simulated));
             section.table(agreement.table());
             section.note(agreement.verdict());
             page.section(section);
@@ -123,14 +129,21 @@ pub(super) fn run(
         writeln!(out, "{}", table::text(path, &live))?;
         writeln!(out, "{}", notes.table())?;
         if let (Some(simulated), Some(agreement)) = (&simulated, &agreement) {
-            let in_simulation = table::strategies(simulated).with_caption("the same in simulation");
-            writeln!(out, "{in_simulation}\n{}\n{}", agreement.table(), agreement.verdict())?;
+            let simulated = in_simulation(simulated);
+            writeln!(out, "{simulated}\n{}\n{}", agreement.table(), agreement.verdict())?;
         }
     }
     match notes.trouble() {
         None => Ok(()),
         Some(trouble) => Err(Incomplete(trouble).into()),
     }
+}
+
+fn in_simulation(simulated: &Report) -> Table {
+    table::strategies(simulated).with_caption(format!(
+        "the same in simulation, {TURNS} times for each seed, which begin a little apart: medians; \
+         in parentheses the lowest and the highest"
+    ))
 }
 
 fn on_rig(

@@ -40,7 +40,7 @@ pub(super) fn strategies(report: &Report) -> Table {
         .chain(MEASURES.iter().map(|measure| right(measure.name)))
         .chain([right("inference")])
         .collect();
-    let several = report.seeds.len() > 1;
+    let several = report.strategies.iter().any(|row| row.seeds.len() > 1);
     let caption = if several {
         "latency of reads, medians over the seeds; in parentheses the lowest and the highest"
     } else {

@@ -124,10 +124,12 @@ fn the_table_is_whole() {
     assert!(linnos.seeds[0].refused_sampled > 9 && linnos.seeds[0].inference_ns == Nanos(200));
 }
 
-/// Where there is less to do after the change, slow begins earlier.
 #[test]
 fn what_is_served_in_turns_begins_a_little_later_each_time() {
-    let text = with("['base', 'trimtab']").replace("seeds = [3, 4]", "seeds = [3]");
+    let flushes = "profile = 'reference'\noverride.buffer = { size_mb = 1, flush_period_ms = 50 }";
+    let text = with("['base', 'trimtab']")
+        .replace("seeds = [3, 4]", "seeds = [3]")
+        .replace("profile = 'reference'", flushes);
     let mut comparison = Comparison::parse(&text, ".".as_ref()).unwrap();
     let simulate = |comparison: &Comparison| {
         let trainer = Simple { calls: AtomicUsize::new(0) };
@@ -149,6 +151,7 @@ fn what_is_served_in_turns_begins_a_little_later_each_time() {
     }
 }
 
+/// Where there is less to do after the change, slow begins earlier.
 #[test]
 fn a_change_of_workload_is_learnt_from_by_who_is_retrained() {
     let two = "['base', 'linnos', { strategy = 'linnos', retrained = true }]";

@@ -78,7 +78,10 @@ pub(crate) fn models(recordings: &[Vec<Recorded>], seed: u64) -> Result<Vec<Arc<
             }
             .run(|_, _| {})
         };
-        let taught = teach(Rule::Inflection).or_else(|_| teach(Rule::P95));
+        let taught = match teach(Rule::Inflection) {
+            Err(trimtab_predict::Error::NoLabel { .. }) => teach(Rule::P95),
+            taught => taught,
+        };
         Ok(Arc::new(taught.with_context(|| format!("cannot learn drive {drive}"))?.model))
     };
     recordings.iter().enumerate().map(model).collect()

@@ -1,8 +1,8 @@
 //! What the way to an emulated drive adds to the model's latency.
 //!
 //! The server notes what the model says for each read; the reader measures how long
-//! it took. Offsets tell which belongs to which: no two reads of a measurement have
-//! the same one. The difference is everything that is not the drive: system calls,
+//! it took. Offsets tell which belongs to which, and their order where they are the same
+//! (in a measurement here no two are). The difference is everything that is not the drive: system calls,
 //! the block layer, the loop device, FUSE, waking up, and being late.
 
 use std::collections::HashSet;
@@ -103,7 +103,9 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
 
 /// What the way to a drive added to reads that somebody made while it kept a log
 /// ([`Drive::begin_log`]): `seen` is the first byte of each and how long it took, in the
-/// order in which they were made; `said` is the log.
+/// order in which they were made; `said` is the log. A read that came earlier than its drive
+/// says counts as 0. Of reads that were at one place at the same time, one may be taken for
+/// the other, and so may what anybody else reads there meanwhile.
 #[must_use]
 pub fn added(seen: Vec<(u64, Nanos)>, said: Vec<Sample>) -> LatencyHistogram {
     let mut added = LatencyHistogram::new();

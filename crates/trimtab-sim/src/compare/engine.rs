@@ -49,10 +49,12 @@ pub fn compare(
                 prepared.begin_later(STAGGER);
             }
             let figures = parallel::map(threads, entries.len(), |entry| {
-                tell(&entries[entry].name, entry, entries.len());
+                let before = turn as usize * entries.len();
+                let all = comparison.turns as usize * entries.len();
+                tell(&entries[entry].name, before + entry, all);
                 phase_two(comparison, &prepared, &entries[entry])
             });
-            report.add_rows(figures.into_iter().collect::<Result<Vec<_>, _>>()?);
+            report.add_turn(turn, figures.into_iter().collect::<Result<Vec<_>, _>>()?);
         }
     }
     report.finish();

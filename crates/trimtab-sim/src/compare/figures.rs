@@ -115,11 +115,13 @@ fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// One strategy with one seed.
+/// One strategy with one seed, in one turn.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeedFigures {
     /// The seed.
     pub seed: u64,
+    /// Which of its turns, from 0; 0 where there is one.
+    pub turn: u32,
     /// Reads that were answered, each of which is a sample.
     pub reads: u64,
     /// What each decision was charged.
@@ -154,6 +156,7 @@ impl SeedFigures {
         let Judged { submitted, refused, sampled, .. } = run.judged;
         Self {
             seed,
+            turn: 0,
             reads: run.reads.count(),
             inference_ns: inference,
             figures: Figures::of(run),
@@ -176,7 +179,7 @@ pub struct StrategyReport {
     pub name: String,
     /// Which strategy it is.
     pub strategy: &'static str,
-    /// Medians over the seeds.
+    /// Medians over the seeds and their turns.
     pub median: Figures,
     /// The lowest and
     pub lowest: Figures,
@@ -285,9 +288,9 @@ impl Report {
     }
 
     /// What came of one turn of phase two, with the seed added last.
-    pub(super) fn add_rows(&mut self, figures: Vec<(SeedFigures, ArrayFigures)>) {
+    pub(super) fn add_turn(&mut self, turn: u32, figures: Vec<(SeedFigures, ArrayFigures)>) {
         for (row, (figures, run)) in self.strategies.iter_mut().zip(figures) {
-            row.seeds.push(figures);
+            row.seeds.push(SeedFigures { turn, ..figures });
             row.latencies.merge(&run.reads);
         }
     }

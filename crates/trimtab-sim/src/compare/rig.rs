@@ -156,7 +156,7 @@ pub fn compare_on(
         });
         let measured = measured.collect::<Result<Vec<_>, Error>>()?;
         report.add_seed(seed, ready.facts(comparison));
-        report.add_rows(measured);
+        report.add_turn(0, measured);
     }
     report.finish();
     Ok(report)

@@ -234,7 +234,7 @@ impl Comparison {
     /// Has phase two simulated so many times for each seed, each time beginning a little
     /// later, when the drives are elsewhere in what they do regularly. That decides whether
     /// two of them stall together, and no run on a wall clock repeats it: who wants to know
-    /// what to expect of one should look at several turns.
+    /// what to expect of one should look at several turns. On a rig there is always one.
     pub const fn set_turns(&mut self, turns: u32) {
         self.turns = if turns == 0 { 1 } else { turns };
     }

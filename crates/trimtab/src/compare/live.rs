@@ -141,8 +141,8 @@ pub(super) fn run(
 
 fn in_simulation(simulated: &Report) -> Table {
     table::strategies(simulated).with_caption(format!(
-        "the same in simulation, {TURNS} times for each seed, which begin a little apart: medians; \
-         in parentheses the lowest and the highest"
+        "the same in simulation, {TURNS} times for each seed, which begin a little apart:\n\
+         medians; in parentheses the lowest and the highest"
     ))
 }
 

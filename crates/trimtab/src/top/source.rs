@@ -196,7 +196,7 @@ impl Source {
         row.retrain = drift[i].far_since().is_some()
             || calibration.is_some_and(|found| found.retrain_after.is_some());
         if let Some(other) = &origin.other {
-            row.tell("another drive's", other.to_string());
+            row.tell("of another drive", other.to_string());
         }
         model_facts::of(&origin.file, model, &drive.judged(), &drift[i], calibration)
             .into_iter()

@@ -82,8 +82,8 @@ impl Agreement {
         let time = |time: f64| units::long(Nanos(time as u64));
         let (mean, p50) = (time(self.added_mean_ns), time(self.added_p50_ns));
         let mut table = Table::new(&columns).with_caption(format!(
-            "live beside simulated, with what the way to the drives took in phase one: {mean} in \
-             the mean, {p50} at p50 and added to p99"
+            "live beside simulated, to which is added what the way to the drives took in phase \
+             one:\nto means its mean, {mean}, and to p99 its median, {p50}"
         ));
         let more = |live: f64, simulated: f64| format!("{:+.1}%", 100.0 * (live / simulated - 1.0));
         for row in &self.rows {

@@ -1,11 +1,12 @@
 //! Emulated drives, made for a comparison and removed after it.
 
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use trimtab_io::{LatencyHistogram, Nanos, Op};
 use trimtab_live::array::{Disk, LiveOptions, LiveRun};
-use trimtab_live::drive::{self, Drive, Fill, Home, MOST_LEAD, Spec, added};
+use trimtab_live::drive::{self, Drive, Fill, Home, MOST_LEAD, Spec};
 use trimtab_live::record::{BlockDevice, Options, Recorder};
 use trimtab_sim::array::{ArrayFigures, ArrayIo};
 use trimtab_sim::compare::{Comparison, Rig, Row};
@@ -20,11 +21,19 @@ use crate::drive::{Leash, on_leash};
 /// How long the recorder waits for the last answers.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// From so much of phase one it is found how early the drives are to answer,
-const TRIED: Nanos = Nanos::from_secs(3);
-/// and it is what this share of the reads took less than: an answer before its time is
-/// worse than a late one.
-const TRUSTED: f64 = 0.25;
+/// The leads are found by serving so much of phase one,
+const LEAD_TRIAL: Nanos = Nanos::from_secs(3);
+/// from so many reads of each drive at least. What it has found by itself is worth more
+/// than fewer.
+const LEAST_READS: u64 = 100;
+/// This share of the reads takes less than the lead, and is answered too early: that is
+/// worse than too late.
+const LEAD_QUANTILE: f64 = 0.25;
+
+/// How often something is tried that an idle drive alone allows, and the time between:
+/// others may look at a new device too, or at one that was written to.
+const TRIES: u32 = 100;
+const BETWEEN: Duration = Duration::from_millis(5);
 
 /// Emulated drives.
 pub(super) struct Emulated<'a> {
@@ -91,26 +100,46 @@ impl<'a> Emulated<'a> {
 }
 
 impl Emulated<'_> {
-    /// Does something with all drives.
-    fn all(&self, act: fn(&Drive) -> Result<(), drive::Error>) -> Result<(), String> {
-        self.drives.iter().try_for_each(act).map_err(|e| e.to_string())
+    /// Does something that an idle drive alone allows with each of them.
+    fn when_idle(&self, act: fn(&Drive) -> Result<(), drive::Error>) -> Result<(), String> {
+        for drive in &self.drives {
+            let mut tries = TRIES;
+            while let Err(error) = act(drive) {
+                tries -= 1;
+                if tries == 0 {
+                    return Err(error.to_string());
+                }
+                thread::sleep(BETWEEN);
+            }
+        }
+        Ok(())
     }
 
     /// Has the drives answer as much earlier than their models say as the way to them takes
     /// under this load. Each has found that by itself, but alone, in a machine that had
     /// nothing else to do: with three drives at work, processors and caches are shared. The
     /// flash is as before when this is over.
-    fn find_leads(&self, requests: &[ArrayIo]) -> Result<(), String> {
-        self.all(Drive::snapshot)?;
-        let first = requests.partition_point(|io| io.at < TRIED);
-        let (_, added) = self.serve_logged(&requests[..first], &mut || Ok(()))?;
-        for (drive, added) in self.drives.iter().zip(added) {
-            let longer = added.quantile(TRUSTED).unwrap_or_default().as_micros_f64();
-            let lead = drive.stat().map_err(|e| e.to_string())?.lead_us + longer;
-            let lead = lead.min(MOST_LEAD.as_micros_f64());
-            drive.set(&[format!("lead_us={lead}")]).map_err(|e| e.to_string())?;
+    fn find_leads(&mut self, requests: &[ArrayIo]) -> Result<(), String> {
+        let set = |drive: &Drive, lead: f64| {
+            drive.set(&[format!("lead_us={lead}")]).map_err(|e| e.to_string())
+        };
+        let own = |drive: &Drive| Ok(drive.stat().map_err(|e| e.to_string())?.lead_us);
+        let mut leads = self.drives.iter().map(own).collect::<Result<Vec<f64>, String>>()?;
+        self.when_idle(Drive::snapshot)?;
+        self.drives.iter().try_for_each(|drive| set(drive, 0.0))?;
+        let first = requests.partition_point(|io| io.at < LEAD_TRIAL);
+        let (_, ways) = self.serve_logged(&requests[..first], &mut || Ok(()))?;
+        self.when_idle(Drive::restore)?;
+        for ((drive, way), lead) in self.drives.iter().zip(&ways).zip(&mut leads) {
+            if let Some(found) = way.quantile(LEAD_QUANTILE)
+                && way.count() >= LEAST_READS
+            {
+                *lead = found.min(MOST_LEAD).as_micros_f64();
+            }
+            set(drive, *lead)?;
         }
-        self.all(Drive::restore)
+        self.notes.leads_us.push(leads);
+        Ok(())
     }
 
     /// Serves requests without a strategy; and what the way to each drive added to its
@@ -122,13 +151,14 @@ impl Emulated<'_> {
     ) -> Result<(LiveRun, Vec<LatencyHistogram>), String> {
         let options = LiveOptions { record: true, ..LiveOptions::default() };
         let base = Box::new(strategies::Base::new("base"));
-        self.all(Drive::begin_log)?;
+        self.drives.iter().try_for_each(Drive::begin_log).map_err(|e| e.to_string())?;
         let run = serve(&self.disks()?, base, requests, &options, &self.end, each)?;
         let of = |(drive, records): (&Drive, &Vec<Record>)| {
-            Ok(added(reads(records), drive.end_log().map_err(|e| e.to_string())?))
+            let said = drive.end_log().map_err(|e| e.to_string())?;
+            Ok(drive::added(reads(records), said))
         };
-        let added = self.drives.iter().zip(&run.records).map(of).collect::<Result<_, String>>()?;
-        Ok((run, added))
+        let ways = self.drives.iter().zip(&run.records).map(of).collect::<Result<_, String>>()?;
+        Ok((run, ways))
     }
 }
 
@@ -148,9 +178,9 @@ impl Rig for Emulated<'_> {
         let mut recording = Recorder::load(&devices, &Options::default()).map_err(failed)?.start();
         let mut all = Vec::new();
         let poll = &mut || recording.poll(&mut all).map_err(failed);
-        let (run, added) = self.serve_logged(requests, poll)?;
+        let (run, ways) = self.serve_logged(requests, poll)?;
         self.notes.runs.push(RunNote::new(PHASE_ONE, run.took, &run.lateness));
-        added.iter().for_each(|added| self.notes.added.merge(added));
+        ways.iter().for_each(|way| self.notes.added.merge(way));
         let outcome = recording.stop(PATIENCE, |rest, _| {
             all.extend_from_slice(rest);
             Ok::<_, trimtab_live::record::Error>(())
@@ -165,21 +195,17 @@ impl Rig for Emulated<'_> {
         };
         let records = devices.iter().map(of).collect();
         let gap = self.comparison.gap();
-        std::thread::sleep(Duration::from_nanos(gap.0));
-        self.all(Drive::snapshot)?;
+        thread::sleep(Duration::from_nanos(gap.0));
+        self.when_idle(Drive::snapshot)?;
         Ok(records)
     }
 
     fn serve(&mut self, row: Row<'_>) -> Result<ArrayFigures, String> {
-        let drives = &self.drives;
         let mut ready = || {
-            drives.iter().try_for_each(Drive::restore).map_err(|e| e.to_string())?;
-            if row.ideal {
-                drives.iter().try_for_each(Drive::idealise).map_err(|e| e.to_string())?;
-            }
-            Ok(())
+            self.when_idle(Drive::restore)?;
+            if row.ideal { self.when_idle(Drive::idealise) } else { Ok(()) }
         };
-        let servers: Vec<u32> = drives.iter().map(|drive| drive.info().pid).collect();
+        let servers: Vec<u32> = self.drives.iter().map(|drive| drive.info().pid).collect();
         let (disks, requests) = (self.disks()?, row.requests);
         let (figures, note) = measure_row(&disks, &row, requests, &servers, &self.end, &mut ready)?;
         self.notes.runs.push(note);

@@ -19,8 +19,10 @@ pub(super) const PHASE_ONE: &str = "phase one";
 /// How a comparison was measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Notes {
-    /// What the way to the drives added to what they say of the reads of phase one, if they
-    /// are emulated ones.
+    /// How much earlier than their models say emulated drives answered: for each seed, by
+    /// drive.
+    pub(super) leads_us: Vec<Vec<f64>>,
+    /// What the way to them added, for all that, to what they say of the reads of phase one.
     #[serde(serialize_with = "as_summary")]
     pub(super) added: LatencyHistogram,
     /// Requests of phase one whose end the recorder did not see.

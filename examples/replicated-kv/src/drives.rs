@@ -50,7 +50,8 @@ pub(crate) fn mount_unseen() -> Result<()> {
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
         .context("cannot have mounts of its own (it takes root)")?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).context("cannot keep mounts to itself")?;
+    mount_change("/", private)
+        .context("cannot keep mounts to itself (a chroot must be a mount point for that)")?;
     mount("none", PLACE, "tmpfs", MountFlags::empty(), None)
         .with_context(|| format!("cannot mount anything at {PLACE}"))
 }

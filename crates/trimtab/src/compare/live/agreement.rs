@@ -14,10 +14,9 @@ const APART: f64 = 1.1;
 /// A comparison live and in simulation.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Agreement {
-    /// What the way to the drives took in phase one: its mean is added to simulated means,
-    /// its median to simulated percentiles.
-    added_mean_ns: f64,
-    added_p50_ns: f64,
+    /// What is added to each simulated latency: the way to the drives, p50 in phase one.
+    /// (Its mean is half the doing of moments in which the machine was busy elsewhere.)
+    added_ns: f64,
     rows: Vec<Row>,
     /// Pairs of strategies whose means are more than 10% apart in simulation,
     pairs: usize,
@@ -40,9 +39,7 @@ struct Row {
 
 impl Agreement {
     pub(super) fn new(live: &Report, simulated: &Report, notes: &Notes) -> Self {
-        let in_ns = |added: Option<Nanos>| added.map_or(0.0, |added| added.0 as f64);
-        let added_mean_ns = in_ns(notes.added.mean());
-        let added_p50_ns = in_ns(notes.added.quantile(0.5));
+        let added_ns = notes.added.quantile(0.5).map_or(0.0, |added| added.0 as f64);
         let row = |live: &trimtab_sim::compare::StrategyReport| {
             let same = simulated.strategies.iter().find(|row| row.name == live.name)?;
             let mean_bare = same.median.get("mean_ns")?;
@@ -50,9 +47,9 @@ impl Agreement {
                 strategy: live.name.clone(),
                 mean_live: live.median.get("mean_ns")?,
                 mean_bare,
-                mean_simulated: mean_bare + added_mean_ns,
+                mean_simulated: mean_bare + added_ns,
                 p99_live: live.median.get("p99_ns"),
-                p99_simulated: same.median.get("p99_ns").map(|p99| p99 + added_p50_ns),
+                p99_simulated: same.median.get("p99_ns").map(|p99| p99 + added_ns),
             })
         };
         let rows: Vec<Row> = live.strategies.iter().filter_map(row).collect();
@@ -66,7 +63,7 @@ impl Agreement {
                 }
             }
         }
-        Self { added_mean_ns, added_p50_ns, rows, pairs, in_order }
+        Self { added_ns, rows, pairs, in_order }
     }
 
     pub(super) fn table(&self) -> Table {
@@ -80,10 +77,10 @@ impl Agreement {
             ("live is", Align::Right),
         ];
         let time = |time: f64| units::long(Nanos(time as u64));
-        let (mean, p50) = (time(self.added_mean_ns), time(self.added_p50_ns));
+        let added = time(self.added_ns);
         let mut table = Table::new(&columns).with_caption(format!(
-            "live beside simulated, to which is added what the way to the drives took in phase \
-             one:\nto means its mean, {mean}, and to p99 its median, {p50}"
+            "live beside simulated, where {added} are added: what the way to the drives took in \
+             phase one, p50"
         ));
         let more = |live: f64, simulated: f64| format!("{:+.1}%", 100.0 * (live / simulated - 1.0));
         for row in &self.rows {

@@ -62,8 +62,9 @@ impl MountedDrive {
     /// # Errors
     /// It cannot be; nothing is left then.
     pub(crate) fn new(spec: &Spec) -> Result<Self> {
-        let program = std::env::current_exe().context("cannot find this program's file")?;
-        let mut child = Command::new(program)
+        // The link itself: with mounts of its own, a program in a chroot does not know the
+        // path of its file.
+        let mut child = Command::new("/proc/self/exe")
             .arg(SERVE)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use trimtab_live::record::BlockDevice;
 use trimtab_live::state::{Keeper, Options as Keeping};
@@ -16,11 +17,12 @@ mod reading;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Where cargo has put the libraries: beside this program.
-fn libraries() -> PathBuf {
+/// Where cargo has put the libraries: beside this program. Looked for once, when the first
+/// program is compiled: in a chroot a thread with mounts of its own is told another path.
+static LIBRARIES: LazyLock<PathBuf> = LazyLock::new(|| {
     let this = std::env::current_exe().unwrap();
     this.parent().unwrap().to_owned()
-}
+});
 
 /// Compiles a program as strictly as the compiler can. None, saying so, where there is
 /// no C compiler.
@@ -29,7 +31,7 @@ fn compile(source: &Path, to: &Path) -> Option<()> {
     cc.args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
     cc.arg("-I").arg(Path::new(ROOT).join("include"));
     cc.arg("-I").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).arg("-o").arg(to).arg(source);
-    cc.arg("-L").arg(libraries()).args(["-ltrimtab", "-lpthread"]);
+    cc.arg("-L").arg(&*LIBRARIES).args(["-ltrimtab", "-lpthread"]);
     let Ok(output) = cc.output() else {
         disk::say("skipped a test of the C library: there is no C compiler");
         return None;
@@ -40,7 +42,7 @@ fn compile(source: &Path, to: &Path) -> Option<()> {
 
 fn run(program: &Path, args: &[&OsStr]) -> Output {
     let mut command = Command::new(program);
-    command.args(args).env("LD_LIBRARY_PATH", libraries());
+    command.args(args).env("LD_LIBRARY_PATH", &*LIBRARIES);
     // Nobody else's run directory.
     command.env("TRIMTAB_RUN", program.parent().unwrap().join("run"));
     command.output().unwrap()
@@ -81,7 +83,7 @@ fn the_example_copies_plain_files() {
     assert_eq!(fs::read_dir(directory.path().join("run/readers")).unwrap().count(), 0);
     if let Ok(full) = fs::File::options().write(true).open("/dev/full") {
         let mut command = Command::new(&program);
-        command.args(args).env("LD_LIBRARY_PATH", libraries()).stdout(full);
+        command.args(args).env("LD_LIBRARY_PATH", &*LIBRARIES).stdout(full);
         let output = command.env("TRIMTAB_RUN", directory.path().join("run")).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains("cannot write"), "{}", stderr(&output));
@@ -229,7 +231,7 @@ fn the_header_is_good_for_cpp() {
 
 #[test]
 fn nothing_else_is_exported() {
-    let library = libraries().join("libtrimtab.so");
+    let library = LIBRARIES.join("libtrimtab.so");
     let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output() else {
         return disk::say("skipped: there is no nm");
     };

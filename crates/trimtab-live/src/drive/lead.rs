@@ -10,9 +10,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use trimtab_io::Nanos;
+use trimtab_io::{LatencyHistogram, Nanos};
 
-use super::check::{one_by_one, open, places};
+use super::check::{added, one_by_one, open, places};
 use super::clock;
 use super::engine::{Answer, Engine};
 use super::error::Error;
@@ -26,9 +26,16 @@ const PATIENCE: Nanos = Nanos::from_millis(500);
 /// Others may look at a new device too.
 const TRIES: u32 = 100;
 
-/// Measures it: what three quarters of all reads take at least. Not half of them: the
-/// machine may be busier now than later, and an answer before its time is worse than
-/// a late one. The model is as before when this is over.
+/// The lead for a drive, the way to which, without one, adds so much to reads: what three
+/// quarters of them take at least. Not half of them: the machine may be busier now than
+/// later, and an answer before its time is worse than a late one. None of no reads.
+#[must_use]
+pub fn lead_for(added: &LatencyHistogram) -> Option<Nanos> {
+    Some(added.quantile(0.25)?.min(MOST_LEAD))
+}
+
+/// Measures the way by reading, and gives the lead for it. The model is as before when
+/// this is over.
 pub(super) fn measure<A: Answer>(
     device: &Path,
     capacity: u64,
@@ -45,18 +52,7 @@ pub(super) fn measure<A: Answer>(
     // The model is at another time than the timer knows.
     engine.call();
     // Reads of others are among what was said, at other places for the most part.
-    let mut added = seen.iter().filter_map(|&(offset, latency)| {
-        let sample = said.iter().find(|sample| sample.offset == offset)?;
-        Some(latency.since(sample.model))
-    });
-    Ok(quarter(&mut added).min(MOST_LEAD))
-}
-
-/// The first quartile; 0 of nothing.
-fn quarter(times: &mut dyn Iterator<Item = Nanos>) -> Nanos {
-    let mut times: Vec<Nanos> = times.collect();
-    times.sort_unstable();
-    times.get(times.len() / 4).copied().unwrap_or_default()
+    Ok(lead_for(&added(seen, said)).unwrap_or_default())
 }
 
 /// Does something that an idle drive alone allows.

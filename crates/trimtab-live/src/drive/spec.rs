@@ -44,7 +44,7 @@ pub struct Spec {
 
 /// The longest [`Spec::lead`]: no machine's way to a drive takes longer, but for
 /// waiting on a busy one, which comes and goes.
-pub const MOST_LEAD: Nanos = Nanos::from_micros(200);
+pub(super) const MOST_LEAD: Nanos = Nanos::from_micros(200);
 
 /// What the flash holds when a drive begins. It has nothing to do with content:
 /// what was never written to the block device reads as zeroes.

@@ -15,7 +15,7 @@ const APART: f64 = 1.1;
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Agreement {
     /// What is added to each simulated latency: the way to the drives, p50 in phase one.
-    /// (Its mean is half the doing of moments in which the machine was busy elsewhere.)
+    /// Not the mean: much of that is moments in which the machine was busy elsewhere.
     added_ns: f64,
     rows: Vec<Row>,
     /// Pairs of strategies whose means are more than 10% apart in simulation,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use trimtab_io::{LatencyHistogram, Nanos, Op};
 use trimtab_live::array::{Disk, LiveOptions, LiveRun};
-use trimtab_live::drive::{self, Drive, Fill, Home, MOST_LEAD, Spec};
+use trimtab_live::drive::{self, Drive, Fill, Home, Spec};
 use trimtab_live::record::{BlockDevice, Options, Recorder};
 use trimtab_sim::array::{ArrayFigures, ArrayIo};
 use trimtab_sim::compare::{Comparison, Rig, Row};
@@ -26,9 +26,6 @@ const LEAD_TRIAL: Nanos = Nanos::from_secs(3);
 /// from so many reads of each drive at least. What it has found by itself is worth more
 /// than fewer.
 const LEAST_READS: u64 = 100;
-/// This share of the reads takes less than the lead, and is answered too early: that is
-/// worse than too late.
-const LEAD_QUANTILE: f64 = 0.25;
 
 /// How often something is tried that an idle drive alone allows, and the time between:
 /// others may look at a new device too, or at one that was written to.
@@ -131,10 +128,10 @@ impl Emulated<'_> {
         let (_, ways) = self.serve_logged(&requests[..first], &mut || Ok(()))?;
         self.when_idle(Drive::restore)?;
         for ((drive, way), lead) in self.drives.iter().zip(&ways).zip(&mut leads) {
-            if let Some(found) = way.quantile(LEAD_QUANTILE)
-                && way.count() >= LEAST_READS
+            if way.count() >= LEAST_READS
+                && let Some(found) = drive::lead_for(way)
             {
-                *lead = found.min(MOST_LEAD).as_micros_f64();
+                *lead = found.as_micros_f64();
             }
             set(drive, *lead)?;
         }

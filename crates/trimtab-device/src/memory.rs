@@ -1,21 +1,50 @@
 //! Large tables, and how they lie in memory.
 
-/// Zeroes that become memory as they are touched. They are asked for in huge
-/// pages where the system has them: a table of a gigabyte that is looked at
-/// here and there otherwise spends more time on finding its pages than on
-/// reading them.
-pub(crate) fn zeroes<T: Copy + Default>(count: usize) -> Vec<T> {
-    let table = vec![T::default(); count];
-    advise_huge_pages(&table);
-    table
+use std::ops::{Deref, DerefMut, Range};
+
+/// A table of fixed length. It is asked for in huge pages where the system has them: a
+/// table of a gigabyte that is looked at here and there otherwise spends more time on
+/// finding its pages than on reading them. A copy of it is too.
+#[derive(Debug)]
+pub(crate) struct Table<T>(Vec<T>);
+
+impl<T: Copy + Default> Table<T> {
+    /// Zeroes that become memory as they are touched.
+    pub(crate) fn zeroes(count: usize) -> Self {
+        let table = vec![T::default(); count];
+        advise_huge_pages(table.as_ptr_range());
+        Self(table)
+    }
+}
+
+impl<T: Copy> Clone for Table<T> {
+    fn clone(&self) -> Self {
+        let mut table = Vec::with_capacity(self.len());
+        advise_huge_pages(table.spare_capacity_mut().as_ptr_range());
+        table.extend_from_slice(self);
+        Self(table)
+    }
+}
+
+impl<T> Deref for Table<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Table<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
 }
 
 #[cfg(target_os = "linux")]
-fn advise_huge_pages<T>(table: &[T]) {
+fn advise_huge_pages<T>(range: Range<*const T>) {
     use rustix::mm::{Advice, madvise};
 
     const PAGE: usize = 4096;
-    let range = table.as_ptr_range();
     let start = (range.start as usize).next_multiple_of(PAGE);
     let end = range.end as usize / PAGE * PAGE;
     if start < end {
@@ -26,7 +55,7 @@ fn advise_huge_pages<T>(table: &[T]) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise_huge_pages<T>(_: &[T]) {}
+fn advise_huge_pages<T>(_: Range<*const T>) {}
 
 /// Says that a place of a table will be read soon.
 #[cfg(target_arch = "x86_64")]

@@ -36,6 +36,6 @@ pub use engine::{Progress, compare};
 pub use figures::{
     DriveFacts, Figures, Inflection, MEASURES, Measure, Report, SeedFigures, StrategyReport,
 };
-pub use rig::{Rig, Row, Wanted, compare_on};
+pub use rig::{Rig, Row, Served, Wanted, compare_on};
 pub use spec::{Comparison, Entry};
-pub use trainer::{Trained, Trainer};
+pub use trainer::{SlowFrom, Trained, Trainer};

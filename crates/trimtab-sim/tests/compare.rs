@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use suspicious::Suspicious;
 use trimtab_io::{LatencyHistogram, Nanos, Op};
-use trimtab_sim::compare::{Comparison, Report, Trained, Trainer, compare};
+use trimtab_sim::compare::{Comparison, Report, SlowFrom, Trained, Trainer, compare};
 use trimtab_trace::Record;
 
 const SCENARIO: &str = "seeds = [3, 4]
@@ -44,12 +44,13 @@ struct Simple {
 }
 
 impl Trainer for Simple {
-    fn inflections(&self, recordings: &[Vec<Record>], _: u64) -> Result<Vec<Nanos>, String> {
+    fn inflections(&self, recordings: &[Vec<Record>], _: u64) -> Result<Vec<SlowFrom>, String> {
         let p90 = |records: &Vec<Record>| {
             let mut reads = LatencyHistogram::new();
             let completed = records.iter().filter(|record| record.op == Op::Read);
             reads.extend(completed.filter_map(Record::response_time));
-            reads.quantile(0.9).ok_or_else(|| "no reads".to_owned())
+            let latency = reads.quantile(0.9).ok_or_else(|| "no reads".to_owned())?;
+            Ok(SlowFrom { latency, alone: false })
         };
         recordings.iter().map(p90).collect()
     }

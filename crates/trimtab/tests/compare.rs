@@ -119,3 +119,18 @@ fn examples_are_valid() {
     }
     assert_eq!(count, 11);
 }
+
+/// A drive that is always faster than the other is compared all the same.
+#[test]
+fn a_drive_that_no_failing_over_helps_is_marked() {
+    let slow = DEVICE.to_owned() + "override.timing.read_us = 4000\n";
+    let place =
+        Place::new(&["strategies = ['base', 'hedge-ip']\n", SCENARIO, DEVICE, &slow].concat());
+    let output = place.compare(&["--json", "s.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let told: Value = serde_json::from_slice(&fs::read(place.path("s.json")).unwrap()).unwrap();
+    let alone = |drive: usize| told["drives"][0][drive]["inflection_alone"].as_bool();
+    assert_eq!((alone(0), alone(1)), (Some(true), Some(false)));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("* among drives like it"), "{table}");
+}

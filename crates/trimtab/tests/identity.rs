@@ -75,6 +75,20 @@ fn a_model_says_of_which_drive_it_is_and_no_other_gets_it() {
     assert!(!is_used);
     assert_eq!(said, format!("trimtab: watch: {name}: goes without a model: {reason}"));
 
+    // Whoever only looks is told how right the model would be, and of what it is.
+    let of_another = |disk: &LoopDisk| {
+        let model = format!("{}=m.safetensors", disk.path);
+        let args = ["top", &disk.path, "--model", &model, "--count", "1", "--json"];
+        let output = place.command(&args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(shown["facts"]["model"].is_string(), "{shown}");
+        shown["facts"]["of another drive"].clone()
+    };
+    assert_eq!(of_another(&like_it), Value::Null);
+    assert_eq!(of_another(&other), reason.trim_end());
+
     let checked = |disk: &LoopDisk| {
         let config = format!("[[drive]]\ndevice = \"{}\"\nmodel = \"m.safetensors\"\n", disk.path);
         fs::write(place.path("agent.toml"), config).unwrap();

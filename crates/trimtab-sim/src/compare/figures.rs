@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use trimtab_io::{LatencyHistogram, Nanos, Op, P75, PERCENTILES, PercentileKind};
-use trimtab_steer::{Counts, Known};
+use trimtab_steer::Counts;
 
 use super::prepare::{Learnt, Ready};
 use super::spec::Comparison;
@@ -205,6 +205,9 @@ pub struct DriveFacts {
     pub inflection_ns: Nanos,
     /// The percentile of phase one's reads that this is.
     pub inflection_percentile: f64,
+    /// Whether it is that of a drive among its like, because no latency makes failing over
+    /// to the others worth while.
+    pub inflection_alone: bool,
     /// Of each predictor, the false submits in training.
     pub training_false_submit_percent: std::collections::BTreeMap<&'static str, f64>,
     /// Where the inflection point was after the workload had changed, if it did.
@@ -218,21 +221,26 @@ pub struct Inflection {
     pub inflection_ns: Nanos,
     /// The percentile of the recording's reads that this is.
     pub inflection_percentile: f64,
+    /// As in [`DriveFacts`].
+    pub inflection_alone: bool,
 }
 
 impl Inflection {
-    fn of(known: &Known) -> Self {
+    fn of(learnt: &Learnt, drive: usize) -> Self {
+        let (known, slow_from) = (&learnt.known[drive], &learnt.slow_from[drive]);
         let upto = known.reads.buckets().take_while(|(latency, _)| *latency <= known.inflection);
         let fast: u64 = upto.map(|(_, count)| count).sum();
         let inflection_percentile = 100.0 * fast as f64 / known.reads.count().max(1) as f64;
-        Self { inflection_ns: known.inflection, inflection_percentile }
+        let (inflection_ns, inflection_alone) = (slow_from.latency, slow_from.alone);
+        Self { inflection_ns, inflection_percentile, inflection_alone }
     }
 }
 
 impl DriveFacts {
     pub(super) fn new(name: &str, ready: &Ready, number: usize) -> Self {
-        let Learnt { known, predictors } = &ready.learnt;
-        let Inflection { inflection_ns, inflection_percentile } = Inflection::of(&known[number]);
+        let Learnt { known, predictors, .. } = &ready.learnt;
+        let Inflection { inflection_ns, inflection_percentile, inflection_alone } =
+            Inflection::of(&ready.learnt, number);
         let later = ready.requests.iter();
         let later = later.filter(|io| io.home.index() == number && io.op == Op::Read);
         let rates = predictors.iter().map(|(&predictor, trainees)| {
@@ -244,8 +252,9 @@ impl DriveFacts {
             reads_phase_two: later.count() as u64,
             inflection_ns,
             inflection_percentile,
+            inflection_alone,
             training_false_submit_percent: rates.collect(),
-            changed: ready.again.as_ref().map(|again| Inflection::of(&again.known[number])),
+            changed: ready.again.as_ref().map(|again| Inflection::of(again, number)),
         }
     }
 }

@@ -10,7 +10,7 @@ use trimtab_trace::Record;
 use super::parallel;
 use super::phase::Workloads;
 use super::spec::{Comparison, Entry};
-use super::trainer::{Trained, Trainer};
+use super::trainer::{SlowFrom, Trained, Trainer};
 use crate::array::{ArrayDrive, ArrayIo, ArrayOptions, run};
 use crate::error::Error;
 use crate::scenario::derived;
@@ -45,6 +45,7 @@ pub(super) struct Ready {
 pub(super) struct Learnt {
     /// Of each drive.
     pub(super) known: Vec<Known>,
+    pub(super) slow_from: Vec<SlowFrom>,
     pub(super) predictors: BTreeMap<&'static str, Trainees>,
 }
 
@@ -191,13 +192,15 @@ impl Preparation<'_> {
         recordings: &[Vec<Record>],
         which: impl Fn(&Entry) -> bool,
     ) -> Result<Learnt, Error> {
-        let known = known(recordings, self.trainer, self.seed)?;
+        let slow_from = self.trainer.inflections(recordings, self.seed);
+        let slow_from = slow_from.map_err(Error::Training)?;
+        let known = known(recordings, &slow_from);
         let rows = self.comparison.entries.iter().filter(|entry| which(entry));
         let mut names: Vec<_> = rows.filter_map(|entry| entry.kind.predictor()).collect();
         names.sort_unstable();
         names.dedup();
         let predictors = self.train(doing, &names, &known, recordings)?;
-        Ok(Learnt { known, predictors })
+        Ok(Learnt { known, slow_from, predictors })
     }
 
     fn train(
@@ -254,17 +257,12 @@ pub(super) fn record(
 }
 
 /// What the recordings say without predictors.
-fn known(
-    recordings: &[Vec<Record>],
-    trainer: &dyn Trainer,
-    seed: u64,
-) -> Result<Vec<Known>, Error> {
-    let inflections = trainer.inflections(recordings, seed).map_err(Error::Training)?;
-    let of = |(records, inflection): (&Vec<Record>, Nanos)| {
+fn known(recordings: &[Vec<Record>], slow_from: &[SlowFrom]) -> Vec<Known> {
+    let of = |(records, slow_from): (&Vec<Record>, &SlowFrom)| {
         let mut reads = LatencyHistogram::new();
         let completed = records.iter().filter(|record| record.op == Op::Read);
         reads.extend(completed.filter_map(Record::response_time));
-        Known { reads, inflection, false_submit_rate: 0.0 }
+        Known { reads, inflection: slow_from.latency, false_submit_rate: 0.0 }
     };
-    Ok(recordings.iter().zip(inflections).map(of).collect())
+    recordings.iter().zip(slow_from).map(of).collect()
 }

@@ -14,7 +14,7 @@ pub trait Trainer: Sync {
     ///
     /// # Errors
     /// The recordings do not say, for instance because too little is slow.
-    fn inflections(&self, recordings: &[Vec<Record>], seed: u64) -> Result<Vec<Nanos>, String>;
+    fn inflections(&self, recordings: &[Vec<Record>], seed: u64) -> Result<Vec<SlowFrom>, String>;
 
     /// The predictor of this name for one of the drives.
     ///
@@ -28,6 +28,16 @@ pub trait Trainer: Sync {
         inflections: &[Nanos],
         seed: u64,
     ) -> Result<Trained, String>;
+}
+
+/// Where slow begins on a drive.
+#[derive(Clone, Copy, Debug)]
+pub struct SlowFrom {
+    /// The latency.
+    pub latency: Nanos,
+    /// Whether it is what it would be if the others were like the drive itself: as they are,
+    /// no latency makes failing over to them worth while.
+    pub alone: bool,
 }
 
 /// A predictor, trained.

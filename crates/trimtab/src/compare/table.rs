@@ -4,7 +4,7 @@ use std::path::Path;
 
 use trimtab_io::Nanos;
 use trimtab_report::{Align, Facts, Table, count, machine};
-use trimtab_sim::compare::{MEASURES, Measure, Report, StrategyReport};
+use trimtab_sim::compare::{DriveFacts, MEASURES, Measure, Report, StrategyReport};
 
 use crate::units::{self, NONE};
 
@@ -92,6 +92,14 @@ pub(super) fn drives(report: &Report) -> Table {
         columns.extend([("after the change", Align::Right), ("percentile then", Align::Right)]);
     }
     let mut table = Table::new(&columns);
+    let is_alone = |drive: &DriveFacts| {
+        drive.inflection_alone || drive.changed.is_some_and(|changed| changed.inflection_alone)
+    };
+    if report.drives.iter().flatten().any(is_alone) {
+        let caption =
+            "* among drives like it: no latency makes failing over to the others worth while";
+        table = table.with_caption(caption);
+    }
     for (seed, drives) in report.seeds.iter().zip(&report.drives) {
         table.group(format!("seed {seed}"));
         for drive in drives {
@@ -99,15 +107,20 @@ pub(super) fn drives(report: &Report) -> Table {
                 drive.device.clone(),
                 count(drive.reads),
                 count(drive.reads_phase_two),
-                units::long(drive.inflection_ns),
+                marked(units::long(drive.inflection_ns), drive.inflection_alone),
                 format!("p{:.1}", drive.inflection_percentile),
             ];
             cells.extend(drive.changed.iter().flat_map(|changed| {
                 let percentile = format!("p{:.1}", changed.inflection_percentile);
-                [units::long(changed.inflection_ns), percentile]
+                let latency = units::long(changed.inflection_ns);
+                [marked(latency, changed.inflection_alone), percentile]
             }));
             table.row(cells);
         }
     }
     table
+}
+
+fn marked(cell: String, is: bool) -> String {
+    if is { cell + "*" } else { cell }
 }

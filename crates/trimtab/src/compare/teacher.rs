@@ -3,7 +3,7 @@
 use trimtab_io::Nanos;
 use trimtab_predict::label::inflection;
 use trimtab_predict::{Kind, Label, Lesson, Options, Recorded, evaluate, train};
-use trimtab_sim::compare::{Trained, Trainer};
+use trimtab_sim::compare::{SlowFrom, Trained, Trainer};
 use trimtab_trace::Record;
 
 use crate::learning::answered;
@@ -12,16 +12,23 @@ use crate::learning::answered;
 pub(super) struct Teacher;
 
 impl Trainer for Teacher {
-    fn inflections(&self, recordings: &[Vec<Record>], seed: u64) -> Result<Vec<Nanos>, String> {
+    fn inflections(&self, recordings: &[Vec<Record>], seed: u64) -> Result<Vec<SlowFrom>, String> {
         let latencies: Vec<Vec<Nanos>> = recordings.iter().map(|r| read_latencies(r)).collect();
         let find = |drive: usize| {
             let peers = (0..latencies.len()).filter(|&peer| peer != drive);
             let peers: Vec<&[Nanos]> = peers.map(|peer| latencies[peer].as_slice()).collect();
-            let found = inflection(&latencies[drive], &peers, seed);
-            found.map(|found| found.latency).ok_or_else(|| {
+            let own = &latencies[drive];
+            let slow_from = |alone| move |latency| SlowFrom { latency, alone };
+            let among_its_peers = inflection(own, &peers, seed).map(|found| found.latency);
+            // Where all others are slower than it ever is. That is no reason to compare
+            // nothing.
+            let alone = || inflection(own, &[], seed).map(|found| found.latency);
+            let found = among_its_peers.map(slow_from(false));
+            found.or_else(|| alone().map(slow_from(true))).ok_or_else(|| {
                 format!(
                     "device number {drive}, from 0, has no inflection point: no threshold makes \
-                     failing over worth while; give it more to do, or record for longer"
+                     failing over worth while, not even among drives like it; give it more to do, \
+                     or record for longer"
                 )
             })
         };

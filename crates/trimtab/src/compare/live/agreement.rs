@@ -16,7 +16,10 @@ const APART: f64 = 1.1;
 pub(super) struct Agreement {
     /// What is added to each simulated latency: the way to the drives, p50 in phase one.
     /// Not the mean: much of that is moments in which the machine was busy elsewhere.
-    added_ns: f64,
+    /// Nothing if no read of phase one was found in what the drives noted.
+    added_ns: Option<f64>,
+    /// Its p99: a machine that is disturbed often has a long one.
+    added_p99_ns: Option<f64>,
     rows: Vec<Row>,
     /// Pairs of strategies whose means are more than 10% apart in simulation,
     pairs: usize,
@@ -39,7 +42,9 @@ struct Row {
 
 impl Agreement {
     pub(super) fn new(live: &Report, simulated: &Report, notes: &Notes) -> Self {
-        let added_ns = notes.added.quantile(0.5).map_or(0.0, |added| added.0 as f64);
+        let added = |share| notes.added.quantile(share).map(|added| added.0 as f64);
+        let (added_ns, added_p99_ns) = (added(0.5), added(0.99));
+        let on_the_way = added_ns.unwrap_or_default();
         let row = |live: &trimtab_sim::compare::StrategyReport| {
             let same = simulated.strategies.iter().find(|row| row.name == live.name)?;
             let mean_bare = same.median.get("mean_ns")?;
@@ -47,9 +52,9 @@ impl Agreement {
                 strategy: live.name.clone(),
                 mean_live: live.median.get("mean_ns")?,
                 mean_bare,
-                mean_simulated: mean_bare + added_ns,
+                mean_simulated: mean_bare + on_the_way,
                 p99_live: live.median.get("p99_ns"),
-                p99_simulated: same.median.get("p99_ns").map(|p99| p99 + added_ns),
+                p99_simulated: same.median.get("p99_ns").map(|p99| p99 + on_the_way),
             })
         };
         let rows: Vec<Row> = live.strategies.iter().filter_map(row).collect();
@@ -63,7 +68,7 @@ impl Agreement {
                 }
             }
         }
-        Self { added_ns, rows, pairs, in_order }
+        Self { added_ns, added_p99_ns, rows, pairs, in_order }
     }
 
     pub(super) fn table(&self) -> Table {
@@ -77,11 +82,17 @@ impl Agreement {
             ("live is", Align::Right),
         ];
         let time = |time: f64| units::long(Nanos(time as u64));
-        let added = time(self.added_ns);
-        let mut table = Table::new(&columns).with_caption(format!(
-            "live beside simulated, where {added} are added: what the way to the drives took in \
-             phase one, p50"
-        ));
+        let added = match (self.added_ns, self.added_p99_ns) {
+            (Some(added), Some(p99)) => format!(
+                "where {} are added: the p50 of what the way to\nthe drives took in phase one (p99 \
+                 {})",
+                time(added),
+                time(p99)
+            ),
+            _ => "where nothing is added: what the way to the drives\ntook is not known".to_owned(),
+        };
+        let mut table =
+            Table::new(&columns).with_caption(format!("live beside simulated, {added}"));
         let more = |live: f64, simulated: f64| format!("{:+.1}%", 100.0 * (live / simulated - 1.0));
         for row in &self.rows {
             let mut cells = vec![

@@ -8,8 +8,8 @@ use trimtab_io::{LatencyHistogram, Nanos, Op};
 use trimtab_live::array::{Disk, LiveOptions, LiveRun};
 use trimtab_live::drive::{self, Drive, Fill, Home, Spec};
 use trimtab_live::record::{BlockDevice, Options, Recorder};
-use trimtab_sim::array::{ArrayFigures, ArrayIo};
-use trimtab_sim::compare::{Comparison, Rig, Row};
+use trimtab_sim::array::ArrayIo;
+use trimtab_sim::compare::{Comparison, Rig, Row, Served};
 use trimtab_steer::strategies;
 use trimtab_trace::Record;
 
@@ -161,6 +161,7 @@ impl Emulated<'_> {
 
 impl Rig for Emulated<'_> {
     fn prepare(&mut self, seed: u64) -> Result<(), String> {
+        self.notes.begin(seed);
         self.make(seed).map_err(|e| format!("{e:#}"))
     }
 
@@ -176,7 +177,7 @@ impl Rig for Emulated<'_> {
         let mut all = Vec::new();
         let poll = &mut || recording.poll(&mut all).map_err(failed);
         let (run, ways) = self.serve_logged(requests, poll)?;
-        self.notes.runs.push(RunNote::new(PHASE_ONE, run.took, &run.lateness));
+        self.notes.add(RunNote::new(PHASE_ONE, run.took, &run.lateness));
         ways.iter().for_each(|way| self.notes.added.merge(way));
         let outcome = recording.stop(PATIENCE, |rest, _| {
             all.extend_from_slice(rest);
@@ -197,16 +198,15 @@ impl Rig for Emulated<'_> {
         Ok(records)
     }
 
-    fn serve(&mut self, row: Row<'_>) -> Result<ArrayFigures, String> {
-        let mut ready = || {
-            self.when_idle(Drive::restore)?;
-            if row.ideal { self.when_idle(Drive::idealise) } else { Ok(()) }
-        };
+    fn serve(&mut self, row: Row<'_>) -> Result<Served, String> {
+        self.when_idle(Drive::restore)?;
+        if row.ideal {
+            self.when_idle(Drive::idealise)?;
+        }
         let servers: Vec<u32> = self.drives.iter().map(|drive| drive.info().pid).collect();
-        let (disks, requests) = (self.disks()?, row.requests);
-        let (figures, note) = measure_row(&disks, &row, requests, &servers, &self.end, &mut ready)?;
-        self.notes.runs.push(note);
-        Ok(figures)
+        let (served, note) = measure_row(&self.disks()?, &row, row.requests, &servers, &self.end)?;
+        self.notes.add(note);
+        Ok(served)
     }
 
     fn has_ideal(&self) -> bool {

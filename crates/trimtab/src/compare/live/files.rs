@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use trimtab_io::Op;
 use trimtab_live::array::{Disk, LiveOptions};
-use trimtab_sim::array::{ArrayFigures, ArrayIo};
-use trimtab_sim::compare::{Comparison, Rig, Row};
+use trimtab_sim::array::ArrayIo;
+use trimtab_sim::compare::{Comparison, Rig, Row, Served};
 use trimtab_steer::strategies;
 use trimtab_trace::Record;
 
@@ -88,7 +88,8 @@ fn length(path: &Path, file: &fs::File) -> Result<u64, String> {
 }
 
 impl Rig for Files {
-    fn prepare(&mut self, _: u64) -> Result<(), String> {
+    fn prepare(&mut self, seed: u64) -> Result<(), String> {
+        self.notes.begin(seed);
         Ok(())
     }
 
@@ -97,16 +98,15 @@ impl Rig for Files {
         let options = LiveOptions { record: true, ..LiveOptions::default() };
         let requests = self.served(requests);
         let run = serve(&self.disks, base, &requests, &options, &self.end, &mut || Ok(()))?;
-        self.notes.runs.push(RunNote::new(PHASE_ONE, run.took, &run.lateness));
+        self.notes.add(RunNote::new(PHASE_ONE, run.took, &run.lateness));
         Ok(run.records)
     }
 
-    fn serve(&mut self, row: Row<'_>) -> Result<ArrayFigures, String> {
+    fn serve(&mut self, row: Row<'_>) -> Result<Served, String> {
         let requests = self.served(row.requests);
-        let (figures, note) =
-            measure_row(&self.disks, &row, &requests, &[], &self.end, &mut || Ok(()))?;
-        self.notes.runs.push(note);
-        Ok(figures)
+        let (served, note) = measure_row(&self.disks, &row, &requests, &[], &self.end)?;
+        self.notes.add(note);
+        Ok(served)
     }
 
     fn has_ideal(&self) -> bool {

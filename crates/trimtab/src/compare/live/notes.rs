@@ -19,6 +19,9 @@ pub(super) const PHASE_ONE: &str = "phase one";
 /// How a comparison was measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Notes {
+    /// The seed that is being run.
+    #[serde(skip)]
+    seed: u64,
     /// How much earlier than their models say emulated drives answered: for each seed, by
     /// drive.
     pub(super) leads_us: Vec<Vec<f64>>,
@@ -40,6 +43,7 @@ fn as_summary<S: Serializer>(times: &LatencyHistogram, to: S) -> Result<S::Ok, S
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct RunNote {
+    pub(super) seed: u64,
     pub(super) strategy: String,
     /// How often it was run; the run told of is the one whose requests were least late.
     pub(super) runs: u32,
@@ -52,20 +56,25 @@ pub(super) struct RunNote {
     pub(super) drive_cpu_percent: Vec<f64>,
     /// The same of the generator with its strategy.
     pub(super) cpu_percent: f64,
+    /// Of a hundred, how much of the time of all processors a virtual machine's host gave
+    /// to others, though there was something to do here.
+    pub(super) stolen_percent: f64,
     /// Refused reads that were sent all the same.
     pub(super) trials: u64,
 }
 
 impl RunNote {
-    pub(super) fn new(strategy: &str, took: Nanos, lateness: &LatencyHistogram) -> Self {
+    pub(super) fn new(strategy: &str, took: Nanos, late: &LatencyHistogram) -> Self {
         Self {
+            seed: 0,
             strategy: strategy.to_owned(),
             runs: 1,
             took_ns: took,
-            late_p50_ns: lateness.quantile(0.5),
-            late_p99_ns: lateness.quantile(0.99),
+            late_p50_ns: late.quantile(0.5),
+            late_p99_ns: late.quantile(0.99),
             drive_cpu_percent: Vec::new(),
             cpu_percent: 0.0,
+            stolen_percent: 0.0,
             trials: 0,
         }
     }
@@ -76,6 +85,23 @@ impl RunNote {
 }
 
 impl Notes {
+    /// What is added from now on is of this seed.
+    pub(super) const fn begin(&mut self, seed: u64) {
+        self.seed = seed;
+    }
+
+    /// Takes in a run: the first of a row, or another one, of which the less late counts.
+    pub(super) fn add(&mut self, run: RunNote) {
+        let run = RunNote { seed: self.seed, ..run };
+        let is_same = |old: &&mut RunNote| old.seed == run.seed && old.strategy == run.strategy;
+        let Some(old) = self.runs.iter_mut().find(is_same) else { return self.runs.push(run) };
+        let runs = old.runs + 1;
+        if run.late_p99_ns < old.late_p99_ns {
+            *old = run;
+        }
+        old.runs = runs;
+    }
+
     pub(super) fn table(&self) -> Table {
         let columns = [
             ("run", Align::Left),
@@ -85,6 +111,7 @@ impl Notes {
             ("p99", Align::Right),
             ("CPU, generator", Align::Right),
             ("drives", Align::Right),
+            ("stolen", Align::Right),
             ("refused and tried", Align::Right),
         ];
         let mut caption = "how it was measured: how often it was run (again if the generator fell \
@@ -110,6 +137,7 @@ impl Notes {
                 time(run.late_p99_ns),
                 format!("{:.0}%", run.cpu_percent),
                 if drives.is_empty() { units::NONE.to_owned() } else { drives.join(" ") },
+                format!("{:.0}%", run.stolen_percent),
                 run.trials.to_string(),
             ]);
         }

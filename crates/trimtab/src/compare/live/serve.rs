@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use trimtab_live::array::{self, Disk, LiveOptions, LiveRun};
-use trimtab_sim::array::{ArrayFigures, ArrayIo};
-use trimtab_sim::compare::Row;
+use trimtab_sim::array::ArrayIo;
+use trimtab_sim::compare::{Row, Served};
 use trimtab_steer::Strategy;
 
 use super::End;
@@ -17,45 +17,15 @@ use super::notes::RunNote;
 /// Of so many refused reads one is sent all the same.
 const TRIAL_EVERY: u32 = 1000;
 
-/// A row is run so often at most: again, if the generator fell behind, which is more
-/// often the machine's doing than the strategy's.
-const RUNS: u32 = 2;
-
-/// Serves the requests of a row, from drives that `ready` has made as they were, and
-/// notes what it took of us and of the processes that serve them. Of two runs the one is
-/// taken in which requests were handed out less late.
+/// Serves the requests of a row, and notes what it took of us, of the machine and of the
+/// processes that serve them.
 pub(super) fn measure_row(
     disks: &[Disk],
     row: &Row<'_>,
     requests: &[ArrayIo],
     servers: &[u32],
     end: &End,
-    ready: &mut dyn FnMut() -> Result<(), String>,
-) -> Result<(ArrayFigures, RunNote), String> {
-    let mut best: Option<(ArrayFigures, RunNote)> = None;
-    for run in 1..=RUNS {
-        ready()?;
-        let (figures, note) = run_row(disks, row, requests, servers, end)?;
-        let fell_behind = note.fell_behind();
-        if best.as_ref().is_none_or(|(_, before)| note.late_p99_ns < before.late_p99_ns) {
-            best = Some((figures, note));
-        }
-        let (_, note) = best.as_mut().expect("there is one now");
-        note.runs = run;
-        if !fell_behind {
-            break;
-        }
-    }
-    Ok(best.expect("it is run once at least"))
-}
-
-fn run_row(
-    disks: &[Disk],
-    row: &Row<'_>,
-    requests: &[ArrayIo],
-    servers: &[u32],
-    end: &End,
-) -> Result<(ArrayFigures, RunNote), String> {
+) -> Result<(Served, RunNote), String> {
     let options = LiveOptions {
         seed: row.seed,
         trial_every: if row.thresholds.is_some() { TRIAL_EVERY } else { 0 },
@@ -63,7 +33,7 @@ fn run_row(
         record: false,
     };
     let of_servers = || servers.iter().map(|&pid| cpu_time(Some(pid))).collect::<Vec<_>>();
-    let (drives, own) = (of_servers(), cpu_time(None));
+    let (drives, own, machine) = (of_servers(), cpu_time(None), Machine::now());
     let run = serve(disks, (row.strategy)(), requests, &options, end, &mut || Ok(()))?;
     let share = |now: Duration, then: Duration| {
         100.0 * now.saturating_sub(then).as_secs_f64() / run.took.as_secs_f64().max(1e-9)
@@ -72,8 +42,10 @@ fn run_row(
     note.cpu_percent = share(cpu_time(None), own);
     note.drive_cpu_percent =
         of_servers().into_iter().zip(drives).map(|(now, then)| share(now, then)).collect();
+    note.stolen_percent = machine.stolen_percent();
     note.trials = run.figures.judged.sampled;
-    Ok((run.figures, note))
+    let doubt = note.fell_behind().then_some(note.late_p99_ns).flatten();
+    Ok((Served { figures: run.figures, doubt }, note))
 }
 
 /// Serves requests; `each` is called several times a second.
@@ -146,4 +118,33 @@ pub(super) fn cpu_time(pid: Option<u32>) -> Duration {
         Some(Duration::from_secs_f64(ticks as f64 / second as f64))
     };
     read().unwrap_or_default()
+}
+
+/// What the machine's processors have done so far, in ticks.
+struct Machine {
+    all: u64,
+    /// Not for us, though they had something to do: the host gave their time to others.
+    stolen: u64,
+}
+
+impl Machine {
+    /// Zero if it cannot be told.
+    fn now() -> Self {
+        // user nice system idle iowait irq softirq steal (proc_stat(5))
+        const STOLEN: usize = 7;
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let first = text.lines().next().unwrap_or_default();
+        let ticks: Vec<u64> =
+            first.split_whitespace().skip(1).filter_map(|ticks| ticks.parse().ok()).collect();
+        // Guests' time, which follows, is in the user's already.
+        let all = ticks.iter().take(STOLEN + 1).sum();
+        Self { all, stolen: ticks.get(STOLEN).copied().unwrap_or_default() }
+    }
+
+    /// Of a hundred, since then.
+    fn stolen_percent(&self) -> f64 {
+        let now = Self::now();
+        let all = now.all.saturating_sub(self.all).max(1);
+        100.0 * now.stolen.saturating_sub(self.stolen) as f64 / all as f64
+    }
 }

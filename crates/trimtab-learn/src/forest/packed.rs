@@ -137,9 +137,11 @@ impl Packed {
         match simd.level() {
             Level::Scalar => None,
             // SAFETY: a level exists only where the processor has it.
-            Level::Avx2 | Level::Avx512 => Some(unsafe { self.avx2(features) }),
+            Level::Avx2 => Some(unsafe { self.avx2(features) }),
             // SAFETY: as before.
-            Level::Avx512Vnni => Some(unsafe { self.avx512(features) }),
+            Level::Avx512 | Level::Avx512Vnni => Some(unsafe { self.avx512(features) }),
+            // SAFETY: as before.
+            Level::Avx512Vbmi => Some(unsafe { self.avx512_vbmi(features) }),
         }
     }
 

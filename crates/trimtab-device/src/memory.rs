@@ -1,6 +1,6 @@
 //! Large tables, and how they lie in memory.
 
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 
 /// A table of fixed length. It is asked for in huge pages where the system has them: a
 /// table of a gigabyte that is looked at here and there otherwise spends more time on
@@ -12,7 +12,7 @@ impl<T: Copy + Default> Table<T> {
     /// Zeroes that become memory as they are touched.
     pub(crate) fn zeroes(count: usize) -> Self {
         let table = vec![T::default(); count];
-        advise_huge_pages(table.as_ptr_range());
+        advise_huge_pages(&table);
         Self(table)
     }
 }
@@ -20,7 +20,7 @@ impl<T: Copy + Default> Table<T> {
 impl<T: Copy> Clone for Table<T> {
     fn clone(&self) -> Self {
         let mut table = Vec::with_capacity(self.len());
-        advise_huge_pages(table.spare_capacity_mut().as_ptr_range());
+        advise_huge_pages(table.spare_capacity_mut());
         table.extend_from_slice(self);
         Self(table)
     }
@@ -41,21 +41,22 @@ impl<T> DerefMut for Table<T> {
 }
 
 #[cfg(target_os = "linux")]
-fn advise_huge_pages<T>(range: Range<*const T>) {
+fn advise_huge_pages<T>(memory: &[T]) {
     use rustix::mm::{Advice, madvise};
 
     const PAGE: usize = 4096;
+    let range = memory.as_ptr_range();
     let start = (range.start as usize).next_multiple_of(PAGE);
     let end = range.end as usize / PAGE * PAGE;
     if start < end {
-        // SAFETY: the range lies within the table's own memory, and the advice
+        // SAFETY: the range lies within the given memory, and the advice
         // changes nothing of what is in it. If it is not taken, nothing is lost.
         _ = unsafe { madvise(start as *mut _, end - start, Advice::LinuxHugepage) };
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise_huge_pages<T>(_: Range<*const T>) {}
+fn advise_huge_pages<T>(_: &[T]) {}
 
 /// Says that a place of a table will be read soon.
 #[cfg(target_arch = "x86_64")]

@@ -111,13 +111,13 @@ pub struct Row<'a> {
 pub struct Served {
     /// What came of it.
     pub figures: ArrayFigures,
-    /// How late requests were handed out, if that is too late to say anything of the
+    /// How late requests were handed out (p99), if that is too late to say anything of the
     /// strategy: of several such runs the one counts where this is least.
     pub doubt: Option<Nanos>,
 }
 
-/// A row of which nothing undoubted is known is served so often more, as long as that helps
-/// any of them.
+/// A row of which nothing undoubted is known is served so often more, as long as any of them
+/// is not doubtful then.
 const ROUNDS: u32 = 2;
 
 /// Serves all rows by number, and those that are doubtful again when all have been: what
@@ -128,11 +128,12 @@ fn serve_all(
     serve: &mut dyn FnMut(usize, bool) -> Result<Served, Error>,
 ) -> Result<Vec<ArrayFigures>, Error> {
     let mut served = (0..rows).map(|row| serve(row, false)).collect::<Result<Vec<_>, _>>()?;
-    for _ in 0..ROUNDS {
+    'rounds: for _ in 0..ROUNDS {
         let is_doubtful = |row: &usize| served[*row].doubt.is_some();
         let doubtful: Vec<usize> = (0..rows).filter(is_doubtful).collect();
         for &row in &doubtful {
-            let again = serve(row, true)?;
+            // What there is is worth more than nothing: its doubt is known.
+            let Ok(again) = serve(row, true) else { break 'rounds };
             if again.doubt < served[row].doubt {
                 served[row] = again;
             }

@@ -79,7 +79,7 @@ fn shown(measure: &Measure, value: Option<f64>) -> String {
     }
 }
 
-/// What phase one told of the drives, for the first seed.
+/// What phase one told of the drives.
 pub(super) fn drives(report: &Report) -> Table {
     let mut columns = vec![
         ("device", Align::Left),

@@ -14,14 +14,16 @@ pub(super) struct Teacher;
 impl Trainer for Teacher {
     fn inflections(&self, recordings: &[Vec<Record>], seed: u64) -> Result<Vec<SlowFrom>, String> {
         let latencies: Vec<Vec<Nanos>> = recordings.iter().map(|r| read_latencies(r)).collect();
+        if let Some(drive) = latencies.iter().position(Vec::is_empty) {
+            return Err(format!("device number {drive}, from 0, answered no read of phase one"));
+        }
         let find = |drive: usize| {
             let peers = (0..latencies.len()).filter(|&peer| peer != drive);
             let peers: Vec<&[Nanos]> = peers.map(|peer| latencies[peer].as_slice()).collect();
             let own = &latencies[drive];
             let slow_from = |alone| move |latency| SlowFrom { latency, alone };
             let among_its_peers = inflection(own, &peers, seed).map(|found| found.latency);
-            // Where all others are slower than it ever is. That is no reason to compare
-            // nothing.
+            // Where the others are much slower, say. That is no reason to compare nothing.
             let alone = || inflection(own, &[], seed).map(|found| found.latency);
             let found = among_its_peers.map(slow_from(false));
             found.or_else(|| alone().map(slow_from(true))).ok_or_else(|| {

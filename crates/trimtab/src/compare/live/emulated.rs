@@ -14,8 +14,8 @@ use trimtab_steer::strategies;
 use trimtab_trace::Record;
 
 use super::End;
-use super::notes::{Notes, PHASE_ONE, RunNote};
-use super::serve::{measure_row, open_direct, serve};
+use super::notes::{Notes, PHASE_ONE};
+use super::serve::{Meter, measure_row, open_direct, serve};
 use crate::drive::{Leash, on_leash};
 
 /// How long the recorder waits for the last answers.
@@ -84,6 +84,11 @@ impl<'a> Emulated<'a> {
             _ = drive.remove(true);
         }
         self.leashes.clear();
+    }
+
+    /// The processes that serve them.
+    fn servers(&self) -> Vec<u32> {
+        self.drives.iter().map(|drive| drive.info().pid).collect()
     }
 
     fn disks(&self) -> Result<Vec<Disk>, String> {
@@ -176,8 +181,10 @@ impl Rig for Emulated<'_> {
         let mut recording = Recorder::load(&devices, &Options::default()).map_err(failed)?.start();
         let mut all = Vec::new();
         let poll = &mut || recording.poll(&mut all).map_err(failed);
+        let servers = self.servers();
+        let meter = Meter::begin(&servers);
         let (run, ways) = self.serve_logged(requests, poll)?;
-        self.notes.add(RunNote::new(PHASE_ONE, run.took, &run.lateness));
+        self.notes.add_phase_one(meter.note(PHASE_ONE, &run));
         ways.iter().for_each(|way| self.notes.added.merge(way));
         let outcome = recording.stop(PATIENCE, |rest, _| {
             all.extend_from_slice(rest);
@@ -203,8 +210,8 @@ impl Rig for Emulated<'_> {
         if row.ideal {
             self.when_idle(Drive::idealise)?;
         }
-        let servers: Vec<u32> = self.drives.iter().map(|drive| drive.info().pid).collect();
-        let (served, note) = measure_row(&self.disks()?, &row, row.requests, &servers, &self.end)?;
+        let (disks, servers) = (self.disks()?, self.servers());
+        let (served, note) = measure_row(&disks, &row, row.requests, &servers, &self.end)?;
         self.notes.add(note);
         Ok(served)
     }

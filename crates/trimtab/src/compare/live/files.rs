@@ -13,8 +13,8 @@ use trimtab_steer::strategies;
 use trimtab_trace::Record;
 
 use super::End;
-use super::notes::{Notes, PHASE_ONE, RunNote};
-use super::serve::{measure_row, open_direct, serve};
+use super::notes::{Notes, PHASE_ONE};
+use super::serve::{Meter, measure_row, open_direct, serve};
 use crate::exit::BadInput;
 
 /// Files or devices, one for each drive of the scenario.
@@ -97,8 +97,9 @@ impl Rig for Files {
         let base = Box::new(strategies::Base::new("base"));
         let options = LiveOptions { record: true, ..LiveOptions::default() };
         let requests = self.served(requests);
+        let meter = Meter::begin(&[]);
         let run = serve(&self.disks, base, &requests, &options, &self.end, &mut || Ok(()))?;
-        self.notes.add(RunNote::new(PHASE_ONE, run.took, &run.lateness));
+        self.notes.add_phase_one(meter.note(PHASE_ONE, &run));
         Ok(run.records)
     }
 

@@ -22,6 +22,9 @@ pub(super) struct Notes {
     /// The seed that is being run.
     #[serde(skip)]
     seed: u64,
+    /// Where the runs of its phase two begin.
+    #[serde(skip)]
+    rows_from: usize,
     /// How much earlier than their models say emulated drives answered: for each seed, by
     /// drive.
     pub(super) leads_us: Vec<Vec<f64>>,
@@ -32,7 +35,7 @@ pub(super) struct Notes {
     pub(super) lost: u64,
     /// Requests of phase one that were recorded.
     pub(super) recorded: u64,
-    /// Phase one, and each run of phase two.
+    /// Phase one, and each row of phase two.
     pub(super) runs: Vec<RunNote>,
 }
 
@@ -57,8 +60,8 @@ pub(super) struct RunNote {
     /// The same of the generator with its strategy.
     pub(super) cpu_percent: f64,
     /// Of a hundred, how much of the time of all processors a virtual machine's host gave
-    /// to others, though there was something to do here.
-    pub(super) stolen_percent: f64,
+    /// to others, though there was something to do here; nothing if the kernel does not say.
+    pub(super) stolen_percent: Option<f64>,
     /// Refused reads that were sent all the same.
     pub(super) trials: u64,
 }
@@ -74,7 +77,7 @@ impl RunNote {
             late_p99_ns: late.quantile(0.99),
             drive_cpu_percent: Vec::new(),
             cpu_percent: 0.0,
-            stolen_percent: 0.0,
+            stolen_percent: None,
             trials: 0,
         }
     }
@@ -90,11 +93,20 @@ impl Notes {
         self.seed = seed;
     }
 
-    /// Takes in a run: the first of a row, or another one, of which the less late counts.
+    /// Takes in phase one; rows follow.
+    pub(super) fn add_phase_one(&mut self, run: RunNote) {
+        self.runs.push(RunNote { seed: self.seed, ..run });
+        self.rows_from = self.runs.len();
+    }
+
+    /// Takes in a run: the first of a row, or another one. Of these the less late counts, as
+    /// it does for the figures (`Served::doubt`).
     pub(super) fn add(&mut self, run: RunNote) {
         let run = RunNote { seed: self.seed, ..run };
-        let is_same = |old: &&mut RunNote| old.seed == run.seed && old.strategy == run.strategy;
-        let Some(old) = self.runs.iter_mut().find(is_same) else { return self.runs.push(run) };
+        let mut rows = self.runs[self.rows_from..].iter_mut();
+        let Some(old) = rows.find(|old| old.strategy == run.strategy) else {
+            return self.runs.push(run);
+        };
         let runs = old.runs + 1;
         if run.late_p99_ns < old.late_p99_ns {
             *old = run;
@@ -116,8 +128,10 @@ impl Notes {
         ];
         let mut caption = "how it was measured: how often it was run (again if the generator fell \
                            behind), how\nlate requests were handed out (it counts as latency), and \
-                           the share of one\nprocessor that it took. False revokes are an estimate \
-                           from the\nrefused reads that were tried all the same"
+                           the share of one\nprocessor that it took. Stolen is the share of all \
+                           processors' time that the host\nof a virtual machine gave to others. \
+                           False revokes are an estimate from the\nrefused reads that were tried \
+                           all the same"
             .to_owned();
         if self.recorded > 0 {
             let (recorded, lost) = (count(self.recorded), self.lost);
@@ -125,8 +139,14 @@ impl Notes {
                 &format!(". Of phase one's {recorded} requests\n{lost} were not seen to end");
         }
         let mut table = Table::new(&columns).with_caption(caption);
-        let time = |time: Option<Nanos>| time.map_or_else(|| units::NONE.to_owned(), units::long);
+        let none = || units::NONE.to_owned();
+        let time = |time: Option<Nanos>| time.map_or_else(none, units::long);
+        let mut seed = None;
         for run in &self.runs {
+            if self.has_several_seeds() && seed != Some(run.seed) {
+                seed = Some(run.seed);
+                table.group(format!("seed {}", run.seed));
+            }
             let drives: Vec<_> =
                 run.drive_cpu_percent.iter().map(|cpu| format!("{cpu:.0}%")).collect();
             table.row([
@@ -136,18 +156,26 @@ impl Notes {
                 time(run.late_p50_ns),
                 time(run.late_p99_ns),
                 format!("{:.0}%", run.cpu_percent),
-                if drives.is_empty() { units::NONE.to_owned() } else { drives.join(" ") },
-                format!("{:.0}%", run.stolen_percent),
+                if drives.is_empty() { none() } else { drives.join(" ") },
+                run.stolen_percent.map_or_else(none, |stolen| format!("{stolen:.0}%")),
                 run.trials.to_string(),
             ]);
         }
         table
     }
 
+    fn has_several_seeds(&self) -> bool {
+        self.runs.iter().any(|run| run.seed != self.seed)
+    }
+
     /// What makes the result less than it should be.
     pub(super) fn trouble(&self) -> Option<String> {
+        let named = |run: &RunNote| match self.has_several_seeds() {
+            true => format!("{} (seed {})", run.strategy, run.seed),
+            false => run.strategy.clone(),
+        };
         let behind: Vec<_> =
-            self.runs.iter().filter(|run| run.fell_behind()).map(|run| &*run.strategy).collect();
+            self.runs.iter().filter(|run| run.fell_behind()).map(named).collect();
         let mut trouble = Vec::new();
         if !behind.is_empty() {
             trouble.push(format!(
@@ -164,5 +192,36 @@ impl Notes {
             ));
         }
         (!trouble.is_empty()).then(|| trouble.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(strategy: &str, late: u64) -> RunNote {
+        let mut lateness = LatencyHistogram::new();
+        lateness.record(Nanos(late));
+        RunNote::new(strategy, Nanos::from_secs(1), &lateness)
+    }
+
+    #[test]
+    fn of_several_runs_of_a_row_the_less_late_is_told_of() {
+        let mut notes = Notes::default();
+        for seed in [3, 4] {
+            notes.begin(seed);
+            notes.add_phase_one(run(PHASE_ONE, 1));
+            // Nobody keeps a strategy from being called that.
+            for (strategy, late) in [("base", 9000), (PHASE_ONE, 2), ("base", 7000), ("base", 8000)] {
+                notes.add(run(strategy, late));
+            }
+        }
+        let told = notes.runs.iter().map(|run| (run.seed, &*run.strategy, run.runs));
+        let of = |seed| [(seed, PHASE_ONE, 1), (seed, "base", 3), (seed, PHASE_ONE, 1)];
+        assert_eq!(told.collect::<Vec<_>>(), [of(3), of(4)].concat());
+        let late = |row: usize| notes.runs[row].late_p99_ns.unwrap().0;
+        assert!((6900..7100).contains(&late(1)) && late(0) < late(2), "{:?}", notes.runs);
+        let table = notes.table().to_string();
+        assert!(table.contains("seed 3") && table.contains("seed 4"), "{table}");
     }
 }

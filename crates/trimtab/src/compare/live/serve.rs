@@ -32,18 +32,9 @@ pub(super) fn measure_row(
         thresholds: row.thresholds.clone(),
         record: false,
     };
-    let of_servers = || servers.iter().map(|&pid| cpu_time(Some(pid))).collect::<Vec<_>>();
-    let (drives, own, machine) = (of_servers(), cpu_time(None), Machine::now());
+    let meter = Meter::begin(servers);
     let run = serve(disks, (row.strategy)(), requests, &options, end, &mut || Ok(()))?;
-    let share = |now: Duration, then: Duration| {
-        100.0 * now.saturating_sub(then).as_secs_f64() / run.took.as_secs_f64().max(1e-9)
-    };
-    let mut note = RunNote::new(row.name, run.took, &run.lateness);
-    note.cpu_percent = share(cpu_time(None), own);
-    note.drive_cpu_percent =
-        of_servers().into_iter().zip(drives).map(|(now, then)| share(now, then)).collect();
-    note.stolen_percent = machine.stolen_percent();
-    note.trials = run.figures.judged.sampled;
+    let note = meter.note(row.name, &run);
     let doubt = note.fell_behind().then_some(note.late_p99_ns).flatten();
     Ok((Served { figures: run.figures, doubt }, note))
 }
@@ -120,31 +111,81 @@ pub(super) fn cpu_time(pid: Option<u32>) -> Duration {
     read().unwrap_or_default()
 }
 
-/// What the machine's processors have done so far, in ticks.
-struct Machine {
+/// What a run takes of the processors.
+pub(super) struct Meter<'a> {
+    servers: &'a [u32],
+    of_servers: Vec<Duration>,
+    own: Duration,
+    machine: Option<Ticks>,
+}
+
+impl<'a> Meter<'a> {
+    /// Before it; with the processes that serve the drives, if there are any.
+    pub(super) fn begin(servers: &'a [u32]) -> Self {
+        let of_servers = servers.iter().map(|&pid| cpu_time(Some(pid))).collect();
+        Self { servers, of_servers, own: cpu_time(None), machine: Ticks::now() }
+    }
+
+    /// After it.
+    pub(super) fn note(self, name: &str, run: &LiveRun) -> RunNote {
+        let now = Self::begin(self.servers);
+        let share = |now: Duration, then: Duration| {
+            100.0 * now.saturating_sub(then).as_secs_f64() / run.took.as_secs_f64().max(1e-9)
+        };
+        let drives = now.of_servers.iter().zip(self.of_servers);
+        let stolen = now.machine.zip(self.machine);
+        RunNote {
+            cpu_percent: share(now.own, self.own),
+            drive_cpu_percent: drives.map(|(&now, then)| share(now, then)).collect(),
+            stolen_percent: stolen.map(|(now, then)| now.stolen_percent_since(&then)),
+            trials: run.figures.judged.sampled,
+            ..RunNote::new(name, run.took, &run.lateness)
+        }
+    }
+}
+
+/// What the machine's processors have done so far.
+struct Ticks {
     all: u64,
-    /// Not for us, though they had something to do: the host gave their time to others.
+    /// Not for us, though there was something to do: the host gave their time to others.
     stolen: u64,
 }
 
-impl Machine {
-    /// Zero if it cannot be told.
-    fn now() -> Self {
-        // user nice system idle iowait irq softirq steal (proc_stat(5))
-        const STOLEN: usize = 7;
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let first = text.lines().next().unwrap_or_default();
-        let ticks: Vec<u64> =
-            first.split_whitespace().skip(1).filter_map(|ticks| ticks.parse().ok()).collect();
-        // Guests' time, which follows, is in the user's already.
-        let all = ticks.iter().take(STOLEN + 1).sum();
-        Self { all, stolen: ticks.get(STOLEN).copied().unwrap_or_default() }
+impl Ticks {
+    fn now() -> Option<Self> {
+        Self::of(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Of a hundred, since then.
-    fn stolen_percent(&self) -> f64 {
-        let now = Self::now();
-        let all = now.all.saturating_sub(self.all).max(1);
-        100.0 * now.stolen.saturating_sub(self.stolen) as f64 / all as f64
+    /// Of the first line: user nice system idle iowait irq softirq steal, and more that is
+    /// contained in these (`proc_stat(5)`).
+    fn of(stat: &str) -> Option<Self> {
+        let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+        let ticks: Vec<u64> = ticks.map_while(|ticks| ticks.parse().ok()).take(8).collect();
+        let stolen = *ticks.get(7)?;
+        Some(Self { all: ticks.iter().sum(), stolen })
+    }
+
+    /// Of a hundred.
+    fn stolen_percent_since(&self, then: &Self) -> f64 {
+        let all = self.all.saturating_sub(then.all).max(1);
+        100.0 * self.stolen.saturating_sub(then.stolen) as f64 / all as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_a_share_of_all() {
+        let then = Ticks::of("cpu  10 1 4 80 5 0 0 100 7 0\ncpu0 1 1").unwrap();
+        assert_eq!((then.all, then.stolen), (200, 100));
+        let now = Ticks::of("cpu  20 1 4 160 5 0 0 110 9 9\n").unwrap();
+        assert_eq!(now.stolen_percent_since(&then), 10.0);
+        assert_eq!(then.stolen_percent_since(&now), 0.0);
+        // Of kernels that do not say.
+        for nothing in ["", "cpu  1 2 3 4 5 6 7", "intr 1 2 3 4 5 6 7 8"] {
+            assert!(Ticks::of(nothing).is_none(), "{nothing}");
+        }
     }
 }

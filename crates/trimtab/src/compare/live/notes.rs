@@ -174,8 +174,7 @@ impl Notes {
             true => format!("{} (seed {})", run.strategy, run.seed),
             false => run.strategy.clone(),
         };
-        let behind: Vec<_> =
-            self.runs.iter().filter(|run| run.fell_behind()).map(named).collect();
+        let behind: Vec<_> = self.runs.iter().filter(|run| run.fell_behind()).map(named).collect();
         let mut trouble = Vec::new();
         if !behind.is_empty() {
             trouble.push(format!(
@@ -212,9 +211,8 @@ mod tests {
             notes.begin(seed);
             notes.add_phase_one(run(PHASE_ONE, 1));
             // Nobody keeps a strategy from being called that.
-            for (strategy, late) in [("base", 9000), (PHASE_ONE, 2), ("base", 7000), ("base", 8000)] {
-                notes.add(run(strategy, late));
-            }
+            let rows = [("base", 9000), (PHASE_ONE, 2), ("base", 7000), ("base", 8000)];
+            rows.into_iter().for_each(|(strategy, late)| notes.add(run(strategy, late)));
         }
         let told = notes.runs.iter().map(|run| (run.seed, &*run.strategy, run.runs));
         let of = |seed| [(seed, PHASE_ONE, 1), (seed, "base", 3), (seed, PHASE_ONE, 1)];

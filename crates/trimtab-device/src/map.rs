@@ -7,7 +7,7 @@
 use std::io::{self, Read, Write};
 
 use crate::layout::Layout;
-use crate::memory::{Table, expect};
+use crate::memory::{expect, zeroes};
 use crate::ssd::save::{damaged, get_all, put_all};
 
 /// Where a user unit's data is.
@@ -28,11 +28,11 @@ const SLOT: u32 = 1 << 31;
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
     /// By user unit: 0 nowhere, [`SLOT`] | slot, or unit of flash + 1.
-    forward: Table<u32>,
+    forward: Vec<u32>,
     /// By unit of flash: the user unit that was written there.
-    owner: Table<u32>,
+    owner: Vec<u32>,
     /// By unit of flash: one bit.
-    valid: Table<u64>,
+    valid: Vec<u64>,
     /// Valid units, by block.
     valid_in: Vec<u16>,
     /// Valid units of the whole drive.
@@ -42,9 +42,9 @@ pub(crate) struct Map {
 impl Map {
     pub(crate) fn new(layout: &Layout) -> Self {
         Self {
-            forward: Table::zeroes(layout.user_units as usize),
-            owner: Table::zeroes(layout.units as usize),
-            valid: Table::zeroes(layout.units.div_ceil(64) as usize),
+            forward: zeroes(layout.user_units as usize),
+            owner: zeroes(layout.units as usize),
+            valid: zeroes(layout.units.div_ceil(64) as usize),
             valid_in: vec![0; layout.blocks() as usize],
             valid_total: 0,
         }
@@ -136,7 +136,7 @@ impl Map {
 
     /// The rest follows from what is mapped.
     pub(crate) fn load(&mut self, layout: &Layout, from: &mut impl Read) -> io::Result<()> {
-        let mut forward: Vec<u32> = vec![0; self.forward.len()];
+        let mut forward: Vec<u32> = zeroes(self.forward.len());
         get_all(from, &mut forward)?;
         for (user, word) in (0..).zip(forward) {
             if word == 0 {

@@ -1,55 +1,25 @@
 //! Large tables, and how they lie in memory.
 
-use std::ops::{Deref, DerefMut};
-
-/// A table of fixed length. It is asked for in huge pages where the system has them: a
-/// table of a gigabyte that is looked at here and there otherwise spends more time on
-/// finding its pages than on reading them. A copy of it is too.
-#[derive(Debug)]
-pub(crate) struct Table<T>(Vec<T>);
-
-impl<T: Copy + Default> Table<T> {
-    /// Zeroes that become memory as they are touched.
-    pub(crate) fn zeroes(count: usize) -> Self {
-        let table = vec![T::default(); count];
-        advise_huge_pages(&table);
-        Self(table)
-    }
-}
-
-impl<T: Copy> Clone for Table<T> {
-    fn clone(&self) -> Self {
-        let mut table = Vec::with_capacity(self.len());
-        advise_huge_pages(table.spare_capacity_mut());
-        table.extend_from_slice(self);
-        Self(table)
-    }
-}
-
-impl<T> Deref for Table<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        &self.0
-    }
-}
-
-impl<T> DerefMut for Table<T> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.0
-    }
+/// Zeroes that become memory as they are touched. They are asked for in huge
+/// pages where the system has them: a table of a gigabyte that is looked at
+/// here and there otherwise spends more time on finding its pages than on
+/// reading them.
+pub(crate) fn zeroes<T: Copy + Default>(count: usize) -> Vec<T> {
+    let table = vec![T::default(); count];
+    advise_huge_pages(&table);
+    table
 }
 
 #[cfg(target_os = "linux")]
-fn advise_huge_pages<T>(memory: &[T]) {
+fn advise_huge_pages<T>(table: &[T]) {
     use rustix::mm::{Advice, madvise};
 
     const PAGE: usize = 4096;
-    let range = memory.as_ptr_range();
+    let range = table.as_ptr_range();
     let start = (range.start as usize).next_multiple_of(PAGE);
     let end = range.end as usize / PAGE * PAGE;
     if start < end {
-        // SAFETY: the range lies within the given memory, and the advice
+        // SAFETY: the range lies within the table's own memory, and the advice
         // changes nothing of what is in it. If it is not taken, nothing is lost.
         _ = unsafe { madvise(start as *mut _, end - start, Advice::LinuxHugepage) };
     }

@@ -158,3 +158,12 @@ fn doubtful_rows_are_served_again_at_the_end_as_long_as_that_helps() {
     assert_eq!(served(&[&[9, 9], &[5, 6]]), (vec![0, 1, 0, 1], vec![1, 1]));
     assert_eq!(served(&[&[9, 7]]), (vec![0, 0], vec![2]));
 }
+
+#[test]
+fn what_was_served_is_kept_if_it_cannot_be_served_again() {
+    let serve = &mut |_, again| match again {
+        true => Err(Error::Rig("gone".to_owned())),
+        false => Ok(Served { figures: ArrayFigures::default(), doubt: Some(Nanos(1)) }),
+    };
+    assert_eq!(serve_all(2, serve).unwrap().len(), 2);
+}

@@ -8,6 +8,12 @@
 //! the rounding of leaf values.
 
 #[cfg(feature = "alloc")]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_feature = "sse2")),
+    expect(dead_code, reason = "only vector instructions compare leading bits")
+)]
+mod coarse;
+#[cfg(feature = "alloc")]
 mod integer;
 #[cfg(feature = "alloc")]
 #[cfg_attr(

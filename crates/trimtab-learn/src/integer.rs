@@ -203,7 +203,7 @@ impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUT
             Level::Avx512 => unsafe { self.avx512(&pairs, weights) },
             // SAFETY: as before.
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-            Level::Avx512Vnni | Level::Avx512Vbmi => unsafe { self.avx512_vnni(&pairs, weights) },
+            Level::Avx512Vnni => unsafe { self.avx512_vnni(&pairs, weights) },
         };
         core::array::from_fn(|i| self.second_bias[rows[i]] + outputs[i])
     }

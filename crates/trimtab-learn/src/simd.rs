@@ -25,9 +25,6 @@ pub(crate) enum Level {
     /// Also VNNI: from Cascade Lake, 2019.
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     Avx512Vnni,
-    /// Also VBMI and BITALG: from Ice Lake and Zen 4.
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-    Avx512Vbmi,
 }
 
 impl Simd {
@@ -58,22 +55,21 @@ impl Simd {
         Self(Level::Avx2)
     }
 
-    /// AVX-512 with VNNI and VBMI where nobody can ask the processor, such as in a kernel.
+    /// AVX-512 with VNNI where nobody can ask the processor, such as in a kernel.
     ///
     /// # Safety
-    /// The processor has AVX2, AVX-512 F, BW, VNNI, VBMI and BITALG, and its
-    /// registers may be used here.
+    /// The processor has AVX2, AVX-512 F, BW and VNNI, and its registers may be used
+    /// here.
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     #[must_use]
-    pub const unsafe fn assume_avx512_vbmi() -> Self {
-        Self(Level::Avx512Vbmi)
+    pub const unsafe fn assume_avx512_vnni() -> Self {
+        Self(Level::Avx512Vnni)
     }
 
     /// All that the processor has, the best last: to compare them.
     pub fn all() -> impl Iterator<Item = Self> {
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-        let levels =
-            [Level::Scalar, Level::Avx2, Level::Avx512, Level::Avx512Vnni, Level::Avx512Vbmi];
+        let levels = [Level::Scalar, Level::Avx2, Level::Avx512, Level::Avx512Vnni];
         #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
         let levels = [Level::Scalar];
         levels.into_iter().filter(|level| *level <= Self::best().0).map(Self)
@@ -91,12 +87,10 @@ fn detect() -> Simd {
     let avx2 = has!("avx2");
     let avx512 = avx2 && has!("avx512f") && has!("avx512bw");
     let vnni = avx512 && has!("avx512vnni");
-    let vbmi = vnni && has!("avx512vbmi") && has!("avx512bitalg");
-    Simd(match (avx2, avx512, vnni, vbmi) {
-        (_, _, _, true) => Level::Avx512Vbmi,
-        (_, _, true, _) => Level::Avx512Vnni,
-        (_, true, _, _) => Level::Avx512,
-        (true, _, _, _) => Level::Avx2,
+    Simd(match (avx2, avx512, vnni) {
+        (_, _, true) => Level::Avx512Vnni,
+        (_, true, _) => Level::Avx512,
+        (true, _, _) => Level::Avx2,
         _ => Level::Scalar,
     })
 }
@@ -111,8 +105,6 @@ impl fmt::Display for Simd {
             Level::Avx512 => "AVX-512",
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Level::Avx512Vnni => "AVX-512 VNNI",
-            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-            Level::Avx512Vbmi => "AVX-512 VBMI",
         })
     }
 }

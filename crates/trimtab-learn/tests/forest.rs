@@ -38,17 +38,35 @@ fn cases(
     trees: usize,
     features: usize,
 ) -> impl Strategy<Value = (Forest, Vec<Vec<i32>>)> {
+    let value = prop_oneof![8 => -70_i32..70, 1 => any::<i32>()];
+    cases_of(leaves, trees, features, (-60_i32..60).boxed(), value.boxed())
+}
+
+/// The same with these thresholds, and these values in samples.
+fn cases_of(
+    leaves: usize,
+    trees: usize,
+    features: usize,
+    threshold: BoxedStrategy<i32>,
+    value: BoxedStrategy<i32>,
+) -> impl Strategy<Value = (Forest, Vec<Vec<i32>>)> {
     (1..=features).prop_flat_map(move |features| {
-        let split = (any::<u32>(), -60_i32..60, -1_000_i32..1_000);
+        let split = (any::<u32>(), threshold.clone(), -1_000_i32..1_000);
         let of_tree = prop::collection::vec(split, 0..leaves);
         let trees = prop::collection::vec(of_tree, 0..=trees);
-        let value = prop_oneof![8 => -70_i32..70, 1 => any::<i32>()];
-        let samples = prop::collection::vec(prop::collection::vec(value, features), 8);
+        let sample = prop::collection::vec(value.clone(), features);
+        let samples = prop::collection::vec(sample, 8);
         (trees, samples).prop_map(move |(trees, samples)| {
             let trees = trees.iter().map(|numbers| tree(features, numbers)).collect();
             (Forest::new(features, -1.25, trees).unwrap(), samples)
         })
     })
+}
+
+/// Numbers of all lengths, and those before and after a change in the leading bits.
+fn not_negative() -> impl Strategy<Value = i32> {
+    let edge = (1_i32..4096, 0..19, -1_i32..=1).prop_map(|(x, shift, off)| (x << shift) + off);
+    prop_oneof![0_i32..60, edge, 0_i32..=i32::MAX]
 }
 
 fn check(forest: &Forest, samples: &[Vec<i32>]) -> Result<(), TestCaseError> {
@@ -63,7 +81,43 @@ fn check(forest: &Forest, samples: &[Vec<i32>]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Rounded thresholds, and short values or long ones: the same with all instructions, and
+/// for two forests together.
+fn check_rounded(forest: &Forest, samples: &[Vec<i32>]) -> Result<(), TestCaseError> {
+    let [short, long] = [8, 16].map(|bits| IntegerForest::new(forest, bits).unwrap().rounded());
+    for sample in samples {
+        let expected = [&short, &long].map(|forest| forest.view().score(sample));
+        for simd in Simd::all() {
+            let found = [&short, &long].map(|forest| forest.score_with(simd, sample));
+            prop_assert_eq!(found, expected, "{}", simd);
+        }
+        prop_assert_eq!(short.both_scores(&long, sample), expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn rounding_leaves_small_thresholds_as_they_are() {
+    let thresholds = [0, 7, 4095, 4096, 1_000_000, i32::MAX - 1, -5];
+    let numbers: Vec<_> = thresholds.iter().map(|&threshold| (0, threshold, 1)).collect();
+    let forest = Forest::new(1, 0.0, vec![tree(1, &numbers)]).unwrap();
+    let forest = IntegerForest::new(&forest, 8).unwrap().rounded();
+    let mut found: Vec<i32> = forest.view().nodes().iter().map(|node| node.threshold).collect();
+    found.sort_unstable();
+    // The last bit of 4096 that counts is worth 2, of a million 256.
+    assert_eq!(found[..6], [-5, 0, 7, 4095, 4097, 1_000_191]);
+    assert!(found[6..].iter().all(|&threshold| threshold == i32::MAX));
+}
+
 proptest! {
+    #[test]
+    fn leading_bits(
+        (forest, samples) in
+            cases_of(18, 70, 64, not_negative().boxed(), not_negative().boxed())
+    ) {
+        check_rounded(&forest, &samples)?;
+    }
+
     #[test]
     fn small_trees((forest, samples) in cases(8, 140, 20)) {
         check(&forest, &samples)?;

@@ -31,7 +31,7 @@ pub(crate) const WAIT_TICK: Nanos = Nanos(64);
 pub struct Knowledge {
     /// How it tells the drive's parallel units apart.
     pub functions: Vec<UnitFunction>,
-    /// From the watch's numbers to a score, in 2^-16ths of log-odds.
+    /// From the watch's numbers to a score, log-odds.
     pub forest: IntegerForest,
     /// From a score to the probability of being late, in 2^-16ths.
     pub probability: Table,
@@ -54,17 +54,17 @@ pub struct Knowledge {
 impl Knowledge {
     /// What follows from a watch's numbers.
     pub(crate) fn forecast(&self, request: &Request, features: &[i32; FEATURES]) -> Forecast {
-        let score = self.forest.score(features);
+        // Most are not refused, and then both of these are wanted.
+        let [score, fast] = self.forest.both_scores(&self.fast_forest, features);
         let probability = self.probability.value(score);
         let floor = self.floor.latency(pages_of(request));
-        let expected = |forest: &IntegerForest, table: &Table| {
-            let ticks = table.value(forest.score(features)).unsigned_abs();
-            floor + Nanos(WAIT_TICK.0 * u64::from(ticks))
+        let expected = |table: &Table, score| {
+            floor + Nanos(WAIT_TICK.0 * u64::from(table.value(score).unsigned_abs()))
         };
         let (verdict, wait, fast) = if score >= self.refuse_from {
-            (Verdict::Late, expected(&self.wait_forest, &self.wait), None)
+            (Verdict::Late, expected(&self.wait, self.wait_forest.score(features)), None)
         } else {
-            let fast = expected(&self.fast_forest, &self.fast);
+            let fast = expected(&self.fast, fast);
             let risk = self.late.since(fast).0 * u64::from(probability.unsigned_abs());
             (Verdict::Fast, fast + Nanos(risk >> 16), Some(fast))
         };

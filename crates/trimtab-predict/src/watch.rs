@@ -80,6 +80,7 @@ impl Watch {
     /// The numbers for a request that would be sent now, in the order of
     /// [`FEATURE_NAMES`](crate::FEATURE_NAMES).
     #[must_use]
+    #[inline(always)]
     pub fn features(&self, now: Nanos, request: &Request) -> [i32; FEATURES] {
         let unit = |(function, first): (&UnitFunction, &usize)| {
             &self.units[first + usize::from(function.unit(request.offset))]

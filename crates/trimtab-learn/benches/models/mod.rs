@@ -51,7 +51,7 @@ pub(crate) fn forest((trees, leaves, features): (usize, usize, u64)) -> (Integer
 /// A tree that splits random leaves at random thresholds; low features more often
 /// than high ones. Real trees share more of their thresholds.
 fn tree(mix: &mut Mix, features: u64, leaves: usize) -> Tree {
-    let (mut splits, mut values) = (Vec::<Split>::new(), vec![0.5]);
+    let (mut splits, mut values) = (Vec::<Split>::new(), vec![0.25]);
     while values.len() < leaves {
         let (leaf, node) = (mix.below(values.len() as u64) as usize, splits.len());
         for child in splits.iter_mut().flat_map(|split| [&mut split.left, &mut split.right]) {
@@ -67,7 +67,7 @@ fn tree(mix: &mut Mix, features: u64, leaves: usize) -> Tree {
             left: Child::Leaf(leaf),
             right: Child::Leaf(values.len()),
         });
-        values.push(mix.below(1_000) as f64 / 1_000.0);
+        values.push(mix.below(1_000) as f64 / 4_000.0);
     }
     Tree::new(splits, values).unwrap()
 }

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::coarse::rounded;
 use super::packed::Packed;
 use super::view::{Node, Root, View};
 use crate::tree::{Child, Forest, Missing, Split, Tree};
@@ -67,6 +68,20 @@ impl IntegerForest {
         Ok(Self { features, base, fraction_bits, nodes, values, roots, packed })
     }
 
+    /// The forest with each threshold moved up to the next number whose successor differs
+    /// from it in its twelve leading bits: not at all if it is below 4096, and by less than one
+    /// part in 2048 otherwise. With AVX-512 and up to 64 features, none of them negative, such a
+    /// forest decides faster: it compares leading bits.
+    #[must_use]
+    pub fn rounded(&self) -> Self {
+        let mut nodes = self.nodes.clone();
+        nodes.iter_mut().for_each(|node| node.threshold = rounded(node.threshold));
+        let Self { features, base, fraction_bits, .. } = *self;
+        let (values, roots) = (self.values.clone(), self.roots.clone());
+        Self::from_parts(features, base, fraction_bits, nodes, values, roots)
+            .expect("thresholds may be anything")
+    }
+
     /// The forest in plain arrays, for those who walk it themselves.
     #[must_use]
     pub fn view(&self) -> View<'_> {
@@ -115,6 +130,22 @@ impl IntegerForest {
         assert_eq!(features.len(), self.features, "features of a sample");
         let packed = self.packed.as_ref().and_then(|packed| packed.score(simd, features));
         packed.unwrap_or_else(|| self.view().score(features))
+    }
+
+    /// The scores of this forest and another of the same features, which together may take
+    /// less time than one after the other.
+    ///
+    /// # Panics
+    /// If the sample has not as many features as each of the forests.
+    #[must_use]
+    #[inline]
+    pub fn both_scores(&self, other: &Self, features: &[i32]) -> [i32; 2] {
+        let simd = Simd::best();
+        assert_eq!(features.len(), self.features, "features of a sample");
+        assert_eq!(features.len(), other.features, "features of a sample");
+        let packed = self.packed.as_ref().zip(other.packed.as_ref());
+        let both = packed.and_then(|(one, other)| one.both(other, simd, features));
+        both.unwrap_or_else(|| [self, other].map(|forest| forest.score_with(simd, features)))
     }
 
     /// The scores of many samples.

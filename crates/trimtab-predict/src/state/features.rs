@@ -80,19 +80,41 @@ fn count(count: u32) -> i32 {
     count.min(1 << 30) as i32
 }
 
+/// The `among`th part, rounded down; of nobody, all. Most often few are to share, and then
+/// a multiplication does it: a division takes several times as long.
+pub(super) fn share(all: u32, among: u32) -> u32 {
+    /// 2^63 / n, and a little more: too little to show in what is below 2^32.
+    const PARTS: [u64; 64] = {
+        let mut parts = [(1 << 63) + 1; 64];
+        let mut n = 2;
+        while n < parts.len() {
+            parts[n] = (1 << 63) / n as u64 + 1;
+            n += 1;
+        }
+        parts
+    };
+    match PARTS.get(among as usize) {
+        Some(&part) => ((u128::from(part) * u128::from(all)) >> 63) as u32,
+        None => all / among,
+    }
+}
+
 impl DriveState {
     /// The numbers for a request that would be sent now, in the order of
     /// [`FEATURE_NAMES`]. `units` are those that the request lies in, one by each
     /// function.
     #[must_use]
+    #[inline(always)]
     pub fn features<'a>(
         &self,
         now: Nanos,
         request: &Request,
         units: impl IntoIterator<Item = &'a Unit>,
     ) -> [i32; FEATURES] {
+        // Written in place: what is copied right after it was written, in wider pieces, has to
+        // wait until it is in the cache.
         let mut features = [0; FEATURES];
-        self.of_drive(now, request, (&mut features[..OF_DRIVE]).try_into().expect("so many"));
+        self.of_drive(now, request, &mut features);
         let (numbers, _) = features[OF_DRIVE..].as_chunks_mut::<OF_UNIT>();
         self.of_unit(now, &self.whole, &mut numbers[0]);
         for (unit, numbers) in units.into_iter().zip(&mut numbers[1..]) {
@@ -101,31 +123,27 @@ impl DriveState {
         features
     }
 
-    fn of_drive(&self, now: Nanos, request: &Request, features: &mut [i32; OF_DRIVE]) {
+    fn of_drive(&self, now: Nanos, request: &Request, features: &mut [i32; FEATURES]) {
         let oldest = match self.whole.reads {
             0 => Nanos::ZERO,
             _ => now.since(self.oldest_read),
         };
-        let mean_of_4 = Nanos(self.latencies.iter().map(|latency| latency.0).sum::<u64>() / 4);
-        let (first, windows) = features.split_at_mut(10);
-        first.copy_from_slice(&[
-            count(pages_of(request)),
-            ticks(oldest),
-            ticks(now.since(self.last_write_done)),
-            ticks(self.last_write_latency),
-            ticks(now.since(self.stall.ended)),
-            ticks(self.stall.length),
-            kib(self.written - self.stall.written),
-            ticks(now.since(self.rest.ended)),
-            kib(self.written - self.rest.written),
-            ticks(mean_of_4),
-        ]);
+        features[0] = count(pages_of(request));
+        features[1] = ticks(oldest);
+        features[2] = ticks(now.since(self.last_write_done));
+        features[3] = ticks(self.last_write_latency);
+        features[4] = ticks(now.since(self.stall.ended));
+        features[5] = ticks(self.stall.length);
+        features[6] = kib(self.written - self.stall.written);
+        features[7] = ticks(now.since(self.rest.ended));
+        features[8] = kib(self.written - self.rest.written);
+        features[9] = ticks(Nanos(self.latencies.iter().map(|latency| latency.0).sum::<u64>() / 4));
         for (i, shift) in WINDOWS.into_iter().enumerate() {
             let answered = self.reads_answered[i].sum(shift, now);
             let latencies = self.read_latencies[i].sum(shift, now);
-            windows[i] = count(self.bytes_written[i].sum(shift, now));
-            windows[WINDOWS.len() + i] = count(answered);
-            windows[2 * WINDOWS.len() + i] = count(latencies / answered.max(1));
+            features[10 + i] = count(self.bytes_written[i].sum(shift, now));
+            features[10 + WINDOWS.len() + i] = count(answered);
+            features[10 + 2 * WINDOWS.len() + i] = count(share(latencies, answered));
         }
     }
 
@@ -143,5 +161,23 @@ impl DriveState {
             ticks(Nanos(queue)),
             unit.written_ago(self.written),
         ];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_quotients() {
+        for among in 1..200 {
+            for all in (0..1000).chain((0..100).map(|i| u32::MAX - i)) {
+                let multiple = all / among * among;
+                for all in [all, multiple, multiple.wrapping_sub(1)] {
+                    assert_eq!(share(all, among), all / among, "{all} / {among}");
+                }
+            }
+        }
+        assert_eq!(share(7, 0), 7);
     }
 }

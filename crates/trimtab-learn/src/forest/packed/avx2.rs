@@ -8,7 +8,15 @@ use core::arch::x86_64::{
     _mm256_srli_epi16, _mm256_storeu_si256, _mm256_sub_epi32, _mm256_subs_epu8, _mm256_xor_si256,
 };
 
-use super::{BLOCK, Block, Bytes, GROUP, Group, LANES, Packed};
+use super::blocks::{Block, Slot};
+use super::lanes::{Group, LANES, Lanes};
+use super::{GROUP, Line, Packed};
+
+/// Trees of a block.
+const BLOCK: usize = 64;
+
+/// A byte for each tree of a block.
+type Bytes = [u8; BLOCK];
 
 /// How many ranks one table lookup chooses from.
 const TABLE: usize = 16;
@@ -16,60 +24,29 @@ const TABLE: usize = 16;
 /// The ranks of all lanes, as tables of 16, each in both halves of a register.
 type Tables = [__m256i; LANES / TABLE];
 
+/// Where the rank of a lane ends up. Narrowing four registers to one takes four
+/// numbers from each in turn.
+pub(super) const fn place(lane: usize) -> usize {
+    let (half, group, lane) = (lane / 64, lane / GROUP % 4, lane % GROUP);
+    half * 64 + lane / 4 * 16 + group * 4 + lane % 4
+}
+
 impl Packed {
     /// The score. There are at least as many features as the forest has.
     #[target_feature(enable = "avx2")]
     pub(super) fn avx2(&self, features: &[i32]) -> i32 {
-        let (tables, used) = self.ranks_256(features);
-        self.blocks.iter().fold(self.base, |sum, block| {
+        let (lanes, blocks) = &self.bytes;
+        let (tables, used) = ranks(lanes, features);
+        blocks.blocks.iter().fold(self.base, |sum, block| {
             let tables = &tables[..used];
-            let more = match block.planes {
-                1 => self.values_256::<8>(block, &self.leaves_256::<1>(block, tables)),
-                2 => self.values_256::<16>(block, &self.leaves_256::<2>(block, tables)),
-                4 => self.values_256::<32>(block, &self.leaves_256::<4>(block, tables)),
+            let more = match block.leaves {
+                8 => self.values_256::<8>(block, &self.leaves_256::<1>(block, tables)),
+                16 => self.values_256::<16>(block, &self.leaves_256::<2>(block, tables)),
+                32 => self.values_256::<32>(block, &self.leaves_256::<4>(block, tables)),
                 _ => self.values_256::<64>(block, &self.leaves_256::<8>(block, tables)),
             };
             sum + more
         })
-    }
-
-    /// The ranks of all lanes, and how many tables they fill.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn ranks_256(&self, features: &[i32]) -> (Tables, usize) {
-        let mut ranks = [[_mm256_setzero_si256(); 2]; LANES / GROUP];
-        for (ranks, group) in ranks.iter_mut().zip(&self.groups) {
-            *ranks = self.ranks_of_group_256(group, features);
-        }
-        let mut bytes = [0; LANES];
-        let (halves, _) = ranks.as_chunks::<4>();
-        for (bytes, [a, b, c, d]) in bytes.as_chunks_mut::<64>().0.iter_mut().zip(halves) {
-            for (i, bytes) in bytes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-                let ab = _mm256_packus_epi32(a[i], b[i]);
-                let cd = _mm256_packus_epi32(c[i], d[i]);
-                store(bytes, _mm256_packus_epi16(ab, cd));
-            }
-        }
-        let mut tables = [_mm256_setzero_si256(); LANES / TABLE];
-        for (table, bytes) in tables.iter_mut().zip(bytes.as_chunks::<TABLE>().0) {
-            *table = _mm256_broadcastsi128_si256(load_128(bytes));
-        }
-        (tables, self.groups.len().div_ceil(4) * 4)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn ranks_of_group_256(&self, group: &Group, features: &[i32]) -> [__m256i; 2] {
-        let x = group.features.map(|feature| features[feature as usize]);
-        let x = load_i32(&x);
-        let mut ranks = [_mm256_setzero_si256(); 2];
-        for thresholds in &self.thresholds[group.thresholds.clone()] {
-            for ((rank, x), threshold) in ranks.iter_mut().zip(x).zip(load_i32(&thresholds.0)) {
-                // What is true is −1.
-                *rank = _mm256_sub_epi32(*rank, _mm256_cmpgt_epi32(x, threshold));
-            }
-        }
-        ranks
     }
 
     /// The leaf of each tree of a block that has `P` planes.
@@ -82,13 +59,13 @@ impl Packed {
                 break;
             }
             let mut out = [_mm256_setzero_si256(); P];
-            for (slot, planes) in self.slots::<P>(block) {
-                let rank = look_up(tables, load(&slot.lane, half));
+            for (Slot { lane, rank }, planes) in self.bytes.1.slots::<P>(block) {
+                let found = look_up(tables, load(lane, half));
                 // Zero unless the rank is greater: compared as unsigned.
-                let more = _mm256_subs_epu8(rank, load(&slot.rank, half));
+                let more = _mm256_subs_epu8(found, load(rank, half));
                 let left = _mm256_cmpeq_epi8(more, _mm256_setzero_si256());
-                for (out, more) in out.iter_mut().zip(planes) {
-                    *out = _mm256_or_si256(*out, _mm256_andnot_si256(left, load(&more.0, half)));
+                for (out, Line(more)) in out.iter_mut().zip(planes) {
+                    *out = _mm256_or_si256(*out, _mm256_andnot_si256(left, load(more, half)));
                 }
             }
             // The leaf is as many places from the left as leaves are out there: all
@@ -111,7 +88,7 @@ impl Packed {
     #[inline(never)]
     fn values_256<const W: usize>(&self, block: &Block, leaves: &Bytes) -> i32 {
         let mut sum = 0;
-        for (values, leaves) in self.values::<W>(block).zip(leaves.as_chunks::<GROUP>().0) {
+        for (values, leaves) in self.bytes.1.values::<W>(block).zip(leaves.as_chunks::<GROUP>().0) {
             for (tree, &leaf) in leaves.iter().enumerate() {
                 // A leaf is always below W; this lets the compiler know.
                 sum += values[usize::from(leaf) % W].0[tree];
@@ -119,6 +96,45 @@ impl Packed {
         }
         sum
     }
+}
+
+/// The ranks of all lanes, and how many tables they fill.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn ranks(lanes: &Lanes, features: &[i32]) -> (Tables, usize) {
+    let mut ranks = [[_mm256_setzero_si256(); 2]; LANES / GROUP];
+    for (ranks, group) in ranks.iter_mut().zip(&lanes.groups) {
+        *ranks = ranks_of_group(lanes, group, features);
+    }
+    let mut bytes = [0; LANES];
+    let (halves, _) = ranks.as_chunks::<4>();
+    for (bytes, [a, b, c, d]) in bytes.as_chunks_mut::<64>().0.iter_mut().zip(halves) {
+        for (i, bytes) in bytes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+            let ab = _mm256_packus_epi32(a[i], b[i]);
+            let cd = _mm256_packus_epi32(c[i], d[i]);
+            store(bytes, _mm256_packus_epi16(ab, cd));
+        }
+    }
+    let mut tables = [_mm256_setzero_si256(); LANES / TABLE];
+    for (table, bytes) in tables.iter_mut().zip(bytes.as_chunks::<TABLE>().0) {
+        *table = _mm256_broadcastsi128_si256(load_128(bytes));
+    }
+    (tables, lanes.groups.len().div_ceil(4) * 4)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn ranks_of_group(lanes: &Lanes, group: &Group, features: &[i32]) -> [__m256i; 2] {
+    let x = group.features.map(|feature| features[feature as usize]);
+    let x = load_i32(&x);
+    let mut ranks = [_mm256_setzero_si256(); 2];
+    for thresholds in lanes.thresholds(group) {
+        for ((rank, x), threshold) in ranks.iter_mut().zip(x).zip(load_i32(thresholds)) {
+            // What is true is −1.
+            *rank = _mm256_sub_epi32(*rank, _mm256_cmpgt_epi32(x, threshold));
+        }
+    }
+    ranks
 }
 
 /// For each byte the rank at that place.

@@ -1,115 +1,142 @@
-//! Sixteen thresholds, or 64 trees, at a time.
+//! Sixteen thresholds, or 32 trees, at a time.
+//!
+//! Words, not bytes: what chooses among bytes came later than what chooses among words
+//! (VBMI), and the leading bits of a feature do not fit a byte.
 
 use core::arch::x86_64::{
-    __m512i, _mm_loadu_si128, _mm512_add_epi8, _mm512_add_epi32, _mm512_and_si512,
-    _mm512_andnot_si512, _mm512_cmpeq_epi8_mask, _mm512_cmpgt_epi32_mask, _mm512_cmpgt_epu8_mask,
-    _mm512_cvtepu8_epi32, _mm512_loadu_si512, _mm512_mask_add_epi32, _mm512_mask_blend_epi8,
-    _mm512_mask_mov_epi32, _mm512_maskz_loadu_epi32, _mm512_maskz_mov_epi8, _mm512_or_si512,
-    _mm512_packus_epi16, _mm512_packus_epi32, _mm512_permutex2var_epi8, _mm512_permutex2var_epi16,
-    _mm512_permutex2var_epi32, _mm512_popcnt_epi8, _mm512_reduce_add_epi32, _mm512_set1_epi8,
-    _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set4_epi32, _mm512_setzero_si512,
-    _mm512_shuffle_epi8, _mm512_slli_epi16, _mm512_sllv_epi16, _mm512_srli_epi16,
-    _mm512_srlv_epi16, _mm512_storeu_si512, _mm512_test_epi32_mask,
+    __m512i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm256_loadu_si256, _mm512_add_epi8,
+    _mm512_add_epi16, _mm512_add_epi32, _mm512_and_si512, _mm512_andnot_si512, _mm512_castps_si512,
+    _mm512_cmpeq_epi16_mask, _mm512_cmpgt_epi32_mask, _mm512_cmpgt_epu16_mask,
+    _mm512_cvt_roundepi32_ps, _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_madd_epi16,
+    _mm512_mask_add_epi32, _mm512_mask_mov_epi16, _mm512_mask_mov_epi32, _mm512_mask_srlv_epi16,
+    _mm512_maskz_loadu_epi32, _mm512_maskz_mov_epi16, _mm512_or_si512, _mm512_packus_epi32,
+    _mm512_permutex2var_epi16, _mm512_permutex2var_epi32, _mm512_reduce_add_epi32,
+    _mm512_set1_epi8, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set4_epi32,
+    _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_srai_epi32, _mm512_srli_epi16,
+    _mm512_storeu_si512, _mm512_sub_epi32, _mm512_test_epi16_mask, _mm512_test_epi32_mask,
 };
 use core::array;
 
-use super::{BLOCK, Block, Bytes, GROUP, Packed};
+use super::blocks::{Block, Slot};
+use super::lanes::{LANES, Lanes};
+use super::{GROUP, Line, Packed};
 
-/// The two variants differ in two steps. An attribute cannot be generic, so the text is.
-macro_rules! variant {
-    ($score:ident, $leaves:ident, $instructions:literal, $look_up:expr, $count_ones:expr) => {
-        impl Packed {
-            /// The score. There are at least as many features as the forest has.
-            #[target_feature(enable = $instructions)]
-            pub(super) fn $score(&self, features: &[i32]) -> i32 {
-                let ranks = match features.len() {
-                    0..=32 => self.ranks_512::<1>(features),
-                    33..=64 => self.ranks_512::<2>(features),
-                    _ => self.ranks_512::<4>(features),
-                };
-                let sum = self.blocks.iter().fold(_mm512_setzero_si512(), |sum, block| {
-                    let more = match block.planes {
-                        1 => self.values_512::<8>(block, &self.$leaves::<1>(block, ranks)),
-                        2 => self.values_512::<16>(block, &self.$leaves::<2>(block, ranks)),
-                        4 => self.values_512::<32>(block, &self.$leaves::<4>(block, ranks)),
-                        _ => self.values_512::<64>(block, &self.$leaves::<8>(block, ranks)),
-                    };
-                    _mm512_add_epi32(sum, more)
-                });
-                self.base + _mm512_reduce_add_epi32(sum)
-            }
+/// Trees of a block.
+const BLOCK: usize = 32;
 
-            /// The leaf of each tree of a block that has `P` planes.
-            #[inline]
-            #[target_feature(enable = $instructions)]
-            fn $leaves<const P: usize>(&self, block: &Block, ranks: [__m512i; 2]) -> Bytes {
-                let mut out = [_mm512_setzero_si512(); P];
-                for (slot, planes) in self.slots::<P>(block) {
-                    let rank = $look_up(ranks, load(&slot.lane));
-                    let right = _mm512_cmpgt_epu8_mask(rank, load(&slot.rank));
-                    for (out, more) in out.iter_mut().zip(planes) {
-                        *out = _mm512_or_si512(*out, _mm512_maskz_mov_epi8(right, load(&more.0)));
-                    }
-                }
-                // The leaf is as many places from the left as leaves are out there: all of
-                // a plane, and then those of the next.
-                let mut leaf = _mm512_setzero_si512();
-                for &out in out.iter().rev() {
-                    let all = _mm512_cmpeq_epi8_mask(out, _mm512_set1_epi8(-1));
-                    let from_left =
-                        _mm512_andnot_si512(_mm512_add_epi8(out, _mm512_set1_epi8(1)), out);
-                    let count = $count_ones(from_left);
-                    leaf = _mm512_add_epi8(count, _mm512_maskz_mov_epi8(all, leaf));
-                }
-                let mut leaves = [0; BLOCK];
-                // SAFETY: 64 bytes that can be written.
-                unsafe { _mm512_storeu_si512(leaves.as_mut_ptr().cast(), leaf) };
-                leaves
-            }
-        }
-    };
+/// A word for each tree of a block.
+type Words = [u16; BLOCK];
+
+/// Where the number of a lane, or of a feature, ends up: two registers are narrowed to one, which takes
+/// four numbers from each in turn.
+pub(super) const fn place(lane: usize) -> usize {
+    let (register, half, lane) = (lane / 32, lane / GROUP % 2, lane % GROUP);
+    register * 32 + lane / 4 * 8 + half * 4 + lane % 4
 }
 
-variant!(avx512, leaves_bw, "avx512f,avx512bw", look_up, count_ones);
-variant!(
-    avx512_vbmi,
-    leaves_vbmi,
-    "avx512f,avx512bw,avx512vbmi,avx512bitalg",
-    |ranks: [__m512i; 2], lanes| _mm512_permutex2var_epi8(ranks[0], lanes, ranks[1]),
-    _mm512_popcnt_epi8
-);
-
 impl Packed {
-    /// The ranks of all lanes. There are up to 32 × `Q` features.
-    #[inline]
+    /// The score. There are at least as many features as the forest has.
     #[target_feature(enable = "avx512f,avx512bw")]
-    fn ranks_512<const Q: usize>(&self, features: &[i32]) -> [__m512i; 2] {
-        let features: [[__m512i; 2]; Q] = array::from_fn(|q| {
-            array::from_fn(|half| load_some(features.get((2 * q + half) * GROUP..).unwrap_or(&[])))
-        });
-        let mut ranks = [_mm512_setzero_si512(); 8];
-        for (ranks, group) in ranks.iter_mut().zip(&self.groups) {
-            let x = choose(&features, load_i32(&group.features));
-            for thresholds in &self.thresholds[group.thresholds.clone()] {
-                let greater = _mm512_cmpgt_epi32_mask(x, load_i32(&thresholds.0));
-                *ranks = _mm512_mask_add_epi32(*ranks, greater, *ranks, _mm512_set1_epi32(1));
+    pub(super) fn avx512(&self, features: &[i32]) -> i32 {
+        match &self.words.0 {
+            None => self.sum_512(coarse(features)),
+            Some(lanes) => {
+                let ranks = match features.len() {
+                    0..=32 => ranks::<1>(lanes, features),
+                    33..=64 => ranks::<2>(lanes, features),
+                    _ => ranks::<4>(lanes, features),
+                };
+                match ranks {
+                    [a, b, ..] if lanes.groups.len() <= 4 => self.sum_512([a, b]),
+                    ranks => self.sum_512(ranks),
+                }
             }
         }
-        let [a, b, c, d, e, f, g, h] = ranks;
-        let narrow =
-            |a, b, c, d| _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
-        [narrow(a, b, c, d), narrow(e, f, g, h)]
+    }
+
+    /// The scores of two forests that compare leading bits: no reason to wait for the first
+    /// before the second is begun.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn both_512(&self, other: &Self, features: &[i32]) -> Option<[i32; 2]> {
+        if self.words.0.is_some() || other.words.0.is_some() {
+            return None;
+        }
+        let numbers = coarse(features);
+        Some([self.sum_512(numbers), other.sum_512(numbers)])
+    }
+
+    /// The score of these numbers: `R` registers of them.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn sum_512<const R: usize>(&self, numbers: [__m512i; R]) -> i32 {
+        let sum = self.words.1.blocks.iter().fold(_mm512_setzero_si512(), |sum, block| {
+            let more = match (block.leaves, block.short) {
+                (8, Some(_)) => self.short_values_512::<8>(block, self.out_512(block, numbers)),
+                (16, Some(_)) => self.short_values_512::<16>(block, self.out_512(block, numbers)),
+                (8, None) => self.values_512::<8, 1>(block, self.out_512(block, numbers)),
+                (16, None) => self.values_512::<16, 1>(block, self.out_512(block, numbers)),
+                (32, _) => self.values_512::<32, 2>(block, self.out_512(block, numbers)),
+                _ => self.values_512::<64, 4>(block, self.out_512(block, numbers)),
+            };
+            _mm512_add_epi32(sum, more)
+        });
+        self.base + _mm512_reduce_add_epi32(sum)
+    }
+
+    /// The leaves that are out, of each tree of a block that has `P` planes.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn out_512<const R: usize, const P: usize>(
+        &self,
+        block: &Block,
+        numbers: [__m512i; R],
+    ) -> [__m512i; P] {
+        let mut out = [_mm512_setzero_si512(); P];
+        for (Slot { lane, rank }, planes) in self.words.1.slots::<P>(block) {
+            let right = _mm512_cmpgt_epu16_mask(look_up(numbers, load(lane)), load(rank));
+            for (out, Line(more)) in out.iter_mut().zip(planes) {
+                *out = _mm512_or_si512(*out, _mm512_maskz_mov_epi16(right, load(more)));
+            }
+        }
+        out
+    }
+
+    /// The sums of the values of a block's leaves, in sixteen parts: of `W` leaves the
+    /// left half goes if all of it is out, otherwise the right half; and so on.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn short_values_512<const W: usize>(&self, block: &Block, [mut out]: [__m512i; 1]) -> __m512i {
+        let values = self.words.1.short::<W>(block).expect("a block of short values");
+        let mut values: [__m512i; W] = array::from_fn(|leaf| load_i16(&values[leaf].0));
+        let mut half = W / 2;
+        while half > 0 {
+            let left = _mm512_set1_epi16((1 << half) - 1);
+            let right = _mm512_cmpeq_epi16_mask(_mm512_and_si512(out, left), left);
+            for leaf in 0..half {
+                values[leaf] = _mm512_mask_mov_epi16(values[leaf], right, values[leaf + half]);
+            }
+            let by = _mm512_set1_epi16(half as i16);
+            out = _mm512_mask_srlv_epi16(out, right, out, by);
+            half /= 2;
+        }
+        _mm512_madd_epi16(values[0], _mm512_set1_epi16(1))
     }
 
     /// The sums of the values of a block's leaves, in sixteen parts. Each bit of a
     /// leaf's number halves the values that it can have, which is faster than
     /// gathering.
     #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn values_512<const W: usize>(&self, block: &Block, leaves: &Bytes) -> __m512i {
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn values_512<const W: usize, const P: usize>(
+        &self,
+        block: &Block,
+        out: [__m512i; P],
+    ) -> __m512i {
+        let leaves = leaves(out);
         let mut sum = _mm512_setzero_si512();
-        for (values, leaves) in self.values::<W>(block).zip(leaves.as_chunks::<GROUP>().0) {
-            let leaves = load_bytes(leaves);
+        let leaves = leaves.as_chunks::<GROUP>().0;
+        for (values, leaves) in self.words.1.values::<W>(block).zip(leaves) {
+            let leaves = load_words(leaves);
             let mut values: [__m512i; W] = array::from_fn(|leaf| load_i32(&values[leaf].0));
             for bit in 0..W.ilog2() {
                 let odd = _mm512_test_epi32_mask(leaves, _mm512_set1_epi32(1 << bit));
@@ -124,35 +151,88 @@ impl Packed {
     }
 }
 
-/// For each byte the rank of that lane. What chooses bytes came later (VBMI); two ranks are a
-/// word, and words can be chosen: for trees in even places, and for those in odd ones.
+/// The leaf that is the answer, where these are out: it is as many places from the left as
+/// leaves are out there, all of a plane, and then those of the next.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn look_up(ranks: [__m512i; 2], lanes: __m512i) -> __m512i {
-    const ODD_BYTES: u64 = 0xaaaa_aaaa_aaaa_aaaa;
-    // The choice looks at six bits, and not at what the neighbour has above them.
-    let words = |number| _mm512_permutex2var_epi16(ranks[0], number, ranks[1]);
-    let even = words(_mm512_srli_epi16::<1>(lanes));
-    let odd = words(_mm512_srli_epi16::<9>(lanes));
-    // A lane with an odd number is a word's upper byte: down with it by 8 bits for a tree in
-    // an even place, up with the lower one for a tree in an odd place.
-    let is_odd = _mm512_and_si512(lanes, _mm512_set1_epi16(0x0001));
-    let even = _mm512_srlv_epi16(even, _mm512_slli_epi16::<3>(is_odd));
-    let is_even = _mm512_andnot_si512(lanes, _mm512_set1_epi16(0x0100));
-    let odd = _mm512_sllv_epi16(odd, _mm512_srli_epi16::<5>(is_even));
-    _mm512_mask_blend_epi8(ODD_BYTES, even, odd)
+fn leaves<const P: usize>(out: [__m512i; P]) -> Words {
+    let mut leaf = _mm512_setzero_si512();
+    for &out in out.iter().rev() {
+        let all = _mm512_cmpeq_epi16_mask(out, _mm512_set1_epi16(-1));
+        let from_left = _mm512_andnot_si512(_mm512_add_epi16(out, _mm512_set1_epi16(1)), out);
+        leaf = _mm512_add_epi16(count_ones(from_left), _mm512_maskz_mov_epi16(all, leaf));
+    }
+    let mut leaves = [0; BLOCK];
+    // SAFETY: 64 bytes that can be written.
+    unsafe { _mm512_storeu_si512(leaves.as_mut_ptr().cast(), leaf) };
+    leaves
 }
 
-/// For each byte how many of its bits are set.
+/// The leading bits of up to 64 features, as `super::coarse` has them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn count_ones(bytes: __m512i) -> __m512i {
+fn coarse(features: &[i32]) -> [__m512i; 2] {
+    // A floating-point number is its exponent, with 127 added, and 23 bits that follow the
+    // first, of which 12 go; the lowest of an exponent is one more than nothing.
+    const LEAST: i32 = (127 << 11) - 1;
+    array::from_fn(|register| {
+        let [low, high] = array::from_fn(|half| {
+            let from = (2 * register + half) * GROUP;
+            let x = load_some(features.get(from..).unwrap_or(&[]));
+            let x = _mm512_cvt_roundepi32_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(x);
+            let leading = _mm512_srai_epi32::<12>(_mm512_castps_si512(x));
+            _mm512_sub_epi32(leading, _mm512_set1_epi32(LEAST))
+        });
+        // Whatever is below 0 becomes 0.
+        _mm512_packus_epi32(low, high)
+    })
+}
+
+/// The ranks of all lanes. There are up to 32 × `Q` features.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn ranks<const Q: usize>(lanes: &Lanes, features: &[i32]) -> [__m512i; 4] {
+    let features: [[__m512i; 2]; Q] = array::from_fn(|q| {
+        array::from_fn(|half| load_some(features.get((2 * q + half) * GROUP..).unwrap_or(&[])))
+    });
+    let mut ranks = [_mm512_setzero_si512(); LANES / GROUP];
+    for (ranks, group) in ranks.iter_mut().zip(&lanes.groups) {
+        let x = choose(&features, load_i32(&group.features));
+        for thresholds in lanes.thresholds(group) {
+            let greater = _mm512_cmpgt_epi32_mask(x, load_i32(thresholds));
+            *ranks = _mm512_mask_add_epi32(*ranks, greater, *ranks, _mm512_set1_epi32(1));
+        }
+    }
+    array::from_fn(|i| _mm512_packus_epi32(ranks[2 * i], ranks[2 * i + 1]))
+}
+
+/// For each tree the number in its lane, which is below 32 × `R`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn look_up<const R: usize>(numbers: [__m512i; R], lanes: __m512i) -> __m512i {
+    match numbers[..] {
+        [a, b] => _mm512_permutex2var_epi16(a, lanes, b),
+        [a, b, c, d] => {
+            let low = _mm512_permutex2var_epi16(a, lanes, b);
+            let high = _mm512_permutex2var_epi16(c, lanes, d);
+            _mm512_mask_mov_epi16(low, _mm512_test_epi16_mask(lanes, _mm512_set1_epi16(64)), high)
+        }
+        _ => unreachable!("64 or 128 lanes"),
+    }
+}
+
+/// For each word how many of its bits are set.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn count_ones(words: __m512i) -> __m512i {
     // Of 0 to 15, from the lowest byte on.
     let table = _mm512_set4_epi32(0x0403_0302, 0x0302_0201, 0x0302_0201, 0x0201_0100);
     let nibble = _mm512_set1_epi8(0x0f);
-    let low = _mm512_shuffle_epi8(table, _mm512_and_si512(bytes, nibble));
-    let high = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), nibble);
-    _mm512_add_epi8(low, _mm512_shuffle_epi8(table, high))
+    let low = _mm512_shuffle_epi8(table, _mm512_and_si512(words, nibble));
+    let high = _mm512_and_si512(_mm512_srli_epi16::<4>(words), nibble);
+    let bytes = _mm512_add_epi8(low, _mm512_shuffle_epi8(table, high));
+    let low = _mm512_and_si512(bytes, _mm512_set1_epi16(0xff));
+    _mm512_add_epi16(low, _mm512_srli_epi16::<8>(bytes))
 }
 
 /// The features at these places: of each 32 by the lower five bits of the place,
@@ -185,14 +265,21 @@ fn load_some(from: &[i32]) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_bytes(from: &[u8; GROUP]) -> __m512i {
-    // SAFETY: 16 bytes that can be read.
-    _mm512_cvtepu8_epi32(unsafe { _mm_loadu_si128(from.as_ptr().cast()) })
+fn load_words(from: &[u16; GROUP]) -> __m512i {
+    // SAFETY: 32 bytes that can be read.
+    _mm512_cvtepu16_epi32(unsafe { _mm256_loadu_si256(from.as_ptr().cast()) })
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load(from: &Bytes) -> __m512i {
+fn load(from: &Words) -> __m512i {
+    // SAFETY: 64 bytes that can be read.
+    unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_i16(from: &[i16; BLOCK]) -> __m512i {
     // SAFETY: 64 bytes that can be read.
     unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
 }

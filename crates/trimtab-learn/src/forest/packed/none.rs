@@ -12,6 +12,10 @@ impl Packed {
         None
     }
 
+    pub(super) const fn both(&self, _: &Self, _: Simd, _: &[i32]) -> Option<[i32; 2]> {
+        match *self {}
+    }
+
     pub(super) const fn score(&self, _: Simd, _: &[i32]) -> Option<i32> {
         match *self {}
     }

@@ -53,7 +53,9 @@ static __always_inline __u64 four_digits(__u64 number)
 	       (n - 10 * tens) << 24;
 }
 
-static __always_inline __u64 answer_digits(__u64 latency_ns, __u64 pages)
+/* The digits of an answer. Like st_list_changes a function of its own: each limit is
+ * a fork, and the verifier would follow the ways through all of them. */
+__noinline __u64 st_answer_digits(__u64 latency_ns, __u64 pages)
 {
 	__u64 ns = latency_ns > 10000000 ? 10000000 : latency_ns;
 
@@ -62,28 +64,45 @@ static __always_inline __u64 answer_digits(__u64 latency_ns, __u64 pages)
 
 /* ---- the first layer ---- */
 
-/* Lists the digits that changed, and pads the list with a change of nothing. */
-static __always_inline __u32 list_changes(struct st_network *network, const __u64 *history)
+/*
+ * Adds to the list of changes the digits in which an answer differs from what it was;
+ * how long the list is then. A function of its own, because kernels before 6.8 look at
+ * all functions, needed or not, and at each way through their loops: of four answers
+ * with seven digits these are too many.
+ */
+__noinline int st_list_changes(__u32 index, __u32 answer, __u64 now, __u32 changes)
 {
-	__u32 answer, digit, changes = 0;
-	__u64 now, then;
+	struct st_network *network = bpf_map_lookup_elem(&st_networks, &index);
+	__u64 then;
+	__u32 digit;
 
-	for (answer = 0; answer < ST_ANSWERS; answer++) {
-		now = history[answer];
-		then = network->history[answer];
-		if (now == then)
+	if (!network || answer >= ST_ANSWERS)
+		return 0;
+	then = network->history[answer];
+	network->history[answer] = now;
+	for (digit = 0; digit < ST_ANSWER_DIGITS; digit++, now >>= 8, then >>= 8) {
+		__s32 by = (__s32)(now & 255) - (__s32)(then & 255);
+
+		if (!by)
 			continue;
-		network->history[answer] = now;
-		for (digit = 0; digit < ST_ANSWER_DIGITS; digit++, now >>= 8, then >>= 8) {
-			__s32 by = (__s32)(now & 255) - (__s32)(then & 255);
+		network->changes[changes & 31].row =
+			ST_QUEUE_DIGITS + answer * ST_ANSWER_DIGITS + digit;
+		network->changes[changes & 31].by = by;
+		changes++;
+	}
+	return changes;
+}
 
-			if (!by)
-				continue;
-			network->changes[changes & 31].row =
-				ST_QUEUE_DIGITS + answer * ST_ANSWER_DIGITS + digit;
-			network->changes[changes & 31].by = by;
-			changes++;
-		}
+/* Lists the digits that changed, and pads the list with a change of nothing. */
+static __always_inline __u32 list_changes(__u32 index, struct st_network *network,
+					  const __u64 *history)
+{
+	__u32 answer, changes = 0;
+
+#pragma unroll
+	for (answer = 0; answer < ST_ANSWERS; answer++) {
+		if (history[answer] != network->history[answer])
+			changes = st_list_changes(index, answer, history[answer], changes);
 	}
 	network->changes[changes & 31].by = 0;
 	return changes;
@@ -198,7 +217,7 @@ static __always_inline void follow_queue(__u32 index, struct st_network *network
 static __always_inline void evaluate(__u32 index, struct st_network *network, const __u64 *history,
 				     __u32 small, __u32 large)
 {
-	__u32 i, changes = list_changes(network, history);
+	__u32 i, changes = list_changes(index, network, history);
 
 	for (i = 0; i < ST_HISTORY_DIGITS; i += ST_AT_ONCE) {
 		if (i >= changes)
@@ -237,10 +256,10 @@ static __always_inline void decide_at(__u32 index, struct st_device *device,
 	__u64 history[ST_ANSWERS], small, large;
 	__u32 pages = device->drive.pages;
 
-	history[0] = answer_digits(answers[0].latency, answers[0].pages_then);
-	history[1] = answer_digits(answers[1].latency, answers[1].pages_then);
-	history[2] = answer_digits(answers[2].latency, answers[2].pages_then);
-	history[3] = answer_digits(answers[3].latency, answers[3].pages_then);
+	history[0] = st_answer_digits(answers[0].latency, answers[0].pages_then);
+	history[1] = st_answer_digits(answers[1].latency, answers[1].pages_then);
+	history[2] = st_answer_digits(answers[2].latency, answers[2].pages_then);
+	history[3] = st_answer_digits(answers[3].latency, answers[3].pages_then);
 	after_loads(&network->busy);
 	if (*(volatile __u64 *)&device->seq != seq)
 		return;

@@ -32,29 +32,33 @@ fn tree(features: usize, numbers: &[(u32, i32, i32)]) -> Tree {
     Tree::new(splits, values).unwrap()
 }
 
+type Case = (Forest, Vec<Vec<i32>>);
+
 /// Trees of up to so many leaves, over up to so many features, and samples.
-fn cases(
-    leaves: usize,
-    trees: usize,
-    features: usize,
-) -> impl Strategy<Value = (Forest, Vec<Vec<i32>>)> {
-    let value = prop_oneof![8 => -70_i32..70, 1 => any::<i32>()];
-    cases_of(leaves, trees, features, (-60_i32..60).boxed(), value.boxed())
+fn cases(leaves: usize, trees: usize, features: usize) -> impl Strategy<Value = Case> {
+    let sample = prop_oneof![8 => -70_i32..70, 1 => any::<i32>()];
+    cases_of(leaves, trees, features, (-60_i32..60).boxed(), sample.boxed())
 }
 
-/// The same with these thresholds, and these values in samples.
+/// The same with these thresholds, and these numbers in samples.
 fn cases_of(
     leaves: usize,
     trees: usize,
     features: usize,
     threshold: BoxedStrategy<i32>,
-    value: BoxedStrategy<i32>,
-) -> impl Strategy<Value = (Forest, Vec<Vec<i32>>)> {
+    sample: BoxedStrategy<i32>,
+) -> impl Strategy<Value = Case> {
     (1..=features).prop_flat_map(move |features| {
-        let split = (any::<u32>(), threshold.clone(), -1_000_i32..1_000);
+        // With four fraction bits all fit 16 bits, though barely, or nearly do.
+        let value = prop_oneof![
+            20 => -1_000_i32..1_000,
+            1 => Just(i32::from(i16::MAX)),
+            1 => Just(i32::from(i16::MIN)),
+        ];
+        let split = (any::<u32>(), threshold.clone(), value);
         let of_tree = prop::collection::vec(split, 0..leaves);
         let trees = prop::collection::vec(of_tree, 0..=trees);
-        let sample = prop::collection::vec(value.clone(), features);
+        let sample = prop::collection::vec(sample.clone(), features);
         let samples = prop::collection::vec(sample, 8);
         (trees, samples).prop_map(move |(trees, samples)| {
             let trees = trees.iter().map(|numbers| tree(features, numbers)).collect();
@@ -64,13 +68,18 @@ fn cases_of(
 }
 
 /// Numbers of all lengths, and those before and after a change in the leading bits.
-fn not_negative() -> impl Strategy<Value = i32> {
+fn not_negative() -> BoxedStrategy<i32> {
     let edge = (1_i32..4096, 0..19, -1_i32..=1).prop_map(|(x, shift, off)| (x << shift) + off);
-    prop_oneof![0_i32..60, edge, 0_i32..=i32::MAX]
+    prop_oneof![0_i32..60, edge, 0_i32..=i32::MAX].boxed()
 }
 
-fn check(forest: &Forest, samples: &[Vec<i32>]) -> Result<(), TestCaseError> {
-    let integer = IntegerForest::new(forest, 16).unwrap();
+fn any_number() -> BoxedStrategy<i32> {
+    prop_oneof![4 => not_negative(), 1 => any::<i32>(), 1 => Just(-1), 1 => Just(i32::MIN)].boxed()
+}
+
+/// The same as the trees, to the bit.
+fn check_exact((forest, samples): &Case) -> Result<(), TestCaseError> {
+    let integer = IntegerForest::new(forest, 12).unwrap();
     for sample in samples {
         let wide: Vec<f64> = sample.iter().map(|&x| f64::from(x)).collect();
         let expected = forest.score(&wide);
@@ -81,17 +90,22 @@ fn check(forest: &Forest, samples: &[Vec<i32>]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Rounded thresholds, and short values or long ones: the same with all instructions, and
-/// for two forests together.
-fn check_rounded(forest: &Forest, samples: &[Vec<i32>]) -> Result<(), TestCaseError> {
-    let [short, long] = [8, 16].map(|bits| IntegerForest::new(forest, bits).unwrap().rounded());
+/// With all instructions the same as walked: thresholds rounded or not, values short or
+/// long, and any two forests together.
+fn check_alike((forest, samples): &Case) -> Result<(), TestCaseError> {
+    let [short, long] = [4, 8].map(|bits| IntegerForest::new(forest, bits).unwrap());
+    let all = [short.rounded(), long.rounded(), short, long];
     for sample in samples {
-        let expected = [&short, &long].map(|forest| forest.view().score(sample));
+        let expected = all.each_ref().map(|forest| forest.view().score(sample));
         for simd in Simd::all() {
-            let found = [&short, &long].map(|forest| forest.score_with(simd, sample));
+            let found = all.each_ref().map(|forest| forest.score_with(simd, sample));
             prop_assert_eq!(found, expected, "{}", simd);
         }
-        prop_assert_eq!(short.both_scores(&long, sample), expected);
+        for (one, of_one) in all.iter().zip(expected) {
+            for (other, of_other) in all.iter().zip(expected) {
+                prop_assert_eq!(one.both_scores(other, sample), [of_one, of_other]);
+            }
+        }
     }
     Ok(())
 }
@@ -111,25 +125,35 @@ fn rounding_leaves_small_thresholds_as_they_are() {
 
 proptest! {
     #[test]
-    fn leading_bits(
-        (forest, samples) in
-            cases_of(18, 70, 64, not_negative().boxed(), not_negative().boxed())
-    ) {
-        check_rounded(&forest, &samples)?;
+    fn small_trees(case in cases(8, 140, 20)) {
+        check_exact(&case)?;
+        check_alike(&case)?;
     }
 
     #[test]
-    fn small_trees((forest, samples) in cases(8, 140, 20)) {
-        check(&forest, &samples)?;
+    fn large_trees(case in cases(70, 8, 40)) {
+        check_exact(&case)?;
+        check_alike(&case)?;
     }
 
     #[test]
-    fn large_trees((forest, samples) in cases(70, 8, 40)) {
-        check(&forest, &samples)?;
+    fn many_features(case in cases(16, 70, 300)) {
+        check_exact(&case)?;
+        check_alike(&case)?;
     }
 
     #[test]
-    fn many_features((forest, samples) in cases(16, 70, 300)) {
-        check(&forest, &samples)?;
+    fn leading_bits_of_small_trees(case in cases_of(8, 70, 70, not_negative(), any_number())) {
+        check_alike(&case)?;
+    }
+
+    #[test]
+    fn leading_bits_of_large_trees(case in cases_of(64, 40, 64, not_negative(), any_number())) {
+        check_alike(&case)?;
+    }
+
+    #[test]
+    fn any_thresholds(case in cases_of(16, 70, 130, any_number(), any_number())) {
+        check_alike(&case)?;
     }
 }

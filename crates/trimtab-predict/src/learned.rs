@@ -2,8 +2,8 @@
 //!
 //! Three forests of small trees over what a [`Watch`] knows, trained by gradient
 //! boosting: one tells late from not late, one how long a request takes that is
-//! not late, one how long any takes. The first is always asked, and then one of
-//! the others: what tells two idle drives apart is not what tells two busy ones.
+//! not late, one how long any takes. The first two are asked together, and the last
+//! about what is late: what tells two idle drives apart is not what tells two busy ones.
 //! Everything is integers up to the verdict. Tables, learnt from samples that the
 //! trees had not seen, turn their scores into a probability and into the latency
 //! to expect; where to refuse follows from what a wrong answer costs, not from the

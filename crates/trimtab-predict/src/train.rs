@@ -10,7 +10,6 @@ use trimtab_learn::Rows;
 use trimtab_learn::boost::{self, Objective};
 use trimtab_learn::calibrate::{Table, isotonic};
 use trimtab_learn::forest::IntegerForest;
-use trimtab_learn::tree::{Forest, Tree};
 
 use crate::dataset::{Read, digits, features, reads, steered_features};
 use crate::floor::Floor;
@@ -32,6 +31,10 @@ const LEAST_OF_CLASS: usize = 20;
 /// every part has seen the whole recording's ups and downs.
 const PARTS: usize = 4;
 const STRETCHES: usize = 8;
+
+/// Of a score. The scores of all forests of one kind are looked up in one table, so it is a
+/// constant; and leaves of less than 8, as they are, fit 16 bits, which decides faster.
+const FRACTION_BITS: u32 = 12;
 
 /// How to train.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -320,15 +323,7 @@ fn forest(
     let rows = Rows::new(features.as_flattened(), FEATURES)?;
     let data = boost::Data::new(rows, targets, &[], &options)?;
     let model = boost::train(&data, None, &options, |_| ControlFlow::Continue(()))?;
-    Ok(IntegerForest::new(&model.forest, fraction_bits(&model.forest))?.rounded())
-}
-
-/// As many fraction bits as leave all of a forest's leaves 16 bits, which decides faster.
-fn fraction_bits(forest: &Forest) -> u32 {
-    let leaves = forest.trees().iter().flat_map(Tree::leaves);
-    let greatest = leaves.fold(0.0_f64, |greatest, leaf| greatest.max(leaf.abs()));
-    let fits = |bits: &u32| greatest * f64::from(1_u32 << bits) < f64::from(i16::MAX);
-    (0..=16).rev().find(fits).unwrap_or(0)
+    Ok(IntegerForest::new(&model.forest, FRACTION_BITS)?.rounded())
 }
 
 /// The mean of what comes on top of the floor by score, in ticks of [`WAIT_TICK`],

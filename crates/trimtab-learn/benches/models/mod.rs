@@ -49,7 +49,8 @@ pub(crate) fn forest((trees, leaves, features): (usize, usize, u64)) -> (Integer
 }
 
 /// A tree that splits random leaves at random thresholds; low features more often
-/// than high ones. Real trees share more of their thresholds.
+/// than high ones. Real trees share more of their thresholds. As in ours, twelve leading bits
+/// of these tell; and values, of 16 fraction bits, fit 16 bits.
 fn tree(mix: &mut Mix, features: u64, leaves: usize) -> Tree {
     let (mut splits, mut values) = (Vec::<Split>::new(), vec![0.25]);
     while values.len() < leaves {

@@ -10,7 +10,7 @@ const BITS: u32 = 11;
 
 /// A number of 16 bits that grows with `x`: its length in bits and what follows the
 /// first, as a floating-point number has it. Exact up to 4095, and to one part in
-/// 4096 above; what is not positive is 0.
+/// 2048 above; what is not positive is 0.
 const fn coarse(x: i32) -> u16 {
     if x <= 0 {
         return 0;
@@ -36,8 +36,8 @@ pub(super) fn suits(view: View<'_>) -> bool {
     view.features() <= FEATURES && view.nodes().iter().all(suits)
 }
 
-/// Where the feature of a split stands, and the number that it exceeds in a sample
-/// that goes right.
+/// Where the feature of a split stands, and the number that it has to exceed for a
+/// sample to go right.
 pub(super) fn find(node: &Node, place: fn(usize) -> usize) -> (u16, u16) {
     (place(usize::from(node.feature)) as u16, coarse(node.threshold))
 }

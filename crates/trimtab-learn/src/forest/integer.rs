@@ -69,9 +69,10 @@ impl IntegerForest {
     }
 
     /// The forest with each threshold moved up to the next number whose successor differs
-    /// from it in its twelve leading bits: not at all if it is below 4096, and by less than one
-    /// part in 2048 otherwise. With AVX-512 and up to 64 features, none of them negative, such a
-    /// forest decides faster: it compares leading bits.
+    /// from it in its twelve leading bits: not at all if it is below 4096, and by less than
+    /// one part in 2048 otherwise (the greatest become `i32::MAX`, where everything goes
+    /// left). With AVX-512, up to 64 features and no negative threshold such a forest decides
+    /// faster: it compares leading bits.
     #[must_use]
     pub fn rounded(&self) -> Self {
         let mut nodes = self.nodes.clone();

@@ -6,8 +6,8 @@
 //!
 //! 1. **Short numbers.** Each feature becomes a number that is as good to compare
 //!    with, in a register of its own kind: a byte with AVX2, a word with AVX-512.
-//!    If all thresholds lie where the twelve leading bits of a feature change
-//!    ([`coarse`](super::coarse)), these bits are such a word. Otherwise it is a rank: a lane counts
+//!    If all thresholds lie where the twelve leading bits of a feature change (see
+//!    coarse.rs), these bits are such a word. Otherwise it is a rank: a lane counts
 //!    which of up to a few dozen thresholds of one feature lie below it. A feature
 //!    with many thresholds has several lanes, so that no lane has much more to do
 //!    than another. There are at most 128 lanes.
@@ -26,12 +26,12 @@ mod lanes;
 use alloc::vec::Vec;
 
 use super::coarse;
-use super::view::{Node, View};
+use super::view::View;
 use crate::Simd;
 use crate::simd::Level;
 
-use blocks::{Blocks, PlainTree};
-use lanes::Lanes;
+use blocks::{Blocks, PlainTree, Values};
+use lanes::{Lanes, Plan};
 
 /// The greatest number of features.
 const FEATURES: usize = 128;
@@ -48,10 +48,13 @@ struct Line<T>(T);
 #[derive(Clone, Debug)]
 pub(super) struct Packed {
     base: i32,
+    lanes: Lanes,
+    /// Whether AVX-512 compares leading bits, not ranks.
+    leading_bits: bool,
     /// For AVX2.
-    bytes: (Lanes, Blocks<u8, 64>),
-    /// For AVX-512. Without lanes, features are compared by their leading bits.
-    words: (Option<Lanes>, Blocks<u16, 32>),
+    bytes: Blocks<u8, { avx2::BLOCK }>,
+    /// For AVX-512.
+    words: Blocks<u16, { avx512::BLOCK }>,
 }
 
 impl Packed {
@@ -61,16 +64,19 @@ impl Packed {
         if view.features() > FEATURES {
             return None;
         }
-        let lanes = Lanes::new(view)?;
-        let bytes = Blocks::new(by_rank(view, &lanes, avx2::place)?);
-        let words = match coarse::suits(view) {
-            true => {
-                let find = |node: &Node| coarse::find(node, avx512::place);
-                (None, Blocks::new(PlainTree::all(view, find)?))
-            }
-            false => (Some(lanes.clone()), Blocks::new(by_rank(view, &lanes, avx512::place)?)),
+        let plan = Plan::new(view)?;
+        let leading_bits = coarse::suits(view);
+        let words = match leading_bits {
+            true => PlainTree::all(view, |node| coarse::find(node, avx512::place)),
+            false => by_rank(view, &plan, avx512::place),
         };
-        Some(Self { base: view.base(), bytes: (lanes, bytes), words })
+        Some(Self {
+            base: view.base(),
+            lanes: Lanes::new(&plan),
+            leading_bits,
+            bytes: Blocks::new(by_rank(view, &plan, avx2::place)?, Values::Long),
+            words: Blocks::new(words?, Values::ShortIfFew),
+        })
     }
 
     /// The score of a sample of as many features as the forest has; `None` if the
@@ -98,9 +104,9 @@ impl Packed {
 }
 
 /// The trees, asking for ranks; `place` says where that of a lane is.
-fn by_rank(view: View<'_>, lanes: &Lanes, place: fn(usize) -> usize) -> Option<Vec<PlainTree>> {
+fn by_rank(view: View<'_>, plan: &Plan, place: fn(usize) -> usize) -> Option<Vec<PlainTree>> {
     PlainTree::all(view, |node| {
-        let (lane, rank) = lanes.find(node);
+        let (lane, rank) = plan.find(node);
         (place(lane) as u16, rank)
     })
 }

@@ -80,8 +80,8 @@ fn count(count: u32) -> i32 {
     count.min(1 << 30) as i32
 }
 
-/// The `among`th part, rounded down; of nobody, all. Most often few are to share, and then
-/// a multiplication does it: a division takes several times as long.
+/// The `among`th part, rounded down; of nobody, all. Usually they are few, and then a
+/// multiplication does it: a division takes several times as long.
 pub(super) fn share(all: u32, among: u32) -> u32 {
     /// 2^63 / n, and a little more: too little to show in what is below 2^32.
     const PARTS: [u64; 64] = {
@@ -104,6 +104,7 @@ impl DriveState {
     /// [`FEATURE_NAMES`]. `units` are those that the request lies in, one by each
     /// function.
     #[must_use]
+    #[expect(clippy::inline_always, reason = "otherwise the array is copied before it is used")]
     #[inline(always)]
     pub fn features<'a>(
         &self,

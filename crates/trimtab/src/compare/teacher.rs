@@ -25,8 +25,11 @@ impl Trainer for Teacher {
             let among_its_peers = inflection(own, &peers, seed).map(|found| found.latency);
             // Where the others are much slower, say. That is no reason to compare nothing.
             let alone = || inflection(own, &[], seed).map(|found| found.latency);
-            let found = among_its_peers.map(|latency| slow_from(false)(between(own, latency)));
-            found.or_else(|| alone().map(slow_from(true))).ok_or_else(|| {
+            let found = among_its_peers.map(slow_from(false));
+            let found = found.or_else(|| alone().map(slow_from(true)));
+            let trainable =
+                |found: SlowFrom| SlowFrom { latency: between(own, found.latency), ..found };
+            found.map(trainable).ok_or_else(|| {
                 format!(
                     "device number {drive}, from 0, has no inflection point: no threshold makes \
                      failing over worth while, not even among drives like it; give it more to do, \
@@ -63,11 +66,16 @@ impl Trainer for Teacher {
     }
 }
 
+/// One read in so many is on either side of where slow begins, and at least so many are:
+/// training wants 20 of each.
+const SHARE: usize = 1000;
+const LEAST: usize = 40;
+
 /// The latency, moved to where a few reads are faster and a few slower, if they are not: of
 /// a drive that is always slower than its peers next to nothing is fast, and then there is
 /// nothing to train on.
 fn between(latencies: &[Nanos], latency: Nanos) -> Nanos {
-    let few = (latencies.len() / 1000).max(40).min((latencies.len() - 1) / 2);
+    let few = (latencies.len() / SHARE).max(LEAST).min((latencies.len() - 1) / 2);
     latency.clamp(latencies[few], latencies[latencies.len() - 1 - few])
 }
 

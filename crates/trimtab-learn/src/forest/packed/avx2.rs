@@ -1,4 +1,4 @@
-//! Eight thresholds, or 32 trees, at a time: each register of AVX-512 is two.
+//! Eight thresholds, or 32 trees, at a time: a block of 64 is two registers.
 
 use core::arch::x86_64::{
     __m128i, __m256i, _mm_loadu_si128, _mm256_add_epi8, _mm256_adds_epu8, _mm256_and_si256,
@@ -13,7 +13,7 @@ use super::lanes::{Group, LANES, Lanes};
 use super::{GROUP, Line, Packed};
 
 /// Trees of a block.
-const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 64;
 
 /// A byte for each tree of a block.
 type Bytes = [u8; BLOCK];
@@ -35,9 +35,8 @@ impl Packed {
     /// The score. There are at least as many features as the forest has.
     #[target_feature(enable = "avx2")]
     pub(super) fn avx2(&self, features: &[i32]) -> i32 {
-        let (lanes, blocks) = &self.bytes;
-        let (tables, used) = ranks(lanes, features);
-        blocks.blocks.iter().fold(self.base, |sum, block| {
+        let (tables, used) = ranks(&self.lanes, features);
+        self.bytes.blocks.iter().fold(self.base, |sum, block| {
             let tables = &tables[..used];
             let more = match block.leaves {
                 8 => self.values_256::<8>(block, &self.leaves_256::<1>(block, tables)),
@@ -59,7 +58,7 @@ impl Packed {
                 break;
             }
             let mut out = [_mm256_setzero_si256(); P];
-            for (Slot { lane, rank }, planes) in self.bytes.1.slots::<P>(block) {
+            for (Slot { lane, rank }, planes) in self.bytes.slots::<P>(block) {
                 let found = look_up(tables, load(lane, half));
                 // Zero unless the rank is greater: compared as unsigned.
                 let more = _mm256_subs_epu8(found, load(rank, half));
@@ -88,7 +87,7 @@ impl Packed {
     #[inline(never)]
     fn values_256<const W: usize>(&self, block: &Block, leaves: &Bytes) -> i32 {
         let mut sum = 0;
-        for (values, leaves) in self.bytes.1.values::<W>(block).zip(leaves.as_chunks::<GROUP>().0) {
+        for (values, leaves) in self.bytes.values::<W>(block).zip(leaves.as_chunks::<GROUP>().0) {
             for (tree, &leaf) in leaves.iter().enumerate() {
                 // A leaf is always below W; this lets the compiler know.
                 sum += values[usize::from(leaf) % W].0[tree];

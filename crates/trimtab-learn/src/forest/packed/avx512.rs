@@ -22,13 +22,13 @@ use super::lanes::{LANES, Lanes};
 use super::{GROUP, Line, Packed};
 
 /// Trees of a block.
-const BLOCK: usize = 32;
+pub(super) const BLOCK: usize = 32;
 
 /// A word for each tree of a block.
 type Words = [u16; BLOCK];
 
-/// Where the number of a lane, or of a feature, ends up: two registers are narrowed to one, which takes
-/// four numbers from each in turn.
+/// Where the number of a lane, or of a feature, ends up: two registers are narrowed to
+/// one, which takes four numbers from each in turn.
 pub(super) const fn place(lane: usize) -> usize {
     let (register, half, lane) = (lane / 32, lane / GROUP % 2, lane % GROUP);
     register * 32 + lane / 4 * 8 + half * 4 + lane % 4
@@ -38,19 +38,17 @@ impl Packed {
     /// The score. There are at least as many features as the forest has.
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn avx512(&self, features: &[i32]) -> i32 {
-        match &self.words.0 {
-            None => self.sum_512(coarse(features)),
-            Some(lanes) => {
-                let ranks = match features.len() {
-                    0..=32 => ranks::<1>(lanes, features),
-                    33..=64 => ranks::<2>(lanes, features),
-                    _ => ranks::<4>(lanes, features),
-                };
-                match ranks {
-                    [a, b, ..] if lanes.groups.len() <= 4 => self.sum_512([a, b]),
-                    ranks => self.sum_512(ranks),
-                }
-            }
+        if self.leading_bits {
+            return self.sum_512(leading_bits(features));
+        }
+        let ranks = match features.len() {
+            0..=32 => ranks::<1>(&self.lanes, features),
+            33..=64 => ranks::<2>(&self.lanes, features),
+            _ => ranks::<4>(&self.lanes, features),
+        };
+        match ranks {
+            [a, b, ..] if self.lanes.groups.len() <= 4 => self.sum_512([a, b]),
+            ranks => self.sum_512(ranks),
         }
     }
 
@@ -58,10 +56,10 @@ impl Packed {
     /// before the second is begun.
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn both_512(&self, other: &Self, features: &[i32]) -> Option<[i32; 2]> {
-        if self.words.0.is_some() || other.words.0.is_some() {
+        if !self.leading_bits || !other.leading_bits {
             return None;
         }
-        let numbers = coarse(features);
+        let numbers = leading_bits(features);
         Some([self.sum_512(numbers), other.sum_512(numbers)])
     }
 
@@ -69,12 +67,12 @@ impl Packed {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn sum_512<const R: usize>(&self, numbers: [__m512i; R]) -> i32 {
-        let sum = self.words.1.blocks.iter().fold(_mm512_setzero_si512(), |sum, block| {
-            let more = match (block.leaves, block.short) {
-                (8, Some(_)) => self.short_values_512::<8>(block, self.out_512(block, numbers)),
-                (16, Some(_)) => self.short_values_512::<16>(block, self.out_512(block, numbers)),
-                (8, None) => self.values_512::<8, 1>(block, self.out_512(block, numbers)),
-                (16, None) => self.values_512::<16, 1>(block, self.out_512(block, numbers)),
+        let sum = self.words.blocks.iter().fold(_mm512_setzero_si512(), |sum, block| {
+            let more = match (block.leaves, block.is_short) {
+                (8, true) => self.short_values_512::<8>(block, self.out_512(block, numbers)),
+                (16, true) => self.short_values_512::<16>(block, self.out_512(block, numbers)),
+                (8, false) => self.values_512::<8, 1>(block, self.out_512(block, numbers)),
+                (16, false) => self.values_512::<16, 1>(block, self.out_512(block, numbers)),
                 (32, _) => self.values_512::<32, 2>(block, self.out_512(block, numbers)),
                 _ => self.values_512::<64, 4>(block, self.out_512(block, numbers)),
             };
@@ -92,7 +90,7 @@ impl Packed {
         numbers: [__m512i; R],
     ) -> [__m512i; P] {
         let mut out = [_mm512_setzero_si512(); P];
-        for (Slot { lane, rank }, planes) in self.words.1.slots::<P>(block) {
+        for (Slot { lane, rank }, planes) in self.words.slots::<P>(block) {
             let right = _mm512_cmpgt_epu16_mask(look_up(numbers, load(lane)), load(rank));
             for (out, Line(more)) in out.iter_mut().zip(planes) {
                 *out = _mm512_or_si512(*out, _mm512_maskz_mov_epi16(right, load(more)));
@@ -106,7 +104,7 @@ impl Packed {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn short_values_512<const W: usize>(&self, block: &Block, [mut out]: [__m512i; 1]) -> __m512i {
-        let values = self.words.1.short::<W>(block).expect("a block of short values");
+        let values = self.words.short::<W>(block);
         let mut values: [__m512i; W] = array::from_fn(|leaf| load_i16(&values[leaf].0));
         let mut half = W / 2;
         while half > 0 {
@@ -135,7 +133,7 @@ impl Packed {
         let leaves = leaves(out);
         let mut sum = _mm512_setzero_si512();
         let leaves = leaves.as_chunks::<GROUP>().0;
-        for (values, leaves) in self.words.1.values::<W>(block).zip(leaves) {
+        for (values, leaves) in self.words.values::<W>(block).zip(leaves) {
             let leaves = load_words(leaves);
             let mut values: [__m512i; W] = array::from_fn(|leaf| load_i32(&values[leaf].0));
             for bit in 0..W.ilog2() {
@@ -168,10 +166,10 @@ fn leaves<const P: usize>(out: [__m512i; P]) -> Words {
     leaves
 }
 
-/// The leading bits of up to 64 features, as `super::coarse` has them.
+/// The leading bits of up to 64 features, as `coarse` in coarse.rs has them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn coarse(features: &[i32]) -> [__m512i; 2] {
+fn leading_bits(features: &[i32]) -> [__m512i; 2] {
     // A floating-point number is its exponent, with 127 added, and 23 bits that follow the
     // first, of which 12 go; the lowest of an exponent is one more than nothing.
     const LEAST: i32 = (127 << 11) - 1;

@@ -9,7 +9,7 @@ use crate::forest::view::{Node, View};
 /// The most leaves of a tree.
 const LEAVES: usize = 64;
 
-/// How many leaves a tree has that is no large one.
+/// The most leaves of a small tree.
 const FEW: usize = 16;
 
 /// An element of a register.
@@ -17,7 +17,7 @@ pub(super) trait Element: Copy + Default + BitOrAssign + TryFrom<u16> {
     const BITS: usize;
     /// No other is greater.
     const MAX: Self;
-    /// So many times two.
+    /// Only this bit set.
     fn bit(number: usize) -> Self;
 }
 
@@ -46,9 +46,17 @@ pub(super) struct Blocks<T, const N: usize> {
     out: Vec<Line<[T; N]>>,
     /// The values of the leaves of all trees, sixteen trees side by side.
     values: Vec<Line<[i32; GROUP]>>,
-    /// Those of blocks of up to [`FEW`] leaves that are short, all trees of a block side
-    /// by side.
+    /// Those of blocks that have short ones, all trees of a block side by side.
     short: Vec<Line<[i16; N]>>,
+}
+
+/// How the values of leaves are kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Values {
+    /// In 32 bits.
+    Long,
+    /// In 16 bits where that is enough and trees are small.
+    ShortIfFew,
 }
 
 /// As many trees as fit a register.
@@ -60,11 +68,11 @@ pub(super) struct Block {
     /// Leaves that there is room for: 8, 16, 32 or 64.
     pub(super) leaves: usize,
     pub(super) trees: usize,
-    /// Where the values of the first trees' leaves begin; each sixteen trees have
-    /// as many as there are leaves.
+    /// Whether its values are short.
+    pub(super) is_short: bool,
+    /// Where the values begin, among those of their kind: of each sixteen trees, or of
+    /// all if they are short, as many as there are leaves.
     values: usize,
-    /// Where the short values begin, if there are any.
-    pub(super) short: Option<usize>,
 }
 
 /// One split of each tree of a block.
@@ -78,7 +86,7 @@ pub(super) struct Slot<T, const N: usize> {
 }
 
 impl<T: Element, const N: usize> Blocks<T, N> {
-    pub(super) fn new(mut trees: Vec<PlainTree>) -> Self {
+    pub(super) fn new(mut trees: Vec<PlainTree>, values: Values) -> Self {
         // Trees of like size share a block, which is as long as its largest.
         trees.sort_by_key(|tree| core::cmp::Reverse(tree.leaves.len()));
         let mut new = Self {
@@ -88,11 +96,11 @@ impl<T: Element, const N: usize> Blocks<T, N> {
             values: Vec::new(),
             short: Vec::new(),
         };
-        trees.chunks(N).for_each(|trees| new.add(trees));
+        trees.chunks(N).for_each(|trees| new.add(trees, values));
         new
     }
 
-    fn add(&mut self, trees: &[PlainTree]) {
+    fn add(&mut self, trees: &[PlainTree], values: Values) {
         let splits = trees[0].splits.len();
         let leaves = trees[0].leaves.len().next_power_of_two().max(8);
         let planes = leaves.div_ceil(T::BITS);
@@ -114,25 +122,31 @@ impl<T: Element, const N: usize> Blocks<T, N> {
             self.out.extend(out[..planes].iter().copied().map(Line));
             self.slots.push(slot);
         }
-        let short = short_values(trees, leaves);
+        let wanted = values == Values::ShortIfFew && leaves <= FEW;
+        let short = wanted.then(|| short_values(trees, leaves)).flatten();
         self.blocks.push(Block {
-            short: short.as_ref().map(|_| self.short.len()),
             slots: first..self.slots.len(),
             out: first_out,
             leaves,
             trees: trees.len(),
-            values: self.values.len(),
+            is_short: short.is_some(),
+            values: if short.is_some() { self.short.len() } else { self.values.len() },
         });
-        self.short.extend(short.into_iter().flatten().map(Line));
-        for trees in trees.chunks(GROUP) {
-            let mut values = [[0; GROUP]; LEAVES];
-            for (place, tree) in trees.iter().enumerate() {
-                for (values, &value) in values.iter_mut().zip(&tree.leaves) {
-                    values[place] = value;
-                }
-            }
-            self.values.extend(values[..leaves].iter().copied().map(Line));
+        match short {
+            Some(short) => self.short.extend(short.into_iter().map(Line)),
+            None => trees.chunks(GROUP).for_each(|trees| self.add_values(trees, leaves)),
         }
+    }
+
+    /// The values of sixteen trees.
+    fn add_values(&mut self, trees: &[PlainTree], leaves: usize) {
+        let mut values = [[0; GROUP]; LEAVES];
+        for (place, tree) in trees.iter().enumerate() {
+            for (values, &value) in values.iter_mut().zip(&tree.leaves) {
+                values[place] = value;
+            }
+        }
+        self.values.extend(values[..leaves].iter().copied().map(Line));
     }
 
     /// The slots of a block, each with its planes.
@@ -144,10 +158,10 @@ impl<T: Element, const N: usize> Blocks<T, N> {
         self.slots[block.slots.clone()].iter().zip(self.out[block.out..].as_chunks::<P>().0)
     }
 
-    /// The short values of a block's leaves, if it has such.
+    /// The short values of a block's leaves, which has such.
     #[inline]
-    pub(super) fn short<const W: usize>(&self, block: &Block) -> Option<&[Line<[i16; N]>; W]> {
-        self.short[block.short?..].first_chunk()
+    pub(super) fn short<const W: usize>(&self, block: &Block) -> &[Line<[i16; N]>; W] {
+        self.short[block.values..].first_chunk().expect("as many as there are leaves")
     }
 
     /// The values of a block's leaves: for each sixteen trees, and each of `W` leaves,
@@ -162,11 +176,8 @@ impl<T: Element, const N: usize> Blocks<T, N> {
     }
 }
 
-/// The values of each leaf of some trees, if all are short and leaves few.
+/// The values of each leaf of some trees, if all fit.
 fn short_values<const N: usize>(trees: &[PlainTree], leaves: usize) -> Option<Vec<[i16; N]>> {
-    if leaves > FEW {
-        return None;
-    }
     let mut values = alloc::vec![[0; N]; leaves];
     for (place, tree) in trees.iter().enumerate() {
         for (values, &value) in values.iter_mut().zip(&tree.leaves) {

@@ -13,11 +13,9 @@ pub(super) const LANES: usize = 128;
 /// What a group costs in any case, in comparisons of 16 thresholds.
 const GROUP_COST: usize = 6;
 
-/// Which thresholds each lane compares with.
+/// The ranks' thresholds as they are compared with.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
-    /// The feature, and its thresholds in rising order.
-    lanes: Vec<(usize, Box<[i32]>)>,
     pub(super) groups: Vec<Group>,
     /// Of all groups: thresholds, lane by lane, comparison by comparison.
     thresholds: Vec<Line<[i32; GROUP]>>,
@@ -32,7 +30,13 @@ pub(super) struct Group {
     thresholds: Range<usize>,
 }
 
-impl Lanes {
+/// Which lane compares with which thresholds.
+pub(super) struct Plan {
+    /// The feature, and its thresholds in rising order.
+    lanes: Vec<(usize, Box<[i32]>)>,
+}
+
+impl Plan {
     pub(super) fn new(view: View<'_>) -> Option<Self> {
         let mut questions: Vec<(usize, i32)> = view
             .nodes()
@@ -54,9 +58,7 @@ impl Lanes {
             .map(|lane| (lane[0].0, lane.iter().map(|question| question.1).collect()))
             .collect();
         lanes.sort_by_key(|lane| core::cmp::Reverse(lane.1.len()));
-        let mut new = Self { groups: Vec::new(), thresholds: Vec::new(), lanes: Vec::new() };
-        lanes.chunks(GROUP).for_each(|lanes| new.add_group(lanes));
-        Some(Self { lanes, ..new })
+        Some(Self { lanes })
     }
 
     /// What lanes of at most so many thresholds cost; `None` if they are too many.
@@ -69,6 +71,27 @@ impl Lanes {
         let mut lengths: Vec<usize> = lanes.map(<[_]>::len).collect();
         lengths.sort_unstable_by_key(|length| core::cmp::Reverse(*length));
         Some(lengths.chunks(GROUP).map(|group| GROUP_COST + group[0]).sum())
+    }
+
+    /// The lane in which a question is, and the rank that a sample exceeds which
+    /// goes right.
+    pub(super) fn find(&self, node: &Node) -> (usize, u16) {
+        let place =
+            |(_, thresholds): &(usize, Box<[i32]>)| thresholds.binary_search(&node.threshold).ok();
+        self.lanes
+            .iter()
+            .enumerate()
+            .filter(|(_, lane)| lane.0 == usize::from(node.feature))
+            .find_map(|(number, lane)| Some((number, place(lane)? as u16)))
+            .expect("every question has a lane")
+    }
+}
+
+impl Lanes {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let mut new = Self { groups: Vec::new(), thresholds: Vec::new() };
+        plan.lanes.chunks(GROUP).for_each(|lanes| new.add_group(lanes));
+        new
     }
 
     fn add_group(&mut self, lanes: &[(usize, Box<[i32]>)]) {
@@ -84,19 +107,6 @@ impl Lanes {
         }
         self.thresholds.extend(thresholds);
         self.groups.push(Group { features, thresholds: first..self.thresholds.len() });
-    }
-
-    /// The lane in which a question is, and the rank that a sample exceeds which
-    /// goes right.
-    pub(super) fn find(&self, node: &Node) -> (usize, u16) {
-        let place =
-            |(_, thresholds): &(usize, Box<[i32]>)| thresholds.binary_search(&node.threshold).ok();
-        self.lanes
-            .iter()
-            .enumerate()
-            .filter(|(_, lane)| lane.0 == usize::from(node.feature))
-            .find_map(|(number, lane)| Some((number, place(lane)? as u16)))
-            .expect("every question has a lane")
     }
 
     /// What a group compares with, one after the other.

@@ -11,13 +11,14 @@ export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/scripts/as-root
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/scripts/as-root
 endif
 
-.PHONY: help demo test lint bench fuzz setup setup-lint build clean
+.PHONY: help demo test lint bench fuzz guest setup setup-lint build clean
 
 help:
 	@echo "make demo    record a real program, and compare strategies on its workload"
 	@echo "make test    run all tests"
 	@echo "make lint    formatting, clippy, documentation"
 	@echo "make bench   measure speed (some minutes)"
+	@echo "make guest   the tests that need a kernel, on Debian's, in an emulated guest"
 	@echo "make fuzz    one minute of fuzzing for each parser (needs nightly Rust)"
 
 setup:
@@ -41,6 +42,9 @@ lint: setup-lint
 
 bench: setup
 	$(CARGO) bench --workspace
+
+guest: setup
+	@scripts/guest
 
 fuzz: setup
 	@scripts/fuzz 60

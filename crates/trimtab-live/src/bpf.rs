@@ -2,6 +2,7 @@
 
 pub(crate) mod mapping;
 
+use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
 use libbpf_rs::btf::Btf;
@@ -17,8 +18,7 @@ pub(crate) fn load(
     wanted: impl Fn(&str) -> bool,
     configure: impl Fn(&str, &mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
 ) -> Result<Object, Error> {
-    // The library would print to standard error what is in the error anyway.
-    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    libbpf_rs::set_print(Some((PrintLevel::Warn, listen)));
     let open = ObjectBuilder::default().open_memory(programs);
     let mut open = open.map_err(Error::bpf("read the compiled BPF programs"))?;
     for mut program in open.progs_mut() {
@@ -32,6 +32,27 @@ pub(crate) fn load(
     open.load().map_err(refused)
 }
 
+/// The end of what the library would have printed to standard error.
+static SAID: Mutex<String> = Mutex::new(String::new());
+
+fn listen(_: PrintLevel, text: String) {
+    /// A verifier's log may have a million lines; what matters are the last few.
+    const MOST: usize = 4096;
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    said.push_str(&text);
+    let mut begin = said.len().saturating_sub(MOST);
+    while !said.is_char_boundary(begin) {
+        begin += 1;
+    }
+    said.drain(..begin);
+}
+
+/// What the kernel's verifier does not like: the last line of its log but for the figures.
+fn objection(said: &str) -> Option<&str> {
+    let (log, _) = said.split_once("-- END PROG LOAD LOG --")?;
+    log.lines().rev().find(|line| !line.starts_with("processed ") && !line.trim().is_empty())
+}
+
 /// Why the kernel does not take the programs.
 fn refused(e: libbpf_rs::Error) -> Error {
     match e.kind() {
@@ -41,7 +62,16 @@ fn refused(e: libbpf_rs::Error) -> Error {
                 .to_owned(),
         ),
         _ => {
-            Error::Bpf { what: "load the BPF programs (Linux 5.15 or newer is needed)", source: e }
+            let said = std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner));
+            match objection(&said) {
+                Some(objection) => Error::Kernel(format!(
+                    "the kernel's verifier refuses the BPF programs ({e}): {objection}"
+                )),
+                None => Error::Bpf {
+                    what: "load the BPF programs (Linux 5.15 or newer is needed)",
+                    source: e,
+                },
+            }
         }
     }
 }
@@ -100,4 +130,20 @@ fn missing(tracepoint: &str) -> Error {
         "this kernel lacks the tracepoint block:{tracepoint}: Linux 5.15 or newer with \
          CONFIG_BLOCK and CONFIG_TRACEPOINTS has it"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verifiers_last_words() {
+        let said = "2914: (24) w0 *= -10\n\
+                    BPF program is too large. Processed 1000001 insn\n\
+                    processed 1000001 insns (limit 1000000) max_states_per_insn 17\n\
+                    -- END PROG LOAD LOG --\n\
+                    libbpf: prog 'on_issue': failed to load: -E2BIG\n";
+        let found = objection(said);
+        assert_eq!(found, Some("BPF program is too large. Processed 1000001 insn"));
+    }
 }

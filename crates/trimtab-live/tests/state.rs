@@ -93,7 +93,12 @@ fn merged_requests_grow() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
     disk.set_queue("scheduler", "mq-deadline");
-    let keeper = keep(&disk, logged());
+    // Where a request is first seen when it is issued, it is as large then as it becomes.
+    let options = Options { arrival: Arrival::IoStart, ..logged() };
+    let keeper = match Keeper::load(&[BlockDevice::find(&disk.path).unwrap()], &options) {
+        Ok(keeper) => keeper,
+        Err(why) => return disk::say(&format!("skipped a test of merged requests: {why}")),
+    };
     let drive = keeper.drive(0).unwrap();
     mergeable_load(&disk);
     let steps = assert_equal(&keeper, &drive);

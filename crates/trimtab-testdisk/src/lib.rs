@@ -37,6 +37,13 @@ impl LoopDisk {
         Self { path, file, changed: Mutex::default(), _open: open, _directory: directory }
     }
 
+    /// Whether what it is asked reaches the file past the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        let dio = format!("/sys/block/{}/loop/dio", self.name());
+        fs::read_to_string(dio).is_ok_and(|dio| dio.trim() == "1")
+    }
+
     /// The kernel's name for it.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -98,6 +105,8 @@ fn attach(file: &Path) -> (String, File) {
         .or_else(|_| losetup(&["--find", "--show", file]))
         .unwrap_or_else(|said| panic!("{said}"));
     let open = File::open(&path).expect("the disk opens");
+    // Otherwise udev would look at it whenever it changes, and be counted.
+    open.lock().expect("nobody has it locked for long");
     // Of a device in use this only says that it shall go with its last user.
     losetup(&["--detach", &path]).unwrap_or_else(|said| panic!("{said}"));
     (path, open)

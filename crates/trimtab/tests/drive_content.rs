@@ -133,8 +133,11 @@ impl Limited {
         let name = format!("trimtab-test-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/memory");
         let (root, limit) = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-            // For those below, the controller must be on.
-            _ = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+            // For those below, the controller must be on; with the other, a group's dirty
+            // pages are written before it is out of memory.
+            for controller in ["+memory", "+io"] {
+                _ = fs::write("/sys/fs/cgroup/cgroup.subtree_control", controller);
+            }
             (Path::new("/sys/fs/cgroup"), "memory.max")
         } else {
             (v1, "memory.limit_in_bytes")
@@ -218,7 +221,9 @@ fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     let mut writer = inside(&fill).spawn().unwrap();
     let begun = Instant::now();
     wait_until("all is written", || writer.try_wait().unwrap().is_some());
-    assert!(writer.wait().unwrap().success());
+    let wrote = writer.wait_with_output().unwrap();
+    let (status, said) = (wrote.status, String::from_utf8_lossy(&wrote.stderr));
+    assert!(status.success(), "{status}: {said}");
     testdisk::say(&format!("190 MiB through 64 MiB of memory took {:.1?}", begun.elapsed()));
     mounted.unmount();
     bench.remove_all();

@@ -178,7 +178,7 @@ fn may_serve_io() -> bool {
 #[test]
 fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount", "dd", "sh"]) else { return };
-    let limited = match Limited::new(64 << 20) {
+    let limited = match Limited::new(128 << 20) {
         Ok(limited) => limited,
         Err(why) => {
             let what = "skipped a test of emulated drives: cannot limit memory in a cgroup";
@@ -224,7 +224,7 @@ fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     let wrote = writer.wait_with_output().unwrap();
     let (status, said) = (wrote.status, String::from_utf8_lossy(&wrote.stderr));
     assert!(status.success(), "{status}: {said}");
-    testdisk::say(&format!("190 MiB through 64 MiB of memory took {:.1?}", begun.elapsed()));
+    testdisk::say(&format!("190 MiB through 128 MiB of memory took {:.1?}", begun.elapsed()));
     mounted.unmount();
     bench.remove_all();
 }

@@ -5,6 +5,7 @@ mod emulated;
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -178,7 +179,7 @@ fn may_serve_io() -> bool {
 #[test]
 fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount", "dd", "sh"]) else { return };
-    let limited = match Limited::new(128 << 20) {
+    let limited = match Limited::new(64 << 20) {
         Ok(limited) => limited,
         Err(why) => {
             let what = "skipped a test of emulated drives: cannot limit memory in a cgroup";
@@ -223,8 +224,15 @@ fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     wait_until("all is written", || writer.try_wait().unwrap().is_some());
     let wrote = writer.wait_with_output().unwrap();
     let (status, said) = (wrote.status, String::from_utf8_lossy(&wrote.stderr));
-    assert!(status.success(), "{status}: {said}");
-    testdisk::say(&format!("190 MiB through 128 MiB of memory took {:.1?}", begun.elapsed()));
+    // Who is killed for want of memory, which Linux 6.1 does to this one where writing is
+    // slow, does not wait for it either.
+    let killed = status.signal() == Some(9);
+    assert!(killed || status.success(), "{status}: {said}");
+    let how = if killed { "ended by the kernel" } else { "written" };
+    testdisk::say(&format!(
+        "190 MiB through 64 MiB of memory: {how} after {:.1?}",
+        begun.elapsed()
+    ));
     mounted.unmount();
     bench.remove_all();
 }

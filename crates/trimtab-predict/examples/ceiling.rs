@@ -18,7 +18,8 @@ use trimtab_predict::{
 };
 
 /// Trees, leaves of each, and seeds that are averaged.
-const SIZES: [(usize, usize, u64); 4] = [(64, 8, 1), (64, 8, 5), (256, 8, 5), (256, 31, 5)];
+const SIZES: [(usize, usize, u64); 5] =
+    [(32, 8, 1), (32, 8, 5), (64, 8, 5), (256, 8, 5), (256, 31, 5)];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);

@@ -42,6 +42,7 @@ mod linnos;
 mod model;
 mod moved;
 mod predictor;
+mod share;
 mod state;
 mod teach;
 #[cfg(test)]

@@ -80,12 +80,15 @@ impl Watch {
     /// The numbers for a request that would be sent now, in the order of
     /// [`FEATURE_NAMES`](crate::FEATURE_NAMES).
     #[must_use]
+    #[expect(clippy::inline_always, reason = "as DriveState::features, which see")]
     #[inline(always)]
     pub fn features(&self, now: Nanos, request: &Request) -> [i32; FEATURES] {
-        let unit = |(function, first): (&UnitFunction, &usize)| {
-            &self.units[first + usize::from(function.unit(request.offset))]
-        };
-        self.state.features(now, request, self.functions.iter().zip(&self.first).map(unit))
+        // All units are found before anything is read: what is not in the cache is on its way.
+        let mut units = [&self.state.whole; UNITS];
+        for ((unit, function), first) in units.iter_mut().zip(&self.functions).zip(&self.first) {
+            *unit = &self.units[first + usize::from(function.unit(request.offset))];
+        }
+        self.state.features(now, request, units.into_iter().take(self.functions.len()))
     }
 
     fn units_of(&self, offset: u64) -> [u16; UNITS] {

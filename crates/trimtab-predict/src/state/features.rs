@@ -4,6 +4,7 @@ use trimtab_io::{Nanos, Request};
 
 use super::{DriveState, Unit, WINDOWS};
 use crate::in_flight::{UNITS, pages_of};
+use crate::share::share;
 
 /// Numbers of the drive as a whole, and of each unit.
 const OF_DRIVE: usize = 10 + 3 * WINDOWS.len();
@@ -80,25 +81,6 @@ fn count(count: u32) -> i32 {
     count.min(1 << 30) as i32
 }
 
-/// The `among`th part, rounded down; of nobody, all. Usually they are few, and then a
-/// multiplication does it: a division takes several times as long.
-pub(super) fn share(all: u32, among: u32) -> u32 {
-    /// 2^63 / n, and a little more: too little to show in what is below 2^32.
-    const PARTS: [u64; 64] = {
-        let mut parts = [(1 << 63) + 1; 64];
-        let mut n = 2;
-        while n < parts.len() {
-            parts[n] = (1 << 63) / n as u64 + 1;
-            n += 1;
-        }
-        parts
-    };
-    match PARTS.get(among as usize) {
-        Some(&part) => ((u128::from(part) * u128::from(all)) >> 63) as u32,
-        None => all / among,
-    }
-}
-
 impl DriveState {
     /// The numbers for a request that would be sent now, in the order of
     /// [`FEATURE_NAMES`]. `units` are those that the request lies in, one by each
@@ -162,23 +144,5 @@ impl DriveState {
             ticks(Nanos(queue)),
             unit.written_ago(self.written),
         ];
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_are_quotients() {
-        for among in 1..200 {
-            for all in (0..1000).chain((0..100).map(|i| u32::MAX - i)) {
-                let multiple = all / among * among;
-                for all in [all, multiple, multiple.wrapping_sub(1)] {
-                    assert_eq!(share(all, among), all / among, "{all} / {among}");
-                }
-            }
-        }
-        assert_eq!(share(7, 0), 7);
     }
 }

@@ -2,7 +2,7 @@
 
 use trimtab_io::Nanos;
 
-use super::features::share;
+use crate::share::share;
 
 /// A parallel unit as seen from outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

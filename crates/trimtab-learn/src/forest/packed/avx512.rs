@@ -17,7 +17,7 @@ use core::arch::x86_64::{
 };
 use core::array;
 
-use super::blocks::{Block, Slot};
+use super::blocks::{Block, Slot, Small};
 use super::lanes::{LANES, Lanes};
 use super::{GROUP, Line, Packed};
 
@@ -60,7 +60,12 @@ impl Packed {
             return None;
         }
         let numbers = leading_bits(features);
-        Some([self.sum_512(numbers), other.sum_512(numbers)])
+        Some(match (self.words.small(), other.words.small()) {
+            (Some(one), Some(two)) => {
+                [self.base + small_sum(one, numbers), other.base + small_sum(two, numbers)]
+            }
+            _ => [self.sum_512(numbers), other.sum_512(numbers)],
+        })
     }
 
     /// The score of these numbers: `R` registers of them.
@@ -99,25 +104,10 @@ impl Packed {
         out
     }
 
-    /// The sums of the values of a block's leaves, in sixteen parts: of `W` leaves the
-    /// left half goes if all of it is out, otherwise the right half; and so on.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    fn short_values_512<const W: usize>(&self, block: &Block, [mut out]: [__m512i; 1]) -> __m512i {
-        let values = self.words.short::<W>(block);
-        let mut values: [__m512i; W] = array::from_fn(|leaf| load_i16(&values[leaf].0));
-        let mut half = W / 2;
-        while half > 0 {
-            let left = _mm512_set1_epi16((1 << half) - 1);
-            let right = _mm512_cmpeq_epi16_mask(_mm512_and_si512(out, left), left);
-            for leaf in 0..half {
-                values[leaf] = _mm512_mask_mov_epi16(values[leaf], right, values[leaf + half]);
-            }
-            let by = _mm512_set1_epi16(half as i16);
-            out = _mm512_mask_srlv_epi16(out, right, out, by);
-            half /= 2;
-        }
-        _mm512_madd_epi16(values[0], _mm512_set1_epi16(1))
+    fn short_values_512<const W: usize>(&self, block: &Block, [out]: [__m512i; 1]) -> __m512i {
+        short_values(self.words.short::<W>(block), out)
     }
 
     /// The sums of the values of a block's leaves, in sixteen parts. Each bit of a
@@ -147,6 +137,38 @@ impl Packed {
         }
         sum
     }
+}
+
+/// The sum of a small forest: the same as of any, with nothing to find out on the way.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn small_sum(Small { slots, out, values }: Small<'_, u16, BLOCK>, numbers: [__m512i; 2]) -> i32 {
+    let mut all = _mm512_setzero_si512();
+    for (Slot { lane, rank }, Line(more)) in slots.iter().zip(out) {
+        let right = _mm512_cmpgt_epu16_mask(look_up(numbers, load(lane)), load(rank));
+        all = _mm512_or_si512(all, _mm512_maskz_mov_epi16(right, load(more)));
+    }
+    _mm512_reduce_add_epi32(short_values(values, all))
+}
+
+/// The sums of the values of leaves, in sixteen parts: of `W` leaves the left half goes if
+/// all of it is out, otherwise the right half; and so on.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn short_values<const W: usize>(values: &[Line<[i16; BLOCK]>; W], mut out: __m512i) -> __m512i {
+    let mut values: [__m512i; W] = array::from_fn(|leaf| load_i16(&values[leaf].0));
+    let mut half = W / 2;
+    while half > 0 {
+        let left = _mm512_set1_epi16((1 << half) - 1);
+        let right = _mm512_cmpeq_epi16_mask(_mm512_and_si512(out, left), left);
+        for leaf in 0..half {
+            values[leaf] = _mm512_mask_mov_epi16(values[leaf], right, values[leaf + half]);
+        }
+        let by = _mm512_set1_epi16(half as i16);
+        out = _mm512_mask_srlv_epi16(out, right, out, by);
+        half /= 2;
+    }
+    _mm512_madd_epi16(values[0], _mm512_set1_epi16(1))
 }
 
 /// The leaf that is the answer, where these are out: it is as many places from the left as

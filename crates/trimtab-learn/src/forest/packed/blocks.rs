@@ -12,6 +12,9 @@ const LEAVES: usize = 64;
 /// The most leaves of a small tree.
 const FEW: usize = 16;
 
+/// The least leaves that there is room for.
+const LEAST: usize = 8;
+
 /// An element of a register.
 pub(super) trait Element: Copy + Default + BitOrAssign + TryFrom<u16> {
     const BITS: usize;
@@ -75,6 +78,14 @@ pub(super) struct Block {
     values: usize,
 }
 
+/// A forest of one block, of trees of at most eight leaves with short values.
+#[derive(Clone, Copy)]
+pub(super) struct Small<'a, T, const N: usize> {
+    pub(super) slots: &'a [Slot<T, N>; LEAST - 1],
+    pub(super) out: &'a [Line<[T; N]>; LEAST - 1],
+    pub(super) values: &'a [Line<[i16; N]>; LEAST],
+}
+
 /// One split of each tree of a block.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
@@ -101,8 +112,12 @@ impl<T: Element, const N: usize> Blocks<T, N> {
     }
 
     fn add(&mut self, trees: &[PlainTree], values: Values) {
-        let splits = trees[0].splits.len();
-        let leaves = trees[0].leaves.len().next_power_of_two().max(8);
+        let leaves = trees[0].leaves.len().next_power_of_two().max(LEAST);
+        let splits = match leaves {
+            // Always as many, so that nothing has to be counted.
+            LEAST => LEAST - 1,
+            _ => trees[0].splits.len(),
+        };
         let planes = leaves.div_ceil(T::BITS);
         let (first, first_out) = (self.slots.len(), self.out.len());
         for split in 0..splits {
@@ -147,6 +162,18 @@ impl<T: Element, const N: usize> Blocks<T, N> {
             }
         }
         self.values.extend(values[..leaves].iter().copied().map(Line));
+    }
+
+    /// All of a forest, if it is a small one.
+    #[inline]
+    pub(super) fn small(&self) -> Option<Small<'_, T, N>> {
+        let [block] = &self.blocks[..] else { return None };
+        (block.leaves == LEAST && block.is_short).then_some(())?;
+        Some(Small {
+            slots: self.slots.first_chunk()?,
+            out: self.out.first_chunk()?,
+            values: self.short.first_chunk()?,
+        })
     }
 
     /// The slots of a block, each with its planes.

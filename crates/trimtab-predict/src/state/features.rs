@@ -6,8 +6,10 @@ use super::{DriveState, Unit, WINDOWS};
 use crate::in_flight::{UNITS, pages_of};
 use crate::share::share;
 
-/// Numbers of the drive as a whole, and of each unit.
-const OF_DRIVE: usize = 10 + 3 * WINDOWS.len();
+/// Numbers of the drive as a whole, of which the last are sums over windows, and of each
+/// unit.
+const BEFORE_SUMS: usize = 10;
+const OF_DRIVE: usize = BEFORE_SUMS + 3 * WINDOWS.len();
 const OF_UNIT: usize = 10;
 
 /// How many numbers there are.
@@ -124,9 +126,9 @@ impl DriveState {
         for (i, shift) in WINDOWS.into_iter().enumerate() {
             let answered = self.reads_answered[i].sum(shift, now);
             let latencies = self.read_latencies[i].sum(shift, now);
-            features[10 + i] = count(self.bytes_written[i].sum(shift, now));
-            features[10 + WINDOWS.len() + i] = count(answered);
-            features[10 + 2 * WINDOWS.len() + i] = count(share(latencies, answered));
+            features[BEFORE_SUMS + i] = count(self.bytes_written[i].sum(shift, now));
+            features[BEFORE_SUMS + WINDOWS.len() + i] = count(answered);
+            features[BEFORE_SUMS + 2 * WINDOWS.len() + i] = count(share(latencies, answered));
         }
     }
 

@@ -23,8 +23,10 @@ fn what_the_kernel_keeps_is_what_our_watch_keeps() {
     assert_empty(&drive);
     let counters = drive.counters();
     assert_eq!(counters.table_full, 0, "{counters:?}");
+    // Where who holds the lock is without its processor for hundreds of requests, an emulated
+    // one, say, some are missed; never many.
+    assert!(counters.missed <= steps.len() as u64 / 50, "{counters:?} of {}", steps.len());
     if counters.missed > 0 {
-        // Who holds the lock has been without its processor for hundreds of requests.
         disk::say(&format!("{} events missed, and found out", counters.missed));
     }
     let sent = |op| {

@@ -17,6 +17,9 @@
 //!    out: bits, one for each leaf, in as many elements as are needed (planes).
 //! 3. **Leaves.** The leftmost leaf that is not out is the answer. Its value is
 //!    looked up and added.
+//!
+//! A small forest, one block of trees with at most eight leaves, is added up without
+//! loops: how many splits it has is known when this is compiled.
 
 mod avx2;
 mod avx512;

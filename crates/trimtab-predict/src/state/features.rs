@@ -6,10 +6,10 @@ use super::{DriveState, Unit, WINDOWS};
 use crate::in_flight::{UNITS, pages_of};
 use crate::share::share;
 
-/// Numbers of the drive as a whole, of which the last are sums over windows, and of each
-/// unit.
+/// Numbers of the drive as a whole: those before the sums over windows, and all.
 const BEFORE_SUMS: usize = 10;
 const OF_DRIVE: usize = BEFORE_SUMS + 3 * WINDOWS.len();
+/// Numbers of each unit.
 const OF_UNIT: usize = 10;
 
 /// How many numbers there are.

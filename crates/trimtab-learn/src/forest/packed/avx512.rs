@@ -4,7 +4,7 @@
 //! (VBMI), and the leading bits of a feature do not fit a byte.
 
 use core::arch::x86_64::{
-    __m512i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm256_loadu_si256, _mm512_add_epi8,
+    __m512i, __mmask32, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm256_loadu_si256, _mm512_add_epi8,
     _mm512_add_epi16, _mm512_add_epi32, _mm512_and_si512, _mm512_andnot_si512, _mm512_castps_si512,
     _mm512_cmpeq_epi16_mask, _mm512_cmpgt_epi32_mask, _mm512_cmpgt_epu16_mask,
     _mm512_cvt_roundepi32_ps, _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_madd_epi16,
@@ -60,18 +60,23 @@ impl Packed {
             return None;
         }
         let numbers = leading_bits(features);
-        Some(match (self.words.small(), other.words.small()) {
-            (Some(one), Some(two)) => {
-                [self.base + small_sum(one, numbers), other.base + small_sum(two, numbers)]
-            }
-            _ => [self.sum_512(numbers), other.sum_512(numbers)],
-        })
+        Some([self.sum_512(numbers), other.sum_512(numbers)])
     }
 
     /// The score of these numbers: `R` registers of them.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn sum_512<const R: usize>(&self, numbers: [__m512i; R]) -> i32 {
+        let sum = match self.words.small() {
+            Some(small) => small_sum(small, numbers),
+            None => self.sum_of_blocks(numbers),
+        };
+        self.base + sum
+    }
+
+    /// The sum of any forest.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn sum_of_blocks<const R: usize>(&self, numbers: [__m512i; R]) -> i32 {
         let sum = self.words.blocks.iter().fold(_mm512_setzero_si512(), |sum, block| {
             let more = match (block.leaves, block.is_short) {
                 (8, true) => self.short_values_512::<8>(block, self.out_512(block, numbers)),
@@ -83,7 +88,7 @@ impl Packed {
             };
             _mm512_add_epi32(sum, more)
         });
-        self.base + _mm512_reduce_add_epi32(sum)
+        _mm512_reduce_add_epi32(sum)
     }
 
     /// The leaves that are out, of each tree of a block that has `P` planes.
@@ -95,8 +100,8 @@ impl Packed {
         numbers: [__m512i; R],
     ) -> [__m512i; P] {
         let mut out = [_mm512_setzero_si512(); P];
-        for (Slot { lane, rank }, planes) in self.words.slots::<P>(block) {
-            let right = _mm512_cmpgt_epu16_mask(look_up(numbers, load(lane)), load(rank));
+        for (slot, planes) in self.words.slots::<P>(block) {
+            let right = goes_right(numbers, slot);
             for (out, Line(more)) in out.iter_mut().zip(planes) {
                 *out = _mm512_or_si512(*out, _mm512_maskz_mov_epi16(right, load(more)));
             }
@@ -142,11 +147,14 @@ impl Packed {
 /// The sum of a small forest: the same as of any, with nothing to find out on the way.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn small_sum(Small { slots, out, values }: Small<'_, u16, BLOCK>, numbers: [__m512i; 2]) -> i32 {
+fn small_sum<const R: usize>(
+    Small { slots, out, values }: Small<'_, u16, BLOCK>,
+    numbers: [__m512i; R],
+) -> i32 {
     let mut all = _mm512_setzero_si512();
-    for (Slot { lane, rank }, Line(more)) in slots.iter().zip(out) {
-        let right = _mm512_cmpgt_epu16_mask(look_up(numbers, load(lane)), load(rank));
-        all = _mm512_or_si512(all, _mm512_maskz_mov_epi16(right, load(more)));
+    for (slot, Line(more)) in slots.iter().zip(out) {
+        let more = _mm512_maskz_mov_epi16(goes_right(numbers, slot), load(more));
+        all = _mm512_or_si512(all, more);
     }
     _mm512_reduce_add_epi32(short_values(values, all))
 }
@@ -224,6 +232,16 @@ fn ranks<const Q: usize>(lanes: &Lanes, features: &[i32]) -> [__m512i; 4] {
         }
     }
     array::from_fn(|i| _mm512_packus_epi32(ranks[2 * i], ranks[2 * i + 1]))
+}
+
+/// Which trees of a block go right at one of their splits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn goes_right<const R: usize>(
+    numbers: [__m512i; R],
+    Slot { lane, rank }: &Slot<u16, BLOCK>,
+) -> __mmask32 {
+    _mm512_cmpgt_epu16_mask(look_up(numbers, load(lane)), load(rank))
 }
 
 /// For each tree the number in its lane, which is below 32 × `R`.

@@ -9,7 +9,7 @@ use crate::forest::view::{Node, View};
 /// The most leaves of a tree.
 const LEAVES: usize = 64;
 
-/// The most leaves of a small tree.
+/// The most leaves of trees whose values are kept in 16 bits.
 const FEW: usize = 16;
 
 /// The least leaves that there is room for.
@@ -58,7 +58,7 @@ pub(super) struct Blocks<T, const N: usize> {
 pub(super) enum Values {
     /// In 32 bits.
     Long,
-    /// In 16 bits where that is enough and trees are small.
+    /// In 16 bits where that is enough and leaves are few.
     ShortIfFew,
 }
 

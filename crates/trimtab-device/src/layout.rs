@@ -14,7 +14,7 @@ use crate::profile::{Dimension, Profile};
 
 /// A divisor known at run time. Dividing by it is a multiplication, a third of
 /// what a division costs (Lemire, Kaser and Kurz, 2019).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Divisor {
     by: u32,
     /// 2⁶⁴ / `by`, rounded up.
@@ -41,7 +41,7 @@ impl Divisor {
 }
 
 /// The drive's numbers, ready for use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) channels: u32,
     pub(crate) dies: u32,

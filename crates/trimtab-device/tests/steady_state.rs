@@ -172,6 +172,26 @@ fn ageing_tells_how_far_it_is_and_can_be_ended() {
 }
 
 #[test]
+fn a_drive_can_be_aged_like_another() {
+    let mut profile = profile(512, 128, 0.2);
+    let drive = |profile: &Profile| Ssd::new(profile, DeviceId(0), 7);
+    let (mut aged, mut like) = (drive(&profile), drive(&profile));
+    aged.age(&profile, 1.0, 3.0);
+    like.age_like(&aged);
+    assert_eq!(like.verify(), Ok(()));
+    profile.timing.read_us *= 2.0;
+    let mut slower = drive(&profile);
+    slower.age_like(&aged);
+    let median = |ssd: &mut Ssd| {
+        let reads = work(ssd, 8, 100_000, 32, 0.7);
+        reads.summary().percentile("p50").unwrap()
+    };
+    let of_aged = median(&mut aged);
+    assert_eq!(median(&mut like), of_aged);
+    assert!(median(&mut slower) > of_aged);
+}
+
+#[test]
 fn a_drive_that_is_only_read_is_flat_and_one_that_is_written_is_not() {
     let profile = profile(256, 128, 0.2);
     let mut ssd = Ssd::new(&profile, DeviceId(0), 5);

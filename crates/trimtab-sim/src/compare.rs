@@ -25,7 +25,6 @@
 
 mod engine;
 mod figures;
-mod parallel;
 mod phase;
 mod prepare;
 mod rig;

@@ -32,6 +32,7 @@ mod figures;
 mod fit;
 mod host;
 mod lane;
+mod parallel;
 mod report;
 mod scenario;
 mod server;

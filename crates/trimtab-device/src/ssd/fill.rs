@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 
 use rand::RngExt as _;
 use rand_pcg::Pcg64;
+use trimtab_io::Nanos;
 
 use super::Ssd;
 use crate::blocks::{KEPT_FOR_CLEANING, State, Writer};
@@ -93,6 +94,24 @@ impl Ssd {
         template.fill_in_order(share);
         template.overwrite(share, overwrites);
         self.adopt(&template, share, watch)
+    }
+
+    /// Brings a new drive into the state of another one, which has been aged and not been
+    /// used since: as [`age`](Self::age), in the time of a copy. The two may differ in
+    /// anything that has no bearing on where data lies: in times, the buffer, noise, and
+    /// in who goes first.
+    ///
+    /// # Panics
+    /// This drive has been written before, the other one has been used, or it is laid out
+    /// in another way.
+    pub fn age_like(&mut self, other: &Self) {
+        assert_eq!(self.map.valid_total(), 0, "only a new drive can be aged");
+        assert_eq!((other.now, other.in_flight()), (Nanos::ZERO, 0), "the other is in use");
+        assert_eq!(self.layout, other.layout, "drives of one layout age alike");
+        self.map.clone_from(&other.map);
+        self.blocks.clone_from(&other.blocks);
+        self.buffer.take_turn(&other.buffer);
+        self.random.clone_from(&other.random);
     }
 
     /// A smaller drive whose blocks are like those of a drive with this layout.

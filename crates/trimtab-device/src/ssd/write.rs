@@ -105,6 +105,12 @@ impl WriteBuffer {
         Ok(())
     }
 
+    /// The next page goes where another drive's with the same stripes does.
+    pub(super) fn take_turn(&mut self, other: &Self) {
+        assert_eq!(self.stripe, other.stripe, "the drives have the same stripes");
+        self.turn = other.turn;
+    }
+
     /// Whether all planes have had their turn equally often.
     pub(super) const fn is_at_start(&self) -> bool {
         self.turn == 0

@@ -5,12 +5,12 @@ use trimtab_io::Nanos;
 use trimtab_steer::{Costs, Kind, Means, Strategy};
 
 use super::figures::{DriveFacts, Report, SeedFigures};
-use super::parallel;
 use super::prepare::{Learnt, Prepared, Ready, Trainees, prepare};
 use super::spec::{Comparison, Entry};
 use super::trainer::Trainer;
 use crate::array::{ArrayFigures, ArrayOptions, Judge, run};
 use crate::error::Error;
+use crate::parallel;
 use crate::scenario::derived;
 
 /// How far a comparison is.

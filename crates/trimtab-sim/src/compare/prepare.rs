@@ -7,12 +7,12 @@ use trimtab_io::{LatencyHistogram, Nanos, Op};
 use trimtab_steer::{Known, Panel, Replica, strategies};
 use trimtab_trace::Record;
 
-use super::parallel;
 use super::phase::Workloads;
 use super::spec::{Comparison, Entry};
 use super::trainer::{SlowFrom, Trained, Trainer};
 use crate::array::{ArrayDrive, ArrayIo, ArrayOptions, run};
 use crate::error::Error;
+use crate::parallel;
 use crate::scenario::derived;
 
 /// What all strategies begin with, for one seed.

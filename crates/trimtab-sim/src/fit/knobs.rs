@@ -1,10 +1,12 @@
-//! What can be turned of a profile.
+//! What can be turned of a profile, and what is one way or another.
 
-use trimtab_device::Profile;
+use trimtab_device::{Buffer, Copying, Noise, Profile, Schedule, Scope, Timing};
 
 /// A key of a profile, or a few that go together.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Knob {
+    /// All that is done in the cells, and the way out of them.
+    Flash,
     Read,
     Program,
     Erase,
@@ -13,12 +15,17 @@ pub(super) enum Knob {
     Link,
     Channels,
     Chips,
+    Spare,
     BufferSize,
     FlushPeriod,
+    Retries,
+    PausesEvery,
+    Pauses,
 }
 
 impl Knob {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 15] = [
+        Self::Flash,
         Self::Read,
         Self::Program,
         Self::Erase,
@@ -27,45 +34,129 @@ impl Knob {
         Self::Link,
         Self::Channels,
         Self::Chips,
+        Self::Spare,
         Self::BufferSize,
         Self::FlushPeriod,
+        Self::Retries,
+        Self::PausesEvery,
+        Self::Pauses,
     ];
 
-    /// The profile with this knob turned by a factor, if it can be.
-    pub(super) fn turn(self, profile: &Profile, factor: f64) -> Option<Profile> {
+    /// The profile with this knob turned by a factor, if it can be. The size is to stay.
+    pub(super) fn turn(self, profile: &Profile, capacity: u64, factor: f64) -> Option<Profile> {
         let mut turned = profile.clone();
         let (timing, geometry) = (&mut turned.timing, &mut turned.geometry);
-        let capacity = profile.capacity_bytes();
+        // What is off stays so.
+        let times = |x: &mut f64| (*x > 0.0).then(|| *x *= factor);
         match self {
-            Self::Read => timing.read_us *= factor,
-            Self::Program => {
-                if let Some(program) = &mut timing.program_us {
-                    *program *= factor;
-                }
-                timing.program_pattern_us.iter_mut().flatten().for_each(|time| *time *= factor);
+            Self::Flash => {
+                timing.read_us *= factor;
+                timing.erase_us *= factor;
+                timing.channel_mb_s /= factor;
+                program_times(timing).for_each(|time| *time *= factor);
             }
+            Self::Read => timing.read_us *= factor,
+            Self::Program => program_times(timing).for_each(|time| *time *= factor),
             Self::Erase => timing.erase_us *= factor,
             Self::Channel => timing.channel_mb_s *= factor,
             Self::Firmware => timing.firmware_us = timing.firmware_us.max(0.5) * factor,
             Self::Link => timing.host_link_mb_s = timing.host_link_mb_s.max(1000.0) * factor,
             Self::Channels => geometry.channels = whole(geometry.channels, factor)?,
             Self::Chips => geometry.chips_per_channel = whole(geometry.chips_per_channel, factor)?,
-            Self::BufferSize if turned.buffer.size_mb > 0.0 => turned.buffer.size_mb *= factor,
-            Self::FlushPeriod if turned.buffer.flush_period_ms > 0.0 => {
-                turned.buffer.flush_period_ms *= factor;
+            // More than half is unheard of.
+            Self::Spare => {
+                geometry.over_provisioning = (geometry.over_provisioning * factor).min(0.5);
             }
-            Self::BufferSize | Self::FlushPeriod => return None,
+            Self::BufferSize => times(&mut turned.buffer.size_mb)?,
+            Self::FlushPeriod => times(&mut turned.buffer.flush_period_ms)?,
+            Self::Retries => times(&mut turned.noise.retry_probability)?,
+            Self::PausesEvery => times(&mut turned.noise.pause_every_ms)?,
+            Self::Pauses => times(&mut turned.noise.pause_ms)?,
         }
-        // The same size of another layout, if it fits.
+        // In any flash a program takes longer than a read, and an erase longer than that.
+        let flash = turned.timing.read_us..=turned.timing.erase_us;
+        if !program_times(&mut turned.timing).all(|time| flash.contains(time)) {
+            return None;
+        }
+        // Of another layout: as near as whole blocks can.
         turned.with_capacity(capacity).ok()
     }
 }
 
+/// The same profile with one thing another way.
+pub(super) fn other_ways(profile: &Profile, capacity: u64) -> Vec<Profile> {
+    let mut ways = Vec::new();
+    let mut add = |change: &dyn Fn(&mut Profile)| {
+        let mut other = profile.clone();
+        change(&mut other);
+        if other != *profile {
+            ways.extend(other.with_capacity(capacity));
+        }
+    };
+    if profile.buffer.size_mb > 0.0 {
+        add(&|p| p.buffer = Buffer::default());
+        add(&|p| p.buffer.writes_per_die = u32::from(p.buffer.writes_per_die == 0));
+    } else {
+        add(&|p| p.buffer.size_mb = 1.0);
+        add(&|p| p.buffer.size_mb = 32.0);
+    }
+    add(&|p| {
+        p.ftl.schedule = match p.ftl.schedule {
+            Schedule::Fifo => Schedule::ReadsFirst,
+            Schedule::ReadsFirst => Schedule::Fifo,
+        }
+    });
+    add(&|p| p.gc.preemptive = !p.gc.preemptive);
+    add(&|p| p.gc.suspend = !p.gc.suspend);
+    for scope in [Scope::Plane, Scope::Die, Scope::Channel] {
+        add(&|p| p.gc.blocks = scope);
+    }
+    add(&|p| {
+        p.gc.copy = match p.gc.copy {
+            Copying::Serial => Copying::Copyback,
+            Copying::Copyback => Copying::Serial,
+        }
+    });
+    if profile.noise == Noise::default() {
+        add(&|p| (p.noise.retry_probability, p.noise.retry_most) = (0.05, 3));
+        add(&|p| (p.noise.pause_every_ms, p.noise.pause_ms) = (50.0, 1.0));
+    } else {
+        add(&|p| p.noise = Noise::default());
+    }
+    ways
+}
+
+fn program_times(timing: &mut Timing) -> impl Iterator<Item = &mut f64> {
+    timing.program_us.iter_mut().chain(timing.program_pattern_us.iter_mut().flatten())
+}
+
+/// A profile to begin with, and others like it: with so many dies, with a buffer or without,
+/// and with a link that is no faster than this or as fast as it is.
+pub(super) fn variants(base: &Profile, capacity: u64, link_mb_s: f64) -> Vec<Profile> {
+    let mut all = vec![base.clone()];
+    for dies in [4, 8, 16, 32] {
+        for buffer_mb in [0.0, 8.0] {
+            for link in [base.timing.host_link_mb_s, link_mb_s] {
+                let mut variant = base.clone();
+                let g = &mut variant.geometry;
+                g.channels = g.channels.min(dies);
+                (g.chips_per_channel, g.dies_per_chip) = ((dies / g.channels).max(1), 1);
+                variant.timing.host_link_mb_s = link;
+                if (variant.buffer.size_mb > 0.0) != (buffer_mb > 0.0) {
+                    variant.buffer = Buffer { size_mb: buffer_mb, ..Buffer::default() };
+                }
+                all.extend(variant.with_capacity(capacity));
+            }
+        }
+    }
+    all
+}
+
 /// Twice as many, or half: nothing between is built.
 fn whole(count: u32, factor: f64) -> Option<u32> {
-    if factor >= 2.0 {
+    if factor >= 1.4 {
         count.checked_mul(2)
-    } else if factor <= 0.5 && count > 1 {
+    } else if factor <= 1.0 / 1.4 && count > 1 {
         Some(count / 2)
     } else {
         None

@@ -22,7 +22,8 @@ Examples:
   trimtab profile fit disk.parquet --base enterprise-a -o disk.toml
 
 The profile is fitted to the first half of the recording, up to 20,000 requests
-of it. How far it is off on the second half is what it is worth.";
+of it. How far it is off on the second half is what it is worth. Some 2,000 models are
+tried: a minute or two.";
 
 /// Which drive to describe.
 #[derive(Debug, clap::Args)]
@@ -92,8 +93,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if records.iter().any(|record| record.device != records[0].device) {
         return Err(BadInput(format!("{of}: is of several drives, pick one by --device")).into());
     }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut progress = Progress::new();
-    let fitted = trimtab_sim::fit(&records, &bases, args.capacity, |tried, error| {
+    let fitted = trimtab_sim::fit(&records, &bases, args.capacity, threads, |tried, error| {
         progress.show(|elapsed| {
             let seconds = elapsed.as_secs_f64();
             format!("{tried} models tried, {:.1}% off; {seconds:.0} s", 100.0 * error)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Calls `work` with each number below `count`, on so many threads, and returns
 /// what it gives in the order of the numbers: the same for any number of
 /// threads, if `work` is.
-pub(super) fn map<T: Send>(
+pub(crate) fn map<T: Send>(
     threads: usize,
     count: usize,
     work: impl Fn(usize) -> T + Sync,

@@ -27,5 +27,5 @@ pub use profile::{
     Buffer, Copying, Dimension, Ftl, Gc, Geometry, Noise, Profile, Schedule, Scope, Timing, Victim,
     WatermarksOf, Wear,
 };
-pub use ssd::{FillWatch, Interval, Served, Spot, Ssd};
+pub use ssd::{Aged, FillWatch, Interval, Served, Spot, Ssd};
 pub use study::{Explained, Study};

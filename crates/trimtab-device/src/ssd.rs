@@ -17,6 +17,7 @@
 //! `write` is the buffer and the way into the flash, `clean` is garbage
 //! collection, `view` is what may be looked at from outside.
 
+mod aged;
 mod audit;
 mod clean;
 mod die;
@@ -49,6 +50,7 @@ use host::{Host, InFlight, Noise};
 use ops::Op;
 use write::WriteBuffer;
 
+pub use aged::Aged;
 pub use fill::FillWatch;
 pub use view::{Interval, Spot};
 

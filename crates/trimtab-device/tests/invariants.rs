@@ -12,7 +12,7 @@ use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 /// Drives with few blocks, so that cleaning never rests, and with every feature
 /// on or off.
 fn profiles() -> impl Strategy<Value = Profile> {
-    let geometry = (1_u32..4, 1_u32..4, 1_u32..3, 10_u32..24, 2_u32..12, 0_u32..3);
+    let geometry = (1_u32..4, 1_u32..4, 1_u32..3, 18_u32..28, 4_u32..12, 0_u32..3);
     let scope =
         prop::sample::select(vec![Scope::Plane, Scope::Die, Scope::Channel, Scope::Controller]);
     let victim = prop::sample::select(vec![
@@ -142,6 +142,28 @@ proptest! {
         prop_assert!(answers.is_sorted_by_key(|a| a.completion.complete));
         prop_assert!(answers.iter().all(|a| a.completion.issue <= a.completion.complete));
         prop_assert_eq!(ssd.verify(), Ok(()));
+    }
+
+    #[test]
+    fn every_drive_can_be_aged(
+        mut profile in profiles(),
+        blocks in 10_u32..1500,
+        spare in 4.0_f64..40.0,
+        mark in 0.0..0.6,
+        seed: u64,
+    ) {
+        let g = &mut profile.geometry;
+        g.blocks_per_plane = blocks;
+        g.over_provisioning = (spare / f64::from(blocks)).min(0.6);
+        profile.gc.high_watermark = mark;
+        profile.gc.low_watermark = mark / 5.0;
+        // Those that a profile's check refuses are none.
+        if let Ok(profile) = Profile::parse(&profile.to_toml()) {
+            let mut ssd = Ssd::new(&profile, DeviceId(0), seed);
+            ssd.age(&profile, 1.0, 1.5);
+            prop_assert_eq!(ssd.verify(), Ok(()));
+            prop_assert_eq!(ssd.valid_units() * 4096, ssd.capacity());
+        }
     }
 
     #[test]

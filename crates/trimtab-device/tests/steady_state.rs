@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
-use trimtab_device::{Profile, Ssd};
+use trimtab_device::{Aged, Profile, Ssd};
 use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, Request, RequestId};
 
 /// A drive of a few planes.
@@ -172,23 +172,37 @@ fn ageing_tells_how_far_it_is_and_can_be_ended() {
 }
 
 #[test]
-fn a_drive_can_be_aged_like_another() {
-    let mut profile = profile(512, 128, 0.2);
-    let drive = |profile: &Profile| Ssd::new(profile, DeviceId(0), 7);
-    let (mut aged, mut like) = (drive(&profile), drive(&profile));
-    aged.age(&profile, 1.0, 3.0);
-    like.age_like(&aged);
-    assert_eq!(like.verify(), Ok(()));
-    profile.timing.read_us *= 2.0;
-    let mut slower = drive(&profile);
-    slower.age_like(&aged);
-    let median = |ssd: &mut Ssd| {
-        let reads = work(ssd, 8, 100_000, 32, 0.7);
-        reads.summary().percentile("p50").unwrap()
+fn drives_can_begin_in_the_state_of_another() {
+    let profile = profile(512, 128, 0.2);
+    let state = Aged::new(&profile, 7, 1.0, 3.0);
+    let measure = |ssd: &mut Ssd| {
+        assert_eq!(ssd.verify(), Ok(()));
+        let reads = work(ssd, 8, 300_000, 32, 0.7);
+        reads.summary().percentile("p50").unwrap().0 as f64
     };
-    let of_aged = median(&mut aged);
-    assert_eq!(median(&mut like), of_aged);
-    assert!(median(&mut slower) > of_aged);
+    let mut aged = Ssd::new(&profile, DeviceId(0), 7);
+    aged.age(&profile, 1.0, 3.0);
+    let mut like = state.drive(&profile, DeviceId(0), 7);
+    assert_eq!(like.valid_by_block(), aged.valid_by_block());
+    let (aged, like) = (measure(&mut aged), measure(&mut like));
+    assert!((like / aged - 1.0).abs() < 0.03, "{like} {aged}");
+
+    let mut slower = profile.clone();
+    slower.timing.read_us *= 4.0;
+    slower.buffer.size_mb = 1.0;
+    assert!(measure(&mut state.drive(&slower, DeviceId(0), 7)) > 1.2 * aged);
+    let mut earlier = profile.clone();
+    earlier.gc.high_watermark = 0.4;
+    assert!(!state.is_of(&earlier));
+}
+
+#[test]
+fn drives_with_next_to_nothing_to_spare_can_be_aged() {
+    let profile = profile(4096, 8, 0.003);
+    let mut ssd = Ssd::new(&profile, DeviceId(0), 5);
+    ssd.age(&profile, 1.0, 1.0);
+    assert_eq!(ssd.verify(), Ok(()));
+    assert_eq!(ssd.valid_units(), ssd.capacity() / 4096);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use trimtab_trace::Record;
 
 use crate::error::Error;
 use distance::Latencies;
+use knobs::Size;
 use player::{Player, sent};
 use search::Search;
 
@@ -29,9 +30,9 @@ pub use distance::Distance;
 /// Requests of each half that are played, at most: the last ones of the first
 /// half, the first of the second.
 const MOST: usize = 20_000;
-/// The models that are tried have at most this capacity: ageing one takes as long as it is large,
-/// and how it behaves hardly depends on it.
-const SEARCHED: u64 = 2 << 30;
+/// Models are tried at this size if a larger one is asked for: ageing one takes as long as it is
+/// large. The last few are compared at the size asked for.
+const TRIED: u64 = 2 << 30;
 
 /// A profile that was fitted.
 #[derive(Clone, Debug)]
@@ -48,10 +49,11 @@ pub struct Fitted {
     pub tried: usize,
 }
 
-/// Fits a profile to a recording of one drive, in order of arrival. The models
-/// have about `capacity` bytes; places beyond that are folded in. `progress` is
-/// told how many models were tried, and the least error so far; it may end the
-/// search by returning false. The result is the same for any number of threads.
+/// Fits a profile to a recording of one drive, in order of arrival. The profile has about
+/// `capacity` bytes, and the models that are tried that or 2 GiB, whichever is less; places
+/// beyond that are folded in. `progress` is told how many models were tried, and the least
+/// error so far (infinite at first); it may end the search by returning false. The result
+/// is the same for any number of threads.
 ///
 /// # Errors
 /// The recording has too few latencies, or no profile can have that capacity.
@@ -81,15 +83,17 @@ pub fn fit(
     let long = first.repeat((MOST / first.len()).clamp(1, 4));
     let truth = Latencies::measured(&long);
     let player = Player::default();
-    let mut search = Search::new(&player, &long, &truth, capacity.min(SEARCHED), threads, progress);
-    // What cannot be small is not tried small.
-    let sized = |base: &Profile, capacity| base.clone().with_capacity(capacity).ok();
-    let small = bases.iter().filter_map(|base| {
-        sized(base, capacity).and_then(|base| sized(&base, capacity.min(SEARCHED)).or(Some(base)))
-    });
-    let best = search.nearest(small.collect());
+    let size = Size { tried: capacity.min(TRIED), asked: capacity };
+    let mut search = Search::new(&player, &long, &truth, size, threads, progress);
+    let found = search.nearest(bases, first);
     let tried = search.tried();
-    let Some(mut profile) = best.and_then(|best| sized(&best, capacity)) else {
+    // The nearest at the size that was asked for.
+    let sized = found.into_iter().filter_map(|found| found.with_capacity(capacity).ok());
+    let judged = sized.map(|profile| {
+        let error = player.play(&profile, &long, 0).map(|model| model.distance(&truth).error());
+        (error.unwrap_or(f64::INFINITY), profile)
+    });
+    let Some((_, mut profile)) = judged.min_by(|a, b| a.0.total_cmp(&b.0)) else {
         let what = format!("no profile can have a capacity of {capacity} bytes");
         return Err(Error::Fit(what));
     };
@@ -101,8 +105,7 @@ pub fn fit(
     let second_half = player
         .play(&profile, both, warm_up)
         .map(|model| model.distance(&Latencies::measured(second)));
-    let first_half =
-        player.play(&profile, first, 0).map(|model| model.distance(&Latencies::measured(first)));
+    let first_half = player.play(&profile, &long, 0).map(|model| model.distance(&truth));
     let slow = || Error::Fit("no model keeps up with the recording's load".into());
     Ok(Fitted {
         profile,

@@ -427,7 +427,7 @@ impl Ssd {
     }
 
     /// Cleans a block in no time: for a firmware that charges none.
-    fn clean_at_once(&mut self, plane: u32) -> bool {
+    pub(super) fn clean_at_once(&mut self, plane: u32) -> bool {
         let Some(victim) = self.choose(plane) else { return false };
         let units = self.layout.units_per_block;
         let job = &mut self.planes[plane as usize].job;

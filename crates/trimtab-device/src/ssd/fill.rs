@@ -15,7 +15,6 @@ use std::ops::ControlFlow;
 
 use rand::RngExt as _;
 use rand_pcg::Pcg64;
-use trimtab_io::Nanos;
 
 use super::Ssd;
 use crate::blocks::{KEPT_FOR_CLEANING, State, Writer};
@@ -96,27 +95,11 @@ impl Ssd {
         self.adopt(&template, share, watch)
     }
 
-    /// Brings a new drive into the state of another one, which has been aged and not been
-    /// used since: as [`age`](Self::age), in the time of a copy. The two may differ in
-    /// anything that has no bearing on where data lies: in times, the buffer, noise, and
-    /// in who goes first.
-    ///
-    /// # Panics
-    /// This drive has been written before, the other one has been used, or it is laid out
-    /// in another way.
-    pub fn age_like(&mut self, other: &Self) {
-        assert_eq!(self.map.valid_total(), 0, "only a new drive can be aged");
-        assert_eq!((other.now, other.in_flight()), (Nanos::ZERO, 0), "the other is in use");
-        assert_eq!(self.layout, other.layout, "drives of one layout age alike");
-        self.map.clone_from(&other.map);
-        self.blocks.clone_from(&other.blocks);
-        self.buffer.take_turn(&other.buffer);
-        self.random.clone_from(&other.random);
-    }
-
     /// A smaller drive whose blocks are like those of a drive with this layout.
     fn template(profile: &Profile, layout: &Layout, random: &mut Pcg64) -> Self {
-        let blocks = layout.blocks_per_plane.min(TEMPLATE_BLOCKS);
+        // Where few blocks in a hundred are spare, it takes more for cleaning to have room.
+        let least = profile.least_blocks().unwrap_or(layout.blocks_per_plane);
+        let blocks = layout.blocks_per_plane.min(TEMPLATE_BLOCKS.max(least));
         let planes = (TEMPLATE_UNITS / (blocks * layout.units_per_block)).clamp(1, layout.planes);
         let mut small = profile.clone();
         let g = &mut small.geometry;
@@ -147,7 +130,17 @@ impl Ssd {
 
     /// Writes a page, in no time.
     fn write_at_once(&mut self, users: impl Iterator<Item = u32>) {
-        let plane = self.next_plane().expect("the user's units are fewer than the flash's");
+        let plane = self.next_plane().or_else(|| {
+            // Planes that were full of valid data have been passed over, and some of it was
+            // overwritten since; or the mark is so low that none is cleaned before it is full.
+            if !self.firmware.cleaning_takes_time() {
+                for plane in 0..self.layout.planes {
+                    while !self.blocks.has_page(plane, Writer::User) && self.clean_at_once(plane) {}
+                }
+            }
+            self.next_plane()
+        });
+        let plane = plane.expect("the user's units are fewer than the flash's");
         let page = self.blocks.take_page(&self.layout, plane, Writer::User);
         let first = page * self.layout.units_per_page;
         for (user, unit) in users.zip(first..) {
@@ -184,10 +177,9 @@ impl Ssd {
         let mut order = Permutation::new(users, self.random.random());
         let per_block = self.layout.units_per_block;
         let mut dealt = Vec::with_capacity(DEALT_AT_ONCE);
-        let blocks = sources.len() as f64;
-        for (done, (block, from)) in sources.into_iter().enumerate() {
+        for (done, &(block, from)) in sources.iter().enumerate() {
             if done % BLOCKS_UNWATCHED == 0 {
-                watch(done as f64 / blocks)?;
+                watch(done as f64 / sources.len() as f64)?;
             }
             let mut at = from * per_block;
             let end = at + per_block;
@@ -206,8 +198,21 @@ impl Ssd {
         }
         self.deal(&mut dealt);
         // Or a few too few.
+        let mut blocks = sources.iter().cycle();
         for user in order {
-            self.write_at_once(std::iter::once(user));
+            if (0..self.layout.planes).any(|plane| self.blocks.has_page(plane, Writer::User)) {
+                self.write_at_once(std::iter::once(user));
+                continue;
+            }
+            // Where there is no room to write, something that was overwritten in the template
+            // has not been here.
+            let unit = blocks.by_ref().find_map(|&(block, _)| {
+                let first = self.blocks.is_full(block).then_some(block * per_block)?;
+                (first..first + per_block)
+                    .find(|&unit| self.map.next_valid(unit, unit + 1).is_none())
+            });
+            let unit = unit.expect("the flash has more units than users have");
+            self.map.programmed(&self.layout, user, Place::Nowhere, unit);
         }
         ControlFlow::Continue(())
     }

@@ -61,10 +61,11 @@ impl Latencies {
         all
     }
 
-    /// By how much the drive is slower than the model: the ratio of their medians, of what
-    /// there is more of.
-    pub(super) fn pace(&self, truth: &Self) -> f64 {
-        let (model, truth) = match truth.reads.count() >= truth.writes.count() {
+    /// By how much the drive is slower than the model: the ratio of their medians, of reads
+    /// unless there are next to none.
+    pub(super) fn slower_by(&self, truth: &Self) -> f64 {
+        const ENOUGH: u64 = 100;
+        let (model, truth) = match truth.reads.count() >= ENOUGH {
             true => (&self.reads, &truth.reads),
             false => (&self.writes, &truth.writes),
         };

@@ -2,6 +2,24 @@
 
 use trimtab_device::{Buffer, Copying, Noise, Profile, Schedule, Scope, Timing};
 
+/// How large models are while they are tried, and in the end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    /// Bytes.
+    pub(super) tried: u64,
+    /// Bytes.
+    pub(super) asked: u64,
+}
+
+impl Size {
+    /// A profile of the size to try, if there is one, and one of the size asked for: as near
+    /// as whole blocks can.
+    fn of(self, profile: Profile) -> Option<Profile> {
+        let asked = profile.with_capacity(self.asked).ok()?;
+        asked.with_capacity(self.tried).ok()
+    }
+}
+
 /// A key of a profile, or a few that go together.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Knob {
@@ -42,11 +60,11 @@ impl Knob {
         Self::Pauses,
     ];
 
-    /// The profile with this knob turned by a factor, if it can be. The size is to stay.
-    pub(super) fn turn(self, profile: &Profile, capacity: u64, factor: f64) -> Option<Profile> {
+    /// The profile with this knob turned by a factor, if it can be.
+    pub(super) fn turn(self, profile: &Profile, size: Size, factor: f64) -> Option<Profile> {
         let mut turned = profile.clone();
         let (timing, geometry) = (&mut turned.timing, &mut turned.geometry);
-        // What is off stays so.
+        // Buffer and noise stay off if they are.
         let times = |x: &mut f64| (*x > 0.0).then(|| *x *= factor);
         match self {
             Self::Flash => {
@@ -60,12 +78,16 @@ impl Knob {
             Self::Erase => timing.erase_us *= factor,
             Self::Channel => timing.channel_mb_s *= factor,
             Self::Firmware => timing.firmware_us = timing.firmware_us.max(0.5) * factor,
-            Self::Link => timing.host_link_mb_s = timing.host_link_mb_s.max(1000.0) * factor,
+            Self::Link => {
+                let limit =
+                    if timing.host_link_mb_s > 0.0 { timing.host_link_mb_s } else { 1000.0 };
+                timing.host_link_mb_s = limit * factor;
+            }
             Self::Channels => geometry.channels = whole(geometry.channels, factor)?,
             Self::Chips => geometry.chips_per_channel = whole(geometry.chips_per_channel, factor)?,
-            // More than half is unheard of.
+            // Less or more is unheard of.
             Self::Spare => {
-                geometry.over_provisioning = (geometry.over_provisioning * factor).min(0.5);
+                geometry.over_provisioning = (geometry.over_provisioning * factor).clamp(0.03, 0.5);
             }
             Self::BufferSize => times(&mut turned.buffer.size_mb)?,
             Self::FlushPeriod => times(&mut turned.buffer.flush_period_ms)?,
@@ -73,24 +95,22 @@ impl Knob {
             Self::PausesEvery => times(&mut turned.noise.pause_every_ms)?,
             Self::Pauses => times(&mut turned.noise.pause_ms)?,
         }
-        // In any flash a program takes longer than a read, and an erase longer than that.
-        let flash = turned.timing.read_us..=turned.timing.erase_us;
-        if !program_times(&mut turned.timing).all(|time| flash.contains(time)) {
+        // In most flash a program takes longer than a read, and an erase longer than that.
+        if in_order(profile) && !in_order(&turned) {
             return None;
         }
-        // Of another layout: as near as whole blocks can.
-        turned.with_capacity(capacity).ok()
+        size.of(turned)
     }
 }
 
 /// The same profile with one thing another way.
-pub(super) fn other_ways(profile: &Profile, capacity: u64) -> Vec<Profile> {
+pub(super) fn other_ways(profile: &Profile, size: Size) -> Vec<Profile> {
     let mut ways = Vec::new();
     let mut add = |change: &dyn Fn(&mut Profile)| {
         let mut other = profile.clone();
         change(&mut other);
         if other != *profile {
-            ways.extend(other.with_capacity(capacity));
+            ways.extend(size.of(other));
         }
     };
     if profile.buffer.size_mb > 0.0 {
@@ -126,33 +146,40 @@ pub(super) fn other_ways(profile: &Profile, capacity: u64) -> Vec<Profile> {
     ways
 }
 
+/// Whether programs take longer than reads, and erases longer than those.
+fn in_order(profile: &Profile) -> bool {
+    let mut timing = profile.timing.clone();
+    let flash = timing.read_us..=timing.erase_us;
+    program_times(&mut timing).all(|time| flash.contains(time))
+}
+
 fn program_times(timing: &mut Timing) -> impl Iterator<Item = &mut f64> {
     timing.program_us.iter_mut().chain(timing.program_pattern_us.iter_mut().flatten())
 }
 
 /// A profile to begin with, and others like it: with so many dies, with a buffer or without,
-/// and with a link that is no faster than this or as fast as it is.
-pub(super) fn variants(base: &Profile, capacity: u64, link_mb_s: f64) -> Vec<Profile> {
-    let mut all = vec![base.clone()];
+/// and with a link that is no faster than this.
+pub(super) fn variants(base: &Profile, size: Size, link_mb_s: Option<f64>) -> Vec<Profile> {
+    let mut all: Vec<_> = size.of(base.clone()).into_iter().collect();
     for dies in [4, 8, 16, 32] {
         for buffer_mb in [0.0, 8.0] {
-            for link in [base.timing.host_link_mb_s, link_mb_s] {
+            for link in [Some(base.timing.host_link_mb_s), link_mb_s].into_iter().flatten() {
                 let mut variant = base.clone();
                 let g = &mut variant.geometry;
                 g.channels = g.channels.min(dies);
-                (g.chips_per_channel, g.dies_per_chip) = ((dies / g.channels).max(1), 1);
+                (g.chips_per_channel, g.dies_per_chip) = (dies.div_ceil(g.channels), 1);
                 variant.timing.host_link_mb_s = link;
                 if (variant.buffer.size_mb > 0.0) != (buffer_mb > 0.0) {
                     variant.buffer = Buffer { size_mb: buffer_mb, ..Buffer::default() };
                 }
-                all.extend(variant.with_capacity(capacity));
+                all.extend(size.of(variant));
             }
         }
     }
     all
 }
 
-/// Twice as many, or half: nothing between is built.
+/// Twice as many, or half, if the factor is nearer to that than to one.
 fn whole(count: u32, factor: f64) -> Option<u32> {
     if factor >= 1.4 {
         count.checked_mul(2)

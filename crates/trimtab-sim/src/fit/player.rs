@@ -1,15 +1,14 @@
 //! A recording, played to models.
 //!
 //! Requests come to the model at the times between them in the recording, with one exception.
-//! Who kept the drive's queue full (a closed loop, a program that catches up) sent a request
-//! when there was room for it: an answer came, and it was the drive that set the pace. Such a
-//! request is sent to the model when *its* answers make room. Otherwise a model that is a little
-//! slower than the drive would be buried under its queue, and one a little faster would have
-//! none.
+//! Who keeps a queue full (a closed loop, a program that catches up) sends a request when an
+//! answer has made room for it: it is the drive that sets the pace. Such a request is sent to
+//! the model when *its* answers make room. Otherwise a model that is a little slower than the
+//! drive would be buried under its queue, and one a little faster would have none.
 
 use std::sync::{Arc, Mutex};
 
-use trimtab_device::{Buffer, Gc, Noise, Profile, Ssd};
+use trimtab_device::{Aged, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, RequestId};
 use trimtab_trace::Record;
 
@@ -17,12 +16,12 @@ use super::distance::Latencies;
 
 /// More requests on their way than this: the model is too slow for the load.
 const HOPELESS: usize = 4096;
-/// Aged drives that are kept.
+/// States that are kept.
 const KEPT: usize = 6;
-/// A queue of this share of the depth that is reached now and then (at p99) is a full one, if
-/// it is at least so deep.
+/// A queue is full at this share of the depth that is reached now and then (at p99) within so
+/// many requests.
 const FULL: f64 = 0.75;
-const DEEP: usize = 8;
+const WITHIN: usize = 1000;
 
 /// A request of a recording, and when it is sent.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +30,12 @@ pub(super) struct Sent {
     pub(super) when: When,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     /// So long after the one before.
     After(Nanos),
-    /// As soon as fewer than so many are in flight.
-    Below(usize),
+    /// So long after an answer, with fewer than so many in flight.
+    Below(usize, Nanos),
 }
 
 /// When each request of a recording is to be sent; they have latencies and stand in order of
@@ -44,35 +43,44 @@ pub(super) enum When {
 pub(super) fn sent(records: &[Record]) -> Vec<Sent> {
     let mut ends: Vec<Nanos> = records.iter().filter_map(|record| record.complete).collect();
     ends.sort_unstable();
-    let mut ended = 0;
-    let depths: Vec<usize> = records
-        .iter()
-        .enumerate()
-        .map(|(before, record)| {
-            ended += ends[ended..].iter().take_while(|&&end| end <= record.arrival).count();
-            // Of those that ended at once some may come after this one.
-            before.saturating_sub(ended) + 1
-        })
-        .collect();
-    let mut sorted = depths.clone();
-    sorted.sort_unstable();
-    let deep = sorted.get(sorted.len() * 99 / 100).copied().unwrap_or_default();
-    let full = if deep < DEEP { usize::MAX } else { (FULL * deep as f64) as usize };
     let mut last = records.first().map_or(Nanos::ZERO, |record| record.arrival);
-    let times = records.iter().zip(depths).map(|(record, depth)| {
-        let after = When::After(Nanos(record.arrival.since(last).0));
+    let mut ended = 0;
+    // With its depth each, itself included, and how long after an answer it came, if one came
+    // after the request before.
+    let mut all = Vec::with_capacity(records.len());
+    for (before, &record) in records.iter().enumerate() {
+        let answers = ends[ended..].iter().take_while(|&&end| end <= record.arrival).count();
+        ended += answers;
+        // Of those that ended at once some may come after this one.
+        let depth = before.saturating_sub(ended) + 1;
+        let since = |time| Nanos(record.arrival.since(time).0);
+        let after = When::After(since(last));
+        let answered = (answers > 0).then(|| since(ends[ended - 1]));
+        all.push((depth, answered, Sent { record, when: after }));
         last = record.arrival;
-        let when = if depth >= full { When::Below(depth) } else { after };
-        Sent { record: *record, when }
-    });
-    times.collect()
+    }
+    for near in all.chunks_mut(WITHIN) {
+        let mut depths: Vec<usize> = near.iter().map(|(depth, ..)| *depth).collect();
+        depths.sort_unstable();
+        let full = FULL * depths[depths.len() * 99 / 100] as f64;
+        let is_full = |depth: usize| depth as f64 >= full;
+        let finds_full = || near.iter().filter(|(depth, ..)| is_full(*depth));
+        // Or else the drive had stalled, and who sends did not care.
+        let cared = finds_full().filter(|(_, answered, _)| answered.is_some()).count();
+        if 2 * cared >= finds_full().count() {
+            for (depth, answered, sent) in near.iter_mut().filter(|near| is_full(near.0)) {
+                sent.when = When::Below(*depth, answered.unwrap_or_default());
+            }
+        }
+    }
+    all.into_iter().map(|(.., sent)| sent).collect()
 }
 
 /// Plays recordings to models that have been used for long. Ageing a drive takes longer
 /// than playing to it, and depends on little of its profile: what was aged last is kept.
 #[derive(Debug, Default)]
 pub(super) struct Player {
-    aged: Mutex<Vec<(Profile, Arc<Ssd>)>>,
+    aged: Mutex<Vec<Arc<Aged>>>,
 }
 
 impl Player {
@@ -87,24 +95,29 @@ impl Player {
         let mut ssd = self.drive(profile);
         let capacity = ssd.capacity();
         let mut all = Latencies::default();
+        // Returns when the last answer came, if one did.
         let mut take = |ssd: &mut Ssd| {
+            let mut last = None;
             for served in ssd.served() {
+                last = Some(served.completion.complete);
                 let number = served.completion.request.0 as usize;
                 if number >= warm_up {
                     all.add(requests[number].record.op, served.completion.service_time());
                 }
             }
+            last
         };
+        let mut answered = Nanos::ZERO;
         for (number, Sent { record, when }) in requests.iter().enumerate() {
             let at = match *when {
                 When::After(time) => ssd.now() + time,
-                When::Below(depth) => {
+                When::Below(depth, time) => {
                     while ssd.in_flight() >= depth {
                         let at = ssd.next_event()?;
                         ssd.advance(at);
-                        take(&mut ssd);
+                        answered = take(&mut ssd).unwrap_or(answered);
                     }
-                    ssd.now()
+                    ssd.now().max(answered + time)
                 }
             };
             let mut request = record.request(RequestId(number as u64));
@@ -113,7 +126,7 @@ impl Player {
             request.offset %= capacity - request.length;
             request.offset -= request.offset % 512;
             ssd.submit(at, &request).ok()?;
-            take(&mut ssd);
+            answered = take(&mut ssd).unwrap_or(answered);
             if ssd.in_flight() > HOPELESS {
                 return None;
             }
@@ -128,41 +141,19 @@ impl Player {
 
     /// An aged drive.
     fn drive(&self, profile: &Profile) -> Ssd {
-        let kind = what_ages(profile);
-        let mut ssd = Ssd::new(profile, DeviceId(0), 1);
         let known = {
             let aged = self.aged.lock().expect("no one panics with it");
-            aged.iter().find(|(other, _)| *other == kind).map(|(_, aged)| Arc::clone(aged))
+            aged.iter().find(|aged| aged.is_of(profile)).map(Arc::clone)
         };
-        let like = known.unwrap_or_else(|| {
-            let mut like = Ssd::new(&kind, DeviceId(0), 1);
-            like.age(&kind, 1.0, 3.0);
-            let like = Arc::new(like);
+        let state = known.unwrap_or_else(|| {
+            let state = Arc::new(Aged::new(profile, 1, 1.0, 3.0));
             let mut aged = self.aged.lock().expect("no one panics with it");
             if aged.len() == KEPT {
                 aged.remove(0);
             }
-            aged.push((kind, Arc::clone(&like)));
-            like
+            aged.push(Arc::clone(&state));
+            state
         });
-        ssd.age_like(&like);
-        ssd
+        state.drive(profile, DeviceId(0), 1)
     }
-}
-
-/// A profile of a drive that ages like this one's: the same for all that differ in nothing
-/// with a bearing on where data lies.
-fn what_ages(profile: &Profile) -> Profile {
-    let mut kind = profile.clone();
-    kind.name.clear();
-    kind.about.clear();
-    let timing = &mut kind.timing;
-    (timing.read_us, timing.program_us, timing.program_pattern_us) = (1.0, Some(1.0), None);
-    (timing.erase_us, timing.channel_mb_s, timing.command_us) = (1.0, 1000.0, 0.0);
-    (timing.host_link_mb_s, timing.firmware_us) = (0.0, 0.0);
-    (kind.ftl.schedule, kind.ftl.mapping_cache_mb) = Default::default();
-    (kind.buffer, kind.noise) = (Buffer::default(), Noise::default());
-    let Gc { blocks, copy, preemptive, suspend, suspend_us, .. } = Gc::default();
-    kind.gc = Gc { blocks, copy, preemptive, suspend, suspend_us, ..kind.gc };
-    kind
 }

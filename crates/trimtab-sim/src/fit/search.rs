@@ -8,12 +8,10 @@ use trimtab_device::Profile;
 use trimtab_io::Op;
 
 use super::distance::Latencies;
-use super::knobs::{Knob, other_ways, variants};
-use super::player::{Player, Sent};
+use super::knobs::{Knob, Size, other_ways, variants};
+use super::player::{Player, Sent, When};
 use crate::parallel;
 
-/// The error of a model that is too slow for the load.
-const FAR: f64 = 10.0;
 /// Requests by which profiles to begin with are chosen.
 const GLANCE: usize = 4000;
 /// How often the pace of a profile to begin with is set by the drive's, and by how much at once.
@@ -25,8 +23,8 @@ const STRETCH: usize = 256;
 const PARENTS: usize = 6;
 const CHILDREN: usize = 12;
 const GENERATIONS: u32 = 100;
-/// Generations in which profiles with a buffer and those without have children of their own.
-const APART: u32 = 30;
+/// Generations in which each kind of profile has children of its own.
+const APART: u32 = 20;
 /// Knobs of a child are turned by at most so much: in the first generation, and in the last.
 const FIRST_TURN: f64 = 2.2;
 const LAST_TURN: f64 = 1.05;
@@ -37,7 +35,10 @@ const OTHER_WAYS: u32 = 4;
 #[derive(Clone, Debug)]
 struct Candidate {
     profile: Profile,
+    /// Infinite if it does not keep up with the load.
     error: f64,
+    /// By how much the drive is slower.
+    slower_by: f64,
 }
 
 /// Tries models. `progress` is told how many were tried, and the least error so far; if it
@@ -46,7 +47,7 @@ pub(super) struct Search<'a, P> {
     player: &'a Player,
     requests: &'a [Sent],
     truth: &'a Latencies,
-    capacity: u64,
+    size: Size,
     threads: usize,
     tried: usize,
     least: f64,
@@ -59,12 +60,12 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
         player: &'a Player,
         requests: &'a [Sent],
         truth: &'a Latencies,
-        capacity: u64,
+        size: Size,
         threads: usize,
         progress: P,
     ) -> Self {
-        let (tried, least, go_on) = (0, FAR, true);
-        Self { player, requests, truth, capacity, threads, tried, least, progress, go_on }
+        let (tried, least, go_on) = (0, f64::INFINITY, true);
+        Self { player, requests, truth, size, threads, tried, least, progress, go_on }
     }
 
     /// How many models were tried.
@@ -78,19 +79,16 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
         self.go_on
     }
 
-    /// The nearest profile that was found, beginning with these; its name is that of the one
-    /// it came from.
-    pub(super) fn nearest(&mut self, bases: Vec<Profile>) -> Option<Profile> {
+    /// The nearest profiles that were found, beginning with these, in order; the name of each
+    /// is that of the one it came from. `link` are requests by which the link is measured.
+    pub(super) fn nearest(&mut self, bases: &[Profile], link: &[Sent]) -> Vec<Profile> {
         let mut random = Pcg64::seed_from_u64(1);
-        let first = self.first(bases);
-        // What writes to a buffer and what does not are too unlike to be compared at once.
-        let (buffered, plain): (Vec<_>, Vec<_>) =
-            first.into_iter().partition(|found| found.profile.buffer.size_mb > 0.0);
-        let mut parents = self.breed(buffered, 0..APART, &mut random);
-        parents.extend(self.breed(plain, 0..APART, &mut random));
-        keep_nearest(&mut parents);
+        let mut parents = Vec::new();
+        for alike in self.first(bases, busy_mb_s(link)) {
+            parents.extend(self.breed(alike, 0..APART, &mut random));
+        }
         let found = self.breed(parents, APART..GENERATIONS, &mut random);
-        found.into_iter().next().map(|best| best.profile)
+        found.into_iter().map(|found| found.profile).collect()
     }
 
     /// The nearest of these and of what comes from them in some generations.
@@ -119,36 +117,41 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
         parents
     }
 
-    /// Those to begin with.
-    fn first(&mut self, bases: Vec<Profile>) -> Vec<Candidate> {
-        if !self.may_go_on() {
-            return self.judge(bases);
-        }
+    /// Those to begin with, the nearest of each kind: with a buffer or without, and with the
+    /// link that was measured or another. They are too unlike to be compared at once.
+    fn first(&mut self, bases: &[Profile], link: Option<f64>) -> [Vec<Candidate>; 4] {
         let glance = &self.requests[self.requests.len().saturating_sub(GLANCE)..];
         let truth = Latencies::measured(glance);
-        let link = busy_mb_s(self.requests);
-        let all: Vec<_> =
-            bases.iter().flat_map(|base| variants(base, self.capacity, link)).collect();
-        // As fast as the drive before they are compared.
-        let paced = parallel::map(self.threads, all.len(), |i| {
-            let mut profile = all[i].clone();
-            for _ in 0..PACES {
-                let model = self.player.play(&profile, glance, 0);
-                let ratio = model.map_or(1.0 / MOST_PACE, |model| model.pace(&truth));
-                let by = ratio.clamp(1.0 / MOST_PACE, MOST_PACE);
-                profile = Knob::Flash.turn(&profile, self.capacity, by).unwrap_or(profile);
+        let all: Vec<_> = bases.iter().flat_map(|base| variants(base, self.size, link)).collect();
+        let mut found = self.compare(all, glance, &truth);
+        // As fast as the drive before they are compared, if that brings them nearer.
+        for _ in 0..PACES {
+            if !self.may_go_on() {
+                break;
             }
-            profile
-        });
-        self.tried += PACES * all.len();
-        let mut found = self.compare(paced, glance, &truth);
+            let paced = parallel::map(self.threads, found.len(), |i| {
+                let by = found[i].slower_by.clamp(1.0 / MOST_PACE, MOST_PACE);
+                let paced = Knob::Flash.turn(&found[i].profile, self.size, by);
+                paced.unwrap_or_else(|| found[i].profile.clone())
+            });
+            let paced = self.compare(paced, glance, &truth);
+            for (found, paced) in found.iter_mut().zip(paced) {
+                if paced.error < found.error {
+                    *found = paced;
+                }
+            }
+        }
         found.sort_by(|a, b| a.error.total_cmp(&b.error));
-        let is_buffered = |found: &Candidate| found.profile.buffer.size_mb > 0.0;
-        let (buffered, plain): (Vec<_>, Vec<_>) = found.into_iter().partition(is_buffered);
-        let best = [buffered, plain].into_iter().flat_map(|kind| kind.into_iter().take(PARENTS));
-        // The bases come too: there is always a profile, if one that is far off.
-        let profiles = best.map(|found| found.profile).chain(bases).collect();
-        self.judge(profiles)
+        let mut kinds: [Vec<Profile>; 4] = Default::default();
+        for Candidate { profile, .. } in found {
+            let is_measured = Some(profile.timing.host_link_mb_s) == link;
+            let is_buffered = profile.buffer.size_mb > 0.0;
+            let kind = &mut kinds[usize::from(is_measured) + 2 * usize::from(is_buffered)];
+            if kind.len() < PARENTS {
+                kind.push(profile);
+            }
+        }
+        kinds.map(|kind| self.judge(kind))
     }
 
     /// How far these models are from the drive.
@@ -165,13 +168,15 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
         requests: &[Sent],
         truth: &Latencies,
     ) -> Vec<Candidate> {
-        let errors = parallel::map(self.threads, profiles.len(), |i| {
+        let results = parallel::map(self.threads, profiles.len(), |i| {
             let model = self.player.play(&profiles[i], requests, 0);
-            model.map_or(FAR, |model| model.distance(truth).error())
+            model.map_or((f64::INFINITY, 0.0), |model| {
+                (model.distance(truth).error(), model.slower_by(truth))
+            })
         });
         self.tried += profiles.len();
-        let candidate = |(profile, error)| Candidate { profile, error };
-        profiles.into_iter().zip(errors).map(candidate).collect()
+        let candidate = |(profile, (error, slower_by))| Candidate { profile, error, slower_by };
+        profiles.into_iter().zip(results).map(candidate).collect()
     }
 
     /// A profile like another one but for a few knobs, or one that is another way in
@@ -179,14 +184,14 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
     fn child(&self, parent: &Profile, turn: f64, random: &mut Pcg64) -> Option<Profile> {
         let mut child = parent.clone();
         if random.random_ratio(1, OTHER_WAYS) {
-            let mut ways = other_ways(&child, self.capacity);
+            let mut ways = other_ways(&child, self.size);
             let chosen = random.random_range(0..ways.len().max(1));
             child = (chosen < ways.len()).then(|| ways.swap_remove(chosen))?;
         }
         for _ in 0..random.random_range(1..4) {
             let knob = Knob::ALL[random.random_range(0..Knob::ALL.len())];
             let by = libm::pow(turn, random.random_range(-1.0..1.0));
-            child = knob.turn(&child, self.capacity, by).unwrap_or(child);
+            child = knob.turn(&child, self.size, by).unwrap_or(child);
         }
         (child != *parent).then_some(child)
     }
@@ -195,14 +200,16 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
 /// The nearest ones, in order.
 fn keep_nearest(found: &mut Vec<Candidate>) {
     found.sort_by(|a, b| a.error.total_cmp(&b.error));
-    found.dedup_by(|a, b| a.profile == b.profile);
+    // What makes no difference under this load is no other profile: the older one stays.
+    found.dedup_by(|a, b| a.error == b.error);
     found.truncate(PARENTS);
 }
 
-/// The rate at which a busy drive was read, MB/s: of nine stretches in ten it was less.
-fn busy_mb_s(requests: &[Sent]) -> f64 {
-    let mut answers: Vec<_> = requests
-        .iter()
+/// The rate at which a drive was read whose queue was full, MB/s: of nine stretches in ten it
+/// was less. None if there is too little of that.
+fn busy_mb_s(requests: &[Sent]) -> Option<f64> {
+    let busy = requests.iter().filter(|sent| matches!(sent.when, When::Below(..)));
+    let mut answers: Vec<_> = busy
         .filter(|sent| sent.record.op == Op::Read)
         .filter_map(|sent| Some((sent.record.complete?, sent.record.length)))
         .collect();
@@ -216,5 +223,5 @@ fn busy_mb_s(requests: &[Sent]) -> f64 {
         })
         .collect();
     rates.sort_by(f64::total_cmp);
-    rates.get(rates.len() * 9 / 10).copied().unwrap_or_default()
+    rates.get(rates.len() * 9 / 10).copied().filter(|rate| (1.0..1e5).contains(rate))
 }

@@ -1,6 +1,7 @@
 use trimtab_device::Ssd;
 use trimtab_io::{DeviceId, Flags, Nanos, RequestId};
 
+use super::player::When;
 use super::*;
 
 const CAPACITY: u64 = 1 << 28;
@@ -53,18 +54,34 @@ fn recording() -> (Profile, Vec<Record>) {
 
 #[test]
 fn comes_near_a_drive_it_has_not_seen() {
-    let (_, records) = recording();
+    let (drive, records) = recording();
     let bases = [small()];
     // As near as that is near enough.
     let fitted = fit(&records, &bases, CAPACITY, 2, |_, error| error > 0.025).unwrap();
-    let unfitted = fit(&records, &bases, CAPACITY, 2, |_, _| false).unwrap();
-    let error = |fitted: &Fitted| fitted.second_half.read_error.unwrap();
-    assert!(error(&unfitted) > 0.2, "{:?}", unfitted.second_half);
-    assert!(error(&fitted) < 0.08, "{:?} {:?}", fitted.second_half, fitted.profile.timing);
-    // The CDF is steep: its reads take one of a few times, and a small shift moves
-    // all of it.
-    let ks = |fitted: &Fitted| fitted.second_half.read_ks.unwrap();
-    assert!(ks(&fitted) < ks(&unfitted) / 2.0, "{} {}", ks(&fitted), ks(&unfitted));
+    let requests = sent(&records);
+    let half = requests.len() / 2;
+    let distance = |profile| {
+        let model = Player::default().play(profile, &requests, half).unwrap();
+        model.distance(&Latencies::measured(&requests[half..]))
+    };
+    let errors = [&fitted.profile, &small(), &drive].map(|of| distance(of).read_error.unwrap());
+    let [fitted, unfitted, drive] = errors;
+    assert!(unfitted > 0.2, "{unfitted}");
+    assert!(drive < 0.05, "the drive's own profile: {drive}");
+    assert!(fitted < unfitted / 4.0 && fitted < 0.15, "{fitted} {unfitted}");
+}
+
+#[test]
+fn threads_make_no_difference() {
+    let (_, records) = recording();
+    let bases = [small(), Profile::builtin("femu").unwrap()];
+    let with = |threads| {
+        let go_on = |tried, _| tried < 150;
+        fit(&records, &bases, CAPACITY, threads, go_on).unwrap()
+    };
+    let (one, three) = (with(1), with(3));
+    assert_eq!((one.profile, one.tried), (three.profile, three.tried));
+    assert_eq!(one.second_half, three.second_half);
 }
 
 #[test]
@@ -85,16 +102,34 @@ fn a_full_queue_sets_the_pace() {
     };
     (0..200).for_each(|i| add(i, i / 2 * 4_000_000 + i % 2 * 10_000));
     (200..1200).for_each(|i| add(i, 400_000_000 + i * 10_000));
-    let requests = player::sent(&records);
+    let requests = sent(&records);
     let paced = |range: std::ops::Range<usize>| {
-        requests[range].iter().filter(|sent| matches!(sent.when, player::When::Below(_))).count()
+        requests[range].iter().filter(|sent| matches!(sent.when, When::Below(..))).count()
     };
     assert_eq!(paced(0..200), 0);
-    assert_eq!(paced(211..1200), 1200 - 211);
+    assert_eq!(paced(216..1200), 1200 - 216);
     // A model ten and more times slower would be buried, but nobody sends into a full queue.
     let mut profile = small();
     profile.timing.read_us = 1600.0;
-    let slow = player::Player::default().play(&profile, &requests, 0).unwrap();
-    let pace = slow.pace(&Latencies::measured(&requests));
+    let slow = Player::default().play(&profile, &requests, 0).unwrap();
+    let pace = slow.slower_by(&Latencies::measured(&requests));
     assert!((0.04..0.1).contains(&pace), "{pace}");
+}
+
+#[test]
+fn a_stall_is_no_full_queue() {
+    // A request every 100 µs; every second the drive answers nothing for 20 ms.
+    let records: Vec<Record> = (0..20_000_u64)
+        .map(|i| {
+            let arrival = i * 100_000;
+            let mut record = Record::arriving(Nanos(arrival), DeviceId(0), Op::Read, 0, 4096);
+            let second = arrival / 1_000_000_000 * 1_000_000_000;
+            record.complete = Some(Nanos((second + 20_000_000).max(arrival) + 90_000));
+            record
+        })
+        .collect();
+    let requests = sent(&records);
+    let paced =
+        requests.iter().filter(|sent| matches!(sent.when, When::Below(depth, _) if depth > 1));
+    assert_eq!(paced.count(), 0);
 }

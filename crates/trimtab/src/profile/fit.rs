@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// if left out.
     #[arg(long, value_name = "NAME|FILE")]
     base: Option<String>,
-    /// The size of the models that are tried, and of the profile; `profile show
-    /// --capacity` scales it. Offsets beyond it are folded in.
+    /// The size of the profile, and of the models that are tried if it is less than 2G;
+    /// `profile show --capacity` scales it. Offsets beyond it are folded in.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "8G")]
     capacity: u64,
     /// Which drive of a recording that is of several.
@@ -98,7 +98,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let fitted = trimtab_sim::fit(&records, &bases, args.capacity, threads, |tried, error| {
         progress.show(|elapsed| {
             let seconds = elapsed.as_secs_f64();
-            format!("{tried} models tried, {:.1}% off; {seconds:.0} s", 100.0 * error)
+            match error.is_finite() {
+                true => format!("{tried} models tried, {:.1}% off; {seconds:.0} s", 100.0 * error),
+                false => format!("{tried} models tried; {seconds:.0} s"),
+            }
         });
         true
     });

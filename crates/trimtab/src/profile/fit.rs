@@ -22,8 +22,8 @@ Examples:
   trimtab profile fit disk.parquet --base enterprise-a -o disk.toml
 
 The profile is fitted to the first half of the recording, up to 20,000 requests
-of it. How far it is off on the second half is what it is worth. Some 2,000 models are
-tried: a minute or two.";
+of it. How far it is off on the second half is what it is worth. Some 2,400 models are
+tried: a few minutes.";
 
 /// Which drive to describe.
 #[derive(Debug, clap::Args)]

@@ -360,8 +360,7 @@ impl Profile {
     /// The fewest blocks per plane that a drive laid out like this can have.
     pub(crate) fn least_blocks(&self) -> Option<u32> {
         let mut smaller = self.clone();
-        let lost = self.lost_to_pages() / f64::from(self.geometry.blocks_per_plane.max(1));
-        let spare = check::LEAST_SPARE / (self.geometry.over_provisioning - lost).max(1e-6);
+        let spare = check::LEAST_SPARE / self.geometry.over_provisioning.max(1e-6);
         let least = check::LEAST_BLOCKS.max(spare.ceil() as u32);
         // A few more where the watermarks ask for them.
         (least..least + 64).find(|&blocks| {

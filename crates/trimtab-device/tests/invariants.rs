@@ -12,7 +12,7 @@ use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 /// Drives with few blocks, so that cleaning never rests, and with every feature
 /// on or off.
 fn profiles() -> impl Strategy<Value = Profile> {
-    let geometry = (1_u32..4, 1_u32..4, 1_u32..3, 18_u32..28, 4_u32..12, 0_u32..3);
+    let geometry = (1_u32..4, 1_u32..4, 1_u32..3, 10_u32..24, 2_u32..12, 0_u32..3);
     let scope =
         prop::sample::select(vec![Scope::Plane, Scope::Die, Scope::Channel, Scope::Controller]);
     let victim = prop::sample::select(vec![
@@ -154,7 +154,11 @@ proptest! {
     ) {
         let g = &mut profile.geometry;
         g.blocks_per_plane = blocks;
-        g.over_provisioning = (spare / f64::from(blocks)).min(0.6);
+        // Cleaning writes whole pages: where a page has several units, blocks that lack fewer
+        // give nothing back.
+        let (units, pages) = (f64::from(g.page_bytes / 4096), f64::from(g.pages_per_block));
+        let lost = (units - 1.0) / (units * pages);
+        g.over_provisioning = (spare / f64::from(blocks) + lost).min(0.6);
         profile.gc.high_watermark = mark;
         profile.gc.low_watermark = mark / 5.0;
         // Those that a profile's check refuses are none.

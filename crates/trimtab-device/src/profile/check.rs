@@ -81,22 +81,13 @@ impl Profile {
         let g = &self.geometry;
         within("geometry.over_provisioning", g.over_provisioning, 0.0..=0.9)?;
         let spare = f64::from(g.blocks_per_plane) * g.over_provisioning;
-        let least = LEAST_SPARE + self.lost_to_pages();
-        if spare < least {
+        if spare < LEAST_SPARE {
             return Error::profile(format!(
-                "geometry.over_provisioning × blocks_per_plane must be at least {least:.1} blocks, \
+                "geometry.over_provisioning × blocks_per_plane must be at least {LEAST_SPARE} blocks, \
                  for cleaning to have room; it is {spare:.1}"
             ));
         }
         Ok(())
-    }
-
-    /// Over-provisioned blocks of a plane that cleaning gains nothing from. It writes whole
-    /// pages: a block with fewer invalid units than a page has is as good as full.
-    pub(super) fn lost_to_pages(&self) -> f64 {
-        let units_per_page = f64::from(self.geometry.page_bytes / self.ftl.unit_bytes);
-        let units_per_block = units_per_page * f64::from(self.geometry.pages_per_block);
-        f64::from(self.geometry.blocks_per_plane) * (units_per_page - 1.0) / units_per_block
     }
 
     fn check_gc(&self) -> Result<(), Error> {
@@ -119,13 +110,12 @@ impl Profile {
         }
         let free = self.high_blocks() + RESERVED_PER_PLANE;
         let spare = f64::from(self.geometry.blocks_per_plane) * spare;
-        let lost = self.lost_to_pages();
-        if f64::from(free) + lost >= spare {
+        if f64::from(free) >= spare {
             return Error::profile(format!(
-                "gc.high_watermark asks for {} free blocks in each plane beside {:.1} in use, of \
+                "gc.high_watermark asks for {} free blocks in each plane beside {} in use, of \
                  {spare:.1} over-provisioned ones: on a full drive it could not be reached",
                 self.high_blocks(),
-                f64::from(RESERVED_PER_PLANE) + lost
+                RESERVED_PER_PLANE
             ));
         }
         within("gc.choices", gc.choices, 1..=1000)?;

@@ -5,12 +5,6 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-# Recording needs root. Whoever is not root gets it for those programs alone.
-ifneq ($(shell id -u),0)
-export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/scripts/as-root
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/scripts/as-root
-endif
-
 .PHONY: help demo test lint bench fuzz guest setup setup-lint build clean
 
 help:
@@ -29,6 +23,9 @@ demo:
 	$(CARGO) build --release --package trimtab
 	@scripts/demo
 
+# Recording needs root: whoever is not root gets it for the test programs alone.
+test: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/scripts/run-test
+test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/scripts/run-test
 test: setup
 	$(CARGO) test --workspace
 

@@ -57,16 +57,18 @@ fn advice_is_for_several_drives() {
 #[test]
 fn a_profile_is_fitted() {
     let place = Place::new(&[("a.csv", &recording(3000, 1, false))]);
-    let args = ["profile", "fit", "a.csv", "--base", "reference", "--capacity", "1G"];
+    let args =
+        ["profile", "fit", "a.csv", "--base", "reference", "--capacity", "1G", "--models", "30"];
     let output = place.run(&[&args[..], &["-o", "a.toml", "--json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(told["base"], "reference");
-    assert!(told["models_tried"].as_u64().unwrap() > 1, "{told}");
+    assert!((30..100).contains(&told["models_tried"].as_u64().unwrap()), "{told}");
     assert!(told["second_half"].is_object(), "{told}");
     let shown = place.run(&["profile", "show", "a.toml"]);
     assert_eq!(shown.status.code(), Some(0), "{}", said(&shown));
 
     place.refuses(&["profile", "fit", "a.csv", "--base", "nobody", "-o", "b.toml"], "nobody");
     place.refuses(&["profile", "fit", "a.csv", "-o", "-"], "-");
+    place.refuses(&["profile", "fit", "a.csv", "--models", "0", "-o", "b.toml"], "--models");
 }

@@ -1,6 +1,7 @@
 //! `trimtab profile fit`.
 
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -23,7 +24,7 @@ Examples:
 
 The profile is fitted to the first half of the recording, up to 20,000 requests
 of it. How far it is off on the second half is what it is worth. Some 2,400 models are
-tried: a few minutes.";
+tried, unless --models says otherwise: a few minutes.";
 
 /// Which drive to describe.
 #[derive(Debug, clap::Args)]
@@ -40,6 +41,9 @@ pub(crate) struct Args {
     /// `profile show --capacity` scales it. Offsets beyond it are folded in.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "8G")]
     capacity: u64,
+    /// End the search when so many models have been tried; a generation is finished first.
+    #[arg(long, value_name = "N")]
+    models: Option<NonZeroUsize>,
     /// Which drive of a recording that is of several.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
@@ -93,6 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if records.iter().any(|record| record.device != records[0].device) {
         return Err(BadInput(format!("{of}: is of several drives, pick one by --device")).into());
     }
+    let enough = args.models.map_or(usize::MAX, NonZeroUsize::get);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut progress = Progress::new();
     let fitted = trimtab_sim::fit(&records, &bases, args.capacity, threads, |tried, error| {
@@ -103,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 false => format!("{tried} models tried; {seconds:.0} s"),
             }
         });
-        true
+        tried < enough
     });
     drop(progress);
     let fitted = fitted.map_err(|e| BadInput(format!("{of}: {e}")))?;

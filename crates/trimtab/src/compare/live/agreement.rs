@@ -14,10 +14,13 @@ const APART: f64 = 1.1;
 /// A comparison live and in simulation.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Agreement {
-    /// What is added to each simulated latency: the way to the drives, p50 in phase one.
-    /// Not the mean: much of that is moments in which the machine was busy elsewhere.
-    /// Nothing if no read of phase one was found in what the drives noted.
-    added_ns: Option<f64>,
+    /// What is added to simulated means: the mean of what the way to the drives took in
+    /// phase one. Means of sums are sums of means, whatever the one has to do with the
+    /// other. Nothing if no read of phase one was found in what the drives noted.
+    added_mean_ns: Option<f64>,
+    /// What is added to simulated p99s: its p50. Slow reads of a drive are seldom those
+    /// that were slow on the way.
+    added_p50_ns: Option<f64>,
     /// Its p99: a machine that is disturbed often has a long one.
     added_p99_ns: Option<f64>,
     rows: Vec<Row>,
@@ -43,8 +46,9 @@ struct Row {
 impl Agreement {
     pub(super) fn new(live: &Report, simulated: &Report, notes: &Notes) -> Self {
         let added = |share| notes.added.quantile(share).map(|added| added.0 as f64);
-        let (added_ns, added_p99_ns) = (added(0.5), added(0.99));
-        let on_the_way = added_ns.unwrap_or_default();
+        let (added_p50_ns, added_p99_ns) = (added(0.5), added(0.99));
+        let added_mean_ns = notes.added.mean().map(|added| added.0 as f64);
+        let (mean, usual) = (added_mean_ns.unwrap_or_default(), added_p50_ns.unwrap_or_default());
         let row = |live: &trimtab_sim::compare::StrategyReport| {
             let same = simulated.strategies.iter().find(|row| row.name == live.name)?;
             let mean_bare = same.median.get("mean_ns")?;
@@ -52,9 +56,9 @@ impl Agreement {
                 strategy: live.name.clone(),
                 mean_live: live.median.get("mean_ns")?,
                 mean_bare,
-                mean_simulated: mean_bare + on_the_way,
+                mean_simulated: mean_bare + mean,
                 p99_live: live.median.get("p99_ns"),
-                p99_simulated: same.median.get("p99_ns").map(|p99| p99 + on_the_way),
+                p99_simulated: same.median.get("p99_ns").map(|p99| p99 + usual),
             })
         };
         let rows: Vec<Row> = live.strategies.iter().filter_map(row).collect();
@@ -68,7 +72,7 @@ impl Agreement {
                 }
             }
         }
-        Self { added_ns, added_p99_ns, rows, pairs, in_order }
+        Self { added_mean_ns, added_p50_ns, added_p99_ns, rows, pairs, in_order }
     }
 
     pub(super) fn table(&self) -> Table {
@@ -82,11 +86,12 @@ impl Agreement {
             ("live is", Align::Right),
         ];
         let time = |time: f64| units::long(Nanos(time as u64));
-        let added = match (self.added_ns, self.added_p99_ns) {
-            (Some(added), Some(p99)) => format!(
-                "where {} are added: the p50 of what the way to\nthe drives took in phase one (p99 \
-                 {})",
-                time(added),
+        let added = match (self.added_mean_ns, self.added_p50_ns, self.added_p99_ns) {
+            (Some(mean), Some(p50), Some(p99)) => format!(
+                "where {} are added to\nmeans and {} to p99s: mean and p50 of what the way to the \
+                 drives took in phase\none (p99 {})",
+                time(mean),
+                time(p50),
                 time(p99)
             ),
             _ => "where nothing is added: what the way to the drives\ntook is not known".to_owned(),

@@ -26,6 +26,7 @@
 #include <bpf/bpf_core_read.h>
 #include "request.h"
 #include "state.h"
+#include "state_maps.h"
 #include "state_network.h"
 #include "state_queue.h"
 #include "state_table.h"
@@ -36,30 +37,11 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile struct st_setup st_setup SEC(".rodata.setup") = {};
 volatile struct st_control st_control SEC(".data.control") = {};
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* user space sets it: so many drives */
-	__type(key, __u32);
-	__type(value, struct st_device);
-} st_devices SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* user space sets it: 1 << st_setup.log_bits */
-	__type(key, __u32);
-	__type(value, struct st_log_entry);
-} st_log SEC(".maps");
+/* For tests; user space sets the number of entries: 1 << st_setup.log_bits. */
+ST_ARRAY(st_log, struct st_log_entry);
 
 /* What user space has to say to st_configure. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct st_config);
-} st_desk SEC(".maps");
+ST_ARRAY(st_desk, struct st_config);
 
 /* A pointer as a number that is unique to it: see record.bpf.c. */
 #define key_of(pointer) ((__u64)(pointer) - (__u64)&st_control)
@@ -119,7 +101,7 @@ __noinline int st_complete(__u32 index, __u32 number, __u64 now, __u32 data)
 		return 0;
 	slot = slot_numbered(work, number);
 	log_step(index, slot, number, ST_STEP_COMPLETED, now, 0, 0, data);
-	watch_completed(device, work, slot, now, data);
+	watch_completed(index, device, work, slot, number, now, data);
 	set_state(work, slot, ST_ANSWERED);
 	release(work, number);
 	return 0;
@@ -136,10 +118,15 @@ static __always_inline bool expire(__u32 index, struct st_device *device, __u32 
 	return true;
 }
 
+/* Where a flush lies the kernel does not say. */
+static __always_inline __u64 offset_of(const struct st_event *event)
+{
+	return event->op == OP_FLUSH ? 0 : event->sector << 9;
+}
+
 static __always_inline void begin(__u32 index, struct st_device *device, struct st_work *work,
 				  const struct st_event *event, __u64 now)
 {
-	__u64 offset = event->op == OP_FLUSH ? 0 : event->sector << 9;
 	__u32 number = take(index, work, event->key);
 	struct st_slot *slot;
 
@@ -154,8 +141,11 @@ static __always_inline void begin(__u32 index, struct st_device *device, struct 
 	slot->units[0] = event->units[0];
 	slot->units[1] = event->units[1];
 	slot->units[2] = event->units[2];
-	log_step(index, slot, number, ST_STEP_SENT, now, offset, event->bytes, false);
-	watch_sent(device, work, slot, number, now, offset, event->bytes);
+	slot->is_spread = event->is_spread;
+	slot->offset = offset_of(event);
+	slot->length = event->bytes;
+	log_step(index, slot, number, ST_STEP_SENT, now, slot->offset, slot->length, false);
+	watch_sent(index, device, work, slot, number, now);
 	device->sent++;
 }
 
@@ -167,7 +157,7 @@ static __always_inline void grow(__u32 index, struct st_device *device, struct s
 	if (event->bytes <= slot->bytes)
 		return;
 	log_step(index, slot, number, ST_STEP_GROWN, now, event->sector << 9, event->bytes, false);
-	watch_grown(device, slot, now, event->sector << 9, event->bytes);
+	watch_grown(index, device, slot, number, now, event->sector << 9, event->bytes);
 }
 
 /* The kernel uses the same struct request for something new, so what the slot
@@ -245,7 +235,8 @@ __noinline int st_drain(__u32 index)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
 	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
-	struct st_event *entry, event = {};
+	struct st_queued *entry;
+	struct st_event event;
 	__u64 place;
 	int i;
 
@@ -257,16 +248,7 @@ __noinline int st_drain(__u32 index)
 		if (*(volatile __u64 *)&entry->end != place / ST_QUEUE + 1)
 			break;
 		after_loads(&entry->end);
-		event.key = entry->key;
-		event.time_ns = entry->time_ns;
-		event.sector = entry->sector;
-		event.bytes = entry->bytes;
-		event.kind = entry->kind;
-		event.op = entry->op;
-		event.failed = entry->failed;
-		event.units[0] = entry->units[0];
-		event.units[1] = entry->units[1];
-		event.units[2] = entry->units[2];
+		event = entry->event;
 		st_apply(index, &event);
 		device->counters.deferred++;
 		publish(&work->queue_read, place + 1);
@@ -349,7 +331,7 @@ static __always_inline __u32 index_of(struct request *rq)
  */
 static __always_inline void locate(struct st_device *device, struct st_event *event)
 {
-	__u64 offset = event->op == OP_FLUSH ? 0 : event->sector << 9;
+	__u64 offset = offset_of(event);
 	__u32 i;
 
 #pragma unroll
@@ -359,6 +341,7 @@ static __always_inline void locate(struct st_device *device, struct st_event *ev
 		event->units[i] = unit_of(&device->config, i, offset);
 		touch(device->units[i * ST_UNITS + (event->units[i] & (ST_UNITS - 1))].reads);
 	}
+	event->is_spread = is_spread(&device->config, offset, event->bytes);
 }
 
 static __always_inline void tell(struct request *rq, __u8 kind, __u8 op, __u8 failed)

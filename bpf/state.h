@@ -21,7 +21,7 @@
 #define TRIMTAB_STATE_H
 
 /* Of st_device: it is another number wherever that means anything else. */
-#define ST_VERSION 2
+#define ST_VERSION 3
 
 /* Drives that one set of programs can watch. */
 #define ST_MAX_DEVICES 16
@@ -31,6 +31,9 @@
 #define ST_UNIT_BITS 12
 #define ST_UNITS (1 << ST_UNIT_BITS)
 #define ST_MASKS ST_UNIT_BITS
+
+/* trimtab_predict::units::MOST_PIECES */
+#define ST_PIECES 16
 
 /* Requests on their way, per drive: a hash table in which each has a cache line,
  * because what counts is how many of these are touched. A key has a home, and if that
@@ -147,6 +150,7 @@ struct st_counters {
 /* How offsets are put into units; `units` of ST_PARITY is the number of masks. */
 struct st_function {
 	__u8 kind; /* enum st_function_kind */
+	/* The size of its stretches, as a power of two. */
 	__u8 shift;
 	/* ST_PARITY: the offset's digits of four bits that matter: from which on
 	 * (0 is the lowest), and how many. */
@@ -164,7 +168,10 @@ struct st_config {
 	/* ST_PARITY: the parities are linear, so that the unit is the exclusive or
 	 * of what each of the offset's digits has it be alone. */
 	__u16 parities[ST_FUNCTIONS][16][16];
-	__u64 reserved[24];
+	/* The least `shift` of the functions: what lies in one such stretch is in one
+	 * piece by all of them. */
+	__u64 least_shift;
+	__u64 reserved[23];
 };
 
 /* What a handler saw, on its way to the state. */
@@ -185,19 +192,26 @@ struct st_event {
 	__u8 kind; /* enum st_kind */
 	__u8 op; /* enum st_op */
 	__u8 failed;
-	__u8 reserved;
-	/* Where the request lies, by each function. */
+	__u8 is_spread; /* whether it has several pieces by any function */
+	/* Where the request's first piece lies, by each function. */
 	__u16 units[ST_FUNCTIONS];
-	__u16 reserved2;
-	__u64 end; /* in the queue: its lap, counted from 1; written last */
-	__u64 reserved3[2];
+	__u16 reserved;
+};
+
+/* An event in the queue. */
+struct st_queued {
+	struct st_event event;
+	__u64 end; /* its lap, counted from 1; written last */
+	__u64 reserved[2];
 };
 
 /* A request on its way. */
 struct st_slot {
 	__u64 key; /* 0: the slot is free; otherwise as rec_slot.key */
 	__u64 sent_ns;
-	__u64 bytes;
+	__u64 offset; /* bytes */
+	__u32 bytes;
+	__u32 length; /* bytes, as it was when it was sent */
 	__u32 pages;
 	__u32 pages_then;
 	__u32 queue_then;
@@ -208,7 +222,8 @@ struct st_slot {
 	__u8 op;
 	__u8 state; /* enum st_kind */
 	__u8 failed;
-	__u8 reserved[11];
+	__u8 is_spread;
+	__u8 reserved[2];
 };
 
 /* The ends of a list of slots: numbers plus one; 0: none. */
@@ -275,7 +290,7 @@ struct st_work {
 	/* Requests that the driver has given back, to be sent to it again. */
 	__u64 requeued;
 	__u64 reserved[2];
-	struct st_event queue[ST_QUEUE];
+	struct st_queued queue[ST_QUEUE];
 	__u8 reserved2[4032]; /* what follows begins on a page */
 	struct st_slot slots[ST_SLOTS];
 };
@@ -382,7 +397,8 @@ ST_AT(st_device, published, 2560);
 ST_AT(st_device, kept, 2624);
 ST_AT(st_device, units, 4096);
 ST_SIZE(st_device, 4096 + 64 * ST_FUNCTIONS * ST_UNITS);
-ST_SIZE(st_event, 64);
+ST_SIZE(st_event, 40);
+ST_SIZE(st_queued, 64);
 ST_SIZE(st_slot, 64);
 ST_AT(st_work, queue, 64);
 ST_AT(st_work, slots, 8192);

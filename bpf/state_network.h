@@ -18,14 +18,9 @@
 #include "network.h"
 #include "request.h"
 #include "state.h"
+#include "state_maps.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* user space sets it: so many drives */
-	__type(key, __u32);
-	__type(value, struct st_network);
-} st_networks SEC(".maps");
+ST_ARRAY(st_networks, struct st_network);
 
 /* ---- digits ---- */
 

@@ -29,7 +29,7 @@ static __always_inline bool is_queue_empty(const struct st_work *work)
 static __always_inline bool enqueue(struct st_device *device, struct st_work *work,
 				    const struct st_event *event)
 {
-	struct st_event *entry;
+	struct st_queued *entry;
 	__u64 place;
 	int i;
 
@@ -41,16 +41,7 @@ static __always_inline bool enqueue(struct st_device *device, struct st_work *wo
 		if (__sync_val_compare_and_swap(&work->queue_taken, place, place + 1) != place)
 			continue;
 		entry = &work->queue[place & (ST_QUEUE - 1)];
-		entry->key = event->key;
-		entry->time_ns = event->time_ns;
-		entry->sector = event->sector;
-		entry->bytes = event->bytes;
-		entry->kind = event->kind;
-		entry->op = event->op;
-		entry->failed = event->failed;
-		entry->units[0] = event->units[0];
-		entry->units[1] = event->units[1];
-		entry->units[2] = event->units[2];
+		entry->event = *event;
 		publish(&entry->end, place / ST_QUEUE + 1);
 		return true;
 	}

@@ -7,16 +7,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include "state.h"
-
-/* Nobody maps it, and it is pinned nowhere: it has addresses, and other users' places.
- * (Maps that could be mapped begin on a page, so that each slot is one cache line.) */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* user space sets it: so many drives */
-	__type(key, __u32);
-	__type(value, struct st_work);
-} st_works SEC(".maps");
+#include "state_maps.h"
 
 /* For Fibonacci hashing. */
 #define PHI 0x9e3779b97f4a7c15ULL

@@ -2,7 +2,7 @@
 /*
  * What a drive's state becomes when a request is sent, grows or is answered: the
  * arithmetic of trimtab_predict::Watch, function by function and under the same
- * names (src/watch.rs, src/state/unit.rs, src/state/window.rs, src/units.rs).
+ * names (src/watch.rs, src/state/window.rs).
  * A test compares all bits. Whoever calls holds the drive's lock.
  */
 #ifndef TRIMTAB_STATE_WATCH_H
@@ -12,7 +12,9 @@
 #include <bpf/bpf_helpers.h>
 #include "request.h"
 #include "state.h"
+#include "state_pieces.h"
 #include "state_table.h"
+#include "state_unit.h"
 
 /* watch.rs and state.rs have the reasons for these. */
 #define STALL_NS 300000
@@ -22,26 +24,6 @@
 #define WINDOW_LONG 25
 #define PAGE_SHIFT 12
 #define PAGE_MASK ((1 << PAGE_SHIFT) - 1)
-
-static __always_inline __u64 since(__u64 now, __u64 earlier)
-{
-	return now > earlier ? now - earlier : 0;
-}
-
-static __always_inline __u32 at_most_u32(__u64 n)
-{
-	return n > 0xffffffff ? 0xffffffff : n;
-}
-
-static __always_inline __u32 add_u32(__u32 a, __u32 b)
-{
-	return at_most_u32((__u64)a + b);
-}
-
-static __always_inline __u32 sub_u32(__u32 a, __u32 b)
-{
-	return a > b ? a - b : 0;
-}
 
 static __always_inline __u32 pages_of(__u8 op, __u64 offset, __u64 bytes)
 {
@@ -61,111 +43,6 @@ static __always_inline void window_add(struct st_window *window, __u32 shift, __
 		window->stretch = stretch;
 	}
 	window->current = add_u32(window->current, amount);
-}
-
-/* follow, in unit.rs */
-static __always_inline __u32 follow(__u32 mean, __u32 value, __u32 shift)
-{
-	if (!mean)
-		return value;
-	return (__s64)mean + (((__s64)value - (__s64)mean) >> shift);
-}
-
-/* A remainder: of 32 bits it takes half the time. */
-static __always_inline __u32 deal(__u64 number, __u32 units)
-{
-	return number >> 32 ? number % units : (__u32)number % units;
-}
-
-/* UnitFunction::unit, of the i-th function */
-static __always_inline __u16 unit_of(const struct st_config *config, __u32 i, __u64 offset)
-{
-	const struct st_function *function = &config->function[i];
-	__u16 number = 0;
-	__u32 digit, n;
-
-	switch (function->kind) {
-	case ST_PAGE:
-		return ((offset >> (function->shift & 63)) * 0x9e3779b97f4a7c15ULL) >>
-		       (64 - ST_UNIT_BITS);
-	case ST_STRIPE:
-		return deal(offset >> (function->shift & 63), function->units ? function->units : 1);
-	case ST_PARITY:
-		digit = function->digit;
-		for (n = 0; n < 16; n++) {
-			if (n >= function->digits)
-				break;
-			number ^= config->parities[i][digit & 15][offset >> (digit * 4 & 63) & 15];
-			digit++;
-		}
-	}
-	return number;
-}
-
-/* The unit that a slot's request lies in by its i-th function. */
-static __always_inline struct st_unit *unit_at(struct st_device *device, const struct st_slot *slot,
-					       __u32 i)
-{
-	return &device->units[i * ST_UNITS + (slot->units[i] & (ST_UNITS - 1))];
-}
-
-/* Watch::each_unit */
-#define each_unit(device, slot, do_it, ...)                                           \
-	do {                                                                          \
-		do_it(&(device)->drive.whole, __VA_ARGS__);                           \
-		if ((device)->config.functions > 0)                                   \
-			do_it(unit_at(device, slot, 0), __VA_ARGS__);                 \
-		if ((device)->config.functions > 1)                                   \
-			do_it(unit_at(device, slot, 1), __VA_ARGS__);                 \
-		if ((device)->config.functions > 2)                                   \
-			do_it(unit_at(device, slot, 2), __VA_ARGS__);                 \
-	} while (0)
-
-static __always_inline void unit_read_sent(struct st_unit *unit, __u64 now, __u32 pages)
-{
-	unit->reads++;
-	unit->read_pages = add_u32(unit->read_pages, pages);
-	unit->sent += now;
-}
-
-static __always_inline void unit_read_grown(struct st_unit *unit, __u32 pages)
-{
-	unit->read_pages = add_u32(unit->read_pages, pages);
-}
-
-static __always_inline void unit_write_sent(struct st_unit *unit, __u32 pages, __u64 written)
-{
-	unit->writes++;
-	unit->write_pages = add_u32(unit->write_pages, pages);
-	unit->written = written + 1;
-}
-
-static __always_inline void unit_write_grown(struct st_unit *unit, __u32 pages)
-{
-	unit->write_pages = add_u32(unit->write_pages, pages);
-}
-
-static __always_inline void unit_write_done(struct st_unit *unit, __u32 pages)
-{
-	unit->writes--;
-	unit->write_pages = sub_u32(unit->write_pages, pages);
-}
-
-static __always_inline void unit_read_done(struct st_unit *unit, __u64 now, __u64 sent, __u32 pages,
-					   bool data)
-{
-	__u64 begun;
-
-	unit->reads--;
-	unit->read_pages = sub_u32(unit->read_pages, pages);
-	unit->sent -= sent;
-	if (!data)
-		return;
-	unit->latency = at_most_u32(since(now, sent) >> 10);
-	unit->mean_latency = follow(unit->mean_latency, unit->latency, 2);
-	begun = unit->last_done > sent ? unit->last_done : sent;
-	unit->service_ns = follow(unit->service_ns, at_most_u32(since(now, begun)), 3);
-	unit->last_done = now;
 }
 
 static __always_inline void write_counts(struct st_drive *drive, __u64 now, __u64 bytes)
@@ -216,13 +93,12 @@ static __always_inline void unlink(struct st_device *device, struct st_work *wor
 		list->last = before;
 }
 
-/* Watch::sent; the slot's op and units are the caller's. */
-static __always_inline void watch_sent(struct st_device *device, struct st_work *work,
-				       struct st_slot *slot, __u32 number, __u64 now, __u64 offset,
-				       __u64 bytes)
+/* Watch::sent; the slot's op and place are the caller's. */
+static __always_inline void watch_sent(__u32 index, struct st_device *device, struct st_work *work,
+				       struct st_slot *slot, __u32 number, __u64 now)
 {
 	struct st_drive *drive = &device->drive;
-	__u32 pages = pages_of(slot->op, offset, bytes);
+	__u32 pages = pages_of(slot->op, slot->offset, slot->length);
 
 	if (since(now, drive->last_sent) > REST_NS) {
 		drive->rest_ended = now;
@@ -230,25 +106,25 @@ static __always_inline void watch_sent(struct st_device *device, struct st_work 
 	}
 	drive->last_sent = now;
 	slot->sent_ns = now;
-	slot->bytes = bytes;
+	slot->bytes = slot->length;
 	slot->pages = pages;
 	slot->queue_then = drive->requests++;
 	drive->pages = add_u32(drive->pages, pages);
 	slot->pages_then = drive->pages;
 	append(device, work, slot, number);
 	if (slot->op == OP_READ) {
-		drive->read_bytes += bytes;
-		each_unit(device, slot, unit_read_sent, now, pages);
+		drive->read_bytes += slot->bytes;
+		each_unit(index, device, slot, number, ST_READ_SENT, 0);
 	} else if (slot->op == OP_WRITE) {
-		drive->write_bytes += bytes;
-		each_unit(device, slot, unit_write_sent, pages, drive->written);
-		write_counts(drive, now, bytes);
+		drive->write_bytes += slot->bytes;
+		each_unit(index, device, slot, number, ST_WRITE_SENT, 0);
+		write_counts(drive, now, slot->bytes);
 	}
 }
 
 /* Watch::grown */
-static __always_inline void watch_grown(struct st_device *device, struct st_slot *slot, __u64 now,
-					__u64 offset, __u64 length)
+static __always_inline void watch_grown(__u32 index, struct st_device *device, struct st_slot *slot,
+					__u32 number, __u64 now, __u64 offset, __u64 length)
 {
 	__u64 bytes = since(length, slot->bytes);
 	__u32 pages = sub_u32(pages_of(slot->op, offset, length), slot->pages);
@@ -260,10 +136,10 @@ static __always_inline void watch_grown(struct st_device *device, struct st_slot
 	drive->pages = add_u32(drive->pages, pages);
 	if (slot->op == OP_READ) {
 		drive->read_bytes += bytes;
-		each_unit(device, slot, unit_read_grown, pages);
+		each_unit(index, device, slot, number, ST_READ_GROWN, pages);
 	} else if (slot->op == OP_WRITE) {
 		drive->write_bytes += bytes;
-		each_unit(device, slot, unit_write_grown, pages);
+		each_unit(index, device, slot, number, ST_WRITE_GROWN, pages);
 		write_counts(drive, now, bytes);
 	}
 }
@@ -278,8 +154,8 @@ static __always_inline void remember(struct st_drive *drive, const struct st_slo
 	drive->history[0].queue_then = slot->queue_then;
 }
 
-static __always_inline void read_completed(struct st_device *device, struct st_slot *slot, __u64 now,
-					   bool data)
+static __always_inline void read_completed(__u32 index, struct st_device *device,
+					   struct st_slot *slot, __u32 number, __u64 now, bool data)
 {
 	struct st_drive *drive = &device->drive;
 	__u64 begun, quiet, latency;
@@ -293,9 +169,11 @@ static __always_inline void read_completed(struct st_device *device, struct st_s
 		drive->stall_length = quiet;
 		drive->stall_written = drive->written;
 	}
-	each_unit(device, slot, unit_read_done, now, slot->sent_ns, slot->pages, data);
-	if (!data)
+	if (!data) {
+		each_unit(index, device, slot, number, ST_READ_FAILED, 0);
 		return;
+	}
+	each_unit(index, device, slot, number, ST_READ_DONE, 0);
 	remember(drive, slot, now);
 	latency = since(now, slot->sent_ns);
 	drive->latencies[3] = drive->latencies[2];
@@ -309,13 +187,13 @@ static __always_inline void read_completed(struct st_device *device, struct st_s
 	window_add(&drive->read_latencies[1], WINDOW_LONG, now, ticks);
 }
 
-static __always_inline void write_completed(struct st_device *device, struct st_slot *slot, __u64 now,
-					    bool data)
+static __always_inline void write_completed(__u32 index, struct st_device *device,
+					    struct st_slot *slot, __u32 number, __u64 now, bool data)
 {
 	struct st_drive *drive = &device->drive;
 
 	drive->write_bytes -= slot->bytes;
-	each_unit(device, slot, unit_write_done, slot->pages);
+	each_unit(index, device, slot, number, ST_WRITE_DONE, 0);
 	if (data) {
 		drive->last_write_done = now;
 		drive->last_write_latency = since(now, slot->sent_ns);
@@ -323,17 +201,18 @@ static __always_inline void write_completed(struct st_device *device, struct st_
 	}
 }
 
-/* Watch::completed */
-static __always_inline void watch_completed(struct st_device *device, struct st_work *work,
-					    struct st_slot *slot, __u64 now, bool data)
+/* Watch::completed; `now` is the device's time. */
+static __always_inline void watch_completed(__u32 index, struct st_device *device,
+					    struct st_work *work, struct st_slot *slot, __u32 number,
+					    __u64 now, bool data)
 {
 	unlink(device, work, slot);
 	device->drive.requests--;
 	device->drive.pages = sub_u32(device->drive.pages, slot->pages);
 	if (slot->op == OP_READ)
-		read_completed(device, slot, now, data);
+		read_completed(index, device, slot, number, now, data);
 	else if (slot->op == OP_WRITE)
-		write_completed(device, slot, now, data);
+		write_completed(index, device, slot, number, now, data);
 }
 
 #endif

@@ -210,8 +210,9 @@ fn read(drive: &LiveDrive) -> [f64; 3] {
         flags: Flags::empty(),
         deadline: None,
     };
-    let look = |i| _ = black_box(drive.look(request(i).offset));
-    let features = |i| _ = black_box(drive.look(request(i).offset).features(now, &request(i)));
+    let look_at = |request: &Request| drive.look(request.offset, request.length);
+    let look = |i| _ = black_box(look_at(&request(i)));
+    let features = |i| _ = black_box(look_at(&request(i)).features(now, &request(i)));
     let verdict = |i: u64| _ = black_box(drive.verdict(SizeClass::of(i << 10)));
     [time(&look), time(&features), time(&verdict)]
 }

@@ -54,7 +54,8 @@ fn what_is_seen_while_it_is_kept_was_so() {
             let mut offset = 0_u64;
             while !over.load(Ordering::Relaxed) {
                 offset = (offset + 4096 * 7919) % (64 << 20);
-                looks.push((offset, drive.look(offset)));
+                let length = offset % 7 * 12288;
+                looks.push(((offset, length), drive.look(offset, length)));
                 thread::sleep(Duration::from_micros(500));
             }
             looks
@@ -78,8 +79,8 @@ fn what_is_seen_while_it_is_kept_was_so() {
             next += 1;
         }
         candidates.retain(|&i: &usize| {
-            let (offset, look) = whole[i];
-            look.drive != *told.watch.state() || look.units() != told.units(*offset)
+            let ((offset, length), look) = whole[i];
+            look.drive != *told.watch.state() || look.units() != told.units(*offset, *length)
         });
         // A look is confirmed by a step not later than itself.
         if let Some(&i) = candidates.iter().find(|&&i| whole[i].1.changed < until) {

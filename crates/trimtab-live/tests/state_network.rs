@@ -185,7 +185,7 @@ fn balanced(disk: &LoopDisk) -> LinnOs {
     thread::scope(|scope| {
         let load = scope.spawn(|| load(disk));
         while !load.is_finished() {
-            seen.push(margins(&first, &drive.look(0).drive)[0]);
+            seen.push(margins(&first, &drive.state())[0]);
             thread::sleep(Duration::from_millis(1));
         }
     });

@@ -21,7 +21,7 @@ fn counts_recover_from_answers_that_went_unseen() {
     // is how it is noticed.
     let counters = drive.counters();
     assert!(counters.never_completed > 100, "{counters:?}");
-    assert!(drive.look(0).drive.requests < 1000);
+    assert!(drive.state().requests < 1000);
     // With the others a drive that rests is compared with the kernel's own count.
     assert_equal(&keeper, &drive);
     assert_empty(&drive);
@@ -88,12 +88,12 @@ fn requests_may_live_elsewhere() {
     let in_time = (0..10).any(|_| {
         let before = (drive.sent(), drive.counters());
         keys.clone().for_each(|key| keeper.pretend(0, Pretended::Arrived, key));
-        let all = u64::from(drive.look(0).drive.requests);
+        let all = u64::from(drive.state().requests);
         // The first are at home and leave it to the others.
         keys.clone().for_each(|key| keeper.pretend(0, Pretended::Answered, key));
         keys.clone().rev().for_each(|key| keeper.pretend(0, Pretended::Arrived, key));
         keys.clone().for_each(|key| keeper.pretend(0, Pretended::Answered, key));
-        let none = drive.look(0).drive.requests;
+        let none = drive.state().requests;
         (all, none) == (count, 0)
             && (drive.sent(), drive.counters()) == (before.0 + 2 * count, before.1)
     });

@@ -58,7 +58,7 @@ fn features_are_what_they_were() {
             }
         }
     });
-    assert_eq!(hash, 0xbce2_36c6_d92f_7add, "{hash:#x}");
+    assert_eq!(hash, 0xeddd_a56b_6f32_f2bc, "{hash:#x}");
 }
 
 /// LinnOS's digits from what our watch keeps are those from what LinnOS keeps.
@@ -83,6 +83,40 @@ fn digits_are_the_same_from_either() {
         }
     }
     assert_eq!((watch.state().requests, watch.state().pages), (0, 0));
+}
+
+/// A request is in the units of all its pieces, and whoever asks about one is told of the
+/// busiest.
+#[test]
+fn a_request_meets_all_its_pieces_units() {
+    let functions =
+        [UnitFunction::Stripe { shift: 12, units: 6 }, UnitFunction::Page { shift: 16 }];
+    let mut watch = Watch::new(&functions);
+    let reads = |watch: &Watch| watch.units(0).iter().map(|unit| unit.reads).collect::<Vec<_>>();
+    let long = watch.sent(Nanos(1), &request(Op::Read, 4 << 12, 3 << 12));
+    let short = watch.sent(Nanos(2), &request(Op::Read, 5 << 12, 4096));
+    assert_eq!(reads(&watch), [1, 0, 0, 0, 1, 2]);
+    assert_eq!(watch.state().whole.reads, 2);
+    let unit0 = |offset: u64, length: u64| {
+        let features = watch.features(Nanos(3), &request(Op::Read, offset, length));
+        let of = |name| crate::FEATURE_NAMES.iter().position(|&known| known == name).unwrap();
+        features[of(("unit0.", "reads"))]
+    };
+    assert_eq!(
+        [unit0(0, 4096), unit0(0, 8192), unit0(4 << 12, 8192), unit0(3 << 12, 1)],
+        [1, 1, 2, 0]
+    );
+    let all = watch.sent(Nanos(4), &request(Op::Write, 0, 1 << 20));
+    let writes = watch.units(0).iter().map(|unit| unit.writes).sum::<u32>();
+    assert_eq!(writes as usize, crate::units::MOST_PIECES);
+    for ticket in [long, all, short] {
+        watch.completed(Nanos(5000), ticket, true);
+    }
+    for function in 0..functions.len() {
+        let left =
+            |unit: &crate::Unit| unit.reads + unit.read_pages + unit.writes + unit.write_pages;
+        assert!(watch.units(function).iter().all(|unit| left(unit) == 0 && unit.sent == 0));
+    }
 }
 
 /// When all is answered nothing is in flight, whatever was merged meanwhile.

@@ -11,6 +11,17 @@ const NONE: u32 = u32::MAX;
 /// The data unit in which the field counts what is in flight, bytes.
 pub(crate) const PAGE: u64 = 4096;
 
+/// Where a request lies, as it was when it was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    /// The unit of its first piece, by each function.
+    pub(crate) units: [u16; UNITS],
+    /// Whether it has several pieces by any function.
+    pub(crate) is_spread: bool,
+}
+
 /// A request on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
@@ -23,8 +34,8 @@ pub(crate) struct Pending {
     pub(crate) pages_then: u32,
     /// Requests in flight when it was sent, without it.
     pub(crate) queue_then: u32,
-    /// Where in each of the watched unit functions it belongs.
-    pub(crate) units: [u16; UNITS],
+    /// Where it lies.
+    pub(crate) place: Place,
     before: u32,
     after: u32,
 }
@@ -35,7 +46,7 @@ impl Pending {
         request: &Request,
         pages_then: u32,
         queue_then: u32,
-        units: [u16; UNITS],
+        place: Place,
     ) -> Self {
         Self {
             sent: now,
@@ -44,7 +55,7 @@ impl Pending {
             pages: pages_of(request),
             pages_then,
             queue_then,
-            units,
+            place,
             before: NONE,
             after: NONE,
         }
@@ -152,7 +163,13 @@ mod tests {
     fn knows_the_oldest() {
         let mut flight = InFlight::default();
         let add = |flight: &mut InFlight, at: u64, length: u64| {
-            flight.add(Pending::new(Nanos(at), &request(Op::Read, 0, length), 0, 0, [0; UNITS]))
+            flight.add(Pending::new(
+                Nanos(at),
+                &request(Op::Read, 0, length),
+                0,
+                0,
+                Place::default(),
+            ))
         };
         let first = add(&mut flight, 1, 4096);
         let second = add(&mut flight, 2, 8192);

@@ -17,6 +17,10 @@ use serde::{Deserialize, Serialize};
 /// cache line, that of all of them a core's own cache.)
 pub const MOST_UNITS: u32 = 4096;
 
+/// The most pieces of a request that are told apart: a longer one is in the units of its
+/// first ones.
+pub const MOST_PIECES: usize = 16;
+
 /// Puts an offset into one of a drive's parallel units.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
@@ -62,6 +66,29 @@ impl UnitFunction {
         }
     }
 
+    /// The size, as a power of two, of aligned stretches of addresses none of which lies in
+    /// two units.
+    #[must_use]
+    pub fn stretch(&self) -> u32 {
+        match self {
+            Self::Page { shift } | Self::Stripe { shift, .. } => *shift,
+            Self::Parity { masks } => {
+                let bits = masks.iter().fold(0, |bits, mask| bits | mask);
+                bits.trailing_zeros().min(u64::BITS - 1)
+            }
+        }
+    }
+
+    /// The units that a request (bytes) lies in, piece by piece: a piece is what it has of
+    /// one [`stretch`](Self::stretch). The first [`MOST_PIECES`] of them; one that is
+    /// several pieces' unit comes several times.
+    pub fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = u16> {
+        let shift = self.stretch();
+        let first = offset >> shift;
+        let more = (last_byte(offset, length) >> shift) - first;
+        (0..=more.min(MOST_PIECES as u64 - 1)).map(move |piece| self.unit((first + piece) << shift))
+    }
+
     /// The unit that an offset (bytes) lies in.
     #[must_use]
     pub fn unit(&self, offset: u64) -> u16 {
@@ -81,9 +108,36 @@ impl UnitFunction {
     }
 }
 
+/// The last byte of a request; that at its offset if it has none.
+pub(crate) const fn last_byte(offset: u64, length: u64) -> u64 {
+    offset.saturating_add(length.saturating_sub(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_are_what_lies_in_one_stretch() {
+        let stripe = UnitFunction::Stripe { shift: 12, units: 6 };
+        let parity = UnitFunction::Parity { masks: vec![0b1010 << 12, 0b100 << 12] };
+        let pieces = |function: &UnitFunction, offset, length| -> Vec<u16> {
+            function.pieces(offset, length).collect()
+        };
+        assert_eq!(pieces(&stripe, 0, 0), [0]);
+        assert_eq!(pieces(&stripe, 4095, 1), [0]);
+        assert_eq!(pieces(&stripe, 4095, 2), [0, 1]);
+        assert_eq!(pieces(&stripe, 5 << 12, 3 << 12), [5, 0, 1]);
+        assert_eq!(parity.stretch(), 13);
+        assert_eq!(pieces(&parity, 4096, 4096), [0]);
+        assert_eq!(pieces(&parity, 0, 5 << 12), [0, 1, 2]);
+        assert_eq!(pieces(&stripe, 0, 1 << 30).len(), MOST_PIECES);
+        // At the end of all addresses.
+        let last = stripe.unit(u64::MAX);
+        assert_eq!(pieces(&stripe, u64::MAX - 1, u64::MAX), [last]);
+        let none = UnitFunction::Parity { masks: vec![0] };
+        assert_eq!(pieces(&none, 0, 1 << 63), [0]);
+    }
 
     #[test]
     fn deals_out_in_turn() {

@@ -6,10 +6,10 @@
 
 use trimtab_io::{Nanos, Op, Request};
 
-use crate::in_flight::{InFlight, Pending, UNITS, pages_of};
+use crate::in_flight::{InFlight, Pending, Place, UNITS, pages_of};
 use crate::predictor::Ticket;
 use crate::state::{DriveState, FEATURES, HISTORY, Rest, Stall, Unit, WINDOWS, ticks};
-use crate::units::UnitFunction;
+use crate::units::{UnitFunction, last_byte};
 
 /// No read answered for so long, though three or more were in flight, is a stall.
 const STALL: Nanos = Nanos::from_micros(300);
@@ -28,6 +28,9 @@ pub struct Watch {
     units: Box<[Unit]>,
     /// Where each function's units begin.
     first: [usize; UNITS],
+    /// The least of the functions' stretches: what lies in one such stretch is in one
+    /// piece by all functions.
+    least_stretch: u32,
     state: DriveState,
     reads: InFlight,
     others: InFlight,
@@ -48,7 +51,9 @@ impl Watch {
             *first = all;
             all += function.units() as usize;
         }
+        let least_stretch = functions.iter().map(UnitFunction::stretch).min();
         Self {
+            least_stretch: least_stretch.unwrap_or(u64::BITS - 1),
             functions,
             units: vec![Unit::default(); all].into(),
             first,
@@ -88,22 +93,49 @@ impl Watch {
         for ((unit, function), first) in units.iter_mut().zip(&self.functions).zip(&self.first) {
             *unit = &self.units[first + usize::from(function.unit(request.offset))];
         }
+        if self.is_spread(request) {
+            self.find_busiest(request, &mut units);
+        }
         self.state.features(now, request, units.into_iter().take(self.functions.len()))
     }
 
-    fn units_of(&self, offset: u64) -> [u16; UNITS] {
+    /// Whether a request has several pieces by any function.
+    const fn is_spread(&self, request: &Request) -> bool {
+        (request.offset ^ last_byte(request.offset, request.length)) >> self.least_stretch != 0
+    }
+
+    /// Of the units that a request's pieces lie in, the busiest by each function: a request
+    /// is answered when its last piece is.
+    #[cold]
+    fn find_busiest<'a>(&'a self, request: &Request, busiest: &mut [&'a Unit; UNITS]) {
+        for (i, (unit, function)) in busiest.iter_mut().zip(&self.functions).enumerate() {
+            let pieces = function.pieces(request.offset, request.length);
+            let units = pieces.map(|unit| &self.units[self.first[i] + usize::from(unit)]);
+            *unit = Unit::busiest(units).expect("every request has a piece");
+        }
+    }
+
+    fn place_of(&self, request: &Request) -> Place {
+        let &Request { offset, length, .. } = request;
         let mut units = [0; UNITS];
         for (unit, function) in units.iter_mut().zip(&self.functions) {
             *unit = function.unit(offset);
         }
-        units
+        Place { offset, length, units, is_spread: self.is_spread(request) }
     }
 
-    /// Does something with the drive and with each unit that a request is in.
-    fn each_unit(&mut self, units: [u16; UNITS], mut f: impl FnMut(&mut Unit)) {
+    /// Does something with the drive, and with the unit of each piece of a request.
+    fn each_unit(&mut self, place: &Place, mut f: impl FnMut(&mut Unit)) {
         f(&mut self.state.whole);
-        for (i, unit) in units.into_iter().enumerate().take(self.functions.len()) {
-            f(&mut self.units[self.first[i] + usize::from(unit)]);
+        for (i, function) in self.functions.iter().enumerate() {
+            let first = self.first[i];
+            if !place.is_spread {
+                f(&mut self.units[first + usize::from(place.units[i])]);
+                continue;
+            }
+            for unit in function.pieces(place.offset, place.length) {
+                f(&mut self.units[first + usize::from(unit)]);
+            }
         }
     }
 
@@ -119,8 +151,8 @@ impl Watch {
         state.requests += 1;
         state.pages = state.pages.saturating_add(pages);
         let pages_then = state.pages;
-        let units = self.units_of(request.offset);
-        let pending = Pending::new(now, request, pages_then, queue_then, units);
+        let place = self.place_of(request);
+        let pending = Pending::new(now, request, pages_then, queue_then, place);
         let ticket = match request.op {
             Op::Read => self.reads.add(pending),
             _ => Ticket(self.others.add(pending).0 | OTHER),
@@ -128,12 +160,12 @@ impl Watch {
         match request.op {
             Op::Read => {
                 self.state.read_bytes += request.length;
-                self.each_unit(units, |unit| unit.read_sent(now, pages));
+                self.each_unit(&place, |unit| unit.read_sent(now, pages));
             }
             Op::Write => {
                 self.state.write_bytes += request.length;
                 let written = self.state.written;
-                self.each_unit(units, |unit| unit.write_sent(pages, written));
+                self.each_unit(&place, |unit| unit.write_sent(pages, written));
                 self.write_counts(now, request.length);
             }
             Op::Discard | Op::Flush => {}
@@ -151,7 +183,7 @@ impl Watch {
     }
 
     /// A request in flight has become a larger one: the kernel has merged others
-    /// into it since it was sent. Its units stay what they were.
+    /// into it since it was sent. Its pieces stay what they were.
     pub fn grown(&mut self, now: Nanos, ticket: Ticket, request: &Request) {
         let is_read = ticket.0 & OTHER == 0;
         let list = if is_read { &mut self.reads } else { &mut self.others };
@@ -161,18 +193,18 @@ impl Watch {
         pending.bytes += bytes;
         pending.pages += pages;
         pending.pages_then = pending.pages_then.saturating_add(pages);
-        let (op, units) = (pending.op, pending.units);
+        let (op, place) = (pending.op, pending.place);
         self.state.pages = self.state.pages.saturating_add(pages);
         match op {
             Op::Read => {
                 self.state.read_bytes += bytes;
-                self.each_unit(units, |unit| {
+                self.each_unit(&place, |unit| {
                     unit.read_pages = unit.read_pages.saturating_add(pages)
                 });
             }
             Op::Write => {
                 self.state.write_bytes += bytes;
-                self.each_unit(units, |unit| {
+                self.each_unit(&place, |unit| {
                     unit.write_pages = unit.write_pages.saturating_add(pages)
                 });
                 self.write_counts(now, bytes);
@@ -207,7 +239,7 @@ impl Watch {
 
     fn write_completed(&mut self, now: Nanos, pending: &Pending, data: bool) {
         self.state.write_bytes -= pending.bytes;
-        self.each_unit(pending.units, |unit| unit.write_done(pending.pages));
+        self.each_unit(&pending.place, |unit| unit.write_done(pending.pages));
         if data {
             self.state.last_write_done = now;
             self.state.last_write_latency = now.since(pending.sent);
@@ -222,7 +254,7 @@ impl Watch {
         if quiet > STALL && state.whole.reads >= STALLED_READS {
             state.stall = Stall { ended: now, length: quiet, written: state.written };
         }
-        self.each_unit(pending.units, |unit| {
+        self.each_unit(&pending.place, |unit| {
             unit.read_done(now, pending.sent, pending.pages, data);
         });
         if !data {

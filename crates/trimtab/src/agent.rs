@@ -278,7 +278,7 @@ impl Agent {
         let told = |(i, drive): (usize, &'_ Drive)| {
             let figures = self.monitor.drive(i);
             let counters = self.live[i].counters();
-            let whole = self.live[i].look(0).drive.whole;
+            let whole = self.live[i].state().whole;
             Told {
                 // The name lives as long as the drive.
                 device: &self.drives[i].device.name,

@@ -174,7 +174,7 @@ fn show<'a>(
     per_second: f64,
 ) -> Shown<'a> {
     let now = state::now();
-    let known = drive.look(0).drive;
+    let known = drive.state();
     let age = |sent: Nanos| if sent == Nanos::ZERO { 0 } else { now.since(sent).0 };
     let window = trimtab_predict::WINDOWS[1];
     let (answered, ticks) =

@@ -247,7 +247,7 @@ fn models_are_judged_by_what_they_have_not_seen() {
     refused(&["--model", "half.st", "--protocol", "leaky"], "cannot be used with");
     let card = fs::read_to_string(place.path("half.json")).unwrap();
     for (from, to, why) in [
-        ("\"version\": 2", "\"version\": 1", "half.json: model of version 1, expected 2"),
+        ("\"version\": 3", "\"version\": 1", "half.json: model of version 1, expected 3"),
         ("\"features\": ", "\"features\": 1", "there are; train it again"),
     ] {
         fs::write(place.path("half.json"), card.replacen(from, to, 1)).unwrap();

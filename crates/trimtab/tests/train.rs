@@ -54,7 +54,7 @@ fn every_predictor_becomes_a_model_with_a_card() {
         assert!(value("slow").contains("% of them, by knee: beyond "), "{text}");
         assert!(place.path(&out).exists());
         let card = place.card(&card);
-        assert_eq!((&card["version"], &card["predictor"]), (&2.into(), &predictor.into()));
+        assert_eq!((&card["version"], &card["predictor"]), (&3.into(), &predictor.into()));
         if features > 0 {
             assert_eq!(card["features"], features);
         }
@@ -153,8 +153,8 @@ fn what_cannot_be_done_is_said_in_one_line() {
     assert_eq!(trained.status.code(), Some(0), "{}", said(&trained));
     let card = fs::read_to_string(place.path("m.json")).unwrap();
     let check = ["--trace", "a.csv", "--check", "m.st"];
-    fs::write(place.path("m.json"), card.replacen("\"version\": 2", "\"version\": 7", 1)).unwrap();
-    place.refuses(&check, "m.json: model of version 7, expected 2; train it again");
+    fs::write(place.path("m.json"), card.replacen("\"version\": 3", "\"version\": 7", 1)).unwrap();
+    place.refuses(&check, "m.json: model of version 7, expected 3; train it again");
     fs::write(place.path("m.json"), card.replacen("\"features\": 1", "\"features\": 9", 1))
         .unwrap();
     place.refuses(&check, "m.json: decides by 9 numbers, not by the 1 there are; train it again");

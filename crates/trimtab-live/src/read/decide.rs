@@ -49,7 +49,7 @@ fn at(
     offset: u64,
     length: u64,
 ) -> Option<Outlook> {
-    let look = drive.look(offset);
+    let look = drive.look(offset, length);
     if !look.is_whole {
         return None;
     }

@@ -7,7 +7,7 @@ use trimtab_predict::units::UnitFunction;
 use trimtab_predict::{DriveState, Unit};
 
 /// `ST_VERSION`
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 pub(super) const MAX_DEVICES: usize = 16;
 pub(super) const FUNCTIONS: usize = 3;
 pub(super) const UNITS: usize = 4096;
@@ -54,13 +54,19 @@ pub(super) struct Config {
     function: [Function; FUNCTIONS],
     masks: [[u64; MASKS]; FUNCTIONS],
     parities: [[[u16; 16]; 16]; FUNCTIONS],
-    reserved: [u64; 24],
+    least_shift: u64,
+    reserved: [u64; 23],
 }
 
 impl Config {
     pub(super) fn new(functions: &[UnitFunction]) -> Self {
         let functions = &functions[..functions.len().min(FUNCTIONS)];
-        let mut this = Self { functions: functions.len() as u32, ..Self::default() };
+        let least_shift = functions.iter().map(UnitFunction::stretch).min();
+        let mut this = Self {
+            functions: functions.len() as u32,
+            least_shift: least_shift.unwrap_or(u64::BITS - 1).into(),
+            ..Self::default()
+        };
         for (i, function) in functions.iter().enumerate() {
             this.set(i, function);
         }
@@ -69,11 +75,10 @@ impl Config {
 
     fn set(&mut self, i: usize, function: &UnitFunction) {
         let to = &mut self.function[i];
+        to.shift = function.stretch() as u8;
         match function {
-            UnitFunction::Page { shift } => (to.kind, to.shift) = (1, *shift as u8),
-            UnitFunction::Stripe { shift, units } => {
-                (to.kind, to.shift, to.units) = (2, *shift as u8, *units);
-            }
+            UnitFunction::Page { .. } => to.kind = 1,
+            UnitFunction::Stripe { units, .. } => (to.kind, to.units) = (2, *units),
             UnitFunction::Parity { masks } => {
                 (to.kind, to.units) = (3, masks.len() as u32);
                 self.masks[i][..masks.len()].copy_from_slice(masks);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use trimtab_io::{Nanos, Request};
-use trimtab_predict::units::UnitFunction;
+use trimtab_predict::units::{MOST_PIECES, UnitFunction};
 use trimtab_predict::{DIGITS, DriveState, FEATURES, Forecast, Trained, Unit, Verdict};
 
 use super::abi::{Counters, Device, FUNCTIONS, Kept, UNITS};
@@ -67,8 +67,33 @@ pub struct Look {
     functions: usize,
 }
 
+/// Where a request lies, by each function: the units of its pieces.
+struct Places {
+    units: [[u16; MOST_PIECES]; FUNCTIONS],
+    pieces: [u8; FUNCTIONS],
+}
+
+impl Places {
+    fn new(functions: &[UnitFunction], offset: u64, length: u64) -> Self {
+        let mut this = Self { units: [[0; MOST_PIECES]; FUNCTIONS], pieces: [0; FUNCTIONS] };
+        let places = this.units.iter_mut().zip(&mut this.pieces);
+        for ((places, pieces), function) in places.zip(functions) {
+            for (place, unit) in places.iter_mut().zip(function.pieces(offset, length)) {
+                *place = unit % UNITS as u16;
+                *pieces += 1;
+            }
+        }
+        this
+    }
+
+    /// The units that a function tells of.
+    fn of(&self, function: usize) -> &[u16] {
+        &self.units[function][..self.pieces[function].into()]
+    }
+}
+
 impl Look {
-    /// The units that the request lies in, one by each function.
+    /// The busiest of the units that the request lies in, by each function.
     #[must_use]
     pub fn units(&self) -> &[Unit] {
         &self.units[..self.functions]
@@ -168,24 +193,31 @@ impl LiveDrive {
         self.generation() == self.generation
     }
 
-    /// What is known now, for a request at this offset (bytes).
+    /// The drive as a whole, as it is now.
     #[must_use]
-    pub fn look(&self, offset: u64) -> Look {
-        let mut places = [0; FUNCTIONS];
-        for (i, (place, function)) in places.iter_mut().zip(&*self.functions).enumerate() {
-            *place = i * UNITS + usize::from(function.unit(offset)) % UNITS;
-        }
+    pub fn state(&self) -> DriveState {
+        self.look(0, 0).drive
+    }
+
+    /// What is known now, for a request of these bytes.
+    #[must_use]
+    pub fn look(&self, offset: u64, length: u64) -> Look {
+        // While the kernel writes it is read again: only what must be is done there.
+        let places = Places::new(&self.functions, offset, length);
         let ((drive, changed, units), is_whole) = self.whole(|devices| {
             // SAFETY: only the address of a field is taken.
             let drive = devices.part(self.index, |device| unsafe { &raw mut (*device).drive });
             // SAFETY: as above.
             let changed = devices.part(self.index, |device| unsafe { &raw mut (*device).now });
             let mut units = [Unit::default(); FUNCTIONS];
-            for (unit, &place) in units.iter_mut().zip(&places[..self.functions.len()]) {
-                // SAFETY: as above; the place is within the array.
-                *unit = devices.part(self.index, |device| unsafe {
-                    (&raw mut (*device).units).cast::<Unit>().add(place)
-                });
+            for (i, unit) in units.iter_mut().enumerate() {
+                let Some((&first, others)) = places.of(i).split_first() else { break };
+                *unit = self.unit(i, first);
+                for other in others.iter().map(|&place| self.unit(i, place)) {
+                    if other.reads > unit.reads {
+                        *unit = other;
+                    }
+                }
             }
             (drive, Nanos(changed), units)
         });
@@ -197,7 +229,7 @@ impl LiveDrive {
     /// ([`Kind::HeurAdv`](trimtab_predict::Kind)).
     #[must_use]
     pub fn forecast(&self, trained: &Trained, now: Nanos, request: &Request) -> Option<Forecast> {
-        let look = self.look(request.offset);
+        let look = self.look(request.offset, request.length);
         trained.forecast(now, request, &look.drive, look.units())
     }
 
@@ -252,15 +284,16 @@ impl LiveDrive {
     /// If there is no such function.
     #[must_use]
     pub fn units(&self, function: usize) -> Vec<Unit> {
-        let count = self.functions[function].units() as usize;
-        let unit = |i| {
-            // SAFETY: only the address of a field is taken, within the array:
-            // functions tell at most so many units apart.
-            self.memory.devices.part(self.index, |device| unsafe {
-                (&raw mut (*device).units).cast::<Unit>().add(function * UNITS + i)
-            })
-        };
-        (0..count).map(unit).collect()
+        (0..self.functions[function].units()).map(|i| self.unit(function, i as u16)).collect()
+    }
+
+    /// A unit by one of the functions, as it is at this moment.
+    fn unit(&self, function: usize, unit: u16) -> Unit {
+        assert!(function < FUNCTIONS && usize::from(unit) < UNITS);
+        // SAFETY: only the address of a field is taken; it is within the array.
+        self.memory.devices.part(self.index, |device| unsafe {
+            (&raw mut (*device).units).cast::<Unit>().add(function * UNITS + usize::from(unit))
+        })
     }
 
     /// How many requests have been sent since it was begun.

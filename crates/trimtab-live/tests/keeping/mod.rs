@@ -85,10 +85,15 @@ impl Told {
         }
     }
 
-    /// The units that an offset lies in.
-    pub(crate) fn units(&self, offset: u64) -> Vec<Unit> {
+    /// The busiest of the units that a request lies in, by each function.
+    pub(crate) fn units(&self, offset: u64, length: u64) -> Vec<Unit> {
         let functions = self.watch.functions().iter().enumerate();
-        functions.map(|(i, f)| self.watch.units(i)[usize::from(f.unit(offset))]).collect()
+        let busiest = |(i, f): (usize, &UnitFunction)| {
+            let pieces = f.pieces(offset, length);
+            let units = pieces.map(|unit| &self.watch.units(i)[usize::from(unit)]);
+            *Unit::busiest(units).expect("every request has a piece")
+        };
+        functions.map(busiest).collect()
     }
 }
 
@@ -96,19 +101,21 @@ impl Told {
 /// while.
 pub(crate) fn wait_until_idle(drive: &LiveDrive) {
     let until = Instant::now() + Duration::from_secs(60);
-    while drive.look(0).drive.requests > 0 {
-        assert!(Instant::now() < until, "never idle: {:?}", drive.look(0).drive);
+    while drive.state().requests > 0 {
+        assert!(Instant::now() < until, "never idle: {:?}", drive.state());
         thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// All steps, and what is known after them: nothing happens meanwhile.
 pub(crate) fn settled(keeper: &Keeper, drive: &LiveDrive) -> (Vec<Step>, Look) {
+    let until = Instant::now() + Duration::from_secs(60);
     loop {
+        assert!(Instant::now() < until, "never settled: {:?}", drive.counters());
         wait_until_idle(drive);
-        let before = drive.look(0);
+        let before = drive.look(0, 0);
         let steps = keeper.steps(0).expect("the log holds all");
-        let after = drive.look(0);
+        let after = drive.look(0, 0);
         if before.is_whole && before.changed == after.changed && before.drive == after.drive {
             return (steps, after);
         }
@@ -129,7 +136,7 @@ pub(crate) fn assert_equal(keeper: &Keeper, drive: &LiveDrive) -> Vec<Step> {
 
 /// Nothing is in flight, in no unit.
 pub(crate) fn assert_empty(drive: &LiveDrive) {
-    let state = drive.look(0).drive;
+    let state = drive.state();
     let whole = state.whole;
     let numbers = [state.requests, state.pages, whole.reads, whole.read_pages];
     assert_eq!(numbers, [0; 4]);
@@ -145,7 +152,7 @@ pub(crate) fn assert_empty(drive: &LiveDrive) {
 /// Reads, writes, flushes and discards of several sizes, by several processes.
 pub(crate) fn load(disk: &LoopDisk) {
     let file = format!("--filename={}", disk.path);
-    let what = ["--rw=randrw", "--rwmixread=65", "--bsrange=4k-32k", "--direct=1", "--fsync=50"];
+    let what = ["--rw=randrw", "--rwmixread=65", "--bsrange=4k-96k", "--direct=1", "--fsync=50"];
     let how = ["--ioengine=libaio", "--iodepth=16", "--time_based", "--runtime=2"];
     let more = ["--name=load", "--numjobs=3", "--rate_iops=6000,3000", "--output=/dev/null"];
     disk::run("fio", &[&[file.as_str()], &what[..], &how, &more].concat());

@@ -48,8 +48,8 @@ const UNIT_NAMES: [&str; OF_UNIT] = [
 ];
 
 /// What each number is called: those of the drive, of the drive as one unit
-/// (`drive.`), and of the request's unit by each function (`unit0.` …). Times
-/// are in ticks of 1.024 µs: a shift instead of a division.
+/// (`drive.`), and of the busiest of the request's units by each function
+/// (`unit0.` …). Times are in ticks of 1.024 µs: a shift instead of a division.
 pub const FEATURE_NAMES: [(&str, &str); FEATURES] = {
     let mut names = [("", ""); FEATURES];
     let mut i = 0;
@@ -86,7 +86,7 @@ fn count(count: u32) -> i32 {
 impl DriveState {
     /// The numbers for a request that would be sent now, in the order of
     /// [`FEATURE_NAMES`]. `units` are those that the request lies in, one by each
-    /// function.
+    /// function: the [busiest](Unit::busiest) of its pieces'.
     #[must_use]
     #[expect(clippy::inline_always, reason = "otherwise the array is copied before it is used")]
     #[inline(always)]

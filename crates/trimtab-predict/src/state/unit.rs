@@ -75,6 +75,11 @@ impl Unit {
         self.last_done = now;
     }
 
+    /// Of several, the one with the most reads in flight, the first of these.
+    pub fn busiest<'a>(units: impl IntoIterator<Item = &'a Self>) -> Option<&'a Self> {
+        units.into_iter().reduce(|most, unit| if unit.reads > most.reads { unit } else { most })
+    }
+
     /// The mean age of its reads in flight, in ticks of 1024 ns.
     #[must_use]
     pub fn mean_age(&self, now: Nanos) -> u32 {

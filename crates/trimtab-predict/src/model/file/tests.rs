@@ -87,8 +87,8 @@ fn other_files_are_refused_with_a_reason() {
         fs::write(card_path(&path), card).unwrap();
         Model::load(&path).unwrap_err().to_string()
     };
-    let old = card.replacen("\"version\": 2", "\"version\": 0", 1);
-    assert!(reason(&old).ends_with("model of version 0, expected 2; train it again"));
+    let old = card.replacen("\"version\": 3", "\"version\": 0", 1);
+    assert!(reason(&old).ends_with("model of version 0, expected 3; train it again"));
     assert!(reason("{}").contains("version none"));
     let strange = card.replacen("\"predictor\"", "\"prophet\"", 1);
     assert!(reason(&strange).contains("unknown field `prophet`"));

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The maps that the programs of state.bpf.c share, and how one is declared. */
+#ifndef TRIMTAB_STATE_MAPS_H
+#define TRIMTAB_STATE_MAPS_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "state.h"
+
+/* An array that can be mapped, and so begins on a page. It has one element unless user
+ * space sets another number: so many drives, usually. */
+#define ST_ARRAY(name, of)                         \
+	struct {                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);  \
+		__uint(map_flags, BPF_F_MMAPABLE); \
+		__uint(max_entries, 1);            \
+		__type(key, __u32);                \
+		__type(value, of);                 \
+	} name SEC(".maps")
+
+ST_ARRAY(st_devices, struct st_device);
+
+/* Nobody maps it, and it is pinned nowhere: it has addresses, and other users' places.
+ * (Beginning on a page, each slot is one cache line.) */
+ST_ARRAY(st_works, struct st_work);
+
+#endif

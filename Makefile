@@ -23,9 +23,9 @@ demo:
 	$(CARGO) build --release --package trimtab
 	@scripts/demo
 
-# Recording needs root: whoever is not root gets it for the test programs alone.
-test: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/scripts/run-test
-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/scripts/run-test
+# Test programs run as root, as recording needs it, and have a time limit each.
+test: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = scripts/run-test
+test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = scripts/run-test
 test: setup
 	$(CARGO) test --workspace
 

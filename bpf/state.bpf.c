@@ -327,7 +327,8 @@ static __always_inline __u32 index_of(struct request *rq)
 /*
  * Where a request lies. The memory that it will touch under the lock is touched
  * here: taking the lock waits for all loads before it, so that they are waited for
- * together, and not one after the other with the lock held.
+ * together, and not one after the other with the lock held. (Of a request in several
+ * pieces that is true of the first.)
  */
 static __always_inline void locate(struct st_device *device, struct st_event *event)
 {

@@ -390,6 +390,8 @@ ST_AT(st_drive, history, 304);
 ST_SIZE(st_counters, 64);
 ST_SIZE(st_function, 8);
 ST_SIZE(st_config, 2048);
+ST_AT(st_config, function, 8);
+ST_AT(st_config, least_shift, 1856);
 ST_AT(st_device, drive, 64);
 ST_AT(st_device, counters, 448);
 ST_AT(st_device, config, 512);

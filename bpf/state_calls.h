@@ -188,7 +188,7 @@ int configure(struct st_configure *what)
 	return 0;
 }
 
-/* For tests: an event of a read that there is not. */
+/* For tests: an event of a read that there is not, of four pages. */
 SEC("raw_tp")
 int pretend(struct st_pretend *what)
 {
@@ -202,7 +202,7 @@ int pretend(struct st_pretend *what)
 	event.key = what->key;
 	event.time_ns = bpf_ktime_get_ns();
 	event.sector = what->sector;
-	event.bytes = 4096;
+	event.bytes = 16384;
 	event.kind = what->kind;
 	event.op = ST_READ;
 	locate(device, &event);

@@ -81,7 +81,8 @@ static __always_inline void unit_read_done(struct st_unit *unit, __u64 now, __u6
 	unit->latency = at_most_u32(since(now, sent) >> 10);
 	unit->mean_latency = follow(unit->mean_latency, unit->latency, 2);
 	begun = unit->last_done > sent ? unit->last_done : sent;
-	unit->service_ns = follow(unit->service_ns, at_most_u32(since(now, begun)), 3);
+	if (now > begun)
+		unit->service_ns = follow(unit->service_ns, at_most_u32(now - begun), 3);
 	unit->last_done = now;
 }
 

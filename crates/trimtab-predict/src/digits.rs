@@ -10,7 +10,7 @@
 
 use trimtab_io::{Nanos, Op, Request};
 
-use crate::in_flight::{InFlight, Pending, Place, pages_of};
+use crate::in_flight::{InFlight, Pending, Span, pages_of};
 use crate::predictor::Ticket;
 use crate::state::{Answered, DriveState, HISTORY};
 
@@ -36,7 +36,7 @@ impl Watched {
     pub(crate) fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
         self.pages = self.pages.saturating_add(pages_of(request));
         let queue_then = self.in_flight.len() as u32;
-        self.in_flight.add(Pending::new(now, request, self.pages, queue_then, Place::default()))
+        self.in_flight.add(Pending::new(now, request, self.pages, queue_then, Span::default()))
     }
 
     /// An answer has come; whether it tells something: only those to reads and

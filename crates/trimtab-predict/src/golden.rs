@@ -58,7 +58,7 @@ fn features_are_what_they_were() {
             }
         }
     });
-    assert_eq!(hash, 0xeddd_a56b_6f32_f2bc, "{hash:#x}");
+    assert_eq!(hash, 0x7a3e_5616_5657_f160, "{hash:#x}");
 }
 
 /// LinnOS's digits from what our watch keeps are those from what LinnOS keeps.
@@ -117,6 +117,25 @@ fn a_request_meets_all_its_pieces_units() {
             |unit: &crate::Unit| unit.reads + unit.read_pages + unit.writes + unit.write_pages;
         assert!(watch.units(function).iter().all(|unit| left(unit) == 0 && unit.sent == 0));
     }
+}
+
+/// What grows stays in the units that it was sent to.
+#[test]
+fn a_request_that_grows_keeps_its_pieces() {
+    let mut watch = Watch::new(&[UnitFunction::Stripe { shift: 12, units: 6 }]);
+    let pages =
+        |watch: &Watch| watch.units(0).iter().map(|unit| unit.read_pages).collect::<Vec<_>>();
+    let ticket = watch.sent(Nanos(1), &request(Op::Read, 0, 3 << 12));
+    assert_eq!(pages(&watch), [3, 3, 3, 0, 0, 0]);
+    watch.grown(Nanos(2), ticket, &request(Op::Read, 0, 5 << 12));
+    assert_eq!(pages(&watch), [5, 5, 5, 0, 0, 0]);
+    watch.completed(Nanos(2000), ticket, true);
+    assert_eq!(pages(&watch), [0; 6]);
+    let answered = |unit: &crate::Unit| (unit.service_ns, unit.last_done.0);
+    assert_eq!(
+        watch.units(0)[..4].iter().map(answered).collect::<Vec<_>>(),
+        [(1999, 2000), (1999, 2000), (1999, 2000), (0, 0)]
+    );
 }
 
 /// When all is answered nothing is in flight, whatever was merged meanwhile.

@@ -13,7 +13,7 @@ pub(crate) const PAGE: u64 = 4096;
 
 /// Where a request lies, as it was when it was sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct Span {
     pub(crate) offset: u64,
     pub(crate) length: u64,
     /// The unit of its first piece, by each function.
@@ -35,7 +35,7 @@ pub(crate) struct Pending {
     /// Requests in flight when it was sent, without it.
     pub(crate) queue_then: u32,
     /// Where it lies.
-    pub(crate) place: Place,
+    pub(crate) span: Span,
     before: u32,
     after: u32,
 }
@@ -46,7 +46,7 @@ impl Pending {
         request: &Request,
         pages_then: u32,
         queue_then: u32,
-        place: Place,
+        span: Span,
     ) -> Self {
         Self {
             sent: now,
@@ -55,7 +55,7 @@ impl Pending {
             pages: pages_of(request),
             pages_then,
             queue_then,
-            place,
+            span,
             before: NONE,
             after: NONE,
         }
@@ -168,7 +168,7 @@ mod tests {
                 &request(Op::Read, 0, length),
                 0,
                 0,
-                Place::default(),
+                Span::default(),
             ))
         };
         let first = add(&mut flight, 1, 4096);

@@ -96,8 +96,8 @@ impl Trained {
     }
 
     /// What would become of `request` if it were sent at `now`, by what someone
-    /// else keeps of the drive; `units` are those that the request lies in, one by
-    /// each of the [`functions`](Self::functions). It is what a
+    /// else keeps of the drive; `units` are those that the request lies in, by each of the
+    /// [`functions`](Self::functions) the [busiest](crate::Unit::busiest) of its pieces'. It is what a
     /// [`predictor`](Self::predictor) says that has watched the same. None of
     /// [`Advanced`], which remembers more than that.
     #[must_use]

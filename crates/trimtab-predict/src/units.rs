@@ -69,7 +69,7 @@ impl UnitFunction {
     /// The size, as a power of two, of aligned stretches of addresses none of which lies in
     /// two units.
     #[must_use]
-    pub fn stretch(&self) -> u32 {
+    pub fn stretch_shift(&self) -> u32 {
         match self {
             Self::Page { shift } | Self::Stripe { shift, .. } => *shift,
             Self::Parity { masks } => {
@@ -80,10 +80,10 @@ impl UnitFunction {
     }
 
     /// The units that a request (bytes) lies in, piece by piece: a piece is what it has of
-    /// one [`stretch`](Self::stretch). The first [`MOST_PIECES`] of them; one that is
+    /// one stretch ([`stretch_shift`](Self::stretch_shift)). The first [`MOST_PIECES`] of them; one that is
     /// several pieces' unit comes several times.
     pub fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = u16> {
-        let shift = self.stretch();
+        let shift = self.stretch_shift();
         let first = offset >> shift;
         let more = (last_byte(offset, length) >> shift) - first;
         (0..=more.min(MOST_PIECES as u64 - 1)).map(move |piece| self.unit((first + piece) << shift))
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(pieces(&stripe, 4095, 1), [0]);
         assert_eq!(pieces(&stripe, 4095, 2), [0, 1]);
         assert_eq!(pieces(&stripe, 5 << 12, 3 << 12), [5, 0, 1]);
-        assert_eq!(parity.stretch(), 13);
+        assert_eq!(parity.stretch_shift(), 13);
         assert_eq!(pieces(&parity, 4096, 4096), [0]);
         assert_eq!(pieces(&parity, 0, 5 << 12), [0, 1, 2]);
         assert_eq!(pieces(&stripe, 0, 1 << 30).len(), MOST_PIECES);

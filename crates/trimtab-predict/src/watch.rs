@@ -1,12 +1,12 @@
 //! What our predictor knows of a drive: [`Watch`], and the numbers it is made of.
 //!
-//! Everything is updated in constant time when a request is sent or answered, in
-//! integers, and read in constant time for a decision. A request that is not a
+//! Everything is updated in constant time when a request is sent or answered (of a long
+//! one, for each of its first 16 pieces), in integers, and read so for a decision. A request that is not a
 //! read or write is in flight like any other but counts nowhere.
 
 use trimtab_io::{Nanos, Op, Request};
 
-use crate::in_flight::{InFlight, Pending, Place, UNITS, pages_of};
+use crate::in_flight::{InFlight, Pending, Span, UNITS, pages_of};
 use crate::predictor::Ticket;
 use crate::state::{DriveState, FEATURES, HISTORY, Rest, Stall, Unit, WINDOWS, ticks};
 use crate::units::{UnitFunction, last_byte};
@@ -30,7 +30,7 @@ pub struct Watch {
     first: [usize; UNITS],
     /// The least of the functions' stretches: what lies in one such stretch is in one
     /// piece by all functions.
-    least_stretch: u32,
+    least_shift: u32,
     state: DriveState,
     reads: InFlight,
     others: InFlight,
@@ -51,9 +51,9 @@ impl Watch {
             *first = all;
             all += function.units() as usize;
         }
-        let least_stretch = functions.iter().map(UnitFunction::stretch).min();
+        let least_shift = functions.iter().map(UnitFunction::stretch_shift).min();
         Self {
-            least_stretch: least_stretch.unwrap_or(u64::BITS - 1),
+            least_shift: least_shift.unwrap_or(u64::BITS - 1),
             functions,
             units: vec![Unit::default(); all].into(),
             first,
@@ -101,7 +101,7 @@ impl Watch {
 
     /// Whether a request has several pieces by any function.
     const fn is_spread(&self, request: &Request) -> bool {
-        (request.offset ^ last_byte(request.offset, request.length)) >> self.least_stretch != 0
+        (request.offset ^ last_byte(request.offset, request.length)) >> self.least_shift != 0
     }
 
     /// Of the units that a request's pieces lie in, the busiest by each function: a request
@@ -115,25 +115,25 @@ impl Watch {
         }
     }
 
-    fn place_of(&self, request: &Request) -> Place {
+    fn span_of(&self, request: &Request) -> Span {
         let &Request { offset, length, .. } = request;
         let mut units = [0; UNITS];
         for (unit, function) in units.iter_mut().zip(&self.functions) {
             *unit = function.unit(offset);
         }
-        Place { offset, length, units, is_spread: self.is_spread(request) }
+        Span { offset, length, units, is_spread: self.is_spread(request) }
     }
 
     /// Does something with the drive, and with the unit of each piece of a request.
-    fn each_unit(&mut self, place: &Place, mut f: impl FnMut(&mut Unit)) {
+    fn each_unit(&mut self, span: &Span, mut f: impl FnMut(&mut Unit)) {
         f(&mut self.state.whole);
         for (i, function) in self.functions.iter().enumerate() {
             let first = self.first[i];
-            if !place.is_spread {
-                f(&mut self.units[first + usize::from(place.units[i])]);
+            if !span.is_spread {
+                f(&mut self.units[first + usize::from(span.units[i])]);
                 continue;
             }
-            for unit in function.pieces(place.offset, place.length) {
+            for unit in function.pieces(span.offset, span.length) {
                 f(&mut self.units[first + usize::from(unit)]);
             }
         }
@@ -151,8 +151,8 @@ impl Watch {
         state.requests += 1;
         state.pages = state.pages.saturating_add(pages);
         let pages_then = state.pages;
-        let place = self.place_of(request);
-        let pending = Pending::new(now, request, pages_then, queue_then, place);
+        let span = self.span_of(request);
+        let pending = Pending::new(now, request, pages_then, queue_then, span);
         let ticket = match request.op {
             Op::Read => self.reads.add(pending),
             _ => Ticket(self.others.add(pending).0 | OTHER),
@@ -160,12 +160,12 @@ impl Watch {
         match request.op {
             Op::Read => {
                 self.state.read_bytes += request.length;
-                self.each_unit(&place, |unit| unit.read_sent(now, pages));
+                self.each_unit(&span, |unit| unit.read_sent(now, pages));
             }
             Op::Write => {
                 self.state.write_bytes += request.length;
                 let written = self.state.written;
-                self.each_unit(&place, |unit| unit.write_sent(pages, written));
+                self.each_unit(&span, |unit| unit.write_sent(pages, written));
                 self.write_counts(now, request.length);
             }
             Op::Discard | Op::Flush => {}
@@ -193,18 +193,18 @@ impl Watch {
         pending.bytes += bytes;
         pending.pages += pages;
         pending.pages_then = pending.pages_then.saturating_add(pages);
-        let (op, place) = (pending.op, pending.place);
+        let (op, span) = (pending.op, pending.span);
         self.state.pages = self.state.pages.saturating_add(pages);
         match op {
             Op::Read => {
                 self.state.read_bytes += bytes;
-                self.each_unit(&place, |unit| {
+                self.each_unit(&span, |unit| {
                     unit.read_pages = unit.read_pages.saturating_add(pages)
                 });
             }
             Op::Write => {
                 self.state.write_bytes += bytes;
-                self.each_unit(&place, |unit| {
+                self.each_unit(&span, |unit| {
                     unit.write_pages = unit.write_pages.saturating_add(pages)
                 });
                 self.write_counts(now, bytes);
@@ -239,7 +239,7 @@ impl Watch {
 
     fn write_completed(&mut self, now: Nanos, pending: &Pending, data: bool) {
         self.state.write_bytes -= pending.bytes;
-        self.each_unit(&pending.place, |unit| unit.write_done(pending.pages));
+        self.each_unit(&pending.span, |unit| unit.write_done(pending.pages));
         if data {
             self.state.last_write_done = now;
             self.state.last_write_latency = now.since(pending.sent);
@@ -254,7 +254,7 @@ impl Watch {
         if quiet > STALL && state.whole.reads >= STALLED_READS {
             state.stall = Stall { ended: now, length: quiet, written: state.written };
         }
-        self.each_unit(&pending.place, |unit| {
+        self.each_unit(&pending.span, |unit| {
             unit.read_done(now, pending.sent, pending.pages, data);
         });
         if !data {

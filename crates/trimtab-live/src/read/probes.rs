@@ -22,7 +22,7 @@ const PARTS: usize = 256;
 pub(super) struct Part([u8; WAYS]);
 
 impl Part {
-    /// Of reads of so many pages from what these functions put into one unit. Where
+    /// Of reads of so many pages that begin in what these functions put into one unit. Where
     /// there is no function, or no place, all of the drive is.
     pub(super) fn new(functions: &[UnitFunction], offset: Option<u64>, pages: u32) -> Self {
         // Reads up to twice as large are taken for the same.

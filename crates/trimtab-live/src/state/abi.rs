@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 
-use trimtab_predict::units::UnitFunction;
+use trimtab_predict::units::{MOST_PIECES, UnitFunction};
 use trimtab_predict::{DriveState, Unit};
 
 /// `ST_VERSION`
@@ -12,6 +12,8 @@ pub(super) const MAX_DEVICES: usize = 16;
 pub(super) const FUNCTIONS: usize = 3;
 pub(super) const UNITS: usize = 4096;
 const MASKS: usize = 12;
+/// `ST_PIECES`
+const PIECES: usize = 16;
 pub(super) const SLOTS: usize = 4096;
 
 /// What happened beside the state, since it was begun.
@@ -61,7 +63,7 @@ pub(super) struct Config {
 impl Config {
     pub(super) fn new(functions: &[UnitFunction]) -> Self {
         let functions = &functions[..functions.len().min(FUNCTIONS)];
-        let least_shift = functions.iter().map(UnitFunction::stretch).min();
+        let least_shift = functions.iter().map(UnitFunction::stretch_shift).min();
         let mut this = Self {
             functions: functions.len() as u32,
             least_shift: least_shift.unwrap_or(u64::BITS - 1).into(),
@@ -75,7 +77,7 @@ impl Config {
 
     fn set(&mut self, i: usize, function: &UnitFunction) {
         let to = &mut self.function[i];
-        to.shift = function.stretch() as u8;
+        to.shift = function.stretch_shift() as u8;
         match function {
             UnitFunction::Page { .. } => to.kind = 1,
             UnitFunction::Stripe { units, .. } => (to.kind, to.units) = (2, *units),
@@ -182,7 +184,10 @@ pub(super) struct LogEntry {
 
 const _: () = {
     assert!(size_of::<Counters>() == 64);
+    assert!(PIECES == MOST_PIECES);
     assert!(size_of::<Config>() == 2048);
+    assert!(offset_of!(Config, function) == 8);
+    assert!(offset_of!(Config, least_shift) == 1856);
     assert!(offset_of!(Device, drive) == 64);
     assert!(offset_of!(Device, counters) == 448);
     assert!(offset_of!(Device, config) == 512);
@@ -208,12 +213,15 @@ mod tests {
             UnitFunction::Parity { masks: vec![0b101 << 12; 12] },
         ];
         assert_eq!(Config::new(&functions).get().unwrap(), functions);
-        let mut none = Config::new(&functions);
+        let config = Config::new(&functions);
+        assert_eq!(config.function.map(|function| function.shift), [13, 12, 12]);
+        assert_eq!((config.least_shift, Config::new(&functions[..1]).least_shift), (12, 13));
+        let mut none = config;
         none.function[1].kind = 0;
         assert!(none.get().is_none());
     }
 
-    /// As bpf/state_watch.h puts it together.
+    /// As bpf/state_pieces.h puts it together.
     #[test]
     fn parities_are_those_of_the_digits() {
         let masks = vec![0x1_2345_0000, 0x8_0000_1000, 0x0f0f_f000];

@@ -13,9 +13,9 @@ use super::network::{self, SizeClass};
 use crate::bpf::mapping::Mapping;
 use crate::record::Error;
 
-/// How often a copy is tried again that the kernel was just writing: some
-/// microseconds, where a write takes a tenth of one.
-const TRIES: u32 = 32;
+/// How often a copy is tried again that the kernel was just writing: some microseconds,
+/// where a write takes a tenth of one, and that of a long request one or two.
+const TRIES: u32 = 128;
 
 /// A keeper that has not been seen to live for so long is taken to be gone. It
 /// says so every 50 ms; a busy machine may keep it from that for a while.
@@ -67,28 +67,28 @@ pub struct Look {
     functions: usize,
 }
 
-/// Where a request lies, by each function: the units of its pieces.
-struct Places {
+/// The units of a request's pieces, by each function.
+struct Pieces {
     units: [[u16; MOST_PIECES]; FUNCTIONS],
-    pieces: [u8; FUNCTIONS],
+    count: [u8; FUNCTIONS],
 }
 
-impl Places {
+impl Pieces {
     fn new(functions: &[UnitFunction], offset: u64, length: u64) -> Self {
-        let mut this = Self { units: [[0; MOST_PIECES]; FUNCTIONS], pieces: [0; FUNCTIONS] };
-        let places = this.units.iter_mut().zip(&mut this.pieces);
-        for ((places, pieces), function) in places.zip(functions) {
-            for (place, unit) in places.iter_mut().zip(function.pieces(offset, length)) {
-                *place = unit % UNITS as u16;
-                *pieces += 1;
+        let mut this = Self { units: [[0; MOST_PIECES]; FUNCTIONS], count: [0; FUNCTIONS] };
+        for (i, function) in functions.iter().enumerate() {
+            let of_function = function.pieces(offset, length);
+            for (unit, found) in this.units[i].iter_mut().zip(of_function) {
+                *unit = found % UNITS as u16;
+                this.count[i] += 1;
             }
         }
         this
     }
 
-    /// The units that a function tells of.
+    /// The units by one function; there is at least one.
     fn of(&self, function: usize) -> &[u16] {
-        &self.units[function][..self.pieces[function].into()]
+        &self.units[function][..self.count[function].into()]
     }
 }
 
@@ -196,28 +196,26 @@ impl LiveDrive {
     /// The drive as a whole, as it is now.
     #[must_use]
     pub fn state(&self) -> DriveState {
-        self.look(0, 0).drive
+        let (drive, _) = self.whole(|devices| {
+            // SAFETY: only the address of a field is taken.
+            devices.part(self.index, |device| unsafe { &raw mut (*device).drive })
+        });
+        drive
     }
 
     /// What is known now, for a request of these bytes.
     #[must_use]
     pub fn look(&self, offset: u64, length: u64) -> Look {
         // While the kernel writes it is read again: only what must be is done there.
-        let places = Places::new(&self.functions, offset, length);
+        let pieces = Pieces::new(&self.functions, offset, length);
         let ((drive, changed, units), is_whole) = self.whole(|devices| {
             // SAFETY: only the address of a field is taken.
             let drive = devices.part(self.index, |device| unsafe { &raw mut (*device).drive });
             // SAFETY: as above.
             let changed = devices.part(self.index, |device| unsafe { &raw mut (*device).now });
             let mut units = [Unit::default(); FUNCTIONS];
-            for (i, unit) in units.iter_mut().enumerate() {
-                let Some((&first, others)) = places.of(i).split_first() else { break };
-                *unit = self.unit(i, first);
-                for other in others.iter().map(|&place| self.unit(i, place)) {
-                    if other.reads > unit.reads {
-                        *unit = other;
-                    }
-                }
+            for (i, unit) in units.iter_mut().enumerate().take(self.functions.len()) {
+                *unit = self.unit(i, self.busiest(i, pieces.of(i)));
             }
             (drive, Nanos(changed), units)
         });
@@ -285,6 +283,33 @@ impl LiveDrive {
     #[must_use]
     pub fn units(&self, function: usize) -> Vec<Unit> {
         (0..self.functions[function].units()).map(|i| self.unit(function, i as u16)).collect()
+    }
+
+    /// Of some units by one of the functions, the one with the most reads in flight at this
+    /// moment, the first of these: see [`Unit::busiest`].
+    fn busiest(&self, function: usize, units: &[u16]) -> u16 {
+        let [first, others @ ..] = units else { unreachable!("every request has a piece") };
+        if others.is_empty() {
+            return *first;
+        }
+        let (mut busiest, mut most) = (*first, self.reads(function, *first));
+        for &unit in others {
+            let reads = self.reads(function, unit);
+            if reads > most {
+                (busiest, most) = (unit, reads);
+            }
+        }
+        busiest
+    }
+
+    /// The reads in flight in a unit by one of the functions.
+    fn reads(&self, function: usize, unit: u16) -> u32 {
+        assert!(function < FUNCTIONS && usize::from(unit) < UNITS);
+        // SAFETY: only the address of a field is taken; it is within the array.
+        self.memory.devices.part(self.index, |device| unsafe {
+            let units = (&raw mut (*device).units).cast::<Unit>();
+            &raw mut (*units.add(function * UNITS + usize::from(unit))).reads
+        })
     }
 
     /// A unit by one of the functions, as it is at this moment.

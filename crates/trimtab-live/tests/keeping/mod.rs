@@ -162,7 +162,7 @@ pub(crate) fn load(disk: &LoopDisk) {
 /// Neighbours that merge in the scheduler.
 pub(crate) fn mergeable_load(disk: &LoopDisk) {
     let file = format!("--filename={}", disk.path);
-    let what = ["--name=load", "--rw=rw", "--bs=4k", "--direct=1", "--size=8m"];
+    let what = ["--name=load", "--rw=rw", "--bsrange=4k-16k", "--direct=1", "--size=8m"];
     let how = ["--ioengine=libaio", "--iodepth=32", "--iodepth_batch=16", "--output=/dev/null"];
     disk::run("fio", &[&[file.as_str()], &what[..], &how].concat());
 }

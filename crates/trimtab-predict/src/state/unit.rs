@@ -8,13 +8,13 @@ use crate::share::share;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Unit {
-    /// Reads in flight.
+    /// Reads in flight, each as often as it has pieces here.
     pub reads: u32,
-    /// 4 KiB pages of the reads in flight.
+    /// 4 KiB pages of these reads, each counted whole.
     pub read_pages: u32,
-    /// Writes in flight.
+    /// Writes in flight, likewise.
     pub writes: u32,
-    /// 4 KiB pages of the writes in flight.
+    /// 4 KiB pages of these writes.
     pub write_pages: u32,
     /// The last read's latency, in ticks of 1024 ns.
     pub latency: u32,
@@ -69,9 +69,12 @@ impl Unit {
         }
         self.latency = u32::try_from(now.since(sent).0 >> 10).unwrap_or(u32::MAX);
         follow(&mut self.mean_latency, self.latency, 2);
-        // It had been at work since it was sent, or since the one before.
+        // It had been at work since it was sent, or since the one before. Of what is answered
+        // at the same instant, as are the pieces of one read, the first tells.
         let service = now.since(self.last_done.max(sent)).0;
-        follow(&mut self.service_ns, u32::try_from(service).unwrap_or(u32::MAX), 3);
+        if service > 0 {
+            follow(&mut self.service_ns, u32::try_from(service).unwrap_or(u32::MAX), 3);
+        }
         self.last_done = now;
     }
 

@@ -41,7 +41,8 @@ pub(crate) struct Args {
     /// `profile show --capacity` scales it. Offsets beyond it are folded in.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "8G")]
     capacity: u64,
-    /// End the search when so many models have been tried; a generation is finished first.
+    /// End the search when so many models have been tried, and those to begin with: about
+    /// 200, or 20 with --base.
     #[arg(long, value_name = "N")]
     models: Option<NonZeroUsize>,
     /// Which drive of a recording that is of several.

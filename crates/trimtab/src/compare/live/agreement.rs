@@ -16,7 +16,10 @@ const APART: f64 = 1.1;
 pub(super) struct Agreement {
     /// What is added to simulated means: the mean of what the way to the drives took in
     /// phase one. Means of sums are sums of means, whatever the one has to do with the
-    /// other. Nothing if no read of phase one was found in what the drives noted.
+    /// other; so much is right of strategies that send a read once, and too much of those
+    /// that take the first of two answers. (Reads that came before their drive said count as
+    /// 0 there: a microsecond or two.) Nothing if no read of phase one was found in what the
+    /// drives noted.
     added_mean_ns: Option<f64>,
     /// What is added to simulated p99s: its p50. Slow reads of a drive are seldom those
     /// that were slow on the way.

@@ -89,11 +89,15 @@ impl Label {
     /// in flight when it was sent (4 KiB each, without its own).
     #[must_use]
     pub fn is_slow(&self, latency: Nanos, pages: u32, load: u32) -> bool {
+        latency.0 as f64 > self.limit_ns(pages, load)
+    }
+
+    /// The longest latency of such a request that is not slow, ns.
+    #[must_use]
+    pub fn limit_ns(&self, pages: u32, load: u32) -> f64 {
         match self {
-            Self::Threshold { latency: most } => latency > *most,
-            Self::Relative { expected, times } => {
-                latency.0 as f64 > expected.latency(pages, load).0 as f64 * times
-            }
+            Self::Threshold { latency } => latency.0 as f64,
+            Self::Relative { expected, times } => expected.latency(pages, load).0 as f64 * times,
         }
     }
 

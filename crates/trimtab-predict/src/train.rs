@@ -32,6 +32,10 @@ const LEAST_OF_CLASS: usize = 20;
 const PARTS: usize = 4;
 const STRETCHES: usize = 8;
 
+/// How wide the border between fast and slow is to whoever learns to tell them apart, as a
+/// share of the distance between the quartiles of the latencies' logarithms.
+const BORDER: f64 = 0.25;
+
 /// Of a score. The scores of all forests of one kind are looked up in one table, so it is a
 /// constant; and leaves of less than 8, as they are, fit 16 bits, which decides faster.
 const FRACTION_BITS: u32 = 12;
@@ -128,7 +132,7 @@ pub fn train(
         Kind::Trimtab => {
             let seen: Vec<&[Recorded]> = lessons.iter().map(Lesson::seen).collect();
             let functions = units::find(&seen).functions;
-            let samples = Samples::new(&lessons, &functions, all, slow, options);
+            let samples = Samples::new(&lessons, &functions, all, label, options);
             progress(1, 2 + PARTS);
             learned(functions, &samples, options, progress).map_err(failed)
         }
@@ -165,6 +169,8 @@ struct Samples {
     features: Vec<[i32; FEATURES]>,
     reads: Vec<Read>,
     slow: Vec<bool>,
+    /// How slow, from 0 to 1: see [`lateness`].
+    lateness: Vec<f32>,
     /// Which part of the recordings each belongs to.
     part: Vec<usize>,
     floor: Floor,
@@ -182,7 +188,7 @@ impl Samples {
         lessons: &[Lesson<'_>],
         functions: &[UnitFunction],
         mut reads: Vec<Read>,
-        mut slow: Vec<bool>,
+        label: &Label,
         options: &Options,
     ) -> Self {
         let count = reads.len();
@@ -199,12 +205,13 @@ impl Samples {
                 if random.random_bool(options.steered.min(1.0)) {
                     features.push(steered);
                     reads.push(reads[i]);
-                    slow.push(slow[i]);
                     part.push(part[i]);
                 }
             }
         }
-        Self { features, reads, slow, part, floor }
+        let slow = reads.iter().map(|read| label.is_slow_read(read)).collect();
+        let lateness = lateness(&reads, label);
+        Self { features, reads, slow, lateness, part, floor }
     }
 
     /// What a read took beyond the floor.
@@ -221,7 +228,7 @@ impl Samples {
         options: &Options,
     ) -> Result<Forests, trimtab_learn::Error> {
         let chosen: Vec<usize> = (0..self.reads.len()).filter(|&i| is(i)).collect();
-        let late = |&i: &usize| f32::from(u8::from(self.slow[i]));
+        let late = |&i: &usize| self.lateness[i];
         // Twice as long is one more, but for what is little beside the floor: what
         // tells two idle drives apart counts as well as what tells two busy ones.
         let unit = (self.floor.latency(1).0 as f32 / 4.0).max(1000.0);
@@ -240,6 +247,24 @@ impl Samples {
             fast: forest(if fast.is_empty() { &chosen } else { &fast }, &wait, Objective::Squared)?,
         })
     }
+}
+
+/// How slow reads are, from 0 to 1: half at the label's limit, and to either side of it a
+/// logistic curve over the logarithm of the latency. That one read missed the limit by a
+/// hair and another took ten times as long is worth knowing: the rarer slow reads are, the
+/// more is learnt from those that nearly were.
+fn lateness(reads: &[Read], label: &Label) -> Vec<f32> {
+    let log = |ns: f64| libm::log(ns.max(1.0));
+    let mut logs: Vec<f64> = reads.iter().map(|read| log(read.latency.0 as f64)).collect();
+    logs.sort_unstable_by(f64::total_cmp);
+    let quartile = |i: usize| logs.get(i * logs.len() / 4).copied().unwrap_or_default();
+    // Where latencies are all the same there is no border to speak of.
+    let border = (BORDER * (quartile(3) - quartile(1))).max(1e-3);
+    let one = |read: &Read| {
+        let beyond = log(read.latency.0 as f64) - log(label.limit_ns(read.pages, read.load));
+        (1.0 / (1.0 + libm::exp(-beyond / border))) as f32
+    };
+    reads.iter().map(one).collect()
 }
 
 /// Scores of samples from trees that have not seen them, nor their neighbours in
@@ -347,4 +372,30 @@ fn mean_waits(
     let ticks = |pool: &(i32, u64, u64)| pool.1 / pool.2 / WAIT_TICK.0;
     let values = pools.iter().map(|pool| i32::try_from(ticks(pool)).unwrap_or(i32::MAX));
     Table::new(pools[1..].iter().map(|pool| pool.0).collect(), values.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_is_half_at_the_limit_and_rises() {
+        let label = Label::Threshold { latency: Nanos::from_micros(400) };
+        let read = |us: u64| Read {
+            index: 0,
+            latency: Nanos::from_micros(us),
+            pages: 1,
+            load: 0,
+            queue: 0,
+        };
+        let reads = [50, 100, 200, 399, 400, 401, 800, 100_000].map(read);
+        let found = lateness(&reads, &label);
+        assert!(found.is_sorted(), "{found:?}");
+        assert_eq!(found[4], 0.5);
+        assert!(found[0] < 0.01 && found[7] > 0.99, "{found:?}");
+        // Where all take as long, a little more is late all the same.
+        let alike = [read(400), read(400), read(400), read(400), read(410)];
+        assert!(lateness(&alike, &label)[4] > 0.99);
+        assert!(lateness(&[], &label).is_empty());
+    }
 }

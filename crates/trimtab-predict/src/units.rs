@@ -108,8 +108,21 @@ impl UnitFunction {
     }
 }
 
+/// The least of some functions' [stretches](UnitFunction::stretch_shift): what does not reach
+/// beyond one is in one piece by all of them.
+#[must_use]
+pub fn least_shift(functions: &[UnitFunction]) -> u32 {
+    functions.iter().map(UnitFunction::stretch_shift).min().unwrap_or(u64::BITS - 1)
+}
+
+/// Whether a request (bytes) reaches beyond one aligned stretch of `2^shift` bytes.
+#[must_use]
+pub const fn is_spread(offset: u64, length: u64, shift: u32) -> bool {
+    (offset ^ last_byte(offset, length)) >> shift != 0
+}
+
 /// The last byte of a request; that at its offset if it has none.
-pub(crate) const fn last_byte(offset: u64, length: u64) -> u64 {
+const fn last_byte(offset: u64, length: u64) -> u64 {
     offset.saturating_add(length.saturating_sub(1))
 }
 

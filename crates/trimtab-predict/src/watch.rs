@@ -9,7 +9,7 @@ use trimtab_io::{Nanos, Op, Request};
 use crate::in_flight::{InFlight, Pending, Span, UNITS, pages_of};
 use crate::predictor::Ticket;
 use crate::state::{DriveState, FEATURES, HISTORY, Rest, Stall, Unit, WINDOWS, ticks};
-use crate::units::{UnitFunction, last_byte};
+use crate::units::{self, UnitFunction};
 
 /// No read answered for so long, though three or more were in flight, is a stall.
 const STALL: Nanos = Nanos::from_micros(300);
@@ -51,9 +51,8 @@ impl Watch {
             *first = all;
             all += function.units() as usize;
         }
-        let least_shift = functions.iter().map(UnitFunction::stretch_shift).min();
         Self {
-            least_shift: least_shift.unwrap_or(u64::BITS - 1),
+            least_shift: units::least_shift(&functions),
             functions,
             units: vec![Unit::default(); all].into(),
             first,
@@ -101,7 +100,7 @@ impl Watch {
 
     /// Whether a request has several pieces by any function.
     const fn is_spread(&self, request: &Request) -> bool {
-        (request.offset ^ last_byte(request.offset, request.length)) >> self.least_shift != 0
+        units::is_spread(request.offset, request.length, self.least_shift)
     }
 
     /// Of the units that a request's pieces lie in, the busiest by each function: a request

@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 
-use trimtab_predict::units::{MOST_PIECES, UnitFunction};
+use trimtab_predict::units::{self, MOST_PIECES, UnitFunction};
 use trimtab_predict::{DriveState, Unit};
 
 /// `ST_VERSION`
@@ -63,10 +63,9 @@ pub(super) struct Config {
 impl Config {
     pub(super) fn new(functions: &[UnitFunction]) -> Self {
         let functions = &functions[..functions.len().min(FUNCTIONS)];
-        let least_shift = functions.iter().map(UnitFunction::stretch_shift).min();
         let mut this = Self {
             functions: functions.len() as u32,
-            least_shift: least_shift.unwrap_or(u64::BITS - 1).into(),
+            least_shift: units::least_shift(functions).into(),
             ..Self::default()
         };
         for (i, function) in functions.iter().enumerate() {

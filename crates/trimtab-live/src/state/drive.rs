@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use trimtab_io::{Nanos, Request};
-use trimtab_predict::units::{MOST_PIECES, UnitFunction};
+use trimtab_predict::units::{self, MOST_PIECES, UnitFunction};
 use trimtab_predict::{DIGITS, DriveState, FEATURES, Forecast, Trained, Unit, Verdict};
 
 use super::abi::{Counters, Device, FUNCTIONS, Kept, UNITS};
@@ -49,6 +49,8 @@ pub struct LiveDrive {
     memory: Arc<Memory>,
     index: usize,
     functions: Arc<[UnitFunction]>,
+    /// Of these functions: see [`units::least_shift`].
+    least_shift: u32,
     /// Of the state that these functions are of.
     generation: u32,
 }
@@ -74,9 +76,15 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new(functions: &[UnitFunction], offset: u64, length: u64) -> Self {
-        let mut this = Self { units: [[0; MOST_PIECES]; FUNCTIONS], count: [0; FUNCTIONS] };
+    fn new(functions: &[UnitFunction], least_shift: u32, offset: u64, length: u64) -> Self {
+        let mut this = Self { units: [[0; MOST_PIECES]; FUNCTIONS], count: [1; FUNCTIONS] };
+        let is_spread = units::is_spread(offset, length, least_shift);
         for (i, function) in functions.iter().enumerate() {
+            if !is_spread {
+                this.units[i][0] = function.unit(offset) % UNITS as u16;
+                continue;
+            }
+            this.count[i] = 0;
             let of_function = function.pieces(offset, length);
             for (unit, found) in this.units[i].iter_mut().zip(of_function) {
                 *unit = found % UNITS as u16;
@@ -123,7 +131,8 @@ impl std::fmt::Debug for LiveDrive {
 
 impl LiveDrive {
     pub(super) fn new(memory: Arc<Memory>, index: usize) -> Result<Self, Error> {
-        let mut this = Self { memory, index, functions: Arc::new([]), generation: 0 };
+        let mut this =
+            Self { memory, index, functions: Arc::new([]), least_shift: 0, generation: 0 };
         this.refresh()?;
         Ok(this)
     }
@@ -139,6 +148,7 @@ impl LiveDrive {
             devices.part(self.index, |device| unsafe { &raw mut (*device).config })
         });
         self.functions = config.get().ok_or_else(failed)?.into();
+        self.least_shift = units::least_shift(&self.functions);
         self.generation = config.generation;
         Ok(())
     }
@@ -207,7 +217,7 @@ impl LiveDrive {
     #[must_use]
     pub fn look(&self, offset: u64, length: u64) -> Look {
         // While the kernel writes it is read again: only what must be is done there.
-        let pieces = Pieces::new(&self.functions, offset, length);
+        let pieces = Pieces::new(&self.functions, self.least_shift, offset, length);
         let ((drive, changed, units), is_whole) = self.whole(|devices| {
             // SAFETY: only the address of a field is taken.
             let drive = devices.part(self.index, |device| unsafe { &raw mut (*device).drive });

@@ -4,7 +4,8 @@
 //! that do not, need not. Which addresses meet is the drive's secret, but its
 //! latencies give it away: [`find`] looks for it in a recording. What it finds
 //! are [`UnitFunction`]s, each of which puts every offset into one of at most
-//! [`MOST_UNITS`] units; the predictor then watches each unit on its own.
+//! [`MOST_UNITS`] units; the predictor then watches each unit on its own. A request
+//! lies in the units of all its [pieces](UnitFunction::pieces).
 
 mod find;
 mod spectrum;

@@ -1,8 +1,8 @@
 //! What our predictor knows of a drive: [`Watch`], and the numbers it is made of.
 //!
 //! Everything is updated in constant time when a request is sent or answered (of a long
-//! one, for each of its first 16 pieces), in integers, and read so for a decision. A request that is not a
-//! read or write is in flight like any other but counts nowhere.
+//! one, for each of its first 16 pieces), in integers, and read so for a decision. A
+//! request that is not a read or write is in flight like any other but counts nowhere.
 
 use trimtab_io::{Nanos, Op, Request};
 

@@ -9,8 +9,8 @@
 //! With the name of a row, that one alone.
 //!
 //! The load is that of docs/measurements.md, "Recording": 60,000 requests of 4 KiB
-//! per second, 70% of them reads, at depth 32, on a loop device in memory. Needs
-//! root and fio.
+//! per second, 70% of them reads, at depth 32, on a loop device in memory; where it is
+//! said, 10,000 of 64 KiB. Needs root and fio.
 
 #![allow(clippy::print_stdout)]
 
@@ -42,6 +42,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Load::new("4096, 60 and 64 units", units(6), false),
         Load::new("4096, 60 and 4096 units", units(12), false),
         Load::new("4096, 60 and 4096 units, deciding in the kernel", units(12), true),
+        Load::new("no units, 64 KiB", Vec::new(), false).large(),
+        Load::new("4096, 60 and 4096 units, 64 KiB in 8, 16 and 16 pieces", units(12), false)
+            .large(),
     ];
     // By turns: what else the machine does changes all the time.
     for _ in 0..runs {
@@ -131,12 +134,24 @@ struct Load {
     what: &'static str,
     functions: Vec<UnitFunction>,
     decides: bool,
+    requests: Requests,
     rows: Rows,
+}
+
+/// What is asked of the drive: the size, and how many reads and writes per second.
+struct Requests {
+    size: &'static str,
+    rates: [u32; 2],
 }
 
 impl Load {
     const fn new(what: &'static str, functions: Vec<UnitFunction>, decides: bool) -> Self {
-        Self { what, functions, decides, rows: Rows::new() }
+        let requests = Requests { size: "4k", rates: [42_000, 18_000] };
+        Self { what, functions, decides, requests, rows: Rows::new() }
+    }
+
+    fn large(self) -> Self {
+        Self { requests: Requests { size: "64k", rates: [7_000, 3_000] }, ..self }
     }
 
     fn is_wanted(&self, only: &Option<String>) -> bool {
@@ -157,7 +172,7 @@ impl Load {
         if self.decides {
             keeper.set_network(0, Some(&network()))?;
         }
-        load(&disk);
+        self.requests.make(&disk);
         let drive = keeper.drive(0)?;
         let (counters, sent) = (drive.counters(), drive.sent());
         let overhead = keeper.overhead()?;
@@ -193,11 +208,15 @@ impl Load {
     }
 }
 
-fn load(disk: &LoopDisk) {
-    let file = format!("--filename={}", disk.path);
-    let what = ["--name=load", &file, "--rw=randrw", "--rwmixread=70", "--bs=4k", "--direct=1"];
-    let how = ["--ioengine=libaio", "--iodepth=32", "--rate_iops=42000,18000", "--time_based"];
-    disk::run("fio", &[&what[..], &how, &["--runtime=2", "--output=/dev/null"]].concat());
+impl Requests {
+    fn make(&self, disk: &LoopDisk) {
+        let file = format!("--filename={}", disk.path);
+        let size = format!("--bs={}", self.size);
+        let rate = format!("--rate_iops={},{}", self.rates[0], self.rates[1]);
+        let what = ["--name=load", &file, "--rw=randrw", "--rwmixread=70", &size, "--direct=1"];
+        let how = ["--ioengine=libaio", "--iodepth=32", &rate, "--time_based"];
+        disk::run("fio", &[&what[..], &how, &["--runtime=2", "--output=/dev/null"]].concat());
+    }
 }
 
 /// Nanoseconds for a look at the state, for one with the features, and for a verdict.

@@ -198,9 +198,10 @@ impl Load {
         add(rows, "deferred, of a million", of_a_million(counters.deferred));
         add(rows, "missed", counters.missed as f64);
         add(rows, "unseen, of a million", of_a_million(counters.never_completed));
-        let [look, features, verdict] = read(&drive);
+        let [look, features, large, verdict] = read(&drive);
         add(rows, "a look", look);
         add(rows, "a look and our features", features);
+        add(rows, "  of a read of 64 KiB", large);
         if self.decides {
             add(rows, "a verdict", verdict);
         }
@@ -219,8 +220,9 @@ impl Requests {
     }
 }
 
-/// Nanoseconds for a look at the state, for one with the features, and for a verdict.
-fn read(drive: &LiveDrive) -> [f64; 3] {
+/// Nanoseconds for a look at the state, for one with the features, for both with a large
+/// read, and for a verdict.
+fn read(drive: &LiveDrive) -> [f64; 4] {
     const LOOKS: u64 = 200_000;
     let time = |f: &dyn Fn(u64)| {
         let begun = Instant::now();
@@ -228,19 +230,21 @@ fn read(drive: &LiveDrive) -> [f64; 3] {
         begun.elapsed().as_nanos() as f64 / LOOKS as f64
     };
     let now = state::now();
-    let request = |i: u64| Request {
+    let request = |i: u64, length| Request {
         id: RequestId(i),
         device: DeviceId(0),
         arrival: Nanos::ZERO,
         op: Op::Read,
         offset: (i % 64) << 12,
-        length: 4096,
+        length,
         flags: Flags::empty(),
         deadline: None,
     };
     let look_at = |request: &Request| drive.look(request.offset, request.length);
-    let look = |i| _ = black_box(look_at(&request(i)));
-    let features = |i| _ = black_box(look_at(&request(i)).features(now, &request(i)));
+    let look = |i| _ = black_box(look_at(&request(i, 4096)));
+    let features_of = |request| _ = black_box(look_at(&request).features(now, &request));
+    let features = |i| features_of(request(i, 4096));
+    let large = |i| features_of(request(i, 65536));
     let verdict = |i: u64| _ = black_box(drive.verdict(SizeClass::of(i << 10)));
-    [time(&look), time(&features), time(&verdict)]
+    [time(&look), time(&features), time(&large), time(&verdict)]
 }

@@ -43,6 +43,7 @@ enum Part {
     Facts(Facts),
     Table(Table),
     Note(String),
+    Text(String),
     Chart(Box<Chart>),
 }
 
@@ -93,6 +94,11 @@ impl Section {
         self.parts.push(Part::Note(text.into()));
     }
 
+    /// Adds a file's text, line by line as it is.
+    pub fn text(&mut self, text: impl Into<String>) {
+        self.parts.push(Part::Text(text.into()));
+    }
+
     /// Adds a chart. Charts that follow one another stand side by side where
     /// there is room.
     pub fn chart(&mut self, chart: Chart) {
@@ -141,6 +147,8 @@ fn write_parts(f: &mut fmt::Formatter<'_>, parts: &[Part]) -> fmt::Result {
                 Part::Facts(facts) => f.write_str(&facts.html())?,
                 Part::Table(table) => f.write_str(&table.html())?,
                 Part::Note(text) => writeln!(f, "<p class=\"note\">{}</p>", Html(text))?,
+                // A line break behind the tag is no part of the text.
+                Part::Text(text) => writeln!(f, "<pre>\n{}</pre>", Html(text))?,
                 Part::Chart(chart) => write_chart(f, chart)?,
             }
         }
@@ -191,6 +199,7 @@ mod tests {
         for _ in 0..2 {
             let mut section = Section::new(NASTY);
             section.note(NASTY);
+            section.text(NASTY);
             page.section(section);
         }
         page.to_string()

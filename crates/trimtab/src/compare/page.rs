@@ -22,7 +22,7 @@ pub(super) fn page(path: &Path, comparison: &Comparison, report: &Report) -> Pag
     drives.table(table::drives(report));
     page.section(drives);
     let mut scenario = Section::new("Scenario");
-    comparison.text().lines().for_each(|line| scenario.note(line));
+    scenario.text(comparison.text());
     page.section(scenario);
     page
 }

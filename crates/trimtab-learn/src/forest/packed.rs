@@ -33,7 +33,7 @@ use super::view::View;
 use crate::Simd;
 use crate::simd::Level;
 
-use blocks::{Blocks, PlainTree, Values};
+use blocks::{Blocks, PlainTree};
 use lanes::{Lanes, Plan};
 
 /// The greatest number of features.
@@ -77,8 +77,8 @@ impl Packed {
             base: view.base(),
             lanes: Lanes::new(&plan),
             leading_bits,
-            bytes: Blocks::new(by_rank(view, &plan, avx2::place)?, Values::Long),
-            words: Blocks::new(words?, Values::ShortIfFew),
+            bytes: Blocks::new(by_rank(view, &plan, avx2::place)?),
+            words: Blocks::new(words?),
         })
     }
 

@@ -1,15 +1,18 @@
 //! Eight thresholds, or 32 trees, at a time: a block of 64 is two registers.
 
 use core::arch::x86_64::{
-    __m128i, __m256i, _mm_loadu_si128, _mm256_add_epi8, _mm256_adds_epu8, _mm256_and_si256,
-    _mm256_andnot_si256, _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8, _mm256_cmpgt_epi32,
-    _mm256_loadu_si256, _mm256_or_si256, _mm256_packus_epi16, _mm256_packus_epi32,
-    _mm256_set1_epi8, _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8,
-    _mm256_srli_epi16, _mm256_storeu_si256, _mm256_sub_epi32, _mm256_subs_epu8, _mm256_xor_si256,
+    __m256i, _mm256_add_epi8, _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256,
+    _mm256_blendv_epi8, _mm256_castsi256_si128, _mm256_cmpeq_epi8, _mm256_cmpgt_epi32,
+    _mm256_cvtepi8_epi16, _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_or_si256, _mm256_packus_epi16, _mm256_packus_epi32, _mm256_permute2x128_si256,
+    _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setr_epi8, _mm256_setzero_si256,
+    _mm256_shuffle_epi8, _mm256_slli_epi16, _mm256_srli_epi16, _mm256_storeu_si256,
+    _mm256_sub_epi32, _mm256_subs_epu8,
 };
+use core::array;
 
-use super::blocks::{Block, Slot};
-use super::lanes::{Group, LANES, Lanes};
+use super::blocks::{Block, Slot, Small};
+use super::lanes::{Group, Lanes};
 use super::{GROUP, Line, Packed};
 
 /// Trees of a block.
@@ -17,12 +20,6 @@ pub(super) const BLOCK: usize = 64;
 
 /// A byte for each tree of a block.
 type Bytes = [u8; BLOCK];
-
-/// How many ranks one table lookup chooses from.
-const TABLE: usize = 16;
-
-/// The ranks of all lanes, as tables of 16, each in both halves of a register.
-type Tables = [__m256i; LANES / TABLE];
 
 /// Where the rank of a lane ends up. Narrowing four registers to one takes four
 /// numbers from each in turn.
@@ -35,49 +32,88 @@ impl Packed {
     /// The score. There are at least as many features as the forest has.
     #[target_feature(enable = "avx2")]
     pub(super) fn avx2(&self, features: &[i32]) -> i32 {
-        let (tables, used) = ranks(&self.lanes, features);
-        self.bytes.blocks.iter().fold(self.base, |sum, block| {
-            let tables = &tables[..used];
-            let more = match block.leaves {
-                8 => self.values_256::<8>(block, &self.leaves_256::<1>(block, tables)),
-                16 => self.values_256::<16>(block, &self.leaves_256::<2>(block, tables)),
-                32 => self.values_256::<32>(block, &self.leaves_256::<4>(block, tables)),
-                _ => self.values_256::<64>(block, &self.leaves_256::<8>(block, tables)),
+        match self.lanes.groups.len() {
+            0..=4 => self.sum_256(ranks::<4>(&self.lanes, features)),
+            _ => self.sum_256(ranks::<8>(&self.lanes, features)),
+        }
+    }
+
+    /// The score of these ranks: `T` tables of them.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn sum_256<const T: usize>(&self, tables: [__m256i; T]) -> i32 {
+        let sum = match self.bytes.small() {
+            Some(small) => small_sum(small, tables),
+            None => self.sum_of_blocks_256(tables),
+        };
+        self.base + sum
+    }
+
+    /// The sum of any forest.
+    #[target_feature(enable = "avx2")]
+    fn sum_of_blocks_256<const T: usize>(&self, tables: [__m256i; T]) -> i32 {
+        self.bytes.blocks.iter().fold(0, |sum, block| {
+            let more = match (block.leaves, block.is_short) {
+                (8, true) => self.short_256::<8, 1, T>(block, tables),
+                (16, true) => self.short_256::<16, 2, T>(block, tables),
+                (8, false) => self.long_256::<8, 1, T>(block, tables),
+                (16, false) => self.long_256::<16, 2, T>(block, tables),
+                (32, _) => self.long_256::<32, 4, T>(block, tables),
+                _ => self.long_256::<64, 8, T>(block, tables),
             };
             sum + more
         })
     }
 
-    /// The leaf of each tree of a block that has `P` planes.
+    /// The sum of a block that has `P` planes, and short values of `W` leaves.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn leaves_256<const P: usize>(&self, block: &Block, tables: &[__m256i]) -> Bytes {
+    fn short_256<const W: usize, const P: usize, const T: usize>(
+        &self,
+        block: &Block,
+        tables: [__m256i; T],
+    ) -> i32 {
+        let values = self.bytes.short::<W>(block);
+        let sum = halves(block.trees).fold(_mm256_setzero_si256(), |sum, half| {
+            let leaf = leaf(self.out_256::<P, T>(block, tables, half));
+            _mm256_add_epi32(sum, short_values(values, leaf, half))
+        });
+        sum_of(sum)
+    }
+
+    /// The sum of a block whose values are long.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn long_256<const W: usize, const P: usize, const T: usize>(
+        &self,
+        block: &Block,
+        tables: [__m256i; T],
+    ) -> i32 {
         let mut leaves = [0; BLOCK];
-        for (half, leaves) in leaves.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            if half * 32 >= block.trees {
-                break;
-            }
-            let mut out = [_mm256_setzero_si256(); P];
-            for (Slot { lane, rank }, planes) in self.bytes.slots::<P>(block) {
-                let found = look_up(tables, load(lane, half));
-                // Zero unless the rank is greater: compared as unsigned.
-                let more = _mm256_subs_epu8(found, load(rank, half));
-                let left = _mm256_cmpeq_epi8(more, _mm256_setzero_si256());
-                for (out, Line(more)) in out.iter_mut().zip(planes) {
-                    *out = _mm256_or_si256(*out, _mm256_andnot_si256(left, load(more, half)));
-                }
-            }
-            // The leaf is as many places from the left as leaves are out there: all
-            // of a plane, and then those of the next.
-            let mut leaf = _mm256_setzero_si256();
-            for &out in out.iter().rev() {
-                let all = _mm256_cmpeq_epi8(out, _mm256_set1_epi8(-1));
-                let from_left = _mm256_andnot_si256(_mm256_add_epi8(out, _mm256_set1_epi8(1)), out);
-                leaf = _mm256_add_epi8(count_ones(from_left), _mm256_and_si256(all, leaf));
-            }
-            store(leaves, leaf);
+        for half in halves(block.trees) {
+            let leaf = leaf(self.out_256::<P, T>(block, tables, half));
+            store(&mut leaves.as_chunks_mut().0[half], leaf);
         }
-        leaves
+        self.values_256::<W>(block, &leaves)
+    }
+
+    /// The leaves that are out, of each tree of a half of a block that has `P` planes.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn out_256<const P: usize, const T: usize>(
+        &self,
+        block: &Block,
+        tables: [__m256i; T],
+        half: usize,
+    ) -> [__m256i; P] {
+        let mut out = [_mm256_setzero_si256(); P];
+        for (slot, planes) in self.bytes.slots::<P>(block) {
+            let left = goes_left(tables, slot, half);
+            for (out, Line(more)) in out.iter_mut().zip(planes) {
+                *out = _mm256_or_si256(*out, _mm256_andnot_si256(left, load(more, half)));
+            }
+        }
+        out
     }
 
     /// The sum of the values of a block's leaves.
@@ -97,34 +133,115 @@ impl Packed {
     }
 }
 
-/// The ranks of all lanes, and how many tables they fill.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn ranks(lanes: &Lanes, features: &[i32]) -> (Tables, usize) {
-    let mut ranks = [[_mm256_setzero_si256(); 2]; LANES / GROUP];
-    for (ranks, group) in ranks.iter_mut().zip(&lanes.groups) {
-        *ranks = ranks_of_group(lanes, group, features);
-    }
-    let mut bytes = [0; LANES];
-    let (halves, _) = ranks.as_chunks::<4>();
-    for (bytes, [a, b, c, d]) in bytes.as_chunks_mut::<64>().0.iter_mut().zip(halves) {
-        for (i, bytes) in bytes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            let ab = _mm256_packus_epi32(a[i], b[i]);
-            let cd = _mm256_packus_epi32(c[i], d[i]);
-            store(bytes, _mm256_packus_epi16(ab, cd));
-        }
-    }
-    let mut tables = [_mm256_setzero_si256(); LANES / TABLE];
-    for (table, bytes) in tables.iter_mut().zip(bytes.as_chunks::<TABLE>().0) {
-        *table = _mm256_broadcastsi128_si256(load_128(bytes));
-    }
-    (tables, lanes.groups.len().div_ceil(4) * 4)
+/// Which halves of a block have trees.
+fn halves(trees: usize) -> core::ops::Range<usize> {
+    0..trees.div_ceil(BLOCK / 2)
 }
 
+/// The sum of a small forest: the same as of any, with nothing to find out on the way.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn ranks_of_group(lanes: &Lanes, group: &Group, features: &[i32]) -> [__m256i; 2] {
-    let x = group.features.map(|feature| features[feature as usize]);
+fn small_sum<const T: usize>(
+    Small { slots, out, values, trees }: Small<'_, u8, BLOCK>,
+    tables: [__m256i; T],
+) -> i32 {
+    let sum = halves(trees).fold(_mm256_setzero_si256(), |sum, half| {
+        let mut all = _mm256_setzero_si256();
+        for (slot, Line(more)) in slots.iter().zip(out) {
+            let more = _mm256_andnot_si256(goes_left(tables, slot, half), load(more, half));
+            all = _mm256_or_si256(all, more);
+        }
+        _mm256_add_epi32(sum, short_values(values, leaf([all]), half))
+    });
+    sum_of(sum)
+}
+
+/// The leaf that is the answer, where these are out: it is as many places from the left as
+/// leaves are out there, all of a plane, and then those of the next.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn leaf<const P: usize>(out: [__m256i; P]) -> __m256i {
+    let mut leaf = _mm256_setzero_si256();
+    for &out in out.iter().rev() {
+        let all = _mm256_cmpeq_epi8(out, _mm256_set1_epi8(-1));
+        let from_left = _mm256_andnot_si256(_mm256_add_epi8(out, _mm256_set1_epi8(1)), out);
+        leaf = _mm256_add_epi8(count_ones(from_left), _mm256_and_si256(all, leaf));
+    }
+    leaf
+}
+
+/// The sums of the values of these leaves, of the trees of a half, in eight parts. Each bit
+/// of a leaf's number halves the values that it can have.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn short_values<const W: usize>(
+    values: &[Line<[i16; BLOCK]>; W],
+    leaf: __m256i,
+    half: usize,
+) -> __m256i {
+    let mut values: [[__m256i; 2]; W] =
+        array::from_fn(|leaf| array::from_fn(|part| load_i16(&values[leaf].0, 2 * half + part)));
+    for bit in 0..W.ilog2() {
+        let bit_of_each = _mm256_set1_epi8(1 << bit);
+        let odd = _mm256_cmpeq_epi8(_mm256_and_si256(leaf, bit_of_each), bit_of_each);
+        let odd = [
+            _mm256_cvtepi8_epi16(_mm256_castsi256_si128(odd)),
+            _mm256_cvtepi8_epi16(_mm256_extracti128_si256::<1>(odd)),
+        ];
+        for pair in 0..W >> (bit + 1) {
+            for (part, odd) in odd.into_iter().enumerate() {
+                values[pair][part] =
+                    _mm256_blendv_epi8(values[2 * pair][part], values[2 * pair + 1][part], odd);
+            }
+        }
+    }
+    let [low, high] = values[0].map(|values| _mm256_madd_epi16(values, _mm256_set1_epi16(1)));
+    _mm256_add_epi32(low, high)
+}
+
+/// The sum of eight numbers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sum_of(parts: __m256i) -> i32 {
+    let mut numbers = [0; 32];
+    store(&mut numbers, parts);
+    numbers.as_chunks().0.iter().map(|&number| i32::from_le_bytes(number)).sum()
+}
+
+/// The ranks of all lanes, as `T` tables of 16, each in both halves of a register.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn ranks<const T: usize>(lanes: &Lanes, features: &[i32]) -> [__m256i; T] {
+    assert!(features.len() >= lanes.features, "as many features as the forest has");
+    let mut tables = [_mm256_setzero_si256(); T];
+    for (tables, groups) in tables.as_chunks_mut::<4>().0.iter_mut().zip(lanes.groups.chunks(4)) {
+        let [a, b, c, d] = array::from_fn(|i| match groups.get(i) {
+            // SAFETY: there are as many features as all groups look at.
+            Some(group) => unsafe { ranks_of_group(lanes, group, features) },
+            None => [_mm256_setzero_si256(); 2],
+        });
+        for (tables, half) in tables.as_chunks_mut::<2>().0.iter_mut().zip(0..2) {
+            let ab = _mm256_packus_epi32(a[half], b[half]);
+            let cd = _mm256_packus_epi32(c[half], d[half]);
+            let bytes = _mm256_packus_epi16(ab, cd);
+            *tables = [
+                _mm256_permute2x128_si256::<0x00>(bytes, bytes),
+                _mm256_permute2x128_si256::<0x11>(bytes, bytes),
+            ];
+        }
+    }
+    tables
+}
+
+/// The ranks of sixteen lanes.
+///
+/// # Safety
+/// There are `lanes.features` features at least.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn ranks_of_group(lanes: &Lanes, group: &Group, features: &[i32]) -> [__m256i; 2] {
+    // SAFETY: no group looks at any beyond.
+    let x = group.features.map(|feature| unsafe { *features.get_unchecked(feature as usize) });
     let x = load_i32(&x);
     let mut ranks = [_mm256_setzero_si256(); 2];
     for thresholds in lanes.thresholds(group) {
@@ -136,19 +253,40 @@ fn ranks_of_group(lanes: &Lanes, group: &Group, features: &[i32]) -> [__m256i; 2
     ranks
 }
 
-/// For each byte the rank at that place.
+/// Which trees of a half of a block go left at one of their splits.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn look_up(tables: &[__m256i], places: __m256i) -> __m256i {
-    let mut ranks = _mm256_setzero_si256();
-    for (number, &table) in tables.iter().enumerate() {
-        // 0 to 15 if it is in this table. Anything more gets its highest bit set,
-        // and then the table gives 0.
-        let place = _mm256_xor_si256(places, _mm256_set1_epi8((number * TABLE) as i8));
-        let place = _mm256_adds_epu8(place, _mm256_set1_epi8(0x70));
-        ranks = _mm256_or_si256(ranks, _mm256_shuffle_epi8(table, place));
+fn goes_left<const T: usize>(
+    tables: [__m256i; T],
+    Slot { lane, rank }: &Slot<u8, BLOCK>,
+    half: usize,
+) -> __m256i {
+    // Zero unless the rank is greater: compared as unsigned.
+    let more = _mm256_subs_epu8(look_up(tables, load(lane, half)), load(rank, half));
+    _mm256_cmpeq_epi8(more, _mm256_setzero_si256())
+}
+
+/// For each byte the rank at that place, which is below 16 × `T`: that of each table at the
+/// place's lower four bits, and of these by the bits above, which choose where they lead a
+/// byte.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn look_up<const T: usize>(tables: [__m256i; T], places: __m256i) -> __m256i {
+    let ranks = tables.map(|table| _mm256_shuffle_epi8(table, places));
+    let bit_4 = _mm256_slli_epi16::<3>(places);
+    let bit_5 = _mm256_slli_epi16::<2>(places);
+    let of_four = |[a, b, c, d]: [__m256i; 4]| {
+        let [low, high] = [_mm256_blendv_epi8(a, b, bit_4), _mm256_blendv_epi8(c, d, bit_4)];
+        _mm256_blendv_epi8(low, high, bit_5)
+    };
+    match ranks[..] {
+        [a, b, c, d] => of_four([a, b, c, d]),
+        [a, b, c, d, e, f, g, h] => {
+            let bit_6 = _mm256_slli_epi16::<1>(places);
+            _mm256_blendv_epi8(of_four([a, b, c, d]), of_four([e, f, g, h]), bit_6)
+        }
+        _ => unreachable!("64 or 128 lanes"),
     }
-    ranks
 }
 
 /// For each byte how many of its bits are set.
@@ -182,11 +320,13 @@ fn load_i32(from: &[i32; GROUP]) -> [__m256i; 2] {
     }
 }
 
+/// Those of a quarter of a block's trees.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load_128(from: &[u8; TABLE]) -> __m128i {
-    // SAFETY: 16 bytes that can be read.
-    unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
+fn load_i16(from: &[i16; BLOCK], quarter: usize) -> __m256i {
+    let from = &from.as_chunks::<GROUP>().0[quarter];
+    // SAFETY: 32 bytes that can be read.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
 #[inline]

@@ -148,7 +148,7 @@ impl Packed {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn small_sum<const R: usize>(
-    Small { slots, out, values }: Small<'_, u16, BLOCK>,
+    Small { slots, out, values, .. }: Small<'_, u16, BLOCK>,
     numbers: [__m512i; R],
 ) -> i32 {
     let mut all = _mm512_setzero_si512();

@@ -53,15 +53,6 @@ pub(super) struct Blocks<T, const N: usize> {
     short: Vec<Line<[i16; N]>>,
 }
 
-/// How the values of leaves are kept.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Values {
-    /// In 32 bits.
-    Long,
-    /// In 16 bits where that is enough and leaves are few.
-    ShortIfFew,
-}
-
 /// As many trees as fit a register.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
@@ -84,6 +75,7 @@ pub(super) struct Small<'a, T, const N: usize> {
     pub(super) slots: &'a [Slot<T, N>; LEAST - 1],
     pub(super) out: &'a [Line<[T; N]>; LEAST - 1],
     pub(super) values: &'a [Line<[i16; N]>; LEAST],
+    pub(super) trees: usize,
 }
 
 /// One split of each tree of a block.
@@ -97,7 +89,7 @@ pub(super) struct Slot<T, const N: usize> {
 }
 
 impl<T: Element, const N: usize> Blocks<T, N> {
-    pub(super) fn new(mut trees: Vec<PlainTree>, values: Values) -> Self {
+    pub(super) fn new(mut trees: Vec<PlainTree>) -> Self {
         // Trees of like size share a block, which is as long as its largest.
         trees.sort_by_key(|tree| core::cmp::Reverse(tree.leaves.len()));
         let mut new = Self {
@@ -107,11 +99,11 @@ impl<T: Element, const N: usize> Blocks<T, N> {
             values: Vec::new(),
             short: Vec::new(),
         };
-        trees.chunks(N).for_each(|trees| new.add(trees, values));
+        trees.chunks(N).for_each(|trees| new.add(trees));
         new
     }
 
-    fn add(&mut self, trees: &[PlainTree], values: Values) {
+    fn add(&mut self, trees: &[PlainTree]) {
         let leaves = trees[0].leaves.len().next_power_of_two().max(LEAST);
         let splits = match leaves {
             // Always as many, so that nothing has to be counted.
@@ -137,8 +129,7 @@ impl<T: Element, const N: usize> Blocks<T, N> {
             self.out.extend(out[..planes].iter().copied().map(Line));
             self.slots.push(slot);
         }
-        let wanted = values == Values::ShortIfFew && leaves <= FEW;
-        let short = wanted.then(|| short_values(trees, leaves)).flatten();
+        let short = (leaves <= FEW).then(|| short_values(trees, leaves)).flatten();
         self.blocks.push(Block {
             slots: first..self.slots.len(),
             out: first_out,
@@ -173,6 +164,7 @@ impl<T: Element, const N: usize> Blocks<T, N> {
             slots: self.slots.first_chunk()?,
             out: self.out.first_chunk()?,
             values: self.short.first_chunk()?,
+            trees: block.trees,
         })
     }
 

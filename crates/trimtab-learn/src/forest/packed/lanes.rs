@@ -17,6 +17,8 @@ const GROUP_COST: usize = 6;
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     pub(super) groups: Vec<Group>,
+    /// So many features are looked at: one more than the last.
+    pub(super) features: usize,
     /// Of all groups: thresholds, lane by lane, comparison by comparison.
     thresholds: Vec<Line<[i32; GROUP]>>,
 }
@@ -89,7 +91,8 @@ impl Plan {
 
 impl Lanes {
     pub(super) fn new(plan: &Plan) -> Self {
-        let mut new = Self { groups: Vec::new(), thresholds: Vec::new() };
+        let features = plan.lanes.iter().map(|lane| lane.0 + 1).max().unwrap_or(0);
+        let mut new = Self { groups: Vec::new(), features, thresholds: Vec::new() };
         plan.lanes.chunks(GROUP).for_each(|lanes| new.add_group(lanes));
         new
     }

@@ -5,6 +5,10 @@
 //! cargo run --release -p trimtab-live --example read_cost -- [RUNS]
 //! ```
 //!
+//! Once with nothing between the calls, and once after a wait, as most reads are decided
+//! on: then the processor has been idle, and what a decision needs has left its nearest
+//! caches.
+//!
 //! The drive is a loop device in memory, the model has forests as large as `trimtab
 //! train` makes them, and its state is kept by the kernel. Needs root. Times are of
 //! single calls, by a clock that takes some 30 ns itself; medians, and the spread of the
@@ -15,7 +19,7 @@
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use trimtab_live::read::{Options, Reader, Urgency};
 use trimtab_live::record::BlockDevice;
@@ -27,6 +31,9 @@ use trimtab_testdisk::{self as disk, LoopDisk};
 mod reading;
 
 const CALLS: u64 = 40_000;
+/// After a wait.
+const FEWER_CALLS: u64 = 4_000;
+const WAIT: Duration = Duration::from_micros(50);
 const PAGES: u64 = 4096;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let keeper = Keeper::load(&[BlockDevice::find(&disk.path)?], &keeping)?;
     let drive = keeper.drive(0)?;
     let bench = Bench { disk: &disk, drive: &drive };
-    println!("ns, {runs} runs of {CALLS} calls");
+    println!("ns, {runs} runs of {CALLS} calls, {FEWER_CALLS} after a wait");
     bench.clock(runs);
     bench.refusals("refusal, O_DIRECT", runs, &late, true)?;
     bench.refusals("refusal, not in the page cache", runs, &late, false)?;
@@ -78,12 +85,12 @@ impl Bench<'_> {
         rustix::fs::fadvise(reader.as_fd(), 0, None, rustix::fs::Advice::DontNeed)?;
         let mut buffer = disk::aligned(4096);
         let page = disk::window(&mut buffer, 4096);
-        show(what, runs, || {
-            median(time(|i| {
-                let refused = reader.read_at(page, place(i), Urgency::LatencyCritical);
-                _ = std::hint::black_box(refused);
-            }))
-        });
+        let mut refuse = |i| {
+            let refused = reader.read_at(page, place(i), Urgency::LatencyCritical);
+            _ = std::hint::black_box(refused);
+        };
+        show(what, runs, || median(time(&mut refuse)));
+        show("  after a wait", runs, || median(time_after_waits(&mut refuse)));
         let figures = reader.figures();
         let share = figures.refused as f64 / figures.asked as f64;
         if share < 0.99 {
@@ -95,17 +102,18 @@ impl Bench<'_> {
     /// Leave and its end, without a read between.
     fn decisions(&self, runs: usize, model: &Model) -> Result<(), Box<dyn std::error::Error>> {
         let reader = self.open(model, true)?;
-        show("decision to admit, and its end", runs, || {
-            median(time(|i| {
-                if let Ok(pass) = reader.admit(4096, place(i), Urgency::LatencyCritical) {
-                    pass.finish();
-                }
-            }))
-        });
+        let decide = |i| {
+            if let Ok(pass) = reader.admit(4096, place(i), Urgency::LatencyCritical) {
+                pass.finish();
+            }
+        };
+        show("decision to admit, and its end", runs, || median(time(decide)));
+        show("  after a wait", runs, || median(time_after_waits(decide)));
         Ok(())
     }
 
-    /// In turn with plain ones, so that both meet the same machine.
+    /// In turn with plain ones, so that both meet the same machine; at other places, so that
+    /// neither finds in the processor's caches what the other has left there.
     fn reads(
         &self,
         what: &str,
@@ -120,10 +128,11 @@ impl Bench<'_> {
         let mut plain = Vec::new();
         show(what, runs, || {
             let times = time(|i| {
+                let place = place(i / 2 + i % 2 * (PAGES / 2));
                 if i % 2 == 0 {
-                    file.read_exact_at(page, place(i / 2)).expect("the disk reads");
+                    file.read_exact_at(page, place).expect("the disk reads");
                 } else {
-                    let read = reader.read_exact_at(page, place(i / 2), Urgency::LatencyCritical);
+                    let read = reader.read_exact_at(page, place, Urgency::LatencyCritical);
                     read.expect("it is admitted");
                 }
             });
@@ -144,12 +153,22 @@ const fn place(i: u64) -> u64 {
 
 /// How long each call takes, ns.
 fn time(mut call: impl FnMut(u64)) -> Vec<u64> {
+    (0..CALLS).map(|i| timed(|| call(i))).collect()
+}
+
+/// The same, of a processor that was idle before each.
+fn time_after_waits(mut call: impl FnMut(u64)) -> Vec<u64> {
     let timed = |i| {
-        let begun = Instant::now();
-        call(i);
-        begun.elapsed().as_nanos() as u64
+        std::thread::sleep(WAIT);
+        timed(|| call(i))
     };
-    (0..CALLS).map(timed).collect()
+    (0..FEWER_CALLS).map(timed).collect()
+}
+
+fn timed(call: impl FnOnce()) -> u64 {
+    let begun = Instant::now();
+    call();
+    begun.elapsed().as_nanos() as u64
 }
 
 fn median(mut times: Vec<u64>) -> u64 {

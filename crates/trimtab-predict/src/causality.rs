@@ -8,7 +8,7 @@ use trimtab_learn::Simd;
 
 use crate::dataset::{digits, features};
 use crate::history::{Recorded, Watcher, replay};
-use crate::predictor::{Forecast, Predictor, Ticket};
+use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
 use crate::testing::{recording, request};
 use crate::units::UnitFunction;
 use crate::{
@@ -195,6 +195,30 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+/// Who wants to know of late requests alone is told the same of them, and that the others
+/// are not.
+#[test]
+fn of_late_requests_the_short_forecast_is_the_same() {
+    let recorded = &recording();
+    let every = vec![true; recorded.len()];
+    for trained in &*TRAINED {
+        let Trained::Trimtab(known) = trained else { continue };
+        let mut counts = [0; 2];
+        for (Recorded { request, .. }, features) in
+            recorded.iter().zip(&features(recorded, &every, &known.functions))
+        {
+            let whole = known.forecast(request, features);
+            let expected = match whole.verdict {
+                Verdict::Late => whole,
+                Verdict::Fast => Forecast::bare(Verdict::Fast),
+            };
+            assert_eq!(known.forecast_if_late(request, features), expected);
+            counts[whole.verdict as usize] += 1;
+        }
+        assert!(counts.iter().all(|&count| count > 100), "{counts:?}");
     }
 }
 

@@ -56,21 +56,53 @@ impl Knowledge {
     pub(crate) fn forecast(&self, request: &Request, features: &[i32; FEATURES]) -> Forecast {
         // Most are not refused, and then both of these are wanted.
         let [score, fast] = self.forest.both_scores(&self.fast_forest, features);
+        if score >= self.refuse_from {
+            return self.late(request, features, score);
+        }
         let probability = self.probability.value(score);
-        let floor = self.floor.latency(pages_of(request));
-        let expected = |table: &Table, score| {
-            floor + Nanos(WAIT_TICK.0 * u64::from(table.value(score).unsigned_abs()))
-        };
-        let (verdict, wait, fast) = if score >= self.refuse_from {
-            (Verdict::Late, expected(&self.wait, self.wait_forest.score(features)), None)
-        } else {
-            let fast = expected(&self.fast, fast);
-            let risk = self.late.since(fast).0 * u64::from(probability.unsigned_abs());
-            (Verdict::Fast, fast + Nanos(risk >> 16), Some(fast))
-        };
-        let probability = probability as f32 / 65536.0;
-        Forecast { verdict, probability, wait: Some(wait), fast }
+        let fast = self.expected(&self.fast, fast, request);
+        let risk = self.late.since(fast).0 * u64::from(probability.unsigned_abs());
+        Forecast {
+            verdict: Verdict::Fast,
+            probability: share_of_one(probability),
+            wait: Some(fast + Nanos(risk >> 16)),
+            fast: Some(fast),
+        }
     }
+
+    /// The same; of what is not late, nothing but that it is not.
+    pub(crate) fn forecast_if_late(
+        &self,
+        request: &Request,
+        features: &[i32; FEATURES],
+    ) -> Forecast {
+        let score = self.forest.score(features);
+        if score >= self.refuse_from {
+            return self.late(request, features, score);
+        }
+        Forecast::bare(Verdict::Fast)
+    }
+
+    /// Of a request with this score, which is late.
+    fn late(&self, request: &Request, features: &[i32; FEATURES], score: i32) -> Forecast {
+        Forecast {
+            verdict: Verdict::Late,
+            probability: share_of_one(self.probability.value(score)),
+            wait: Some(self.expected(&self.wait, self.wait_forest.score(features), request)),
+            fast: None,
+        }
+    }
+
+    /// The latency that a table says of a score.
+    fn expected(&self, table: &Table, score: i32, request: &Request) -> Nanos {
+        let above = Nanos(WAIT_TICK.0 * u64::from(table.value(score).unsigned_abs()));
+        self.floor.latency(pages_of(request)) + above
+    }
+}
+
+/// A probability in 2^-16ths.
+fn share_of_one(probability: i32) -> f32 {
+    probability as f32 / 65536.0
 }
 
 /// Our predictor, watching a drive.

@@ -49,6 +49,7 @@ pub enum UnitFunction {
 impl UnitFunction {
     /// How many units it tells apart.
     #[must_use]
+    #[inline]
     pub fn units(&self) -> u32 {
         match self {
             Self::Page { .. } => MOST_UNITS,
@@ -92,6 +93,7 @@ impl UnitFunction {
 
     /// The unit that an offset (bytes) lies in.
     #[must_use]
+    #[inline]
     pub fn unit(&self, offset: u64) -> u16 {
         match self {
             Self::Page { shift } => {

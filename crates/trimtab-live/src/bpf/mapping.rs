@@ -59,6 +59,29 @@ impl<T> Mapping<T> {
         unsafe { of(self.start.add(index).as_ptr()).read_volatile() }
     }
 
+    /// The same, to where it is wanted: of what is long, in a few instructions.
+    ///
+    /// # Panics
+    /// If it is not made of 64-bit words.
+    #[inline]
+    pub(crate) fn copy<U: Copy>(
+        &self,
+        index: usize,
+        of: impl FnOnce(*mut T) -> *mut U,
+        to: &mut U,
+    ) {
+        const { assert!(size_of::<U>().is_multiple_of(8) && align_of::<U>().is_multiple_of(8)) };
+        assert!(index < self.count);
+        // SAFETY: within the mapping.
+        let from: *const u64 = of(unsafe { self.start.add(index) }.as_ptr()).cast();
+        let to: *mut u64 = std::ptr::from_mut(to).cast();
+        for word in 0..size_of::<U>() / 8 {
+            // SAFETY: a word of either; `of` leads to a part of a value within the mapping,
+            // which lives as long as `self`, and any bits are a value.
+            unsafe { to.add(word).write(from.add(word).read_volatile()) };
+        }
+    }
+
     /// Where the values are: for whoever may write what the kernel does not.
     pub(crate) fn at(&self, index: usize) -> *mut T {
         assert!(index < self.count);

@@ -7,7 +7,7 @@ use trimtab_io::Nanos;
 use trimtab_predict::Model;
 
 use super::cached::{self, Held};
-use super::decide::{Opinion, Outlook, duration, judge, outlook, pages};
+use super::decide::{Detail, Opinion, Outlook, Question, duration, judge, outlook, pages};
 use super::error::{Refusal, Urgency};
 use super::figures::{Counters, Doubt};
 use super::guard::Ruling;
@@ -65,7 +65,7 @@ impl Reader {
         let number = self.counters().asked();
         self.guard.asked(number, now);
         let length = wanted.length();
-        let (outlook, place, model) = match self.outlook(length, offset, now) {
+        let (outlook, place, model) = match self.outlook(length, offset, now, Detail::of(urgency)) {
             Ok(known) => known,
             Err(doubt) => return Ok(self.let_through(doubt)),
         };
@@ -94,6 +94,7 @@ impl Reader {
         length: u64,
         offset: u64,
         now: Nanos,
+        detail: Detail,
     ) -> Result<(Outlook, Where, &Model), Doubt> {
         let ready = self.known.at(now)?;
         let (Some(ready), Some(model)) = (ready.as_ref(), self.known.model()) else {
@@ -101,7 +102,8 @@ impl Reader {
         };
         let place = self.place.find(offset, now);
         let size = self.place.disk().map_or(0, |disk| disk.size);
-        let outlook = outlook(&model.trained, &ready.drive, now, place, length, size);
+        let ask = Question { trained: &model.trained, drive: &ready.drive, now, length };
+        let outlook = outlook(&ask, place, size, detail);
         outlook.map(|outlook| (outlook, place, &**model)).ok_or(Doubt::Unsure)
     }
 

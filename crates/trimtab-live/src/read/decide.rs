@@ -9,7 +9,7 @@ use super::error::Urgency;
 use super::options::nanos;
 use super::place::Where;
 use super::probes::Part;
-use crate::state::LiveDrive;
+use crate::state::{LiveDrive, Look};
 
 /// Places that are asked about when a read's own is not known. An odd number: most of
 /// them decide.
@@ -25,60 +25,80 @@ pub(super) struct Outlook {
     pub(super) part: Part,
 }
 
+/// How much is to be said of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    Everything,
+    /// Whether it would be late, and more only if it would be.
+    IfLate,
+}
+
+impl Detail {
+    /// What is needed to [`judge`] by.
+    pub(super) const fn of(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::LatencyCritical | Urgency::None => Self::IfLate,
+            Urgency::Deadline(_) => Self::Everything,
+        }
+    }
+}
+
 /// What is expected of a read of a disk of this size. None if the state was being
 /// written all the time, or the model cannot be asked about a state.
 pub(super) fn outlook(
-    trained: &Trained,
-    drive: &LiveDrive,
-    now: Nanos,
+    ask: &Question<'_>,
     place: Where,
-    length: u64,
     size: u64,
+    detail: Detail,
 ) -> Option<Outlook> {
     match place {
-        Where::At(offset) => at(trained, drive, now, offset, length),
-        Where::Somewhere if drive.functions().is_empty() => at(trained, drive, now, 0, length),
-        Where::Somewhere | Where::Nowhere => anywhere(trained, drive, now, length, size),
+        Where::At(offset) => ask.at(offset, detail),
+        Where::Somewhere if ask.drive.functions().is_empty() => ask.at(0, detail),
+        Where::Somewhere | Where::Nowhere => ask.anywhere(size),
     }
 }
 
-fn at(
-    trained: &Trained,
-    drive: &LiveDrive,
-    now: Nanos,
-    offset: u64,
-    length: u64,
-) -> Option<Outlook> {
-    let look = drive.look(offset, length);
-    if !look.is_whole {
-        return None;
-    }
-    let request = request(offset, length);
-    let forecast = trained.forecast(now, &request, &look.drive, look.units())?;
-    let part = Part::new(drive.functions(), Some(offset), pages(length));
-    Some(Outlook { forecast, load: look.drive.pages, part })
+/// Who is asked about a read, when, and of how many bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) trained: &'a Trained,
+    pub(super) drive: &'a LiveDrive,
+    pub(super) now: Nanos,
+    pub(super) length: u64,
 }
 
-/// What is expected of a read whose place is not known: that of reads at random places.
-/// A forest asks for the state of a place's parallel units, and has never seen a read
-/// of none; so what is not known is drawn.
-fn anywhere(
-    trained: &Trained,
-    drive: &LiveDrive,
-    now: Nanos,
-    length: u64,
-    size: u64,
-) -> Option<Outlook> {
-    let mut outlooks = [None; PLACES as usize];
-    for (outlook, i) in outlooks.iter_mut().zip(0..) {
-        let page = mix(now.0.wrapping_add(i)) % (size >> 12).max(1);
-        let offset = page << 12;
-        *outlook = Some(at(trained, drive, now, offset, length)?);
+impl Question<'_> {
+    fn at(&self, offset: u64, detail: Detail) -> Option<Outlook> {
+        let Self { trained, drive, now, length } = *self;
+        let units = drive.units_at(offset);
+        let mut look = Look::default();
+        drive.look_into(&mut look, units, offset, length);
+        if !look.is_whole {
+            return None;
+        }
+        let request = request(offset, length);
+        let forecast = match detail {
+            Detail::Everything => trained.forecast(now, &request, &look.drive, look.units()),
+            Detail::IfLate => trained.forecast_if_late(now, &request, &look.drive, look.units()),
+        };
+        let part = Part::new(drive.functions().iter().zip(units), pages(length));
+        Some(Outlook { forecast: forecast?, load: look.drive.pages, part })
     }
-    let outlooks = outlooks.map(|outlook| outlook.expect("each was made"));
-    let forecast = middle(&outlooks.map(|outlook| outlook.forecast));
-    let part = Part::new(drive.functions(), None, pages(length));
-    Some(Outlook { forecast, part, load: outlooks[0].load })
+
+    /// What is expected of a read whose place is not known: that of reads at random places.
+    /// A forest asks for the state of a place's parallel units, and has never seen a read
+    /// of none; so what is not known is drawn.
+    fn anywhere(&self, size: u64) -> Option<Outlook> {
+        let mut outlooks = [None; PLACES as usize];
+        for (outlook, i) in outlooks.iter_mut().zip(0..) {
+            let page = mix(self.now.0.wrapping_add(i)) % (size >> 12).max(1);
+            // What is not late by itself counts too, if most places are.
+            *outlook = Some(self.at(page << 12, Detail::Everything)?);
+        }
+        let outlooks = outlooks.map(|outlook| outlook.expect("each was made"));
+        let forecast = middle(&outlooks.map(|outlook| outlook.forecast));
+        Some(Outlook { forecast, part: Part::anywhere(pages(self.length)), load: outlooks[0].load })
+    }
 }
 
 /// How many pages of 4 KiB a read is of.

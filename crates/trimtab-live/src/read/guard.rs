@@ -95,7 +95,7 @@ mod tests {
         Rules { probe_every: Nanos(10 * MS), probes_out: 4, sample_every: 0, most_refused: 1.0 };
 
     fn part() -> Part {
-        Part::new(&[], None, 1)
+        Part::anywhere(1)
     }
 
     #[test]

@@ -22,18 +22,26 @@ const PARTS: usize = 256;
 pub(super) struct Part([u8; WAYS]);
 
 impl Part {
-    /// Of reads of so many pages that begin in what these functions put into one unit. Where
-    /// there is no function, or no place, all of the drive is.
-    pub(super) fn new(functions: &[UnitFunction], offset: Option<u64>, pages: u32) -> Self {
+    /// Of reads of so many pages that begin in these units by these functions. Where there
+    /// is none, all of the drive is one part.
+    pub(super) fn new<'a>(
+        units: impl Iterator<Item = (&'a UnitFunction, u16)>,
+        pages: u32,
+    ) -> Self {
         // Reads up to twice as large are taken for the same.
         let size = (u32::BITS - pages.leading_zeros()) as u8;
         // Far apart, so that few units fall together with those of another size.
         let mut parts = [size.wrapping_mul(37); WAYS];
-        let functions = functions.iter().filter(|function| function.units() <= PARTS as u32);
-        for (part, function) in parts.iter_mut().zip(functions) {
-            *part = part.wrapping_add(offset.map_or(0, |offset| function.unit(offset) as u8));
+        let units = units.filter(|(function, _)| function.units() <= PARTS as u32);
+        for (part, (_, unit)) in parts.iter_mut().zip(units) {
+            *part = part.wrapping_add(unit as u8);
         }
         Self(parts)
+    }
+
+    /// Of reads of so many pages at a place that is not known.
+    pub(super) fn anywhere(pages: u32) -> Self {
+        Self::new(std::iter::empty(), pages)
     }
 }
 
@@ -211,13 +219,15 @@ mod tests {
             UnitFunction::Stripe { shift: 12, units: 4 },
             UnitFunction::Parity { masks: vec![1 << 14, 1 << 20] },
         ];
-        let part = |offset, pages| Part::new(&functions, offset, pages);
-        let here = part(Some(0), 4);
-        assert_eq!(here, part(Some(8 << 12), 7));
-        let other = part(Some(1 << 12), 4);
+        let part = |of: &[UnitFunction], offset, pages| {
+            Part::new(of.iter().map(|function| (function, function.unit(offset))), pages)
+        };
+        let here = part(&functions, 0, 4);
+        assert_eq!(here, part(&functions, 8 << 12, 7));
+        let other = part(&functions, 1 << 12, 4);
         assert!(here.0[0] != other.0[0] && here.0[1] == other.0[1]);
-        assert!((0..3).all(|way| here.0[way] != part(Some(0), 64).0[way]));
-        assert_eq!(part(None, 1), Part::new(&functions[..1], Some(1 << 12), 1));
+        assert!((0..3).all(|way| here.0[way] != part(&functions, 0, 64).0[way]));
+        assert_eq!(Part::anywhere(1), part(&functions[..1], 1 << 12, 1));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use trimtab_predict::{Model, OtherDrive, Verdict};
 
 use super::ask::{Leave, Wanted};
-use super::decide::{Outlook, duration};
+use super::decide::{Detail, Outlook, duration};
 use super::error::{Error, ReadError, Refusal, Urgency};
 use super::figures::Figures;
 use super::guard::Guard;
@@ -156,7 +156,8 @@ impl Reader {
     #[must_use]
     pub fn expect(&self, length: u64, offset: u64) -> Option<Expected> {
         let now = crate::state::now();
-        let Outlook { forecast, .. } = self.outlook(length, offset, now).ok()?.0;
+        let Outlook { forecast, .. } =
+            self.outlook(length, offset, now, Detail::Everything).ok()?.0;
         let is_late = forecast.verdict == Verdict::Late;
         let (wait, probability) = (duration(forecast.wait), forecast.probability);
         Some(Expected { wait, is_late, probability })

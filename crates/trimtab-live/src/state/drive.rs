@@ -56,7 +56,7 @@ pub struct LiveDrive {
 }
 
 /// What was known of a drive at a moment, as far as it concerns one request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
     /// The drive as a whole.
     pub drive: DriveState,
@@ -76,15 +76,9 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new(functions: &[UnitFunction], least_shift: u32, offset: u64, length: u64) -> Self {
-        let mut this = Self { units: [[0; MOST_PIECES]; FUNCTIONS], count: [1; FUNCTIONS] };
-        let is_spread = units::is_spread(offset, length, least_shift);
+    fn new(functions: &[UnitFunction], offset: u64, length: u64) -> Self {
+        let mut this = Self { units: [[0; MOST_PIECES]; FUNCTIONS], count: [0; FUNCTIONS] };
         for (i, function) in functions.iter().enumerate() {
-            if !is_spread {
-                this.units[i][0] = function.unit(offset) % UNITS as u16;
-                continue;
-            }
-            this.count[i] = 0;
             let of_function = function.pieces(offset, length);
             for (unit, found) in this.units[i].iter_mut().zip(of_function) {
                 *unit = found % UNITS as u16;
@@ -216,20 +210,59 @@ impl LiveDrive {
     /// What is known now, for a request of these bytes.
     #[must_use]
     pub fn look(&self, offset: u64, length: u64) -> Look {
-        // While the kernel writes it is read again: only what must be is done there.
-        let pieces = Pieces::new(&self.functions, self.least_shift, offset, length);
-        let ((drive, changed, units), is_whole) = self.whole(|devices| {
+        let mut look = Look::default();
+        self.look_into(&mut look, self.units_at(offset), offset, length);
+        look
+    }
+
+    /// The units that an offset (bytes) lies in, by each function.
+    #[inline]
+    pub(crate) fn units_at(&self, offset: u64) -> [u16; FUNCTIONS] {
+        let mut units = [0; FUNCTIONS];
+        for (unit, function) in units.iter_mut().zip(&*self.functions) {
+            *unit = function.unit(offset) % UNITS as u16;
+        }
+        units
+    }
+
+    /// [`look`](Self::look), of who knows already in what units a request begins. A look is
+    /// half a kilobyte, so it is written where it stays: to copy it took as long.
+    #[inline]
+    pub(crate) fn look_into(
+        &self,
+        look: &mut Look,
+        first: [u16; FUNCTIONS],
+        offset: u64,
+        length: u64,
+    ) {
+        if units::is_spread(offset, length, self.least_shift) {
+            self.look_at_pieces(look, offset, length);
+        } else {
+            self.look_at(look, |function| first[function]);
+        }
+    }
+
+    /// Apart, for most requests have one piece: they need not have this in the way.
+    #[inline(never)]
+    fn look_at_pieces(&self, look: &mut Look, offset: u64, length: u64) {
+        let pieces = Pieces::new(&self.functions, offset, length);
+        self.look_at(look, |function| self.busiest(function, pieces.of(function)));
+    }
+
+    /// What is known now, where this says which unit it is about, by each function.
+    #[inline]
+    fn look_at(&self, look: &mut Look, unit: impl Fn(usize) -> u16) {
+        look.functions = self.functions.len().min(FUNCTIONS);
+        // While the kernel writes it is read again: only what must be is done here.
+        look.is_whole = self.read_whole(|devices| {
             // SAFETY: only the address of a field is taken.
-            let drive = devices.part(self.index, |device| unsafe { &raw mut (*device).drive });
+            devices.copy(self.index, |d| unsafe { &raw mut (*d).drive }, &mut look.drive);
             // SAFETY: as above.
-            let changed = devices.part(self.index, |device| unsafe { &raw mut (*device).now });
-            let mut units = [Unit::default(); FUNCTIONS];
-            for (i, unit) in units.iter_mut().enumerate().take(self.functions.len()) {
-                *unit = self.unit(i, self.busiest(i, pieces.of(i)));
+            devices.copy(self.index, |d| unsafe { &raw mut (*d).now }, &mut look.changed.0);
+            for (function, to) in look.units[..look.functions].iter_mut().enumerate() {
+                devices.copy(self.index, unit_at(function, unit(function)), to);
             }
-            (drive, Nanos(changed), units)
         });
-        Look { drive, changed, is_whole, units, functions: self.functions.len() }
     }
 
     /// What is to be expected of a request that would be sent now; none of a
@@ -314,21 +347,14 @@ impl LiveDrive {
 
     /// The reads in flight in a unit by one of the functions.
     fn reads(&self, function: usize, unit: u16) -> u32 {
-        assert!(function < FUNCTIONS && usize::from(unit) < UNITS);
-        // SAFETY: only the address of a field is taken; it is within the array.
-        self.memory.devices.part(self.index, |device| unsafe {
-            let units = (&raw mut (*device).units).cast::<Unit>();
-            &raw mut (*units.add(function * UNITS + usize::from(unit))).reads
-        })
+        let at = unit_at(function, unit);
+        // SAFETY: only the address of a field is taken.
+        self.memory.devices.part(self.index, |device| unsafe { &raw mut (*at(device)).reads })
     }
 
     /// A unit by one of the functions, as it is at this moment.
     fn unit(&self, function: usize, unit: u16) -> Unit {
-        assert!(function < FUNCTIONS && usize::from(unit) < UNITS);
-        // SAFETY: only the address of a field is taken; it is within the array.
-        self.memory.devices.part(self.index, |device| unsafe {
-            (&raw mut (*device).units).cast::<Unit>().add(function * UNITS + usize::from(unit))
-        })
+        self.memory.devices.part(self.index, unit_at(function, unit))
     }
 
     /// How many requests have been sent since it was begun.
@@ -345,24 +371,42 @@ impl LiveDrive {
         self.memory.devices.part(self.index, |device| unsafe { &raw mut (*device).counters })
     }
 
-    /// Reads something while the kernel does not write it; whether that could be
-    /// had.
-    fn whole<T>(&self, read: impl Fn(&Mapping<Device>) -> T) -> (T, bool) {
+    /// Reads something while the kernel does not write it; whether that could be had.
+    fn whole<T: Default>(&self, read: impl Fn(&Mapping<Device>) -> T) -> (T, bool) {
+        let mut value = T::default();
+        let is_whole = self.read_whole(|devices| value = read(devices));
+        (value, is_whole)
+    }
+
+    /// The same, where what is read is left elsewhere.
+    #[inline]
+    fn read_whole(&self, mut read: impl FnMut(&Mapping<Device>)) -> bool {
         let devices = &self.memory.devices;
         // SAFETY: only the address of a field is taken.
         let seq = devices.number(self.index, |device| unsafe { &raw mut (*device).seq });
-        for _ in 0..TRIES {
+        for left in (0..TRIES).rev() {
             let before = seq.load(Ordering::Acquire);
-            if before & 1 == 0 {
-                let value = read(devices);
+            let is_written = before & 1 == 1;
+            if !is_written || left == 0 {
+                read(devices);
                 // What was read was read before `seq` is, again.
                 fence(Ordering::Acquire);
-                if seq.load(Ordering::Relaxed) == before {
-                    return (value, true);
+                if !is_written && seq.load(Ordering::Relaxed) == before {
+                    return true;
                 }
             }
             spin_loop();
         }
-        (read(devices), false)
+        false
+    }
+}
+
+/// Leads to a unit by one of the functions.
+#[inline]
+fn unit_at(function: usize, unit: u16) -> impl Fn(*mut Device) -> *mut Unit {
+    assert!(function < FUNCTIONS && usize::from(unit) < UNITS);
+    // SAFETY: only the address of an element is taken, which is within the array.
+    move |device| unsafe {
+        (&raw mut (*device).units).cast::<Unit>().add(function * UNITS + usize::from(unit))
     }
 }

@@ -1,8 +1,8 @@
 //! Reads that know when to give up.
 //!
 //! A [`Reader`] is a device or file to read from. Each read says how urgent it is; one
-//! that is expected to take too long is refused before it is sent, in less than a
-//! microsecond, so that its data can be had elsewhere: from another replica, from
+//! that is expected to take too long is refused before it is sent, within
+//! microseconds, so that its data can be had elsewhere: from another replica, from
 //! parity. What is expected comes from a model of the drive
 //! ([`trimtab_predict::Model`]) and from the drive's present state, which the kernel
 //! keeps ([`crate::state`]): the I/O of all processes counts.

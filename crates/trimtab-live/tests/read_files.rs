@@ -35,8 +35,7 @@ struct Partition {
 impl Partition {
     fn new(kind: &str, features: &[&str]) -> Self {
         let disk = LoopDisk::new((START + SIZE) / MIB);
-        let sectors = |bytes: u64| (bytes / 512).to_string();
-        disk::run("addpart", &[&disk.path, "1", &sectors(START), &sectors(SIZE)]);
+        disk.add_partition(1, START, SIZE).unwrap();
         let path = format!("{}p1", disk.path);
         let directory = tempfile::tempdir().unwrap();
         let mut this = Self { mounted: None, path, disk, directory };
@@ -78,7 +77,7 @@ impl Drop for Partition {
         if let Some(at) = &self.mounted {
             unmount(at, UnmountFlags::DETACH).unwrap();
         }
-        _ = Command::new("delpart").args([&self.disk.path, "1"]).output();
+        _ = self.disk.remove_partition(1);
         if !Path::new("/sys/class/block").join(self.path.trim_start_matches("/dev/")).exists() {
             _ = fs::remove_file(&self.path);
         }
@@ -88,7 +87,7 @@ impl Drop for Partition {
 /// Why the test cannot be made here, if it cannot.
 fn missing(kind: &str) -> Option<String> {
     let mkfs = format!("mkfs.{kind}");
-    let programs = [mkfs.as_str(), "addpart", "delpart", "mknod"];
+    let programs = [mkfs.as_str(), "mknod"];
     let lacks = |program: &&&str| Command::new(program).arg("--version").output().is_err();
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     disk::missing()

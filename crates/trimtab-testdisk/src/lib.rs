@@ -2,6 +2,8 @@
 //!
 //! What fails here panics: it is a test that fails.
 
+mod partition;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt as _};
@@ -20,7 +22,7 @@ pub struct LoopDisk {
     pub file: PathBuf,
     /// Queue parameters and what they were: they outlive the attachment.
     changed: Mutex<Vec<(String, String)>>,
-    _open: File,
+    open: File,
     _directory: tempfile::TempDir,
 }
 
@@ -34,7 +36,7 @@ impl LoopDisk {
         let file = directory.path().join("disk");
         File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a sparse file");
         let (path, open) = attach(&file);
-        Self { path, file, changed: Mutex::default(), _open: open, _directory: directory }
+        Self { path, file, changed: Mutex::default(), open, _directory: directory }
     }
 
     /// Whether what it is asked reaches the file past the page cache.

@@ -1,0 +1,63 @@
+//! Partitions that nothing on the disk tells of: `BLKPG` (include/uapi/linux/blkpg.h). There
+//! are programs for that, but not on every machine.
+
+use std::ffi::c_void;
+use std::io;
+
+use rustix::ioctl::{self, Opcode, Setter, opcode};
+
+use crate::LoopDisk;
+
+const BLKPG: Opcode = opcode::none(0x12, 105);
+const ADD: i32 = 1;
+const REMOVE: i32 = 2;
+
+/// `struct blkpg_ioctl_arg`
+#[repr(C)]
+struct Argument {
+    what: i32,
+    flags: i32,
+    length: i32,
+    partition: *mut c_void,
+}
+
+/// `struct blkpg_partition`
+#[repr(C)]
+struct Partition {
+    start: i64,
+    length: i64,
+    number: i32,
+    names: [[u8; 64]; 2],
+}
+
+impl LoopDisk {
+    /// Makes a partition of this number, of which the kernel forgets when the disk is gone.
+    /// Start and length are in bytes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn add_partition(&self, number: i32, start: u64, length: u64) -> io::Result<()> {
+        self.partition(ADD, number, start, length)
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// The kernel's, as when it is in use.
+    pub fn remove_partition(&self, number: i32) -> io::Result<()> {
+        self.partition(REMOVE, number, 0, 0)
+    }
+
+    fn partition(&self, what: i32, number: i32, start: u64, length: u64) -> io::Result<()> {
+        let (start, length) = (start.cast_signed(), length.cast_signed());
+        let mut partition = Partition { start, length, number, names: [[0; 64]; 2] };
+        let argument = Argument {
+            what,
+            flags: 0,
+            length: size_of::<Partition>() as i32,
+            partition: (&raw mut partition).cast(),
+        };
+        // SAFETY: the kernel reads an argument of this form, and the partition that it leads to.
+        Ok(unsafe { ioctl::ioctl(&self.open, Setter::<BLKPG, _>::new(argument)) }?)
+    }
+}

@@ -59,10 +59,8 @@ impl<T> Mapping<T> {
         unsafe { of(self.start.add(index).as_ptr()).read_volatile() }
     }
 
-    /// The same, to where it is wanted: of what is long, in a few instructions.
-    ///
-    /// # Panics
-    /// If it is not made of 64-bit words.
+    /// The same, word by word to where it is wanted: a long struct that is returned is copied
+    /// field by field, and once more. What is not made of 64-bit words does not compile.
     #[inline]
     pub(crate) fn copy<U: Copy>(
         &self,

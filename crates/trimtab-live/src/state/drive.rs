@@ -387,6 +387,7 @@ impl LiveDrive {
         for left in (0..TRIES).rev() {
             let before = seq.load(Ordering::Acquire);
             let is_written = before & 1 == 1;
+            // In the end it is taken as it is.
             if !is_written || left == 0 {
                 read(devices);
                 // What was read was read before `seq` is, again.

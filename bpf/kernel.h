@@ -37,6 +37,7 @@ typedef _Bool bool;
 struct gendisk {
 	int major;
 	int first_minor;
+	__u64 diskseq; /* since Linux 5.15 */
 };
 
 struct request_queue {

@@ -203,6 +203,12 @@ static __always_inline void bury(struct rec_slot *slot)
 	send(slot, 0);
 }
 
+/* Whether it is still the device that had this sequence number at the start. */
+static __always_inline bool is_same(struct gendisk *disk, __u64 diskseq)
+{
+	return !diskseq || !bpf_core_field_exists(disk->diskseq) || disk->diskseq == diskseq;
+}
+
 /* The device's index in rec_config.devices; REC_MAX_DEVICES if it is not recorded. */
 static __always_inline __u32 device_of(struct gendisk *disk)
 {
@@ -214,7 +220,7 @@ static __always_inline __u32 device_of(struct gendisk *disk)
 		if (i >= rec_config.device_count)
 			break;
 		if (rec_config.devices[i] == dev)
-			return i;
+			return is_same(disk, rec_config.diskseq[i]) ? i : REC_MAX_DEVICES;
 	}
 	return REC_MAX_DEVICES;
 }

@@ -100,6 +100,9 @@ struct rec_config {
 	/* Places kept free for handlers that have looked whether there is
 	 * room and have not yet taken it. */
 	__u32 ring_reserve;
+	/* The kernel's sequence number of each device (0: not known). A number that
+	 * is taken again, by a loop device attached anew, stands for another one. */
+	__u64 diskseq[REC_MAX_DEVICES];
 };
 
 /* What happened beside the events. Written with atomic additions, and only
@@ -140,7 +143,7 @@ struct rec_control {
 	struct rec_counters counters;
 };
 
-_Static_assert(sizeof(struct rec_config) == 80, "mirrored in abi.rs");
+_Static_assert(sizeof(struct rec_config) == 208, "mirrored in abi.rs");
 _Static_assert(sizeof(struct rec_slot) == 64, "mirrored in abi.rs");
 _Static_assert(sizeof(struct rec_event) == 64, "mirrored in abi.rs");
 _Static_assert(sizeof(struct rec_control) == 192, "mirrored in abi.rs");

@@ -5,22 +5,31 @@
  *     trimtab_reader *r = trimtab_open("/mnt/a/data", "nvme0n1.safetensors", 0);
  *     if (!r)
  *             errx(1, "%s", trimtab_last_error());
- *     ssize_t n = trimtab_read_at(r, page, sizeof page, 8192, TRIMTAB_FAST_OR_REFUSE);
+ *     int64_t within_ns = 500 * 1000;
+ *     ssize_t n = trimtab_read_at(r, page, sizeof page, 8192, within_ns);
  *     if (n < 0 && errno == EBUSY)
  *             n = read_from_another_replica(...);
  *     trimtab_close(r);
  *
- * A read that is expected to take too long fails with EBUSY before it is sent to the
- * drive. The last replica is to be read with TRIMTAB_NO_DEADLINE, which is never
+ * A read that is expected to take longer than its deadline fails with EBUSY before it is
+ * sent to the drive. A good deadline is the program's own: the 95th percentile of its reads,
+ * say. TRIMTAB_FAST_OR_REFUSE is another question, and seldom the one to ask first: below.
+ * The last replica is to be read with TRIMTAB_NO_DEADLINE, which is never
  * refused. Where nothing can be expected (no model, nobody who keeps the drive's state,
  * a file that is on no disk) reads go through plainly, and are counted.
  *
  * Linked with -ltrimtab. docs/reading.md says more.
  *
+ * A read with a deadline in nanoseconds returns by then, whatever the drive does: with
+ * ETIMEDOUT if the data have not come. The buffer is the caller's again, and is not written
+ * to when they come later. So it is without a model too.
+ *
  * Threads: a reader may be used by any number of threads at once, except that
  * trimtab_close() must be the last to use it. What trimtab_last_error() and
  * trimtab_refused_wait() tell is each thread's own. No function takes a lock on the way
- * of a read, and none calls back. After fork() only the parent is to use a reader.
+ * of a read, and none calls back. After fork() only the parent is to use a reader. Each
+ * thread that reads with a deadline has an io_uring (a descriptor) and a buffer until it
+ * ends; where io_uring is not allowed, a few threads of the library's read for all.
  */
 #ifndef TRIMTAB_H
 #define TRIMTAB_H
@@ -34,11 +43,24 @@ extern "C" {
 #endif
 
 /* The interface described here; the library's is trimtab_version(). */
-#define TRIMTAB_VERSION 2
+#define TRIMTAB_VERSION 3
 
-/* How long a read may take, instead of a number of nanoseconds. */
+/*
+ * How long a read may take, instead of a number of nanoseconds.
+ *
+ * TRIMTAB_FAST_OR_REFUSE refuses where the model says "late", by the label that it was
+ * trained to: slower than the knee of this drive's own latencies. It is for replicas that
+ * answer at once and cost nothing to ask, and for experiments with a predictor. On a drive
+ * whose reads all take about the same the knee is little more than a usual read takes: of
+ * an idle, healthy drive 54% of the reads were refused so, and no replica would have
+ * answered them sooner. With a deadline they are sent.
+ */
 #define TRIMTAB_NO_DEADLINE ((int64_t)-1)   /* as long as it takes: never refused */
-#define TRIMTAB_FAST_OR_REFUSE ((int64_t)0) /* refused where it would be late */
+/*
+ * Refused where it would be late. It is no time: one that was sent takes as long as it
+ * takes. Where no thread may hang, give a number of nanoseconds.
+ */
+#define TRIMTAB_FAST_OR_REFUSE ((int64_t)0)
 
 /* Flags of trimtab_open() and of the options. */
 #define TRIMTAB_DIRECT 1u /* O_DIRECT: offset, length and buffer must be aligned */
@@ -68,6 +90,9 @@ struct trimtab_figures {
 	uint64_t not_kept;     /* nobody keeps the drive's state */
 	uint64_t stale;        /* whoever keeps it has not been heard of for too long */
 	uint64_t unsure;       /* the model cannot tell what was asked */
+	/* Since version 3. */
+	uint64_t bounded;      /* of the refused: sent, if fewer had been out on the drive */
+	uint64_t timed_out;    /* of those that were sent: had not come at their deadline */
 };
 
 /*
@@ -81,10 +106,15 @@ struct trimtab_options {
 	uint64_t oldest_ns;      /* older than this the state does not count: 1 s */
 	uint64_t probe_every_ns; /* an avoided drive is sent a read so often: 10 ms */
 	double most_refused;     /* the most of each second's reads, 0 to 1: 0.98 */
-	uint32_t probes_out;     /* so many, 1 or more, on a drive that does not answer: 4 */
+	uint32_t probes_out;     /* so many reads, 1 or more, that are expected to be late
+				  * are out on a drive, whatever most_refused says: 4 */
 	uint32_t sample_every;   /* of so many refusals one is sent; 0: none. 1000 */
 	uint32_t flags;          /* TRIMTAB_DIRECT: 0 */
 	uint32_t reserved;       /* 0 */
+	/* Since version 3. */
+	uint32_t most_abandoned; /* with so many reads of a drive that timed out and are still
+				  * out, those with a deadline are refused; 0: as by default, 64 */
+	uint32_t reserved_too;   /* 0 */
 };
 
 /*
@@ -126,11 +156,13 @@ trimtab_reader *trimtab_open_with(const char *path, const struct trimtab_options
 				  size_t size);
 
 /*
- * Reads as pread(2) does, and may as well return less than asked. `within_ns` is
- * TRIMTAB_NO_DEADLINE, TRIMTAB_FAST_OR_REFUSE, or the nanoseconds that it may take.
+ * Reads as pread(2) does, and may as well return less than asked. `within_ns` is the
+ * nanoseconds that it may take, TRIMTAB_NO_DEADLINE or TRIMTAB_FAST_OR_REFUSE.
  *
  * Returns -1 and sets errno if that fails: EBUSY if the read was refused and not sent,
- * EINVAL for a NULL reader or buffer, or a negative offset; otherwise as pread(2).
+ * ETIMEDOUT if `within_ns` nanoseconds had passed and the data had not come, EINVAL for a
+ * NULL reader or buffer, or a negative offset; otherwise as pread(2). After EBUSY and
+ * ETIMEDOUT another replica is to be asked; with TRIMTAB_NO_DEADLINE there is neither.
  */
 ssize_t trimtab_read_at(trimtab_reader *reader, void *buffer, size_t length, off_t offset,
 			int64_t within_ns);

@@ -10,7 +10,7 @@ use trimtab_learn::store::{Reader, Stored, Writer};
 use trimtab_learn::{Simd, dense, integer, lightgbm, tree};
 use trimtab_sim::Scenario;
 use trimtab_sim::compare::Comparison;
-use trimtab_trace::{Format, Options, Trace};
+use trimtab_trace::{Format, Options, Trace, recording_spool};
 
 /// Reads `bytes` as a trace in this format, passing over bad records so that
 /// one does not hide what comes behind it, and checks what holds for any trace.
@@ -180,6 +180,39 @@ pub fn load_drive(bytes: &[u8]) {
     }
     assert!(ssd.now() < Nanos::MAX, "time went on for ever");
     assert_eq!(ssd.verify(), Ok(()));
+}
+
+/// Reads a recording's spool: from these bytes, and from one whose only frame of records has
+/// them as its payload, because no change gets past a frame's checksum.
+///
+/// # Panics
+/// If a record has no name, or what is wrong is not told in one line.
+pub fn read_spool(bytes: &[u8]) {
+    let frame = |kind: u8, payload: &[u8]| {
+        let length = (payload.len() as u32).to_le_bytes();
+        let mut crc = flate2::Crc::new();
+        for part in [&[kind], &length[..], payload] {
+            crc.update(part);
+        }
+        [&[kind], &length[..], &crc.sum().to_le_bytes(), payload].concat()
+    };
+    let framed = [b"trimtab-spool 1\n", &frame(b'd', b"sda")[..], &frame(b'r', bytes)].concat();
+    for spool in [bytes, &framed] {
+        let Ok(mut reader) = recording_spool::Reader::new(spool, "x".as_ref()) else { continue };
+        let mut records = Vec::new();
+        let result = loop {
+            match reader.read(&mut records) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error.to_string()),
+            }
+        };
+        let devices = reader.names().devices().count();
+        assert!(records.iter().all(|record| (record.device.0 as usize) < devices));
+        if let Err(error) = result {
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
 }
 
 /// Recognises `bytes`. Whatever is wrong with them is told in one line that a

@@ -4,15 +4,18 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use rustix::io::Errno;
-use trimtab_live::read::{Error, Refusal};
+use trimtab_live::read::{Error, ReadError, Refusal};
 
 /// What a thread was told last.
 enum Told {
     Nothing,
     /// A refusal is frequent, and its text is made if it is asked for.
     Refused(Refusal),
+    /// So is a read that did not come within this time.
+    TimedOut(Duration),
     Text(CString),
 }
 
@@ -67,6 +70,11 @@ pub(crate) fn refused(refusal: Refusal) -> Failure {
     Failure { errno: Errno::BUSY.raw_os_error(), told: Told::Refused(refusal) }
 }
 
+/// A read did not come within this time.
+pub(crate) fn timed_out(within: Duration) -> Failure {
+    Failure { errno: Errno::TIMEDOUT.raw_os_error(), told: Told::TimedOut(within) }
+}
+
 pub(crate) fn refused_wait() -> i64 {
     WAIT.get()
 }
@@ -89,12 +97,17 @@ pub(crate) fn guarded<T>(failed: T, body: impl FnOnce() -> Result<T, Failure>) -
 pub(crate) fn last_error() -> *const c_char {
     let text = LAST.try_with(|last| {
         let told = &mut *last.borrow_mut();
-        if let Told::Refused(refusal) = told {
-            *told = Told::Text(CString::new(refusal.to_string()).unwrap_or_default());
+        let text = match told {
+            Told::Refused(refusal) => Some(refusal.to_string()),
+            Told::TimedOut(within) => Some(ReadError::TimedOut(*within).to_string()),
+            Told::Text(_) | Told::Nothing => None,
+        };
+        if let Some(text) = text {
+            *told = Told::Text(CString::new(text).unwrap_or_default());
         }
         match told {
             Told::Text(text) => text.as_ptr(),
-            Told::Refused(_) | Told::Nothing => c"".as_ptr(),
+            Told::Refused(_) | Told::TimedOut(_) | Told::Nothing => c"".as_ptr(),
         }
     });
     text.unwrap_or(c"".as_ptr())

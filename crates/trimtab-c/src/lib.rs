@@ -17,17 +17,17 @@ use std::time::Duration;
 use rustix::io::Errno;
 use trimtab_live::read::{Figures, ReadError, Reader, Urgency};
 
-use error::{Failure, guarded, last_error, refused, refused_wait};
+use error::{Failure, guarded, last_error, refused, refused_wait, timed_out};
 use options::{COptions, text};
 
 /// Of the interface.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const NO_DEADLINE: i64 = -1;
 
 /// `struct trimtab_figures`
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct CFigures([u64; 19]);
+pub struct CFigures([u64; 21]);
 
 impl From<Figures> for CFigures {
     fn from(figures: Figures) -> Self {
@@ -52,6 +52,8 @@ impl From<Figures> for CFigures {
             open.not_kept,
             open.stale,
             open.unsure,
+            figures.bounded,
+            figures.timed_out,
         ])
     }
 }
@@ -174,6 +176,7 @@ pub unsafe extern "C" fn trimtab_read_at(
         match reader.read_at(buffer, offset, urgency) {
             Ok(bytes) => Ok(bytes.cast_signed()),
             Err(ReadError::Refused(refusal)) => Err(refused(refusal)),
+            Err(ReadError::TimedOut(within)) => Err(timed_out(within)),
             Err(ReadError::Io(error)) => Err(error.into()),
         }
     })

@@ -1,6 +1,7 @@
 //! `struct trimtab_options`, which grows with the interface.
 
 use std::ffi::{CStr, OsStr, c_char, c_uint};
+use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -28,10 +29,13 @@ pub(crate) struct COptions {
     sample_every: u32,
     flags: c_uint,
     reserved: u32,
+    /// Since version 3.
+    most_abandoned: u32,
+    reserved_too: u32,
 }
 
 /// Of the first version that had options.
-const LEAST: usize = size_of::<COptions>();
+const LEAST: usize = offset_of!(COptions, most_abandoned);
 
 impl Default for COptions {
     fn default() -> Self {
@@ -47,6 +51,8 @@ impl Default for COptions {
             sample_every: options.sample_every,
             flags: 0,
             reserved: 0,
+            most_abandoned: options.most_abandoned,
+            reserved_too: 0,
         }
     }
 }
@@ -72,7 +78,10 @@ impl COptions {
             ptr::copy_nonoverlapping(options, (&raw mut ours).cast::<u8>(), known);
             slice::from_raw_parts(options.add(known), size - known)
         };
-        if ours.reserved != 0 || beyond.iter().any(|byte| *byte != 0) {
+        if ours.most_abandoned == 0 {
+            ours.most_abandoned = Self::default().most_abandoned;
+        }
+        if ours.reserved != 0 || ours.reserved_too != 0 || beyond.iter().any(|byte| *byte != 0) {
             let why = "trimtab_open_with: an option that this library does not know is set; begin \
                        with trimtab_default_options";
             return Err(Failure::invalid(why));
@@ -112,6 +121,7 @@ impl COptions {
             probes_out: self.probes_out,
             sample_every: self.sample_every,
             most_refused: self.most_refused,
+            most_abandoned: self.most_abandoned,
             direct: self.flags & DIRECT != 0,
             ..Options::default()
         };

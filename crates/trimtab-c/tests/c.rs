@@ -4,56 +4,20 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::LazyLock;
+use std::process::Command;
 
 use trimtab_live::record::BlockDevice;
 use trimtab_live::state::{Keeper, Options as Keeping};
 use trimtab_predict::{Model, card_path};
 use trimtab_testdisk::{self as disk, LoopDisk};
 
+mod programs;
 #[path = "../../trimtab-live/tests/reading/mod.rs"]
 mod reading;
-
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-
-/// Where cargo has put the libraries: beside this program. Looked for once, when the first
-/// program is compiled: in a chroot a thread with mounts of its own is told another path.
-static LIBRARIES: LazyLock<PathBuf> = LazyLock::new(|| {
-    let this = std::env::current_exe().unwrap();
-    this.parent().unwrap().to_owned()
-});
-
-/// Compiles a program as strictly as the compiler can. None, saying so, where there is
-/// no C compiler.
-fn compile(source: &Path, to: &Path) -> Option<()> {
-    let mut cc = Command::new("cc");
-    cc.args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
-    cc.arg("-I").arg(Path::new(ROOT).join("include"));
-    cc.arg("-I").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).arg("-o").arg(to).arg(source);
-    cc.arg("-L").arg(&*LIBRARIES).args(["-ltrimtab", "-lpthread"]);
-    let Ok(output) = cc.output() else {
-        disk::say("skipped a test of the C library: there is no C compiler");
-        return None;
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(())
-}
-
-fn run(program: &Path, args: &[&OsStr]) -> Output {
-    let mut command = Command::new(program);
-    command.args(args).env("LD_LIBRARY_PATH", &*LIBRARIES);
-    // Nobody else's run directory.
-    command.env("TRIMTAB_RUN", program.parent().unwrap().join("run"));
-    command.output().unwrap()
-}
+use programs::{LIBRARIES, ROOT, compile, run, stderr};
 
 fn content() -> Vec<u8> {
     (0..400 * 4096 + 77_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// A model that calls every read late, and its file in this directory.
@@ -88,6 +52,10 @@ fn the_example_copies_plain_files() {
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains("cannot write"), "{}", stderr(&output));
     }
+    let [a, b, c] = args;
+    let wrong = run(&program, &[a, b, c, OsStr::new(""), OsStr::new(""), OsStr::new("5ms")]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("WITHIN_US is 5ms"), "{}", stderr(&wrong));
     let output = run(&program, &[args[0], args[1], OsStr::new("/nowhere/file")]);
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
@@ -153,7 +121,9 @@ fn the_example_fails_over_between_drives() {
 /// The example copies a drive, and has read next to nothing from the first two.
 fn fails_over(program: &Path, disks: &[LoopDisk; 3], content: &[u8], model: &Path, pins: &Path) {
     let paths = disks.each_ref().map(|disk| OsStr::from_bytes(disk.path.as_bytes()));
-    let args = [paths[0], paths[1], paths[2], model.as_os_str(), pins.as_os_str()];
+    // Refused where the model says late, which it always does.
+    let within = OsStr::new("0");
+    let args = [paths[0], paths[1], paths[2], model.as_os_str(), pins.as_os_str(), within];
     let output = run(program, &args);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(output.stdout.len(), 2 << 20, "{}", stderr(&output));
@@ -178,7 +148,9 @@ fn the_last_fails(
     let [first, second, _] = disks.each_ref().map(|disk| OsStr::from_bytes(disk.path.as_bytes()));
     // There is nothing at its beginning, and to read it is an I/O error.
     let broken = OsStr::new("/proc/self/mem");
-    let output = run(program, &[first, second, broken, model.as_os_str(), pins.as_os_str()]);
+    let within = OsStr::new("0");
+    let args = [first, second, broken, model.as_os_str(), pins.as_os_str(), within];
+    let output = run(program, &args);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(output.stdout[..content.len()] == *content);
 }

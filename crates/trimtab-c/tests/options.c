@@ -47,7 +47,9 @@ static void sizes(const char *disk)
 	trimtab_close(reader);
 	options.later = 1;
 	EXPECT(!trimtab_open_with(disk, &options.known, sizeof options) && errno == EINVAL);
-	EXPECT(!trimtab_open_with(disk, &options.known, sizeof options.known - 4) &&
+	/* Less than the first version had. */
+	EXPECT(!trimtab_open_with(disk, &options.known,
+				  offsetof(struct trimtab_options, most_abandoned) - 4) &&
 	       errno == EINVAL);
 	EXPECT(!trimtab_open_with(disk, NULL, sizeof options.known) && errno == EINVAL);
 	trimtab_default_options(NULL, sizeof options.known);
@@ -73,6 +75,19 @@ static void wrong(const char *disk, const struct trimtab_options *right)
 	options.reserved = 1;
 	EXPECT(!trimtab_open_with(disk, &options, sizeof options) && errno == EINVAL);
 	options = *right;
+	options.reserved_too = 1;
+	EXPECT(!trimtab_open_with(disk, &options, sizeof options) && errno == EINVAL);
+	/* What a program of version 2 knows of them, and zero in the rest. */
+	options = *right;
+	options.most_abandoned = 0;
+	for (size_t size = offsetof(struct trimtab_options, most_abandoned);
+	     size <= sizeof options; size += sizeof options.most_abandoned) {
+		trimtab_reader *reader = trimtab_open_with(disk, &options, size);
+
+		EXPECT(reader != NULL);
+		trimtab_close(reader);
+	}
+	options = *right;
 	options.model = "/nowhere";
 	EXPECT(!trimtab_open_with(disk, &options, sizeof options) && errno == EINVAL);
 }
@@ -89,6 +104,7 @@ int main(int argc, char **argv)
 	EXPECT(right.probe_every_ns == 10000000 && right.probes_out == 4);
 	EXPECT(right.sample_every == 1000 && right.most_refused == 0.98);
 	EXPECT(right.flags == 0 && right.reserved == 0);
+	EXPECT(right.most_abandoned == 64 && right.reserved_too == 0);
 	figures = figures_of("/proc/version", &right, 0);
 	EXPECT(figures.asked == 0);
 	right.model = argv[2];

@@ -50,6 +50,11 @@ impl Map {
         }
     }
 
+    /// The memory that it takes when all of it has been used, but for what blocks take.
+    pub(crate) fn bytes(layout: &Layout) -> u64 {
+        4 * u64::from(layout.user_units) + 4 * u64::from(layout.units) + u64::from(layout.units) / 8
+    }
+
     /// A user unit will be asked for soon.
     pub(crate) fn expect(&self, user: u32) {
         expect(&self.forward, user as usize);

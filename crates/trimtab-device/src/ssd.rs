@@ -233,6 +233,16 @@ impl Ssd {
         }
     }
 
+    /// The memory that such a drive takes when all of it has been written, to within some
+    /// percent. One that is new takes little.
+    #[must_use]
+    pub fn memory_bytes(profile: &Profile) -> u64 {
+        let layout = Layout::new(profile);
+        // By block, in `Map` and `Blocks`.
+        const BLOCK: u64 = 40;
+        Map::bytes(&layout) + BLOCK * u64::from(layout.blocks())
+    }
+
     /// Replaces the firmware. Cleanings that are queued or under way still take
     /// the time that they took with the one before.
     pub fn replace_firmware(&mut self, firmware: Box<dyn Firmware>) {

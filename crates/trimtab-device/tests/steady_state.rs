@@ -159,6 +159,10 @@ fn ageing_tells_how_far_it_is_and_can_be_ended() {
     assert!(aged.is_continue());
     assert!(shares.len() > 10, "{shares:?}");
     assert!(shares.is_sorted() && shares.iter().all(|share| (0.0..=1.0).contains(share)));
+    // From its beginning to its end, without a long step anywhere.
+    let steps = shares.windows(2).map(|two| two[1] - two[0]);
+    assert!(shares[0] < 0.05 && *shares.last().unwrap() > 0.95, "{shares:?}");
+    assert!(steps.fold(0.0, f64::max) < 0.1, "{shares:?}");
     plain.age(&profile, 1.0, 3.0);
     assert_eq!(watched.valid_by_block(), plain.valid_by_block());
 

@@ -49,6 +49,38 @@ impl LatencyHistogram {
         self.max = self.max.max(other.max);
     }
 
+    /// The distribution of the sum of two latencies that have nothing to do with each other,
+    /// one from each: each of the one with each of the other (a convolution, over the buckets).
+    /// It holds the product of both counts, exactly for up to four thousand million in each.
+    ///
+    /// Its mean is the sum of the means, exact to a nanosecond, and its maximum that of the
+    /// maxima. A bucket counts as its middle, which is off by 0.4%, and sums go into buckets of
+    /// the same width again: percentiles are within 1.2%.
+    #[must_use]
+    pub fn convolved(&self, other: &Self) -> Self {
+        let mut sums = Self::new();
+        let others: Vec<_> = other.middles().collect();
+        for (latency, count) in self.middles() {
+            for &(more, times) in &others {
+                sums.buckets.saturating_record_n(latency + more, count.saturating_mul(times));
+            }
+        }
+        if sums.count() > 0 {
+            let (counts, of_other) = (u128::from(self.count()), u128::from(other.count()));
+            let product = self.sum.saturating_mul(of_other);
+            sums.sum = product.saturating_add(other.sum.saturating_mul(counts));
+            sums.max = Nanos(self.max.0.saturating_add(other.max.0));
+        }
+        sums
+    }
+
+    /// The middle of each bucket that is not empty, and how many latencies are in it.
+    fn middles(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.buckets.iter_recorded().map(|bucket| {
+            (self.buckets.median_equivalent(bucket.value_iterated_to()), bucket.count_at_value())
+        })
+    }
+
     /// Forgets everything, and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.reset();
@@ -160,6 +192,61 @@ mod tests {
             let all: Vec<u64> = a.iter().chain(&b).copied().collect();
             prop_assert_eq!(merged.summary(), of(&all).summary());
             prop_assert!(merged.buckets().eq(of(&all).buckets()));
+        }
+    }
+
+    fn near(histogram: &LatencyHistogram, q: f64, expected: f64) {
+        let got = histogram.quantile(q).unwrap().0 as f64;
+        assert!((got - expected).abs() <= 0.012 * expected, "{q}: {got} against {expected}");
+    }
+
+    fn of(latencies: impl Iterator<Item = f64>) -> LatencyHistogram {
+        let mut histogram = LatencyHistogram::new();
+        histogram.extend(latencies.map(|latency| Nanos(latency.round() as u64)));
+        histogram
+    }
+
+    #[test]
+    fn a_constant_moves_a_distribution() {
+        let spread = of((1..=1000).map(|i| f64::from(i) * 1000.0));
+        let moved = spread.convolved(&of(std::iter::repeat_n(250_000.0, 40)));
+        assert_eq!(moved.count(), 40_000);
+        assert_eq!(moved.mean(), Some(Nanos(500_500 + 250_000)));
+        assert_eq!(moved.max(), Some(Nanos(1_250_000)));
+        for q in [0.01, 0.5, 0.9, 0.99] {
+            near(&moved, q, 250_000.0 + 1_000_000.0 * q);
+        }
+    }
+
+    #[test]
+    fn two_uniform_latencies_make_a_triangle() {
+        let uniform = of((0..2000).map(|i| 10_000.0 + 5.0 * f64::from(i)));
+        let sums = uniform.convolved(&uniform);
+        // Density rises from 20 to 30 µs and falls to 40 µs.
+        for q in [0.001, 0.02, 0.25, 0.5] {
+            near(&sums, q, 20_000.0 + 10_000.0 * (2.0_f64 * q).sqrt());
+            near(&sums, 1.0 - q, 40_000.0 - 10_000.0 * (2.0_f64 * q).sqrt());
+        }
+    }
+
+    #[test]
+    fn two_exponential_latencies_make_an_erlang_distribution() {
+        let share = |i: u32| (f64::from(i) + 0.5) / 20_000.0;
+        let exponential = of((0..20_000).map(|i| -100_000.0 * (1.0 - share(i)).ln()));
+        let sums = exponential.convolved(&exponential);
+        // The roots of 1 - exp(-x) (1 + x) = q.
+        for (q, x) in [(0.5, 1.678_35), (0.9, 3.889_72), (0.99, 6.638_35), (0.999, 9.233_41)] {
+            near(&sums, q, 100_000.0 * x);
+        }
+    }
+
+    #[test]
+    fn a_sum_with_nothing_is_nothing() {
+        let one = of(std::iter::once(5.0));
+        for sums in
+            [one.convolved(&LatencyHistogram::new()), LatencyHistogram::new().convolved(&one)]
+        {
+            assert_eq!((sums.count(), sums.mean(), sums.max()), (0, None, None));
         }
     }
 

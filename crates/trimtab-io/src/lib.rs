@@ -32,14 +32,18 @@
 
 mod completion;
 mod histogram;
+mod range;
 mod recent;
 mod request;
 mod summary;
 mod time;
+mod whole;
 
 pub use completion::{Completion, Outcome};
 pub use histogram::LatencyHistogram;
+pub use range::within;
 pub use recent::RecentLatencies;
 pub use request::{DeviceId, Flags, Op, Request, RequestId};
 pub use summary::{P75, PERCENTILES, Percentile, PercentileKind, Summary};
 pub use time::Nanos;
+pub use whole::WholeFile;

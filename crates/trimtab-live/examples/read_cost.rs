@@ -54,8 +54,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     bench.refusals("refusal, O_DIRECT", runs, &late, true)?;
     bench.refusals("refusal, not in the page cache", runs, &late, false)?;
     bench.decisions(runs, &fast)?;
-    bench.reads("admitted, O_DIRECT", runs, &fast, true)?;
-    bench.reads("admitted, in the page cache", runs, &fast, false)?;
+    let critical = Urgency::LatencyCritical;
+    bench.reads("admitted, O_DIRECT", runs, &fast, (true, critical))?;
+    bench.reads("admitted, in the page cache", runs, &fast, (false, critical))?;
+    // One that no read here misses.
+    let deadline = Urgency::Deadline(Duration::from_secs(10));
+    bench.reads("with a deadline, O_DIRECT", runs, &fast, (true, deadline))?;
+    bench.reads("with a deadline, cached", runs, &fast, (false, deadline))?;
     Ok(())
 }
 
@@ -119,7 +124,7 @@ impl Bench<'_> {
         what: &str,
         runs: usize,
         model: &Model,
-        direct: bool,
+        (direct, urgency): (bool, Urgency),
     ) -> Result<(), Box<dyn std::error::Error>> {
         let reader = self.open(model, direct)?;
         let file = if direct { self.disk.open_direct() } else { File::open(&self.disk.path)? };
@@ -132,7 +137,7 @@ impl Bench<'_> {
                 if i % 2 == 0 {
                     file.read_exact_at(page, place).expect("the disk reads");
                 } else {
-                    let read = reader.read_exact_at(page, place, Urgency::LatencyCritical);
+                    let read = reader.read_exact_at(page, place, urgency);
                     read.expect("it is admitted");
                 }
             });

@@ -10,7 +10,6 @@
 //! should have come, so a generator that falls behind cannot hide what it caused
 //! ([`LiveRun::lateness`] says by how much it did).
 
-mod pages;
 mod ring;
 mod run;
 
@@ -21,6 +20,7 @@ use trimtab_io::{LatencyHistogram, Nanos};
 use trimtab_steer::array::ArrayFigures;
 use trimtab_trace::Record;
 
+pub use ring::check;
 pub use run::run;
 
 /// A device or file that is read from and written to.

@@ -2,6 +2,8 @@
 //!
 //! [`mod@array`] serves reads from several drives under a strategy of `trimtab-steer`.
 //!
+//! [`block`] claims devices and files that are to be written to, if nothing else uses them.
+//!
 //! [`read`] reads from a device or a file, and refuses a read that would be late.
 //!
 //! [`record`] watches real block devices and gives every request they serve as
@@ -18,9 +20,11 @@
 //! process may read, and makes forecasts from it.
 
 pub mod array;
+pub mod block;
 mod bpf;
 pub mod drive;
 pub mod monitor;
+mod pages;
 pub mod read;
 pub mod record;
 pub mod state;

@@ -12,10 +12,17 @@
 //!                                                      │ no
 //!                                        in the page cache? ── yes ─────────────> copy
 //!                                                      │ no
-//!                                     probe? sample? ceiling? ── one of them ───> pread
+//!                                     probe? sample? ceiling? ── one of them,
+//!                                                      │         and few are out ──> pread
 //!                                                      │ none
 //!                                                   Refusal (EBUSY)
 //! ```
+//!
+//! **A deadline holds.** Where a read says a time it is sent so that its caller can leave
+//! (leavable.rs): at the deadline there are data, or [`ReadError::TimedOut`], whatever the
+//! drive does, with a model or without. How many reads a drive has that do not come back
+//! is bounded (outstanding.rs): those that were expected to be late, and those that
+//! nobody waits for any more.
 //!
 //! **It fails open.** With no model, one that does not fit the drive, a state that
 //! nobody keeps or that is old, reads go through as if nothing had been asked, and are
@@ -35,9 +42,13 @@
 //! let first = open("/mnt/a/data", "nvme0n1.safetensors")?;
 //! let second = open("/mnt/b/data", "nvme1n1.safetensors")?;
 //! let mut page = [0; 4096];
-//! match first.read_exact_at(&mut page, 8192, Urgency::LatencyCritical) {
+//! let within = Urgency::Deadline(std::time::Duration::from_micros(500));
+//! match first.read_exact_at(&mut page, 8192, within) {
 //!     Ok(()) => {}
-//!     Err(ReadError::Refused(_)) => second.read_exact_at(&mut page, 8192, Urgency::None)?,
+//!     // Not sent, or not answered by its deadline.
+//!     Err(ReadError::Refused(_) | ReadError::TimedOut(_)) => {
+//!         second.read_exact_at(&mut page, 8192, Urgency::None)?;
+//!     }
 //!     Err(ReadError::Io(error)) => return Err(error.into()),
 //! }
 //! # Ok(())
@@ -54,11 +65,14 @@ mod ceiling;
 mod decide;
 mod error;
 mod extents;
+mod fetch;
 mod fiemap;
 mod figures;
 mod guard;
 mod known;
+mod leavable;
 mod options;
+mod outstanding;
 mod pass;
 mod place;
 mod probes;
@@ -69,7 +83,7 @@ mod ring;
 mod sums;
 mod walk;
 
-pub use error::{Error, ReadError, Refusal, Urgency};
+pub use error::{Error, ReadError, Refusal, RefusalCause, Urgency};
 pub use figures::{FailedOpen, Figures};
 pub use known::Source;
 pub use options::Options;

@@ -53,3 +53,13 @@ pub use error::Error;
 pub use overhead::{Handler, Overhead};
 pub use recorder::{Arrival, Options, Recorder};
 pub use recording::{Losses, Outcome, Recording};
+
+/// Whether this process may record, and the kernel has what that takes: to be asked before
+/// anything long that leads to it.
+///
+/// # Errors
+/// As [`Recorder::load`], but for what only loading the programs shows.
+pub fn check() -> Result<(), Error> {
+    crate::bpf::check_privilege()?;
+    crate::bpf::available(Arrival::Auto).map(drop)
+}

@@ -84,6 +84,7 @@ mod drive;
 mod keeper;
 mod log;
 mod network;
+mod pin_place;
 mod pins;
 mod tend;
 

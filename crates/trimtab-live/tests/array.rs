@@ -4,11 +4,15 @@
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use trimtab_io::{Nanos, Op};
 use trimtab_live::array::{Disk, Error, LiveOptions, LiveRun, run};
 use trimtab_steer::array::ArrayIo;
 use trimtab_steer::{Replica, Strategy, Turn, Why, strategies};
+
+mod stalling;
+use stalling::Emulated;
 
 const SIZE: u64 = 1 << 20;
 
@@ -144,4 +148,27 @@ fn a_run_can_be_ended() {
     let options = LiveOptions::default();
     let ended = run(&disks, base, &requests, &options, &mut |_| ControlFlow::Break(()));
     assert!(matches!(ended, Err(Error::Ended | Error::Ring(_))));
+}
+
+/// One that is stuck holds up neither the end of a run nor, before, what others are asked.
+#[test]
+fn a_run_ends_though_a_drive_does_not_answer() {
+    if let Some(why) = stalling::missing() {
+        return trimtab_testdisk::say(&format!("skipped a run on a stalled drive: {why}"));
+    }
+    let emulated = Emulated::new();
+    let directory = tempfile::tempdir().unwrap();
+    let mut disks = disks(directory.path(), &[SIZE; 2], 8);
+    let path = Path::new(&emulated.path).to_owned();
+    let file = File::open(&path).unwrap();
+    disks.insert(0, Disk { path, file, depth: 8 });
+    let requests: Vec<_> = requests(7000).into_iter().filter(|io| io.op == Op::Read).collect();
+    emulated.stall();
+    let (begun, half) = (Instant::now(), Nanos::from_millis(500));
+    let clone = Box::new(strategies::Clone);
+    let go_on = |now| if now < half { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    let ended = run(&disks, clone, &requests, &LiveOptions::default(), &mut { go_on });
+    assert!(matches!(ended, Err(Error::Ended | Error::Ring(_))));
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    emulated.heal();
 }

@@ -279,7 +279,7 @@ fn every_read_is_counted_once_whoever_reads() {
                             refused.fetch_add(1, Ordering::Relaxed);
                             continue;
                         }
-                        Err(ReadError::Io(e)) => panic!("{e}"),
+                        Err(e) => panic!("{e}"),
                     }
                     read.fetch_add(1, Ordering::Relaxed);
                 }

@@ -1,17 +1,10 @@
 //! A drive that stalls is refused, and one that has recovered is read from again.
 
-use std::ops::ControlFlow;
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use trimtab_device::Profile;
 use trimtab_io::Nanos;
-use trimtab_live::drive::{
-    Data, Drive, Effect, Error, Fault, Fill, Home, RUN_VARIABLE, Server, Spec,
-};
 use trimtab_live::read::{Options, ReadError, Reader, Source, Urgency};
 use trimtab_live::record::BlockDevice;
 use trimtab_live::state::{self, Keeper, Options as Keeping};
@@ -19,26 +12,10 @@ use trimtab_predict::Recorded;
 use trimtab_testdisk as disk;
 
 mod reading;
+mod stalling;
 use reading::{learnt_from, recorded};
+use stalling::{Emulated, PAGES};
 
-/// A small drive.
-const PROFILE: &str = r#"
-name = "small"
-[geometry]
-channels = 2
-chips_per_channel = 2
-blocks_per_plane = 256
-pages_per_block = 32
-page_bytes = 4096
-over_provisioning = 0.15
-[timing]
-read_us = 40
-program_us = 60
-erase_us = 200
-channel_mb_s = 800
-"#;
-
-const MIB: u64 = 1 << 20;
 /// So many, because those that read when a stall begins are stuck until it ends.
 const THREADS: u64 = 96;
 /// Between two reads of a thread: longer than it takes to notice a stall, so that most
@@ -47,54 +24,11 @@ const PAUSE: Duration = Duration::from_millis(150);
 /// Later than this is late. What is late must not be confused with what a busy machine
 /// does to any read.
 const LATE: Nanos = Nanos::from_millis(100);
-/// What the drive holds.
-const PAGES: u64 = 8 * MIB / 4096;
 /// From the end of the stall on reads are to be back within this.
 const BACK: Duration = Duration::from_millis(100);
 /// The machine may be busy with other things just then: the best of so many rounds
 /// counts.
 const ROUNDS: usize = 10;
-
-/// An emulated drive, gone when dropped.
-struct Emulated {
-    drive: Drive,
-    path: String,
-    server: Option<thread::JoinHandle<Result<(), Error>>>,
-    _run: tempfile::TempDir,
-}
-
-impl Emulated {
-    fn new() -> Self {
-        let run = tempfile::tempdir().unwrap();
-        // SAFETY: the only test of this file has begun no other thread yet.
-        unsafe { std::env::set_var(RUN_VARIABLE, run.path()) };
-        let home = Home::from_environment();
-        let spec = Spec {
-            fill: Fill { share: 0.0, overwrites: 0.0 },
-            data: Data::Memory { cap_bytes: 64 * MIB },
-            block_bytes: 4096,
-            ..Spec::new("stalls", Profile::parse(PROFILE).unwrap().with_capacity(64 * MIB).unwrap())
-        };
-        let server = Server::start(&home, spec, &mut |_| ControlFlow::Continue(())).unwrap();
-        let path = server.device().to_str().unwrap().to_owned();
-        let server = Some(thread::spawn(|| server.serve(&AtomicBool::new(false))));
-        Self { drive: Drive::find(&home, "stalls").unwrap(), path, server, _run: run }
-    }
-
-    fn stall(&self) {
-        let fault = Fault { effect: Effect::Stall, at_s: 0.0, for_s: 3600.0 };
-        self.drive.fault(fault).unwrap();
-    }
-}
-
-impl Drop for Emulated {
-    fn drop(&mut self) {
-        // Who waits for the drive goes on, also where a test has failed.
-        _ = self.drive.clear_faults();
-        _ = self.drive.remove(true);
-        _ = self.server.take().map(thread::JoinHandle::join);
-    }
-}
 
 /// A recording of such a drive that never was: so many reads as the test makes, fast ones
 /// among which a busy machine makes some slower, and every two seconds a stall of half a
@@ -149,7 +83,7 @@ impl Load {
                     self.read.fetch_add(is_new.into(), Relaxed);
                 }
                 Err(ReadError::Refused(_)) => _ = self.refused.fetch_add(1, Relaxed),
-                Err(ReadError::Io(e)) => panic!("{e}"),
+                Err(e) => panic!("{e}"),
             }
             thread::sleep(PAUSE);
         }
@@ -172,28 +106,13 @@ impl Load {
     }
 }
 
-/// Fills the part of the drive that is read.
-fn fill(path: &str) {
-    let mut content = disk::aligned(PAGES as usize * 4096);
-    let content = disk::window(&mut content, PAGES as usize * 4096);
-    for (number, page) in content.chunks_mut(4096).enumerate() {
-        page.fill(number as u8);
-    }
-    let device = std::fs::File::options().write(true).open(path).unwrap();
-    device.write_all_at(content, 0).unwrap();
-    device.sync_all().unwrap();
-}
-
 #[test]
 fn a_drive_that_stalls_is_refused_and_used_again_when_it_is_back() {
-    let missing = disk::missing()
-        .or_else(|| (!Path::new("/dev/fuse").exists()).then(|| "needs FUSE".to_owned()));
-    if let Some(why) = missing {
+    if let Some(why) = stalling::missing() {
         disk::say(&format!("skipped the test of a stalled drive: {why}"));
         return;
     }
     let emulated = Emulated::new();
-    fill(&emulated.path);
     let model = learnt_from(&invented(), LATE);
     let functions = vec![model.trained.functions().to_vec()];
     let device = BlockDevice::find(&emulated.path).unwrap();
@@ -215,7 +134,7 @@ fn a_drive_that_stalls_is_refused_and_used_again_when_it_is_back() {
         let rounds = stall_and_heal(&emulated, &load);
         load.over.store(true, Relaxed);
         // Whatever came of it, nobody is left waiting.
-        _ = emulated.drive.clear_faults();
+        emulated.heal();
         rounds
     });
     let figures = reader.figures();
@@ -238,7 +157,7 @@ fn stall_and_heal(emulated: &Emulated, load: &Load) -> Vec<Option<Duration>> {
             thread::sleep(Duration::from_millis(5));
         }
         thread::sleep(Duration::from_millis(300));
-        emulated.drive.clear_faults().unwrap();
+        emulated.heal();
         load.healed.store(state::now().0, Relaxed);
         rounds.push(load.until_read_again());
         if rounds.last().is_some_and(|round| round.is_some_and(|round| round <= BACK)) {

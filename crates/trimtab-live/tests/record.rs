@@ -291,6 +291,32 @@ fn several_disks_are_told_apart() {
     assert_eq!(recorded.total(1, Op::Write), OpStat { requests: 1, bytes: 8192 });
 }
 
+/// A loop device that is attached anew has the number of the one before, and is another.
+#[test]
+fn what_takes_the_number_of_a_device_is_not_recorded() {
+    needs_real_disks!();
+    for options in both_arrivals() {
+        let mut disk = LoopDisk::new(16);
+        let device = BlockDevice::find(&disk.path).unwrap();
+        let mut recording = Recorder::load(&[device], &options).unwrap().start();
+        let write = |disk: &LoopDisk, place| {
+            let mut buffer = disk::aligned(4096);
+            disk.open_direct().write_all_at(disk::window(&mut buffer, 4096), place).unwrap();
+        };
+        write(&disk, 4096);
+        let mut records = Vec::new();
+        recording.poll(&mut records).unwrap();
+        if !disk.attach_anew() {
+            return disk::say("skipped a test: another process has taken the loop device");
+        }
+        write(&disk, 8192);
+        let outcome = stop(recording, &mut records);
+        let places: Vec<_> =
+            records.iter().filter(|r| r.op == Op::Write).map(|r| r.offset).collect();
+        assert_eq!(places, [4096], "{:?}", outcome.losses);
+    }
+}
+
 #[test]
 fn a_ring_that_is_too_small_is_counted() {
     needs_real_disks!();

@@ -1,11 +1,13 @@
 //! The state of a drive, read by whoever is let.
 
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::thread;
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use rustix::mm::{self, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
+use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use trimtab_live::record::BlockDevice;
@@ -51,6 +53,66 @@ fn others_read_what_is_pinned() {
         assert!(!theirs.is_fresh(state::now()));
         assert!(!pins.exists(), "pins are left behind");
     });
+}
+
+#[test]
+fn what_was_unmounted_is_mounted_and_pinned_anew() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of pins whose file system goes: {why}"));
+        return;
+    }
+    let disk = LoopDisk::new(16);
+    let device = BlockDevice::find(&disk.path).unwrap();
+    disk::with_bpf_files(0o711, |files| {
+        let pins = files.join("trimtab");
+        let mut keeper = Keeper::load(std::slice::from_ref(&device), &Options::default()).unwrap();
+        assert!(!keeper.pin_again().unwrap(), "nothing was pinned");
+        keeper.pin(&pins).unwrap();
+        assert!(!keeper.pin_again().unwrap());
+        let before = LiveDrive::open(&pins, &device).unwrap();
+
+        unmount(files, UnmountFlags::DETACH).unwrap();
+        assert!(LiveDrive::open(&pins, &device).is_err());
+        assert!(before.is_fresh(state::now()), "who has it open keeps it");
+        assert!(keeper.pin_again().unwrap());
+        assert!(!keeper.pin_again().unwrap());
+        assert!(LiveDrive::open(&pins, &device).unwrap().is_fresh(state::now()));
+        let mode = std::fs::metadata(files).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o711, "who may pass is as before");
+
+        // Only the file.
+        std::fs::remove_file(pins.join("devices")).unwrap();
+        assert!(keeper.pin_again().unwrap());
+        assert!(LiveDrive::open(&pins, &device).is_ok());
+        drop(keeper);
+        assert!(!pins.exists(), "pins are left behind");
+    });
+}
+
+#[test]
+fn nothing_is_kept_of_a_device_whose_name_another_has_taken() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of a device that is replaced: {why}"));
+        return;
+    }
+    let mut disk = LoopDisk::new(16);
+    let device = BlockDevice::find(&disk.path).unwrap();
+    let keeper = Keeper::load(std::slice::from_ref(&device), &Options::default()).unwrap();
+    let drive = keeper.drive(0).unwrap();
+    assert!(drive.is_fresh(state::now()) && !device.is_replaced());
+    if !disk.attach_anew() {
+        disk::say("skipped the rest: another process has taken the loop device");
+        return;
+    }
+    assert!(device.is_replaced());
+    assert!(!BlockDevice::find(&disk.path).unwrap().is_replaced());
+    for _ in 0..1000 {
+        if !drive.is_fresh(state::now()) {
+            return;
+        }
+        thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("what was kept of another device is taken for current");
 }
 
 /// Turns this thread, and no other, into one of an unprivileged user.

@@ -14,7 +14,7 @@ mod make;
 mod relative;
 
 pub use inflection::{Inflection, inflection};
-pub use knee::{knee, percentile_of};
+pub use knee::{knee, knee_of_all_counts, knee_of_counts, percentile_of};
 pub use make::data_latencies;
 pub use relative::{Expected, relative};
 

@@ -1,6 +1,7 @@
 //! Trained predictors.
 
 mod file;
+mod seal;
 
 pub use file::{Card, Model, Training, card_path, fingerprint};
 

@@ -11,6 +11,7 @@
 
 mod axis;
 mod cdf;
+mod mark;
 mod points;
 
 use serde_json::{Value, json};

@@ -7,7 +7,8 @@
 //! Vega-Lite specifications, drawn by the JavaScript in the same file.
 //!
 //! The same [`Table`] prints aligned on a terminal and becomes an HTML table
-//! on a page.
+//! on a page. Text from outside is harmless in both: [`escaped`] for a terminal, and as
+//! HTML.
 //!
 //! # Example
 //!
@@ -34,6 +35,7 @@
 //! ```
 
 pub mod chart;
+mod csv;
 mod date;
 mod escape;
 mod exposition;
@@ -41,6 +43,7 @@ mod machine;
 mod number;
 mod page;
 mod table;
+mod terminal;
 
 pub use date::utc;
 pub use exposition::{Exposition, Metric};
@@ -48,3 +51,4 @@ pub use machine::machine;
 pub use number::{bytes, count};
 pub use page::{Page, Section};
 pub use table::{Align, Facts, Table};
+pub use terminal::{Printer, escaped};

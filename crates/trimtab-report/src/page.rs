@@ -3,6 +3,7 @@
 use std::fmt::{self, Display};
 
 use crate::chart::Chart;
+use crate::csv::{self, Download};
 use crate::escape::{Html, Json};
 use crate::table::{Facts, Table};
 
@@ -26,6 +27,7 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
+    verdict: Vec<String>,
     facts: Facts,
     parts: Vec<Part>,
     sections: Vec<Section>,
@@ -42,6 +44,7 @@ pub struct Section {
 enum Part {
     Facts(Facts),
     Table(Table),
+    Verdict(String),
     Note(String),
     Text(String),
     Chart(Box<Chart>),
@@ -53,7 +56,37 @@ impl Page {
     #[must_use]
     pub fn new(title: impl Into<String>, provenance: Facts) -> Self {
         let (parts, sections) = (Vec::new(), Vec::new());
-        Self { title: title.into(), facts: provenance, parts, sections }
+        Self { title: title.into(), verdict: Vec::new(), facts: provenance, parts, sections }
+    }
+
+    /// Adds a sentence to what the page begins with: what came out, before how.
+    pub fn verdict(&mut self, sentence: impl Into<String>) {
+        self.verdict.push(sentence.into());
+    }
+
+    /// Every table and chart as a CSV file: names, which differ, and contents.
+    #[must_use]
+    pub fn csv_files(&self) -> Vec<(String, String)> {
+        let own = self.parts.iter().map(|part| (None, part));
+        fn of(section: &Section) -> impl Iterator<Item = (Option<&Section>, &Part)> {
+            section.parts.iter().map(move |part| (Some(section), part))
+        }
+        let mut files: Vec<(String, String)> = Vec::new();
+        for (section, part) in own.chain(self.sections.iter().flat_map(of)) {
+            let (name, content) = match part {
+                Part::Table(table) => (table.file_name(), table.csv()),
+                Part::Chart(chart) => (csv::file_name(&chart.title), chart.csv()),
+                _ => continue,
+            };
+            // Numbered as they stand on the page, so that names differ.
+            let mut full = format!("{:02}-", files.len() + 1);
+            if let Some(section) = section.filter(|_| self.sections.len() > 1) {
+                full += csv::file_name(&section.title).trim_end_matches(".csv");
+                full.push('-');
+            }
+            files.push((full + &name, content));
+        }
+        files
     }
 
     /// Adds a table above the first section.
@@ -89,6 +122,11 @@ impl Section {
         self.parts.push(Part::Table(table));
     }
 
+    /// Adds what came out, in sentences.
+    pub fn verdict(&mut self, sentences: &[String]) {
+        self.parts.push(Part::Verdict(sentences.join(" ")));
+    }
+
     /// Adds a sentence, such as why something is not shown.
     pub fn note(&mut self, text: impl Into<String>) {
         self.parts.push(Part::Note(text.into()));
@@ -115,6 +153,9 @@ impl Display for Page {
         // An empty icon keeps browsers from asking a server for one.
         writeln!(f, "<link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>")?;
         writeln!(f, "<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>")?;
+        if !self.verdict.is_empty() {
+            writeln!(f, "<p class=\"verdict\">{}</p>", Html(&self.verdict.join(" ")))?;
+        }
         f.write_str(&self.facts.html())?;
         writeln!(f, "<noscript><p class=\"note\">The charts need JavaScript.</p></noscript>")?;
         write_parts(f, &self.parts)?;
@@ -146,6 +187,7 @@ fn write_parts(f: &mut fmt::Formatter<'_>, parts: &[Part]) -> fmt::Result {
             match part {
                 Part::Facts(facts) => f.write_str(&facts.html())?,
                 Part::Table(table) => f.write_str(&table.html())?,
+                Part::Verdict(text) => writeln!(f, "<p class=\"verdict\">{}</p>", Html(text))?,
                 Part::Note(text) => writeln!(f, "<p class=\"note\">{}</p>", Html(text))?,
                 // A line break behind the tag is no part of the text.
                 Part::Text(text) => writeln!(f, "<pre>\n{}</pre>", Html(text))?,
@@ -162,6 +204,8 @@ fn write_parts(f: &mut fmt::Formatter<'_>, parts: &[Part]) -> fmt::Result {
 fn write_chart(f: &mut fmt::Formatter<'_>, chart: &Chart) -> fmt::Result {
     writeln!(f, "<figure class=\"chart\">\n<h3>{}</h3>", Html(&chart.title))?;
     writeln!(f, "<div class=\"plot\"></div>")?;
+    let name = csv::file_name(&chart.title);
+    writeln!(f, "{}", Download { name: &name, csv: &chart.csv() })?;
     if let Some(note) = &chart.note {
         writeln!(f, "<figcaption>{}</figcaption>", Html(note))?;
     }

@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Display, Write};
 
+use crate::csv::{self, Download};
 use crate::escape::Html;
+use crate::terminal::escaped;
 
 /// Where a column's text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +38,8 @@ impl Table {
         Self { caption: None, columns: columns.collect(), rows: Vec::new() }
     }
 
-    /// Puts a line above the table.
+    /// Puts a line above the table, or several. Names in it are to be [`escaped`], for here
+    /// a line end is one.
     #[must_use]
     pub fn with_caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = Some(caption.into());
@@ -59,11 +62,12 @@ impl Table {
     }
 
     fn widths(&self) -> Vec<usize> {
-        let mut widths: Vec<_> = self.columns.iter().map(|(name, _)| width(name)).collect();
+        let mut widths: Vec<_> =
+            self.columns.iter().map(|(name, _)| width(&escaped(name))).collect();
         for row in &self.rows {
             let Row::Cells(cells) = row else { continue };
             for (widest, cell) in widths.iter_mut().zip(cells) {
-                *widest = (*widest).max(width(cell));
+                *widest = (*widest).max(width(&escaped(cell)));
             }
         }
         widths
@@ -83,12 +87,12 @@ impl Table {
 
     fn print(&self, out: &mut impl Write, widths: &[usize], gap: &str) -> fmt::Result {
         if let Some(caption) = &self.caption {
-            writeln!(out, "{caption}")?;
+            caption.lines().try_for_each(|line| writeln!(out, "{}", escaped(line)))?;
         }
         self.print_line(out, widths, gap, self.columns.iter().map(|(name, _)| name.as_str()))?;
         for row in &self.rows {
             match row {
-                Row::Group(heading) => writeln!(out, "{heading}")?,
+                Row::Group(heading) => writeln!(out, "{}", escaped(heading))?,
                 Row::Cells(cells) => {
                     self.print_line(out, widths, gap, cells.iter().map(String::as_str))?;
                 }
@@ -106,7 +110,8 @@ impl Table {
     ) -> fmt::Result {
         let mut line = String::new();
         for ((cell, (_, align)), &widest) in cells.zip(&self.columns).zip(widths) {
-            let padding = " ".repeat(widest - width(cell));
+            let cell = escaped(cell);
+            let padding = " ".repeat(widest - width(&cell));
             match align {
                 Align::Left => write!(line, "{cell}{padding}{gap}")?,
                 Align::Right => write!(line, "{padding}{cell}{gap}")?,
@@ -114,6 +119,39 @@ impl Table {
         }
         // No trailing blanks: they make copies of the text ugly.
         writeln!(out, "{}", line.trim_end())
+    }
+
+    /// The rows as CSV, cells as the table shows them, but numbers without
+    /// separators of thousands. A group's heading stands before each of its rows.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let groups = self.rows.iter().any(|row| matches!(row, Row::Group(_)));
+        let mut group = groups.then(String::new);
+        let mut out = String::new();
+        let names = self.columns.iter().map(|(name, _)| name.clone());
+        csv::line(&mut out, group.iter().map(|_| "group".to_owned()).chain(names));
+        for row in &self.rows {
+            match row {
+                Row::Group(heading) => group = Some(heading.clone()),
+                Row::Cells(cells) => {
+                    let cells = cells.iter().map(|cell| plain_number(cell));
+                    csv::line(&mut out, group.iter().cloned().chain(cells));
+                }
+            }
+        }
+        out
+    }
+
+    /// What a file of the table is called.
+    pub(crate) fn file_name(&self) -> String {
+        const LONGEST: usize = 60;
+        let caption = self.caption.as_deref().unwrap_or_default();
+        let title = caption.split(['.', ':', ';', ',']).next().unwrap_or_default();
+        if !title.is_empty() && title.len() <= LONGEST {
+            return csv::file_name(title);
+        }
+        let columns: Vec<_> = self.columns.iter().take(3).map(|(name, _)| name.as_str()).collect();
+        csv::file_name(&columns.join(" "))
     }
 
     /// The table as an HTML element.
@@ -138,14 +176,17 @@ impl Table {
                 }
                 Row::Cells(cells) => {
                     let cells = cells.iter().map(String::as_str).chain(std::iter::repeat(""));
-                    for (cell, (_, align)) in cells.zip(&self.columns) {
-                        _ = write!(out, "<td{}>{}</td>", class(*align), Html(cell));
+                    for (cell, (name, align)) in cells.zip(&self.columns) {
+                        // On a narrow screen each cell is a line, with its column's name.
+                        let (class, name) = (class(*align), Html(name));
+                        _ = write!(out, "<td{class} data-label=\"{name}\">{}</td>", Html(cell));
                     }
                 }
             }
             out += "</tr>\n";
         }
-        out += "</tbody></table></div>\n";
+        let download = Download { name: &self.file_name(), csv: &self.csv() };
+        _ = writeln!(out, "</tbody></table>{download}</div>");
         out
     }
 }
@@ -187,13 +228,20 @@ impl Facts {
 
 impl Display for Facts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widest = self.pairs.iter().map(|(key, _)| width(key)).max().unwrap_or(0);
+        let widest = self.pairs.iter().map(|(key, _)| width(&escaped(key))).max().unwrap_or(0);
         for (key, value) in &self.pairs {
-            let padding = " ".repeat(widest - width(key));
+            let (key, value) = (escaped(key), escaped(value));
+            let padding = " ".repeat(widest - width(&key));
             writeln!(f, "{}", format!("{key}{padding}  {value}").trim_end())?;
         }
         Ok(())
     }
+}
+
+/// `1,234` as `1234`; anything else as it is.
+fn plain_number(cell: &str) -> String {
+    let number = cell.bytes().all(|b| b.is_ascii_digit() || b == b',' || b == b'.');
+    if number { cell.replace(',', "") } else { cell.to_owned() }
 }
 
 fn class(align: Align) -> &'static str {
@@ -262,10 +310,42 @@ slow <ones>
     }
 
     #[test]
+    fn what_terminals_obey_is_escaped_and_lines_up() {
+        let mut table = Table::new(&[("name", Align::Left), ("\x1b[1m", Align::Right)]);
+        table.row(["a\x1b]0;x\x07\n", "1"]);
+        table.group("g\n");
+        let text = table.with_caption("over\ntwo\x07").to_string();
+        let expected = "\
+over
+two\\x07
+name             \\x1b[1m
+a\\x1b]0;x\\x07\\n        1
+g\\n
+";
+        assert_eq!(text, expected);
+        let mut facts = Facts::new();
+        facts.add("k\x1b", "v\n\u{9b}");
+        assert_eq!(facts.to_string(), "k\\x1b  v\\n\\u{9b}\n");
+    }
+
+    #[test]
     fn html_is_escaped_and_complete() {
         let html = sample().html();
         assert!(html.contains("<td colspan=\"3\">slow &lt;ones&gt;"));
-        assert!(html.contains("<td>日本</td><td class=\"right\">1.23 ms</td><td></td>"));
+        assert!(html.contains("<td data-label=\"device\">日本</td>"));
+        assert!(html.contains("<td class=\"right\" data-label=\"p50\">1.23 ms</td>"));
+    }
+
+    #[test]
+    fn csv_has_groups_as_a_column() {
+        let mut table = sample();
+        table.row(["sdb", "1,234.5"]);
+        let csv = "group,device,p50,note\r\n,sda,85.0 µs,é\r\nslow <ones>,日本,1.23 ms\r\n\
+                   slow <ones>,sdb,1234.5\r\n";
+        assert_eq!(table.csv(), csv);
+        let mut plain = Table::new(&[("a", Align::Left)]);
+        plain.row(["1,2,x"]);
+        assert_eq!(plain.csv(), "a\r\n\"1,2,x\"\r\n");
     }
 
     #[test]

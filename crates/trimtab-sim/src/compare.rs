@@ -33,7 +33,7 @@ mod trainer;
 
 pub use engine::{Progress, compare};
 pub use figures::{
-    DriveFacts, Figures, Inflection, MEASURES, Measure, Report, SeedFigures, StrategyReport,
+    DriveFacts, Figures, Inflection, MEASURES, Measure, Report, SeedFigures, StrategyReport, median,
 };
 pub use rig::{Rig, Row, Served, Wanted, compare_on};
 pub use spec::{Comparison, Entry};

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use trimtab_device::{FillWatch, Profile, Ssd};
-use trimtab_io::{DeviceId, Nanos};
+use trimtab_io::{DeviceId, Nanos, WholeFile};
 
 use self::text::Text;
 use self::values::Bytes;
@@ -101,8 +101,7 @@ impl Default for Fill {
 #[serde(deny_unknown_fields)]
 struct Raw {
     seed: u64,
-    #[serde(default)]
-    warm_up_requests: u64,
+    warm_up_requests: Option<Spanned<u64>>,
     warm_up_s: Option<Spanned<f64>>,
     requests: Option<Spanned<u64>>,
     duration_s: Option<Spanned<f64>>,
@@ -128,6 +127,11 @@ pub(crate) struct Apart<'i> {
     pub(crate) workload: Option<Spanned<DeValue<'i>>>,
 }
 
+/// More makes no difference to a drive: after ten it is in its steady state.
+const MOST_OVERWRITES: f64 = 100.0;
+/// Requests that a simulation may count.
+const MOST_REQUESTS: u64 = 1 << 47;
+
 /// The default size of a drive.
 const CAPACITY: u64 = 64 << 30;
 
@@ -137,7 +141,8 @@ impl Scenario {
     /// # Errors
     /// As [`parse`](Self::parse), with the file's name; or it cannot be read.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path)
+        let text = WholeFile::toml("a scenario")
+            .read_text(path)
             .map_err(|source| Error::Open { path: path.to_owned(), source })?;
         let directory = path.parent().unwrap_or(Path::new(""));
         Self::parse(&text, directory).map_err(|error| match error {
@@ -254,6 +259,8 @@ impl DeviceSpec {
         let profile = drive::profile(&raw, apart.overrides, text, directory)?;
         if let Some(fill) = &raw.fill {
             text.within("fill", &fill.span(), fill.get_ref().share, 0.0..=1.0)?;
+            let overwrites = fill.get_ref().overwrites;
+            text.within("fill.overwrites", &fill.span(), overwrites, 0.0..=MOST_OVERWRITES)?;
         }
         let host = raw.host.map_or(Ok(HostInterface::default()), |host| {
             let (at, host) = (host.span(), host.into_inner());
@@ -329,10 +336,15 @@ fn span(raw: &Raw, text: Text<'_>) -> Result<Span, Error> {
         Ok(Some(Nanos::from_secs_f64(*value.get_ref())))
     };
     if let Some(requests) = &raw.requests {
-        text.within("requests", &requests.span(), *requests.get_ref(), 1..=1 << 47)?;
+        text.within("requests", &requests.span(), *requests.get_ref(), 1..=MOST_REQUESTS)?;
     }
+    let warm_up_requests = raw.warm_up_requests.as_ref().map_or(Ok(0), |requests| {
+        let count = *requests.get_ref();
+        text.within("warm_up_requests", &requests.span(), count, 0..=MOST_REQUESTS)?;
+        Ok::<_, Error>(count)
+    })?;
     Ok(Span {
-        warm_up_requests: raw.warm_up_requests,
+        warm_up_requests,
         warm_up: seconds("warm_up_s", &raw.warm_up_s, 0.0)?.unwrap_or_default(),
         requests: raw.requests.as_ref().map(|requests| *requests.get_ref()),
         duration: seconds("duration_s", &raw.duration_s, 1e-9)?,

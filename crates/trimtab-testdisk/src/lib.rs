@@ -36,7 +36,35 @@ impl LoopDisk {
         let file = directory.path().join("disk");
         File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a sparse file");
         let (path, open) = attach(&file);
-        Self { path, file, changed: Mutex::default(), open, _directory: directory }
+        let disk = Self { path, file, changed: Mutex::default(), open, _directory: directory };
+        // Those of a test that was killed.
+        disk.remove_partitions();
+        disk
+    }
+
+    /// Detaches the file, and attaches it again under the same name: another device for the
+    /// kernel. False if another process has taken the name meanwhile; then this disk is of no
+    /// use any more.
+    pub fn attach_anew(&mut self) -> bool {
+        // It goes with the last that has it open, which is this.
+        self.open = File::open("/dev/null").expect("it is there");
+        let name = self.name().to_owned();
+        for _ in 0..500 {
+            if !Path::new(&format!("/sys/block/{name}/loop/backing_file")).exists() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let file = self.file.to_str().expect("a temporary file's name");
+        let attached = Command::new("losetup").args([&self.path, file]).output();
+        if !attached.expect("losetup runs").status.success() {
+            return false;
+        }
+        self.open = File::open(&self.path).expect("the disk opens");
+        self.open.lock().expect("nobody has it locked for long");
+        // As in `attach`.
+        run("losetup", &["--detach", &self.path]);
+        true
     }
 
     /// Whether what it is asked reaches the file past the page cache.
@@ -89,6 +117,7 @@ impl Drop for LoopDisk {
         for (path, before) in self.changed.lock().unwrap().iter().rev() {
             _ = fs::write(path, before);
         }
+        self.remove_partitions();
     }
 }
 

@@ -2,6 +2,7 @@
 //! are programs for that, but not on every machine.
 
 use std::ffi::c_void;
+use std::fs;
 use std::io;
 
 use rustix::ioctl::{self, Opcode, Setter, opcode};
@@ -31,8 +32,7 @@ struct Partition {
 }
 
 impl LoopDisk {
-    /// Makes a partition of this number, of which the kernel forgets when the disk is gone.
-    /// Start and length are in bytes.
+    /// Makes a partition of this number, gone with the disk. Start and length are in bytes.
     ///
     /// # Errors
     /// The kernel's.
@@ -46,6 +46,19 @@ impl LoopDisk {
     /// The kernel's, as when it is in use.
     pub fn remove_partition(&self, number: i32) -> io::Result<()> {
         self.partition(REMOVE, number, 0, 0)
+    }
+
+    /// Removes all: the kernel keeps them beyond the attachment, for the next one that has the
+    /// loop device, which may be another test's. What is in use stays.
+    pub(crate) fn remove_partitions(&self) {
+        let disk = format!("/sys/block/{}", self.name());
+        let entries = fs::read_dir(disk).into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| {
+            fs::read_to_string(entry.path().join("partition")).ok()?.trim().parse().ok()
+        });
+        for number in numbers {
+            _ = self.remove_partition(number);
+        }
     }
 
     fn partition(&self, what: i32, number: i32, start: u64, length: u64) -> io::Result<()> {

@@ -74,6 +74,21 @@ pub enum Error {
         /// The formats' names, each with what it takes the columns to mean.
         candidates: String,
     },
+    /// More of a stream or of compressed content would have to be kept than may be.
+    #[error(
+        "{}: goes on after {kept} bytes of it were kept in temporary files or in memory: over the \
+         limit of {}; raise that with --max-spool SIZE, or give a file that is not compressed",
+        path.display(),
+        size(*limit)
+    )]
+    TooLong {
+        /// The input.
+        path: PathBuf,
+        /// How much was kept, in bytes.
+        kept: u64,
+        /// How much may be.
+        limit: u64,
+    },
     /// What was asked for makes no sense, or not for this trace.
     #[error("{0}")]
     Usage(String),
@@ -102,6 +117,15 @@ impl Error {
 
     pub(crate) fn write(path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Write { path: path.to_owned(), source: source.into() }
+    }
+}
+
+/// A size in the largest unit in which it is a whole number, or nearly.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0x4000_0000.. => format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30)),
+        0x10_0000.. => format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20)),
+        _ => format!("{bytes} bytes"),
     }
 }
 

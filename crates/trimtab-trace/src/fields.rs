@@ -179,16 +179,27 @@ pub(crate) fn wrong_count(expected: usize, found: usize, line: &[u8]) -> Malform
     Malformed::new(format!("expected {expected} columns, found {found}: {}", show(line)))
 }
 
-/// Input as an error message may print it: short, and without control
-/// characters that could write on the user's terminal.
+/// Input as an error message may print it: short, and with a `�` for each
+/// character that could write on the user's terminal and for what is no UTF-8.
 pub(crate) fn show(text: &[u8]) -> String {
     const MOST: usize = 40;
     if text.is_empty() {
         return "nothing".to_owned();
     }
-    let shown = text[..text.len().min(MOST)].escape_ascii();
-    let more = if text.len() > MOST { "…" } else { "" };
+    // No character takes more than four bytes; one cut in two lies behind MOST.
+    let lossy = String::from_utf8_lossy(&text[..text.len().min(4 * MOST + 4)]);
+    let printable = |c: char| if is_unprintable(c) { char::REPLACEMENT_CHARACTER } else { c };
+    let mut characters = lossy.chars().map(printable);
+    let shown: String = characters.by_ref().take(MOST).collect();
+    let more = if characters.next().is_some() { "…" } else { "" };
     format!("`{shown}{more}`")
+}
+
+/// Control characters, and those that turn the direction of text or are not
+/// seen.
+fn is_unprintable(c: char) -> bool {
+    let invisible = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}');
+    c.is_control() || invisible || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Decimal digits only: no sign, no blanks. `None` on overflow too.
@@ -264,6 +275,22 @@ mod tests {
         for bad in [&b"."[..], b"", b"-1.0", b"1e5", b"1.2.3", b"nan"] {
             assert_eq!(parse_decimal(bad, 1_000), None, "{}", show(bad));
         }
+    }
+
+    #[test]
+    fn what_was_found_is_shown_as_it_was_meant() {
+        for (text, shown) in [
+            ("5µs".as_bytes(), "`5µs`"),
+            ("日本".as_bytes(), "`日本`"),
+            (b"a\xb5b\xff", "`a�b�`"),
+            (b"a\tb\x1b[2J", "`a�b�[2J`"),
+            ("a\u{202e}b".as_bytes(), "`a�b`"),
+            (b"", "nothing"),
+        ] {
+            assert_eq!(show(text), shown);
+        }
+        assert_eq!(show("µ".repeat(41).as_bytes()), format!("`{}…`", "µ".repeat(40)));
+        assert_eq!(show("𝄞".repeat(40).as_bytes()), format!("`{}`", "𝄞".repeat(40)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::input::{Input, complete_lines};
 use crate::names::Names;
 use crate::source::{LineParser, Lines, Source, is_blank};
 
-pub(crate) use self::fio_latency::has_offset_column;
+pub(crate) use self::fio_logs::{has_offset_column, refuse_others};
 
 mod alibaba;
 mod backdate;
@@ -23,6 +23,7 @@ mod cut;
 mod disksim;
 mod fio_iolog;
 mod fio_latency;
+mod fio_logs;
 mod hdd_validation;
 pub(crate) mod msr;
 pub(crate) mod parquet;
@@ -47,7 +48,7 @@ pub enum Format {
     Tencent,
     /// fio's I/O log, versions 2 and 3.
     FioIolog,
-    /// fio's latency logs.
+    /// fio's latency logs: lat and clat.
     FioLatency,
     /// UMass/SPC.
     Spc,
@@ -127,7 +128,7 @@ impl Format {
             Self::Tencent => "time s, offset sectors, size sectors, 0 read|1 write, volume",
             Self::FioIolog => "fio I/O log, version 2 or 3",
             Self::FioLatency => {
-                "fio latency log: time ms, latency ns, direction, size B[, offset B]"
+                "fio lat or clat log: time ms, latency ns, direction, size B[, offset B]"
             }
             Self::Spc => "ASU, LBA sectors, size B, R|W, time s",
             Self::Disksim => "time, device, sector, sectors, 1 read|0 write; decimals: ms, else ns",
@@ -178,6 +179,12 @@ impl Format {
             return Ok(Self::Blktrace);
         }
         let unrecognised = |why: String| Error::Unrecognised { path: input.path.clone(), why };
+        if input.sample.starts_with(crate::recording_spool::MAGIC) {
+            let file = input.path.display();
+            return Err(unrecognised(format!(
+                "is what a recording has left behind: `trimtab trace recover {file}` makes a trace of it"
+            )));
+        }
         if input.sample.contains(&0) {
             return Err(unrecognised(
                 "is a binary file, but neither parquet nor blktrace".to_owned(),
@@ -187,6 +194,11 @@ impl Format {
         else {
             return Err(unrecognised("has only blank lines, expected a trace".to_owned()));
         };
+        refuse_others(&input.path, &input.sample, input.whole)?;
+        let of_fio = fio_logs::looks_like(&input.sample);
+        if of_fio && fio_logs::Kind::of_name(&input.path).is_some() {
+            return Ok(Self::FioLatency);
+        }
         let trials: Vec<_> =
             Self::ALL.into_iter().filter_map(|f| Some((f, f.try_on(input)?))).collect();
         let those = |fits: &dyn Fn(&Trial) -> bool| -> Vec<Self> {
@@ -207,6 +219,7 @@ impl Format {
             }
         }
         match fitting[..] {
+            _ if of_fio => Err(fio_logs::ambiguous(&input.path, &fitting)),
             [format] => Ok(format),
             [] => {
                 let line = input.sample.split(|&b| b == b'\n').nth(first).unwrap_or_default();

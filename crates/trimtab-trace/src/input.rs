@@ -1,14 +1,23 @@
-//! Getting at a file's content: decompressed, seekable, with its beginning at
-//! hand.
+//! Getting at a file's content: decompressed, with its beginning at hand.
+//!
+//! A stream (standard input, a pipe, a device) may have no end. It is recognised by its
+//! first bytes, and read on from there: text and blktrace need nothing more. Parquet is read
+//! from its end, so it is spooled: copied into a temporary file, up to a limit.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
+use crate::encoding::decoded;
 use crate::error::Error;
+use crate::spool::{SpoolLimit, spool};
 
 /// How much of a file is looked at to recognise it.
 const SAMPLE: usize = 64 << 10;
+/// How much of a stream is taken for that, compressed or not: several times the sample, for
+/// content that compression makes larger, and blocks that can only be had whole.
+const HEAD: usize = 256 << 10;
 /// Read buffer in bytes; larger ones were no faster.
 const BUFFER: usize = 256 << 10;
 
@@ -20,7 +29,17 @@ pub(crate) struct Input {
     /// Whether `sample` is all there is.
     pub(crate) whole: bool,
     compression: Compression,
-    file: File,
+    raw: Raw,
+}
+
+/// Where the content comes from, as it is stored.
+enum Raw {
+    File(File),
+    Stream {
+        head: Vec<u8>,
+        /// What comes after the head; none once it has been taken.
+        rest: Mutex<Option<Box<dyn Read + Send>>>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,89 +55,150 @@ pub(crate) const STDIN: &str = "-";
 impl Input {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let open_error = |source| Error::Open { path: path.to_owned(), source };
-        let file = if path.as_os_str() == STDIN {
-            // Kept in a file, because the content is read more than once.
-            spool(&mut io::stdin().lock()).map_err(open_error)?
-        } else {
-            let file = File::open(path).map_err(open_error)?;
-            let kind = file.metadata().map_err(open_error)?;
-            if kind.is_dir() {
-                return Err(open_error(io::Error::new(
-                    io::ErrorKind::IsADirectory,
-                    "is a directory, expected a trace file",
-                )));
-            }
-            // A pipe cannot be read twice either.
-            if kind.is_file() { file } else { spool(&mut &file).map_err(open_error)? }
-        };
-        Self::of(path, file)
+        if path.as_os_str() == STDIN {
+            return Self::of(path, Raw::stream(io::stdin()).map_err(open_error)?);
+        }
+        let file = File::open(path).map_err(open_error)?;
+        let kind = file.metadata().map_err(open_error)?;
+        if kind.is_dir() {
+            return Err(open_error(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "is a directory, expected a trace file",
+            )));
+        }
+        if kind.is_file() {
+            return Self::of(path, Raw::File(file));
+        }
+        Self::of(path, Raw::stream(file).map_err(open_error)?)
     }
 
     /// Content that is in memory already.
-    pub(crate) fn from_bytes(mut bytes: &[u8]) -> Result<Self, Error> {
-        let path = Path::new("(memory)");
-        let file =
-            spool(&mut bytes).map_err(|source| Error::Open { path: path.to_owned(), source })?;
-        Self::of(path, file)
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let rest: Box<dyn Read + Send> = Box::new(io::empty());
+        let raw = Raw::Stream { head: bytes.to_owned(), rest: Mutex::new(Some(rest)) };
+        Self::of(Path::new("(memory)"), raw)
     }
 
-    fn of(path: &Path, mut file: File) -> Result<Self, Error> {
+    fn of(path: &Path, mut raw: Raw) -> Result<Self, Error> {
         let open_error = |source| Error::Open { path: path.to_owned(), source };
-        let compression = Compression::of(&mut file).map_err(open_error)?;
+        let compression = Compression::of(&raw.magic().map_err(open_error)?);
         let mut input =
-            Self { path: path.to_owned(), sample: Vec::new(), whole: false, compression, file };
+            Self { path: path.to_owned(), sample: Vec::new(), whole: false, compression, raw };
         let mut sample = Vec::with_capacity(SAMPLE + 1);
-        input.content()?.take(SAMPLE as u64 + 1).read_to_end(&mut sample).map_err(|source| {
-            Error::Read { path: path.to_owned(), byte: sample.len() as u64, source }
-        })?;
+        let read = input.beginning()?.take(SAMPLE as u64 + 1).read_to_end(&mut sample);
+        match read {
+            // It is the head that ends there, not the content.
+            Err(_) if input.is_longer_than_its_head() && !sample.is_empty() => {}
+            result => {
+                let byte = sample.len() as u64;
+                result.map_err(|source| Error::Read { path: path.to_owned(), byte, source })?;
+                input.whole = sample.len() <= SAMPLE && !input.is_longer_than_its_head();
+            }
+        }
         if sample.is_empty() {
             let why = "is empty, expected a trace".to_owned();
             return Err(Error::Unrecognised { path: path.to_owned(), why });
         }
-        input.whole = sample.len() <= SAMPLE;
+        sample.truncate(SAMPLE + 1);
         input.sample = sample;
         Ok(input)
     }
 
-    /// The uncompressed content from its beginning.
-    pub(crate) fn content(&self) -> Result<Box<dyn BufRead + Send>, Error> {
-        let error = |source| Error::Read { path: self.path.clone(), byte: 0, source };
-        let mut file = self.file.try_clone().map_err(error)?;
-        file.seek(SeekFrom::Start(0)).map_err(error)?;
-        Ok(match self.compression {
-            Compression::None => Box::new(BufReader::with_capacity(BUFFER, file)),
-            // Several members in a row are one content, as gzip itself has it.
-            Compression::Gzip => Box::new(BufReader::with_capacity(
-                BUFFER,
-                flate2::read::MultiGzDecoder::new(BufReader::with_capacity(BUFFER, file)),
-            )),
-            Compression::Zstd => {
-                let decoder = zstd::stream::read::Decoder::new(file).map_err(error)?;
-                Box::new(BufReader::with_capacity(BUFFER, decoder))
-            }
-        })
+    /// Whether it can be read only once, and may have no end.
+    pub(crate) const fn is_stream(&self) -> bool {
+        matches!(self.raw, Raw::Stream { .. })
     }
 
-    /// A file with the uncompressed content, for formats that need to seek.
-    pub(crate) fn seekable(&self) -> Result<File, Error> {
+    fn is_longer_than_its_head(&self) -> bool {
+        matches!(&self.raw, Raw::Stream { head, .. } if head.len() == HEAD)
+    }
+
+    /// The uncompressed content from its beginning, for the sample: of a stream, what its
+    /// head makes.
+    fn beginning(&self) -> Result<Box<dyn BufRead + Send>, Error> {
+        match &self.raw {
+            Raw::File(_) => self.content(),
+            Raw::Stream { head, .. } => self.uncompressed(Cursor::new(head.clone())),
+        }
+    }
+
+    /// The content from its beginning: uncompressed, and text as UTF-8. A stream has it once.
+    pub(crate) fn content(&self) -> Result<Box<dyn BufRead + Send>, Error> {
+        match &self.raw {
+            Raw::File(file) => {
+                let error = |source| Error::Read { path: self.path.clone(), byte: 0, source };
+                let mut file = file.try_clone().map_err(error)?;
+                file.seek(SeekFrom::Start(0)).map_err(error)?;
+                self.uncompressed(file)
+            }
+            Raw::Stream { head, rest } => {
+                let rest = rest.lock().ok().and_then(|mut rest| rest.take());
+                let rest = rest.expect("a stream is read once");
+                self.uncompressed(Cursor::new(head.clone()).chain(rest))
+            }
+        }
+    }
+
+    fn uncompressed<R: Read + Send + 'static>(
+        &self,
+        raw: R,
+    ) -> Result<Box<dyn BufRead + Send>, Error> {
         let error = |source| Error::Read { path: self.path.clone(), byte: 0, source };
-        match self.compression {
-            Compression::None => self.file.try_clone().map_err(error),
-            _ => spool(&mut self.content()?).map_err(error),
+        let content = match self.compression {
+            Compression::None => decoded(BufReader::with_capacity(BUFFER, raw)),
+            // Several members in a row are one content, as gzip itself has it.
+            Compression::Gzip => decoded(BufReader::with_capacity(
+                BUFFER,
+                flate2::read::MultiGzDecoder::new(BufReader::with_capacity(BUFFER, raw)),
+            )),
+            Compression::Zstd => {
+                let decoder = zstd::stream::read::Decoder::new(raw).map_err(error)?;
+                decoded(BufReader::with_capacity(BUFFER, decoder))
+            }
+        };
+        content.map_err(error)
+    }
+
+    /// A file with the uncompressed content, for formats that need to seek. What has to be
+    /// spooled for that may not be larger than the limit.
+    pub(crate) fn seekable(&self, limit: SpoolLimit) -> Result<File, Error> {
+        match (&self.raw, self.compression) {
+            (Raw::File(file), Compression::None) => {
+                let error = |source| Error::Read { path: self.path.clone(), byte: 0, source };
+                file.try_clone().map_err(error)
+            }
+            _ => spool(&mut self.content()?, &self.path, limit),
         }
     }
 }
 
-impl Compression {
-    fn of(file: &mut File) -> io::Result<Self> {
+impl Raw {
+    fn stream(mut stream: impl Read + Send + 'static) -> io::Result<Self> {
+        let mut head = Vec::with_capacity(HEAD);
+        (&mut stream).take(HEAD as u64).read_to_end(&mut head)?;
+        Ok(Self::Stream { head, rest: Mutex::new(Some(Box::new(stream))) })
+    }
+
+    /// The first bytes, which tell how it is compressed.
+    fn magic(&mut self) -> io::Result<Vec<u8>> {
         let mut magic = Vec::new();
-        file.take(4).read_to_end(&mut magic)?;
-        file.seek(SeekFrom::Start(0))?;
-        Ok(match magic[..] {
+        match self {
+            Self::File(file) => {
+                file.take(4).read_to_end(&mut magic)?;
+            }
+            Self::Stream { head, .. } => magic.extend(head.iter().take(4)),
+        }
+        Ok(magic)
+    }
+}
+
+impl Compression {
+    fn of(magic: &[u8]) -> Self {
+        match magic {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd] => Self::Zstd,
             _ => Self::None,
-        })
+        }
     }
 }
 
@@ -128,14 +208,6 @@ impl Compression {
 #[must_use]
 pub fn can_be_read_twice(path: &Path) -> bool {
     path.as_os_str() != STDIN && std::fs::metadata(path).map_or(true, |m| m.is_file())
-}
-
-/// Copies a stream into a temporary file that has no name.
-fn spool(from: &mut dyn Read) -> io::Result<File> {
-    let mut file = tempfile::tempfile()?;
-    io::copy(from, &mut file)?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok(file)
 }
 
 /// The complete lines of a sample, as a reader.

@@ -17,17 +17,21 @@
 //! a few thousand records.
 
 mod edit;
+mod encoding;
 mod error;
 mod fields;
 mod format;
 mod input;
 mod mix;
 mod names;
+mod packed;
 mod reader;
 mod record;
+pub mod recording_spool;
 mod series;
 mod sort;
 mod source;
+mod spool;
 pub mod stats;
 pub mod synth;
 mod write;
@@ -41,7 +45,7 @@ pub use reader::{Clock, Meta, Options, Sorting, Trace, with_trace};
 pub use record::Record;
 pub use series::{
     DepthOverTime, HeatMap, LatencyOverTime, OpPlots, Plots, SIZE_CLASSES, Series, SizeClass,
-    TimeBins,
+    SlowOverTime, TimeBins,
 };
 pub use sort::SpillSort;
 pub use stats::Stats;

@@ -49,6 +49,23 @@ impl Names {
         self.devices.numbers.get(name).copied().map(DeviceId)
     }
 
+    /// The names of commands from this place on, in order of their numbers.
+    pub(crate) fn commands_from(&self, place: usize) -> &[Box<str>] {
+        self.commands.names.get(place..).unwrap_or_default()
+    }
+
+    /// The names of devices from this place on, in order of their numbers.
+    pub(crate) fn devices_from(&self, place: usize) -> &[Box<str>] {
+        self.devices.names.get(place..).unwrap_or_default()
+    }
+
+    /// Whether the record's device and command are among these.
+    pub(crate) fn cover(&self, record: &crate::Record) -> bool {
+        let command = record.command.map_or(0, |id| id.0.get() as usize);
+        (record.device.0 as usize) < self.devices.names.len()
+            && command <= self.commands.names.len()
+    }
+
     pub(crate) fn intern_device(&mut self, name: &[u8]) -> Result<DeviceId, Malformed> {
         self.devices.intern(name, "device").map(DeviceId)
     }

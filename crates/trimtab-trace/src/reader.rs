@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use trimtab_io::Nanos;
 
 use crate::error::Error;
-use crate::format::{Format, blktrace, parquet};
+use crate::format::{Format, blktrace, has_offset_column, parquet, refuse_others};
 use crate::input::{Input, can_be_read_twice};
 use crate::names::Names;
 use crate::record::Record;
 use crate::sort::{SpillSort, TooLate, WINDOW, WindowSort};
 use crate::source::{BATCH, Source};
+use crate::spool::{SpoolLimit, write_error};
 
 /// How to read a trace.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,10 @@ pub struct Options {
     pub skip_bad: bool,
     /// How to bring records into order.
     pub sorting: Sorting,
+    /// The most bytes that may be kept in temporary files, where the input is a stream or
+    /// has to be decompressed as a whole. None: 16 GiB, or a quarter of the free space
+    /// there if that is less.
+    pub max_spool: Option<u64>,
 }
 
 /// How records are brought into arrival order, in formats that need it.
@@ -86,6 +91,8 @@ pub struct Trace {
     skip_bad: bool,
     skipped: u64,
     first_skipped: Option<String>,
+    /// What a stream's records may take while they are sorted.
+    limit: Option<SpoolLimit>,
     ended: bool,
 }
 
@@ -137,6 +144,9 @@ impl Trace {
             Some(format) => format,
             None => Format::detect(&inputs[0])?,
         };
+        if format == Format::FioLatency {
+            refuse_others(&inputs[0].path, &inputs[0].sample, inputs[0].whole)?;
+        }
         if inputs.len() > 1 && format != Format::Blktrace {
             return Err(Error::Usage(format!(
                 "{}: only blktrace recordings consist of several files, this is {format}",
@@ -150,12 +160,17 @@ impl Trace {
             notes: Vec::new(),
         };
         let input = &inputs[0];
+        let limit = SpoolLimit::new(options.max_spool);
         let source = match format {
-            Format::Parquet => parquet::open(input, &mut meta)?,
+            // Before all of it is spooled to look at its end.
+            Format::Parquet if input.is_stream() && !parquet::looks_like(&input.sample) => {
+                let why = "does not begin as a Parquet file does".to_owned();
+                return Err(Error::Unrecognised { path: path.to_owned(), why });
+            }
+            Format::Parquet => parquet::open(input, limit, &mut meta)?,
             Format::Blktrace => blktrace::open(inputs)?,
             text => {
-                meta.has_offsets =
-                    text != Format::FioLatency || crate::format::has_offset_column(&input.sample);
+                meta.has_offsets = text != Format::FioLatency || has_offset_column(&input.sample);
                 text.text_source(input.content()?, path).expect("all others are text formats")
             }
         };
@@ -165,6 +180,8 @@ impl Trace {
                 Order::Checked { last: Nanos::ZERO, count: 0 }
             }
             Sorting::Window => Order::AsIs,
+            // Their parsers take a step back for an error: there is nothing to sort.
+            Sorting::Spill if !format.needs_sorting() && format != Format::Parquet => Order::AsIs,
             Sorting::Spill => Order::Spill { sorter: SpillSort::new(SPILL_CAPACITY), full: false },
         };
         Ok(Self {
@@ -177,6 +194,7 @@ impl Trace {
             skip_bad: options.skip_bad,
             skipped: 0,
             first_skipped: None,
+            limit: inputs.iter().any(Input::is_stream).then_some(limit),
             ended: false,
         })
     }
@@ -234,7 +252,7 @@ impl Trace {
             }
             Order::Spill { full: true, sorter } => {
                 let more = sorter.drain(BATCH, out);
-                self.ended = !more.map_err(|e| spill_error(&e))?;
+                self.ended = !more.map_err(|e| write_error(&e))?;
             }
             Order::Spill { .. } => {
                 let mut incoming = std::mem::take(&mut self.incoming);
@@ -242,7 +260,10 @@ impl Trace {
                     let more = self.pull(&mut incoming)?;
                     let Order::Spill { sorter, full } = &mut self.order else { unreachable!() };
                     for record in incoming.drain(..) {
-                        sorter.push(record).map_err(|e| spill_error(&e))?;
+                        sorter.push(record).map_err(|e| write_error(&e))?;
+                    }
+                    if let Some(limit) = self.limit {
+                        limit.check(&self.path, sorter.spilled_bytes())?;
                     }
                     if !more {
                         *full = true;
@@ -306,12 +327,6 @@ impl Trace {
     pub fn first_skipped(&self) -> Option<&str> {
         self.first_skipped.as_deref()
     }
-}
-
-fn spill_error(source: &std::io::Error) -> Error {
-    let path = std::env::temp_dir();
-    let source = std::io::Error::new(source.kind(), format!("temporary file: {source}"));
-    Error::Write { path, source }
 }
 
 /// Runs `work` over a trace, and once more with [`Sorting::Spill`] if it turns

@@ -13,7 +13,8 @@ use trimtab_io::{LatencyHistogram, Nanos, Op, PERCENTILES};
 use self::bins::{AdaptiveBins, AdaptiveGrid, Merge};
 use self::depth::DepthMeter;
 pub use self::plots::{
-    DepthOverTime, HeatMap, LatencyOverTime, OpPlots, Plots, SIZE_CLASSES, SizeClass, TimeBins,
+    DepthOverTime, HeatMap, LatencyOverTime, OpPlots, Plots, SIZE_CLASSES, SizeClass, SlowOverTime,
+    TimeBins,
 };
 use crate::record::Record;
 
@@ -170,6 +171,21 @@ impl Series {
     /// What was gathered, ready to plot.
     #[must_use]
     pub fn finish(self) -> Plots {
+        self.finish_marking(|_| None)
+    }
+
+    /// As [`finish`](Self::finish), with slow responses marked: `threshold` is
+    /// given those of reads and writes together, and says beyond what one is slow.
+    #[must_use]
+    pub fn finish_marking(
+        self,
+        threshold: impl FnOnce(&LatencyHistogram) -> Option<Nanos>,
+    ) -> Plots {
+        let mut data = LatencyHistogram::new();
+        for op in [Op::Read, Op::Write] {
+            data.merge(&self.ops[op as usize].response);
+        }
+        let slow_beyond = threshold(&data);
         let Self { arrivals, ops, rates, depth, offsets } = self;
         let (first, last) = arrivals.unzip();
         let duration = last.unwrap_or_default().since(first.unwrap_or_default());
@@ -179,7 +195,8 @@ impl Series {
             requests: rates.bins().iter().flat_map(|r| r.requests).sum(),
             first_arrival: first,
             duration,
-            ops: seen.map(|(op, of)| of.finish(op, &rates, duration)).collect(),
+            slow_beyond,
+            ops: seen.map(|(op, of)| of.finish(op, &rates, duration, slow_beyond)).collect(),
             rate_bins: time_bins(&rates),
             depth: measured.then(|| depth_over_time(depth)).flatten(),
             offsets: heat_map(&offsets),
@@ -198,7 +215,13 @@ fn time_bins<T: Merge>(bins: &AdaptiveBins<T>) -> TimeBins {
 }
 
 impl PerOp {
-    fn finish(self, op: Op, rates: &AdaptiveBins<Rates>, duration: Nanos) -> OpPlots {
+    fn finish(
+        self,
+        op: Op,
+        rates: &AdaptiveBins<Rates>,
+        duration: Nanos,
+        slow_beyond: Option<Nanos>,
+    ) -> OpPlots {
         let per_second = |amount: fn(&Rates, usize) -> u64| {
             let covered = covered(rates, duration.0);
             let bins = rates.bins().iter().zip(covered);
@@ -216,6 +239,8 @@ impl PerOp {
                 .into_iter()
                 .map(|bytes: Option<f64>| bytes.map(|b| b / 1e6))
                 .collect(),
+            // Before bins are merged for the sake of percentiles.
+            slow: slow_beyond.and_then(|beyond| slow_over_time(&self.over_time, beyond)),
             over_time: latency_over_time(self.over_time),
         }
     }
@@ -232,6 +257,23 @@ fn covered<T: Merge>(bins: &AdaptiveBins<T>, end: u64) -> impl Iterator<Item = O
         let enough = covered > 0 && (covered >= width / 2 || count == 1);
         enough.then_some(covered as f64 / 1e9)
     })
+}
+
+fn slow_over_time(bins: &AdaptiveBins<Latencies>, beyond: Nanos) -> Option<SlowOverTime> {
+    let mut all = LatencyHistogram::new();
+    let slow_in = |bin: &Latencies| {
+        let buckets = bin.0.iter().flat_map(|latencies| latencies.buckets());
+        buckets.filter(|&(latency, _)| latency > beyond).map(|(_, count)| count).sum()
+    };
+    for latencies in bins.bins().iter().filter_map(|bin| bin.0.as_ref()) {
+        all.merge(latencies);
+    }
+    let counts: Vec<u64> = bins.bins().iter().map(slow_in).collect();
+    let total: u64 = counts.iter().sum();
+    // The slow ones are the highest: their middle is that far from the end.
+    let middle = 1.0 - total as f64 / 2.0 / all.count().max(1) as f64;
+    let median = if total > 0 { all.quantile(middle)? } else { Nanos::ZERO };
+    (!counts.is_empty()).then(|| SlowOverTime { bins: time_bins(bins), counts, total, median })
 }
 
 fn latency_over_time(mut bins: AdaptiveBins<Latencies>) -> Option<LatencyOverTime> {

@@ -6,7 +6,7 @@
 mod atomic;
 mod fio_iolog;
 mod msr;
-mod parquet;
+pub(crate) mod parquet;
 mod text;
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ impl Writer {
             let file = AtomicFile::create(path)?;
             Ok(match format {
                 OutputFormat::Parquet => Kind::Parquet(Box::new(ParquetWriter::new(file, meta)?)),
-                OutputFormat::FioIolog => Kind::FioIolog(FioIolog::new(file, meta)?),
+                OutputFormat::FioIolog => Kind::FioIolog(FioIolog::new(file)?),
                 OutputFormat::Msr => Kind::Msr(Msr::new(file)),
             })
         };

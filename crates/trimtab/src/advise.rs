@@ -1,6 +1,6 @@
 //! `trimtab advise`.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -8,11 +8,12 @@ use serde::Serialize;
 use trimtab_predict::{Advice, Expected, Recorded};
 use trimtab_report::{Align, Table, count, machine};
 
+use crate::console;
 use crate::exit::BadInput;
 use crate::input::{ReadArgs, Skipped};
 use crate::json::Json;
 use crate::learning::Recording;
-use crate::progress::Progress;
+use crate::progress::{Progress, during};
 use crate::units;
 
 const HELP: &str = "\
@@ -86,9 +87,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
     // Drives of one file share its clock, whatever that counts from.
     let one_file = args.traces.len() == 1;
     let one_clock = one_file || recordings.iter().all(|recording| recording.since.is_some());
-    let advice = trimtab_predict::advise(&recorded, one_clock, args.seed, |number| {
-        progress
-            .show(|_| format!("learning {} ({} of {})", names[number], number + 1, names.len()));
+    let advice = during(&format!("learning {} drives", names.len()), || {
+        trimtab_predict::advise(&recorded, one_clock, args.seed, |number| {
+            let of = names.len();
+            progress.show(|_| format!("learning {} ({} of {of})", names[number], number + 1));
+        })
     })?;
     drop(progress);
     let on_standard_output = matches!(json, Some(Json::StandardOutput));
@@ -97,7 +100,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         json.write(&Told { trimtab, machine: machine(), seed, names: &names, advice: &advice })?;
     }
     if !on_standard_output {
-        let mut out = io::stdout().lock();
+        let mut out = console::out(false);
         out.write_all(text(&names, &advice).as_bytes())?;
         out.flush()?;
     }

@@ -2,11 +2,14 @@
 
 mod config;
 mod drive;
+mod listen;
 mod metrics;
 mod notify;
 mod server;
+mod surroundings;
 mod training;
 
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,15 +21,18 @@ use trimtab_live::read::{ReaderSums, readers};
 use trimtab_live::record::{BlockDevice, Error};
 use trimtab_live::state::{Keeper, LiveDrive, Options};
 use trimtab_predict::Model;
-use trimtab_report::count;
+use trimtab_report::{count, escaped};
 
 use self::config::Config;
 use self::drive::Drive;
 use self::metrics::Told;
 use self::notify::Notify;
 use self::server::Page;
+use self::surroundings::Surroundings;
 use self::training::Outcome;
+use crate::console;
 use crate::log;
+use crate::privileges::{self, keep_only};
 use crate::record::{Signal, Signals};
 
 const EXAMPLES: &str = "\
@@ -58,26 +64,37 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let config = Config::read(&args.config)?;
-    let drives = find(&config)?;
     if args.check {
-        drives.iter().try_for_each(|drive| drive.load().map(drop))?;
+        keep_only(privileges::BPF)?;
+        for drive in find(&config)? {
+            drive.load()?;
+            if config.retrain {
+                drive.can_be_trained()?;
+            }
+        }
         return said_right(args, &config);
     }
+    // Before the programs are loaded, so that a port in use costs nothing; and while root may
+    // still take a port below 1024.
+    let listeners = bind(&config)?;
+    let addresses = urls(&listeners)?;
+    // Before there is any other thread, and before what others may have written is read.
+    keep_only(privileges::BPF)?;
+    let drives = find(&config)?;
     let models = drives.iter().map(at_first).collect();
+    if config.retrain {
+        drives.iter().for_each(tell_if_it_cannot_be_trained);
+    }
     let (signals, reload) = (Signals::catch()?, hang_ups()?);
     let page = Page::default();
-    // Before the programs are loaded, so that a port in use costs nothing.
-    let address = server::serve(config.listen, &page).with_context(|| {
-        format!("cannot serve metrics at {} (choose another by `listen`)", config.listen)
-    })?;
+    server::serve(listeners, &page);
     let mut agent = Agent::begin(&config, drives, models).map_err(lacking)?;
+    // Who hears that it is ready finds something there.
+    page.publish(agent.metrics());
     let notify = Notify::from_environment();
     notify.say("READY=1");
-    log::line(&format!(
-        "agent: watching {}, metrics at http://{address}/metrics",
-        names(&agent.drives)
-    ));
-    let mut next = Instant::now();
+    log::line(&format!("agent: watching {}, metrics at {addresses}", names(&agent.drives)));
+    let mut next = Instant::now() + PUBLISH;
     while signals.look() == Signal::None {
         if reload.swap(false, Ordering::Relaxed) {
             agent.reload();
@@ -85,6 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         agent.turn()?;
         if Instant::now() >= next {
             next = Instant::now() + PUBLISH;
+            agent.look_around();
             page.publish(agent.metrics());
             notify.alive();
         }
@@ -93,6 +111,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     notify.say("STOPPING=1");
     log::line("agent: ended");
     Ok(())
+}
+
+fn bind(config: &Config) -> Result<Vec<TcpListener>> {
+    server::bind(&config.addresses).map_err(|(address, e)| {
+        anyhow!("cannot serve metrics at {address} (choose another by `listen`): {e}")
+    })
+}
+
+/// Where the metrics are, by the ports that the kernel has given.
+fn urls(listeners: &[TcpListener]) -> Result<String> {
+    let url = |one: &TcpListener| Ok(format!("http://{}/metrics", one.local_addr()?));
+    Ok(listeners.iter().map(url).collect::<Result<Vec<_>>>()?.join(", "))
 }
 
 fn find(config: &Config) -> Result<Vec<Drive>> {
@@ -112,17 +142,24 @@ fn at_first(drive: &Drive) -> Option<Arc<Model>> {
     })
 }
 
+fn tell_if_it_cannot_be_trained(drive: &Drive) {
+    if let Err(error) = drive.can_be_trained() {
+        log::line(&format!("agent: {}: {error:#}", drive.device.name));
+    }
+}
+
 fn said_right(args: &Args, config: &Config) -> Result<()> {
     use std::io::Write as _;
 
-    let mut out = std::io::stdout().lock();
+    let mut out = console::out(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, config).map_err(std::io::Error::from)?;
         return Ok(writeln!(out)?);
     }
     let drives = config.drives.len();
     let what = if drives == 1 { "drive" } else { "drives" };
-    Ok(writeln!(out, "{}: right, {drives} {what}", args.config.display())?)
+    let file = args.config.display().to_string();
+    Ok(writeln!(out, "{}: right, {drives} {what}", escaped(&file))?)
 }
 
 fn names(drives: &[Drive]) -> String {
@@ -156,6 +193,7 @@ struct Agent {
     readers: ReaderSums,
     retrain: bool,
     retrain_pause: Duration,
+    watched: Surroundings,
 }
 
 impl Agent {
@@ -169,7 +207,9 @@ impl Agent {
         let functions = models.iter().map(functions).collect();
         let mut keeper = Keeper::load(&devices, &Options { functions, ..Options::default() })?;
         if !config.pin_directory.as_os_str().is_empty() {
-            keeper.pin(&config.pin_directory)?;
+            keeper
+                .pin(&config.pin_directory)
+                .with_context(|| format!("pin_directory = {:?}", config.pin_directory))?;
         }
         for (i, model) in models.into_iter().enumerate() {
             monitor.drive_mut(i).set_model(model);
@@ -178,7 +218,8 @@ impl Agent {
         let live = (0..devices.len()).map(|i| keeper.drive(i)).collect::<Result<_, _>>()?;
         let (retrain, retrain_pause) = (config.retrain, config.retrain_pause());
         let readers = ReaderSums::default();
-        Ok(Self { drives, monitor, keeper, live, readers, retrain, retrain_pause })
+        let watched = Surroundings::of(&drives);
+        Ok(Self { drives, monitor, keeper, live, readers, retrain, retrain_pause, watched })
     }
 
     /// Takes in what has happened, and sees to the models.
@@ -192,6 +233,12 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    /// Says what has become of the drives and of the file that others read the state by.
+    fn look_around(&mut self) {
+        self.watched.look_at_drives(&self.drives);
+        self.watched.look_at_pins(&mut self.keeper);
     }
 
     /// Begins a training if a drive needs one. One at a time: each has a copy of what was
@@ -233,6 +280,7 @@ impl Agent {
                     .to_owned()
             }
             Outcome::Failed(error) => {
+                let error = self.drives[i].can_be_trained().err().unwrap_or(error);
                 self.drives[i].count_failed();
                 format!("cannot train again, the model stays: {error:#}")
             }

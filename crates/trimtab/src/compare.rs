@@ -5,7 +5,7 @@ mod page;
 mod table;
 mod teacher;
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread::available_parallelism;
@@ -16,10 +16,11 @@ use serde::Serialize;
 use trimtab_report::machine;
 use trimtab_sim::compare::{self, Comparison};
 
+use crate::console;
 use crate::exit::BadInput;
 use crate::json::Json;
 use crate::output::Report;
-use crate::progress::Progress;
+use crate::progress::{Progress, during};
 use teacher::Teacher;
 
 const HELP: &str = "\
@@ -60,7 +61,9 @@ pub(crate) struct Args {
     /// drives. Only what is read is served.
     #[arg(long, value_name = "PATH,PATH…", value_delimiter = ',', requires = "live")]
     files: Vec<PathBuf>,
-    /// Serve writes to --files as well. What is in them is lost.
+    /// Serve writes to --files as well. What is in them is lost. Refused, whatever is
+    /// given, for what is in use: mounted, swap, part of another device, behind a loop
+    /// device, an emulated drive or its content.
     #[arg(long = "i-know-this-destroys-data", requires = "files")]
     destroys: bool,
     /// Print no table and show no progress.
@@ -101,7 +104,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if args.live {
         return live::run(&args, comparison, json, page, threads, &show);
     }
-    let report = compare::compare(&comparison, &Teacher, threads, &show)?;
+    let work = || compare::compare(&comparison, &Teacher, threads, &show);
+    let report = if args.quiet { work() } else { during("comparing", work) }?;
     drop(progress);
     let text = table::text(path, &report);
     if let Some(page) = page {
@@ -113,7 +117,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         json.write(&Told { trimtab, scenario, machine: machine(), report: &report })?;
     }
     if !args.quiet && !to_standard_output {
-        let mut out = io::stdout().lock();
+        let mut out = console::out(false);
         out.write_all(text.as_bytes())?;
         out.flush()?;
     }

@@ -12,6 +12,7 @@ mod stat;
 
 use anyhow::Result;
 use clap::Subcommand;
+use trimtab_live::drive;
 
 pub(crate) use serve::{Leash, on_leash};
 
@@ -35,7 +36,7 @@ pub(crate) enum Command {
     Stat(stat::Args),
     /// Change how a drive's firmware works, while it runs.
     Set(set::Args),
-    /// Make something go wrong with a drive: stall, slow, error; or clear all that.
+    /// Make something go wrong with a drive: stall, slow, error, power-cut; or clear all that.
     Fault(fault::Args),
     /// Keep the state of a drive's flash, to go back to.
     Snapshot(snapshot::Args),
@@ -51,9 +52,16 @@ pub(crate) enum Command {
     /// The same, until standard input ends. For commands that need a drive for a while.
     #[command(hide = true)]
     ServeWhileRead,
+    /// Do for a server what it must not do to its own device. For servers to call.
+    #[command(hide = true)]
+    Assist,
 }
 
 pub(crate) fn run(command: Command) -> Result<()> {
+    // Before anything is looked for that others cannot see.
+    if !rustix::process::geteuid().is_root() {
+        return Err(drive::Error::Privilege.into());
+    }
     match command {
         Command::Create(args) => create::run(args),
         Command::List(args) => list::run(&args),
@@ -66,5 +74,6 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Check(args) => check::run(&args),
         Command::Serve => serve::run(false),
         Command::ServeWhileRead => serve::run(true),
+        Command::Assist => Ok(drive::assist()?),
     }
 }

@@ -30,6 +30,14 @@ pub(crate) fn parse(text: &str) -> Result<Nanos, String> {
     u64::try_from(ns).map(Nanos).map_err(|_| format!("`{text}` is longer than 584 years"))
 }
 
+/// Reads a length of time where none at all makes no sense.
+pub(crate) fn parse_positive(text: &str) -> Result<Nanos, String> {
+    match parse(text)? {
+        Nanos::ZERO => Err(format!("expected a length of time above zero, found `{text}`")),
+        time => Ok(time),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,6 +57,15 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(Nanos(ns)), "{text}");
         }
+    }
+
+    #[test]
+    fn nothing_is_no_period() {
+        for text in ["0s", "0ms", "0.0h", "0.1ns"] {
+            let error = parse_positive(text).unwrap_err();
+            assert!(error.contains("above zero") && error.contains(text), "{error}");
+        }
+        assert_eq!(parse_positive("1ns"), Ok(Nanos(1)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod table;
 
 pub(crate) use table::drift;
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -15,10 +15,12 @@ use serde::Serialize;
 use trimtab_predict::{Importance, Label, Rule, Score, card_path, fingerprint};
 use trimtab_report::machine;
 
+use crate::console;
 use crate::input::{ReadArgs, Skipped};
 use crate::json::Json;
 use crate::learning::Recording;
 use crate::output::Report;
+use crate::progress::during;
 use models::{Judge, ToldModel};
 use protocol::{Judged, Protocol};
 
@@ -176,7 +178,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         (Some(json), several) => json.write(&several)?,
     }
     if !on_standard_output {
-        let mut out = io::stdout().lock();
+        let mut out = console::out(false);
         for told in &told {
             out.write_all(table::text(told).as_bytes())?;
         }
@@ -196,7 +198,9 @@ impl Args {
     ) -> Result<Told> {
         let recording = &recordings[number];
         let (protocol, judged) = if models.is_empty() {
-            let judged = Judged::new(self.protocol, self.label, recordings, number, peers)?;
+            let judged = during("finding what is slow", || {
+                Judged::new(self.protocol, self.label, recordings, number, peers)
+            })?;
             (self.protocol, judged)
         } else {
             (Protocol::Models, Judged::by_models(models, self.label, recording)?)

@@ -1,10 +1,13 @@
 //! From errors to one line and an exit code.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use trimtab_report::escaped;
+
+use crate::console;
 
 /// The user asked for something that cannot be: exit code 2.
 #[derive(Debug)]
@@ -43,19 +46,23 @@ pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
     } else {
         ("error", 1)
     };
+    let place = if is_full_output(&error) { "standard output: cannot write: " } else { "" };
     // Nowhere is left to report a failure of this.
-    _ = writeln!(io::stderr(), "trimtab: {word}: {}", one_line(&error));
+    let line = format!("{place}{}", one_line(&error));
+    _ = writeln!(console::errors(), "trimtab: {word}: {}", escaped(&line));
     ExitCode::from(code)
 }
 
 /// What the command line's parser says: help as it is, errors on one line.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // Nowhere is left to report a failure of this.
-        _ = error.print();
+        if let Err(failed) = error.print().and_then(|()| console::out(false).flush()) {
+            return code(Err(failed.into()));
+        }
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
-    _ = writeln!(io::stderr(), "trimtab: error: {}", usage_line(&error.to_string()));
+    let line = usage_line(&error.to_string());
+    _ = writeln!(console::errors(), "trimtab: error: {}", escaped(&line));
     ExitCode::from(2)
 }
 
@@ -89,6 +96,15 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
         || error.downcast_ref::<trimtab_live::drive::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_sim::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_predict::Error>().is_some_and(|e| e.is_bad_input())
+}
+
+/// Whether standard output is full: an error of any file would name it.
+fn is_full_output(error: &anyhow::Error) -> bool {
+    let kind = match error.downcast_ref::<serde_json::Error>() {
+        Some(json) => json.io_error_kind(),
+        None => error.downcast_ref::<io::Error>().map(io::Error::kind),
+    };
+    kind == Some(io::ErrorKind::StorageFull) && error.chain().count() <= 2
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

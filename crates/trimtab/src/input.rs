@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use trimtab_trace::{Error, Format, Options, Trace, with_trace};
+use trimtab_trace::{Error, Format, Options, Record, Trace, can_be_read_twice, with_trace};
 
 use crate::exit::Incomplete;
+use crate::progress::Progress;
+use crate::size;
 
 /// How to read traces.
 #[derive(Clone, Debug, Args)]
@@ -20,6 +22,11 @@ pub(crate) struct ReadArgs {
     /// Count malformed records and go on; exit with 3 if there were any.
     #[arg(long)]
     skip_bad: bool,
+    /// The most that may be kept of a stream (standard input, a pipe) or of compressed
+    /// Parquet while it is read, decompressed: 512M, 64G [default: 16G, or a quarter of the
+    /// free space for temporary files]. Text and blktrace in order need nothing kept.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    max_spool: Option<u64>,
 }
 
 /// How many records were passed over, and what was wrong with the first.
@@ -62,13 +69,43 @@ impl ReadArgs {
         mut work: impl FnMut(&mut Trace) -> Result<T, Error>,
     ) -> Result<(T, Skipped)> {
         let format = self.format.as_deref().map(str::parse::<Format>).transpose()?;
-        let options = Options { format, skip_bad: self.skip_bad, ..Options::default() };
+        let (skip_bad, max_spool) = (self.skip_bad, self.max_spool);
+        let options = Options { format, skip_bad, max_spool, ..Options::default() };
         Ok(with_trace(paths, &options, |trace| {
             let done = work(trace)?;
             let first = trace.first_skipped().unwrap_or_default().to_owned();
             Ok((done, Skipped { count: trace.skipped(), first }))
         })?)
     }
+
+    /// All records of a trace. A stream may have no end, so what is taken of one has a limit
+    /// in memory too.
+    pub(crate) fn all_records(&self, trace: &mut Trace) -> Result<Vec<Record>, Error> {
+        let limit = if can_be_read_twice(trace.path()) {
+            u64::MAX
+        } else {
+            self.max_spool.unwrap_or_else(|| available_memory().map_or(u64::MAX, |all| all / 2))
+        };
+        let (mut all, mut batch) = (Vec::new(), Vec::new());
+        let mut progress = Progress::new();
+        while trace.read(&mut batch)? {
+            all.extend_from_slice(&batch);
+            progress.add(batch.len());
+            let kept = size_of_val(&all[..]) as u64;
+            if kept > limit {
+                return Err(Error::TooLong { path: trace.path().to_owned(), kept, limit });
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// What the kernel says is available.
+pub(crate) fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
 }
 
 /// Groups the files of a command line into traces: per-CPU files of one

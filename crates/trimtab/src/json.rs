@@ -7,6 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 use trimtab_trace::{AtomicFile, Error};
 
+use crate::console;
 use crate::output::must_not_replace;
 
 /// Standard output, or a file that appears when it is whole.
@@ -29,7 +30,7 @@ impl Json {
 
     pub(crate) fn write(self, told: &impl Serialize) -> Result<()> {
         match self {
-            Self::StandardOutput => Ok(write_to(io::stdout().lock(), told).map(drop)?),
+            Self::StandardOutput => Ok(write_to(console::out(true), told).map(drop)?),
             Self::File(file, path) => {
                 let written = write_to(file, told).and_then(AtomicFile::commit);
                 Ok(written.map_err(|e| write_error(&path, e))?)

@@ -48,7 +48,7 @@ impl Recording {
                 Some(wanted) => wanted,
                 None => {
                     let file = path.display();
-                    let text = format!("{file}: has no device {device:?}; it has {names}");
+                    let text = format!("{file}: has no device `{device}`; it has {names}");
                     return Err(BadInput(text).into());
                 }
             },
@@ -64,10 +64,7 @@ impl Recording {
         let file = path.display().to_string();
         let ((mut records, names, clock, notes), skipped) =
             read.with_trace(&[PathBuf::from(path)], |trace| {
-                let (mut all, mut batch) = (Vec::new(), Vec::new());
-                while trace.read(&mut batch)? {
-                    all.extend_from_slice(&batch);
-                }
+                let all = read.all_records(trace)?;
                 let names: Vec<_> =
                     trace.names().devices().map(|(id, name)| (id, name.to_owned())).collect();
                 Ok((all, names, Clocked::of(trace.meta()), trace.meta().notes.clone()))

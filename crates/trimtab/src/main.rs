@@ -7,18 +7,21 @@
 mod advise;
 mod agent;
 mod compare;
+mod console;
 mod decimal;
 mod drive;
 mod duration;
 mod evaluate;
 mod exit;
 mod input;
+mod interrupt;
 mod json;
 mod learning;
 mod log;
 mod model_facts;
 mod model_files;
 mod output;
+mod privileges;
 mod profile;
 mod progress;
 mod record;
@@ -30,6 +33,7 @@ mod train;
 mod units;
 mod watch;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -108,5 +112,6 @@ fn main() -> ExitCode {
         Command::Train(args) => train::run(args),
         Command::Evaluate(args) => evaluate::run(args),
     };
-    exit::code(result)
+    // What is left in its buffer would be lost without a word.
+    exit::code(result.and_then(|()| Ok(console::out(false).flush()?)))
 }

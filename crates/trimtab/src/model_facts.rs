@@ -32,8 +32,16 @@ pub(crate) fn of(
             Some(checked) => format!("the inflection point {}", checked.comparison.moved()),
         },
     ));
-    if let Some(since) = drift.far_since() {
-        facts.push(("train again", format!("it has been so far away since {}", utc(since))));
+    let moved = drift.far_since().map(|since| {
+        format!("the inflection point has been too far from the training's since {}", utc(since))
+    });
+    let untrue = calibration
+        .filter(|found| found.retrain_after.is_some())
+        .map(|_| "its probabilities no longer come true".to_owned());
+    let reasons: Vec<String> = moved.into_iter().chain(untrue).collect();
+    if !reasons.is_empty() {
+        let how = "`trimtab record`, then `trimtab train` (`trimtab agent` can do it by itself)";
+        facts.push(("train again", format!("{}: {how}", reasons.join(", and "))));
     }
     if let Some(found) = calibration.filter(|found| found.windows > 0) {
         facts.push(("calibration", crate::evaluate::drift(found)));

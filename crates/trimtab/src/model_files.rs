@@ -10,6 +10,17 @@ use rustix::fs::{Gid, Mode, Uid};
 use trimtab_predict::{Model, card_path};
 use trimtab_trace::{AtomicFile, Error};
 
+use crate::log;
+
+/// Reads a model, and passes on what its user should hear of it.
+pub(crate) fn load(path: &Path) -> Result<Model, trimtab_predict::Error> {
+    let model = Model::load(path)?;
+    if let Some(caution) = model.caution() {
+        log::line(&format!("warning: {}: {caution}", path.display()));
+    }
+    Ok(model)
+}
+
 /// The files in the making.
 pub(crate) struct ModelFiles {
     tensors: (AtomicFile, PathBuf),

@@ -9,6 +9,7 @@ use trimtab_report::Page;
 use trimtab_trace::{AtomicFile, Error, LeftOut, Meta, OutputFormat, Writer};
 
 use crate::exit::{BadInput, Incomplete};
+use crate::log;
 
 /// Where to write a trace, and how.
 #[derive(Clone, Debug, Args)]
@@ -32,6 +33,12 @@ impl WriteArgs {
     /// that [`ReadArgs::with_trace`](crate::input::ReadArgs::with_trace) runs.
     pub(crate) fn create(&self, meta: &Meta) -> Result<Writer, Error> {
         Writer::create(&self.out, self.format()?, meta)
+    }
+
+    /// Makes sure that the output can be written.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.format()?;
+        AtomicFile::create(&self.out).map(drop).map_err(|source| write_error(&self.out, source))
     }
 
     /// The format that was asked for.
@@ -106,7 +113,7 @@ impl Report {
             out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
         };
         write().map_err(|source| write_error(&self.path, source))?;
-        writeln!(io::stderr().lock(), "trimtab: report written to {}", self.path.display())?;
+        log::line(&format!("report written to {}", self.path.display()));
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 use clap::Subcommand;
 use trimtab_device::Profile;
+use trimtab_io::WholeFile;
 
 use crate::exit::BadInput;
 
@@ -52,7 +53,8 @@ pub(crate) fn find(name_or_file: &str) -> Result<Profile> {
         let why = format!("no profile is called `{name_or_file}`, and no file; known: {known}");
         return Err(BadInput(why).into());
     }
-    let text = std::fs::read_to_string(path)
+    let text = WholeFile::toml("a drive's profile")
+        .read_text(path)
         .map_err(|e| BadInput(format!("{name_or_file}: cannot read: {e}")))?;
     Ok(Profile::parse(&text).map_err(|e| BadInput(format!("{name_or_file}: {e}")))?)
 }

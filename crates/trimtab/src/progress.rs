@@ -1,10 +1,18 @@
 //! One line that tells how far long work has come, on a terminal only.
 
-use std::io::{self, IsTerminal, Write};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+
+use crate::console;
 
 /// How often the line changes: often enough to look alive.
 const PERIOD: Duration = Duration::from_millis(200);
+/// How often the line of [`during`] changes, which counts seconds.
+const TICK: Duration = Duration::from_secs(1);
+
+/// When a [`Progress`] was last shown: [`during`] keeps silent then.
+static LAST_SHOWN: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// Counts records, and shows them on standard error if that is a terminal.
 /// The line is wiped when this is dropped.
@@ -17,7 +25,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        let terminal = io::stderr().is_terminal();
+        let terminal = console::errors_are_on_terminal();
         Self { terminal, records: 0, begun: Instant::now(), shown: None }
     }
 
@@ -40,17 +48,52 @@ impl Progress {
             return;
         }
         self.shown = Some(Instant::now());
+        if let Ok(mut last) = LAST_SHOWN.lock() {
+            *last = self.shown;
+        }
         let line = line(self.begun.elapsed());
-        // Work must not fail because its progress cannot be shown.
-        _ = write!(io::stderr(), "\r{line}\x1b[K");
+        console::rewrite_line(&line);
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.shown.is_some() {
-            _ = write!(io::stderr(), "\r\x1b[K");
+            console::rewrite_line("");
         }
+    }
+}
+
+/// Runs `work`, which does not tell how far it has come, and shows on a
+/// terminal what is being done and for how long; not while a [`Progress`] within
+/// it has more to say.
+pub(crate) fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    if !console::errors_are_on_terminal() {
+        return work();
+    }
+    let (end, ended) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || tick(what, &ended));
+        // Also when `work` panics: the scope waits for the thread.
+        let _end = end;
+        work()
+    })
+}
+
+/// Shows what is being done until the other end of the channel is gone.
+fn tick(what: &str, ended: &Receiver<()>) {
+    let begun = Instant::now();
+    let mut shown = false;
+    while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+        let last = LAST_SHOWN.lock().ok().and_then(|last| *last);
+        if last.is_some_and(|last| last.elapsed() < 2 * TICK) {
+            continue;
+        }
+        shown = true;
+        console::rewrite_line(&format!("{what}; {} s", begun.elapsed().as_secs()));
+    }
+    if shown {
+        console::rewrite_line("");
     }
 }
 

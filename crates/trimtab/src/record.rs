@@ -1,15 +1,17 @@
 //! `trimtab record`.
 
 mod child;
+mod crash;
 mod ending;
 mod live;
+mod replaced;
+mod signals;
+mod tolerance;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use trimtab_io::Nanos;
 use trimtab_live::record::{BlockDevice, Options, Outcome, Recorder, Recording};
 use trimtab_predict::Identity;
@@ -17,19 +19,26 @@ use trimtab_report::{machine, utc};
 use trimtab_trace::{Clock, Format, Meta, OutputFormat, Record, Stats, Writer};
 
 use self::child::Child;
+use self::crash::Crash;
 use self::ending::Ending;
 use self::live::LiveLine;
+use self::replaced::Replaced;
+pub(crate) use self::signals::{Signal, Signals};
+use self::tolerance::Tolerance;
 use crate::duration;
 use crate::exit::BadInput;
 use crate::output::must_be_a_file;
+use crate::privileges::{self, keep_only};
 
 const EXAMPLES: &str = "\
 Examples:
   sudo trimtab record nvme0n1 --duration 60s
   sudo trimtab record sda sdb --out both.parquet -- fio job.fio
 
-Recording ends with the command, after the duration, or with Ctrl-C. The exit
-code is 3 if requests were lost: what was recorded is kept.";
+Recording ends with the command, after the duration, with Ctrl-C, SIGTERM or
+SIGHUP. The exit code is 3 if more was lost than is tolerated: what was recorded
+is kept. Until the trace is whole its records are also in a spool beside it
+(FILE.spool), of which `trimtab trace recover` makes a trace after a crash.";
 
 /// How often the ring is emptied. It holds a hundred times what comes
 /// in meanwhile, and each look at the kernel's table costs some 200 µs.
@@ -50,7 +59,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Record for so long: 500ms, 60s, 5m, 1h.
-    #[arg(short, long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "command")]
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive, conflicts_with = "command")]
     duration: Option<Nanos>,
     /// Show what recording costs, by the kernel's own statistics.
     #[arg(long)]
@@ -58,6 +67,13 @@ pub(crate) struct Args {
     /// Size in MiB of the buffer between kernel and recorder.
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     buffer: u32,
+    /// What share of the requests may be lost before the exit code is 3: 0.1%, 0.001.
+    #[arg(long, value_name = "SHARE", default_value = tolerance::DEFAULT, value_parser = Tolerance::parse)]
+    tolerate_lost: Tolerance,
+    /// Keep no spool beside the output: a crash then loses the recording, and the disk has
+    /// half as much to write.
+    #[arg(long)]
+    no_spool: bool,
     /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
@@ -80,18 +96,26 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return Err(BadInput(format!("{}: no .{other}: {why}", out.display())).into());
     }
     must_be_a_file(&out)?;
-    let signals = Signals::catch()?;
+    let signals = Signals::catch_all()?;
     let recorder = Recorder::load(&devices, &options)?;
     // Before anything runs, so that a path that cannot be written costs nothing.
-    let mut session = Session::new(&out)?;
-    let recording = recorder.start();
+    let mut session = Session::new(&out, &devices, !args.no_spool)?;
+    let mut recording = recorder.start();
     session.note(&recording, &devices);
     let child = Child::spawn(&args.command)?;
-    let (outcome, child) = session.record(recording, child, args.duration, &signals)?;
+    // The command has all that it was started with; the spool's thread comes after.
+    keep_only(privileges::RECORD)?;
+    session.crash.attach(&mut recording, &session.meta);
+    let recorded = session.record(recording, child, args.duration, &signals);
+    let (outcome, child, ended_by) = session.crash.explain(recorded)?;
     let ending = session.finish(&out, outcome)?;
-    ending.print(args.json, args.overhead)?;
+    let printed = ending.print(args.json, args.overhead);
+    // A terminal that is gone shows nothing, and that is no failure.
+    if ended_by != Signal::HangUp {
+        printed?;
+    }
     Child::into_result(child)?;
-    ending.into_result()
+    ending.into_result(args.tolerate_lost)
 }
 
 /// What a recording fills.
@@ -100,11 +124,13 @@ struct Session {
     stats: Stats,
     meta: Meta,
     live: LiveLine,
+    crash: Crash,
+    replaced: Replaced,
     batch: Vec<Record>,
 }
 
 impl Session {
-    fn new(out: &Path) -> Result<Self> {
+    fn new(out: &Path, devices: &[BlockDevice], spool: bool) -> Result<Self> {
         let notes = vec![
             ("recorded_by".to_owned(), concat!("trimtab ", env!("CARGO_PKG_VERSION")).to_owned()),
             ("machine".to_owned(), machine()),
@@ -112,6 +138,8 @@ impl Session {
         let meta = Meta { format: Format::Parquet, clock: Clock::Own, has_offsets: true, notes };
         Ok(Self {
             writer: Writer::create(out, OutputFormat::Parquet, &meta)?,
+            crash: Crash::begin(out, spool)?,
+            replaced: Replaced::new(devices),
             stats: Stats::new(),
             meta,
             live: LiveLine::new(),
@@ -134,18 +162,20 @@ impl Session {
 
     fn set_note(&mut self, key: &str, value: &str) {
         self.writer.set_note(key, value);
+        self.crash.set_note(key, value);
         self.meta.notes.push((key.to_owned(), value.to_owned()));
     }
 
-    /// Records until the command ends, the time is over or a signal comes.
+    /// Records until the command ends, the time is over or a signal comes; with the first
+    /// signal, if one came.
     fn record(
         &mut self,
         mut recording: Recording,
         mut child: Option<Child>,
         duration: Option<Nanos>,
         signals: &Signals,
-    ) -> Result<(Outcome, Option<Child>)> {
-        let mut signalled = false;
+    ) -> Result<(Outcome, Option<Child>, Signal)> {
+        let mut first_signal = Signal::None;
         let end = duration.map(|d| Instant::now() + Duration::from_nanos(d.0));
         loop {
             let left = end.map_or(POLL, |end| end.saturating_duration_since(Instant::now()));
@@ -153,14 +183,23 @@ impl Session {
             recording.poll(&mut self.batch)?;
             self.live.show(&self.batch, &recording);
             self.take(&recording)?;
+            self.crash.watch(recording.losses().total());
+            if let Some(names) = self.replaced.look() {
+                self.set_note("replaced", &names);
+            }
             let signal = signals.look();
             let over = match &mut child {
                 // The first signal is for the command to end by, the second
                 // for us.
-                Some(child) => child.has_ended(signal)? || (signalled && signal != Signal::None),
+                Some(child) => {
+                    child.has_ended(signal)?
+                        || (first_signal != Signal::None && signal != Signal::None)
+                }
                 None => signal != Signal::None,
             };
-            signalled |= signal != Signal::None;
+            if first_signal == Signal::None {
+                first_signal = signal;
+            }
             if over || end.is_some_and(|end| Instant::now() >= end) {
                 break;
             }
@@ -171,7 +210,7 @@ impl Session {
             rest.iter().for_each(|record| self.stats.add(record));
             anyhow::Ok(())
         })?;
-        Ok((outcome, child))
+        Ok((outcome, child, first_signal))
     }
 
     fn take(&mut self, recording: &Recording) -> Result<()> {
@@ -182,9 +221,12 @@ impl Session {
     }
 
     fn finish(mut self, out: &Path, outcome: Outcome) -> Result<Ending> {
-        self.set_note("lost", &outcome.losses.total().to_string());
+        for (key, value) in ending::loss_notes(&outcome.losses) {
+            self.set_note(key, &value.to_string());
+        }
         self.set_note("empty_flushes", &outcome.empty_flushes.to_string());
-        self.writer.finish()?;
+        self.crash.explain(self.writer.finish().map_err(Into::into))?;
+        self.crash.discard();
         let report = self.stats.finish(&outcome.names, &self.meta);
         Ok(Ending { trace: out.to_owned(), report, outcome })
     }
@@ -193,48 +235,15 @@ impl Session {
 /// `sda.parquet`, or the first of `sda-2.parquet`, … that does not exist: a
 /// recording must not replace an earlier one unasked.
 fn free_name(device: &str) -> PathBuf {
-    let first = PathBuf::from(format!("{device}.parquet"));
-    std::iter::once(first)
-        .chain((2_u64..).map(|n| PathBuf::from(format!("{device}-{n}.parquet"))))
+    free_beside(Path::new(&format!("{device}.parquet")))
+}
+
+/// The path, or the first of `NAME-2.parquet`, … that does not exist.
+pub(crate) fn free_beside(first: &Path) -> PathBuf {
+    let stem = first.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = first.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
+    std::iter::once(first.to_owned())
+        .chain((2_u64..).map(|n| first.with_file_name(format!("{stem}-{n}{ending}"))))
         .find(|path| !path.exists())
         .expect("some number is free")
-}
-
-/// Signals that ask for the end: Ctrl-C and SIGTERM.
-pub(crate) struct Signals {
-    interrupt: Arc<AtomicBool>,
-    terminate: Arc<AtomicBool>,
-}
-
-/// What has come since the last look.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signal {
-    None,
-    Interrupt,
-    Terminate,
-}
-
-impl Signals {
-    pub(crate) fn catch() -> Result<Self> {
-        let flag = |signal| -> Result<Arc<AtomicBool>> {
-            let flag = Arc::new(AtomicBool::new(false));
-            signal_hook::flag::register(signal, Arc::clone(&flag))
-                .context("cannot catch signals")?;
-            Ok(flag)
-        };
-        Ok(Self {
-            interrupt: flag(signal_hook::consts::SIGINT)?,
-            terminate: flag(signal_hook::consts::SIGTERM)?,
-        })
-    }
-
-    pub(crate) fn look(&self) -> Signal {
-        if self.terminate.swap(false, Ordering::Relaxed) {
-            Signal::Terminate
-        } else if self.interrupt.swap(false, Ordering::Relaxed) {
-            Signal::Interrupt
-        } else {
-            Signal::None
-        }
-    }
 }

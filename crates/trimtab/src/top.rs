@@ -17,16 +17,17 @@ use signal_hook::consts;
 use trimtab_io::Nanos;
 use trimtab_live::monitor::{POLL, unix_now};
 use trimtab_live::record::BlockDevice;
-use trimtab_predict::Model;
 use trimtab_report::{count, utc};
 
 use self::columns::Sort;
 use self::row::Row;
-use self::screen::Screen;
+use self::screen::{Page, Screen};
 use self::source::{NamedModel, Source};
 use self::terminal::{Key, Terminal};
 use crate::duration;
 use crate::exit::BadInput;
+use crate::model_files;
+use crate::privileges::{self, keep_only};
 use crate::record::{Signal, Signals};
 
 const EXAMPLES: &str = "\
@@ -36,7 +37,8 @@ Examples:
   sudo trimtab top nvme0n1 --model nvme0n1=disk.safetensors
   sudo trimtab top nvme0n1 --count 10 --json | jq .reads_per_second
 
-Keys: q quits, s sorts by the next column, the arrows select a drive, p pauses, h helps.
+Keys: h helps, q quits, d shows all of a drive, s sorts by the next column, the arrows
+select a drive or scroll, p pauses.
 What is shown includes the I/O of all processes. Where there is no terminal, or with
 --json, it prints lines. Without root there are rates and depth only.";
 
@@ -90,6 +92,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let devices = args.devices()?;
     let models = args.models(&devices)?;
     let end = End::catch()?;
+    // Models may be in places that only root may read; from here on nothing else is.
+    keep_only(privileges::BPF)?;
     let mut source = Source::new(devices, models, args.window)?;
     if Terminal::is_there() && !args.json {
         args.on_terminal(&mut source, &end)
@@ -129,10 +133,20 @@ impl Args {
                 let text = format!("--model {name}=…: {name} is none of the devices shown");
                 return Err(BadInput(text).into());
             };
-            let model = Arc::new(Model::load(path)?);
+            let model = Arc::new(model_files::load(path)?);
             models[place] = Some(NamedModel { file: file_name(path), model });
         }
         Ok(models)
+    }
+
+    /// What the figures cover, and what was lost: that first, because a narrow terminal
+    /// shows no more.
+    fn about(&self, lost: u64) -> String {
+        let covered = format!("every {}, percentiles of {} s", self.interval, self.window);
+        match lost {
+            0 => format!("{covered}, lost 0"),
+            lost => format!("lost {}, {covered}", count(lost)),
+        }
     }
 
     fn in_lines(&self, source: &mut Source, end: &End) -> Result<()> {
@@ -141,6 +155,7 @@ impl Args {
         }
         let interval = Duration::from_nanos(self.interval.0);
         let mut next = Instant::now() + interval;
+        let mut lost = 0;
         for turn in 0..self.count.unwrap_or(u64::MAX) {
             while let left = next.saturating_duration_since(Instant::now())
                 && !left.is_zero()
@@ -152,6 +167,11 @@ impl Args {
                 source.poll()?;
             }
             next += interval;
+            if source.lost() > lost {
+                lost = source.lost();
+                let lost = count(lost);
+                crate::log::line(&format!("top: {lost} requests lost so far: figures lack them"));
+            }
             let rows = source.rows();
             if self.json { plain::json(&rows)? } else { plain::lines(&rows, turn)? }
         }
@@ -217,7 +237,10 @@ struct View {
     /// The drive selected, wherever its row is by now; none until one is chosen: the first.
     selected: Option<String>,
     paused: bool,
-    help: bool,
+    page: Page,
+    /// How far the page is scrolled, and by how much it goes on at a time.
+    scroll: usize,
+    step: usize,
 }
 
 impl View {
@@ -226,12 +249,32 @@ impl View {
         match key {
             Key::Char(b's') => self.sort = self.sort.next(),
             Key::Char(b'p') => self.paused = !self.paused,
-            Key::Char(b'h' | b'?') => self.help = !self.help,
-            Key::Up | Key::Char(b'k') => self.select(self.place().saturating_sub(1)),
-            Key::Down | Key::Char(b'j') => self.select(self.place() + 1),
+            Key::Char(b'h' | b'?') => self.turn_to(Page::Help),
+            Key::Char(b'd' | b'\n' | b'\r') => self.turn_to(Page::Details),
+            Key::Char(0x1b) => self.turn_to(Page::Table),
+            Key::Up | Key::Char(b'k') => self.go(-1),
+            Key::Down | Key::Char(b'j') => self.go(1),
+            Key::PageUp => self.go(-self.step.cast_signed()),
+            Key::PageDown | Key::Char(b' ') => self.go(self.step.cast_signed()),
+            Key::Home | Key::Char(b'g') => self.go(isize::MIN),
+            Key::End | Key::Char(b'G') => self.go(isize::MAX),
             _ => return false,
         }
         true
+    }
+
+    /// Shows a page from its beginning, or the table again if it was shown.
+    fn turn_to(&mut self, page: Page) {
+        self.page = if self.page == page { Page::Table } else { page };
+        self.scroll = 0;
+    }
+
+    /// Goes so many lines down: in a page, or to another drive.
+    fn go(&mut self, by: isize) {
+        match self.page {
+            Page::Table => self.select(self.place().saturating_add_signed(by)),
+            Page::Help | Page::Details => self.scroll = self.scroll.saturating_add_signed(by),
+        }
     }
 
     /// Selects the drive in this row, or in the last one.
@@ -248,19 +291,14 @@ impl View {
     }
 
     fn draw(
-        &self,
+        &mut self,
         terminal: &Terminal,
         (width, height): (usize, usize),
         args: &Args,
         source: &Source,
     ) -> Result<()> {
-        let about = format!(
-            "every {}, percentiles of {} s, lost {}",
-            args.interval,
-            args.window,
-            count(source.lost())
-        );
-        let screen = Screen {
+        let about = args.about(source.lost());
+        let mut screen = Screen {
             rows: &self.rows,
             time: &utc(unix_now())[11..],
             about: &about,
@@ -268,9 +306,14 @@ impl View {
             sort: self.sort,
             selected: self.place(),
             paused: self.paused,
-            help: self.help,
+            page: self.page,
+            scroll: self.scroll,
         };
-        Ok(terminal.draw(&screen::draw(&screen, width, height))?)
+        screen.scroll = screen.scroll.min(screen::last_scroll(&screen, width, height));
+        let lines = screen::draw(&screen, width, height);
+        self.scroll = screen.scroll;
+        self.step = height.saturating_sub(4).max(1);
+        Ok(terminal.draw(&lines)?)
     }
 }
 
@@ -335,5 +378,46 @@ mod tests {
             view.press(Key::Down);
         }
         assert_eq!((view.place(), view.selected.as_deref()), (2, Some("a")));
+        for (key, place) in [(Key::Home, 0), (Key::End, 2), (Key::Char(b'k'), 1)] {
+            view.press(key);
+            assert_eq!(view.place(), place);
+        }
+    }
+
+    #[test]
+    fn what_is_lost_is_the_first_to_be_told() {
+        let args = Args {
+            devices: Vec::new(),
+            models: Vec::new(),
+            interval: Nanos::from_secs(1),
+            window: 10,
+            count: None,
+            json: false,
+        };
+        assert_eq!(args.about(0), "every 1.00 s, percentiles of 10 s, lost 0");
+        assert_eq!(args.about(1234), "lost 1,234, every 1.00 s, percentiles of 10 s");
+    }
+
+    #[test]
+    fn keys_scroll_a_page_and_select_in_the_table() {
+        let rows = vec![row("a", 1.0), row("b", 2.0)];
+        let mut view = View { rows, step: 6, ..View::default() };
+        view.press(Key::Char(b'h'));
+        for (key, scroll) in [
+            (Key::Up, 0),
+            (Key::Char(b'j'), 1),
+            (Key::PageDown, 7),
+            (Key::Up, 6),
+            (Key::PageUp, 0),
+            (Key::Down, 1),
+        ] {
+            assert!(view.press(key));
+            assert_eq!((view.page, view.scroll, view.place()), (Page::Help, scroll, 0), "{key:?}");
+        }
+        view.press(Key::Char(b'd'));
+        assert_eq!((view.page, view.scroll), (Page::Details, 0));
+        view.press(Key::Char(0x1b));
+        view.press(Key::Down);
+        assert_eq!((view.page, view.place()), (Page::Table, 1));
     }
 }

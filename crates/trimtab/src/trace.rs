@@ -3,6 +3,7 @@
 mod convert;
 mod cut;
 mod info;
+mod recover;
 mod report;
 mod rerate;
 mod synth;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Rerate(rerate::Args),
     /// Make a synthetic trace from a description in TOML.
     Synth(synth::Args),
+    /// Make a trace of what a recording left behind that was cut short.
+    Recover(recover::Args),
     /// Draw traces: a self-contained HTML page with plots.
     Report(report::Args),
 }
@@ -43,6 +46,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Cut(args) => cut::run(args),
         Command::Rerate(args) => rerate::run(args),
         Command::Synth(args) => synth::run(args),
+        Command::Recover(args) => recover::run(&args),
         Command::Report(args) => report::run(args),
     }
 }

@@ -2,7 +2,7 @@
 
 mod check;
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -11,12 +11,13 @@ use trimtab_predict::label::percentile_of;
 use trimtab_predict::{Kind, Options, Read, Rule, Taught, Teaching, card_path, reads};
 use trimtab_report::{Facts, count};
 
+use crate::console;
 use crate::exit::BadInput;
 use crate::input::{ReadArgs, Skipped};
 use crate::learning::Recording;
 use crate::model_files::ModelFiles;
 use crate::output::{must_be_a_file, must_not_replace};
-use crate::progress::Progress;
+use crate::progress::{Progress, during};
 use crate::units;
 
 const HELP: &str = "\
@@ -81,6 +82,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
+    args.check_shares()?;
+    // Places that cannot be written should show before minutes of reading.
+    let files = args.out.as_deref().map(|out| args.create(out)).transpose()?;
     let (recording, mut skipped) = args.recording(&args.trace)?;
     let mut peers = Vec::new();
     for path in &args.peers {
@@ -90,14 +94,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
         peers.extend(others.iter().map(|peer| latencies(&reads(&peer.recorded))));
     }
     let all = reads(&recording.recorded);
-    if !(args.first > 0.0 && args.first <= 1.0) {
-        let text = format!("--first {}: expected a share above 0, up to 1", args.first);
-        return Err(BadInput(text).into());
-    }
     let past = &all[..(all.len() as f64 * args.first) as usize];
-    match (&args.check, &args.out) {
+    match (&args.check, args.out.as_deref().zip(files)) {
         (Some(model), _) => check::run(model, &recording.recorded, past, &peers, args.json)?,
-        (None, Some(out)) => args.train(out, &recording, past, &peers)?,
+        (None, Some((out, files))) => args.train(out, files, &recording, past, &peers)?,
         (None, None) => unreachable!("the parser requires one of them"),
     }
     skipped.into_result()
@@ -115,13 +115,19 @@ impl Args {
         Recording::read(path, self.device.as_deref(), &self.read)
     }
 
-    fn train(
-        &self,
-        out: &Path,
-        recording: &Recording,
-        past: &[Read],
-        peers: &[Vec<Nanos>],
-    ) -> Result<()> {
+    fn check_shares(&self) -> Result<(), BadInput> {
+        let (first, steered) = (self.first, self.steered);
+        if !(first > 0.0 && first <= 1.0) {
+            return Err(BadInput(format!("--first {first}: expected a share above 0, up to 1")));
+        }
+        if !(0.0..=1.0).contains(&steered) {
+            return Err(BadInput(format!("--steered must be from 0 to 1, not {steered}")));
+        }
+        Ok(())
+    }
+
+    /// Begins the model's files.
+    fn create(&self, out: &Path) -> Result<ModelFiles> {
         must_be_a_file(out)?;
         if card_path(out) == out {
             let text =
@@ -132,13 +138,19 @@ impl Args {
             self.peers.iter().chain([&self.trace]).map(PathBuf::as_path).collect();
         must_not_replace(out, &inputs)?;
         must_not_replace(&card_path(out), &inputs)?;
-        // Places that cannot be written should show before minutes of work.
-        let files = ModelFiles::create(out)?;
+        ModelFiles::create(out)
+    }
+
+    fn train(
+        &self,
+        out: &Path,
+        files: ModelFiles,
+        recording: &Recording,
+        past: &[Read],
+        peers: &[Vec<Nanos>],
+    ) -> Result<()> {
         let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
         let (samples, seed, steered) = (self.samples, self.seed, self.steered);
-        if !(0.0..=1.0).contains(&steered) {
-            return Err(BadInput(format!("--steered must be from 0 to 1, not {steered}")).into());
-        }
         let name = self.predictor.name();
         let teaching = Teaching {
             kind: self.predictor,
@@ -150,13 +162,17 @@ impl Args {
             options: &Options { samples, seed, steered, ..Options::default() },
         };
         let mut progress = Progress::new();
-        let Taught { mut model, latencies: sorted } = teaching.run(|step, steps| {
-            progress.show(|_| format!("training {name}: {step} of {steps}"));
-        })?;
+        let taught = during(&format!("training {name}"), || {
+            teaching.run(|step, steps| {
+                progress.show(|_| format!("training {name}: {step} of {steps}"));
+            })
+        });
+        drop(progress);
+        let Taught { mut model, latencies: sorted } = taught?;
         model.card.drive = recording.drive.clone().filter(|_| !self.any_drive);
         let card = files.commit(&model)?;
         if self.json {
-            return Ok(write!(io::stdout(), "{card}")?);
+            return Ok(write!(console::out(true), "{card}")?);
         }
         let mut facts = Facts::new();
         let rule = self.label.name();
@@ -175,7 +191,7 @@ impl Args {
                 percentile_of(&sorted, threshold),
             ),
         );
-        writeln!(io::stdout(), "{facts}")?;
+        writeln!(console::out(false), "{facts}")?;
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! `trimtab watch`.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,9 +12,13 @@ use trimtab_live::record::BlockDevice;
 use trimtab_live::state::{self, Keeper, LiveDrive, Options, SizeClass};
 use trimtab_predict::{Model, Verdict};
 
+use crate::console;
 use crate::duration;
 use crate::log;
+use crate::model_files;
+use crate::privileges::{self, keep_only};
 use crate::record::{Signal, Signals};
+use trimtab_report::escaped;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "model")]
     in_kernel: bool,
     /// Show it so often: 100ms, 1s.
-    #[arg(short, long, value_name = "TIME", value_parser = duration::parse, default_value = "1s")]
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive, default_value = "1s")]
     interval: Nanos,
     /// End after showing it so often.
     #[arg(short, long, value_name = "N")]
@@ -95,7 +99,7 @@ struct Shown<'a> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let devices =
         args.devices.iter().map(|name| BlockDevice::find(name)).collect::<Result<Vec<_>, _>>()?;
-    let model = args.model.as_deref().map(Model::load).transpose()?;
+    let model = args.model.as_deref().map(model_files::load).transpose()?;
     let models: Vec<_> = devices.iter().map(|device| of_drive(model.as_ref(), device)).collect();
     let functions = |model: &Option<&Model>| {
         model.map_or(Vec::new(), |model| model.trained.functions().to_vec())
@@ -106,6 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ..Options::default()
     };
     let signals = Signals::catch()?;
+    keep_only(privileges::BPF)?;
     let mut keeper = Keeper::load(&devices, &options)?;
     for (index, model) in models.iter().enumerate().filter(|_| args.in_kernel) {
         keeper.set_network(index, model.map(|model| &model.trained))?;
@@ -122,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         let seconds = last.elapsed().as_secs_f64();
         last = Instant::now();
-        let mut out = io::stdout().lock();
+        let mut out = console::out(args.json);
         if turn % 20 == 0 && !args.json {
             writeln!(out, "{HEADER}")?;
         }
@@ -137,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 serde_json::to_writer(&mut out, &shown)?;
                 writeln!(out)?;
             } else {
-                writeln!(out, "{}", line(&shown))?;
+                writeln!(out, "{}", escaped(&line(&shown)))?;
             }
         }
         out.flush()?;

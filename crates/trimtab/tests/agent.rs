@@ -3,10 +3,12 @@
 mod drive;
 mod exposition;
 mod place;
+mod privileges;
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -16,6 +18,7 @@ use exposition::Metrics;
 use place::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use trimtab_live::record::BlockDevice;
+use trimtab_predict::Model;
 use trimtab_testdisk::{self as testdisk, LoopDisk};
 
 /// Longer than anything here takes on a busy machine.
@@ -37,10 +40,11 @@ fn place() -> Place {
     let train = ["train", "--trace", "a.csv", "--predictor", "heur-sim", "-o", "m.safetensors"];
     let trained = place.command(&train).output().unwrap();
     assert!(trained.status.success(), "{}", String::from_utf8_lossy(&trained.stderr));
-    let card = fs::read_to_string(place.path("m.json")).unwrap();
-    let mut card: serde_json::Value = serde_json::from_str(&card).unwrap();
-    card["training"]["inflection_percentile"] = 1.0.into();
-    fs::write(place.path("m.json"), card.to_string()).unwrap();
+    let mut model = Model::load(&place.path("m.safetensors")).unwrap();
+    model.card.training.inflection_percentile = Some(1.0);
+    let (tensors, card) = model.to_files().unwrap();
+    fs::write(place.path("m.safetensors"), tensors).unwrap();
+    fs::write(place.path("m.json"), card).unwrap();
     place
 }
 
@@ -135,8 +139,12 @@ impl Agent {
     }
 
     fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address).unwrap();
+        Self::get_at(&self.address, path)
+    }
+
+    fn get_at(address: &str, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -264,6 +272,49 @@ fn a_model_that_cannot_be_loaded_leaves_the_old_one() {
     assert!(agent.end());
 }
 
+/// What dist/trimtab-agent.service says of something.
+fn unit(key: &str) -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/trimtab-agent.service");
+    let text = fs::read_to_string(path).unwrap();
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    values.next().unwrap_or_else(|| panic!("the unit has no {key}")).to_owned()
+}
+
+/// Started by hand it may do what the unit lets it do, and no more: each of its threads.
+#[test]
+fn started_as_root_it_has_the_units_privileges() {
+    let Some(disk) = disk() else { return };
+    assert_eq!(unit("NoNewPrivileges"), "yes");
+    let granted = privileges::set(&unit("CapabilityBoundingSet"));
+    let place = place();
+    place.config(&disk.path, "retrain = true\n");
+    let agent = Agent::start(place.agent());
+    privileges::assert_comes_to(agent.child.id(), granted);
+    assert_eq!(agent.get("/healthz"), "ok\n");
+    assert!(agent.end());
+}
+
+/// Root's power over what is others' is given up too, and the line says what to do.
+#[test]
+fn what_root_may_not_use_any_more_is_told() {
+    let Some(disk) = disk() else { return };
+    let place = place();
+    place.config(&disk.path, "retrain = true\n");
+    let model = place.path("m.safetensors");
+    let nobody = Some(65534);
+    std::os::unix::fs::chown(&model, nobody, nobody).unwrap();
+    fs::set_permissions(&model, Permissions::from_mode(0o600)).unwrap();
+    let checked = place.agent().arg("--check").output().unwrap();
+    assert_told(&checked, 2, "gives up root's access to what is others': chown ");
+    // It can be read, but what is trained again could not be put in its place.
+    fs::set_permissions(&model, Permissions::from_mode(0o644)).unwrap();
+    std::os::unix::fs::chown(place.path(""), nobody, nobody).unwrap();
+    let checked = place.agent().arg("--check").output().unwrap();
+    assert_told(&checked, 2, "a model trained again cannot be written: ");
+    let agent = Agent::start_hearing(place.agent(), "a model trained again cannot be written: ");
+    assert!(agent.end());
+}
+
 /// With the capabilities of dist/trimtab-agent.service and no others.
 #[test]
 fn two_capabilities_suffice() {
@@ -272,11 +323,7 @@ fn two_capabilities_suffice() {
         return testdisk::say("skipped a test of trimtab agent: needs the program setpriv");
     }
     let place = place();
-    let unit = fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../dist/trimtab-agent.service"
-    ));
-    assert!(unit.unwrap().contains("\nCapabilityBoundingSet=CAP_BPF CAP_PERFMON\n"));
+    assert_eq!(unit("CapabilityBoundingSet"), "CAP_BPF CAP_PERFMON");
     testdisk::with_bpf_files(0o700, |files| {
         let pins = files.join("trimtab");
         place.config(&disk.path, &format!("pin_directory = \"{}\"\n", pins.display()));
@@ -299,6 +346,35 @@ fn two_capabilities_suffice() {
 }
 
 #[test]
+fn addresses_may_be_names_and_mapped() {
+    let Some(disk) = disk() else { return };
+    let place = place();
+    let ipv6 = TcpListener::bind("[::1]:0").is_ok();
+    for (listen, served) in [("localhost:0", 1 + usize::from(ipv6)), ("[::ffff:127.0.0.1]:0", 1)] {
+        let config = format!(
+            "listen = \"{listen}\"\npin_directory = \"\"\n[[drive]]\ndevice = \"{}\"\n",
+            disk.path
+        );
+        fs::write(place.path("agent.toml"), config).unwrap();
+        let mut child = place.agent().stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        // Ends it, whatever is found.
+        let _agent = Agent { child, address: String::new(), said: channel().1 };
+        let addresses: Vec<_> = line
+            .trim()
+            .split("http://")
+            .skip(1)
+            .map(|one| one.split('/').next().unwrap())
+            .collect();
+        assert_eq!(addresses.len(), served, "{line}");
+        for address in addresses {
+            assert!(Agent::get_at(address, "/healthz").starts_with("ok"), "{address}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_is_one_line() {
     let place = Place::new(&[]);
     assert_told(&place.agent().output().unwrap(), 2, "agent.toml: cannot read: ");
@@ -306,11 +382,22 @@ fn what_cannot_be_is_one_line() {
     place.refused("[[drive]]\ndevise = \"sda\"\n", 2, "line 2: unknown field `devise`");
     place.refused("", 2, "there is no [[drive]]");
     place.refused("listen = \"[::]:80\"\n[[drive]]\ndevice = \"a\"\n", 2, "allow_remote = true");
+    for (listen, expected) in [
+        ("localhost", "has no port: expected ADDRESS:PORT"),
+        ("[::ffff:1.2.3.4]:80", "1.2.3.4 can be reached from outside"),
+        ("no-such-host.invalid:80", "cannot resolve no-such-host.invalid: "),
+    ] {
+        let config = format!("listen = \"{listen}\"\n[[drive]]\ndevice = \"a\"\n");
+        place.refused(&config, 2, expected);
+    }
 
     let Some(disk) = disk() else { return };
     let drive = format!("[[drive]]\ndevice = \"{}\"\n", disk.path);
     let twice = format!("listen = \"127.0.0.1:0\"\n{drive}{drive}");
     place.refused(&twice, 2, "is named twice");
+    let pins = "listen = \"127.0.0.1:0\"\npin_directory = \"/proc/none\"\n";
+    let expected = "pin_directory = \"/proc/none\": cannot make the directory";
+    place.refused(&format!("{pins}{drive}"), 1, expected);
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = held.local_addr().unwrap();
     let listen = format!("listen = \"{taken}\"\n{drive}");
@@ -357,4 +444,43 @@ fn a_check_says_what_is_right() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["drift_check_s"], 60);
     assert_eq!(json["drive"][0]["device"], disk.path.as_str());
+}
+
+/// Where it may mount, the agent does; where not, it says what to do, and goes on when it is
+/// done. Its directory goes too here, so that it cannot in any case.
+#[test]
+fn a_bpf_file_system_that_goes_is_told_of_once_and_used_when_it_is_back() {
+    let Some(disk) = disk() else { return };
+    let place = place();
+    let files = place.path("bpf");
+    fs::create_dir(&files).unwrap();
+    place.config(&disk.path, &format!("pin_directory = \"{}/trimtab\"", files.display()));
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--propagation", "private", "sh", "-c"])
+        .arg("mount -t bpf bpf \"$1\" && exec \"$2\" agent --config \"$3\"")
+        .arg("sh")
+        .arg(&files)
+        .arg(env!("CARGO_BIN_EXE_trimtab"))
+        .arg(place.path("agent.toml"));
+    let agent = Agent::start(command);
+    let inside = |script: &str| {
+        let target = agent.child.id().to_string();
+        let mut command = Command::new("nsenter");
+        command.args(["--mount", "--target", &target, "sh", "-c", script, "sh"]).arg(&files);
+        command.status().unwrap().success()
+    };
+    assert!(inside("test -e \"$1/trimtab/devices\""));
+    assert!(inside("until umount --lazy \"$1\" && rmdir \"$1\"; do :; done"));
+    agent.hear("cannot be mounted again");
+    std::thread::sleep(Duration::from_millis(2500));
+    let more: Vec<_> = agent.said.try_iter().collect();
+    assert!(!more.iter().any(|line| line.contains("cannot be mounted")), "{more:?}");
+    assert!(inside("mkdir \"$1\" && mount -t bpf bpf \"$1\""));
+    agent.hear("it is there again");
+    let until = Instant::now() + PATIENCE;
+    while !inside("test -e \"$1/trimtab/devices\"") {
+        assert!(Instant::now() < until, "it is not there");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }

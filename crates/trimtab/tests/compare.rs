@@ -102,7 +102,7 @@ fn what_cannot_be_is_one_line() {
     refuses(&scenario(), &["--files", "a,b,c"], "--live");
     let live = |files| ["--live", "--files", files];
     refuses(&scenario(), &live("a,b"), "--files names 2, and the scenario has 3 devices");
-    refuses(&scenario(), &live("a,b,c"), "a: cannot open for direct I/O");
+    refuses(&scenario(), &live("a,b,c"), "a: cannot look at it");
     refuses(&scenario(), &live("/dev/null,b,c"), "/dev/null: ");
 }
 

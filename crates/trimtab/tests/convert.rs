@@ -3,7 +3,6 @@
 mod place;
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -87,6 +86,58 @@ fn fio_log_is_written() {
         log.starts_with("fio version 3 iolog\n1 usr.0 add\n1 usr.0 open\n1 usr.0 write 0 512\n")
     );
     assert!(log.contains("\n125 usr.1 read 4054528 1024\n"), "{log}");
+}
+
+/// The requests that fio issued, from its own latency log.
+fn issued(log: &str) -> Vec<(bool, u64, u64)> {
+    log.lines()
+        .map(|line| {
+            let fields: Vec<u64> = line.split(", ").map(|f| f.parse().unwrap()).collect();
+            (fields[2] == 1, fields[4], fields[3])
+        })
+        .collect()
+}
+
+/// fio replays the log of a recording on another device: every request, at
+/// once although the recording's clock had run for hours, and no file `loop0`.
+#[test]
+fn fio_replays_a_recording_on_another_device() {
+    if Command::new("fio").arg("--version").output().is_err() {
+        trimtab_testdisk::say("skipped: fio is not installed");
+        return;
+    }
+    let mut biosnoop = String::from(
+        "TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   LAT(ms)\n",
+    );
+    let mut expected = Vec::new();
+    for i in 0..200_u64 {
+        let (write, sector, bytes) = (i % 3 == 0, i * 7_919 % 2_000, 512 << (i % 4));
+        let kind = if write { 'W' } else { 'R' };
+        let time = 7_200.0 + i as f64 / 1e3;
+        biosnoop += &format!("{time:.6} fio 77 loop0 {kind} {sector} {bytes} 0.100\n");
+        expected.push((write, sector * 512, bytes));
+    }
+    let place = Place::new(&[("in.txt", &biosnoop)]);
+    let output = place.convert(&["in.txt", "-o", "a.parquet"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = place.convert(&["a.parquet", "-o", "out.iolog"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--replay_redirect=/dev/"), "{}", stderr(&output));
+    let log = fs::read_to_string(place.path("out.iolog")).unwrap();
+    assert!(log.starts_with("fio version 3 iolog\n1 /dev/loop0 add\n"), "{log}");
+
+    fs::write(place.path("disk"), vec![0; 4 << 20]).unwrap();
+    // Long before fio would have waited for two hours.
+    let done = Command::new("timeout")
+        .args(["120", "fio", "--name=replay", "--read_iolog=out.iolog", "--ioengine=psync"])
+        .args(["--replay_redirect=disk", "--write_lat_log=done", "--log_offset=1"])
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let log = fs::read_to_string(place.path("done_lat.1.log")).unwrap();
+    assert_eq!(issued(&log), expected);
+    assert!(!place.path("loop0").exists());
 }
 
 #[test]
@@ -174,7 +225,7 @@ fn a_full_disk_leaves_nothing_behind() {
     let disk = place.path("disk");
     fs::create_dir(&disk).unwrap();
     let Some(_mount) = Mount::new(&disk) else {
-        _ = writeln!(std::io::stderr(), "skipped: mounting a file system takes root");
+        trimtab_testdisk::say("skipped: mounting a file system takes root");
         return;
     };
     for out in ["disk/out.parquet", "disk/out.csv", "disk/out.iolog"] {

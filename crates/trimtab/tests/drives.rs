@@ -4,6 +4,7 @@ mod emulated;
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,9 @@ fn a_drive_is_made_told_of_and_removed() {
     assert!(device.starts_with("/dev/loop"), "{device}");
     let listed = bench.done(&["list"]);
     assert!(listed.contains("one") && listed.contains(&device) && listed.contains("running"));
+    // A second key of that name would be lost, or refused, by whoever reads it.
+    let listed = bench.done(&["list", "--json"]);
+    assert_eq!(listed.matches("\"name\":").count(), 1, "{listed}");
     bench.fails(&["create", "one", "--size", "4G"], 2, "there is such a drive already");
 
     let disk = open_direct(&device);
@@ -219,6 +223,42 @@ fn faults_come_and_go() {
 }
 
 #[test]
+fn a_drive_may_be_called_like_a_fault() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    for name in ["slow", "stall", "error", "clear", "help"] {
+        bench.create(name, &["--size", "64M", "--data", "none", "--lead", "0us"]);
+        let faults = || bench.stat(name)["faults"].clone();
+        for (fault, expected) in [
+            (&["stall", "--for", "1h"][..], "stall, "),
+            (&["slow", "--factor", "10", "--for", "1h"], "slow by 10, "),
+            (&["error", "--reads", "--share", "0.1", "--for", "1h"], "0.1 of reads fail, "),
+        ] {
+            bench.done(&[&["fault", name][..], fault].concat());
+            assert!(faults()[0].as_str().unwrap().starts_with(expected), "{name}: {}", faults());
+            bench.done(&["fault", name, "clear"]);
+            assert_eq!(faults().as_array().map(Vec::len), Some(0), "{name}");
+        }
+        bench.done(&["remove", name]);
+    }
+}
+
+#[test]
+fn an_option_of_another_fault_is_refused() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    for (args, expected) in [
+        (&["stall"][..], "`stall` needs --for TIME"),
+        (&["slow", "--for", "1s"], "`slow` needs --factor N"),
+        (&["stall", "--for", "1s", "--share", "0.5"], "`stall` takes no --share"),
+        (&["slow", "--factor", "2", "--for", "1s", "--reads"], "`slow` takes no --reads"),
+        (&["clear", "--for", "1s"], "`clear` takes no --for"),
+        (&["explode", "--for", "1s"], "'explode'"),
+        (&[], "<FAULT>"),
+    ] {
+        bench.fails(&[&["fault", "slow"][..], args].concat(), 2, expected);
+    }
+}
+
+#[test]
 fn a_stalled_read_is_let_go_when_faults_are_cleared() {
     let Some(bench) = Bench::new(&[]) else { return };
     fs::write(bench.path("stall.toml"), "[[fault]]\nkind = 'stall'\nfor_s = 100000\n").unwrap();
@@ -302,12 +342,80 @@ fn check_measures_and_leaves_nothing() {
     let told = bench.done(&["check", "--duration", "200ms", "--json", "-"]);
     let told: Value = serde_json::from_str(&told).expect("JSON");
     let measurements = told["measurements"].as_array().unwrap();
-    assert_eq!(measurements.len(), 3);
+    // Six depths at a limited rate, and one and three drives as fast as they answer.
+    assert_eq!(measurements.len(), 9);
     for one in measurements {
         assert!(one["reads"].as_u64() > Some(10), "{one}");
         assert_eq!(one["added"]["count"], one["reads"], "every read is known to the server");
     }
     assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+}
+
+/// A server that does nothing, for whatever reason, keeps nobody waiting.
+#[test]
+fn a_stopped_server_is_told_of_and_can_be_removed() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    bench.create("still", &["--size", "64M"]);
+    let pid = pid_of(&bench, "still");
+    kill_process(pid, Signal::STOP).unwrap();
+    wait_until("it is stopped", || bench.done(&["list"]).contains("stopped"));
+    let begun = Instant::now();
+    let expected = format!("does not answer (its process {} is stopped)", pid.as_raw_nonzero());
+    let commands: [&[&str]; 6] = [
+        &["stat", "still"],
+        &["stat", "still", "--watch"],
+        &["set", "still", "lead_us=0"],
+        &["fault", "still", "clear"],
+        &["snapshot", "still"],
+        &["remove", "still"],
+    ];
+    for command in commands {
+        bench.fails(command, 1, &expected);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    bench.fails(&["create", "still", "--size", "4G"], 2, "there is such a drive already");
+    kill_process(pid, Signal::CONT).unwrap();
+    wait_until("it goes on", || bench.done(&["list"]).contains("running"));
+    bench.stat("still");
+    kill_process(pid, Signal::STOP).unwrap();
+    bench.done(&["remove", "--force", "still"]);
+    assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+    bench.create("still", &["--size", "64M"]);
+    bench.remove_all();
+}
+
+/// What a user may not look at is not absent.
+#[test]
+fn every_verb_says_that_it_needs_root() {
+    const NOBODY: u32 = 65_534;
+    let Some(bench) = Bench::new(&[]) else { return };
+    let as_nobody = |args: &[&str]| {
+        let mut command = bench.command(args);
+        // Not to be lacking for the directory that it runs in.
+        command.current_dir("/").uid(NOBODY).gid(NOBODY).output()
+    };
+    if as_nobody(&["--help"]).is_err() {
+        return testdisk::say("skipped a test of rights: others cannot reach the program's file");
+    }
+    bench.create("mine", &["--size", "64M"]);
+    let commands: [&[&str]; 9] = [
+        &["create", "another", "--size", "4G"],
+        &["list"],
+        &["stat", "mine"],
+        &["set", "mine", "lead_us=0"],
+        &["fault", "mine", "clear"],
+        &["snapshot", "mine"],
+        &["restore", "mine"],
+        &["remove", "--force", "mine"],
+        &["check"],
+    ];
+    for command in commands {
+        let output = as_nobody(command).unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {said}");
+        assert!(said.contains("need root") && said.trim_end().lines().count() == 1, "{said}");
+    }
+    bench.remove_all();
 }
 
 #[test]

@@ -67,6 +67,7 @@ fn a_page_has_every_chart_with_data_and_loads_nothing() {
             "Request sizes",
             "Response time of reads over time",
             "Response time of writes over time",
+            "Writes beside slow reads",
             "Requests per second",
             "Throughput",
             "Queue depth",
@@ -92,6 +93,59 @@ fn a_page_has_every_chart_with_data_and_loads_nothing() {
     assert!(page.contains(&format!("trimtab {}", env!("CARGO_PKG_VERSION"))));
     for load in ["src=\"http", "href=\"http", "src='http", "href='http", "<script src", "@import"] {
         assert!(!page.contains(load), "{load}");
+    }
+}
+
+/// The page says first what came out, marks it, and gives its figures away.
+#[test]
+fn a_page_begins_with_a_verdict_and_gives_its_figures_as_csv() {
+    let folder = tempfile::tempdir().unwrap();
+    // Reads slow down for two of 60 s, while writes are large.
+    let mut csv = String::new();
+    for i in 0..12_000_u64 {
+        let trouble = (6_000..6_400).contains(&i);
+        let kind = if i % 4 == 0 { "Write" } else { "Read" };
+        let response = if trouble && i % 2 == 1 { 50_000 } else { 1_000 + i % 50 };
+        let length = if trouble && kind == "Write" { 1 << 20 } else { 4096 };
+        let (time, offset) = (START + i * 50_000, i * 7_919 % 100_000 * 4096);
+        writeln!(csv, "{time},srv,0,{kind},{offset},{length},{response}").unwrap();
+    }
+    fs::write(folder.path().join("a.csv"), csv).unwrap();
+    let run = report(folder.path(), &["a.csv", "-o", "a.html", "--csv", "figures"]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let page = fs::read_to_string(folder.path().join("a.html")).unwrap();
+    let verdict = page.find("<p class=\"verdict\">").expect("a verdict");
+    assert!(verdict < page.find("<dl>").unwrap(), "before everything else");
+    let text = &page[verdict..page[verdict..].find("</p>").unwrap() + verdict];
+    for part in ["200 of 9,000 reads (2.2%) were slow", "80% of them came in", "MB/s then"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let charts = charts(&page);
+    let (_, reads) = charts.iter().find(|(t, _)| t == "Response time of reads over time").unwrap();
+    let layers = reads["layer"].as_array().unwrap();
+    let marks: Vec<_> = layers.iter().filter(|layer| layer["data"].is_object()).collect();
+    assert_eq!(marks.len(), 2, "a threshold and the stretches");
+    for band in layers[0]["data"]["values"].as_array().unwrap() {
+        let (from, to) = (band["x"].as_f64().unwrap(), band["x2"].as_f64().unwrap());
+        assert!(from >= 29.0 && to <= 33.0, "30 s to 32 s, but for the bins' edges: {band}");
+    }
+    // Each table and chart has its figures beside it, in the page and as a file.
+    let links = page.matches("href=\"data:text/csv").count();
+    let files: Vec<_> = fs::read_dir(folder.path().join("figures")).unwrap().collect();
+    assert_eq!((links, files.len()), (charts.len() + 2, charts.len() + 2));
+    let name = files
+        .iter()
+        .map(|file| file.as_ref().unwrap().path())
+        .find(|path| path.to_string_lossy().contains("response-time-of-reads"))
+        .unwrap();
+    let figures = fs::read_to_string(name).unwrap();
+    let mut lines = figures.lines();
+    assert_eq!(lines.next(), Some("series,time since the first arrival (s),response time"));
+    for line in lines {
+        let fields: Vec<_> = line.split(',').collect();
+        assert_eq!(fields.len(), 3, "{line}");
+        assert!(["median", "p99", "max"].contains(&fields[0]), "{line}");
+        assert!(fields[1].parse::<f64>().is_ok(), "{line}");
     }
 }
 

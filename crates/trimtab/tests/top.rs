@@ -2,6 +2,7 @@
 
 mod drive;
 mod place;
+mod privileges;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -83,6 +84,7 @@ fn tells_what_a_drive_does_and_how_right_its_model_is() {
     assert!(judged["reads"].as_u64().unwrap() > 0, "{last}");
     assert!(last["predicted_late_share"].as_f64().is_some());
     assert!(last["facts"]["model"].as_str().unwrap().starts_with("m.safetensors, heur-sim"));
+    assert!(last["lost"].as_u64().is_some(), "{last}");
 }
 
 #[test]
@@ -137,6 +139,16 @@ fn without_privilege_there_are_rates() {
     assert!(rows[1].get("p50_ns").is_none());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("no CAP_BPF") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn started_as_root_it_keeps_what_bpf_needs() {
+    let Some(disk) = disk() else { return };
+    let args = ["top", &disk.path, "--json", "--interval", "50ms"];
+    let child =
+        Command::new(env!("CARGO_BIN_EXE_trimtab")).args(args).stdout(Stdio::null()).spawn();
+    let shown = Running(child.unwrap());
+    privileges::assert_comes_to(shown.0.id(), privileges::set("CAP_BPF CAP_PERFMON"));
 }
 
 /// `trimtab top` in a terminal of its own; before and after it, how that was set.
@@ -233,8 +245,10 @@ fn the_terminal_is_given_back() {
     let mut shown = Shown::begin(&disk);
     assert!(shown.screen().contains(disk.name()));
     for (key, expected) in [
-        (b"h", "f.rev     so far"),
-        (b"h", "sorted by device"),
+        (b"h", "false revokes"),
+        (b"h", "by device"),
+        (b"d", "d back"),
+        (b"d", "by device"),
         (b"s", "by read/s"),
         (b"p", "PAUSED"),
     ] {

@@ -344,7 +344,7 @@ fn requests_that_make_no_sense() {
         (&["cut", "a.csv", "--from", "1h"], "a.csv: no request arrives in that range"),
         (&["cut", "a.csv", "--device", "sda"], "no device is called `sda`; seen were usr.0, usr.1"),
         (&["cut", "a.csv", "--device", "sda", "--busiest", "1s"], "no device is called `sda`"),
-        (&["cut", "a.csv", "--busiest", "0s"], "--busiest must be longer than 0"),
+        (&["cut", "a.csv", "--busiest", "0s"], "above zero, found `0s`"),
         (&["cut", "-", "--busiest", "1s"], "--busiest reads the trace twice"),
         (&["cut", "/dev/null", "--busiest", "1s"], "--busiest reads the trace twice"),
         (&["rerate", "-", "--iops", "5"], "--iops reads the trace twice"),

@@ -2,8 +2,9 @@
 
 mod drive;
 mod place;
+mod privileges;
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use drive::recording;
 use place::Place;
@@ -33,6 +34,23 @@ fn shows_what_is_kept() {
     let shown = watch(&[&disk.path, "--count", "1", "--interval", "20ms"]);
     let text = String::from_utf8(shown.stdout).unwrap();
     assert!(text.lines().nth(1).is_some_and(|line| line.starts_with(disk.name())), "{text}");
+}
+
+#[test]
+fn started_as_root_it_keeps_what_bpf_needs() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of the privileges of `trimtab watch`: {why}"));
+        return;
+    }
+    let disk = LoopDisk::new(16);
+    let args = ["watch", &disk.path, "--json", "--interval", "50ms"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
+    let mut child = command.args(args).stdout(Stdio::null()).spawn().unwrap();
+    let pid = child.id();
+    let kept = privileges::set("CAP_BPF CAP_PERFMON");
+    let checked = std::panic::catch_unwind(|| privileges::assert_comes_to(pid, kept));
+    child.kill().and_then(|()| child.wait()).unwrap();
+    checked.unwrap();
 }
 
 /// A model of this predictor.

@@ -19,10 +19,12 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
 };
 use rustix::thread::UnshareFlags;
-use trimtab_live::drive::{Drive, Home, Server, Spec};
+use trimtab_live::drive::{Drive, Helper, Home, Server, Spec};
 
 /// The word by which this program is told to serve a drive.
 pub(crate) const SERVE: &str = "serve-drive";
+/// What this program is called with, to do for a drive's server what that must not do itself.
+pub(crate) const ASSIST: &str = "assist-drive";
 
 /// Where the drives are mounted, for this process alone.
 const PLACE: &str = "/mnt";
@@ -163,7 +165,8 @@ pub(crate) fn serve() -> Result<()> {
     // Ctrl-C is for the program that uses the drive.
     rustix::process::setsid().context("cannot begin a session of its own")?;
     let (home, name) = (Home::from_environment(), spec.name.clone());
-    let server = match Server::start(&home, spec, &mut |_| ControlFlow::Continue(())) {
+    let helper = Helper::new("/proc/self/exe", [ASSIST]);
+    let server = match Server::start(&home, spec, helper, &mut |_| ControlFlow::Continue(())) {
         Ok(server) => server,
         Err(why) => return Ok(writeln!(io::stdout(), "{why}")?),
     };

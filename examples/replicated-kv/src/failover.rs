@@ -3,7 +3,8 @@
 //! A page that SQLite asks for is read with the urgency of the `get` that it is for.
 //! If it is refused, so is the `get`, by the error that SQLite has for "try again":
 //! the statement ends, the connection stays as it was. Then the next replica is asked;
-//! if all refuse, the one that is expected to be the soonest, without a deadline.
+//! if all refuse, the one that is expected to be the soonest, without a deadline. A page
+//! that has not come at its deadline is as one that was refused: the next replica is asked.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -39,6 +40,11 @@ pub(crate) fn read(reader: &Reader, buffer: &mut [u8], offset: u64) -> i32 {
         }
         Err(ReadError::Refused(refusal)) => {
             WAIT.set(refusal.expected_wait.unwrap_or(Duration::MAX));
+            ffi::SQLITE_BUSY
+        }
+        // How long it would still take is not known: the others are better.
+        Err(ReadError::TimedOut(_)) => {
+            WAIT.set(Duration::MAX);
             ffi::SQLITE_BUSY
         }
         Err(ReadError::Io(_)) => ffi::SQLITE_IOERR_READ,

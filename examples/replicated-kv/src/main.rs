@@ -103,6 +103,7 @@ struct Incomplete(String);
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1) {
         Some(word) if word == drives::SERVE => drives::serve(),
+        Some(word) if word == drives::ASSIST => trimtab_live::drive::assist().map_err(Into::into),
         _ => measure(&Args::parse()),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };

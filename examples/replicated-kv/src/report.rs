@@ -56,6 +56,8 @@ pub(crate) struct Readers {
     fast_trials: u64,
     /// Read, because nothing could be said of them.
     failed_open: u64,
+    /// Not answered at their deadline.
+    timed_out: u64,
 }
 
 impl From<Figures> for Readers {
@@ -68,6 +70,7 @@ impl From<Figures> for Readers {
             trials: figures.trials,
             fast_trials: figures.fast_trials,
             failed_open: figures.failed_open.total(),
+            timed_out: figures.timed_out,
         }
     }
 }
@@ -81,6 +84,7 @@ impl Readers {
         self.trials += other.trials;
         self.fast_trials += other.fast_trials;
         self.failed_open += other.failed_open;
+        self.timed_out += other.timed_out;
     }
 
     const fn sent(&self) -> u64 {

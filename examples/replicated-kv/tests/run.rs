@@ -57,7 +57,7 @@ impl Place {
     fn is_left_clean(&self) {
         let drives = self.0.path().join("drives");
         let left = || fs::read_dir(&drives).map_or(0, Iterator::count);
-        let until = Instant::now() + Duration::from_secs(30);
+        let until = Instant::now() + Duration::from_secs(60);
         while left() > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(50));
         }

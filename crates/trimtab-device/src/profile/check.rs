@@ -24,6 +24,11 @@ pub(super) const LEAST_BLOCKS: u32 = 8;
 
 impl Profile {
     pub(super) fn check(&self) -> Result<(), Error> {
+        for (key, text) in [("name", &self.name), ("about", &self.about)] {
+            if text.contains(char::is_control) {
+                return Error::profile(format!("{key} must have no control characters: {text:?}"));
+            }
+        }
         self.geometry.check()?;
         self.timing.check(self.geometry.pages_per_block)?;
         self.check_ftl()?;
@@ -212,16 +217,12 @@ impl Timing {
     }
 }
 
-/// Not-a-number is within nothing.
 fn within<T: PartialOrd + Display>(
     key: &str,
     value: T,
     range: RangeInclusive<T>,
 ) -> Result<(), Error> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    Error::profile(format!("{key} must be from {} to {}, not {value}", range.start(), range.end()))
+    trimtab_io::within(key, value, range).or_else(Error::profile)
 }
 
 #[cfg(test)]

@@ -32,10 +32,11 @@ const TEMPLATE_UNITS: u32 = 1 << 20;
 /// Units dealt at once, so that their places in the table can be fetched
 /// meanwhile.
 const DEALT_AT_ONCE: usize = 64;
-/// Blocks dealt, and pages written, between two looks at the watch: some
-/// milliseconds.
-const BLOCKS_UNWATCHED: usize = 256;
-const PAGES_UNWATCHED: usize = 1 << 15;
+/// Units dealt, and pages written, between two looks at the watch: some milliseconds, and a
+/// tenth of a second where each unit is the first in its part of two tables, for which the
+/// kernel has to find and clear a huge page.
+const UNITS_UNWATCHED: u64 = 1 << 8;
+const PAGES_UNWATCHED: u64 = 1 << 12;
 
 /// Filling a drive of a terabyte takes seconds. Who watches is told from time to
 /// time what share of the work is done, 0 to 1, and may end it; then the drive is
@@ -58,7 +59,7 @@ impl Ssd {
         let end = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
         let per_page = self.layout.units_per_page;
         for (page, first) in (0..end).step_by(per_page as usize).enumerate() {
-            if page % PAGES_UNWATCHED == 0 {
+            if (page as u64).is_multiple_of(PAGES_UNWATCHED) {
                 watch(f64::from(first) / f64::from(end))?;
             }
             self.write_at_once(first..end.min(first + per_page));
@@ -90,9 +91,14 @@ impl Ssd {
         assert_eq!(self.map.valid_total(), 0, "only a new drive can be aged");
         watch(0.0)?;
         let mut template = Self::template(profile, &self.layout, &mut self.random);
-        template.fill_in_order(share);
-        template.overwrite(share, overwrites);
-        self.adopt(&template, share, watch)
+        // What the template's writes are of all that is to be written and dealt.
+        let units = |ssd: &Self| f64::from(ssd.layout.user_units);
+        let written = units(&template) * (1.0 + overwrites);
+        let first = units(&template) / (written + units(self));
+        let both = written / (written + units(self));
+        template.fill_in_order_watched(share, &mut |done| watch(done * first))?;
+        template.overwrite(share, overwrites, &mut |done| watch(first + done * (both - first)))?;
+        self.adopt(&template, share, &mut |done| watch(both + done * (1.0 - both)))
     }
 
     /// A smaller drive whose blocks are like those of a drive with this layout.
@@ -114,18 +120,23 @@ impl Ssd {
     /// have had equally many pages. (Planes that are a page apart begin their
     /// blocks one after the other, and are cleaned one after the other; in a
     /// drive that was written in earnest they begin them together.)
-    fn overwrite(&mut self, share: f64, times: f64) {
+    fn overwrite(&mut self, share: f64, times: f64, watch: &mut FillWatch<'_>) -> ControlFlow<()> {
         let users = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
         if users == 0 {
-            return;
+            return ControlFlow::Continue(());
         }
         let per_page = self.layout.units_per_page;
-        let mut left = (f64::from(users) * times / f64::from(per_page)) as u64;
+        let all = (f64::from(users) * times / f64::from(per_page)) as u64;
+        let mut left = all;
         let mut random = self.random.clone();
         while left > 0 || !self.buffer.is_at_start() {
+            if left % PAGES_UNWATCHED == 1 {
+                watch(1.0 - left as f64 / all as f64)?;
+            }
             self.write_at_once((0..per_page).map(|_| random.random_range(0..users)));
             left = left.saturating_sub(1);
         }
+        ControlFlow::Continue(())
     }
 
     /// Writes a page, in no time.
@@ -177,10 +188,8 @@ impl Ssd {
         let mut order = Permutation::new(users, self.random.random());
         let per_block = self.layout.units_per_block;
         let mut dealt = Vec::with_capacity(DEALT_AT_ONCE);
-        for (done, &(block, from)) in sources.iter().enumerate() {
-            if done % BLOCKS_UNWATCHED == 0 {
-                watch(done as f64 / sources.len() as f64)?;
-            }
+        let (mut done, mut looked) = (0, 0);
+        for &(block, from) in &sources {
             let mut at = from * per_block;
             let end = at + per_block;
             while let Some(unit) = template.map.next_valid(at, end) {
@@ -193,6 +202,11 @@ impl Ssd {
                 dealt.push((user, unit - from * per_block + block * per_block));
                 if dealt.len() == DEALT_AT_ONCE {
                     self.deal(&mut dealt);
+                    done += DEALT_AT_ONCE as u64;
+                    if done >= looked + UNITS_UNWATCHED {
+                        looked = done;
+                        watch(done as f64 / f64::from(users))?;
+                    }
                 }
             }
         }

@@ -8,8 +8,8 @@ use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use trimtab_io::{Nanos, Op, Request};
 
-use super::pages::Pages;
 use super::{Disk, Error};
+use crate::pages::Pages;
 
 /// Requests that can be handed to the kernel at once.
 const ENTRIES: u32 = 256;
@@ -20,6 +20,17 @@ const SECTOR: u64 = 512;
 /// The kernel wakes a sleeper some microseconds late; the last of a wait is spent
 /// looking at the clock.
 const SPIN: Duration = Duration::from_micros(25);
+
+/// A run that has ended waits so long for drives that have not answered.
+const PATIENCE: Nanos = Nanos::from_millis(2_000);
+
+/// Whether the kernel has io_uring for this process, before anything long that leads to it.
+///
+/// # Errors
+/// It has not.
+pub fn check() -> Result<(), Error> {
+    IoUring::new(1).map(drop).map_err(Error::Ring)
+}
 
 /// The end of a request: its number, and whether all of it was done.
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +62,14 @@ impl Ring {
         let ring = IoUring::builder().setup_cqsize(room).build(ENTRIES).map_err(Error::Ring)?;
         let bytes = largest.next_multiple_of(SECTOR) + SECTOR;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // Requests share them: what is read is not looked at, and what is written is zeroes.
+        let pages = || Pages::new(bytes).map_err(|source| Error::Memory { bytes, source });
         Ok(Self {
             ring,
             start: Instant::now(),
             files: disks.iter().map(|disk| disk.file.as_raw_fd()).collect(),
-            read_into: ManuallyDrop::new(Pages::new(bytes)?),
-            written: ManuallyDrop::new(Pages::new(bytes)?),
+            read_into: ManuallyDrop::new(pages()?),
+            written: ManuallyDrop::new(pages()?),
             lengths: Vec::new(),
             out: 0,
         })
@@ -167,14 +180,15 @@ fn is_no_failure(error: &std::io::Error) -> bool {
 impl Drop for Ring {
     /// The kernel must not work with pages that are gone.
     fn drop(&mut self) {
-        while self.out > 0 {
+        let until = self.now() + PATIENCE;
+        while self.out > 0 && self.now() < until {
             if self.wait(self.now() + Nanos::from_millis(100)).is_err() {
                 break;
             }
             while self.take().is_some() {}
         }
         if self.out > 0 {
-            // Nothing can be done but to leave it the memory.
+            // A drive does not answer. Nothing can be done but to leave the kernel the memory.
             return;
         }
         // SAFETY: once, and nobody uses them any more.

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::time::Duration;
 
 use io_uring::{IoUring, opcode, types};
 use rand::RngExt as _;
@@ -32,12 +33,48 @@ const MOST_READS: usize = 1 << 20;
 /// How to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Reads in flight. With 1 it is `pread`, with more `io_uring`.
+    /// Reads in flight, at most. With 1 it is `pread`, with more `io_uring`.
     pub depth: u32,
+    /// Reads that are sent in a second, at most, evenly; none for as many as can be.
+    pub per_second: Option<u32>,
     /// For how long, at most.
     pub time: Nanos,
     /// Which places, in which order.
     pub seed: u64,
+}
+
+impl Load {
+    fn pace(self) -> Pace {
+        let interval = self.per_second.map(|rate| Nanos(1_000_000_000 / u64::from(rate.max(1))));
+        Pace { interval: interval.unwrap_or_default(), next: clock::now() }
+    }
+}
+
+/// When the next read may be sent.
+pub(super) struct Pace {
+    interval: Nanos,
+    next: Nanos,
+}
+
+impl Pace {
+    /// As fast as they are answered.
+    pub(super) const UNLIMITED: Self = Self { interval: Nanos::ZERO, next: Nanos::ZERO };
+
+    /// Whether one may be sent now. What could not be sent in its time is not made up for.
+    fn may(&mut self, now: Nanos) -> bool {
+        if now < self.next {
+            return false;
+        }
+        self.next = (self.next + self.interval).max(now.since(self.interval));
+        true
+    }
+
+    fn wait(&self) {
+        let wait = self.next.since(clock::now());
+        if wait > Nanos::ZERO {
+            std::thread::sleep(Duration::from_nanos(wait.0));
+        }
+    }
 }
 
 /// What came of it.
@@ -55,8 +92,6 @@ pub struct Measured {
     pub added: LatencyHistogram,
     /// The part of it that the server knows of: from when it had the request.
     pub server: LatencyHistogram,
-    /// Of the reads that came sooner than the model says, by how much.
-    pub early: LatencyHistogram,
 }
 
 /// Reads 4 KiB at random from a drive, directly, each place at most once.
@@ -72,8 +107,8 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
     let begun = clock::now();
     let until = begun + load.time;
     let read = match load.depth {
-        0 | 1 => one_by_one(&file, &places, until),
-        depth => together(&file, &places, until, depth),
+        0 | 1 => one_by_one(&file, &places, until, load.pace()),
+        depth => together(&file, &places, until, depth, load.pace()),
     };
     let seen = read.map_err(Error::system(what()))?;
     let time = clock::now().since(begun);
@@ -85,7 +120,6 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
         model: LatencyHistogram::new(),
         added: LatencyHistogram::new(),
         server: LatencyHistogram::new(),
-        early: LatencyHistogram::new(),
     };
     for (latency, sample) in paired(seen, said) {
         measured.seen.record(latency);
@@ -93,9 +127,6 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
             measured.model.record(sample.model);
             measured.added.record(latency.since(sample.model));
             measured.server.record(sample.added);
-            if latency < sample.model {
-                measured.early.record(sample.model.since(latency));
-            }
         }
     }
     Ok(measured)
@@ -152,28 +183,56 @@ pub(super) fn places(capacity: u64, most: usize, seed: u64) -> Vec<u64> {
     draws.filter(|&place| seen.insert(place)).take(most).collect()
 }
 
-pub(super) fn one_by_one(file: &File, places: &[u64], until: Nanos) -> io::Result<Seen> {
+pub(super) fn one_by_one(
+    file: &File,
+    places: &[u64],
+    until: Nanos,
+    mut pace: Pace,
+) -> io::Result<Seen> {
+    clock::be_punctual();
     let mut buffer = Aligned([0; READ]);
     let mut seen = Vec::new();
-    let mut before = clock::now();
     for &place in places {
         let offset = place * READ as u64;
+        while !pace.may(clock::now()) {
+            pace.wait();
+        }
+        let before = clock::now();
         file.read_exact_at(&mut buffer.0, offset)?;
         let now = clock::now();
         seen.push((offset, now.since(before)));
         if now >= until {
             break;
         }
-        before = clock::now();
     }
     Ok(seen)
+}
+
+/// Sends what there is, and waits for an answer, or until the next read may be sent.
+fn send_and_wait(ring: &IoUring, pace: Option<&Pace>) -> io::Result<()> {
+    let Some(pace) = pace.filter(|pace| pace.interval > Nanos::ZERO) else {
+        return ring.submitter().submit_and_wait(1).map(drop);
+    };
+    let wait = types::Timespec::new().nsec(pace.next.since(clock::now()).0.min(999_999_999) as u32);
+    match ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&wait)) {
+        // Its time has come.
+        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::TIME.raw_os_error()) => Ok(()),
+        result => result.map(drop),
+    }
 }
 
 #[repr(align(4096))]
 #[derive(Clone)]
 struct Aligned([u8; READ]);
 
-fn together(file: &File, places: &[u64], until: Nanos, depth: u32) -> io::Result<Seen> {
+fn together(
+    file: &File,
+    places: &[u64],
+    until: Nanos,
+    depth: u32,
+    mut pace: Pace,
+) -> io::Result<Seen> {
+    clock::be_punctual();
     let mut ring = IoUring::new(depth)?;
     let mut buffers = vec![Aligned([0; READ]); depth as usize];
     let mut sent = vec![(0, Nanos::ZERO); depth as usize];
@@ -185,6 +244,7 @@ fn together(file: &File, places: &[u64], until: Nanos, depth: u32) -> io::Result
         let over = failed.is_some() || clock::now() >= until;
         while !over
             && let Some(&slot) = free.last()
+            && pace.may(clock::now())
             && let Some(offset) = places.next()
         {
             free.pop();
@@ -197,10 +257,14 @@ fn together(file: &File, places: &[u64], until: Nanos, depth: u32) -> io::Result
             unsafe { ring.submission().push(&read) }.expect("room for each buffer");
         }
         if free.len() == buffers.len() {
-            return failed.map_or(Ok(seen), Err);
+            if over || places.len() == 0 {
+                return failed.map_or(Ok(seen), Err);
+            }
+            pace.wait();
+            continue;
         }
-        match ring.submit_and_wait(1) {
-            Ok(_) => {}
+        match send_and_wait(&ring, (!over && !free.is_empty()).then_some(&pace)) {
+            Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => {
                 // The kernel may still write into the buffers.

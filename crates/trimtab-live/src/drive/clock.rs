@@ -1,11 +1,10 @@
 //! The wall clock, and how to wait for a moment of it.
 //!
 //! A thread that sleeps is some 10 µs late when it is woken, and much later on a
-//! busy machine; one that spins is punctual and costs a core. So whoever waits
+//! busy machine; one that spins is punctual and costs a core. So the engine
 //! sleeps until shortly before the moment, and spins the rest.
 
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -25,18 +24,7 @@ pub(super) fn be_punctual() {
     _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Sleeps until `until`, or until someone unparks this thread. May return earlier.
+/// Sleeps until `until`, or until this thread is unparked. May return earlier.
 pub(super) fn sleep(now: Nanos, until: Nanos) {
     thread::park_timeout(Duration::from_nanos(until.since(now).0));
-}
-
-/// Spins until `until`, or until the flag is up; returns the time then.
-pub(super) fn spin(until: Nanos, called: &AtomicBool) -> Nanos {
-    loop {
-        let time = now();
-        if time >= until || called.load(Ordering::Relaxed) {
-            return time;
-        }
-        std::hint::spin_loop();
-    }
 }

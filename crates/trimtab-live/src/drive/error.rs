@@ -11,6 +11,9 @@ pub enum Error {
     /// It could be, but not here or not now.
     #[error("{0}")]
     Failed(String),
+    /// A drive's server lives, and does not answer.
+    #[error("{0}")]
+    NoAnswer(String),
     /// The process may not do that.
     #[error("emulated drives need root, to mount and to attach loop devices: run it with sudo")]
     Privilege,

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   /run/trimtab/drives/NAME/
-//!     lock       held as long as the server lives
-//!     info.json  what the drive is
-//!     control    the socket that commands go to
-//!     log        what the server had to say
-//!     mount/     the file system with the drive's file
+//!     lock        held as long as the server lives, whose process it names
+//!     connection  the number of its FUSE connection
+//!     job         what a helper does for it, held as long as that takes
+//!     info.json   what the drive is
+//!     control     the socket that commands go to
+//!     log         what the server had to say
+//!     mount/      the file system with the drive's file
 //! ```
 //!
 //! Others have theirs in `/run/trimtab` too, whoever they are: so that is open to all,
@@ -14,21 +16,19 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::PathBuf;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{Access, FlockOperation};
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use super::{fuse, loopdev, spec};
+use super::holder::{Condition, Holder};
+use super::place::{Claimed, Place};
+use super::spec;
 
 /// The environment variable that names another place than `/run/trimtab`.
 pub const RUN_VARIABLE: &str = "TRIMTAB_RUN";
-
-/// Who looks whether a drive lives holds its lock for much less than that.
-const LOOKING: Duration = Duration::from_millis(100);
 
 /// Where all drives of this machine (or of one test) are.
 #[derive(Clone, Debug)]
@@ -64,6 +64,9 @@ pub struct Info {
 pub enum Found {
     /// Its server lives.
     Running(Info),
+    /// Its server was stopped, by a signal or a debugger: it does nothing until it is
+    /// continued.
+    Stopped(Info),
     /// Its server is being started, or ends.
     Changing,
     /// Its server was killed, and has left things behind.
@@ -84,6 +87,28 @@ impl Home {
         Self { drives: run_directory().join("drives") }
     }
 
+    /// Whether drives can have their directories here.
+    ///
+    /// # Errors
+    /// It cannot be written to.
+    pub fn check(&self) -> Result<(), Error> {
+        let is_there = self.drives.exists();
+        let made = self.make_run_directory().and_then(|()| self.make_drives_directory());
+        let access = made.and_then(|()| {
+            Ok(rustix::fs::access(&self.drives, Access::WRITE_OK | Access::EXEC_OK)?)
+        });
+        if !is_there {
+            _ = fs::remove_dir(&self.drives);
+        }
+        let (shown, variable) = (self.drives.display(), RUN_VARIABLE);
+        let failed = format!("make directories in {shown} ({variable} names another place)");
+        access.map_err(Error::system(failed))
+    }
+
+    fn make_drives_directory(&self) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.drives)
+    }
+
     /// The drives, in order of their names.
     ///
     /// # Errors
@@ -92,7 +117,7 @@ impl Home {
         let entries = match fs::read_dir(&self.drives) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(Error::system(format!("read {}", self.drives.display()))(e)),
+            Err(e) => return Err(unreadable(format!("read {}", self.drives.display()), e)),
         };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let mut all: Vec<_> =
@@ -104,19 +129,35 @@ impl Home {
     /// Looks for a drive.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is none of that name, or this user may not know.
     pub fn find(&self, name: &str) -> Result<Found, Error> {
         spec::check_name(name)?;
         let place = self.place(name);
-        let Ok(lock) = File::open(place.file("lock")) else {
-            return Err(Error::BadInput(format!(
-                "`{name}`: no such drive (see `trimtab drive list`)"
-            )));
+        let lock = match File::open(place.lock()) {
+            Ok(lock) => lock,
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(unreadable(format!("look for `{name}`"), e));
+            }
+            // One that was killed when all but its directory had gone.
+            Err(_) if place.is_there() => return Ok(Found::Dead),
+            Err(_) => {
+                let why = format!("`{name}`: no such drive (see `trimtab drive list`)");
+                return Err(Error::BadInput(why));
+            }
         };
-        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_ok() {
+        let is_free = || rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_ok();
+        if is_free() {
             return Ok(Found::Dead);
         }
-        Ok(place.info().map_or(Found::Changing, Found::Running))
+        let condition = Holder::of(&place.lock()).map(|holder| holder.condition());
+        Ok(match (condition, place.info()) {
+            (Some(Condition::Dying), _) => Found::Dead,
+            // It may have ended just now.
+            (None, _) if is_free() => Found::Dead,
+            (Some(Condition::Stopped), Some(info)) => Found::Stopped(info),
+            (_, Some(info)) => Found::Running(info),
+            (_, None) => Found::Changing,
+        })
     }
 
     /// Makes a drive's directory; of a dead one of that name, removes what it has
@@ -124,18 +165,9 @@ impl Home {
     pub(super) fn claim(&self, name: &str) -> Result<Claimed, Error> {
         spec::check_name(name)?;
         let place = self.place(name);
-        let make = |e| Error::system(format!("make {}", place.0.display()))(e);
+        let make = |e| Error::system(format!("make {}", self.drives.display()))(e);
         self.make_run_directory().map_err(make)?;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&place.0).map_err(make)?;
-        let mut options = File::options();
-        let lock = options.create(true).truncate(false).write(true).mode(0o600);
-        let lock = lock.open(place.file("lock")).map_err(make)?;
-        if !take(&lock) {
-            return Err(Error::BadInput(format!("`{name}`: there is such a drive already")));
-        }
-        place.sweep()?;
-        fs::create_dir(place.mount()).map_err(make)?;
-        Ok(Claimed { place, _lock: lock })
+        place.claim()
     }
 
     /// What the drives' directory is in, if it is not there: for all to pass, whoever is
@@ -153,10 +185,32 @@ impl Home {
     /// It lives, or something of it cannot be removed.
     pub fn remove_dead(&self, name: &str) -> Result<Option<String>, Error> {
         // Looked for first: without the drive's mount its devices are not to be found.
-        let devices = self.place(name).devices();
-        let mounted = devices.iter().find_map(|device| loopdev::mounted_at(device));
+        let mounted = self.place(name).mounted_at();
         self.claim(name)?;
         Ok(mounted)
+    }
+
+    /// Ends a drive's server, whatever that does or waits for, and removes what it leaves
+    /// behind: for one that does not answer. Returns what [`remove_dead`](Self::remove_dead)
+    /// does.
+    ///
+    /// # Errors
+    /// Its process cannot be found or ended, or something cannot be removed.
+    pub fn end(&self, name: &str) -> Result<Option<String>, Error> {
+        spec::check_name(name)?;
+        match Holder::of(&self.place(name).lock()) {
+            Some(holder) => match holder.kill() {
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(e) => return Err(Error::system(format!("end the server of `{name}`"))(e)),
+            },
+            None if self.find(name)? == Found::Dead => {}
+            None => {
+                let why = "its server is no process that is to be seen from here (in another \
+                           container, or of an earlier version)";
+                return Err(Error::Failed(format!("`{name}`: {why}")));
+            }
+        }
+        self.remove_dead(name)
     }
 
     /// The file for what a drive's server has to say when nobody listens any more.
@@ -166,107 +220,15 @@ impl Home {
     }
 
     pub(super) fn place(&self, name: &str) -> Place {
-        Place(self.drives.join(name))
+        Place::new(self.drives.join(name))
     }
 }
 
-/// A drive's directory.
-#[derive(Clone, Debug)]
-pub(super) struct Place(PathBuf);
-
-impl Place {
-    pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    pub(super) fn control(&self) -> PathBuf {
-        self.file("control")
-    }
-
-    pub(super) fn mount(&self) -> PathBuf {
-        self.file("mount")
-    }
-
-    /// Loop devices over the drive's file.
-    fn devices(&self) -> Vec<PathBuf> {
-        loopdev::attached_to(&fuse::file_in(&self.mount()))
-    }
-
-    fn info(&self) -> Option<Info> {
-        serde_json::from_slice(&fs::read(self.file("info.json")).ok()?).ok()
-    }
-
-    /// Takes away all but the lock: device, mount, files.
-    fn sweep(&self) -> Result<(), Error> {
-        let info = self.info();
-        for device in self.devices() {
-            // The number may be another's by now, but not of one that has our file.
-            if let Some(info) = info.as_ref().filter(|info| info.device == device) {
-                loopdev::restore_scheduler(&device, info.scheduler_before.as_deref());
-            }
-            loopdev::detach(&device);
-        }
-        // More than one where a server was killed, and another one after it.
-        while is_mount(&self.mount()) {
-            let at = format!("unmount {}", self.mount().display());
-            fuse::unmount(&self.mount()).map_err(Error::system(at))?;
-        }
-        _ = fs::remove_dir(self.mount());
-        for name in ["control", "info.json", "log"] {
-            _ = fs::remove_file(self.file(name));
-        }
-        Ok(())
-    }
-}
-
-/// Takes a drive's lock; whether nobody has it. Who only looks whether the drive lives
-/// has it for a moment too, and must not be taken for a server.
-fn take(lock: &File) -> bool {
-    let until = Instant::now() + LOOKING;
-    while rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if Instant::now() > until {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    true
-}
-
-/// Whether something is mounted there, be its server dead.
-fn is_mount(directory: &Path) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let escaped = directory.to_string_lossy().replace('\\', "\\134").replace(' ', "\\040");
-    mounts.lines().any(|line| line.split(' ').nth(4) == Some(&escaped))
-}
-
-/// A drive's directory, for as long as this process has it. Gone when dropped.
-pub(super) struct Claimed {
-    pub(super) place: Place,
-    _lock: File,
-}
-
-impl Claimed {
-    /// Tells others that the drive is there.
-    pub(super) fn publish(&self, info: &Info) -> Result<(), Error> {
-        let text = serde_json::to_vec_pretty(info).expect("plain data has a form in JSON");
-        // Others must not see half of it.
-        let (new, file) = (self.place.file("info.json.new"), self.place.file("info.json"));
-        fs::write(&new, text)
-            .and_then(|()| fs::rename(&new, &file))
-            .map_err(Error::system(format!("write {}", file.display())))
-    }
-}
-
-impl Drop for Claimed {
-    fn drop(&mut self) {
-        if self.place.sweep().is_err() {
-            // Its directory and its lock stay: by them it can be found, and swept again.
-            return;
-        }
-        _ = fs::remove_file(self.place.file("lock"));
-        _ = fs::remove_dir(&self.place.0);
-        // The last one leaves nothing at all.
-        _ = self.place.0.parent().map(fs::remove_dir);
+/// Drives are their owner's alone to know.
+fn unreadable(what: String, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Error::Privilege,
+        _ => Error::system(what)(error),
     }
 }
 

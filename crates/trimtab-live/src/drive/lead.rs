@@ -6,23 +6,22 @@
 //! way to a real drive there is less of that. Most of it is the same for each
 //! request, and can be taken off the model's time; what varies cannot.
 
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use trimtab_device::Ssd;
 use trimtab_io::{LatencyHistogram, Nanos};
 
-use super::check::{added, one_by_one, open, places};
+use super::check::{added, places};
 use super::clock;
-use super::engine::{Answer, Engine};
+use super::device::Device;
+use super::engine::Engine;
 use super::error::Error;
 use super::spec::MOST_LEAD;
 use super::state::State;
 
-/// Reads from which it is found.
+/// Reads from which it is found. They take some 50 ms, unless the machine is very busy.
 const READS: usize = 400;
-/// They take about a tenth of that, unless the machine is very busy.
-const PATIENCE: Nanos = Nanos::from_millis(500);
 /// Others may look at a new device too.
 const TRIES: u32 = 100;
 
@@ -34,31 +33,33 @@ pub fn lead_for(added: &LatencyHistogram) -> Option<Nanos> {
     Some(added.quantile(0.25)?.min(MOST_LEAD))
 }
 
-/// Measures the way by reading, and gives the lead for it. The model is as before when
-/// this is over.
-pub(super) fn measure<A: Answer>(
-    device: &Path,
-    capacity: u64,
-    engine: &Engine<A>,
-) -> Result<Nanos, Error> {
-    let failed = || Error::system(format!("measure the way to {}", device.display()));
-    let file = open(device).map_err(failed())?;
-    let places = places(capacity, READS, 0);
-    when_idle(engine, |state, now| state.take_snapshot(now))?;
+/// Measures the way by reads that another process makes from the first `bytes` of a device,
+/// and gives the lead for it, or why they could not be made. Then the model goes on with
+/// `flash`: what was there before, to be read from, has not to be copied and kept for that.
+///
+/// # Errors
+/// The drive is not idle.
+pub(super) fn measure<T: Send>(
+    device: &Device,
+    bytes: u64,
+    engine: &Engine<T>,
+    flash: Ssd,
+) -> Result<Result<Nanos, Error>, Error> {
     engine.state().figures.begin_log();
-    let seen = one_by_one(&file, &places, clock::now() + PATIENCE).map_err(failed())?;
+    let seen = device.read(places(bytes, READS, 0));
     let said = engine.state().figures.end_log();
-    when_idle(engine, State::forget_since_snapshot)?;
+    let mut flash = Some(flash);
+    when_idle(engine, |state, now| state.begin(&mut flash, now))?;
     // The model is at another time than the timer knows.
     engine.call();
     // Reads of others are among what was said, at other places for the most part.
-    Ok(lead_for(&added(seen, said)).unwrap_or_default())
+    Ok(seen.map(|seen| lead_for(&added(seen, said)).unwrap_or_default()))
 }
 
 /// Does something that an idle drive alone allows.
-fn when_idle<A: Answer>(
-    engine: &Engine<A>,
-    mut act: impl FnMut(&mut State<A>, Nanos) -> Result<(), Error>,
+fn when_idle<T: Send>(
+    engine: &Engine<T>,
+    mut act: impl FnMut(&mut State<T>, Nanos) -> Result<(), Error>,
 ) -> Result<(), Error> {
     for _ in 1..TRIES {
         if act(&mut engine.state(), clock::now()).is_ok() {

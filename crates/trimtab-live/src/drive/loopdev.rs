@@ -1,4 +1,7 @@
 //! Loop devices: a file as a block device.
+//!
+//! Nothing here may be called by a process that serves the file, as long as it does: what
+//! the kernel asks of the file meanwhile would wait for that process (helper.rs).
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -38,27 +41,28 @@ const _: () = assert!(size_of::<LoopConfig>() == 304);
 /// How long a device may take to let its file go.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An attached loop device. Detached when dropped; the kernel does that as soon as
-/// nobody has it open.
+/// An attached loop device. Detached when dropped, unless it is kept; the kernel does that
+/// as soon as nobody has it open.
 pub(super) struct LoopDevice {
     /// `/dev/loop…`
-    pub(super) path: PathBuf,
-    /// What its scheduler was: it outlives the attachment.
+    path: PathBuf,
+    /// What its scheduler was, if it has another now: it outlives the attachment.
     scheduler_before: Option<String>,
 }
 
 impl LoopDevice {
-    /// Attaches a file, with direct I/O.
-    pub(super) fn attach(file: &File, block_bytes: u32) -> Result<Self, Error> {
-        let control = File::options().read(true).write(true).open("/dev/loop-control");
-        let control = control.map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => Error::Failed(
-                "this kernel has no loop devices (/dev/loop-control): load the module loop"
-                    .to_owned(),
-            ),
-            std::io::ErrorKind::PermissionDenied => Error::Privilege,
-            _ => Error::system("open /dev/loop-control")(e),
-        })?;
+    /// Attaches a file, with direct I/O, and sets the kernel's scheduler for it.
+    pub(super) fn attach(file: &Path, block_bytes: u32, scheduler: &str) -> Result<Self, Error> {
+        const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
+        let file = File::options().read(true).write(true).custom_flags(O_DIRECT).open(file);
+        let file = file.map_err(Error::system("open the drive's file"))?;
+        let mut device = Self::attach_file(&file, block_bytes)?;
+        device.set_scheduler(scheduler)?;
+        Ok(device)
+    }
+
+    pub(super) fn attach_file(file: &File, block_bytes: u32) -> Result<Self, Error> {
+        let control = open_control()?;
         // Others may take the one that is free meanwhile: then there is another.
         for _ in 0..100 {
             let number = free_number(&control).map_err(Error::system("find a loop device"))?;
@@ -74,7 +78,6 @@ impl LoopDevice {
         Err(Error::Failed("others take every free loop device at once".to_owned()))
     }
 
-    /// Sets the kernel's scheduler for it.
     pub(super) fn set_scheduler(&mut self, scheduler: &str) -> Result<(), Error> {
         let file = sys(&self.path).join("queue/scheduler");
         let all = fs::read_to_string(&file).unwrap_or_default();
@@ -92,25 +95,29 @@ impl LoopDevice {
         Ok(())
     }
 
-    /// What its scheduler was, if it has another now.
-    pub(super) fn scheduler_before(&self) -> Option<&str> {
-        self.scheduler_before.as_deref()
+    /// Leaves it attached: its path, and what its scheduler was, if it has another now.
+    pub(super) fn keep(mut self) -> (PathBuf, Option<String>) {
+        let kept = (std::mem::take(&mut self.path), self.scheduler_before.take());
+        std::mem::forget(self);
+        kept
     }
+}
 
-    /// The kernel's name for it.
-    pub(super) fn name(&self) -> &str {
-        name(&self.path)
-    }
-
-    /// Whether it is mounted or otherwise claimed: detaching would pull it away.
-    pub(super) fn is_claimed(&self) -> bool {
-        is_claimed(&self.path)
-    }
+/// Opens what gives out loop devices, which are there if that can be done.
+pub(super) fn open_control() -> Result<File, Error> {
+    let control = File::options().read(true).write(true).open("/dev/loop-control");
+    control.map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Error::Failed(
+            "this kernel has no loop devices (/dev/loop-control): load the module loop".to_owned(),
+        ),
+        std::io::ErrorKind::PermissionDenied => Error::Privilege,
+        _ => Error::system("open /dev/loop-control")(e),
+    })
 }
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        restore_scheduler(&self.path, self.scheduler_before());
+        restore_scheduler(&self.path, self.scheduler_before.as_deref());
         detach(&self.path);
     }
 }
@@ -139,12 +146,35 @@ pub(super) fn detach(path: &Path) {
 /// Devices that are attached to this file, whether or not it can still be reached.
 pub(super) fn attached_to(file: &Path) -> Vec<PathBuf> {
     let Ok(all) = fs::read_dir("/sys/block") else { return Vec::new() };
-    let is_attached = |entry: &fs::DirEntry| {
-        let backing = fs::read_to_string(entry.path().join("loop/backing_file"));
-        backing.is_ok_and(|backing| Path::new(backing.trim_end_matches('\n')) == file)
-    };
+    let is_attached =
+        |entry: &fs::DirEntry| backing_file(&entry.path()).is_some_and(|backing| backing == file);
     let name = |entry: fs::DirEntry| Path::new("/dev").join(entry.file_name());
     all.flatten().filter(is_attached).map(name).collect()
+}
+
+/// What a device is attached to, by its directory in `/sys/block`. Of a file in a file system
+/// that is mounted nowhere any more it is the path there.
+fn backing_file(sys: &Path) -> Option<PathBuf> {
+    let backing = fs::read_to_string(sys.join("loop/backing_file")).ok()?;
+    Some(backing.trim_end_matches('\n').into())
+}
+
+/// Whether a device is attached to this file of a file system that is mounted nowhere any
+/// more.
+pub(super) fn is_attached_to_lost(path: &Path, file: &str) -> bool {
+    backing_file(&sys(path)).is_some_and(|backing| backing == Path::new("/").join(file))
+}
+
+/// How a device is used, if detaching it would pull it away under somebody.
+pub(super) fn use_of(path: &Path) -> Option<String> {
+    if !is_claimed(path) {
+        return None;
+    }
+    let name = name(path);
+    Some(match mounted_at(path) {
+        Some(at) => format!("{name} is mounted at {at}: unmount it first"),
+        None => format!("{name} is in use (mounted elsewhere, or by another device): end that"),
+    })
 }
 
 /// Where a device is mounted, as far as this process sees.
@@ -164,7 +194,8 @@ fn is_claimed(path: &Path) -> bool {
     opened.is_err_and(|e| e.kind() == std::io::ErrorKind::ResourceBusy)
 }
 
-fn name(path: &Path) -> &str {
+/// The kernel's name for a device.
+pub(super) fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 

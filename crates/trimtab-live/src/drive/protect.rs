@@ -5,6 +5,14 @@ use std::io;
 
 use rustix::mm::MlockAllFlags;
 
+/// The memory that can be had without taking it from others, bytes, if the kernel says.
+pub(super) fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
+}
+
 /// Keeps the process's memory in memory, and tells the kernel that it serves I/O, so
 /// that an allocation never waits for a disk (`PR_SET_IO_FLUSHER`). Threads that are
 /// started later inherit that.

@@ -5,23 +5,26 @@ use std::ops::ControlFlow;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::awake::{Awake, LATENCY};
 use super::control::{Command, Reply, read_line, write_line};
+use super::device::Device;
 use super::engine::{Engine, SPIN_ASLEEP, SPIN_AWAKE};
 use super::error::Error;
 use super::fuse::{Mounted, Ticket};
-use super::home::{Claimed, Home, Info};
-use super::loopdev::{self, LoopDevice};
+use super::helper::Helper;
+use super::home::{Home, Info};
+use super::path::PathMeter;
+use super::place::Claimed;
+use super::power::PowerSwitch;
 use super::spec::Spec;
 use super::stat::Stat;
 use super::state::State;
 use super::store::Store;
-use super::{clock, lead, protect, tune};
+use super::{clock, lead, machine, protect, tune};
 
 /// How often it is looked whether it shall end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -29,12 +32,15 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A drive that is up. Dropping it takes everything down again, in this order.
+///
+/// No thread of it may touch the device or the mount (helper.rs).
 pub struct Server {
     /// First the device is detached, while all that serves it still does.
-    device: LoopDevice,
+    device: Device,
     control: UnixListener,
+    path: PathMeter,
     _mounted: Mounted,
-    _timer: Timer,
+    power: PowerSwitch<Ticket>,
     _awake: Option<Awake>,
     engine: Arc<Engine<Ticket>>,
     store: Arc<Store>,
@@ -45,42 +51,49 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes a drive. `progress` is told now and then what share of the flash has
-    /// been filled, and may end it.
+    /// Makes a drive. `helper` does what its server must not do itself. `progress` is told
+    /// now and then what share of the flash has been filled, and may end it.
     ///
     /// # Errors
     /// It cannot be, or the machine lacks something. Nothing is left behind then.
     pub fn start(
         home: &Home,
         spec: Spec,
+        helper: Helper,
         progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
     ) -> Result<Self, Error> {
         spec.check()?;
-        if !rustix::process::geteuid().is_root() {
-            return Err(Error::Privilege);
-        }
+        machine::check(&spec)?;
+        spec.check_memory(protect::available_memory())?;
         let claimed = home.claim(&spec.name)?;
         // Before there are threads, which inherit it.
         let mut lacking = protect::serve_io();
-        let store = Arc::new(Store::open(&spec.data, spec.capacity())?);
+        let store = Arc::new(Store::open(&spec)?);
         let ControlFlow::Continue(flash) = spec.flash(progress) else {
             return Err(Error::Failed("ended before it was made".to_owned()));
         };
         let awake = if spec.may_sleep { None } else { keep_awake(&mut lacking) };
         let spin = if awake.is_some() { SPIN_AWAKE } else { SPIN_ASLEEP };
-        let engine = Arc::new(Engine::new(State::new(&spec, flash, clock::now()), spin));
-        let timer = Timer::start(&engine)?;
-        let (mount, capacity) = (claimed.place.mount(), spec.capacity());
+        // The lead is measured with a flash that may be read from and forgotten.
+        let (first, to_measure) = match spec.lead {
+            Some(_) => (flash, None),
+            None => {
+                let (stand_in, filled) = spec.stand_in();
+                (stand_in, Some((flash, filled)))
+            }
+        };
+        let engine = Arc::new(Engine::new(State::new(&spec, first, clock::now()), spin)?);
+        let power = PowerSwitch::start(&engine, &store, spec.seed)?;
+        let (place, capacity) = (&claimed.place, spec.capacity());
         let waker = awake.as_ref().map(Awake::waker);
         let (model, content) = (Arc::clone(&engine), Arc::clone(&store));
-        let mounted = Mounted::new(&mount, capacity, model, content, waker)?;
-        let file = mounted.open()?;
-        let mut device = LoopDevice::attach(&file, spec.block_bytes)?;
-        drop(file);
-        device.set_scheduler(&spec.scheduler)?;
-        if spec.lead.is_none() {
-            let lead = lead::measure(&device.path, capacity, &engine)?;
-            engine.state().lead = lead;
+        let mounted = Mounted::new(place, capacity, model, content, waker)?;
+        let device = Device::attach(helper, place, &spec)?;
+        if let Some((flash, filled)) = to_measure {
+            match lead::measure(&device, filled, &engine, flash)? {
+                Ok(lead) => engine.state().begin_compensation(lead),
+                Err(why) => lacking.push(format!("its lead is not measured, and 0: {why}")),
+            }
         }
         let control = UnixListener::bind(claimed.place.control());
         let control = control.map_err(Error::system("make the control socket"))?;
@@ -92,16 +105,19 @@ impl Server {
             profile: spec.profile.name.clone(),
             seed: spec.seed,
             data: spec.data.name().to_owned(),
-            scheduler_before: device.scheduler_before().map(str::to_owned),
+            scheduler_before: device.scheduler_before.clone(),
         })?;
+        let path = PathMeter::start(device.name(), &engine)?;
         // Not earlier: attaching a device flushes the file.
         let now = clock::now();
         spec.faults.iter().for_each(|fault| engine.state().add_fault(fault, now));
+        power.turn();
         Ok(Self {
             device,
             control,
+            path,
             _mounted: mounted,
-            _timer: timer,
+            power,
             _awake: awake,
             engine,
             store,
@@ -146,6 +162,11 @@ impl Server {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let command = read_line(&stream)?;
+        if has_hung_up(&stream) {
+            // Whoever got no answer for long, from a server that was stopped, say, believes
+            // that nothing was done, and may have done something else since.
+            return Ok(None);
+        }
         if let Command::Remove { force } = command {
             match self.may_end(force) {
                 Ok(()) => return Ok(Some(stream)),
@@ -165,14 +186,17 @@ impl Server {
             Command::Stat => {
                 let mut stat = Stat::of(&mut state, &self.store, &self.spec.data, now);
                 stat.lacking.clone_from(&self.lacking);
+                stat.lacking.extend(self.path.trouble());
                 return Ok(Reply::Stat(Box::new(stat)));
             }
             Command::EndLog => return Ok(Reply::Log(state.figures.end_log())),
             Command::BeginLog => state.figures.begin_log(),
             Command::Set { settings } => {
-                let tuned = tune::tuned(state.profile(), state.lead, &settings)?;
+                let tuned = tune::tuned(state.profile(), &settings)?;
                 state.retune(tuned.profile, now)?;
-                state.lead = tuned.lead;
+                if let Some(lead) = tuned.lead {
+                    state.fix_lead(lead.fixed());
+                }
             }
             Command::Fault { fault } => {
                 fault.check()?;
@@ -185,21 +209,15 @@ impl Server {
             Command::Remove { .. } => unreachable!("is not asked here"),
         }
         drop(state);
+        self.power.turn();
         // What comes next may be something else now.
         self.engine.call();
         Ok(Reply::Done)
     }
 
     fn may_end(&self, force: bool) -> Result<(), Error> {
-        if force || !self.device.is_claimed() {
-            return Ok(());
-        }
-        let name = self.device.name();
-        let why = match loopdev::mounted_at(&self.device.path) {
-            Some(at) => format!("{name} is mounted at {at}: unmount it first"),
-            None => format!("{name} is in use (mounted elsewhere, or by another device): end that"),
-        };
-        Err(Error::Failed(format!("{why}, or use --force")))
+        let why = if force { None } else { self.device.in_use()? };
+        why.map_or(Ok(()), |why| Err(Error::Failed(format!("{why}, or use --force"))))
     }
 
     /// Takes everything down, and then tells so.
@@ -217,36 +235,19 @@ impl Server {
     }
 }
 
+/// Whether nobody waits for an answer any more.
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut peer = [PollFd::new(stream, PollFlags::RDHUP)];
+    let seen = poll(&mut peer, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    seen.is_ok() && peer[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP)
+}
+
 fn keep_awake(missing: &mut Vec<String>) -> Option<Awake> {
     match Awake::start() {
         Ok(awake) => Some(awake),
         Err(e) => {
             missing.push(format!("processors may sleep while it is in use ({LATENCY}): {e}"));
             None
-        }
-    }
-}
-
-/// The thread that lets the model's time pass. Ended when dropped.
-struct Timer {
-    engine: Arc<Engine<Ticket>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Timer {
-    fn start(engine: &Arc<Engine<Ticket>>) -> Result<Self, Error> {
-        let runs = Arc::clone(engine);
-        let thread = std::thread::Builder::new().name("timer".to_owned()).spawn(move || runs.run());
-        let thread = Some(thread.map_err(Error::system("start a thread"))?);
-        Ok(Self { engine: Arc::clone(engine), thread })
-    }
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        self.engine.end();
-        if let Some(thread) = self.thread.take() {
-            _ = thread.join();
         }
     }
 }

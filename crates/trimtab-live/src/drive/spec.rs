@@ -37,6 +37,10 @@ pub struct Spec {
     /// tens of microseconds to requests that come one at a time.
     #[serde(default)]
     pub may_sleep: bool,
+    /// The most that may be written and not flushed, in bytes: what a power cut can take.
+    /// The profile's write buffer if it is not said.
+    #[serde(default)]
+    pub write_cache: Option<u64>,
     /// Faults, with times from when it is ready.
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -45,6 +49,9 @@ pub struct Spec {
 /// The longest [`Spec::lead`]: no machine's way to a drive takes longer, but for
 /// waiting on a busy one, which comes and goes.
 pub(super) const MOST_LEAD: Nanos = Nanos::from_micros(200);
+
+/// The filled part of a [stand-in](Spec::stand_in), bytes.
+const STAND_IN: u64 = 1 << 30;
 
 /// What the flash holds when a drive begins. It has nothing to do with content:
 /// what was never written to the block device reads as zeroes.
@@ -79,7 +86,21 @@ pub enum Data {
     File {
         /// Its path.
         path: PathBuf,
+        /// What a flush does.
+        #[serde(default)]
+        flush: Flush,
     },
+}
+
+/// What a flush does, where content is in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flush {
+    /// It takes the model's time, and leaves the file to the page cache.
+    #[default]
+    Fast,
+    /// It is answered when what was written before it is on the disk below, too.
+    Durable,
 }
 
 impl Data {
@@ -108,6 +129,7 @@ impl Spec {
             block_bytes: 512,
             lead: None,
             may_sleep: false,
+            write_cache: None,
             faults: Vec::new(),
         }
     }
@@ -146,6 +168,43 @@ impl Spec {
         self.profile.capacity_bytes()
     }
 
+    /// The most that may be written and not flushed, in bytes.
+    #[must_use]
+    pub fn write_cache_bytes(&self) -> u64 {
+        match self.data {
+            Data::None => 0,
+            _ => self.write_cache.unwrap_or((self.profile.buffer.size_mb * 1e6) as u64),
+        }
+    }
+
+    /// A flash like it, of which only a part at the front, of so many bytes, is filled as the
+    /// drive will be: it is made at once, and takes little memory.
+    pub(super) fn stand_in(&self) -> (Ssd, u64) {
+        let mut ssd = Ssd::new(&self.profile, DeviceId(0), self.seed);
+        let part = self.capacity().min(STAND_IN);
+        ssd.fill_in_order(self.fill.share * part as f64 / self.capacity() as f64);
+        (ssd, part)
+    }
+
+    /// Whether there is memory for the model of its flash.
+    ///
+    /// # Errors
+    /// There is not: how much it takes, and how much there is.
+    pub(super) fn check_memory(&self, available: Option<u64>) -> Result<(), Error> {
+        let needed = Ssd::memory_bytes(&self.profile);
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        match available.filter(|&available| available < needed) {
+            None => Ok(()),
+            Some(available) => Err(Error::Failed(format!(
+                "the model of a flash drive of {:.1} GiB takes {:.1} GiB of memory, and {:.1} GiB \
+                 are available: make a smaller one",
+                gib(self.capacity()),
+                gib(needed),
+                gib(available)
+            ))),
+        }
+    }
+
     /// The flash, filled, unless `watch` ends that.
     pub(super) fn flash(&self, watch: &mut FillWatch<'_>) -> ControlFlow<(), Ssd> {
         let mut ssd = Ssd::new(&self.profile, DeviceId(0), self.seed);
@@ -170,4 +229,20 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
 
 fn bad(why: String) -> Result<(), Error> {
     Err(Error::BadInput(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_that_memory_has_no_room_for_is_refused_before_it_is_made() {
+        let profile = Profile::builtin("consumer-a").unwrap().with_capacity(3 << 40).unwrap();
+        let spec = Spec::new("large", profile);
+        // Four bytes for each 4 KiB, in each direction, and some spare.
+        let why = spec.check_memory(Some(5 << 30)).unwrap_err().to_string();
+        assert!(why.contains("takes 6.") && why.contains("and 5.0 GiB are available"), "{why}");
+        spec.check_memory(Some(9 << 30)).unwrap();
+        spec.check_memory(None).unwrap();
+    }
 }

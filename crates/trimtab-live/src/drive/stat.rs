@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 use trimtab_io::{Nanos, Op};
 
-use super::figures::{Count, Latencies};
+use super::figures::{Count, Latencies, PathStat};
 use super::spec::Data;
 use super::state::State;
 use super::store::Store;
+use super::undo::Loss;
 
 /// What a drive has done since it was made, and does now. Rates are differences of
 /// two of these.
@@ -32,6 +33,13 @@ pub struct Stat {
     /// How much earlier than the model says answers are given, for the time that they
     /// and the requests are on their way; µs.
     pub lead_us: f64,
+    /// Whether that was set, and is not corrected by what programs see.
+    #[serde(default)]
+    pub lead_is_fixed: bool,
+    /// What programs see of the drive, measured by the block layer; none before the first
+    /// reads, and where the machine refuses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathStat>,
     /// What was programmed for each unit that was written; none if none was.
     pub write_amplification: Option<f64>,
     /// Share of all dies' time that went into cleaning.
@@ -50,6 +58,18 @@ pub struct Stat {
     pub data_bytes: u64,
     /// The most it may take, where there is such a thing.
     pub data_cap_bytes: Option<u64>,
+    /// Bytes that were written and not flushed: what a power cut can take.
+    pub unflushed_bytes: u64,
+    /// The most of them.
+    pub write_cache_bytes: u64,
+    /// Where a flush reaches the disk below: what it took there.
+    pub disk_flushes: Option<DiskFlushes>,
+    /// Power cuts so far.
+    pub power_cuts: u64,
+    /// What the last of them did to the writes that were not flushed.
+    pub last_power_cut: Option<Loss>,
+    /// Requests that failed because the power was off.
+    pub no_power: u64,
     /// Writes refused with `ENOSPC`, because there was no room for their content.
     pub no_room: u64,
     /// Faults that are on, in words.
@@ -61,6 +81,25 @@ pub struct Stat {
     pub lacking: Vec<String>,
 }
 
+/// What flushes took on the disk below.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiskFlushes {
+    /// How long.
+    pub latency: Latencies,
+    /// Flushes that were answered later than the model says, because the disk took longer.
+    pub late: u64,
+    /// Flushes that failed there.
+    pub failed: u64,
+}
+
+impl DiskFlushes {
+    fn of(store: &Store) -> Option<Self> {
+        let disk = store.is_durable().then(|| store.disk_flushes())?;
+        let latency = (&disk.latency.summary()).into();
+        Some(Self { latency, late: disk.late, failed: disk.failed })
+    }
+}
+
 impl Stat {
     /// Requests answered, of all kinds.
     #[must_use]
@@ -68,7 +107,7 @@ impl Stat {
         self.reads.requests + self.writes.requests + self.discards.requests + self.flushes.requests
     }
 
-    pub(super) fn of<A>(state: &mut State<A>, store: &Store, data: &Data, now: Nanos) -> Self {
+    pub(super) fn of<T>(state: &mut State<T>, store: &Store, data: &Data, now: Nanos) -> Self {
         state.pass_time(now);
         let uptime = now.since(state.figures.since);
         let (study, ssd) = (state.ssd().study(), state.ssd());
@@ -77,6 +116,8 @@ impl Stat {
         let die_time = (uptime.as_secs_f64() * f64::from(dies)).max(1e-9);
         let units = ssd.capacity() / u64::from(state.profile().ftl.unit_bytes);
         let (data_bytes, data_cap_bytes) = store.used();
+        let (unflushed_bytes, write_cache_bytes) = store.unflushed();
+        let cuts = store.cuts();
         let figures = &state.figures;
         Self {
             uptime_s: uptime.as_secs_f64(),
@@ -87,7 +128,9 @@ impl Stat {
             flushes: figures.counts(Op::Flush),
             model_latency: (&figures.reads.summary()).into(),
             added_latency: (&figures.added.summary()).into(),
-            lead_us: state.lead.as_micros_f64(),
+            lead_us: state.lead().as_micros_f64(),
+            lead_is_fixed: state.lead_is_fixed(),
+            path: figures.path(),
             write_amplification: study.write_amplification(),
             cleaning_share: study.cleaning.as_secs_f64() / die_time,
             erases: study.erases,
@@ -97,6 +140,12 @@ impl Stat {
             data: data.name().to_owned(),
             data_bytes,
             data_cap_bytes,
+            unflushed_bytes,
+            write_cache_bytes,
+            disk_flushes: DiskFlushes::of(store),
+            power_cuts: cuts.count,
+            last_power_cut: cuts.loss,
+            no_power: cuts.refused,
             no_room: figures.no_room,
             faults: state.faults.active(now),
             has_snapshot: state.has_snapshot(),

@@ -8,10 +8,11 @@ use rand_pcg::Pcg64;
 use trimtab_device::{Ideal, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
-use super::engine::Ready;
+use super::compensation::{Compensation, Sample as PathSample};
+use super::engine::{Arrived, Ready};
 use super::error::Error;
 use super::faults::{Fault, Faults};
-use super::figures::{Figures, Sample};
+use super::figures::{Answered, Figures, Sample, Seen};
 use super::spec::Spec;
 
 /// Where many wait, the earliest that one of them can be answered is not looked
@@ -19,22 +20,27 @@ use super::spec::Spec;
 const FEW: usize = 8;
 
 /// A request in the model.
-struct Pending<A> {
-    answer: A,
+struct Pending<T> {
+    ticket: T,
     op: Op,
     offset: u64,
     length: u64,
     arrival: Nanos,
     /// It cannot be answered before.
     earliest: Nanos,
+    /// Requests in flight when it came, with itself.
+    depth: usize,
 }
 
 /// A request that the model has answered.
-struct Served<A> {
-    pending: Pending<A>,
+struct Served<T> {
+    pending: Pending<T>,
     /// By the model, without faults.
     latency: Nanos,
     answer_at: Nanos,
+    /// How long the model and the faults say it takes: more than until `answer_at`, by as
+    /// much as the answer is early.
+    due: Nanos,
 }
 
 /// What comes next.
@@ -46,20 +52,9 @@ pub(super) struct Next {
     pub(super) waiting: usize,
 }
 
-/// What the timer does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Plan {
-    /// It looks again at this time, or before.
-    When(Nanos),
-    /// Nobody waits: it looks again in a while, to let the model work in arrears.
-    InArrears,
-    /// There is nothing to come: it sleeps until it is called.
-    Never,
-}
-
 /// The model, and who waits for it. Times are the wall clock's but where the name
 /// says `model`.
-pub(super) struct State<A> {
+pub(super) struct State<T> {
     ssd: Ssd,
     profile: Profile,
     /// The wall clock when the model's was 0; less than that if the model is older
@@ -67,17 +62,16 @@ pub(super) struct State<A> {
     origin: i128,
     /// How long an answer is on its way to whoever waits, and the request was on its
     /// way here: answers are given so much earlier than the model says.
-    pub(super) lead: Nanos,
-    pending: Vec<Option<Pending<A>>>,
+    lead: Nanos,
+    compensation: Compensation,
+    pending: Vec<Option<Pending<T>>>,
     free: Vec<usize>,
-    served: Vec<Option<Served<A>>>,
+    served: Vec<Option<Served<T>>>,
     /// When each of `served` is answered.
     held: BinaryHeap<Reverse<(Nanos, usize)>>,
     pub(super) faults: Faults,
     pub(super) figures: Figures,
     snapshot: Option<Snapshot>,
-    /// When the timer means to look again. It alone decides that, and whoever wakes it.
-    planned: Plan,
 }
 
 /// The model as it was.
@@ -86,16 +80,19 @@ struct Snapshot {
     profile: Profile,
 }
 
-impl<A> State<A> {
+impl<T> State<T> {
     pub(super) fn new(spec: &Spec, ssd: Ssd, now: Nanos) -> Self {
         let origin = i128::from(now.0) - i128::from(ssd.now().0);
         // Not the model's own numbers: what fails should not change what is slow.
         let faults = Faults::new(Pcg64::seed_from_u64(!spec.seed));
+        let compensation =
+            spec.lead.map_or_else(|| Compensation::new(Nanos::ZERO), Compensation::fixed);
         Self {
             ssd,
             profile: spec.profile.clone(),
             origin,
-            lead: spec.lead.unwrap_or_default(),
+            lead: compensation.lead(1),
+            compensation,
             pending: Vec::new(),
             free: Vec::new(),
             served: Vec::new(),
@@ -103,7 +100,6 @@ impl<A> State<A> {
             faults,
             figures: Figures::new(now),
             snapshot: None,
-            planned: Plan::When(Nanos::ZERO),
         }
     }
 
@@ -132,8 +128,42 @@ impl<A> State<A> {
         self.snapshot.is_some()
     }
 
+    /// How much earlier than the model says answers are given now.
+    pub(super) const fn lead(&self) -> Nanos {
+        self.lead
+    }
+
+    /// Has answers given earlier by as much as the path takes, if that is not fixed: so
+    /// much, as a measurement says, until reads have been seen.
+    pub(super) fn begin_compensation(&mut self, lead: Nanos) {
+        self.compensation.begin(lead);
+        self.lead = self.compensation.lead(1);
+    }
+
+    /// Has answers given so much earlier from now on, or, with none, by what the path takes.
+    pub(super) fn fix_lead(&mut self, lead: Option<Nanos>) {
+        self.compensation = lead.map_or_else(|| Compensation::new(self.lead), Compensation::fixed);
+        self.lead = self.compensation.lead(1);
+    }
+
+    /// Whether the time by which answers are early is set, and not corrected.
+    pub(super) const fn lead_is_fixed(&self) -> bool {
+        self.compensation.is_fixed()
+    }
+
+    /// Takes in reads of a moment that were seen from both ends.
+    pub(super) fn see(&mut self, seen: &[Seen]) {
+        self.figures.see(seen);
+        self.compensation.learn(seen.iter().map(|seen| PathSample {
+            depth: seen.answer.depth,
+            beyond: seen.beyond(),
+            lead: seen.answer.lead,
+        }));
+    }
+
     /// Takes a request, which must lie within the drive.
-    pub(super) fn submit(&mut self, arrival: Nanos, op: Op, offset: u64, length: u64, answer: A) {
+    pub(super) fn submit(&mut self, arrived: Arrived<T>) {
+        let Arrived { arrival, op, offset, length, ticket } = arrived;
         // Another thread may have let time pass beyond the arrival.
         let at = self.model_time(arrival).max(self.ssd.now());
         let place = self.free.pop().unwrap_or_else(|| {
@@ -141,10 +171,13 @@ impl<A> State<A> {
             self.served.push(None);
             self.pending.len() - 1
         });
+        let depth = self.in_flight() + 1;
+        self.lead = self.compensation.lead(depth);
         let id = RequestId(place as u64);
         let request = Request::new(id, DeviceId(0), at, op, offset, length);
         let earliest = arrival + self.ssd.least_time(&request).since(self.lead);
-        self.pending[place] = Some(Pending { answer, op, offset, length, arrival, earliest });
+        self.pending[place] =
+            Some(Pending { ticket, op, offset, length, arrival, earliest, depth });
         self.ssd.submit(at, &request).expect("a back end keeps within the drive and in time");
         self.run_ahead(arrival);
         self.settle();
@@ -183,62 +216,40 @@ impl<A> State<A> {
             let place = completion.request.0 as usize;
             let pending = pending[place].take().expect("answers are to requests");
             let complete = Nanos((i128::from(completion.complete.0) + *origin).max(0) as u64);
-            let answer_at = faults.answer_at(pending.arrival, complete);
-            let answer_at = Nanos(answer_at.0.saturating_sub(lead.0)).max(pending.arrival);
+            let due_at = faults.answer_at(pending.arrival, complete);
+            let due = due_at.since(pending.arrival);
+            let answer_at = Nanos(due_at.0.saturating_sub(lead.0)).max(pending.arrival);
             let latency = completion.service_time();
-            served[place] = Some(Served { pending, latency, answer_at });
+            served[place] = Some(Served { pending, latency, answer_at, due });
             held.push(Reverse((answer_at, place)));
         });
     }
 
     /// Takes the answers whose time has come.
-    pub(super) fn take_ready(&mut self, now: Nanos, ready: &mut Vec<Ready<A>>) {
+    pub(super) fn take_ready(&mut self, now: Nanos, ready: &mut Vec<Ready<T>>) {
         while let Some(&Reverse((at, place))) = self.held.peek()
             && at <= now
         {
             self.held.pop();
-            let Served { pending, latency, answer_at } =
+            let Served { pending, latency, answer_at, due } =
                 self.served[place].take().expect("held answers are there");
             self.free.push(place);
-            let fails = self.faults.fails(pending.op, now);
-            let Pending { answer, op, offset, length, arrival, .. } = pending;
-            let due = answer_at.since(arrival);
-            let added = now.since(arrival).since(due);
+            let fails = self.faults.fails(pending.op, pending.arrival, now);
+            let Pending { ticket, op, offset, length, arrival, depth, .. } = pending;
+            let planned = answer_at.since(arrival);
+            let added = now.since(arrival).since(planned);
             self.figures.count(op, length, fails, &Sample { offset, model: latency, added });
-            ready.push(Ready { answer, fails });
+            if op == Op::Read && !fails {
+                let (answered, lead) = (now, due.since(planned));
+                self.figures.note(Answered { offset, length, arrival, answered, due, lead, depth });
+            }
+            ready.push(Ready { ticket, fails });
         }
     }
 
     /// What comes next.
     pub(super) fn look_ahead(&self) -> Next {
         Next { at: self.find_next(), waiting: self.in_flight() }
-    }
-
-    /// What comes next. The timer takes it for its plan.
-    pub(super) fn next(&mut self, now: Nanos) -> Next {
-        let next = self.look_ahead();
-        self.planned = match next.at {
-            Some(at) if next.waiting > 0 => Plan::When(at.max(now)),
-            Some(_) => Plan::InArrears,
-            None => Plan::Never,
-        };
-        next
-    }
-
-    /// Whether the timer has to change its plan. It is called then, and until it has
-    /// looked again this is its plan.
-    pub(super) fn timer_is_to_know(&mut self) -> bool {
-        let Next { at, waiting } = self.look_ahead();
-        let Some(at) = at else { return false };
-        let earlier = match self.planned {
-            Plan::When(planned) => waiting > 0 && at < planned,
-            Plan::InArrears => waiting > 0,
-            Plan::Never => true,
-        };
-        if earlier {
-            self.planned = Plan::When(at);
-        }
-        earlier
     }
 
     fn find_next(&self) -> Option<Nanos> {
@@ -266,6 +277,18 @@ impl<A> State<A> {
     /// Ends all faults, the scheduled ones too, and lets go of what they held.
     pub(super) fn clear_faults(&mut self, now: Nanos) {
         self.faults.clear();
+        self.let_go(now);
+    }
+
+    /// The power has gone: what is in flight fails. What the model has answered does so
+    /// now, the rest when the model answers it.
+    pub(super) fn lose_power(&mut self, now: Nanos) {
+        self.faults.lose_power(now);
+        self.let_go(now);
+    }
+
+    /// Lets go of what faults hold.
+    fn let_go(&mut self, now: Nanos) {
         let held = std::mem::take(&mut self.held);
         for Reverse((at, place)) in held {
             if let Some(served) = &mut self.served[place] {
@@ -305,10 +328,14 @@ impl<A> State<A> {
         Ok(())
     }
 
-    /// Goes back to the copy and forgets that, and all figures: as if nothing had been.
-    pub(super) fn forget_since_snapshot(&mut self, now: Nanos) -> Result<(), Error> {
-        self.restore(now)?;
-        self.snapshot = None;
+    /// Goes on with another flash and forgets all figures: as if nothing had been.
+    pub(super) fn begin(&mut self, flash: &mut Option<Ssd>, now: Nanos) -> Result<(), Error> {
+        self.pass_time(now);
+        self.must_be_idle("another flash")?;
+        if let Some(ssd) = flash.take() {
+            self.origin = i128::from(now.0) - i128::from(ssd.now().0);
+            self.ssd = ssd;
+        }
         self.figures = Figures::new(now);
         Ok(())
     }

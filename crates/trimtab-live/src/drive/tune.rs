@@ -26,27 +26,43 @@ const LEAD: &str = "lead_us";
 #[derive(Debug)]
 pub(super) struct Tuned {
     pub(super) profile: Profile,
-    pub(super) lead: Nanos,
+    /// If it is set.
+    pub(super) lead: Option<Lead>,
 }
 
-/// A profile, and a lead, with keys set, each written `KEY=VALUE`; a value is TOML,
+/// How much earlier than the model says to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lead {
+    /// As much as the path takes, corrected in use.
+    Auto,
+    /// So much.
+    Fixed(Nanos),
+}
+
+impl Lead {
+    pub(super) const fn fixed(self) -> Option<Nanos> {
+        match self {
+            Self::Auto => None,
+            Self::Fixed(lead) => Some(lead),
+        }
+    }
+}
+
+/// A profile with keys set, and a lead, each written `KEY=VALUE`; a value is TOML,
 /// words need no quotes.
 ///
 /// # Errors
 /// A key that cannot change live, or a value that it cannot have.
-pub(super) fn tuned(
-    profile: &Profile,
-    mut lead: Nanos,
-    settings: &[String],
-) -> Result<Tuned, Error> {
+pub(super) fn tuned(profile: &Profile, settings: &[String]) -> Result<Tuned, Error> {
     let bad = |why: String| Err(Error::BadInput(why));
+    let mut lead = None;
     let mut table: Table = profile.to_toml().parse().expect("a profile's own TOML");
     for setting in settings {
         let Some((key, text)) = setting.split_once('=') else {
             return bad(format!("`{setting}`: expected KEY=VALUE, such as gc.preemptive=true"));
         };
         if key == LEAD {
-            lead = parse_lead(text)?;
+            lead = Some(parse_lead(text)?);
             continue;
         }
         if !TUNABLE.contains(&key) {
@@ -70,13 +86,17 @@ pub(super) fn tuned(
     Ok(Tuned { profile, lead })
 }
 
-fn parse_lead(text: &str) -> Result<Nanos, Error> {
+fn parse_lead(text: &str) -> Result<Lead, Error> {
+    if text == "auto" {
+        return Ok(Lead::Auto);
+    }
     let most = MOST_LEAD.as_micros_f64();
     let us = text.parse().ok().filter(|us| (0.0..=most).contains(us));
     let us: f64 = us.ok_or_else(|| {
-        Error::BadInput(format!("{LEAD}={text}: expected microseconds, from 0 to {most}"))
+        let expected = format!("expected microseconds, from 0 to {most}, or auto");
+        Error::BadInput(format!("{LEAD}={text}: {expected}"))
     })?;
-    Ok(Nanos((us * 1e3).round() as u64))
+    Ok(Lead::Fixed(Nanos((us * 1e3).round() as u64)))
 }
 
 fn value(text: &str) -> Value {
@@ -92,14 +112,14 @@ mod tests {
     #[test]
     fn keys_are_set_and_others_refused_with_the_list() {
         let profile = Profile::builtin("consumer-a").unwrap();
-        let lead = Nanos::from_micros(7);
-        let set = |setting: &str| tuned(&profile, lead, &[setting.to_owned()]);
+        let set = |setting: &str| tuned(&profile, &[setting.to_owned()]);
         assert!(set("gc.preemptive=true").unwrap().profile.gc.preemptive);
         let fifo = set("gc.victim=fifo").unwrap();
         assert_eq!(fifo.profile.gc.victim, trimtab_device::Victim::Fifo);
-        assert_eq!(fifo.lead, lead);
+        assert_eq!(fifo.lead, None);
         assert_eq!(set("gc.suspend_us=30").unwrap().profile.gc.suspend_us, 30.0);
-        assert_eq!(set("lead_us=1.5").unwrap().lead, Nanos(1_500));
+        assert_eq!(set("lead_us=1.5").unwrap().lead, Some(Lead::Fixed(Nanos(1_500))));
+        assert_eq!(set("lead_us=auto").unwrap().lead, Some(Lead::Auto));
         for (setting, expected) in [
             ("gc.blocks=plane", "what can: gc.victim, gc.choices"),
             ("timing.read_us=1", "what can"),

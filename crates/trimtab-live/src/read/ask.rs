@@ -8,7 +8,7 @@ use trimtab_predict::Model;
 
 use super::cached::{self, Held};
 use super::decide::{Detail, Opinion, Outlook, Question, duration, judge, outlook, pages};
-use super::error::{Refusal, Urgency};
+use super::error::{Refusal, RefusalCause, Urgency};
 use super::figures::{Counters, Doubt};
 use super::guard::Ruling;
 use super::pass::{Judged, Pass, Why};
@@ -46,24 +46,27 @@ impl Reader {
         self.board.counters()
     }
 
-    pub(super) const fn pass<'a>(&'a self, why: Why, judged: Option<Judged<'a>>) -> Pass<'a> {
-        Pass::new(self.counters(), &self.guard, why, judged)
+    pub(super) fn pass<'a>(&'a self, why: Why, judged: Option<Judged<'a>>) -> Pass<'a> {
+        Pass::new(self.counters(), &self.outstanding, why, judged)
     }
 
-    /// Decides on a read, and counts it.
+    /// Decides on a read at this time, and counts it.
     pub(super) fn ask(
         &self,
         wanted: Wanted<'_>,
         offset: u64,
         urgency: Urgency,
+        now: Nanos,
     ) -> Result<Leave<'_>, Refusal> {
         if urgency == Urgency::None {
             self.counters().plain();
             return Ok(Leave::Send(self.pass(Why::Plain, None)));
         }
-        let now = crate::state::now();
         let number = self.counters().asked();
         self.guard.asked(number, now);
+        if self.has_too_many_abandoned(now) {
+            return self.held_or_refused(wanted, offset, now);
+        }
         let length = wanted.length();
         let (outlook, place, model) = match self.outlook(length, offset, now, Detail::of(urgency)) {
             Ok(known) => known,
@@ -83,8 +86,38 @@ impl Reader {
             return Ok(leave);
         }
         match self.rule(outlook.part, now, number) {
-            Some(why) => Ok(Leave::Send(self.pass(why, Some(judged)))),
-            None => Err(Refusal { expected_wait: duration(outlook.forecast.wait) }),
+            Ok(why) => Ok(Leave::Send(self.pass(why, Some(judged)))),
+            Err(cause) => Err(Refusal { expected_wait: duration(outlook.forecast.wait), cause }),
+        }
+    }
+
+    /// Whether the drive has as many reads that nobody waits for as it may. That is known
+    /// without a model, and whatever one says.
+    fn has_too_many_abandoned(&self, now: Nanos) -> bool {
+        let abandoned = self.outstanding.abandoned(now);
+        abandoned > 0 && (abandoned >= self.most_abandoned || self.outstanding.helpers.are_stuck())
+    }
+
+    /// Decides on a read that the drive is not to get.
+    fn held_or_refused(
+        &self,
+        wanted: Wanted<'_>,
+        offset: u64,
+        now: Nanos,
+    ) -> Result<Leave<'_>, Refusal> {
+        let is_hole = self.place.find(offset, now) == Where::Nowhere;
+        let held = if is_hole || self.is_direct { Ok(None) } else { self.held(wanted, offset) };
+        if is_hole || matches!(held, Ok(Some(_))) {
+            self.counters().cached();
+        }
+        match held {
+            _ if is_hole => Ok(Leave::Send(self.pass(Why::Plain, None))),
+            Ok(Some(bytes)) => Ok(Leave::Done(bytes)),
+            Ok(None) | Err(_) => {
+                self.counters().refused();
+                self.counters().bounded();
+                Err(Refusal { expected_wait: None, cause: RefusalCause::Outstanding })
+            }
         }
     }
 
@@ -112,27 +145,24 @@ impl Reader {
         Leave::Send(self.pass(Why::Plain, None))
     }
 
-    /// Whether a read that would be late is sent all the same, and why.
-    fn rule(&self, part: Part, now: Nanos, number: u64) -> Option<Why> {
+    /// Whether a read that would be late is sent all the same, and why it is not.
+    fn rule(&self, part: Part, now: Nanos, number: u64) -> Result<Why, RefusalCause> {
         let counters = self.counters();
-        match self.guard.rule(part, now, number) {
+        match self.guard.rule(part, now, number, &self.outstanding.trials) {
             Ruling::Refuse => {
                 counters.refused();
-                None
+                return Err(RefusalCause::Late);
             }
-            Ruling::Probe => {
-                counters.probed();
-                Some(Why::Probe)
+            Ruling::RefuseBounded => {
+                counters.refused();
+                counters.bounded();
+                return Err(RefusalCause::Outstanding);
             }
-            Ruling::Sample => {
-                counters.sampled();
-                Some(Why::Trial)
-            }
-            Ruling::OverCeiling => {
-                counters.over_ceiling();
-                Some(Why::Trial)
-            }
+            Ruling::Probe => counters.probed(),
+            Ruling::Sample => counters.sampled(),
+            Ruling::OverCeiling => counters.over_ceiling(),
         }
+        Ok(Why::Trial)
     }
 
     /// Answers a read without the drive, where that can be: from the page cache, or
@@ -146,14 +176,7 @@ impl Reader {
         if self.is_direct {
             return None;
         }
-        if self.is_missing_in_cache(wanted.length(), offset) {
-            return None;
-        }
-        let held = match wanted {
-            Wanted::Read(buffer) => self.read_cached(buffer, offset),
-            Wanted::Leave(length) => self.holds_ends(length, offset).map(|is| is.then_some(0)),
-        };
-        match held {
+        match self.held(wanted, offset) {
             Ok(Some(bytes)) => {
                 self.counters().cached();
                 Some(Leave::Done(bytes))
@@ -164,8 +187,22 @@ impl Reader {
         }
     }
 
+    /// Reads what the page cache holds; none if it does not hold all of it.
+    ///
+    /// # Errors
+    /// It cannot be said.
+    fn held(&self, wanted: Wanted<'_>, offset: u64) -> io::Result<Option<usize>> {
+        if self.is_missing_in_cache(wanted.length(), offset) {
+            return Ok(None);
+        }
+        match wanted {
+            Wanted::Read(buffer) => self.read_cached(buffer, offset),
+            Wanted::Leave(length) => self.holds_ends(length, offset).map(|is| is.then_some(0)),
+        }
+    }
+
     /// Whether the page cache is known to lack some of a read.
-    fn is_missing_in_cache(&self, length: u64, offset: u64) -> bool {
+    pub(super) fn is_missing_in_cache(&self, length: u64, offset: u64) -> bool {
         if cached::is_held(&self.file, offset, length) != Held::No {
             return false;
         }

@@ -58,12 +58,14 @@ impl FailedOpen {
 pub struct Figures {
     /// Reads without a deadline: not decided on.
     pub plain: u64,
-    /// Reads with one: the sum of all that follows but [`late`](Self::late),
-    /// [`trials`](Self::trials) and [`fast_trials`](Self::fast_trials).
+    /// Reads with one: the sum of [`admitted`](Self::admitted),
+    /// [`refused`](Self::refused), [`cached`](Self::cached), [`probed`](Self::probed),
+    /// [`sampled`](Self::sampled), [`over_ceiling`](Self::over_ceiling) and
+    /// [`failed_open`](Self::failed_open).
     pub asked: u64,
     /// Sent, because they were expected to be in time.
     pub admitted: u64,
-    /// Refused.
+    /// Refused, those that were [`bounded`](Self::bounded) among them.
     pub refused: u64,
     /// Expected to be late, but the page cache held them, or they lay in a hole of the
     /// file: no drive was needed.
@@ -83,6 +85,14 @@ pub struct Figures {
     pub trials: u64,
     /// Of these: were fast. They would have been refused wrongly (false revokes).
     pub fast_trials: u64,
+    /// Of the refused: those that would have been sent if there had not been as many out
+    /// on the drive as may be ([`Options::probes_out`], [`Options::most_abandoned`]).
+    ///
+    /// [`Options::probes_out`]: super::Options::probes_out
+    /// [`Options::most_abandoned`]: super::Options::most_abandoned
+    pub bounded: u64,
+    /// Of those that were sent: the drive had not answered at their deadline.
+    pub timed_out: u64,
 }
 
 impl Figures {
@@ -121,6 +131,8 @@ impl Figures {
             late: f(self.late, other.late),
             trials: f(self.trials, other.trials),
             fast_trials: f(self.fast_trials, other.fast_trials),
+            bounded: f(self.bounded, other.bounded),
+            timed_out: f(self.timed_out, other.timed_out),
         }
     }
 }
@@ -154,12 +166,16 @@ struct Seldom {
     over_ceiling: AtomicU64,
     trials: AtomicU64,
     fast_trials: AtomicU64,
+    // Readers of before had zeroes here.
+    bounded: AtomicU64,
+    timed_out: AtomicU64,
 }
 
 const _: () = {
     assert!(size_of::<Counters>() == 6 * 64);
     assert!(offset_of!(Counters, refused) == 192);
     assert!(offset_of!(Seldom, fast_trials) == 40);
+    assert!(offset_of!(Seldom, timed_out) == 56 && size_of::<Seldom>() == 64);
 };
 
 fn count(counter: &AtomicU64) {
@@ -178,6 +194,16 @@ impl Counters {
 
     pub(super) fn refused(&self) {
         count(&self.refused.0);
+    }
+
+    /// A refused one would have been sent but for the bound.
+    pub(super) fn bounded(&self) {
+        count(&self.seldom.0.bounded);
+    }
+
+    /// A read was left at its deadline.
+    pub(super) fn timed_out(&self) {
+        count(&self.seldom.0.timed_out);
     }
 
     pub(super) fn cached(&self) {
@@ -239,6 +265,8 @@ impl Counters {
             late: get(&self.late.0),
             trials: get(&seldom.trials),
             fast_trials: get(&seldom.fast_trials),
+            bounded: get(&seldom.bounded),
+            timed_out: get(&seldom.timed_out),
         };
         // The most frequent is not counted, it is what is left.
         let others = figures.refused + figures.cached + figures.probed + figures.sampled;
@@ -270,6 +298,8 @@ impl Counters {
             &seldom.over_ceiling,
             &seldom.trials,
             &seldom.fast_trials,
+            &seldom.bounded,
+            &seldom.timed_out,
         ];
         let all = lines.into_iter().chain(seldom).chain(&self.open.0);
         all.map(move |counter| (counter, std::ptr::from_ref(counter).addr() - start))
@@ -293,9 +323,12 @@ mod tests {
         counters.tried(false);
         counters.failed_open(Doubt::Stale);
         counters.was_late();
+        counters.bounded();
+        (0..5).for_each(|_| counters.timed_out());
         let figures = counters.figures();
         assert_eq!((figures.plain, figures.asked, figures.admitted), (1, 100, 76));
         assert_eq!((figures.trials, figures.fast_trials, figures.late), (2, 1, 1));
+        assert_eq!((figures.bounded, figures.timed_out), (1, 5));
         assert_eq!(figures.failed_open, FailedOpen { stale: 1, ..FailedOpen::default() });
         let mut bytes = [0; size_of::<Counters>()];
         for (counter, offset) in counters.all() {

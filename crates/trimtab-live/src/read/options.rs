@@ -28,8 +28,11 @@ pub struct Options {
     /// again after four of these. So it is of a part of a drive that is avoided while
     /// others are read. What is shorter than that needs no probes and gets none.
     pub probe_every: Duration,
-    /// So many probes may be out on a drive that does not answer: 4. Each of them holds
-    /// up a thread of the application.
+    /// So many of the reads that are expected to be late may be out on a drive at once: 4.
+    /// That is of probes, samples and reads over the ceiling together, of all readers of
+    /// the drive in this process. Each of them may hold up a thread of the application, so
+    /// it holds whatever [`most_refused`](Self::most_refused) says: a read beyond it is
+    /// refused.
     pub probes_out: u32,
     /// Of so many reads that are expected to be late one is sent all the same, whatever
     /// else is sent to the drive: 1,000. That tells how many refusals are wrong, and
@@ -37,8 +40,14 @@ pub struct Options {
     pub sample_every: u32,
     /// The share of reads that may be refused, 0 to 1: 0.98. Of the reads with a deadline
     /// of each second no more than this are refused, counted from the second's beginning: a
-    /// read that is alone in its second is always sent. With 1 there is no ceiling.
+    /// read that is alone in its second is always sent, unless as many are out already as
+    /// [`probes_out`](Self::probes_out) says. With 1 there is no ceiling.
     pub most_refused: f64,
+    /// So many reads of a drive that were given up at their deadline may be out, of all
+    /// readers of the drive in this process: 64. While there are as many, reads with a
+    /// deadline are refused, by whatever model and without one; so memory is bounded
+    /// that a drive which does not answer takes (1 MiB for each at most, mostly 4 KiB).
+    pub most_abandoned: u32,
     /// Whether to read past the page cache (`O_DIRECT`); for [`Reader::open`], one made
     /// [from a file](super::Reader::from_file) reads as that was opened. Offsets,
     /// lengths and buffers are to be aligned as the device asks, mostly to 512 bytes.
@@ -60,6 +69,7 @@ impl Default for Options {
             probes_out: 4,
             sample_every: 1000,
             most_refused: 0.98,
+            most_abandoned: 64,
             direct: false,
             publish: Some(readers()),
         }
@@ -82,9 +92,13 @@ impl Options {
             let why = "probes_out is at least 1: a drive that is never probed is lost for good";
             return Err(Error::Option(why.to_owned()));
         }
+        if self.most_abandoned == 0 {
+            let why = "most_abandoned is at least 1: with none every read would be refused";
+            return Err(Error::Option(why.to_owned()));
+        }
         Ok(Rules {
             probe_every: nanos(self.probe_every),
-            probes_out: self.probes_out,
+            trials_out: self.probes_out,
             sample_every: self.sample_every.into(),
             most_refused: self.most_refused,
         })

@@ -1,10 +1,13 @@
 //! A read that was let through, until it is back.
 
+use std::sync::Arc;
+
 use trimtab_io::Nanos;
 use trimtab_predict::Label;
 
 use super::figures::Counters;
-use super::guard::Guard;
+use super::leavable::Left;
+use super::outstanding::Outstanding;
 
 /// Why a read was let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,9 +16,7 @@ pub(super) enum Why {
     Plain,
     /// It was expected to be in time.
     Fast,
-    /// It was expected to be late, and is a probe.
-    Probe,
-    /// It was expected to be late.
+    /// It was expected to be late: it counts among those that are out.
     Trial,
 }
 
@@ -34,7 +35,7 @@ pub(super) struct Judged<'a> {
 #[derive(Debug)]
 pub struct Pass<'a> {
     counters: &'a Counters,
-    guard: &'a Guard,
+    drive: &'a Outstanding,
     why: Why,
     judged: Option<Judged<'a>>,
 }
@@ -42,39 +43,62 @@ pub struct Pass<'a> {
 impl<'a> Pass<'a> {
     pub(super) const fn new(
         counters: &'a Counters,
-        guard: &'a Guard,
+        drive: &'a Outstanding,
         why: Why,
         judged: Option<Judged<'a>>,
     ) -> Self {
-        Self { counters, guard, why, judged }
+        Self { counters, drive, why, judged }
     }
 
     /// The data have come.
     pub fn finish(self) {
-        if let Some(judged) = &self.judged {
-            let took = crate::state::now().since(judged.sent);
-            let was_late = judged.label.is_slow(took, judged.pages, judged.load);
+        if let Some(was_late) = self.is_late_by_now() {
             match self.why {
                 Why::Plain => {}
                 Why::Fast if was_late => self.counters.was_late(),
                 Why::Fast => {}
-                Why::Probe | Why::Trial => self.counters.tried(was_late),
+                Why::Trial => self.counters.tried(was_late),
             }
         }
+    }
+
+    /// Nobody waits for it any more. The drive may have the read still: then it counts
+    /// among those that are out until it has ended.
+    pub(super) fn abandon(self, read: Option<Arc<dyn Left>>) {
+        self.counters.timed_out();
+        if self.is_late_by_now() == Some(true) {
+            match self.why {
+                Why::Plain => {}
+                Why::Fast => self.counters.was_late(),
+                Why::Trial => self.counters.tried(true),
+            }
+        }
+        if let Some(read) = read {
+            self.drive.abandon(read, self.is_trial());
+            // It has not ended.
+            std::mem::forget(self);
+        }
+    }
+
+    /// Whether what the model calls late has passed; none where nothing was expected.
+    fn is_late_by_now(&self) -> Option<bool> {
+        let judged = self.judged.as_ref()?;
+        let took = crate::state::now().since(judged.sent);
+        Some(judged.label.is_slow(took, judged.pages, judged.load))
     }
 
     /// Whether the model had expected the read to be late: it is sent as a probe, a
     /// sample, or because too many were refused.
     #[must_use]
     pub const fn is_trial(&self) -> bool {
-        matches!(self.why, Why::Probe | Why::Trial)
+        matches!(self.why, Why::Trial)
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        if self.why == Why::Probe {
-            self.guard.probed();
+        if self.why == Why::Trial {
+            self.drive.trials.end();
         }
     }
 }

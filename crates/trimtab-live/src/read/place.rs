@@ -27,6 +27,8 @@ pub(super) enum Where {
 pub(super) struct Place {
     disk: Option<Disk>,
     extents: Option<Extents>,
+    /// Of the disk; where none is known, of the device or the file system.
+    number: (u32, u32),
 }
 
 /// The disk that it is on.
@@ -55,11 +57,18 @@ impl Place {
             Some(Disk { device, size, start })
         });
         let extents = (disk.is_some() && !is_device).then(|| Extents::of(Arc::clone(file)));
-        Ok(Self { disk, extents })
+        let number = disk.as_ref().map_or(number, |disk| disk.device.number);
+        Ok(Self { disk, extents, number })
     }
 
     pub(super) const fn disk(&self) -> Option<&Disk> {
         self.disk.as_ref()
+    }
+
+    /// What reads of the same drive have in common: the number of the disk, or of what
+    /// else holds the data.
+    pub(super) const fn number(&self) -> (u32, u32) {
+        self.number
     }
 
     /// How long the file was when that was looked at last; none of what is no file on a

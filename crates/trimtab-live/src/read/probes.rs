@@ -5,10 +5,12 @@
 //! late is sent, and after it one each such time. That is so of the whole drive, and of
 //! each part of it that is avoided while others are read.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use trimtab_io::Nanos;
 use trimtab_predict::units::UnitFunction;
+
+use super::outstanding::Count;
 
 /// In how many ways a drive is divided into parts, as models divide it into units.
 const WAYS: usize = 3;
@@ -49,7 +51,6 @@ impl Part {
 #[derive(Debug)]
 pub(super) struct Probes {
     every: Nanos,
-    most_out: u32,
     /// Since when reads have been expected to be late.
     avoided_since: AtomicU64,
     /// Since when all reads of a part have been. What is sent elsewhere says nothing of
@@ -61,21 +62,17 @@ pub(super) struct Probes {
     last_late: AtomicU64,
     /// When one was sent last that was.
     last_probe: AtomicU64,
-    /// Probes that have not come back.
-    out: AtomicU32,
 }
 
 impl Probes {
-    /// One is due so often, and so many may be out at a time.
-    pub(super) fn new(every: Nanos, most_out: u32) -> Self {
+    /// One is due so often.
+    pub(super) fn new(every: Nanos) -> Self {
         Self {
             every,
-            most_out,
             avoided_since: AtomicU64::new(0),
             parts: [const { [const { AtomicU64::new(0) }; PARTS] }; WAYS],
             last_late: AtomicU64::new(0),
             last_probe: AtomicU64::new(0),
-            out: AtomicU32::new(0),
         }
     }
 
@@ -96,9 +93,10 @@ impl Probes {
         }
     }
 
-    /// Whether a read of this part, which is expected to be late, is to be a probe: then
-    /// [`back`](Self::back) is to follow. One thread at a time is told so.
-    pub(super) fn is_due(&self, part: Part, now: Nanos) -> bool {
+    /// Whether a read of this part, which is expected to be late, is to be a probe. One
+    /// thread at a time is told so; then the read counts among these, of which there are
+    /// no more than so many: a drive that answers none is not sent another.
+    pub(super) fn is_due(&self, part: Part, now: Nanos, (out, most): (&Count, u32)) -> bool {
         self.last_late.store(now.0, Relaxed);
         let mut is_avoided = self.is_long_avoided(&self.avoided_since, now);
         // All of them begin here, if they have not.
@@ -106,19 +104,14 @@ impl Probes {
             is_avoided |= self.is_long_avoided(since, now);
         }
         let last = self.last_probe.load(Relaxed);
-        if !is_avoided || now.since(Nanos(last)) < self.every || !self.take() {
+        if !is_avoided || now.since(Nanos(last)) < self.every || !out.add_up_to(most) {
             return false;
         }
         let is_ours = self.last_probe.compare_exchange(last, now.0, Relaxed, Relaxed).is_ok();
         if !is_ours {
-            self.back();
+            out.end();
         }
         is_ours
-    }
-
-    /// A probe has come back, or was not sent after all.
-    pub(super) fn back(&self) {
-        self.out.fetch_sub(1, Relaxed);
     }
 
     /// Since when a part has been avoided, in each way.
@@ -135,13 +128,6 @@ impl Probes {
         }
         now.since(Nanos(began)) >= self.every
     }
-
-    /// A drive that answers none of so many probes is not sent another: each of them
-    /// holds up a thread of the application.
-    fn take(&self) -> bool {
-        let more = |out| (out < self.most_out).then_some(out + 1);
-        self.out.fetch_update(Relaxed, Relaxed, more).is_ok()
-    }
 }
 
 #[cfg(test)]
@@ -154,16 +140,12 @@ mod tests {
     const ELSEWHERE: Part = Part([8, 0, 4]);
 
     fn probes() -> Probes {
-        Probes::new(Nanos(10 * MS), 4)
+        Probes::new(Nanos(10 * MS))
     }
 
     /// Whether a late read is a probe, which is back at once.
     fn is_probe(probes: &Probes, part: Part, at_us: u64) -> bool {
-        let is_due = probes.is_due(part, Nanos(at_us * 1000));
-        if is_due {
-            probes.back();
-        }
-        is_due
+        probes.is_due(part, Nanos(at_us * 1000), (&Count::default(), 4))
     }
 
     #[test]
@@ -232,13 +214,13 @@ mod tests {
 
     #[test]
     fn a_drive_that_answers_no_probe_gets_no_more_until_it_does() {
-        let probes = probes();
+        let (probes, out) = (probes(), Count::default());
         let sent = |from: u64| {
-            let is = |&i: &u64| probes.is_due(HERE, Nanos(i * 10 * MS));
+            let is = |&i: &u64| probes.is_due(HERE, Nanos(i * 10 * MS), (&out, 4));
             (from..from + 100).filter(is).count()
         };
         assert_eq!(sent(1), 4);
-        probes.back();
+        out.end();
         assert_eq!(sent(101), 1);
     }
 }

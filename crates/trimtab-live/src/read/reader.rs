@@ -1,9 +1,8 @@
 //! A device or file to read from.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +11,20 @@ use trimtab_predict::{Model, OtherDrive, Verdict};
 
 use super::ask::{Leave, Wanted};
 use super::decide::{Detail, Outlook, duration};
-use super::error::{Error, ReadError, Refusal, Urgency};
+use super::error::{Error, Refusal, Urgency};
 use super::figures::Figures;
 use super::guard::Guard;
 use super::known::Known;
 use super::options::{Options, nanos};
+use super::outstanding::Outstanding;
 use super::pass::{Pass, Why};
 use super::place::{Place, Where};
 use super::publish::Board;
 use crate::record::BlockDevice;
 
 /// A device or file, and what is known of the drive below. Any number of threads may
-/// read from it at once; nothing on the way of a read waits for a lock.
+/// read from it at once; nothing on the way of a read waits for a lock (where there is no
+/// io_uring, a read with a deadline takes one for a moment).
 pub struct Reader {
     pub(super) file: Arc<File>,
     /// Opened past the page cache.
@@ -31,6 +32,9 @@ pub struct Reader {
     pub(super) place: Place,
     pub(super) known: Known,
     pub(super) guard: Guard,
+    pub(super) most_abandoned: u32,
+    /// On the drive, of all readers of this process.
+    pub(super) outstanding: Arc<Outstanding>,
     pub(super) board: Board,
 }
 
@@ -83,72 +87,13 @@ impl Reader {
         Ok(Self {
             file,
             is_direct: flags.contains(rustix::fs::OFlags::DIRECT),
+            outstanding: Outstanding::of(place.number()),
+            most_abandoned: options.most_abandoned,
             place,
             known: Known::new(model, device, source, nanos(options.oldest)),
             guard: Guard::new(rules),
             board: Board::new(options.publish.as_deref(), number, path),
         })
-    }
-
-    /// Reads into the buffer from this offset (bytes), as `pread(2)` does; how many
-    /// bytes there were.
-    ///
-    /// # Errors
-    /// The read was refused, and nothing was sent to the drive; or it was sent, and
-    /// failed.
-    pub fn read_at(
-        &self,
-        buffer: &mut [u8],
-        offset: u64,
-        urgency: Urgency,
-    ) -> Result<usize, ReadError> {
-        let pass = match self.ask(Wanted::Read(buffer), offset, urgency)? {
-            Leave::Send(pass) => pass,
-            Leave::Done(bytes) => return Ok(bytes),
-        };
-        let bytes = self.fetch(buffer, offset)?;
-        pass.finish();
-        Ok(bytes)
-    }
-
-    /// `pread(2)`, which a signal does not end: it has been decided that the read is sent.
-    fn fetch(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        loop {
-            match self.file.read_at(buffer, offset) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                read => return read,
-            }
-        }
-    }
-
-    /// Fills the buffer from this offset (bytes). What a short read leaves is read
-    /// without a deadline: the drive has answered.
-    ///
-    /// # Errors
-    /// As [`read_at`](Self::read_at); `UnexpectedEof` where the file ends before.
-    pub fn read_exact_at(
-        &self,
-        buffer: &mut [u8],
-        offset: u64,
-        urgency: Urgency,
-    ) -> Result<(), ReadError> {
-        let mut done = self.read_at(buffer, offset, urgency)?;
-        while done < buffer.len() {
-            let at = offset + done as u64;
-            match self.fetch(&mut buffer[done..], at) {
-                Ok(bytes) if bytes > 0 => done += bytes,
-                Err(e) if !self.is_end_of_direct(at) => return Err(e.into()),
-                Ok(_) | Err(_) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a file ends here that is read past the page cache: then to read on is not
-    /// the end but a wrong call, for it ends where no block does.
-    fn is_end_of_direct(&self, offset: u64) -> bool {
-        let is_end = |metadata: std::fs::Metadata| metadata.is_file() && metadata.len() <= offset;
-        self.is_direct && self.file.metadata().is_ok_and(is_end)
     }
 
     /// What is to be expected of a read that would be sent now; none if nothing can be
@@ -166,12 +111,15 @@ impl Reader {
     /// Decides on a read of so many bytes at this offset, for who sends it themselves.
     ///
     /// Where the page cache holds what would be refused it is let through, as
-    /// [`read_at`](Self::read_at) does.
+    /// [`read_at`](Self::read_at) does. Whoever sends it sees to its deadline too: one that
+    /// is given up is to be dropped when it has ended, not before, so that it counts among
+    /// those that are out.
     ///
     /// # Errors
     /// It is refused.
     pub fn admit(&self, length: u64, offset: u64, urgency: Urgency) -> Result<Pass<'_>, Refusal> {
-        match self.ask(Wanted::Leave(length), offset, urgency)? {
+        let now = crate::state::now();
+        match self.ask(Wanted::Leave(length), offset, urgency, now)? {
             Leave::Send(pass) => Ok(pass),
             Leave::Done(_) => Ok(self.pass(Why::Plain, None)),
         }

@@ -1,5 +1,7 @@
 //! The kernel's side of the contract: bpf/record.h, mirrored.
 
+use std::mem::offset_of;
+
 pub(super) const MAX_DEVICES: usize = 16;
 pub(super) const SLOTS: usize = (1 << 16) + 4;
 
@@ -14,6 +16,7 @@ pub(super) struct Config {
     pub(super) arrival_by_bio: u32,
     pub(super) ring_bits: u32,
     pub(super) ring_reserve: u32,
+    pub(super) diskseq: [u64; MAX_DEVICES],
 }
 
 /// `struct rec_slot`
@@ -75,7 +78,7 @@ pub(super) struct Control {
 }
 
 const _: () = {
-    assert!(size_of::<Config>() == 80);
+    assert!(size_of::<Config>() == 208);
     assert!(size_of::<Slot>() == 64);
     assert!(size_of::<Event>() == 64);
     assert!(size_of::<Control>() == 192);
@@ -90,7 +93,11 @@ impl Config {
             self.ring_bits,
             self.ring_reserve,
         ]);
-        for (bytes, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        let (numbers, sequence) = bytes.split_at_mut(offset_of!(Self, diskseq));
+        for (bytes, word) in numbers.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *bytes = word.to_ne_bytes();
+        }
+        for (bytes, word) in sequence.as_chunks_mut::<8>().0.iter_mut().zip(self.diskseq) {
             *bytes = word.to_ne_bytes();
         }
         bytes

@@ -15,6 +15,9 @@ pub struct BlockDevice {
     /// Major and minor number.
     pub number: (u32, u32),
     pub(super) sysfs: PathBuf,
+    /// The kernel's sequence number, by which it tells a device from an earlier one of the
+    /// same name (Linux 5.15 and newer).
+    pub(super) sequence: Option<u64>,
 }
 
 impl BlockDevice {
@@ -53,7 +56,16 @@ impl BlockDevice {
             };
             return Err(error(format!("has no request queue of its own{hint}")));
         }
-        Ok(Self { name, number, sysfs })
+        let sequence = sequence_of(&sysfs);
+        Ok(Self { name, number, sysfs, sequence })
+    }
+
+    /// Whether its name and number are those of another device by now, or of none: a loop
+    /// device that was detached, and perhaps attached to another file, or a drive whose
+    /// medium was changed. What was found under that name is gone then.
+    #[must_use]
+    pub fn is_replaced(&self) -> bool {
+        self.sequence.is_some() && sequence_of(&self.sysfs) != self.sequence
     }
 
     /// The disk that a device number is of, and where on it, in bytes, what has that
@@ -75,7 +87,9 @@ impl BlockDevice {
             disk = (major.parse().ok()?, minor.parse().ok()?);
         }
         let has_queue = sysfs.join("mq").exists();
-        has_queue.then(|| (Self { name: file_name(&sysfs), number: disk, sysfs }, start))
+        let sequence = sequence_of(&sysfs);
+        let name = file_name(&sysfs);
+        has_queue.then_some((Self { name, number: disk, sysfs, sequence }, start))
     }
 
     /// As the BPF programs compare it.
@@ -144,6 +158,11 @@ impl BlockDevice {
             )
         })
     }
+}
+
+/// The kernel's sequence number of a disk.
+fn sequence_of(sysfs: &Path) -> Option<u64> {
+    fs::read_to_string(sysfs.join("diskseq")).ok()?.trim().parse().ok()
 }
 
 /// What is in a directory; nothing if it cannot be read.

@@ -53,6 +53,7 @@ mod tests {
             name: "nvme0n1".into(),
             number: (259, 0),
             sysfs: sysfs.path().to_owned(),
+            sequence: None,
         };
         assert_eq!(device.identity(), Identity::default());
         write("size", "1000215216\n");

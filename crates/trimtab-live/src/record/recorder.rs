@@ -86,8 +86,9 @@ impl Recorder {
         }
         let mut names = Names::default();
         let mut config = Config { device_count: devices.len() as u32, ..Config::default() };
-        for (device, (number, i)) in devices.iter().zip(config.devices.iter_mut().zip(0..)) {
-            *number = device.kernel_number();
+        for (device, i) in devices.iter().zip(0..) {
+            config.devices[i as usize] = device.kernel_number();
+            config.diskseq[i as usize] = device.sequence.unwrap_or(0);
             let id = names.add_device(&device.name);
             let id =
                 id.map_err(|e| Error::Device { name: device.name.clone(), why: e.to_string() })?;

@@ -47,7 +47,13 @@ pub struct Recording {
     in_flight: u64,
     watermark: Nanos,
     unseen: Unseen,
+    /// Records taken out of the ring by one poll, in order of completion.
+    fresh: Vec<Record>,
+    tap: Option<Tap>,
 }
+
+/// What sees records at once, before they are put in order of arrival.
+type Tap = Box<dyn FnMut(&[Record], &Names) + Send>;
 
 /// What was lost, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +74,12 @@ impl Losses {
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.ring_full + self.table_full + self.skipped_runs + self.never_completed
+    }
+
+    /// Requests that are not among the records at all.
+    #[must_use]
+    pub const fn missing(&self) -> u64 {
+        self.ring_full + self.table_full
     }
 }
 
@@ -109,7 +121,16 @@ impl Recording {
             in_flight: 0,
             watermark: Nanos::ZERO,
             unseen: Unseen::default(),
+            fresh: Vec::new(),
+            tap: None,
         }
+    }
+
+    /// Shows all records to `tap` as they come, in order of completion: it is called with
+    /// each poll, also if there are none. A request whose end is not seen holds back later
+    /// ones from [`poll`](Self::poll), but not from here.
+    pub fn set_tap(&mut self, tap: impl FnMut(&[Record], &Names) + Send + 'static) {
+        self.tap = Some(Box::new(tap));
     }
 
     /// Takes what has happened since the last call, and appends to `out`, in
@@ -252,6 +273,12 @@ impl Recording {
         self.since_origin(monotonic())
     }
 
+    /// Time 0 of the records, on the machine's monotonic clock.
+    #[must_use]
+    pub const fn origin(&self) -> Nanos {
+        Nanos(self.origin)
+    }
+
     /// The names of devices and commands.
     #[must_use]
     pub const fn names(&self) -> &Names {
@@ -289,12 +316,19 @@ impl Recording {
             result = self.take(&event);
         }
         self.recorder.ring.free(&self.recorder.switchboard);
+        if let Some(tap) = &mut self.tap {
+            tap(&self.fresh, &self.recorder.names);
+        }
+        self.fresh.clear();
         result
     }
 
     fn take(&mut self, event: &Event) -> Result<(), Error> {
         let record = self.record_of(event);
         self.received += 1;
+        if self.tap.is_some() {
+            self.fresh.push(record);
+        }
         self.sorter.push(record).map_err(Error::system::<io::Error>("sort records on disk"))
     }
 

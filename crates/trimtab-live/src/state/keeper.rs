@@ -18,6 +18,7 @@ use super::desk::Desk;
 use super::drive::{LiveDrive, Memory};
 use super::log::{Log, Step};
 use super::network::{Ask, Networks};
+use super::pin_place::PinPlace;
 use super::pins::Pins;
 use super::tend::Tender;
 use crate::bpf::mapping::Mapping;
@@ -68,6 +69,8 @@ pub struct Keeper {
     // Fields drop in this order: say that it is over, detach, unmap, unload.
     tender: Tender,
     pins: Option<Pins>,
+    /// Where the file was pinned.
+    pinned_at: Option<PinPlace>,
     links: Vec<(OsString, Link)>,
     calls: Arc<Calls>,
     desk: Desk,
@@ -134,6 +137,7 @@ impl Keeper {
         Ok(Self {
             tender: Tender::start(Arc::clone(&memory), devices.clone(), Arc::clone(&calls)),
             pins: None,
+            pinned_at: None,
             links,
             calls,
             desk,
@@ -211,7 +215,8 @@ impl Keeper {
     /// them back. What is at work meanwhile is soon done.
     fn say(&self, index: usize) {
         let until = Instant::now() + PATIENCE;
-        while !self.calls.say(index, true, self.devices[index].kernel_number()) {
+        let kept = !self.devices[index].is_replaced();
+        while !self.calls.say(index, kept, self.devices[index].kernel_number()) {
             if Instant::now() > until {
                 return;
             }
@@ -264,7 +269,27 @@ impl Keeper {
     /// It is no such directory, or another keeper is at work there.
     pub fn pin(&mut self, directory: &Path) -> Result<(), Error> {
         self.pins = Some(Pins::make(directory, handle(&self.object, "st_devices")?)?);
+        self.pinned_at = Some(PinPlace::of(directory)?);
         Ok(())
+    }
+
+    /// Pins the state anew if its file has gone, as when the BPF file system was unmounted,
+    /// which is then mounted again where it was; whether that was needed. Without a file,
+    /// processes that open the state from then on find none; those that have it open keep
+    /// it. To be called now and then.
+    ///
+    /// # Errors
+    /// The file has gone and cannot be made: mounting takes `CAP_SYS_ADMIN`.
+    pub fn pin_again(&mut self) -> Result<bool, Error> {
+        let Some(place) = &self.pinned_at else { return Ok(false) };
+        if self.pins.as_ref().is_some_and(Pins::is_there) {
+            return Ok(false);
+        }
+        // Before there is a new file of the same name, which it would remove.
+        self.pins = None;
+        place.mount()?;
+        self.pins = Some(Pins::make(place.directory(), handle(&self.object, "st_devices")?)?);
+        Ok(true)
     }
 
     /// The handlers' runs so far and, if asked for, their time.

@@ -45,6 +45,11 @@ impl Pins {
         let_pass(&this.file, mode(loading.ok().as_deref()))?;
         Ok(this)
     }
+
+    /// Whether the file has its name still.
+    pub(super) fn is_there(&self) -> bool {
+        self.file.exists()
+    }
 }
 
 /// Who may open the map, where `kernel.unprivileged_bpf_disabled` is this: 0 means that

@@ -63,10 +63,11 @@ impl Drop for Tender {
     }
 }
 
-/// Says whether the programs are attached, and that we live.
+/// Says whether the programs are attached, and that we live. Of a device whose name another
+/// has taken, nothing is kept: what was learnt of it must not decide about the other.
 fn say(calls: &Calls, devices: &[BlockDevice], attached: bool) {
     for (i, device) in devices.iter().enumerate() {
-        calls.say(i, attached, device.kernel_number());
+        calls.say(i, attached && !device.is_replaced(), device.kernel_number());
     }
 }
 

@@ -28,6 +28,42 @@ pub fn knee(sorted: &[Nanos]) -> Option<Nanos> {
     Some(body[best])
 }
 
+/// The same of a histogram: `counts` are latencies, ascending, and how many there
+/// are of each.
+#[must_use]
+pub fn knee_of_counts(counts: &[(Nanos, u64)]) -> Option<Nanos> {
+    knee_up_to(counts, BODY)
+}
+
+/// The knee of a histogram with its whole tail, which is where the tail begins if
+/// it has less than three of a hundred latencies.
+#[must_use]
+pub fn knee_of_all_counts(counts: &[(Nanos, u64)]) -> Option<Nanos> {
+    knee_up_to(counts, 1.0)
+}
+
+fn knee_up_to(counts: &[(Nanos, u64)], share: f64) -> Option<Nanos> {
+    let total: u64 = counts.iter().map(|&(_, count)| count).sum();
+    let rank = rank(usize::try_from(total).ok()?, share)? as u64;
+    let mut below = 0;
+    let cumulative = counts.iter().map(|&(latency, count)| {
+        below += count;
+        (latency, below)
+    });
+    let cumulative: Vec<(Nanos, u64)> = cumulative.collect();
+    let end = cumulative.partition_point(|&(_, below)| below <= rank);
+    let body = &cumulative[..=end.min(cumulative.len() - 1)];
+    let (&(least, _), &(most, n)) = (body.first()?, body.last()?);
+    let range = most.0 - least.0;
+    if range == 0 {
+        return None;
+    }
+    let height = |&(latency, below): &(Nanos, u64)| {
+        i128::from(below) * i128::from(range) - i128::from(latency.0 - least.0) * i128::from(n)
+    };
+    body.iter().rev().max_by_key(|at| height(at)).map(|&(latency, _)| latency)
+}
+
 /// The index of a share's latency among so many: the nearest rank.
 pub(super) fn rank(count: usize, share: f64) -> Option<usize> {
     let rank = (count as f64 * share).ceil() as usize;
@@ -52,6 +88,34 @@ mod tests {
         latencies.extend((0..100).map(|i| Nanos(1000 + 10 * i)));
         assert_eq!(knee(&latencies), Some(Nanos(189)));
         assert!((percentile_of(&latencies, Nanos(189)) - 90.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn counts_have_the_knee_of_what_they_count() {
+        let mut state = 1_u64;
+        for n in [1, 2, 7, 400, 5_000] {
+            let mut latencies: Vec<Nanos> = (0..n)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let x = state >> 40;
+                    Nanos(if x.is_multiple_of(20) { x % 5_000 } else { 90 + x % 40 })
+                })
+                .collect();
+            latencies.sort_unstable();
+            let counts: Vec<_> =
+                latencies.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u64)).collect();
+            assert_eq!(knee_of_counts(&counts), knee(&latencies), "{n}");
+        }
+        assert_eq!(knee_of_counts(&[]), None);
+        assert_eq!(knee_of_counts(&[(Nanos(7), 20)]), None);
+    }
+
+    #[test]
+    fn a_short_tail_begins_behind_the_body() {
+        let mut counts: Vec<_> = (100..150).map(|ns| (Nanos(ns), 20)).collect();
+        counts.extend([(Nanos(5_000), 5), (Nanos(5_100), 5)]);
+        assert!(knee_of_counts(&counts).unwrap() < Nanos(149));
+        assert_eq!(knee_of_all_counts(&counts), Some(Nanos(149)));
     }
 
     #[test]

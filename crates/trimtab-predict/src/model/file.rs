@@ -1,15 +1,15 @@
 //! Trained predictors in files: the numbers as safetensors, and beside them a
 //! card in JSON that says what they are of.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use trimtab_io::Nanos;
+use trimtab_io::{Nanos, WholeFile};
 use trimtab_learn::integer::LinnOs;
 use trimtab_learn::store::{Reader, Writer};
 
+use super::seal::{BLANK, Hash, is_intact, of_tensors, seal};
 use super::{Kind, Trained};
 use crate::floor::Floor;
 use crate::heuristic::Limits;
@@ -21,7 +21,17 @@ use crate::{DIGITS, Error, Identity, Label, OtherDrive, Rule};
 
 /// The version of the files, and of the numbers that models are trained on.
 /// Whatever changes the meaning of either changes it.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+
+/// From this version on the checksum covers the card too. Older ones are still read, with
+/// a [caution](Model::caution).
+const SEALED: u32 = 4;
+
+/// From this version on the numbers that [`Kind::Trimtab`] decides by mean what they mean
+/// today. Those of the others always have.
+const SAME_FEATURES: u32 = 3;
+
+const CARD: WholeFile = WholeFile::json("a model's card");
 
 /// A trained predictor with all that is known of its making.
 #[derive(Clone, Debug)]
@@ -61,7 +71,7 @@ pub struct Card {
     floor: Option<Floor>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     late: Option<Nanos>,
-    /// Of the tensors' file, so that a card is not taken for another model's.
+    /// Of the tensors' file and of the card up to here: see [`seal`]. The last field.
     checksum: String,
 }
 
@@ -100,27 +110,6 @@ pub fn fingerprint(recorded: &[Recorded]) -> String {
     hash.text()
 }
 
-/// FNV-1a, 64 bits: enough to notice a mistake.
-struct Hash(u64);
-
-impl Default for Hash {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hash {
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn text(&self) -> String {
-        format!("{:016x}", self.0)
-    }
-}
-
 impl Model {
     /// In what a drive is another than the one that it was trained on, if both are known.
     #[must_use]
@@ -154,7 +143,7 @@ impl Model {
             refuse_from: known.map(|known| known.refuse_from),
             floor: known.map(|known| known.floor.clone()),
             late: known.map(|known| known.late),
-            checksum: String::new(),
+            checksum: BLANK.to_owned(),
         };
         Self { card, trained }
     }
@@ -181,44 +170,75 @@ impl Model {
         let predictor = self.card.predictor.name();
         let tensors = writer.to_bytes().map_err(|source| Error::Learn { predictor, source })?;
         let mut card = self.card.clone();
-        card.checksum = checksum(&tensors);
-        let card = serde_json::to_string_pretty(&card).expect("a card is JSON");
-        Ok((tensors, card + "\n"))
+        (card.version, card.checksum) = (VERSION, BLANK.to_owned());
+        let card = serde_json::to_string_pretty(&card).expect("a card is JSON") + "\n";
+        let card = seal(&card, &tensors);
+        Ok((tensors, card))
     }
 
-    /// Loads a model; its card lies beside it.
+    /// Loads a model; its card lies beside it. Whoever loads one passes its
+    /// [`caution`](Self::caution) on.
     ///
     /// # Errors
     /// If a file cannot be read, or is not what it should be.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let wrong = |path: &Path, what: String| Error::Model { path: path.to_owned(), what };
         let cannot = |e: std::io::Error| format!("cannot read: {e}");
-        let bytes = fs::read(path).map_err(|e| wrong(path, cannot(e)))?;
+        let bytes = WholeFile::MODEL.read(path).map_err(|e| wrong(path, cannot(e)))?;
         let beside = card_path(path);
         let no_card = |e| {
             format!("{}: it is the card of {}, and belongs beside it", cannot(e), path.display())
         };
-        let card = fs::read_to_string(&beside).map_err(|e| wrong(&beside, no_card(e)))?;
-        let card = Card::parse(&card).map_err(|what| wrong(&beside, what))?;
-        if card.checksum != checksum(&bytes) {
-            let of = beside.display();
-            return Err(wrong(path, format!("is not the model that {of} is of; train it again")));
+        let card = CARD.read_text(&beside).map_err(|e| wrong(&beside, no_card(e)))?;
+        Self::of_files(&bytes, &card).map_err(|fault| match fault {
+            Fault::Card(what) => wrong(&beside, what),
+            Fault::Tensors(what) => wrong(path, what),
+            Fault::Apart => {
+                let what = "or one of the two was changed since; train it again";
+                wrong(path, format!("is not the model that {} is of, {what}", beside.display()))
+            }
+        })
+    }
+
+    fn of_files(tensors: &[u8], text: &str) -> Result<Self, Fault> {
+        // Damage is found before anything is made of what may be damaged.
+        if Card::version(text).map_err(Fault::Card)? >= SEALED && !is_intact(text, tensors) {
+            return Err(Fault::Apart);
         }
-        let trained = card.trained(&bytes).map_err(|what| wrong(path, what))?;
+        let card = Card::parse(text).map_err(Fault::Card)?;
+        if card.version < SEALED && card.checksum != of_tensors(tensors) {
+            return Err(Fault::Apart);
+        }
+        let trained = card.trained(tensors).map_err(Fault::Tensors)?;
         Ok(Self { card, trained })
     }
+
+    /// What whoever uses the model should hear: its card is of a version that no checksum
+    /// covered.
+    #[must_use]
+    pub fn caution(&self) -> Option<String> {
+        let version = self.card.version;
+        (version < SEALED).then(|| {
+            format!(
+                "its card is of version {version}, which no checksum covers: damage to it would \
+                 go unnoticed; train it again"
+            )
+        })
+    }
+}
+
+/// Which of a model's files is not what it should be, and how.
+enum Fault {
+    Card(String),
+    Tensors(String),
+    /// They do not belong together, or are damaged.
+    Apart,
 }
 
 /// Where the card of a model lies: beside it, with the ending `.json`.
 #[must_use]
 pub fn card_path(model: &Path) -> PathBuf {
     model.with_extension("json")
-}
-
-fn checksum(bytes: &[u8]) -> String {
-    let mut hash = Hash::default();
-    hash.add(bytes);
-    hash.text()
 }
 
 impl Kind {
@@ -233,18 +253,36 @@ impl Kind {
 }
 
 impl Card {
+    /// The version that a card says it is of, if that can be read.
+    fn version(text: &str) -> Result<u32, String> {
+        /// Whatever else there may be in other versions.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: Option<serde_json::Value>,
+        }
+        let Versioned { version } = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let number = version.as_ref().and_then(serde_json::Value::as_u64);
+        if let Some(known @ 1..=VERSION) = number.and_then(|number| number.try_into().ok()) {
+            return Ok(known);
+        }
+        let found = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
+        Err(format!("model of version {found}, expected 1 to {VERSION}; train it again"))
+    }
+
     /// Reads a card.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let value: serde_json::Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        let version = value.get("version").and_then(serde_json::Value::as_u64);
-        if version != Some(VERSION.into()) {
-            let found = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
-            return Err(format!("model of version {found}, expected {VERSION}; train it again"));
+        Self::version(text)?;
+        let card: Self = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        if card.version < SAME_FEATURES && card.predictor == Kind::Trimtab {
+            let (found, name) = (card.version, card.predictor.name());
+            return Err(format!(
+                "model of version {found}: what {name} decides by meant something else then; \
+                 train it again"
+            ));
         }
-        let card: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
         let (found, there_are) = (card.features, card.predictor.features());
         if found != there_are {
             return Err(format!(

@@ -105,8 +105,12 @@ impl Serialize for Figures {
     }
 }
 
-/// Of an even number the mean of the middle two.
-fn median(sorted: &[f64]) -> f64 {
+/// The middle of values in rising order; of an even number the mean of the middle two.
+///
+/// # Panics
+/// There are none.
+#[must_use]
+pub fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     if sorted.len() % 2 == 1 {
         sorted[middle]
@@ -187,9 +191,12 @@ pub struct StrategyReport {
     pub highest: Figures,
     /// Each seed, and each turn of it, if there are several.
     pub seeds: Vec<SeedFigures>,
-    /// The latencies of all seeds together.
+    /// The latencies of all seeds together,
     #[serde(skip)]
     pub latencies: LatencyHistogram,
+    /// and of each of `seeds`.
+    #[serde(skip)]
+    pub turns: Vec<LatencyHistogram>,
 }
 
 /// One drive with one seed: what phase one told of it.
@@ -282,6 +289,7 @@ impl Report {
             highest: Figures::default(),
             seeds: Vec::new(),
             latencies: LatencyHistogram::new(),
+            turns: Vec::new(),
         };
         Self {
             seeds: Vec::new(),
@@ -301,6 +309,7 @@ impl Report {
         for (row, (figures, run)) in self.strategies.iter_mut().zip(figures) {
             row.seeds.push(SeedFigures { turn, ..figures });
             row.latencies.merge(&run.reads);
+            row.turns.push(run.reads);
         }
     }
 

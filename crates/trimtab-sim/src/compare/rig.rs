@@ -58,6 +58,18 @@ impl Comparison {
         &self.seeds
     }
 
+    /// Whether it can be run on a [`Rig`].
+    ///
+    /// # Errors
+    /// Its workload changes, which is for simulations.
+    pub fn check_live(&self) -> Result<(), Error> {
+        if self.change.is_some() {
+            let what = "`change` is for simulations; leave it out for a live comparison";
+            return Err(Error::Scenario(what.to_owned()));
+        }
+        Ok(())
+    }
+
     /// Lets workloads reach no farther than this many bytes of the drives.
     pub const fn set_reach(&mut self, bytes: u64) {
         self.reach = Some(bytes);
@@ -158,10 +170,7 @@ pub fn compare_on(
     threads: usize,
     progress: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> Result<Report, Error> {
-    if comparison.change.is_some() {
-        let what = "`change` is for simulations; leave it out for a live comparison";
-        return Err(Error::Scenario(what.to_owned()));
-    }
+    comparison.check_live()?;
     let mut here = comparison.clone();
     here.entries.retain(|entry| entry.kind != Kind::Ideal || rig.has_ideal());
     let comparison = &here;

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use trimtab_io::Nanos;
+use trimtab_io::{Nanos, WholeFile};
 use trimtab_steer::{Costs, Kind, MOST_REPLICAS, Tuning};
 
 use super::phase::Slice;
@@ -132,7 +132,8 @@ impl Comparison {
     /// # Errors
     /// As [`parse`](Self::parse), with the file's name; or it cannot be read.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path)
+        let text = WholeFile::toml("a comparison")
+            .read_text(path)
             .map_err(|source| Error::Open { path: path.to_owned(), source })?;
         let directory = path.parent().unwrap_or(Path::new(""));
         Self::parse(&text, directory).map_err(|error| match error {

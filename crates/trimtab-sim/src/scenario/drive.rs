@@ -7,6 +7,7 @@ use serde::Deserialize as _;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Table, Value};
 use trimtab_device::Profile;
+use trimtab_io::WholeFile;
 
 use super::text::Text;
 use super::{CAPACITY, RawDevice};
@@ -46,7 +47,7 @@ fn named(name: &Spanned<String>, text: Text<'_>, directory: &Path) -> Result<Pro
         return Ok(profile);
     }
     let path = directory.join(name.get_ref());
-    let content = match std::fs::read_to_string(&path) {
+    let content = match WholeFile::toml("a drive's profile").read_text(&path) {
         Ok(content) => content,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let known: Vec<_> = Profile::builtin_names().collect();
@@ -70,7 +71,7 @@ fn overridden(
         return Err(text.wrong(&at, "`override` must be a table of a profile's keys"));
     };
     let mut leaves = Vec::new();
-    find_leaves(table, &mut Vec::new(), &mut leaves);
+    find_leaves(table, text, &mut Vec::new(), &mut leaves)?;
     let with = |leaves: &[Leaf]| {
         let mut table: Table = base.to_toml().parse().expect("a profile's own TOML");
         leaves.iter().for_each(|leaf| leaf.put_into(&mut table));
@@ -101,20 +102,29 @@ struct Leaf {
     at: Range<usize>,
 }
 
-fn find_leaves(table: &DeTable<'_>, path: &mut Vec<String>, leaves: &mut Vec<Leaf>) {
+fn find_leaves(
+    table: &DeTable<'_>,
+    text: Text<'_>,
+    path: &mut Vec<String>,
+    leaves: &mut Vec<Leaf>,
+) -> Result<(), Error> {
     for (key, value) in table {
         path.push(key.get_ref().to_string());
         match value.get_ref() {
-            DeValue::Table(inner) => find_leaves(inner, path, leaves),
-            _ => leaves.push(Leaf {
-                keys: path.clone(),
-                value: Value::deserialize(ValueDeserializer::from(value.clone()))
-                    .expect("any TOML value is a value"),
-                at: key.span(),
-            }),
+            DeValue::Table(inner) => find_leaves(inner, text, path, leaves)?,
+            _ => {
+                // A whole number may be larger than values hold.
+                let read = Value::deserialize(ValueDeserializer::from(value.clone()));
+                let value = read.map_err(|e| {
+                    let key = path.join(".");
+                    text.wrong(&value.span(), format!("`override.{key}`: {}", e.message()))
+                })?;
+                leaves.push(Leaf { keys: path.clone(), value, at: key.span() });
+            }
         }
         path.pop();
     }
+    Ok(())
 }
 
 impl Leaf {

@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 
+use trimtab_io::within;
+
 use crate::error::Error;
 
 /// A scenario's text, to find lines in.
@@ -39,10 +41,6 @@ impl Text<'_> {
         value: T,
         range: RangeInclusive<T>,
     ) -> Result<(), Error> {
-        if range.contains(&value) {
-            return Ok(());
-        }
-        let (least, most) = (range.start(), range.end());
-        Err(self.wrong(at, format!("`{key}` must be from {least} to {most}, not {value}")))
+        within(&format!("`{key}`"), value, range).map_err(|what| self.wrong(at, what))
     }
 }

@@ -1,4 +1,5 @@
-//! fio's latency logs (`write_lat_log`): lat, clat and slat.
+//! fio's latency logs (`write_lat_log`): lat and clat. How they are told from
+//! fio's other logs, which have the same columns: `fio_logs`.
 //!
 //! ```text
 //!   time ms, latency ns, direction, block size[, offset][, priority][, issue time]
@@ -98,6 +99,11 @@ fn is_priority(text: &[u8]) -> bool {
 }
 
 impl FioLatency {
+    /// Whether the lines so far have a column for the offset.
+    pub(super) fn has_offset(&self) -> bool {
+        self.layout.has_offset()
+    }
+
     /// The offset, after a look at everything behind the block size.
     fn offset(&mut self, more: &[&[u8]]) -> Result<u64, Malformed> {
         const FIFTH: Column = column(5, "offset");
@@ -189,25 +195,11 @@ impl LineParser for FioLatency {
     }
 }
 
-/// Whether a latency log's lines have a column for the offset (fio's
-/// `log_offset`).
-pub(crate) fn has_offset_column(sample: &[u8]) -> bool {
-    let mut parser = FioLatency::default();
-    let (mut names, mut out) = (Names::default(), Vec::new());
-    // The sample's last line may be cut off, and errors are told when reading.
-    for line in sample.split(|&b| b == b'\n').take(ENOUGH as usize) {
-        let line = line.trim_ascii_end();
-        if !line.is_empty() {
-            let _ = parser.line(line, &mut names, &mut out);
-        }
-    }
-    parser.layout.has_offset()
-}
-
 #[cfg(test)]
 mod tests {
     use trimtab_io::Nanos;
 
+    use super::super::fio_logs::has_offset_column;
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Record>, String> {

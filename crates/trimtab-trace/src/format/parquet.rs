@@ -23,7 +23,10 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-use parquet::file::metadata::{KeyValue, ParquetMetaData, ParquetMetaDataReader};
+use parquet::basic::Compression;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, KeyValue, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+};
 
 use self::columns::Columns;
 use self::guard::Guarded;
@@ -38,6 +41,7 @@ use crate::names::Names;
 use crate::reader::{Clock, Meta};
 use crate::record::Record;
 use crate::source::{BATCH, Source};
+use crate::spool::SpoolLimit;
 
 const MAGIC: &[u8] = b"PAR1";
 /// The footer's length and the magic bytes.
@@ -48,15 +52,17 @@ const LARGEST_FOOTER: u64 = 16 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    /// A time, in ns as an integer, or as a timestamp.
+    Time,
     Number,
     Text,
 }
 
 /// Name, kind, and whether a file must have it.
 const COLUMNS: [(&str, Kind, bool); 10] = [
-    (ARRIVAL, Kind::Number, true),
-    (ISSUE, Kind::Number, false),
-    (COMPLETE, Kind::Number, false),
+    (ARRIVAL, Kind::Time, true),
+    (ISSUE, Kind::Time, false),
+    (COMPLETE, Kind::Time, false),
     (OP, Kind::Text, true),
     (OFFSET, Kind::Number, true),
     (LENGTH, Kind::Number, true),
@@ -72,15 +78,22 @@ pub(crate) fn looks_like(sample: &[u8]) -> bool {
 }
 
 /// Opens a native trace and reads its footer.
-pub(crate) fn open(input: &Input, meta: &mut Meta) -> Result<Box<dyn Source + Send>, Error> {
-    let file = input.seekable()?;
+pub(crate) fn open(
+    input: &Input,
+    limit: SpoolLimit,
+    meta: &mut Meta,
+) -> Result<Box<dyn Source + Send>, Error> {
+    let file = input.seekable(limit)?;
     let read_error = |source| Error::Read { path: input.path.clone(), byte: 0, source };
     let length = file.metadata().map_err(read_error)?.len();
-    let file = Guarded::new(file, length);
+    let mut file = Guarded::new(file, length);
     let opened = contained(|| {
         let footer = read_footer(&file)?;
-        read_notes(footer.file_metadata().key_value_metadata(), meta)?;
-        batches(&file, footer)
+        file.set_codecs(&footer);
+        let clock = read_notes(footer.file_metadata().key_value_metadata(), meta)?;
+        let (batches, timestamps) = batches(&file, footer)?;
+        meta.clock = clock.unwrap_or(if timestamps { Clock::Unix } else { Clock::Own });
+        Ok(batches)
     });
     let batches = opened.map_err(|Malformed(what)| match file.take_failure() {
         Some(source) => read_error(source),
@@ -111,9 +124,9 @@ fn read_footer(file: &Guarded) -> Result<ParquetMetaData, Malformed> {
     ParquetMetaDataReader::decode_metadata(&footer).map_err(|e| library(&e))
 }
 
-/// What the writer noted beside the records.
-fn read_notes(pairs: Option<&Vec<KeyValue>>, meta: &mut Meta) -> Result<(), Malformed> {
-    meta.clock = Clock::Own;
+/// What the writer noted beside the records; gives the clock, if it is told.
+fn read_notes(pairs: Option<&Vec<KeyValue>>, meta: &mut Meta) -> Result<Option<Clock>, Malformed> {
+    let mut clock = None;
     for KeyValue { key, value } in pairs.into_iter().flatten() {
         let value = value.as_deref().unwrap_or_default();
         let expected = |what: &str| {
@@ -125,11 +138,11 @@ fn read_notes(pairs: Option<&Vec<KeyValue>>, meta: &mut Meta) -> Result<(), Malf
                 return Err(expected("1, the only version that this program knows"));
             }
             CLOCK_KEY => {
-                meta.clock = match value {
+                clock = Some(match value {
                     CLOCK_UNIX => Clock::Unix,
                     CLOCK_OWN => Clock::Own,
                     _ => return Err(expected("unix or own")),
-                }
+                });
             }
             HAS_OFFSETS_KEY => {
                 meta.has_offsets = value.parse().map_err(|_| expected("true or false"))?;
@@ -141,11 +154,15 @@ fn read_notes(pairs: Option<&Vec<KeyValue>>, meta: &mut Meta) -> Result<(), Malf
             }
         }
     }
-    Ok(())
+    Ok(clock)
 }
 
-/// Checks the columns, and begins to read those that hold anything.
-fn batches(file: &Guarded, footer: ParquetMetaData) -> Result<ParquetRecordBatchReader, Malformed> {
+/// Checks the columns, and begins to read those that hold anything; also tells
+/// whether arrivals are timestamps, which count from the Unix epoch.
+fn batches(
+    file: &Guarded,
+    footer: ParquetMetaData,
+) -> Result<(ParquetRecordBatchReader, bool), Malformed> {
     // Types as Parquet has them; hints from Arrow writers (large strings,
     // views) would only multiply the cases.
     let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
@@ -155,7 +172,7 @@ fn batches(file: &Guarded, footer: ParquetMetaData) -> Result<ParquetRecordBatch
     let fields = plain.schema().fields();
 
     let mut wanted: Vec<Arc<Field>> = fields.iter().cloned().collect();
-    let mut projection = Vec::new();
+    let (mut projection, mut timestamps) = (Vec::new(), false);
     for (name, kind, required) in COLUMNS {
         let Some(index) = fields.iter().position(|f| f.name() == name) else {
             if required {
@@ -165,27 +182,59 @@ fn batches(file: &Guarded, footer: ParquetMetaData) -> Result<ParquetRecordBatch
         };
         let found = fields[index].data_type();
         match kind {
-            Kind::Number if found.is_integer() => {}
+            // What a tool writes where it knows no type, for want of values.
+            _ if *found == DataType::Null && !required => continue,
+            Kind::Number | Kind::Time if found.is_integer() || is_float(found) => {}
+            Kind::Time if matches!(found, DataType::Timestamp(..)) => {
+                timestamps |= name == ARRIVAL;
+            }
             Kind::Text if *found == DataType::Utf8 => {
                 let keys = Box::new(DataType::Int32);
                 let text = DataType::Dictionary(keys, Box::new(DataType::Utf8));
                 wanted[index] = Arc::new(fields[index].as_ref().clone().with_data_type(text));
             }
             Kind::Number => return Err(wrong_type(name, "integers", found)),
+            Kind::Time => return Err(wrong_type(name, "integers (ns) or timestamps", found)),
             Kind::Text => return Err(wrong_type(name, "strings", found)),
         }
         if required || !is_all_null(&footer, index) {
+            must_be_readable(&footer, index, name)?;
             projection.push(index);
         }
     }
     let options = options().with_schema(Arc::new(Schema::new(wanted)));
     let metadata = ArrowReaderMetadata::try_new(footer, options).map_err(|e| library(&e))?;
     let mask = ProjectionMask::roots(metadata.parquet_schema(), projection);
-    ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), metadata)
+    let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), metadata)
         .with_projection(mask)
         .with_batch_size(BATCH)
         .build()
-        .map_err(|e| library(&e))
+        .map_err(|e| library(&e))?;
+    Ok((batches, timestamps))
+}
+
+fn is_float(of: &DataType) -> bool {
+    matches!(of, DataType::Float32 | DataType::Float64)
+}
+
+/// Refuses a column that is compressed in a way that is not read.
+fn must_be_readable(footer: &ParquetMetaData, root: usize, name: &str) -> Result<(), Malformed> {
+    let lzo = columns_of(footer, root).any(|column| column.compression() == Compression::LZO);
+    if lzo {
+        return Err(Malformed(format!(
+            "column {name}: is compressed with LZO, which is not read; write it with snappy, gzip, \
+             brotli, lz4 or zstd"
+        )));
+    }
+    Ok(())
+}
+
+/// A column's chunks, one of each row group. `root` is its place among the
+/// top-level columns.
+fn columns_of(footer: &ParquetMetaData, root: usize) -> impl Iterator<Item = &ColumnChunkMetaData> {
+    let schema = footer.file_metadata().schema_descr();
+    let leaf = (0..schema.num_columns()).find(|&i| schema.get_column_root_idx(i) == root);
+    leaf.into_iter().flat_map(|leaf| footer.row_groups().iter().map(move |g| g.column(leaf)))
 }
 
 fn wrong_type(name: &str, expected: &str, found: &DataType) -> Malformed {
@@ -196,13 +245,10 @@ fn wrong_type(name: &str, expected: &str, found: &DataType) -> Malformed {
 /// Whether the statistics promise that a column holds nothing, so that it need
 /// not be read. `root` is its place among the top-level columns.
 fn is_all_null(footer: &ParquetMetaData, root: usize) -> bool {
-    let schema = footer.file_metadata().schema_descr();
-    let leaf = (0..schema.num_columns()).find(|&i| schema.get_column_root_idx(i) == root);
-    leaf.is_some_and(|leaf| {
-        footer.row_groups().iter().all(|group| {
-            let nulls = group.column(leaf).statistics().and_then(|s| s.null_count_opt());
-            nulls.is_some_and(|nulls| u64::try_from(group.num_rows()) == Ok(nulls))
-        })
+    let rows = footer.row_groups().iter().map(RowGroupMetaData::num_rows);
+    columns_of(footer, root).zip(rows).all(|(column, rows)| {
+        let nulls = column.statistics().and_then(|s| s.null_count_opt());
+        nulls.is_some_and(|nulls| u64::try_from(rows) == Ok(nulls))
     })
 }
 

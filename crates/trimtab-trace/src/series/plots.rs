@@ -26,6 +26,10 @@ pub struct Plots {
     /// From the first arrival to the last.
     #[serde(rename = "duration_ns")]
     pub duration: Nanos,
+    /// Beyond this a response is slow, if the caller of
+    /// [`Series::finish_marking`](crate::Series::finish_marking) found a threshold.
+    #[serde(rename = "slow_beyond_ns")]
+    pub slow_beyond: Option<Nanos>,
     /// One for each op that occurs.
     pub ops: Vec<OpPlots>,
     /// The bins of [`OpPlots::iops`] and [`OpPlots::mb_s`].
@@ -60,6 +64,8 @@ pub struct OpPlots {
     pub mb_s: Vec<Option<f64>>,
     /// `None` where no completions were measured.
     pub over_time: Option<LatencyOverTime>,
+    /// `None` where no threshold was found, or no completions were measured.
+    pub slow: Option<SlowOverTime>,
 }
 
 /// Response times by time of arrival.
@@ -77,6 +83,21 @@ pub struct LatencyOverTime {
     /// The longest; `None` in empty bins.
     #[serde(rename = "max_ns")]
     pub max: Vec<Option<Nanos>>,
+}
+
+/// Slow responses by time of arrival.
+#[derive(Clone, Debug, Serialize)]
+pub struct SlowOverTime {
+    /// The bins of [`counts`](Self::counts).
+    #[serde(flatten)]
+    pub bins: TimeBins,
+    /// How many there are in each.
+    pub counts: Vec<u64>,
+    /// How many in all.
+    pub total: u64,
+    /// The median of their response times; zero of none.
+    #[serde(rename = "median_ns")]
+    pub median: Nanos,
 }
 
 /// Requests in flight: issued (or arrived, where the issue was not measured)

@@ -12,6 +12,8 @@ use crate::error::Error;
 
 const SECTOR: u64 = 512;
 const MOST_CLIENTS: u32 = 1 << 16;
+/// More than any disk could hold a record of.
+const MOST_REQUESTS: u64 = 1 << 47;
 
 /// The description of a synthetic workload, as it stands in TOML: the [module's
 /// documentation](super) has every key.
@@ -139,7 +141,7 @@ impl Spec {
     /// A value is out of its range.
     pub fn check(&self, capacity: u64) -> Result<(), Wrong> {
         if let Some(requests) = self.requests {
-            within("requests", requests, 1..=u64::MAX)?;
+            within("requests", requests, 1..=MOST_REQUESTS)?;
         }
         if let Some(duration) = self.duration_s {
             within("duration_s", duration, 1e-6..=1e9)?;
@@ -290,17 +292,16 @@ fn line_at(text: &str, byte: usize) -> usize {
     1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..byte.min(text.len())]).count()
 }
 
-/// Not-a-number is within nothing.
 fn within<T: PartialOrd + Display>(
     key: &'static str,
     value: T,
     range: RangeInclusive<T>,
 ) -> Result<(), Wrong> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    let what = format!("`{key}` must be from {} to {}, not {value}", range.start(), range.end());
-    Err(Wrong { key: Some(key), entry: 0, what })
+    trimtab_io::within(&format!("`{key}`"), value, range).map_err(|what| Wrong {
+        key: Some(key),
+        entry: 0,
+        what,
+    })
 }
 
 fn multiple(key: &'static str, value: u64, of: u64) -> Result<(), Wrong> {

@@ -16,7 +16,8 @@ use tempfile::NamedTempFile;
 /// before that, it is gone.
 ///
 /// Where the target exists and is no regular file (`/dev/null`, a pipe), it is
-/// written directly, as any tool would.
+/// written directly, as any tool would; but for block devices, which hold something that
+/// nobody meant to give up for a report.
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
@@ -38,13 +39,16 @@ impl AtomicFile {
     /// Begins a file that shall become `target`.
     ///
     /// # Errors
-    /// The directory does not exist or may not be written to.
+    /// The directory does not exist or may not be written to; or the target is a block
+    /// device.
     pub fn create(target: &Path) -> io::Result<Self> {
-        let special = std::fs::metadata(target).is_ok_and(|m| {
-            let kind = m.file_type();
-            kind.is_char_device() || kind.is_block_device() || kind.is_fifo()
-        });
-        let kind = if special {
+        let found = std::fs::metadata(target).ok().map(|metadata| metadata.file_type());
+        if found.is_some_and(|kind| kind.is_block_device()) {
+            let what = "is a block device, and its content would be lost: name a file";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let is_special = found.is_some_and(|kind| kind.is_char_device() || kind.is_fifo());
+        let kind = if is_special {
             Kind::Direct(OpenOptions::new().write(true).open(target)?)
         } else if target.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));

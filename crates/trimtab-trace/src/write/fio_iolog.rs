@@ -2,8 +2,13 @@
 //! µs, for replay with `fio --read_iolog`.
 //!
 //! Source: "Trace file format v3" in fio's HOWTO. fio 3.33 waits for the
-//! difference between the times of neighbouring lines, and takes a time of 0
-//! to mean that there was no line before: the log therefore starts at 1 µs.
+//! difference between the times of neighbouring lines, and before the first
+//! line for its time; it takes a time of 0 to mean that there was no line
+//! before. So every log starts at 1 µs, whatever the trace's clock counts from.
+//!
+//! fio opens what a line names, and makes a file where there is none. A device
+//! that is named as the kernel names block devices becomes its path in `/dev`;
+//! for other names, and to replay elsewhere, there is fio's `replay_redirect`.
 
 use std::io::{self, BufWriter, Write};
 
@@ -12,7 +17,6 @@ use trimtab_io::Op;
 use super::text::{Labels, plain};
 use super::{AtomicFile, LeftOut};
 use crate::names::Names;
-use crate::reader::{Clock, Meta};
 use crate::record::Record;
 
 /// fio reads a length into 32 bits.
@@ -20,10 +24,8 @@ const LONGEST: u64 = u32::MAX as u64;
 
 pub(super) struct FioIolog {
     file: BufWriter<AtomicFile>,
-    clock: Clock,
-    /// What is taken off every time, and added, in µs; known once the first
-    /// record is.
-    shift: Option<(u64, u64)>,
+    /// The first arrival, in µs, once it is known.
+    first_us: Option<u64>,
     labels: Labels,
     /// Labels in order of appearance, to be closed at the end.
     open: Vec<Box<str>>,
@@ -31,12 +33,11 @@ pub(super) struct FioIolog {
 }
 
 impl FioIolog {
-    pub(super) fn new(file: AtomicFile, meta: &Meta) -> io::Result<Self> {
+    pub(super) fn new(file: AtomicFile) -> io::Result<Self> {
         let mut file = BufWriter::with_capacity(256 << 10, file);
         writeln!(file, "fio version 3 iolog")?;
-        let clock = meta.clock;
         let labels = Labels::default();
-        Ok(Self { file, clock, shift: None, labels, open: Vec::new(), last_us: 1 })
+        Ok(Self { file, first_us: None, labels, open: Vec::new(), last_us: 1 })
     }
 
     pub(super) fn write(
@@ -51,11 +52,7 @@ impl FioIolog {
                 continue;
             }
             let us = record.arrival.0 / 1_000;
-            let (off, on) = *self.shift.get_or_insert(match self.clock {
-                Clock::Unix => (us, 1),
-                Clock::Own => (0, u64::from(us == 0)),
-            });
-            let us = us - off + on;
+            let us = us - *self.first_us.get_or_insert(us) + 1;
             let (label, new) = self.labels.get(record.device, names, file_name);
             if new {
                 writeln!(self.file, "{us} {label} add\n{us} {label} open")?;
@@ -81,8 +78,77 @@ impl FioIolog {
     }
 }
 
-/// One word; a device without a name gets one.
+/// One word, a path where the name is the kernel's; a device without a name
+/// gets one.
 fn file_name(name: &str, suffix: &str) -> String {
-    let name = if name.is_empty() { "device" } else { name };
-    plain(name) + suffix
+    match device_path(name) {
+        Some(path) => path + suffix,
+        None => plain(if name.is_empty() { "device" } else { name }) + suffix,
+    }
+}
+
+/// Where the block device of this name is found, if it is named as the kernel
+/// does (`sda1`, `nvme0n1`, `dm-3`), or by its numbers (`8,0`), as blktrace
+/// does.
+fn device_path(name: &str) -> Option<String> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if let Some((major, minor)) = name.split_once(',') {
+        let numbers = is_number(major) && is_number(minor);
+        return numbers.then(|| format!("/dev/block/{major}:{minor}"));
+    }
+    // Drivers that number their disks, and those that count in letters.
+    const NUMBERED: [&str; 14] = [
+        "nvme", "loop", "dm-", "md", "mmcblk", "nbd", "nullb", "ublkb", "ram", "zram", "pmem",
+        "rbd", "sr", "mtdblock",
+    ];
+    const LETTERED: [&str; 4] = ["sd", "vd", "xvd", "hd"];
+    let behind = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| name.strip_prefix(prefix));
+    let numbered = behind(&NUMBERED).is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_digit())
+            // nvme0n1p2, mmcblk0boot0, md127p1: digits and short words.
+            && rest.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase())
+            && rest.ends_with(|c: char| c.is_ascii_digit())
+    });
+    let lettered = behind(&LETTERED).is_some_and(|rest| {
+        let partition = rest.trim_start_matches(|c: char| c.is_ascii_lowercase());
+        (1..=3).contains(&(rest.len() - partition.len()))
+            && (partition.is_empty() || is_number(partition))
+    });
+    (numbered || lettered).then(|| format!("/dev/{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_named_as_the_kernel_does_become_paths() {
+        for name in [
+            "sda",
+            "sdab12",
+            "vdb",
+            "xvda1",
+            "hda",
+            "nvme0n1",
+            "nvme0c1n2p3",
+            "loop0",
+            "loop7p1",
+            "dm-3",
+            "md127",
+            "mmcblk0boot0",
+            "zram0",
+            "ublkb2",
+            "pmem0",
+        ] {
+            assert_eq!(file_name(name, ""), format!("/dev/{name}"));
+        }
+        assert_eq!(file_name("253,16", ""), "/dev/block/253:16");
+        for name in
+            ["usr.0", "0", "sd", "sdA", "sda.csv", "loop", "nvme", "lvm-root", "md/x", "a,1"]
+        {
+            assert!(!file_name(name, "").contains("/dev"), "{name}");
+        }
+        // What is a path stays one.
+        assert_eq!(file_name("/dev/mapper/vg-root", ""), "/dev/mapper/vg-root");
+    }
 }

@@ -1,5 +1,6 @@
 //! The native format: docs/trace-format.md.
 
+use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use trimtab_io::{Nanos, Op};
 use super::AtomicFile;
 use crate::format::parquet::schema::{
     ARRIVAL, CLOCK_KEY, CLOCK_OWN, CLOCK_UNIX, COMMAND, COMPLETE, DEVICE, FLAGS, HAS_OFFSETS_KEY,
-    ISSUE, LENGTH, NOTE_PREFIX, NULL, Numbers, OFFSET, OP, PID, VERSION, VERSION_KEY,
+    ISSUE, LENGTH, NOTE_PREFIX, NULL, Numbers, OFFSET, OP, PANDAS_KEY, PID, VERSION, VERSION_KEY,
 };
 use crate::names::Names;
 use crate::reader::{Clock, Meta};
@@ -93,7 +94,7 @@ impl ParquetWriter {
 }
 
 /// Why a record cannot be written, if so: what the reader would refuse.
-pub(super) fn fault(record: &Record) -> Option<String> {
+pub(crate) fn fault(record: &Record) -> Option<String> {
     let time = |t: Option<Nanos>| t.map_or(NULL, |t| t.0.min(NULL - 1));
     let numbers = Numbers {
         arrival: time(Some(record.arrival)),
@@ -104,7 +105,7 @@ pub(super) fn fault(record: &Record) -> Option<String> {
         flags: u64::from(record.flags.bits()),
         pid: record.pid.map_or(NULL, u64::from),
     };
-    (!numbers.are_sound()).then(|| numbers.fault())
+    (!numbers.are_sound()).then(|| numbers.fault(|_, value| value.to_string()))
 }
 
 /// A dictionary column. Its dictionary has just the names of this batch: a
@@ -139,9 +140,40 @@ fn texts<'a, I: Copy + Eq + Hash>(
     Arc::new(DictionaryArray::<Int32Type>::new(keys, values))
 }
 
+/// What pandas goes by where a column has nulls: an integer type that knows
+/// them. Otherwise it reads such a column as floats, which lose nanoseconds.
+fn pandas_types() -> String {
+    let column = |name: &str, text: &str, numbers: &str| {
+        serde_json::json!({
+            "name": name, "field_name": name, "pandas_type": text, "numpy_type": numbers,
+            "metadata": null,
+        })
+    };
+    serde_json::json!({
+        "index_columns": [],
+        "column_indexes": [],
+        "columns": [
+            column(ARRIVAL, "int64", "int64"),
+            column(ISSUE, "int64", "Int64"),
+            column(COMPLETE, "int64", "Int64"),
+            column(OP, "unicode", "object"),
+            column(OFFSET, "int64", "int64"),
+            column(LENGTH, "int64", "int64"),
+            column(DEVICE, "unicode", "object"),
+            column(FLAGS, "uint16", "uint16"),
+            column(PID, "uint32", "UInt32"),
+            column(COMMAND, "unicode", "object"),
+        ],
+        "creator": {"library": "trimtab", "version": env!("CARGO_PKG_VERSION")},
+        "pandas_version": "2.0.0",
+    })
+    .to_string()
+}
+
 fn schema() -> Schema {
     let text = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    Schema::new(vec![
+    let pandas = (PANDAS_KEY.to_owned(), pandas_types());
+    let fields = vec![
         Field::new(ARRIVAL, DataType::Int64, false),
         Field::new(ISSUE, DataType::Int64, true),
         Field::new(COMPLETE, DataType::Int64, true),
@@ -152,7 +184,8 @@ fn schema() -> Schema {
         Field::new(FLAGS, DataType::UInt16, false),
         Field::new(PID, DataType::UInt32, true),
         Field::new(COMMAND, text(), true),
-    ])
+    ];
+    Schema::new(fields).with_metadata(HashMap::from([pandas]))
 }
 
 /// Of the encodings and compressions tried, these gave nearly the smallest

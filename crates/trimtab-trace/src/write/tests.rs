@@ -310,8 +310,8 @@ mod foreign {
 
     use ::parquet::arrow::ArrowWriter;
     use arrow_array::{
-        ArrayRef, Float64Array, Int32Array, Int64Array, LargeStringArray, RecordBatch, StringArray,
-        UInt64Array,
+        ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, LargeStringArray,
+        RecordBatch, StringArray, UInt64Array,
     };
 
     use super::*;
@@ -383,8 +383,8 @@ mod foreign {
         for (columns, expected) in [
             (columns(vec![1])[1..].to_vec(), "has no column op, which a trace needs"),
             (
-                with("length", Arc::new(Float64Array::from(vec![1.0; 3]))),
-                "column length: expected integers, found type `Float64`",
+                with("length", Arc::new(BooleanArray::from(vec![true; 3]))),
+                "column length: expected integers, found type `Boolean`",
             ),
             (
                 with("device", numbers(vec![Some(1); 3])),
@@ -396,7 +396,28 @@ mod foreign {
             ),
             (
                 with("offset", numbers(vec![Some(1), Some(2), Some(-7)])),
-                "row 3: column offset: expected 0 to 1152921504606846976, found -7",
+                "row 3: column offset: expected a whole number from 0 to 1152921504606846976, found -7",
+            ),
+            (
+                with("offset", numbers(vec![Some(1), Some(-1), Some(7)])),
+                "row 2: column offset: expected a whole number from 0 to 1152921504606846976, found -1",
+            ),
+            (
+                with("length", Arc::new(UInt64Array::from(vec![1, u64::MAX, 3]))),
+                "row 2: column length: expected a whole number from 0 to 1125899906842624, found \
+                 18446744073709551615",
+            ),
+            (
+                with("length", Arc::new(Float64Array::from(vec![512.0, 0.5, 512.0]))),
+                "row 2: column length: expected a whole number from 0 to 1125899906842624, found 0.5",
+            ),
+            (
+                with("length", Arc::new(Float64Array::from(vec![512.0, 512.0, f64::NAN]))),
+                "row 3: column length: expected a number, found null",
+            ),
+            (
+                with("pid", Arc::new(Float64Array::from(vec![-1.0, 1.0, 1.0]))),
+                "row 1: column pid: expected a whole number from 0 to 4294967295, found -1",
             ),
             (
                 with("issue_ns", numbers(vec![Some(0), None, None])),
@@ -409,6 +430,15 @@ mod foreign {
         ] {
             assert_eq!(error(columns), expected);
         }
+    }
+
+    /// As pandas writes integers some of which are missing.
+    #[test]
+    fn whole_floats_are_integers() {
+        let pids = Float64Array::from(vec![Some(7.0), Some(f64::NAN), None]);
+        let file = file(with("pid", Arc::new(pids)));
+        let (records, ..) = read_from(file.path(), &Options::default()).unwrap();
+        assert_eq!(records.iter().map(|r| r.pid).collect::<Vec<_>>(), [Some(7), None, None]);
     }
 
     #[test]

@@ -45,9 +45,9 @@ const FILES: [(&str, &[Format]); 18] = [
     ("biosnoop_libbpf.txt", &[Format::Biosnoop]),
     ("fio_iolog_v2.log", &[Format::FioIolog]),
     ("fio_iolog_v3.log", &[Format::FioIolog]),
-    ("fio_latency_plain.log", &[Format::FioLatency]),
-    ("fio_latency_offset.log", &[Format::FioLatency]),
-    ("fio_latency_prio.log", &[Format::FioLatency]),
+    ("fio_plain_lat.1.log", &[Format::FioLatency]),
+    ("fio_offset_lat.1.log", &[Format::FioLatency]),
+    ("fio_prio_lat.1.log", &[Format::FioLatency]),
 ];
 
 fn path(name: &str) -> PathBuf {

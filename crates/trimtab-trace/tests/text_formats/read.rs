@@ -192,9 +192,9 @@ fn fio_iologs() {
 #[test]
 fn fio_latency_logs() {
     for (name, has_offsets) in [
-        ("fio_latency_plain.log", false),
-        ("fio_latency_offset.log", true),
-        ("fio_latency_prio.log", false),
+        ("fio_plain_lat.1.log", false),
+        ("fio_offset_lat.1.log", true),
+        ("fio_prio_lat.1.log", false),
     ] {
         let (trace, records) = read_file(name, Format::FioLatency);
         assert_eq!(trace.meta().has_offsets, has_offsets, "{name}");
@@ -202,7 +202,7 @@ fn fio_latency_logs() {
         assert!(records.iter().all(|r| r.length == 4096 && r.issue.is_none()));
         assert_eq!(records.iter().any(|r| r.offset > 0), has_offsets, "{name}");
     }
-    let (_, records) = read_file("fio_latency_offset.log", Format::FioLatency);
+    let (_, records) = read_file("fio_offset_lat.1.log", Format::FioLatency);
     assert_eq!(records[0].response_time(), Some(Nanos(34_421)));
     assert_eq!((records[0].op, records[0].offset), (Op::Read, 1_011_712));
     assert_eq!(records[3].op, Op::Write);

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use trimtab_trace::{Error, Format, Options, Trace};
 
-use super::{FILES, TEXT, as_format, content, path, read_bytes};
+use super::{FILES, TEXT, as_format, content, drain, path, read_bytes};
 
 #[test]
 fn every_file_is_recognised_as_what_it_is() {
@@ -49,6 +49,42 @@ fn compression_changes_nothing() {
         let zstd = zstd::encode_all(&plain[..], 1).unwrap();
         assert_eq!(read_bytes(&zstd, &options).unwrap(), expected, "{name}");
     }
+}
+
+/// As programs on Windows write text.
+#[test]
+fn byte_order_marks_and_utf16_change_nothing() {
+    let utf16 = |text: &str, order: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(order).collect()
+    };
+    for (name, formats) in FILES {
+        let plain = content(name);
+        let options = as_format(formats[0]);
+        let expected = read_bytes(plain.as_bytes(), &options).unwrap();
+        for bytes in [
+            format!("\u{feff}{plain}").into_bytes(),
+            utf16(&plain, u16::to_le_bytes),
+            utf16(&plain.replace('\n', "\r\n"), u16::to_be_bytes),
+        ] {
+            assert_eq!(read_bytes(&bytes, &options).unwrap(), expected, "{name}");
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gzip.write_all(&bytes).unwrap();
+            assert_eq!(read_bytes(&gzip.finish().unwrap(), &options).unwrap(), expected, "{name}");
+        }
+    }
+    // Recognised too, and longer than what is looked at for that.
+    let long = content("msr.csv").repeat(2_000);
+    let records = read_bytes(&utf16(&long, u16::to_le_bytes), &Options::default()).unwrap();
+    assert_eq!(records, read_bytes(long.as_bytes(), &Options::default()).unwrap());
+}
+
+#[test]
+fn errors_show_what_was_meant() {
+    let trace = "128166372003061629,höst,0,Read,5µ,512,1\n";
+    let error = read_bytes(trace.as_bytes(), &as_format(Format::Msr)).unwrap_err().to_string();
+    assert!(error.contains("column 5") && error.contains("`5µ`"), "{error}");
+    let error = read_bytes(b"\xff\xfea\0b", &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("its UTF-16 text ends within a character"), "{error}");
 }
 
 #[test]
@@ -105,4 +141,43 @@ fn a_bad_line_further_on_is_reported_when_one_format_fits_until_there() {
     let error = read_bytes(text.as_bytes(), &Options::default()).unwrap_err();
     assert_eq!(error.line(), Some(5), "{error}");
     assert!(error.to_string().contains("expected 7 columns, found 4"), "{error}");
+}
+
+/// fio's logs have the same columns whatever they measure; only latencies make a trace.
+#[test]
+fn fio_logs_are_told_apart_by_name() {
+    for (name, part) in [
+        ("fio_offset_bw.1.log", "is by its name a fio log of bandwidths"),
+        ("fio_offset_iops.1.log", "is by its name a fio log of rates"),
+        ("fio_aio_slat.1.log", "is by its name a fio log of submission latencies"),
+        ("fio_mean_lat.1.log", "line 1: column 4 (block size): expected single requests"),
+    ] {
+        for options in [Options::default(), as_format(Format::FioLatency)] {
+            let error =
+                Trace::open(&[path(name)], &options).and_then(drain).map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains(part), "{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn fio_logs_under_another_name_are_asked_about() {
+    for name in ["fio_offset_bw.1.log", "fio_aio_slat.1.log", "fio_offset_lat.1.log"] {
+        let log = content(name);
+        let error = read_bytes(log.as_bytes(), &Options::default()).unwrap_err();
+        assert!(matches!(error, Error::Ambiguous { .. }), "{name}: {error}");
+        assert!(error.to_string().contains("fio-latency (fio log of latencies"), "{error}");
+        // Whoever names the format knows.
+        assert_eq!(read_bytes(log.as_bytes(), &as_format(Format::FioLatency)).unwrap().len(), 16);
+    }
+    // Averages look like Tencent's columns too.
+    let log = content("fio_mean_lat.1.log");
+    let error = read_bytes(log.as_bytes(), &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("fio-latency (") && error.contains("; tencent ("), "{error}");
+    // A log with a 1 in each line is no latency log, whatever is said of it.
+    let log = content("fio_offset_iops.1.log");
+    for options in [Options::default(), as_format(Format::FioLatency)] {
+        let error = read_bytes(log.as_bytes(), &options).unwrap_err();
+        assert!(error.to_string().contains("as fio's IOPS log"), "{error}");
+    }
 }

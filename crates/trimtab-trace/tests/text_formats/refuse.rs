@@ -156,7 +156,8 @@ fn wrong_column_counts_are_told() {
 
 #[test]
 fn binary_data_is_no_text() {
-    let binary: Vec<u8> = (0..=255).rev().cycle().take(4096).collect();
+    // Without 255 and 254, which would say that it is UTF-16.
+    let binary: Vec<u8> = (0..=253).rev().cycle().take(4096).collect();
     for format in TEXT {
         let error = read_bytes(&binary, &as_format(format)).unwrap_err();
         assert_eq!(error.line(), Some(1), "{format}: {error}");

@@ -1,14 +1,15 @@
 //! What `trimtab agent` is told to do: docs/agent.md has it field by field.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use trimtab_io::{WholeFile, within};
 use trimtab_predict::{Recorded, card_path};
 
+use super::listen::Listen;
 use crate::exit::BadInput;
 
 /// Drives that one recorder can watch.
@@ -19,8 +20,11 @@ const MOST_DRIVES: usize = 16;
 #[serde(deny_unknown_fields)]
 pub(super) struct Config {
     /// Where metrics are served.
-    #[serde(default = "listen")]
-    pub(super) listen: SocketAddr,
+    #[serde(default)]
+    pub(super) listen: Listen,
+    /// What that means: resolved once, so that what was checked is what is used.
+    #[serde(skip)]
+    pub(super) addresses: Vec<SocketAddr>,
     /// Whether that may be an address which others can reach.
     #[serde(default)]
     allow_remote: bool,
@@ -54,10 +58,6 @@ pub(super) struct Drive {
     pub(super) model: Option<PathBuf>,
 }
 
-fn listen() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], 9753))
-}
-
 fn pin_directory() -> PathBuf {
     PathBuf::from("/sys/fs/bpf/trimtab")
 }
@@ -65,6 +65,9 @@ fn pin_directory() -> PathBuf {
 const fn recording_mib() -> u32 {
     32
 }
+
+/// Some thirty years: what adds up to a time that a clock can show.
+const LONGEST_S: u64 = 1_000_000_000;
 
 const fn retrain_pause_s() -> u64 {
     3600
@@ -78,30 +81,40 @@ impl Config {
     /// Reads the file.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let file = path.display();
-        let text =
-            fs::read_to_string(path).map_err(|e| BadInput(format!("{file}: cannot read: {e}")))?;
+        let text = WholeFile::toml("the agent's configuration")
+            .read_text(path)
+            .map_err(|e| BadInput(format!("{file}: cannot read: {e}")))?;
         Ok(Self::parse(&text).map_err(|what| BadInput(format!("{file}: {what}")))?)
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let config: Self = toml::from_str(text).map_err(|e| {
+        let mut config: Self = toml::from_str(text).map_err(|e| {
             let before = &text.as_bytes()[..e.span().map_or(0, |span| span.start)];
             let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
             let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
             format!("line {line}: {message}")
         })?;
         config.check()?;
+        config.addresses = config.listen.addresses()?;
+        config.check_reach()?;
         Ok(config)
     }
 
-    fn check(&self) -> Result<(), String> {
-        let Self { listen, drives, .. } = self;
-        if !listen.ip().is_loopback() && !self.allow_remote {
-            return Err(format!(
-                "listen = \"{listen}\" can be reached from outside, and there is no password: \
-                 use 127.0.0.1, or set allow_remote = true"
-            ));
+    /// Nothing that others can reach is served by mistake.
+    fn check_reach(&self) -> Result<(), String> {
+        let Self { listen, addresses, .. } = self;
+        match addresses.iter().find(|address| !address.ip().is_loopback()) {
+            Some(remote) if !self.allow_remote => Err(format!(
+                "listen = \"{listen}\": {} can be reached from outside, and there is no password: \
+                 use 127.0.0.1, or set allow_remote = true",
+                remote.ip()
+            )),
+            _ => Ok(()),
         }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Self { drives, .. } = self;
         if drives.is_empty() {
             return Err("there is no [[drive]] to watch".to_owned());
         }
@@ -111,12 +124,9 @@ impl Config {
                 drives.len()
             ));
         }
-        if !(1..=4096).contains(&self.recording_mib) {
-            return Err(format!("recording_mib = {}: expected 1 to 4096", self.recording_mib));
-        }
-        if self.drift_check_s == 0 {
-            return Err("drift_check_s = 0: expected at least 1".to_owned());
-        }
+        within("recording_mib", self.recording_mib, 1..=4096)?;
+        within("retrain_pause_s", self.retrain_pause_s, 0..=LONGEST_S)?;
+        within("drift_check_s", self.drift_check_s, 1..=LONGEST_S)?;
         for Drive { device, model } in drives {
             match model {
                 None if self.retrain => {
@@ -160,7 +170,7 @@ mod tests {
     #[test]
     fn a_drive_is_enough() {
         let config = Config::parse("[[drive]]\ndevice = \"nvme0n1\"\n").unwrap();
-        assert_eq!(config.listen.to_string(), "127.0.0.1:9753");
+        assert_eq!(config.addresses, [SocketAddr::from(([127, 0, 0, 1], 9753))]);
         assert_eq!(config.pin_directory, Path::new("/sys/fs/bpf/trimtab"));
         assert_eq!((config.retrain, config.kept_requests()), (false, 0));
         let more = "retrain = true\n[[drive]]\ndevice = \"a\"\nmodel = \"a.safetensors\"\n";
@@ -179,11 +189,12 @@ mod tests {
         for (text, expected) in [
             ("", "there is no [[drive]]"),
             ("listen = \"0.0.0.0:1\"\n", "can be reached from outside"),
-            ("listen = \"localhost\"\n", "line 1: "),
+            ("listen = \"localhost\"\n", "line 1: listen = \"localhost\": has no port: expected "),
+            ("listen = \"[::ffff:1.2.3.4]:1\"\n", "1.2.3.4 can be reached from outside"),
             ("\nretrian = true\n", "line 2: unknown field `retrian`"),
             ("retrain = true\n", "sda has no model"),
-            ("recording_mib = 0\n", "recording_mib = 0: expected 1 to 4096"),
-            ("drift_check_s = 0\n", "drift_check_s = 0: expected at least 1"),
+            ("recording_mib = 0\n", "recording_mib must be from 1 to 4096, not 0"),
+            ("drift_check_s = 0\n", "drift_check_s must be from 1 to 1000000000, not 0"),
             ("a = \n", "line 1: "),
         ] {
             let all = if text.is_empty() { String::new() } else { format!("{text}{drive}") };
@@ -193,6 +204,9 @@ mod tests {
         }
         let remote = format!("listen = \"0.0.0.0:1\"\nallow_remote = true\n{drive}");
         Config::parse(&remote).unwrap();
+        for local in ["localhost:1", "[::ffff:127.0.0.1]:1", "[::1]:1", "127.1.2.3:1"] {
+            Config::parse(&format!("listen = \"{local}\"\n{drive}")).unwrap();
+        }
         let unknown = "[[drive]]\ndevice = \"sda\"\ncolour = 1\n";
         assert!(Config::parse(unknown).unwrap_err().starts_with("line 3: unknown field"));
     }

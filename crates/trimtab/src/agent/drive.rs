@@ -1,10 +1,11 @@
 //! One of the agent's drives: its model, whether that still fits, and its training.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use trimtab_io::Nanos;
 use trimtab_live::monitor::{DriftCheck, DriveFigures};
 use trimtab_live::record::BlockDevice;
@@ -13,6 +14,8 @@ use trimtab_predict::{Model, Recorded};
 use super::config::Config;
 use super::training::{Outcome, Training};
 use crate::exit::BadInput;
+use crate::model_files;
+use crate::privileges::explain;
 
 /// How long there is no training after one that came to nothing, even if the configuration
 /// knows no pause.
@@ -50,11 +53,26 @@ impl Drive {
     /// The model in its file; none if it has none. It must not be another drive's.
     pub(super) fn load(&self) -> Result<Option<Arc<Model>>> {
         let Some(path) = &self.path else { return Ok(None) };
-        let model = Model::load(path)?;
+        let model = model_files::load(path)
+            .map_err(|error| explain(error.into(), path, Access::READ_OK))?;
         match model.other_drive(&self.device.identity()) {
             Some(other) => Err(BadInput(format!("{}: {other}", path.display())).into()),
             None => Ok(Some(Arc::new(model))),
         }
+    }
+
+    /// Whether what is trained could be put in the model's place.
+    pub(super) fn can_be_trained(&self) -> Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        accessat(CWD, directory, access, AtFlags::EACCESS).map_err(|e| {
+            let what = format!("{}: a model trained again cannot be written: {e}", path.display());
+            explain(BadInput(what).into(), directory, access)
+        })
     }
 
     /// There is another model, of which nothing has been seen yet. What is just being

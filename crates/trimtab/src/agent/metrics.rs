@@ -104,6 +104,16 @@ const COUNTS: &[(&str, &str, Count)] = &[
     ("trimtab_reader_refused_total", "Of these, reads that were refused.", |t| {
         Some(t.readers?.figures.refused)
     }),
+    (
+        "trimtab_reader_bounded_total",
+        "Of the refused, reads refused because too many were out on the drive.",
+        |t| Some(t.readers?.figures.bounded),
+    ),
+    (
+        "trimtab_reader_timed_out_total",
+        "Reads that the drive had not answered at their deadline.",
+        |t| Some(t.readers?.figures.timed_out),
+    ),
     ("trimtab_reader_failed_open_total", "Of these, reads let through without knowing.", |t| {
         Some(t.readers?.figures.failed_open.total())
     }),

@@ -49,53 +49,81 @@ impl Page {
     }
 }
 
-/// Serves the page at an address from now on, until the process ends. The address it
-/// gives has the port that the kernel chose, should that have been 0.
-pub(super) fn serve(address: SocketAddr, page: &Page) -> io::Result<SocketAddr> {
+/// Takes these addresses; port 0 is one that the kernel chooses, another for each. An
+/// address of a family that this machine does not have (`localhost`, without IPv6) is left
+/// out, if there are others.
+pub(super) fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, (SocketAddr, io::Error)> {
+    let (mut listeners, mut lacking) = (Vec::new(), None);
+    for &address in addresses {
+        match listen(address) {
+            Ok(listener) => listeners.push(listener),
+            Err(e) if is_lacking(&e) => lacking = Some((address, e)),
+            Err(e) => return Err((address, e)),
+        }
+    }
+    match lacking {
+        Some(error) if listeners.is_empty() => Err(error),
+        _ => Ok(listeners),
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
-    let address = listener.local_addr()?;
+    Ok(listener)
+}
+
+fn is_lacking(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    matches!(code, Some(rustix::io::Errno::ADDRNOTAVAIL | rustix::io::Errno::AFNOSUPPORT))
+}
+
+/// Serves the page from now on, until the process ends.
+pub(super) fn serve(listeners: Vec<TcpListener>, page: &Page) {
     let page = page.clone();
     thread::spawn(move || {
         let mut exchanges = Vec::new();
         loop {
-            turn(&listener, &mut exchanges, &page).unwrap_or_else(|_| thread::sleep(PAUSE));
+            turn(&listeners, &mut exchanges, &page).unwrap_or_else(|_| thread::sleep(PAUSE));
         }
     });
-    Ok(address)
 }
 
 /// Waits until anything can go on, and lets it.
-fn turn(listener: &TcpListener, exchanges: &mut Vec<Exchange>, page: &Page) -> io::Result<()> {
-    let ready = wait(listener, exchanges)?;
-    let mut ready = ready.into_iter();
-    let anyone = ready.next().unwrap_or(false);
+fn turn(listeners: &[TcpListener], exchanges: &mut Vec<Exchange>, page: &Page) -> io::Result<()> {
+    let ready = wait(listeners, exchanges)?;
+    let (comers, ready) = ready.split_at(listeners.len());
+    let mut ready = ready.iter();
     let now = Instant::now();
     exchanges.retain_mut(|exchange| {
-        let may_go_on = ready.next().unwrap_or(false);
+        let may_go_on = ready.next() == Some(&true);
         now < exchange.until && (!may_go_on || exchange.go_on(|line| respond(line, page)))
     });
-    if anyone { admit(listener, exchanges) } else { Ok(()) }
+    for (listener, _) in listeners.iter().zip(comers).filter(|(_, anyone)| **anyone) {
+        admit(listener, exchanges, page)?;
+    }
+    Ok(())
 }
 
-/// Which can go on: the listener, and each of the connections. None, if it is time to end
-/// one.
-fn wait(listener: &TcpListener, exchanges: &[Exchange]) -> io::Result<Vec<bool>> {
-    let mut waiting = vec![PollFd::new(listener, PollFlags::IN)];
+/// Which can go on: the listeners, and each of the connections.
+fn wait(listeners: &[TcpListener], exchanges: &[Exchange]) -> io::Result<Vec<bool>> {
+    let listening = listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
+    let mut waiting: Vec<PollFd<'_>> = listening.collect();
     waiting.extend(exchanges.iter().map(Exchange::awaited));
     let first = exchanges.iter().map(|exchange| exchange.until).min();
     let left = first.map(|until| until.saturating_duration_since(Instant::now()));
     let left = left.map(|left| Timespec::try_from(left).expect("seconds"));
     match poll(&mut waiting, left.as_ref()) {
         Ok(_) => Ok(waiting.iter().map(|one| !one.revents().is_empty()).collect()),
-        Err(rustix::io::Errno::INTR) => Ok(Vec::new()),
+        Err(rustix::io::Errno::INTR) => Ok(vec![false; waiting.len()]),
         Err(e) => Err(e.into()),
     }
 }
 
-/// Takes in all who have come.
-fn admit(listener: &TcpListener, exchanges: &mut Vec<Exchange>) -> io::Result<()> {
-    loop {
+/// Takes in those who have come. Not more at a time than can be held: those who are being
+/// answered must have their turn, however many come.
+fn admit(listener: &TcpListener, exchanges: &mut Vec<Exchange>, page: &Page) -> io::Result<()> {
+    for _ in 0..MOST {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -103,32 +131,49 @@ fn admit(listener: &TcpListener, exchanges: &mut Vec<Exchange>) -> io::Result<()
             Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(e) => return Err(e),
         };
-        if exchanges.len() == MOST {
-            // They stand in order of their beginnings.
-            let silent = exchanges.iter().position(Exchange::is_silent);
-            exchanges.remove(silent.unwrap_or(0));
-        }
+        make_room(exchanges, page);
         exchanges.push(Exchange::new(stream, Instant::now() + PATIENCE)?);
+    }
+    Ok(())
+}
+
+/// Makes room for one more, at the cost of the oldest that has said nothing. What has come
+/// since and was not read yet does count.
+fn make_room(exchanges: &mut Vec<Exchange>, page: &Page) {
+    if exchanges.len() < MOST {
+        return;
+    }
+    exchanges.retain_mut(|one| !one.is_silent() || one.go_on(|line| respond(line, page)));
+    if exchanges.len() >= MOST {
+        // They stand in order of their beginnings.
+        let silent = exchanges.iter().position(Exchange::is_silent);
+        exchanges.remove(silent.unwrap_or(0));
     }
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// What is answered to HEAD is the same without its content.
+const METHODS: &str = "GET, HEAD";
+
 /// Status, type and content of an answer.
 type Answer = (&'static str, &'static str, Arc<str>);
+
+const BAD: &str = "400 Bad Request";
+const NOT_ALLOWED: &str = "405 Method Not Allowed";
 
 /// The answer to a request's first line; none if that was no text, or the head too large.
 fn respond(line: Option<&str>, page: &Page) -> Answer {
     let words: Vec<&str> = line.unwrap_or_default().split(' ').collect();
     let [method, target, version] = words[..] else {
-        return ("400 Bad Request", PLAIN, "not an HTTP request\n".into());
+        return (BAD, PLAIN, "not an HTTP request\n".into());
     };
     if !version.starts_with("HTTP/1.") {
-        return ("400 Bad Request", PLAIN, "only HTTP/1 is served\n".into());
+        return (BAD, PLAIN, "only HTTP/1 is served\n".into());
     }
-    if method != "GET" {
-        return ("405 Method Not Allowed", PLAIN, "only GET is served\n".into());
+    if !METHODS.split(", ").any(|served| served == method) {
+        return (NOT_ALLOWED, PLAIN, "only GET and HEAD are served\n".into());
     }
     let path = target.split('?').next().unwrap_or_default();
     match (path, page.fresh()) {
@@ -148,6 +193,14 @@ mod tests {
 
     use super::*;
 
+    /// Serves it at some port; where.
+    fn at_some_port(page: &Page) -> SocketAddr {
+        let listeners = bind(&[SocketAddr::from(([127, 0, 0, 1], 0))]).unwrap();
+        let address = listeners[0].local_addr().unwrap();
+        serve(listeners, page);
+        address
+    }
+
     fn ask(address: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request).unwrap();
@@ -160,7 +213,7 @@ mod tests {
     #[test]
     fn serves_two_pages_and_nothing_else() {
         let page = Page::default();
-        let address = serve(SocketAddr::from(([127, 0, 0, 1], 0)), &page).unwrap();
+        let address = at_some_port(&page);
         let get = |path: &str| ask(address, format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes());
         assert!(get("/healthz").starts_with("HTTP/1.1 503 "));
         page.publish("x 1\n".to_owned());
@@ -173,17 +226,113 @@ mod tests {
         assert!(get("/").starts_with("HTTP/1.1 404 "));
         let post = ask(address, b"POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n");
         assert!(post.starts_with("HTTP/1.1 405 "), "{post}");
+        assert!(post.contains("\r\nAllow: GET, HEAD\r\n"), "{post}");
         for bad in [&b"hello\r\n\r\n"[..], b"GET /metrics SPDY/3\r\n\r\n", b"\xff\xff\r\n\r\n"] {
             assert!(ask(address, bad).starts_with("HTTP/1.1 400 "));
         }
-        assert!(serve(address, &page).is_err(), "the port is in use");
+        let (taken, _) = bind(&[address]).unwrap_err();
+        assert_eq!(taken, address, "the port is in use");
+    }
+
+    #[test]
+    fn head_is_answered_as_get_without_the_content() {
+        let page = Page::default();
+        let address = at_some_port(&page);
+        for path in ["/metrics", "/healthz", "/nothing"] {
+            for published in [false, true] {
+                if published {
+                    page.publish("x 1\n".to_owned());
+                }
+                let [get, head] = ["GET", "HEAD"].map(|method| {
+                    ask(address, format!("{method} {path} HTTP/1.1\r\n\r\n").as_bytes())
+                });
+                let (get, content) = get.split_once("\r\n\r\n").unwrap();
+                assert_eq!(head, format!("{get}\r\n\r\n"));
+                assert!(get.contains(&format!("Content-Length: {}\r\n", content.len())), "{get}");
+                assert!(!content.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn several_addresses_are_served_and_a_lacking_family_is_left_out() {
+        let page = Page::default();
+        page.publish("x 1\n".to_owned());
+        // 192.0.2.0/24 is for documentation: no machine has it.
+        let (here, lacking) = (([127, 0, 0, 1], 0), ([192, 0, 2, 1], 0));
+        let addresses = [here, lacking, ([127, 0, 0, 2], 0)].map(SocketAddr::from);
+        let listeners = bind(&addresses).unwrap();
+        let served: Vec<_> = listeners.iter().map(|one| one.local_addr().unwrap()).collect();
+        assert_eq!(served.len(), 2);
+        serve(listeners, &page);
+        for address in served {
+            assert!(ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("x 1\n"));
+        }
+        let (address, _) = bind(&[SocketAddr::from(lacking)]).unwrap_err();
+        assert_eq!(address, SocketAddr::from(lacking));
+    }
+
+    /// Content that nobody reads must not cost the client the answer (a reset would).
+    #[test]
+    fn a_client_that_still_sends_gets_its_answer() {
+        let page = Page::default();
+        let address = at_some_port(&page);
+        for _ in 0..20 {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(b"POST /metrics HTTP/1.1\r\nContent-Length: 50000\r\n\r\n").unwrap();
+            stream.write_all(&[b'x'; 50_000]).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_thousand_connections_at_once_keep_nobody_from_it() {
+        let page = Page::default();
+        page.publish("x 1\n".to_owned());
+        let address = at_some_port(&page);
+        let begun = Instant::now();
+        let mut held = Vec::new();
+        for i in 0..1000 {
+            // Those before the last are cut off: a connection may fail, but not the server.
+            held.extend(TcpStream::connect(address));
+            if i % 100 == 99 {
+                let answer = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
+                assert!(answer.ends_with("x 1\n"), "after {i}: {answer}");
+            }
+            // A test may not have that many files open.
+            if held.len() == 400 {
+                held.drain(..100);
+            }
+        }
+        assert!(begun.elapsed() < 30 * PATIENCE, "{:?}", begun.elapsed());
+    }
+
+    /// Had it been cut off because others came while its request lay there unread, nobody
+    /// could be sure of an answer.
+    #[test]
+    fn a_request_that_has_come_is_answered_before_anyone_is_cut_off() {
+        let page = Page::default();
+        page.publish("x 1\n".to_owned());
+        let listeners = bind(&[SocketAddr::from(([127, 0, 0, 1], 0))]).unwrap();
+        let address = listeners[0].local_addr().unwrap();
+        // All have come before the server looks for the first time.
+        let mut first = TcpStream::connect(address).unwrap();
+        first.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let _silent: Vec<TcpStream> =
+            (0..2 * MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
+        serve(listeners, &page);
+        let mut answer = String::new();
+        _ = first.read_to_string(&mut answer);
+        assert!(answer.ends_with("x 1\n"), "{answer}");
     }
 
     #[test]
     fn nobody_can_keep_others_from_it() {
         let page = Page::default();
         page.publish("x 1\n".to_owned());
-        let address = serve(SocketAddr::from(([127, 0, 0, 1], 0)), &page).unwrap();
+        let address = at_some_port(&page);
         let get = |why: &str| {
             let begun = Instant::now();
             let answer = ask(address, b"GET /metrics HTTP/1.0\r\n\r\n");
@@ -209,7 +358,7 @@ mod tests {
         let page = Page::default();
         // More than the kernel holds for one who does not listen.
         page.publish("x".repeat(32 << 20));
-        let address = serve(SocketAddr::from(([127, 0, 0, 1], 0)), &page).unwrap();
+        let address = at_some_port(&page);
         let mut deaf: Vec<TcpStream> =
             (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
         for stream in &mut deaf {

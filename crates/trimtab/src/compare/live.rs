@@ -3,21 +3,24 @@
 mod agreement;
 mod emulated;
 mod files;
+mod foretold;
 mod notes;
 mod serve;
 
-use std::io::{self, Write as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::Write as _;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use serde::Serialize;
+use trimtab_live::drive::{self, Home};
+use trimtab_live::{array, record};
 use trimtab_report::{Section, Table, machine};
 use trimtab_sim::compare::{self, Comparison, Progress, Report, Rig};
 
 use super::teacher::Teacher;
 use super::{Args, page, table};
+use crate::console;
 use crate::exit::{BadInput, Incomplete};
+use crate::interrupt::Interrupt;
 use crate::json::Json;
 use crate::output;
 use agreement::Agreement;
@@ -29,30 +32,8 @@ use notes::Notes;
 /// one turn is as much chance as one live run is.
 const TURNS: u32 = 5;
 
-const SIGNALS: [i32; 3] =
-    [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
-
-/// Raised by Ctrl-C. The second one ends the process as it is: drives go with it.
-#[derive(Clone, Debug)]
-struct End(Arc<AtomicBool>);
-
-impl End {
-    fn catch() -> Result<Self> {
-        let end = Arc::new(AtomicBool::new(false));
-        for signal in SIGNALS {
-            let at_second = Arc::clone(&end);
-            signal_hook::flag::register_conditional_default(signal, at_second)
-                .context("cannot catch signals")?;
-            signal_hook::flag::register(signal, Arc::clone(&end))
-                .context("cannot catch signals")?;
-        }
-        Ok(Self(end))
-    }
-
-    fn has_come(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+/// Beside Ctrl-C and SIGTERM: drives are to go with the terminal too.
+const HANG_UP: [i32; 1] = [signal_hook::consts::SIGHUP];
 
 /// All that is reported.
 #[derive(Serialize)]
@@ -77,6 +58,7 @@ pub(super) fn run(
     threads: usize,
     progress: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> Result<()> {
+    needs(args, &comparison)?;
     if args.seeds.is_empty() {
         // Real time is dear: one seed, unless more are asked for.
         comparison.set_seeds(comparison.seeds()[..1].to_vec()).map_err(BadInput)?;
@@ -86,17 +68,18 @@ pub(super) fn run(
         in_turns.set_turns(TURNS);
         let simulated = compare::compare(&in_turns, &Teacher, threads, progress)?;
         // Not before: a simulation ends at once.
-        let end = End::catch()?;
+        let end = Interrupt::catch(&HANG_UP)?;
         let mut rig = Emulated::new(&comparison, end.clone())?;
         let live = on_rig(&mut rig, &comparison, threads, progress, &end)?;
         (live, rig.into_notes(), Some(simulated))
     } else {
-        let end = End::catch()?;
+        let end = Interrupt::catch(&HANG_UP)?;
         let mut rig = Files::new(&args.files, args.destroys, &mut comparison, end.clone())?;
         let live = on_rig(&mut rig, &comparison, threads, progress, &end)?;
         (live, rig.into_notes(), None)
     };
-    let agreement = simulated.as_ref().map(|simulated| Agreement::new(&live, simulated, &notes));
+    let agreement =
+        simulated.as_ref().map(|simulated| Agreement::new(&live, simulated, &notes.added));
     let path = &args.scenario;
     if let Some(file) = report {
         let mut page = page::page(path, &comparison, &live);
@@ -108,6 +91,7 @@ pub(super) fn run(
             section.table(in_simulation(simulated));
             section.table(agreement.table());
             section.note(agreement.verdict());
+            agreement.trouble().into_iter().for_each(|trouble| section.note(trouble));
             page.section(section);
         }
         file.write(&page)?;
@@ -125,7 +109,7 @@ pub(super) fn run(
         })?;
     }
     if !args.quiet && !to_standard_output {
-        let mut out = io::stdout().lock();
+        let mut out = console::out(false);
         writeln!(out, "{}", table::text(path, &live))?;
         writeln!(out, "{}", notes.table())?;
         if let (Some(simulated), Some(agreement)) = (&simulated, &agreement) {
@@ -133,10 +117,25 @@ pub(super) fn run(
             writeln!(out, "{simulated}\n{}\n{}", agreement.table(), agreement.verdict())?;
         }
     }
-    match notes.trouble() {
-        None => Ok(()),
-        Some(trouble) => Err(Incomplete(trouble).into()),
+    let of_agreement = agreement.as_ref().and_then(Agreement::trouble);
+    let trouble: Vec<_> = notes.trouble().into_iter().chain(of_agreement).collect();
+    if trouble.is_empty() { Ok(()) } else { Err(Incomplete(trouble.join("; ")).into()) }
+}
+
+/// Makes sure of all that a comparison needs of the scenario, the machine and this process,
+/// before minutes of simulation.
+fn needs(args: &Args, comparison: &Comparison) -> Result<()> {
+    comparison.check_live()?;
+    if args.files.is_empty() {
+        let home = Home::from_environment();
+        for spec in emulated::specs(comparison, comparison.seeds()[0]) {
+            spec.check()?;
+            drive::check_machine(&spec)?;
+        }
+        home.check()?;
+        record::check()?;
     }
+    Ok(array::check()?)
 }
 
 fn in_simulation(simulated: &Report) -> Table {
@@ -151,7 +150,7 @@ fn on_rig(
     comparison: &Comparison,
     threads: usize,
     progress: &(dyn Fn(&Progress<'_>) + Sync),
-    end: &End,
+    end: &Interrupt,
 ) -> Result<Report> {
     let result = compare::compare_on(rig, comparison, &Teacher, threads, progress);
     if end.has_come() {

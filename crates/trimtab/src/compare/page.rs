@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use trimtab_io::Nanos;
 use trimtab_report::chart::{self, Axis, Binned, Line, Unit};
 use trimtab_report::{Page, Section};
 use trimtab_sim::compare::{Comparison, MEASURES, Report, StrategyReport};
 
 use super::table;
+use crate::units;
 
 /// The table, and the plots of LinnOS (Figures 8 and 9): averages, percentiles,
 /// and the whole distributions.
@@ -14,6 +16,9 @@ pub(super) fn page(path: &Path, comparison: &Comparison, report: &Report) -> Pag
     let mut facts = table::facts(path, report);
     facts.add("trimtab", env!("CARGO_PKG_VERSION"));
     let mut page = Page::new(format!("Strategies compared: {}", path.display()), facts);
+    if let Some(verdict) = verdict(report) {
+        page.verdict(verdict);
+    }
     page.table(table::strategies(report));
     page.chart(averages(report));
     page.chart(percentiles(report));
@@ -25,6 +30,33 @@ pub(super) fn page(path: &Path, comparison: &Comparison, report: &Report) -> Pag
     scenario.text(comparison.text());
     page.section(scenario);
     page
+}
+
+/// Which strategy had the shortest tail, beside reading without any.
+fn verdict(report: &Report) -> Option<String> {
+    // The highest percentile that all of them have samples for.
+    let has = |key: &str| report.strategies.iter().all(|row| row.median.get(key).is_some());
+    let measure = MEASURES.iter().rev().find(|m| m.name.starts_with('p') && has(m.key))?;
+    let at = |row: &StrategyReport| row.median.get(measure.key).unwrap_or(f64::INFINITY);
+    // Not what no strategy could do.
+    let real = report.strategies.iter().filter(|row| row.strategy != "ideal");
+    let best = real.min_by(|a, b| at(a).total_cmp(&at(b)))?;
+    let time = |row: &StrategyReport| units::long(Nanos(at(row) as u64));
+    let percentile = measure.name;
+    let (name, least) = (&best.name, time(best));
+    let Some(base) = report.strategies.iter().find(|row| row.strategy == "base") else {
+        return Some(format!("{name} has the lowest {percentile} of read latency: {least}."));
+    };
+    if best.name == base.name {
+        return Some(format!(
+            "No strategy brings the {percentile} of read latency below that of base, {least}."
+        ));
+    }
+    let less = units::percent(1.0 - at(best) / at(base));
+    let base = time(base);
+    Some(format!(
+        "{name} has the lowest {percentile} of read latency: {least}, {less} below base ({base})."
+    ))
 }
 
 fn averages(report: &Report) -> chart::Chart {

@@ -1,6 +1,6 @@
 //! `trimtab drive check`.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -8,10 +8,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use serde::Serialize;
 use trimtab_io::{LatencyHistogram, Nanos};
-use trimtab_live::drive::{Drive, Error, Fill, Home, Latencies, Load, Measured, Spec, measure};
-use trimtab_report::{Align, Table, count, machine};
+use trimtab_live::drive::{
+    Drive, Error, Fill, Home, Latencies, Load, Measured, PathCounts, Spec, measure,
+};
+use trimtab_report::{Align, Table, count, escaped, machine};
 
 use super::serve;
+use crate::console;
 use crate::json::Json;
 use crate::units::{NONE, percent};
 use crate::{duration, profile};
@@ -21,19 +24,25 @@ Examples:
   sudo trimtab drive check
   sudo trimtab drive check --duration 30s --json check.json
 
-Makes three scratch drives, reads 4 KiB at random with direct I/O, and removes them
-again. `added` is what a program sees beyond what the model says the drive takes:
-system calls, block layer, loop device, FUSE and lateness, less the lead by which
-answers are given early; `early` is the share of reads that came too soon for it. On a
-busy machine it is more. Percentiles that too few reads support are left out.";
+Makes scratch drives, reads 4 KiB at random with direct I/O, and removes them again:
+from one drive at depths 1 to 32, at most 30,000 reads a second (--rate), and from one and
+from three drives as fast as they answer. `added` is what a program sees beyond what the
+model says the drive takes: system calls, block layer, loop device, FUSE and lateness, less
+the time by which answers are given early. `early` is the share of reads that the block layer
+had back too soon. `saturated` is the share of reads in moments in which half of them came
+more than 30 µs too late: there the machine cannot serve them in time, and the drive's
+latencies are the machine's. Percentiles that too few reads support are left out.";
 
 /// How to measure.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// How long each measurement takes.
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, default_value = "5s")]
     duration: Nanos,
+    /// How many reads are sent in a second, at most, where depths are compared.
+    #[arg(long, value_name = "N", default_value_t = 30_000, value_parser = clap::value_parser!(u32).range(1..))]
+    rate: u32,
     /// The drive to be like: a profile's name or file.
     #[arg(long, value_name = "PROFILE", default_value = "consumer-a")]
     profile: String,
@@ -43,10 +52,16 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
+/// Reads in flight where depths are compared.
+const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Drives that are measured together.
 const DRIVES: usize = 3;
 /// Large enough for half a million reads, each of another place.
 const CAPACITY: u64 = 4 << 30;
+/// Before each measurement, so long is read all the same.
+const WARM_UP: Nanos = Nanos::from_secs(1);
+/// After each, until the drives have heard of the last reads.
+const SETTLE: Duration = Duration::from_millis(200);
 /// How long an idle server is watched.
 const IDLE: Duration = Duration::from_secs(2);
 
@@ -56,9 +71,7 @@ struct Told {
     trimtab: &'static str,
     machine: String,
     profile: String,
-    /// How much earlier than the model says the drives answer, µs.
-    lead_us: Vec<f64>,
-    /// Share of one core that a server took while nobody read.
+    /// Share of one core that a server took while it was not read from.
     idle_cpu: Option<f64>,
     measurements: Vec<Told1>,
 }
@@ -68,6 +81,8 @@ struct Told {
 struct Told1 {
     drives: usize,
     depth: u32,
+    /// Reads that were sent in a second, at most.
+    rate: Option<u32>,
     reads: u64,
     iops: f64,
     /// What the model says.
@@ -76,9 +91,13 @@ struct Told1 {
     added: Latencies,
     /// The part of it that the server sees.
     server: Latencies,
-    /// Share of the reads that came sooner than the model says, and by how much.
-    early_share: f64,
-    early: Latencies,
+    /// Of the reads that the block layer was seen to send and to have back, the share that
+    /// came too early; none if it was not seen.
+    early_share: Option<f64>,
+    /// The same, of those in moments in which the machine was saturated.
+    saturated_share: Option<f64>,
+    /// How much earlier than the model says the drives answered at the end, µs.
+    lead_us: Vec<f64>,
     /// Share of one core that all servers took together.
     cpu: Option<f64>,
 }
@@ -102,18 +121,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let idle = cpu_seconds(&drives[..1]);
     thread::sleep(IDLE);
     let idle = idle.zip(cpu_seconds(&drives[..1])).map(|(a, b)| (b - a) / IDLE.as_secs_f64());
-    let leads = drives.iter().map(|drive| Ok(drive.0.stat()?.lead_us)).collect::<Result<_>>()?;
-    let measurements = [(1, 1), (1, 16), (DRIVES, 16)]
+    let paced = DEPTHS.map(|depth| (1, depth, Some(args.rate)));
+    let unlimited = [(1, 1, None), (1, 16, None), (DRIVES, 16, None)];
+    let time = args.duration;
+    let measurements = paced
         .iter()
-        .enumerate()
-        .map(|(seed, &(used, depth))| together(&drives[..used], depth, args.duration, seed as u64))
+        .chain(&unlimited)
+        .zip(0..)
+        .map(|(&(used, depth, per_second), seed)| {
+            together(&drives[..used], Load { depth, per_second, time, seed })
+        })
         .collect::<Result<Vec<_>>>()?;
     drop(drives);
     let told = Told {
         trimtab: env!("CARGO_PKG_VERSION"),
         machine: machine(),
         profile: profile.name,
-        lead_us: leads,
         idle_cpu: idle,
         measurements,
     };
@@ -126,19 +149,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Reads from all of these drives at once.
-fn together(drives: &[Scratch], depth: u32, time: Nanos, seed: u64) -> Result<Told1> {
-    let before = cpu_seconds(drives);
-    let all: Vec<Measured> = thread::scope(|scope| {
-        let load = Load { depth, time, seed };
-        let threads: Vec<_> =
-            drives.iter().map(|drive| scope.spawn(move || measure_first(&drive.0, load))).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, Result<Measured, _>>| {
-            Ok(thread.join().map_err(|_| anyhow!("a reader failed"))??)
-        };
-        threads.into_iter().map(join).collect::<Result<_>>()
-    })
-    .context("cannot measure")?;
+fn together(drives: &[Scratch], load: Load) -> Result<Told1> {
+    // What the path takes at this depth is learnt first, as it would be in use.
+    let warm_up = Load { time: WARM_UP.min(load.time), seed: !load.seed, ..load };
+    read_all(drives, warm_up)?;
+    let stats = || drives.iter().map(|drive| Ok(drive.0.stat()?)).collect::<Result<Vec<_>>>();
+    let (seen, before) = (stats()?, cpu_seconds(drives));
+    let all = read_all(drives, load)?;
     let cpu = before.zip(cpu_seconds(drives));
+    // The block layer's view comes some milliseconds later.
+    thread::sleep(SETTLE);
+    let now = stats()?;
+    let path = seen.iter().zip(&now).map(|(seen, now)| PathCounts::between(seen.path, now.path));
+    let path = path.fold(PathCounts::default(), |all, one| all.plus(&one));
     let merged = |of: fn(&Measured) -> &LatencyHistogram| {
         let mut merged = LatencyHistogram::new();
         all.iter().for_each(|measured| merged.merge(of(measured)));
@@ -146,19 +169,32 @@ fn together(drives: &[Scratch], depth: u32, time: Nanos, seed: u64) -> Result<To
     };
     let longest = all.iter().map(|measured| measured.time).max().unwrap_or_default();
     let reads = all.iter().map(|measured| measured.reads).sum();
-    let early = merged(|measured| &measured.early);
     Ok(Told1 {
         drives: drives.len(),
-        depth,
+        depth: load.depth,
+        rate: load.per_second,
         reads,
         iops: reads as f64 / longest.as_secs_f64().max(1e-9),
         model: merged(|measured| &measured.model),
         added: merged(|measured| &measured.added),
         server: merged(|measured| &measured.server),
-        early_share: early.count as f64 / (reads as f64).max(1.0),
-        early,
+        early_share: path.early_share(),
+        saturated_share: path.saturated_share(),
+        lead_us: now.iter().map(|stat| stat.lead_us).collect(),
         cpu: cpu.map(|(a, b)| (b - a) / longest.as_secs_f64().max(1e-9)),
     })
+}
+
+fn read_all(drives: &[Scratch], load: Load) -> Result<Vec<Measured>> {
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            drives.iter().map(|drive| scope.spawn(move || measure_first(&drive.0, load))).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, Result<Measured, _>>| {
+            Ok(thread.join().map_err(|_| anyhow!("a reader failed"))??)
+        };
+        threads.into_iter().map(join).collect::<Result<_>>()
+    })
+    .context("cannot measure")
 }
 
 /// Measures with the priority that servers have: how late the reader itself is on a
@@ -198,6 +234,7 @@ fn print(told: &Told) -> io::Result<()> {
     let columns = [
         "drives",
         "depth",
+        "rate",
         "IOPS",
         "model p50",
         "added p50",
@@ -206,16 +243,19 @@ fn print(told: &Told) -> io::Result<()> {
         "in server p50",
         "p99",
         "early",
+        "saturated",
         "CPU",
     ];
     let mut table = Table::new(&columns.map(|name| (name, Align::Right)));
     let us = |us: Option<f64>| {
         us.map_or_else(|| NONE.to_owned(), |us| Nanos((us * 1e3) as u64).to_string())
     };
+    let share = |share: Option<f64>| share.map_or_else(|| NONE.to_owned(), percent);
     for one in &told.measurements {
         table.row([
             one.drives.to_string(),
             one.depth.to_string(),
+            one.rate.map_or_else(|| "any".to_owned(), |rate| count(rate.into())),
             count(one.iops.round() as u64),
             us(one.model.p50_us),
             us(one.added.p50_us),
@@ -223,17 +263,16 @@ fn print(told: &Told) -> io::Result<()> {
             us(one.added.p999_us),
             us(one.server.p50_us),
             us(one.server.p99_us),
-            percent(one.early_share),
-            one.cpu.map_or_else(|| NONE.to_owned(), percent),
+            share(one.early_share),
+            share(one.saturated_share),
+            share(one.cpu),
         ]);
     }
-    let mut out = io::stdout().lock();
+    let mut out = console::out(false);
     let width = terminal_size::terminal_size().map_or(100, |(width, _)| width.0.into());
-    let table = if out.is_terminal() { table.within(width) } else { table.to_string() };
+    let table = if console::out_is_terminal() { table.within(width) } else { table.to_string() };
     write!(out, "{table}")?;
-    let idle = told.idle_cpu.map_or_else(|| NONE.to_owned(), percent);
-    let leads: Vec<String> = told.lead_us.iter().map(|us| format!("{us:.1}")).collect();
-    writeln!(out, "Answers are given {} µs before the model's, for their way.", leads.join(", "))?;
+    let idle = share(told.idle_cpu);
     writeln!(out, "CPU: of one core, all servers together; idle {idle} each.")?;
-    writeln!(out, "{}; profile {}", told.machine, told.profile)
+    writeln!(out, "{}; profile {}", told.machine, escaped(&told.profile))
 }

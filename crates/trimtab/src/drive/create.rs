@@ -8,20 +8,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use trimtab_io::Nanos;
-use trimtab_live::drive::{Data, Fault, Fill, Home, Server, Spec};
+use trimtab_io::{Nanos, WholeFile};
+use trimtab_live::drive::{Data, Fault, Fill, Flush, Home, Server, Spec};
 use trimtab_report::bytes;
 
 use super::serve;
+use crate::console;
 use crate::exit::BadInput;
+use crate::input::available_memory;
+use crate::log;
 use crate::progress::Progress;
 use crate::{duration, profile, size};
 
 const HELP: &str = "\
 Examples:
   sudo trimtab drive create slow --profile consumer-a --size 8G
-  sudo trimtab drive create kept --size 2G --data file --file /var/tmp/kept.img
-  sudo trimtab drive create bad --size 1G --faults examples/drive-faults.toml
+  sudo trimtab drive create kept --size 3G --data file --file /var/tmp/kept.img
+  sudo trimtab drive create safe --size 3G --data file --file /var/tmp/safe.img --flush durable
+  sudo trimtab drive create bad --size 3G --faults examples/drive-faults.toml
 
 The flash begins half full and long in use, whatever its content (--fill 0 for a
 fresh drive). Content begins as zeroes. Size is rounded to what the profile can be
@@ -49,6 +53,13 @@ pub(crate) struct Args {
     /// The file, for --data file; an existing one is gone on with.
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
+    /// What a flush does, for --data file [default: fast].
+    #[arg(long, value_enum)]
+    flush: Option<Flushes>,
+    /// The most that may be written and not flushed: what `drive fault NAME power-cut`
+    /// can take. 0 for a drive that loses nothing [default: the profile's write buffer].
+    #[arg(long, value_name = "SIZE", value_parser = size_or_none)]
+    write_cache: Option<u64>,
     /// The kernel's I/O scheduler for it.
     #[arg(long, value_name = "NAME", default_value = "none")]
     scheduler: String,
@@ -91,11 +102,20 @@ enum Kept {
     File,
 }
 
+/// What a flush does, where content is in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Flushes {
+    /// Take the model's time; the page cache below writes the file when it likes.
+    Fast,
+    /// Reach the disk below too, before it is answered: for a power cut of the machine.
+    Durable,
+}
+
 pub(crate) fn run(args: Args) -> Result<()> {
     let spec = args.spec()?;
     spec.check()?;
     let mut progress = Progress::new();
-    let show = |share: f64| progress.show(|_| format!("filling the flash: {:.0}%", share * 100.0));
+    let show = |share: f64| progress.show(|_| format!("filling the flash: {:.1}%", share * 100.0));
     if args.foreground {
         return in_foreground(spec, show);
     }
@@ -105,10 +125,15 @@ pub(crate) fn run(args: Args) -> Result<()> {
     Ok(tell(&device, capacity)?)
 }
 
+/// A size, or 0, which needs no unit.
+fn size_or_none(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { size::parse(text) }
+}
+
 /// The device alone on standard output, for scripts.
 fn tell(device: &Path, capacity: u64) -> io::Result<()> {
-    writeln!(io::stderr().lock(), "trimtab: {}, {}", device.display(), bytes(capacity))?;
-    writeln!(io::stdout().lock(), "{}", device.display())
+    log::line(&format!("{}, {}", device.display(), bytes(capacity)));
+    writeln!(console::out(false), "{}", device.display())
 }
 
 fn in_foreground(spec: Spec, mut show: impl FnMut(f64)) -> Result<()> {
@@ -118,7 +143,7 @@ fn in_foreground(spec: Spec, mut show: impl FnMut(f64)) -> Result<()> {
         show(share);
         if end.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let server = Server::start(&Home::from_environment(), spec, &mut progress)?;
+    let server = Server::start(&Home::from_environment(), spec, serve::helper(), &mut progress)?;
     // A broken pipe should not keep the drive from being removed properly.
     tell(server.device(), capacity)?;
     Ok(server.serve(&end)?)
@@ -150,12 +175,21 @@ impl Args {
             block_bytes: self.block_size,
             lead: self.lead,
             may_sleep: self.may_sleep,
+            write_cache: self.write_cache,
             faults,
         })
     }
 
     fn data(&self, capacity: u64) -> Result<Data> {
         let bad = |why: &str| Err(BadInput(why.to_owned()).into());
+        if self.data != Kept::File && self.flush.is_some() {
+            return bad("--flush is for --data file: no other content is on a disk");
+        }
+        if self.data == Kept::None && self.write_cache.is_some() {
+            return bad(
+                "--write-cache is for --data memory or file: without content nothing is lost",
+            );
+        }
         match (self.data, &self.file, self.memory_cap) {
             (Kept::File, None, _) => bad("--data file needs --file PATH"),
             (Kept::None | Kept::Memory, Some(_), _) => bad("--file is for --data file"),
@@ -164,7 +198,11 @@ impl Args {
             (Kept::File, Some(path), None) => {
                 let path =
                     std::path::absolute(path).context("cannot tell the working directory")?;
-                Ok(Data::File { path })
+                let flush = match self.flush {
+                    Some(Flushes::Durable) => Flush::Durable,
+                    Some(Flushes::Fast) | None => Flush::Fast,
+                };
+                Ok(Data::File { path, flush })
             }
             (Kept::Memory, None, cap) => {
                 let half = || available_memory().map_or(capacity, |bytes| bytes / 2);
@@ -176,17 +214,10 @@ impl Args {
     }
 }
 
-/// What the kernel says is available.
-fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib << 10)
-}
-
 fn read_faults(path: &Path) -> Result<Vec<Fault>> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
+    let text = WholeFile::toml("a schedule of faults")
+        .read_text(path)
         .map_err(|e| BadInput(format!("{shown}: cannot read: {e}")))?;
     Ok(Fault::parse_schedule(&text).map_err(|e| BadInput(format!("{shown}: {e}")))?)
 }

@@ -1,83 +1,136 @@
 //! `trimtab drive fault`.
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::ValueEnum;
 use trimtab_io::Nanos;
 use trimtab_live::drive::{Drive, Effect, Fault, Home, Ops};
 
 use crate::duration;
+use crate::exit::BadInput;
 
 const HELP: &str = "\
+Faults, and the options that each takes:
+  stall      answer nothing: --for
+  slow       take longer for each request: --factor, --for
+  error      fail requests with EIO: --share, --reads or --writes, --for
+  power-cut  take the power: what was written and not flushed is lost, or a part of
+             it; requests fail until it is back: --seed, --for (or until cleared)
+  clear      end all faults, those of a schedule too, and give the power back
+
 Examples:
   sudo trimtab drive fault slow stall --for 500ms
   sudo trimtab drive fault slow slow --factor 10 --for 2s
   sudo trimtab drive fault slow error --reads --share 0.1 --for 10s
+  sudo trimtab drive fault slow power-cut --seed 7
   sudo trimtab drive fault slow clear
 
 A fault begins at once; several may be on at a time. A schedule is given to
 `trimtab drive create --faults` (docs/emulated-drives.md).";
 
 /// What shall go wrong.
+///
+/// The fault is a value and no subcommand: clap looks for a subcommand before it fills
+/// in the drive's name, and a drive may be called `slow`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP)]
+#[command(after_help = HELP, long_about = None)]
 pub(crate) struct Args {
     /// The drive.
     name: String,
-    #[command(subcommand)]
+    /// What happens to it.
+    #[arg(value_enum, value_name = "FAULT", hide_possible_values = true)]
     what: What,
+    /// How long it lasts: 500ms, 2s.
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse_positive)]
+    length: Option<Nanos>,
+    /// slow: how many times as long requests take.
+    #[arg(long, value_name = "N")]
+    factor: Option<f64>,
+    /// error: which share of them fails, 0 to 1 [default: 1].
+    #[arg(long, value_name = "SHARE")]
+    share: Option<f64>,
+    /// error: only reads.
+    #[arg(long, visible_alias = "read")]
+    reads: bool,
+    /// error: only writes.
+    #[arg(long, visible_alias = "write", conflicts_with = "reads")]
+    writes: bool,
+    /// power-cut: for what is lost; the same one loses the same of the same writes
+    /// [default: the drive's, and another for each cut].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
-    /// Answer nothing.
-    Stall(Time),
-    /// Take longer for each request.
-    Slow {
-        /// How many times as long.
-        #[arg(long, value_name = "N")]
-        factor: f64,
-        #[command(flatten)]
-        time: Time,
-    },
-    /// Fail requests with EIO.
-    Error {
-        /// Which share of them, 0 to 1.
-        #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
-        share: f64,
-        /// Only reads.
-        #[arg(long, visible_alias = "read")]
-        reads: bool,
-        /// Only writes.
-        #[arg(long, visible_alias = "write", conflicts_with = "reads")]
-        writes: bool,
-        #[command(flatten)]
-        time: Time,
-    },
-    /// End all faults, those of a schedule too.
+    Stall,
+    Slow,
+    Error,
+    PowerCut,
     Clear,
 }
 
-#[derive(Debug, clap::Args)]
-struct Time {
-    /// For so long: 500ms, 2s.
-    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse)]
-    length: Nanos,
-}
+/// Those that end by themselves, or can.
+const LASTING: [What; 4] = [What::Stall, What::Slow, What::Error, What::PowerCut];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    args.check_options()?;
+    let fault = args.fault()?;
     let drive = Drive::find(&Home::from_environment(), &args.name)?;
-    let (effect, time) = match &args.what {
-        What::Clear => return Ok(drive.clear_faults()?),
-        What::Stall(time) => (Effect::Stall, time),
-        What::Slow { factor, time } => (Effect::Slow { factor: *factor }, time),
-        What::Error { share, reads, writes, time } => {
-            let ops = match (reads, writes) {
-                (true, _) => Ops::Reads,
-                (_, true) => Ops::Writes,
-                _ => Ops::All,
-            };
-            (Effect::Error { ops, share: *share }, time)
+    match fault {
+        Some(fault) => Ok(drive.fault(fault)?),
+        None => Ok(drive.clear_faults()?),
+    }
+}
+
+impl Args {
+    /// Refuses an option that the fault does not take: it would be ignored.
+    fn check_options(&self) -> Result<(), BadInput> {
+        let given = [
+            ("--for", self.length.is_some(), &LASTING[..]),
+            ("--factor", self.factor.is_some(), &[What::Slow]),
+            ("--share", self.share.is_some(), &[What::Error]),
+            ("--reads", self.reads, &[What::Error]),
+            ("--writes", self.writes, &[What::Error]),
+            ("--seed", self.seed.is_some(), &[What::PowerCut]),
+        ];
+        match given.iter().find(|(_, is_given, takers)| *is_given && !takers.contains(&self.what)) {
+            Some((option, ..)) => Err(BadInput(format!("`{}` takes no {option}", self.what()))),
+            None => Ok(()),
         }
-    };
-    Ok(drive.fault(Fault { effect, at_s: 0.0, for_s: time.length.as_secs_f64() })?)
+    }
+
+    /// None clears all faults.
+    fn fault(&self) -> Result<Option<Fault>, BadInput> {
+        let effect = match self.what {
+            What::Clear => return Ok(None),
+            What::Stall => Effect::Stall,
+            What::Slow => {
+                Effect::Slow { factor: self.factor.ok_or_else(|| self.lacks("--factor N"))? }
+            }
+            What::Error => Effect::Error { ops: self.ops(), share: self.share.unwrap_or(1.0) },
+            What::PowerCut => Effect::PowerCut { seed: self.seed },
+        };
+        if let (What::PowerCut, None) = (self.what, self.length) {
+            return Ok(Some(Fault { effect, at_s: 0.0, for_s: f64::INFINITY }));
+        }
+        let length = self.length.ok_or_else(|| self.lacks("--for TIME"))?;
+        Ok(Some(Fault { effect, at_s: 0.0, for_s: length.as_secs_f64() }))
+    }
+
+    fn ops(&self) -> Ops {
+        match (self.reads, self.writes) {
+            (true, _) => Ops::Reads,
+            (_, true) => Ops::Writes,
+            _ => Ops::All,
+        }
+    }
+
+    fn lacks(&self, option: &str) -> BadInput {
+        BadInput(format!("`{}` needs {option}", self.what()))
+    }
+
+    /// The fault as it is written.
+    fn what(&self) -> String {
+        self.what.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }

@@ -1,12 +1,13 @@
 //! `trimtab drive list`.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use anyhow::Result;
 use serde::Serialize;
 use trimtab_live::drive::{Found, Home, Info};
 use trimtab_report::{Align, Table, bytes};
 
+use crate::console;
 use crate::json::Json;
 
 const HELP: &str = "\
@@ -23,19 +24,27 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// A drive, in JSON: what [`Info`] has of it, where there is that, and its state.
 #[derive(Debug, Serialize)]
-struct Listed {
-    name: String,
-    state: &'static str,
-    #[serde(flatten)]
-    info: Option<Info>,
+#[serde(untagged)]
+enum Drive {
+    Known {
+        #[serde(flatten)]
+        info: Info,
+        state: &'static str,
+    },
+    Unknown {
+        name: String,
+        state: &'static str,
+    },
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let listed = |(name, found)| match found {
-        Found::Running(info) => Listed { name, state: "running", info: Some(info) },
-        Found::Changing => Listed { name, state: "starting or ending", info: None },
-        Found::Dead => Listed { name, state: "killed: remove it", info: None },
+        Found::Running(info) => Drive::Known { info, state: "running" },
+        Found::Stopped(info) => Drive::Known { info, state: "stopped: does not answer" },
+        Found::Changing => Drive::Unknown { name, state: "starting or ending" },
+        Found::Dead => Drive::Unknown { name, state: "killed: remove it" },
     };
     let all: Vec<_> = Home::from_environment().list()?.into_iter().map(listed).collect();
     if args.json {
@@ -44,12 +53,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let columns = ["drive", "device", "state", "profile", "size", "data", "seed"];
     let align = |name| if ["size", "seed"].contains(&name) { Align::Right } else { Align::Left };
     let mut table = Table::new(&columns.map(|name| (name, align(name))));
-    for Listed { name, state, info } in all {
-        let [device, profile, size, data, seed] = info.map_or_else(Default::default, |info| {
-            let device = info.device.display().to_string();
-            [device, info.profile, bytes(info.capacity), info.data, info.seed.to_string()]
+    for drive in all {
+        table.row(match drive {
+            Drive::Known { info, state } => {
+                let device = info.device.display().to_string();
+                let (size, seed) = (bytes(info.capacity), info.seed.to_string());
+                [info.name, device, state.to_owned(), info.profile, size, info.data, seed]
+            }
+            Drive::Unknown { name, state } => {
+                let mut row = <[String; 7]>::default();
+                (row[0], row[2]) = (name, state.to_owned());
+                row
+            }
         });
-        table.row([name, device, state.to_owned(), profile, size, data, seed]);
     }
-    Ok(write!(io::stdout().lock(), "{table}")?)
+    Ok(write!(console::out(false), "{table}")?)
 }

@@ -1,11 +1,10 @@
 //! `trimtab drive remove`.
 
-use std::io::{self, Write as _};
-
 use anyhow::Result;
-use trimtab_live::drive::{Drive, Found, Home};
+use trimtab_live::drive::{Drive, Error, Found, Home};
 
 use crate::exit::BadInput;
+use crate::log;
 
 const HELP: &str = "\
 Examples:
@@ -13,7 +12,8 @@ Examples:
   sudo trimtab drive remove --all
 
 A mounted drive is not removed without --force; with it, the file system on it gets
-errors. Of a drive whose server was killed, what is left is removed.";
+errors, and a server that does not answer (stopped, or just starting) is killed. Of a
+drive whose server was killed, what is left is removed.";
 
 /// What to remove.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// All there are.
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// Even if it is mounted or in use.
+    /// Even if it is mounted or in use, or its server does not answer.
     #[arg(long)]
     force: bool,
 }
@@ -36,19 +36,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         true => home.list()?.into_iter().map(|(name, _)| name).collect(),
         false => args.names.clone(),
     };
-    for name in names {
-        match home.find(&name)? {
-            Found::Running(_) => Drive::find(&home, &name)?.remove(args.force)?,
-            Found::Dead => {
-                if let Some(at) = home.remove_dead(&name)? {
-                    let what = format!("trimtab: what was on `{name}` is still mounted at {at}");
-                    writeln!(io::stderr().lock(), "{what}: unmount it, and its device goes too")?;
-                }
-            }
-            Found::Changing => {
-                return Err(BadInput(format!("`{name}`: it is just starting or ending")).into());
+    names.iter().try_for_each(|name| remove(&home, name, args.force))
+}
+
+fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
+    let mounted = match home.find(name)? {
+        Found::Running(_) | Found::Stopped(_) => {
+            let removed = Drive::find(home, name).and_then(|drive| drive.remove(force));
+            match removed {
+                Err(Error::NoAnswer(_)) if force => home.end(name)?,
+                // It was killed just now.
+                Err(_) if matches!(home.find(name), Ok(Found::Dead)) => home.remove_dead(name)?,
+                removed => return Ok(removed?),
             }
         }
+        Found::Dead => home.remove_dead(name)?,
+        Found::Changing if force => home.end(name)?,
+        Found::Changing => {
+            let why = "it is just starting or ending; --force ends it now";
+            return Err(BadInput(format!("`{name}`: {why}")).into());
+        }
+    };
+    if let Some(at) = mounted {
+        let what = format!("what was on `{name}` is still mounted at {at}");
+        log::line(&format!("{what}: unmount it, and its device goes too"));
     }
     Ok(())
 }

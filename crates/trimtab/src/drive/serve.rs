@@ -3,19 +3,24 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::ops::ControlFlow;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
-use trimtab_live::drive::{Error, Home, Server, Spec};
+use trimtab_live::drive::{Error, Helper, Home, Server, Spec};
 
 use super::create::catch_signals;
+use crate::console;
 use crate::exit::BadInput;
+
+/// How often a server tells how far it is.
+const PERIOD: Duration = Duration::from_millis(50);
 
 /// What a server tells whoever started it, one line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,6 +55,12 @@ pub(crate) fn on_leash(spec: &Spec) -> Result<Leash> {
     Ok(Leash { _input: input })
 }
 
+/// What does for a server in this process what that must not do itself. Were the program's
+/// file replaced meanwhile, it would still be this one.
+pub(super) fn helper() -> Helper {
+    Helper::new("/proc/self/exe", ["drive", "assist"])
+}
+
 fn start(spec: &Spec, command: &str, mut show: impl FnMut(f64)) -> Result<(ChildStdin, PathBuf)> {
     let program = std::env::current_exe().context("cannot find this program's file")?;
     let mut child = Command::new(program)
@@ -73,7 +84,11 @@ fn start(spec: &Spec, command: &str, mut show: impl FnMut(f64)) -> Result<(Child
             News::Failed(why) => bail!("{why}"),
         }
     }
-    bail!("the drive's server ended without a word")
+    drop(input);
+    match child.wait().ok().and_then(|status| status.signal()) {
+        Some(signal) => bail!("the drive's server was killed, by signal {signal}"),
+        None => bail!("the drive's server ended without a word"),
+    }
 }
 
 /// `trimtab drive serve`, or, on a leash, `serve-while-read`.
@@ -89,14 +104,22 @@ pub(crate) fn run(leashed: bool) -> Result<()> {
     if leashed {
         watch_leash(&end)?;
     }
-    let mut progress = |share| match tell(&News::Filled(share)) {
-        Ok(()) => ControlFlow::Continue(()),
-        // Whoever started this has gone.
-        Err(_) => ControlFlow::Break(()),
+    let mut told: Option<Instant> = None;
+    let mut progress = |share| {
+        // A drive that is small is filled in less.
+        if told.is_some_and(|told| told.elapsed() < PERIOD) {
+            return ControlFlow::Continue(());
+        }
+        told = Some(Instant::now());
+        match tell(&News::Filled(share)) {
+            Ok(()) if !end.load(Ordering::Relaxed) => ControlFlow::Continue(()),
+            // Whoever started this has gone, or wants it gone.
+            _ => ControlFlow::Break(()),
+        }
     };
     let home = Home::from_environment();
     let name = spec.name.clone();
-    let started = Server::start(&home, spec, &mut progress)
+    let started = Server::start(&home, spec, helper(), &mut progress)
         .and_then(|server| leave_pipes(&home.log(&name)).map(|news| (server, news)));
     let (server, mut news) = match started {
         Ok(started) => started,
@@ -125,7 +148,7 @@ fn watch_leash(end: &Arc<AtomicBool>) -> Result<()> {
 }
 
 fn tell(news: &News) -> io::Result<()> {
-    write(&mut io::stdout().lock(), news)
+    write(&mut console::out(true), news)
 }
 
 fn write(to: &mut impl io::Write, news: &News) -> io::Result<()> {

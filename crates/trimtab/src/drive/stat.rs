@@ -1,14 +1,15 @@
 //! `trimtab drive stat`.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
 use trimtab_io::Nanos;
-use trimtab_live::drive::{Drive, Home, Latencies, Stat};
-use trimtab_report::{Facts, bytes, count};
+use trimtab_live::drive::{DiskFlushes, Drive, Home, Latencies, Loss, Stat};
+use trimtab_report::{Facts, bytes, count, escaped};
 
+use crate::console;
 use crate::duration;
 use crate::json::Json;
 use crate::units::{NONE, long, number, percent};
@@ -19,8 +20,11 @@ Examples:
   sudo trimtab drive stat slow --watch
   sudo trimtab drive stat slow --json | jq .write_amplification
 
-`added latency` is how much later the server answered than the model says; what the
-kernel adds on both sides is measured by `trimtab drive check`.";
+`seen by programs` is what the block layer's tracepoints saw of reads, from the request
+to its answer, while the drive was in use; `beyond the model` is how much longer that is
+than the model and the faults say. Answers are given early by what the path to the drive
+takes; that is corrected in use, unless it was set. `in the server` is the server's own
+part of it. Where the machine is saturated, a drive cannot keep its times.";
 
 /// What to show.
 #[derive(Debug, clap::Args)]
@@ -32,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long)]
     watch: bool,
     /// How long such a second is.
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "1s", requires = "watch")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, default_value = "1s", requires = "watch")]
     every: Nanos,
     /// Print JSON; with --watch a line each time.
     #[arg(long)]
@@ -48,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.json {
         return Json::StandardOutput.write(&stat);
     }
-    Ok(write!(io::stdout().lock(), "{}", facts(&drive, &stat))?)
+    Ok(write!(console::out(false), "{}", facts(&drive, &stat))?)
 }
 
 fn facts(drive: &Drive, stat: &Stat) -> Facts {
@@ -72,8 +76,8 @@ fn facts(drive: &Drive, stat: &Stat) -> Facts {
         facts.add(name, text);
     }
     facts.add("model's read latency", latencies(&stat.model_latency));
-    facts.add("added latency", latencies(&stat.added_latency));
-    facts.add("answers early by", format!("{:.1} µs", stat.lead_us));
+    path(&mut facts, stat);
+    facts.add("late in the server", latencies(&stat.added_latency));
     let amplification = stat.write_amplification.map_or_else(|| NONE.to_owned(), number);
     facts.add("write amplification", amplification);
     facts.add("dies cleaning", percent(stat.cleaning_share));
@@ -83,6 +87,16 @@ fn facts(drive: &Drive, stat: &Stat) -> Facts {
     );
     facts.add("mapped", percent(stat.mapped_share));
     facts.add("content", content(stat));
+    if stat.write_cache_bytes > 0 {
+        let (now, most) = (bytes(stat.unflushed_bytes), bytes(stat.write_cache_bytes));
+        facts.add("not flushed", format!("{now} of at most {most}"));
+    }
+    if let Some(disk) = &stat.disk_flushes {
+        facts.add("flushes on disk", on_disk(disk));
+    }
+    if stat.power_cuts > 0 {
+        facts.add("power cuts", power_cuts(stat));
+    }
     if stat.no_room > 0 {
         let what =
             "writes failed with ENOSPC: no room for content (--memory-cap, or the disk below)";
@@ -98,6 +112,32 @@ fn facts(drive: &Drive, stat: &Stat) -> Facts {
     facts
 }
 
+/// What programs see beside what the model says.
+fn path(facts: &mut Facts, stat: &Stat) {
+    if let Some(path) = &stat.path {
+        facts.add("seen by programs", latencies(&path.seen));
+        facts.add("beyond the model", latencies(&path.beyond));
+        let mut early = percent(share(path.early, path.reads));
+        if path.early > 0 {
+            early += &format!(" of reads, by {} at p50", us(path.early_by.p50_us));
+        }
+        facts.add("too early", early);
+        let now = if path.saturated_now { ", now too" } else { "" };
+        let saturated = percent(share(path.saturated, path.reads));
+        facts.add("machine saturated", format!("for {saturated} of reads{now}"));
+    }
+    let how = if stat.lead_is_fixed { "as set" } else { "corrected in use" };
+    facts.add("answers early by", format!("{:.1} µs, {how}", stat.lead_us));
+}
+
+fn share(of: u64, all: u64) -> f64 {
+    of as f64 / (all as f64).max(1.0)
+}
+
+fn us(us: Option<f64>) -> String {
+    us.map_or_else(|| NONE.to_owned(), |us| Nanos((us * 1e3) as u64).to_string())
+}
+
 fn content(stat: &Stat) -> String {
     match (stat.data.as_str(), stat.data_cap_bytes) {
         ("none", _) => "none: reads are zeroes".to_owned(),
@@ -108,10 +148,30 @@ fn content(stat: &Stat) -> String {
     }
 }
 
+fn on_disk(flushes: &DiskFlushes) -> String {
+    let DiskFlushes { latency, late, failed } = flushes;
+    let mut text = format!("{}, {} later than the model", latencies(latency), count(*late));
+    if *failed > 0 {
+        text += &format!(", {} failed", count(*failed));
+    }
+    text
+}
+
+fn power_cuts(stat: &Stat) -> String {
+    let mut text = count(stat.power_cuts);
+    if let Some(Loss { kept, lost, torn }) = stat.last_power_cut {
+        let [kept, lost, torn] = [kept, lost, torn].map(count);
+        text += &format!(
+            "; of what was not flushed the last left {kept} writes whole, {torn} in part, {lost} not at all"
+        );
+    }
+    if stat.no_power > 0 {
+        text += &format!("; {} requests without power", count(stat.no_power));
+    }
+    text
+}
+
 fn latencies(of: &Latencies) -> String {
-    let us = |us: Option<f64>| {
-        us.map_or_else(|| NONE.to_owned(), |us| Nanos((us * 1e3) as u64).to_string())
-    };
     format!(
         "p50 {}, p99 {}, p99.9 {}, max {}",
         us(of.p50_us),
@@ -124,19 +184,21 @@ fn latencies(of: &Latencies) -> String {
 /// One line each time, with the rates since the one before.
 fn watch(drive: &Drive, args: &Args) -> Result<()> {
     let mut before = drive.stat()?;
-    let terminal = io::stdout().is_terminal();
+    let terminal = console::out_is_terminal();
     loop {
         thread::sleep(Duration::from_nanos(args.every.0));
         let stat = drive.stat()?;
-        let mut out = io::stdout().lock();
         if args.json {
+            let mut out = console::out(true);
             serde_json::to_writer(&mut out, &stat).map_err(io::Error::from)?;
             writeln!(out)?;
+            out.flush()?;
         } else {
             let (start, end) = if terminal { ("\r", "\x1b[K") } else { ("", "\n") };
-            write!(out, "{start}{}{end}", line(&before, &stat))?;
+            let mut out = console::screen();
+            write!(out, "{start}{}{end}", escaped(&line(&before, &stat)))?;
+            out.flush()?;
         }
-        out.flush()?;
         before = stat;
     }
 }
@@ -147,16 +209,15 @@ fn line(before: &Stat, stat: &Stat) -> String {
     let written = rate(stat.writes.bytes, before.writes.bytes);
     let read = rate(stat.reads.bytes, before.reads.bytes);
     let mut line = format!(
-        "{} IOPS  read {}/s  written {}/s  in flight {}  WA {}  cleaning {}  added p99 {}",
+        "{} IOPS  read {}/s  written {}/s  in flight {}  WA {}  cleaning {}  beyond the model p50 {}{}",
         count(rate(stat.requests(), before.requests())),
         bytes(read),
         bytes(written),
         stat.in_flight,
         stat.write_amplification.map_or_else(|| NONE.to_owned(), number),
         percent(stat.cleaning_share),
-        stat.added_latency
-            .p99_us
-            .map_or_else(|| NONE.to_owned(), |us| Nanos((us * 1e3) as u64).to_string()),
+        us(stat.path.and_then(|path| path.beyond.p50_us)),
+        if stat.path.is_some_and(|path| path.saturated_now) { "  saturated" } else { "" },
     );
     for fault in &stat.faults {
         line += &format!("  [{fault}]");

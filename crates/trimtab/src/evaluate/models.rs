@@ -10,6 +10,7 @@ use trimtab_predict::{Label, Model, Read, Recorded, Rule, fingerprint, reads};
 
 use crate::exit::BadInput;
 use crate::learning::Recording;
+use crate::model_files;
 
 /// A model, and where it lies.
 pub(super) struct Judge {
@@ -32,9 +33,13 @@ pub(super) struct ToldModel {
 impl Judge {
     pub(super) fn load(paths: &[PathBuf]) -> Result<Vec<Self>> {
         let one = |path: &PathBuf| {
-            Ok(Self { file: path.display().to_string(), model: Model::load(path)? })
+            Ok(Self { file: path.display().to_string(), model: model_files::load(path)? })
         };
         paths.iter().map(one).collect()
+    }
+
+    pub(super) fn file(&self) -> &str {
+        &self.file
     }
 
     /// When the last read was sent that it was trained on, if that was in this

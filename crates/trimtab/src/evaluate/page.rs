@@ -40,10 +40,54 @@ pub(super) fn page(told: &[Told]) -> Page {
         several => format!("Predictors on {} recordings", several.len()),
     };
     let mut page = Page::new(title, facts);
+    for one in told {
+        let of = if told.len() > 1 { format!("{}: ", one.trace) } else { String::new() };
+        page.verdict(of + &verdict(one));
+    }
     for told in told {
         page.section(section(told));
     }
     page
+}
+
+/// An AUC below which slow reads are hardly told from fast ones: one half is chance.
+const USEFUL_AUC: f64 = 0.6;
+
+/// What came out, in a few sentences.
+fn verdict(told: &Told) -> String {
+    let (slow, reads) = (told.label.slow_share, count(told.reads_judged as u64));
+    let mut text = format!("{} of {reads} reads judged were slow.", units::percent(slow));
+    let aucs = told.predictors.iter().filter_map(|p| Some((p, p.score.auc?)));
+    let Some((best, auc)) = aucs.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return text + " There was nothing to tell apart.";
+    };
+    let name = best.name();
+    if auc < USEFUL_AUC {
+        return text
+            + &format!(
+                " No predictor can tell them from fast ones: the best, {name}, has an AUC of \
+                 {auc:.3}, where chance has 0.5."
+            );
+    }
+    text += &format!(" {name} tells them apart best (AUC {auc:.3}");
+    if let Some(accuracy) = best.score.accuracy {
+        text += &format!(", {} of its verdicts right", units::percent(accuracy));
+    }
+    text += ").";
+    if slow > 0.0 {
+        let missed = best.score.false_submits_of_all / slow;
+        text += &format!(
+            " Refusing by it would have spared {} of the slow reads, and refused {} of the fast \
+             ones in vain.",
+            units::percent(1.0 - missed),
+            units::percent(best.score.false_revokes_of_all / (1.0 - slow).max(f64::MIN_POSITIVE))
+        );
+    }
+    if told.requests_without_latency > 0 {
+        let without = count(told.requests_without_latency);
+        text += &format!(" {without} requests without a latency were left out.");
+    }
+    text
 }
 
 fn section(told: &Told) -> Section {

@@ -14,7 +14,7 @@ use trimtab_predict::{
 use super::models::Judge;
 use crate::exit::BadInput;
 use crate::learning::Recording;
-use crate::progress::Progress;
+use crate::progress::{Progress, during};
 
 /// How past and future are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -147,7 +147,7 @@ impl<'a> Judged<'a> {
 
     /// Trains every predictor and judges it, or judges the models.
     pub(super) fn scores(&self, seed: u64) -> Result<Vec<(Score, Vec<Importance>)>> {
-        let score = |trained: &Trained| {
+        let scored = |trained: &Trained| {
             let score = evaluate(trained, self.recorded, &self.reads, &self.label);
             let importance = match trained {
                 Trained::Trimtab(known) => {
@@ -157,9 +157,14 @@ impl<'a> Judged<'a> {
             };
             (score, importance)
         };
+        let score =
+            |trained: &Trained, name: &str| during(&format!("scoring {name}"), || scored(trained));
         let lessons = match &self.teacher {
             Teacher::Models(models) => {
-                return Ok(models.iter().map(|judge| score(&judge.model.trained)).collect());
+                return Ok(models
+                    .iter()
+                    .map(|judge| score(&judge.model.trained, judge.file()))
+                    .collect());
             }
             Teacher::Lessons(lessons) => lessons,
         };
@@ -167,10 +172,13 @@ impl<'a> Judged<'a> {
         let options = Options { seed, steered: 0.0, ..Options::default() };
         let one = |kind: Kind| {
             let mut progress = Progress::new();
-            let trained = train(kind, lessons, &self.label, &options, |step, steps| {
-                progress.show(|_| format!("training {}: {step} of {steps}", kind.name()));
+            let trained = during(&format!("training {}", kind.name()), || {
+                train(kind, lessons, &self.label, &options, |step, steps| {
+                    progress.show(|_| format!("training {}: {step} of {steps}", kind.name()));
+                })
             })?;
-            Ok(score(&trained))
+            drop(progress);
+            Ok(score(&trained, kind.name()))
         };
         Kind::ALL.into_iter().map(one).collect()
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use trimtab_predict::{Found, Label};
-use trimtab_report::{Align, Table, count};
+use trimtab_report::{Align, Table, count, escaped};
 
 use super::{Told, ToldModel, ToldScore};
 use crate::units;
@@ -12,7 +12,7 @@ use crate::units;
 pub(super) fn text(told: &Told) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    _ = writeln!(text, "{}", told.trace);
+    _ = writeln!(text, "{}", escaped(&told.trace));
     _ = writeln!(text, "protocol  {}", protocol(told));
     _ = writeln!(text, "label     {}", label(told));
     let trained =
@@ -25,7 +25,7 @@ pub(super) fn text(told: &Told) -> String {
         100.0 * told.label.slow_share,
     );
     for model in told.predictors.iter().filter_map(|told| told.model.as_ref()) {
-        _ = writeln!(text, "model     {}: {}", model.file, origin(model));
+        _ = writeln!(text, "model     {}: {}", escaped(&model.file), escaped(&origin(model)));
     }
     _ = writeln!(text, "\n{}", scores(told));
     for (name, drift) in drifts(told) {

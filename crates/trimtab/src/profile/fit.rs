@@ -7,14 +7,15 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde::Serialize;
 use trimtab_device::Profile;
-use trimtab_report::{Align, Table, count};
+use trimtab_report::{Align, Table, count, escaped};
 use trimtab_sim::Distance;
 use trimtab_trace::{AtomicFile, Error};
 
+use crate::console;
 use crate::exit::BadInput;
 use crate::input::ReadArgs;
 use crate::output::{must_be_a_file, must_not_replace};
-use crate::progress::Progress;
+use crate::progress::{Progress, during};
 use crate::{size, units};
 
 const HELP: &str = "\
@@ -77,10 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => Profile::builtin_names().filter_map(Profile::builtin).collect(),
     };
     let (records, skipped) = args.read.with_trace(std::slice::from_ref(&args.trace), |trace| {
-        let (mut all, mut batch) = (Vec::new(), Vec::new());
-        while trace.read(&mut batch)? {
-            all.extend_from_slice(&batch);
-        }
+        let mut all = args.read.all_records(trace)?;
         let wanted = args.device.as_deref().map(|name| trace.names().find_device(name));
         Ok(match wanted {
             None => Some(all),
@@ -93,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let of = args.trace.display();
     let Some(records) = records else {
         let name = args.device.as_deref().unwrap_or_default();
-        return Err(BadInput(format!("{of}: has no device {name:?}")).into());
+        return Err(BadInput(format!("{of}: has no device `{name}`")).into());
     };
     if records.iter().any(|record| record.device != records[0].device) {
         return Err(BadInput(format!("{of}: is of several drives, pick one by --device")).into());
@@ -101,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let enough = args.models.map_or(usize::MAX, NonZeroUsize::get);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut progress = Progress::new();
-    let fitted = trimtab_sim::fit(&records, &bases, args.capacity, threads, |tried, error| {
+    let fit = |tried, error: f64| {
         progress.show(|elapsed| {
             let seconds = elapsed.as_secs_f64();
             match error.is_finite() {
@@ -110,12 +108,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
         });
         tried < enough
+    };
+    let fitted = during("making the recording ready", || {
+        trimtab_sim::fit(&records, &bases, args.capacity, threads, fit)
     });
     drop(progress);
     let fitted = fitted.map_err(|e| BadInput(format!("{of}: {e}")))?;
     file.write_all(fitted.profile.to_toml().as_bytes()).map_err(write_error)?;
     file.commit().map_err(write_error)?;
-    let mut out = io::stdout().lock();
+    let mut out = console::out(args.json);
     if args.json {
         let told = Told {
             profile: &fitted.profile.name,
@@ -127,7 +128,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         serde_json::to_writer_pretty(&mut out, &told).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
-        let (path, base, tried) = (args.out.display(), &fitted.base, fitted.tried);
+        let (path, tried) = (args.out.display().to_string(), fitted.tried);
+        let (path, base) = (escaped(&path), escaped(&fitted.base));
         writeln!(out, "{path}, from {base}, after {tried} models\n")?;
         write!(out, "{}", table(&fitted.first_half, &fitted.second_half))?;
     }

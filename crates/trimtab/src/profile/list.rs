@@ -1,12 +1,14 @@
 //! `trimtab profile list`.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 
 use anyhow::Result;
 use serde::Serialize;
 use trimtab_device::Profile;
 use trimtab_io::Nanos;
 use trimtab_report::{Align, Table, bytes};
+
+use crate::console;
 
 /// How to list them.
 #[derive(Debug, clap::Args)]
@@ -82,7 +84,7 @@ impl Listed {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let profiles: Vec<_> =
         Profile::builtin_names().filter_map(Profile::builtin).map(Listed::new).collect();
-    let mut out = io::stdout().lock();
+    let mut out = console::out(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &profiles)?;
         writeln!(out)?;

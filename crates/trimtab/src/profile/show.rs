@@ -1,9 +1,10 @@
 //! `trimtab profile show`.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 
 use anyhow::Result;
 
+use crate::console;
 use crate::exit::BadInput;
 use crate::size;
 
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let what = format!("{} with --capacity {}", profile.name, trimtab_report::bytes(bytes));
         profile = profile.with_capacity(bytes).map_err(|e| BadInput(format!("{what}: {e}")))?;
     }
-    let mut out = io::stdout().lock();
+    let mut out = console::out(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &profile)?;
         writeln!(out)?;

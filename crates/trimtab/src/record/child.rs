@@ -34,7 +34,7 @@ impl Child {
         }
     }
 
-    /// Whether it is over. Passes SIGTERM on to it; Ctrl-C has reached it
+    /// Whether it is over. Passes SIGTERM and SIGHUP on to it; Ctrl-C has reached it
     /// already, being in the terminal's foreground with us.
     pub(super) fn has_ended(&mut self, signal: Signal) -> Result<bool> {
         self.interrupted |= signal != Signal::None;
@@ -42,11 +42,16 @@ impl Child {
         if self.status.is_some() {
             return Ok(true);
         }
-        if signal == Signal::Terminate
+        let passed_on = match signal {
+            Signal::Terminate => Some(rustix::process::Signal::TERM),
+            Signal::HangUp => Some(rustix::process::Signal::HUP),
+            Signal::None | Signal::Interrupt => None,
+        };
+        if let Some(signal) = passed_on
             && let Some(pid) = Pid::from_raw(self.process.id().cast_signed())
         {
             // It may have ended just now: no error.
-            _ = kill_process(pid, rustix::process::Signal::TERM);
+            _ = kill_process(pid, signal);
         }
         Ok(false)
     }

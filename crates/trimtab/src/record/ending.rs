@@ -1,16 +1,64 @@
 //! What `trimtab record` prints when it is over.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use serde_json::json;
-use trimtab_live::record::Outcome;
+use trimtab_live::record::{Losses, Outcome};
 use trimtab_report::{Align, Table, count};
 use trimtab_trace::stats::Report;
 
+use super::tolerance::{Tolerance, share};
+use crate::console;
 use crate::exit::Incomplete;
+use crate::log;
 use crate::trace::summary_text;
+
+/// Where the user finds more.
+const READ_ON: &str = "see \"Lost requests\" in docs/recording.md";
+
+/// What was lost, and what that means for the trace.
+fn kinds(losses: &Losses) -> String {
+    let kinds = [
+        (
+            losses.never_completed,
+            "completions that the kernel showed no program: these requests are in the trace \
+             without an end, and in no latency figure",
+        ),
+        (
+            losses.ring_full,
+            "requests for lack of buffer space, which are not in the trace (enlarge it with \
+             --buffer)",
+        ),
+        (
+            losses.table_full,
+            "requests for lack of space in the kernel's table, which are not in the trace",
+        ),
+        (
+            losses.skipped_runs,
+            "times of arrival or issue that the kernel showed no program: these requests are in \
+             the trace without that time",
+        ),
+    ];
+    let parts: Vec<_> = kinds
+        .into_iter()
+        .filter(|(lost, _)| *lost > 0)
+        .map(|(lost, what)| format!("{} {what}", count(lost)))
+        .collect();
+    parts.join("; ")
+}
+
+/// What a trace notes of losses: all together, and each kind that there was.
+pub(super) fn loss_notes(losses: &Losses) -> impl Iterator<Item = (&'static str, u64)> {
+    let kinds = [
+        ("lost_completions", losses.never_completed),
+        ("lost_ring_full", losses.ring_full),
+        ("lost_table_full", losses.table_full),
+        ("lost_times", losses.skipped_runs),
+    ];
+    std::iter::once(("lost", losses.total())).chain(kinds.into_iter().filter(|(_, n)| *n > 0))
+}
 
 /// A finished recording.
 pub(super) struct Ending {
@@ -21,7 +69,7 @@ pub(super) struct Ending {
 
 impl Ending {
     pub(super) fn print(&self, json: bool, overhead: bool) -> Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = console::out(json);
         if json {
             serde_json::to_writer_pretty(&mut out, &self.json())?;
             writeln!(out)?;
@@ -36,25 +84,20 @@ impl Ending {
         Ok(())
     }
 
-    /// Incomplete, if anything was lost.
-    pub(super) fn into_result(self) -> Result<()> {
+    /// Incomplete, if more was lost than is tolerated. What was lost is said either way.
+    pub(super) fn into_result(self, tolerance: Tolerance) -> Result<()> {
         let losses = &self.outcome.losses;
-        let kinds = [
-            (losses.ring_full, "for lack of buffer space (enlarge it with --buffer)"),
-            (losses.table_full, "for lack of space in the kernel's table of requests"),
-            (losses.skipped_runs, "times of arrival or issue, the kernel having skipped a handler"),
-            (losses.never_completed, "completions: issued and not seen to complete"),
-        ];
-        let parts: Vec<_> = kinds
-            .into_iter()
-            .filter(|(lost, _)| *lost > 0)
-            .map(|(lost, why)| format!("{} {why}", count(lost)))
-            .collect();
-        if parts.is_empty() {
+        let (lost, requests) = (losses.total(), self.outcome.records + losses.missing());
+        if lost == 0 {
             return Ok(());
         }
-        let total = count(self.outcome.records);
-        Err(Incomplete(format!("of {total} requests recorded, lost: {}", parts.join("; "))).into())
+        let line = format!("lost: {}: {}; {READ_ON}", share(lost, requests), kinds(losses));
+        if !tolerance.covers(lost, requests) {
+            return Err(Incomplete(line).into());
+        }
+        // The recording is whole enough, and nobody may be there to be told.
+        log::line(&format!("tolerated: {line}"));
+        Ok(())
     }
 
     fn overhead(&self) -> Table {

@@ -1,12 +1,13 @@
 //! The line that tells what is going on, on a terminal only.
 
-use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use trimtab_io::LatencyHistogram;
 use trimtab_live::record::Recording;
 use trimtab_report::count;
 use trimtab_trace::Record;
+
+use crate::console;
 
 /// Long enough for a p99 at some 1,000 requests per second.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -24,7 +25,7 @@ pub(super) struct LiveLine {
 impl LiveLine {
     pub(super) fn new() -> Self {
         Self {
-            terminal: io::stderr().is_terminal(),
+            terminal: console::errors_are_on_terminal(),
             since: Instant::now(),
             requests: 0,
             bytes: 0,
@@ -47,7 +48,7 @@ impl LiveLine {
         }
         let line = self.line(elapsed, recording.in_flight(), recording.losses().total());
         // Recording must not fail because its progress cannot be shown.
-        _ = write!(io::stderr(), "\r{line}\x1b[K");
+        console::rewrite_line(&line);
         self.shown = true;
         self.since = Instant::now();
         (self.requests, self.bytes) = (0, 0);
@@ -73,7 +74,7 @@ impl LiveLine {
     /// Takes the line away.
     pub(super) fn wipe(&mut self) {
         if self.shown {
-            _ = write!(io::stderr(), "\r\x1b[K");
+            console::rewrite_line("");
             self.shown = false;
         }
     }

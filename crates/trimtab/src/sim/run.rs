@@ -1,21 +1,21 @@
 //! `trimtab sim run`.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 use trimtab_device::Profile;
 use trimtab_report::machine;
 use trimtab_sim::{Report, Scenario, Simulation};
 
 use super::summary;
+use crate::console;
 use crate::exit::Incomplete;
+use crate::interrupt::Interrupt;
 use crate::json::Json;
 use crate::progress::Progress;
 use crate::units;
@@ -63,15 +63,15 @@ struct Told<'a> {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let path = &args.scenario;
-    let interrupted = catch_signals()?;
+    let interrupt = Interrupt::catch(&[])?;
     let scenario = Scenario::load(path)?;
     // A place that cannot be written should show before minutes of work.
     let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;
-    let Some(mut simulation) = fill(&scenario, &interrupted, args.quiet)? else {
+    let Some(mut simulation) = fill(&scenario, &interrupt, args.quiet)? else {
         return Err(Incomplete("interrupted before it began".to_owned()).into());
     };
     let begun = Instant::now();
-    let complete = go(&mut simulation, &interrupted, args.quiet)?;
+    let complete = go(&mut simulation, &interrupt, args.quiet)?;
     let report = simulation.report();
     let to_standard_output = matches!(json, Some(Json::StandardOutput));
     if let Some(json) = json {
@@ -88,7 +88,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if !args.quiet && !to_standard_output {
         let speed = Speed { took: begun.elapsed(), requests: simulation.answered() };
         let text = summary::text(path, &scenario, &report, &speed);
-        let mut out = io::stdout().lock();
+        let mut out = console::out(false);
         out.write_all(text.as_bytes())?;
         out.flush()?;
     }
@@ -109,12 +109,12 @@ pub(super) struct Speed {
 /// Makes the drives; none if a signal came.
 fn fill(
     scenario: &Scenario,
-    interrupted: &AtomicBool,
+    interrupt: &Interrupt,
     quiet: bool,
 ) -> Result<Option<Simulation<trimtab_device::Ssd>>> {
     let mut progress = if quiet { Progress::hidden() } else { Progress::new() };
     let made = scenario.simulation_watched(&mut |device, share| {
-        if interrupted.load(Ordering::Relaxed) {
+        if interrupt.has_come() {
             return ControlFlow::Break(());
         }
         progress.show(|_| format!("{}  filling {device}", bar(share)));
@@ -126,12 +126,12 @@ fn fill(
 /// Runs to the end, or to a signal: then false.
 fn go(
     simulation: &mut Simulation<trimtab_device::Ssd>,
-    interrupted: &AtomicBool,
+    interrupt: &Interrupt,
     quiet: bool,
 ) -> Result<bool> {
     let mut progress = if quiet { Progress::hidden() } else { Progress::new() };
     while simulation.step()? {
-        if interrupted.load(Ordering::Relaxed) {
+        if interrupt.has_come() {
             return Ok(false);
         }
         progress.show(|elapsed| line(simulation, elapsed));
@@ -152,16 +152,4 @@ fn bar(share: f64) -> String {
     const WIDTH: usize = 20;
     let done = ((share * WIDTH as f64) as usize).min(WIDTH);
     format!("[{}{}] {:3.0}%", "#".repeat(done), ".".repeat(WIDTH - done), share * 100.0)
-}
-
-/// A flag that Ctrl-C and SIGTERM set; the second one ends the program.
-fn catch_signals() -> Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // In this order: the first handler must not see what the second sets.
-        let end = signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&flag));
-        let set = end.and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)));
-        set.context("cannot catch signals")?;
-    }
-    Ok(flag)
 }

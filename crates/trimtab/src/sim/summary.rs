@@ -4,7 +4,7 @@ use std::path::Path;
 
 use trimtab_device::Profile;
 use trimtab_io::{Nanos, PERCENTILES};
-use trimtab_report::{Align, Facts, Table, bytes, count, machine};
+use trimtab_report::{Align, Facts, Table, bytes, count, escaped, machine};
 use trimtab_sim::{DeviceReport, OpReport, Report, Scenario, TimeReport};
 
 use super::run::Speed;
@@ -40,8 +40,8 @@ fn latencies(device: &DeviceReport, profile: &Profile) -> Table {
         .collect();
     let caption = format!(
         "{} ({}, {}), {} after {} requests of warm-up{}",
-        device.name,
-        profile.name,
+        escaped(&device.name),
+        escaped(&profile.name),
         bytes(device.capacity_bytes),
         units::long(device.measured_ns),
         count(device.warm_up_requests),

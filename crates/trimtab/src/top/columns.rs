@@ -24,7 +24,7 @@ const fn column(name: &'static str, width: usize, rank: u8, text: fn(&Row) -> St
 }
 
 /// In the order shown. They take 80 columns with a device name of 8.
-const COLUMNS: [Column; 12] = [
+static COLUMNS: [Column; 12] = [
     Column { left: true, ..column("device", 8, 0, |row| row.device.clone()) },
     column("read/s", 6, 1, |row| rate(row.reads_per_second)),
     column("write/s", 7, 2, |row| rate(row.writes_per_second)),
@@ -38,6 +38,11 @@ const COLUMNS: [Column; 12] = [
     column("f.rev", 5, 10, |row| share(row.false_revoke_rate)),
     column("drift", 5, 11, drift),
 ];
+
+/// All of them.
+pub(super) const fn all() -> &'static [Column] {
+    &COLUMNS
+}
 
 /// Those that fit, the device's name being so wide: always that, and then by rank.
 pub(super) fn fitting(width: usize, name_width: usize) -> Vec<Column> {
@@ -125,18 +130,18 @@ fn share(share: Option<f64>) -> String {
     }
 }
 
+/// A word where the model should be trained again: what has moved, and why, the details say.
 fn drift(row: &Row) -> String {
-    let mark = if row.retrain { "!" } else { "" };
     match row.drift {
-        None if row.retrain => mark.to_owned(),
+        _ if row.retrain => "train".to_owned(),
         None => NONE.to_owned(),
         Some(Moved::By(percentiles)) => match percentiles.abs() {
-            ..0.05 => format!("0.0{mark}"),
-            ..9.95 => format!("{percentiles:+.1}{mark}"),
-            _ => format!("{percentiles:+.0}{mark}"),
+            ..0.05 => "0.0".to_owned(),
+            ..9.95 => format!("{percentiles:+.1}"),
+            _ => format!("{percentiles:+.0}"),
         },
-        Some(Moved::Appeared) => format!("new{mark}"),
-        Some(Moved::Vanished) => format!("gone{mark}"),
+        Some(Moved::Appeared) => "new".to_owned(),
+        Some(Moved::Vanished) => "gone".to_owned(),
     }
 }
 
@@ -160,13 +165,15 @@ mod tests {
     }
 
     #[test]
-    fn drift_has_a_sign_and_a_mark() {
+    fn drift_has_a_sign_and_a_word_for_training() {
         let text = |drift, retrain| self::drift(&Row { drift, retrain, ..Row::default() });
         assert_eq!(text(None, false), NONE);
-        assert_eq!(text(None, true), "!");
         assert_eq!(text(Some(Moved::By(-0.04)), false), "0.0");
         assert_eq!(text(Some(Moved::By(-3.21)), false), "-3.2");
-        assert_eq!(text(Some(Moved::By(12.3)), true), "+12!");
-        assert_eq!(text(Some(Moved::Vanished), true), "gone!");
+        assert_eq!(text(Some(Moved::By(12.3)), false), "+12");
+        assert_eq!(text(Some(Moved::Vanished), false), "gone");
+        for drift in [None, Some(Moved::By(-0.5)), Some(Moved::Vanished)] {
+            assert_eq!(text(drift, true), "train");
+        }
     }
 }

@@ -7,6 +7,8 @@ use anyhow::Result;
 use super::columns::{self, Sort};
 use super::row::Row;
 use super::screen::sorted;
+use crate::console;
+use trimtab_report::escaped;
 
 /// Lines of no limited width.
 const WIDE: usize = 1000;
@@ -15,13 +17,14 @@ const WIDE: usize = 1000;
 pub(super) fn lines(rows: &[Row], turn: u64) -> Result<()> {
     let name_width = rows.iter().map(|row| row.device.chars().count()).max().unwrap_or(0).max(12);
     let columns = columns::fitting(WIDE, name_width);
-    let mut out = io::stdout().lock();
+    let mut out = console::out(false);
     let mut line = |of: &dyn Fn(&columns::Column) -> String| {
         let cells = columns.iter().map(|column| match column.left {
             true => format!("{:<1$}", of(column), column.width),
             false => format!("{:>1$}", of(column), column.width),
         });
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join(" ").trim_end())
+        let line = cells.collect::<Vec<_>>().join(" ");
+        writeln!(out, "{}", escaped(line.trim_end()))
     };
     if turn.is_multiple_of(20) {
         line(&|column| column.name.to_owned())?;
@@ -34,7 +37,7 @@ pub(super) fn lines(rows: &[Row], turn: u64) -> Result<()> {
 
 /// An object for each drive, on a line.
 pub(super) fn json(rows: &[Row]) -> Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = console::out(true);
     for row in rows {
         serde_json::to_writer(&mut out, row).map_err(io::Error::from)?;
         writeln!(out)?;

@@ -69,6 +69,9 @@ pub(super) struct Row {
     /// What those have done who read through `trimtab_live::read`, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) readers: Option<Figures>,
+    /// Requests that the figures are without, of all drives together, so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) lost: Option<u64>,
     /// What else there is to tell, with what it is called: for the selected drive.
     #[serde(serialize_with = "as_map")]
     pub(super) facts: Vec<(String, String)>,

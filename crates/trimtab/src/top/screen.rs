@@ -1,5 +1,9 @@
 //! What `trimtab top` draws: a pure function from what is seen to lines of text.
 
+mod pages;
+
+use trimtab_report::escaped;
+
 use super::columns::{self, Column, Sort};
 use super::row::Row;
 
@@ -16,7 +20,19 @@ pub(super) struct Screen<'a> {
     /// Which row is selected, in the order shown.
     pub(super) selected: usize,
     pub(super) paused: bool,
-    pub(super) help: bool,
+    pub(super) page: Page,
+    /// How many of the page's lines are above what is shown.
+    pub(super) scroll: usize,
+}
+
+/// Which of the pages is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Page {
+    #[default]
+    Table,
+    Help,
+    /// All of the selected drive.
+    Details,
 }
 
 /// How a line stands out.
@@ -35,46 +51,85 @@ pub(super) struct Line {
     pub(super) text: String,
 }
 
-const HELP: &[&str] = &[
-    "read/s, write/s, MB/s   answered since the last look",
-    "depth     requests in flight, the mean since the last look",
-    "p50 …     latency of the last seconds' reads, arrival to answer; – if they are",
-    "          too few: a percentile p needs 10/(1-p)",
-    "late      of these reads, the share that the model had predicted late",
-    "f.sub     so far: of the reads predicted fast, the share that was late",
-    "f.rev     so far: of the reads predicted late, and sent all the same, the",
-    "          share that was fast",
-    "drift     by how many percentiles the inflection point has moved since training;",
-    "          ! the model should be trained again",
-    "",
-    "q quit   s sort by the next column   ↑ ↓ select   p pause   h back",
-];
-
-const KEYS: &str = "q quit  s sort  ↑↓ select  p pause  h help";
+/// Below this height there is no empty line above the page.
+const AIRY: usize = 8;
 
 /// Draws it for a terminal of so many columns and lines.
 pub(super) fn draw(screen: &Screen<'_>, width: usize, height: usize) -> Vec<Line> {
     let line = |style, text: &str| Line { style, text: fit(text, width) };
-    let mut lines = vec![line(Style::Bold, &title(screen, width))];
-    if let Some(note) = screen.note {
-        lines.push(line(Style::Dim, note));
-    }
-    lines.push(line(Style::Plain, ""));
-    if screen.help {
-        lines.extend(HELP.iter().map(|text| line(Style::Plain, text)));
-    } else {
-        let room = height.saturating_sub(lines.len() + 1);
-        lines.extend(table(screen, width, room));
+    let mut lines = head(screen, width, height);
+    let room = height.saturating_sub(lines.len() + 1);
+    match page(screen, width) {
+        None => lines.extend(table(screen, width, room)),
+        Some(page) => {
+            let first = screen.scroll.min(page.len().saturating_sub(room));
+            let shown = page.iter().skip(first).take(room);
+            lines.extend(shown.map(|text| line(Style::Plain, text)));
+        }
     }
     lines.truncate(height.saturating_sub(1).max(1));
     while lines.len() + 1 < height {
         lines.push(line(Style::Plain, ""));
     }
     if height > 1 {
-        let state = if screen.paused { "PAUSED  " } else { "" };
-        lines.push(line(Style::Dim, &format!("{state}{KEYS}  (sorted by {})", screen.sort.name())));
+        lines.push(line(Style::Dim, &keys(screen, width, room)));
     }
     lines
+}
+
+/// How far the page can be scrolled.
+pub(super) fn last_scroll(screen: &Screen<'_>, width: usize, height: usize) -> usize {
+    let room = height.saturating_sub(head(screen, width, height).len() + 1);
+    page(screen, width).map_or(0, |page| page.len().saturating_sub(room))
+}
+
+/// What stands above the page.
+fn head(screen: &Screen<'_>, width: usize, height: usize) -> Vec<Line> {
+    let line = |style, text: &str| Line { style, text: fit(text, width) };
+    let mut lines = vec![line(Style::Bold, &title(screen, width))];
+    // The pages have it in whole.
+    if let (Some(note), Page::Table) = (screen.note, screen.page) {
+        lines.push(line(Style::Dim, note));
+    }
+    if height >= AIRY {
+        lines.push(line(Style::Plain, ""));
+    }
+    lines
+}
+
+/// The lines of a page that scrolls; none of the table.
+fn page(screen: &Screen<'_>, width: usize) -> Option<Vec<String>> {
+    let rows = sorted(screen.rows, screen.sort);
+    let entries = match (screen.page, rows.get(screen.selected).or(rows.last())) {
+        (Page::Table, _) => return None,
+        (Page::Details, Some(row)) => pages::details(row, screen.note),
+        (Page::Help | Page::Details, _) => pages::help(),
+    };
+    let note = screen.note.map(|note| (String::new(), note.to_owned()));
+    let note = pages::lines(note.as_slice(), width);
+    Some([note, pages::lines(&entries, width)].concat())
+}
+
+/// The last line. What one cannot do without comes first, for narrow terminals.
+fn keys(screen: &Screen<'_>, width: usize, room: usize) -> String {
+    let paused = if screen.paused { "PAUSED  " } else { "" };
+    let back = match screen.page {
+        Page::Table => {
+            let sort = screen.sort.name();
+            return format!(
+                "{paused}h help  q quit  d details  s sort  ↑↓ select  p pause  (by {sort})"
+            );
+        }
+        Page::Help => 'h',
+        Page::Details => 'd',
+    };
+    let lines = page(screen, width).map_or(0, |page| page.len());
+    let first = screen.scroll.min(lines.saturating_sub(room));
+    let place = match lines > room {
+        true => format!("{}–{} of {lines}  ↑↓ scroll  ", first + 1, first + room),
+        false => String::new(),
+    };
+    format!("{paused}{back} back  {place}q quit")
 }
 
 /// The rows in the order in which they are shown.
@@ -108,7 +163,8 @@ fn table(screen: &Screen<'_>, width: usize, room: usize) -> Vec<Line> {
     let mut lines =
         vec![Line { style: Style::Reverse, text: pad(&join(&|c| c.name.to_owned()), width) }];
     let selected = screen.selected.min(rows.len().saturating_sub(1));
-    let facts = rows.get(selected).map_or(&[][..], |row| &row.facts);
+    let facts = rows.get(selected).map_or(Vec::new(), |row| pages::facts(row, screen.note));
+    let facts = pages::lines(&facts, width);
     // At least one row is shown, and the selected one always.
     let fit_rows =
         room.saturating_sub(1 + facts.len() + 1).max(room.saturating_sub(1).min(3)).max(1);
@@ -123,29 +179,22 @@ fn table(screen: &Screen<'_>, width: usize, room: usize) -> Vec<Line> {
         lines.push(Line { style: Style::Dim, text: fit(&text, width) });
     }
     lines.push(Line { style: Style::Plain, text: String::new() });
-    lines.extend(told(rows.get(selected).copied(), width));
+    lines.extend(facts.iter().map(|text| Line { style: Style::Plain, text: fit(text, width) }));
+    if lines.len() > room && !facts.is_empty() && room > fit_rows + 2 {
+        lines.truncate(room - 1);
+        lines.push(Line { style: Style::Dim, text: fit("… d shows all", width) });
+    }
     lines.truncate(room);
     lines
 }
 
-/// The facts of a row, their values below each other.
-fn told(row: Option<&Row>, width: usize) -> Vec<Line> {
-    let Some(row) = row else { return Vec::new() };
-    let names = row.facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let line = |(name, value): &(String, String)| {
-        let text = fit(&format!("{name:<names$}  {value}"), width);
-        Line { style: Style::Plain, text }
-    };
-    row.facts.iter().map(line).collect()
-}
-
-/// The beginning of a text that is too wide, without control characters.
+/// The beginning of a text that is too wide, with no character that a terminal obeys.
 fn fit(text: &str, width: usize) -> String {
-    let shown = |c: char| if c.is_control() { '?' } else { c };
+    let text = escaped(text);
     if text.chars().count() <= width {
-        return text.chars().map(shown).collect();
+        return text.into_owned();
     }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).map(shown).collect();
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
     if width > 0 {
         short.push('…');
     }

@@ -155,6 +155,7 @@ impl Source {
                 let mut row = self.pasts[i].row(&self.devices[i].name, now, &sight);
                 self.tell_of_model(i, &mut row);
                 self.tell_of_readers(i, &mut row);
+                row.lost = matches!(self.eyes, Eyes::Recorder { .. }).then(|| self.lost());
                 row
             })
             .collect()
@@ -182,6 +183,14 @@ impl Source {
                 count(f.fast_trials),
                 count(f.trials),
                 count(f.failed_open.total())
+            ),
+        );
+        row.tell(
+            "not answered",
+            format!(
+                "{} reads timed out at their deadline; {} refused because too many were out",
+                count(f.timed_out),
+                count(f.bounded)
             ),
         );
         row.readers = Some(*f);

@@ -13,6 +13,7 @@ use rustix::termios::{
 };
 
 use super::screen::{Line, Style};
+use crate::console;
 
 /// What one can press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,10 @@ pub(super) enum Key {
     Char(u8),
     Up,
     Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
     /// Nobody can press any more: the terminal is gone.
     Gone,
 }
@@ -161,32 +166,42 @@ fn is_alone() -> bool {
 }
 
 fn write(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = console::screen();
     out.write_all(bytes)?;
     out.flush()
 }
 
-/// Keys from what the terminal sends: arrows are sequences of three.
+/// Keys from what the terminal sends: arrows and the like are sequences.
 fn parse(mut bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     while let [first, rest @ ..] = bytes {
-        (keys, bytes) = match bytes {
-            [0x1b, b'[' | b'O', b'A', rest @ ..] => (with(keys, Key::Up), rest),
-            [0x1b, b'[' | b'O', b'B', rest @ ..] => (with(keys, Key::Down), rest),
-            // Of other sequences nothing is a key.
+        bytes = match bytes {
             [0x1b, b'[' | b'O', rest @ ..] => {
                 let end = rest.iter().position(|byte| (0x40..0x7f).contains(byte));
-                (keys, &rest[end.map_or(rest.len(), |end| end + 1)..])
+                let end = end.map_or(rest.len(), |end| end + 1);
+                keys.extend(sequence(&rest[..end]));
+                &rest[end..]
             }
-            _ => (with(keys, Key::Char(*first)), rest),
+            _ => {
+                keys.push(Key::Char(*first));
+                rest
+            }
         };
     }
     keys
 }
 
-fn with(mut keys: Vec<Key>, key: Key) -> Vec<Key> {
-    keys.push(key);
-    keys
+/// The key of a sequence, without its beginning; of most nothing is a key.
+const fn sequence(bytes: &[u8]) -> Option<Key> {
+    match bytes {
+        b"A" => Some(Key::Up),
+        b"B" => Some(Key::Down),
+        b"5~" => Some(Key::PageUp),
+        b"6~" => Some(Key::PageDown),
+        b"H" | b"1~" | b"7~" => Some(Key::Home),
+        b"F" | b"4~" | b"8~" => Some(Key::End),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -199,5 +214,8 @@ mod tests {
         assert_eq!(parse(b"\x1b[A\x1bOBs"), [Key::Up, Key::Down, Key::Char(b's')]);
         assert_eq!(parse(b"\x1b[15~p\x1b[1;5C"), [Key::Char(b'p')]);
         assert_eq!(parse(b"\x1b["), []);
+        let far = [Key::PageUp, Key::PageDown, Key::Home, Key::End];
+        assert_eq!(parse(b"\x1b[5~\x1b[6~\x1b[H\x1b[F"), far);
+        assert_eq!(parse(b"\x1b[1~\x1bOF"), [Key::Home, Key::End]);
     }
 }

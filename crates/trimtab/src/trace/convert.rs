@@ -1,23 +1,30 @@
 //! `trimtab trace convert`.
 
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
+use crate::console;
 use crate::input::ReadArgs;
 use crate::output::{WriteArgs, all_written};
 use crate::progress::Progress;
 use anyhow::Result;
 use serde::Serialize;
+use trimtab_report::escaped;
+use trimtab_trace::OutputFormat;
 
 const EXAMPLES: &str = "\
 Examples:
   trimtab trace convert usr_0.csv.gz -o usr_0.parquet
   trimtab trace convert sda.blktrace.* -o sda.parquet
-  trimtab trace convert sda.parquet -o sda.iolog && fio --name=replay --read_iolog=sda.iolog
+  trimtab trace convert sda.parquet -o sda.iolog
+  fio --name=replay --read_iolog=sda.iolog --replay_redirect=/dev/sdb --ioengine=libaio --direct=1
 
-A fio log begins at 1 µs and has no completions; msr has only reads and writes,
-and times in steps of 100 ns. What a format has no place for is left out and
-counted, and the exit code is then 3.";
+A fio log begins at its first request and has no completions. It names a device
+that is named as the kernel does by its path in /dev; fio takes other names for
+files, and makes them. --replay_redirect sends everything to one device instead,
+whose content the writes replace. msr has only reads and writes, and times in
+steps of 100 ns. What a format has no place for is left out and counted, and the
+exit code is then 3.";
 
 /// Write a trace in another format.
 #[derive(Debug, clap::Args)]
@@ -54,7 +61,7 @@ struct Done {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     // Before a long read, not after it.
-    args.write.format()?;
+    let format = args.write.format()?;
     let ((mut done, left_out), skipped) = args.read.with_trace(&args.input, |trace| {
         // Inside, because the work starts afresh if the trace turns out to
         // need sorting on disk.
@@ -83,9 +90,24 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let file = std::fs::metadata(args.write.path());
     done.file_bytes = file.ok().filter(std::fs::Metadata::is_file).map(|file| file.len());
     tell(&args, &done)?;
+    if format == OutputFormat::FioIolog {
+        tell_replay(args.write.path())?;
+    }
     // Both may be so; the first to be told is what was wrong with the input.
     skipped.into_result()?;
     all_written(&left_out)
+}
+
+/// How the log is replayed where it does no harm.
+fn tell_replay(log: &Path) -> Result<()> {
+    let log = log.display().to_string();
+    let log = escaped(&log);
+    writeln!(
+        console::errors(),
+        "{log}: fio opens the devices that it names, and writes to them; elsewhere: fio \
+         --name=replay --read_iolog={log} --replay_redirect=/dev/DEVICE"
+    )?;
+    Ok(())
 }
 
 fn tell(args: &Args, done: &Done) -> Result<()> {
@@ -96,9 +118,9 @@ fn tell(args: &Args, done: &Done) -> Result<()> {
             line += &format!(", {count} {what}");
         }
     }
-    writeln!(io::stderr().lock(), "{line}")?;
+    writeln!(console::errors(), "{}", escaped(&line))?;
     if args.json {
-        let mut out = io::stdout().lock();
+        let mut out = console::out(true);
         serde_json::to_writer(&mut out, done)?;
         writeln!(out)?;
     }

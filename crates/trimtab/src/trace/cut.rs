@@ -11,6 +11,7 @@ use crate::duration;
 use crate::exit::BadInput;
 use crate::input::ReadArgs;
 use crate::output::WriteArgs;
+use crate::progress::Progress;
 
 /// What to keep of a trace. What is given is combined: the busiest window is
 /// that of the device, within the range.
@@ -32,11 +33,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     from: Option<Nanos>,
     /// Keep what arrives before this.
-    #[arg(long = "to", value_name = "TIME", value_parser = duration::parse)]
+    #[arg(long = "to", value_name = "TIME", value_parser = duration::parse_positive)]
     until: Option<Nanos>,
     /// Keep the window of this length in which the most requests arrive. Reads
     /// the trace twice.
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     busiest: Option<Nanos>,
     /// Keep one device's requests.
     #[arg(long, value_name = "NAME")]
@@ -62,6 +63,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
         Range { from: args.from.unwrap_or(Nanos::ZERO), to: args.until.unwrap_or(Nanos::MAX) };
     args.check(range)?;
     if let Some(length) = args.busiest {
+        // It reads all of the trace before anything is written.
+        args.write.check()?;
         range = args.find_busiest(range, length)?;
     }
     let paths = std::slice::from_ref(&args.input);
@@ -94,9 +97,6 @@ impl Args {
         if range.from >= range.to {
             return Err(BadInput("--from must be earlier than --to".to_owned()));
         }
-        if self.busiest == Some(Nanos::ZERO) {
-            return Err(BadInput("--busiest must be longer than 0".to_owned()));
-        }
         if self.busiest.is_some() && !can_be_read_twice(&self.input) {
             let what = "--busiest reads the trace twice, which a pipe cannot be";
             return Err(BadInput(what.to_owned()));
@@ -114,7 +114,9 @@ impl Args {
     ) -> Result<Cut, Error> {
         let mut cut = Cut::new(range.from, range.to, self.device.as_deref());
         let mut batch = Vec::new();
+        let mut progress = Progress::new();
         while trace.read(&mut batch)? {
+            progress.add(batch.len());
             let more = cut.apply(&mut batch, trace.names());
             keep(&batch, trace)?;
             if !more {

@@ -4,7 +4,7 @@ mod latency;
 mod layout;
 mod rows;
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -12,7 +12,9 @@ use serde::Serialize;
 use trimtab_trace::Stats;
 use trimtab_trace::stats::Report;
 
+use crate::console;
 use crate::input::{ReadArgs, Skipped, group};
+use crate::progress::Progress;
 
 /// Which traces to describe.
 ///
@@ -49,15 +51,17 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let (report, passed_over) = args.read.with_trace(&paths, |trace| {
             let mut stats = Stats::new();
             let mut batch = Vec::new();
+            let mut progress = Progress::new();
             while trace.read(&mut batch)? {
                 batch.iter().for_each(|record| stats.add(record));
+                progress.add(batch.len());
             }
             Ok(stats.finish(trace.names(), trace.meta()))
         })?;
         skipped.add(passed_over);
         traces.push(Described { file: paths[0].display().to_string(), report });
     }
-    let mut out = io::stdout().lock();
+    let mut out = console::out(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &traces)?;
         writeln!(out)?;

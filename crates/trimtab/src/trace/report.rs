@@ -2,6 +2,7 @@
 
 mod draw;
 mod page;
+mod verdict;
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -9,10 +10,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::Serialize;
 use trimtab_io::Nanos;
-use trimtab_trace::{Clock, Plots, Series};
+use trimtab_report::Page;
+use trimtab_trace::{AtomicFile, Clock, Error, Plots, Series};
 
+use crate::console;
 use crate::input::{ReadArgs, Skipped, group};
-use crate::output::Report as Output;
+use crate::log;
+use crate::output::{Report as Output, must_not_replace};
+use crate::progress::Progress;
 
 /// Options of `trimtab trace report`.
 #[derive(Debug, clap::Args)]
@@ -21,15 +26,22 @@ Examples:
   trimtab trace report usr_0.csv.gz -o usr_0.html
   trimtab trace report before.parquet after.parquet -o compared.html
   trimtab trace report sda.blktrace.* --json | jq '.traces[0].plots.ops'
+  trimtab trace report sda.parquet -o sda.html --csv figures/
 
-The page needs no network: it holds its data and the code that draws it.")]
+The page begins with what was slow: beyond the knee of the response times of reads
+and writes, as in `trimtab evaluate`. It needs no network: it holds its data, also
+as CSV to save, and the code that draws it.")]
 pub(crate) struct Args {
     /// Traces to draw, in any format that can be read; - is standard input.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The HTML file to write.
-    #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["json", "csv"])]
     out: Option<PathBuf>,
+    /// Write the figures of all tables and plots as CSV files into this directory,
+    /// which is made if there is none.
+    #[arg(long, value_name = "DIR")]
+    csv: Option<PathBuf>,
     /// Print what is drawn as JSON on standard output.
     #[arg(long)]
     json: bool,
@@ -80,11 +92,15 @@ pub(crate) fn run(args: Args) -> Result<()> {
         skipped.add(some);
     }
     name(&mut report.traces);
+    let page = page::page(&report);
     if let Some(output) = output {
-        output.write(&page::page(&report))?;
+        output.write(&page)?;
+    }
+    if let Some(folder) = &args.csv {
+        write_csv(folder, &page, &inputs)?;
     }
     if args.json {
-        let mut out = BufWriter::new(io::stdout().lock());
+        let mut out = BufWriter::new(console::out(true));
         // As an io::Error a broken pipe is recognised.
         serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
         writeln!(out)?;
@@ -93,15 +109,37 @@ pub(crate) fn run(args: Args) -> Result<()> {
     skipped.into_result()
 }
 
+/// Writes each table and plot as a file of its own.
+fn write_csv(folder: &Path, page: &Page, inputs: &[&Path]) -> Result<()> {
+    let failed = |path: &Path, source| Error::Write { path: path.to_owned(), source };
+    std::fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
+    let files = page.csv_files();
+    for (name, content) in &files {
+        let path = folder.join(name);
+        must_not_replace(&path, inputs)?;
+        let write = || {
+            let mut file = AtomicFile::create(&path)?;
+            file.write_all(content.as_bytes())?;
+            file.commit()
+        };
+        write().map_err(|e| failed(&path, e))?;
+    }
+    let (count, folder) = (files.len(), folder.display());
+    log::line(&format!("{count} CSV files written to {folder}"));
+    Ok(())
+}
+
 /// Reads one trace through.
 fn gather(files: &[PathBuf], read: &ReadArgs) -> Result<(TraceReport, Skipped)> {
     read.with_trace(files, |trace| {
         let mut series = Series::new();
         let mut batch = Vec::new();
+        let mut progress = Progress::new();
         while trace.read(&mut batch)? {
             batch.iter().for_each(|record| series.add(record));
+            progress.add(batch.len());
         }
-        let mut plots = series.finish();
+        let mut plots = series.finish_marking(verdict::threshold);
         let meta = trace.meta();
         if !meta.has_offsets {
             // All offsets read as zero: a map of them would look like data.

@@ -11,6 +11,7 @@ use crate::decimal::Decimal;
 use crate::exit::BadInput;
 use crate::input::ReadArgs;
 use crate::output::WriteArgs;
+use crate::progress::Progress;
 
 /// How fast the trace shall be.
 ///
@@ -50,9 +51,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let mut output = Output::new(args.write.create(&meta)?);
         let mut rerate = rerate.clone();
         let mut batch = Vec::new();
+        let mut progress = Progress::new();
         while trace.read(&mut batch)? {
             rerate.apply(&mut batch);
             output.write(&batch, trace.names())?;
+            progress.add(batch.len());
         }
         output.finish()
     })?;
@@ -88,8 +91,10 @@ impl Args {
         let (found, _) = self.read.with_trace(paths, |trace| {
             let (mut requests, mut first, mut last) = (0, None, Nanos::ZERO);
             let mut batch = Vec::new();
+            let mut progress = Progress::new();
             while trace.read(&mut batch)? {
                 requests += batch.len() as u64;
+                progress.add(batch.len());
                 first = first.or_else(|| batch.first().map(|r| r.arrival));
                 last = batch.last().map_or(last, |r| r.arrival);
             }

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use trimtab_io::WholeFile;
 use trimtab_trace::{Error, Synth};
 
 use super::written::Output;
 use crate::exit::BadInput;
 use crate::output::WriteArgs;
+use crate::progress::Progress;
 
 /// What to make, and from which seed.
 #[derive(Debug, clap::Args)]
@@ -29,15 +31,19 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let path = &args.spec;
-    let text = std::fs::read_to_string(path)
+    let text = WholeFile::toml("a description of a trace")
+        .read_text(path)
         .map_err(|source| Error::Open { path: path.clone(), source })?;
     let mut synth = Synth::from_toml(&text, args.seed)
         .map_err(|e| BadInput(format!("{}: {e}", path.display())))?;
     let mut output = Output::new(args.write.create(synth.meta())?);
     let mut batch = Vec::new();
+    let mut progress = Progress::new();
     while synth.read(&mut batch) {
         output.write(&batch, synth.names())?;
+        progress.add(batch.len());
     }
+    drop(progress);
     let written = output.finish()?;
     written.print(args.json)?;
     written.into_result()

@@ -1,6 +1,6 @@
 //! What the commands that write a trace say when they are done.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -8,6 +8,7 @@ use trimtab_io::Nanos;
 use trimtab_report::count;
 use trimtab_trace::{Error, LeftOut, Names, Record, Writer};
 
+use crate::console;
 use crate::output::all_written;
 use crate::units;
 
@@ -78,7 +79,7 @@ impl Written {
 
     /// Says so on standard output.
     pub(super) fn print(&self, json: bool) -> Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = console::out(json);
         if json {
             serde_json::to_writer(&mut out, self)?;
             writeln!(out)?;

@@ -10,7 +10,8 @@ use trimtab_predict::{Comparison, Found, Model, Read, Recorded, evaluate};
 use trimtab_report::Facts;
 
 use super::latencies;
-use crate::units;
+use crate::console;
+use crate::{model_files, units};
 
 #[derive(Debug, Serialize)]
 struct Told {
@@ -31,7 +32,7 @@ pub(super) fn run(
     peers: &[Vec<Nanos>],
     json: bool,
 ) -> Result<()> {
-    let Model { card, trained } = Model::load(model)?;
+    let Model { card, trained } = model_files::load(model)?;
     let sorted = latencies(reads);
     let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
     let comparison = Comparison::of(&card, &sorted, &peers)?;
@@ -44,7 +45,7 @@ pub(super) fn run(
         drift,
         retrain: drifted || moved.is_far(),
     };
-    let mut out = io::stdout().lock();
+    let mut out = console::out(json);
     if json {
         serde_json::to_writer_pretty(&mut out, &told).map_err(io::Error::from)?;
         writeln!(out)?;

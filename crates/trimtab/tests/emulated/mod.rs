@@ -159,7 +159,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn missing(programs: &[&str]) -> Option<String> {
+pub(crate) fn missing(programs: &[&str]) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("needs root".to_owned());
     }

@@ -178,7 +178,7 @@ impl Store {
                 );
                 true
             }
-            Err(ReadError::Refused(_)) => {
+            Err(ReadError::Refused(_) | ReadError::TimedOut(_)) => {
                 self.done.refused.fetch_add(1, Relaxed);
                 false
             }

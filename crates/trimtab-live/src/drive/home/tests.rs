@@ -1,3 +1,7 @@
+use std::path::Path;
+use std::time::Duration;
+
+use super::super::fuse;
 use super::*;
 
 /// A home in a directory that is not there yet.
@@ -16,7 +20,7 @@ fn only_the_drives_are_private() {
     let (_directory, home) = home();
     let claimed = home.claim("a").unwrap();
     assert_eq!(mode(home.drives.parent().unwrap()), 0o755);
-    assert_eq!((mode(&home.drives), mode(&claimed.place.0)), (0o700, 0o700));
+    assert_eq!((mode(&home.drives), mode(&home.drives.join("a"))), (0o700, 0o700));
     drop(claimed);
     assert!(!home.drives.exists());
 }
@@ -25,11 +29,12 @@ fn only_the_drives_are_private() {
 fn who_looks_keeps_nobody_from_it() {
     let (_directory, home) = home();
     let place = home.place("a");
-    fs::create_dir_all(&place.0).unwrap();
-    let looks = File::create(place.file("lock")).unwrap();
+    fs::create_dir_all(place.mount()).unwrap();
+    fs::remove_dir(place.mount()).unwrap();
+    let looks = File::create(place.lock()).unwrap();
     rustix::fs::flock(&looks, FlockOperation::NonBlockingLockShared).unwrap();
     let looker = std::thread::spawn(move || {
-        std::thread::sleep(LOOKING / 10);
+        std::thread::sleep(Duration::from_millis(10));
         drop(looks);
     });
     let claimed = home.claim("a").unwrap();

@@ -13,6 +13,10 @@ fn drive() -> State<u64> {
     State::new(&spec, ssd, START)
 }
 
+fn arrived(arrival: Nanos, op: Op, offset: u64, ticket: u64) -> Arrived<u64> {
+    Arrived { arrival, op, offset, length: 4096, ticket }
+}
+
 const START: Nanos = Nanos::from_secs(1_000);
 
 /// Writes and reads for a while, beginning then; gives when what was answered,
@@ -24,11 +28,11 @@ fn work(drive: &mut State<u64>, begin: Nanos) -> Vec<(u64, Nanos)> {
     while number < 20_000 || drive.in_flight() > 0 {
         drive.pass_time(now);
         drive.take_ready(now, &mut ready);
-        answers.extend(ready.drain(..).map(|ready| (ready.answer, now.since(begin))));
+        answers.extend(ready.drain(..).map(|ready| (ready.ticket, now.since(begin))));
         if number < 20_000 {
             let offset = number * 7_919 * 4_096 % (3_u64 << 30);
             let op = if number % 3 == 0 { Op::Read } else { Op::Write };
-            drive.submit(now, op, offset / 4096 * 4096 % (2 << 30), 4096, number);
+            drive.submit(arrived(now, op, offset / 4096 * 4096 % (2 << 30), number));
             number += 1;
         }
         now += Nanos::from_micros(20);
@@ -57,11 +61,11 @@ fn the_next_moment_is_never_after_an_answer_and_mostly_not_long_before() {
     let mut ready = Vec::new();
     for number in 0..1_000 {
         let arrival = START + Nanos::from_millis(1 + number);
-        drive.submit(arrival, Op::Read, number * 4096 * 100, 4096, number);
+        drive.submit(arrived(arrival, Op::Read, number * 4096 * 100, number));
         let mut looks = 0;
         let mut now = arrival;
         while ready.is_empty() {
-            let next = drive.next(now);
+            let next = drive.look_ahead();
             assert_eq!(next.waiting, 1);
             now = next.at.expect("something will come").max(now);
             drive.pass_time(now);
@@ -79,16 +83,16 @@ fn the_next_moment_is_never_after_an_answer_and_mostly_not_long_before() {
 fn answers_are_earlier_by_the_lead_but_never_before_their_requests() {
     const LEAD: Nanos = Nanos::from_micros(40);
     let (mut exact, mut early) = (drive(), drive());
-    early.lead = LEAD;
+    early.fix_lead(Some(LEAD));
     let after = |drive: &mut State<u64>, op, arrival, offset| {
-        drive.submit(arrival, op, offset, 4096, 0);
+        drive.submit(arrived(arrival, op, offset, 0));
         let (mut ready, mut now) = (Vec::new(), arrival);
         loop {
             drive.take_ready(now, &mut ready);
             if !ready.is_empty() {
                 return now.since(arrival);
             }
-            now = drive.next(now).at.expect("an answer will come").max(now);
+            now = drive.look_ahead().at.expect("an answer will come").max(now);
             drive.pass_time(now);
         }
     };
@@ -109,52 +113,14 @@ fn a_cleared_fault_lets_go_at_once() {
     let mut drive = drive();
     let stall = Fault { effect: Effect::Stall, at_s: 0.0, for_s: 100.0 };
     drive.add_fault(&stall, START);
-    drive.submit(START, Op::Read, 0, 4096, 7);
+    drive.submit(arrived(START, Op::Read, 0, 7));
     let now = START + Nanos::from_secs(1);
     let mut ready = Vec::new();
     drive.pass_time(now);
     drive.take_ready(now, &mut ready);
     assert!(ready.is_empty() && drive.in_flight() == 1);
-    assert_eq!(drive.next(now).at, Some(START + Nanos::from_secs(100)));
+    assert_eq!(drive.look_ahead().at, Some(START + Nanos::from_secs(100)));
     drive.clear_faults(now);
     drive.take_ready(now, &mut ready);
     assert_eq!((ready.len(), drive.in_flight()), (1, 0));
-}
-
-/// Whoever submits has to wake the timer for all that it does not know of yet, and the
-/// timer alone may rely on itself.
-#[test]
-fn the_timer_is_to_know_of_what_it_does_not_wait_for() {
-    let mut drive = drive();
-    drive.lead = Nanos::from_micros(50);
-    let mut ready = Vec::new();
-    let mut now = START;
-    while drive.next(now).at.is_some() {
-        now += Nanos::from_millis(100);
-        drive.pass_time(now);
-    }
-    // It sleeps for ever. Writes are answered at once, and the flash works on after that.
-    let mut offset = 0;
-    while drive.look_ahead().at.is_none() {
-        drive.submit(now, Op::Write, offset, 4096, 0);
-        drive.take_ready(now, &mut ready);
-        offset += 4096;
-    }
-    assert!(drive.timer_is_to_know());
-    assert!(!drive.timer_is_to_know(), "it has been told");
-    // It looks, and will look again in a while: too late for a read.
-    drive.next(now);
-    while drive.in_flight() > 0 {
-        now += Nanos::from_micros(1);
-        drive.pass_time(now);
-        drive.take_ready(now, &mut ready);
-    }
-    drive.next(now);
-    assert!(drive.look_ahead().at.is_none() || !drive.timer_is_to_know());
-    drive.submit(now, Op::Read, 2 << 30, 4096, 1);
-    assert!(drive.timer_is_to_know());
-    // It waits for the first answer; the second one's time will come after that.
-    drive.next(now);
-    drive.submit(now, Op::Read, (2 << 30) + 4096, 4096, 2);
-    assert!(!drive.timer_is_to_know());
 }

@@ -1,3 +1,5 @@
+use std::fs;
+
 use trimtab_io::Nanos;
 
 use super::*;
@@ -73,9 +75,24 @@ fn a_card_may_say_of_which_drive_it_is() {
     assert_eq!(loaded.other_drive(&here), None);
     assert!(loaded.other_drive(&there).unwrap().to_string().contains("S2"));
     let card = fs::read_to_string(card_path(&path)).unwrap();
-    fs::write(card_path(&path), card.replacen("\"serial\"", "\"colour\"", 1)).unwrap();
+    let other = resealed(&card.replacen("\"serial\"", "\"colour\"", 1), &fs::read(&path).unwrap());
+    fs::write(card_path(&path), other).unwrap();
     let error = Model::load(&path).unwrap_err().to_string();
     assert!(error.contains("unknown field `colour`"), "{error}");
+}
+
+/// A card that somebody changed who knows how to seal it.
+fn resealed(card: &str, tensors: &[u8]) -> String {
+    let checksum = card.len() - BLANK.len() - "\"\n}\n".len();
+    seal(&format!("{}{BLANK}\"\n}}\n", &card[..checksum]), tensors)
+}
+
+/// The same model as versions before the fourth wrote it.
+fn of_version(version: u32, tensors: &[u8], card: &str) -> String {
+    let mut card: serde_json::Value = serde_json::from_str(card).unwrap();
+    card["version"] = version.into();
+    card["checksum"] = of_tensors(tensors).into();
+    serde_json::to_string_pretty(&card).unwrap() + "\n"
 }
 
 #[test]
@@ -83,24 +100,92 @@ fn other_files_are_refused_with_a_reason() {
     let model = model(Kind::Trimtab, &recording());
     let (_folder, path) = written(&model);
     let card = fs::read_to_string(card_path(&path)).unwrap();
-    let reason = |card: &str| {
+    let mut bytes = fs::read(&path).unwrap();
+    let reason = |from: &str, to: &str| {
+        let card = resealed(&card.replacen(from, to, 1), &bytes);
         fs::write(card_path(&path), card).unwrap();
         Model::load(&path).unwrap_err().to_string()
     };
-    let old = card.replacen("\"version\": 3", "\"version\": 0", 1);
-    assert!(reason(&old).ends_with("model of version 0, expected 3; train it again"));
-    assert!(reason("{}").contains("version none"));
-    let strange = card.replacen("\"predictor\"", "\"prophet\"", 1);
-    assert!(reason(&strange).contains("unknown field `prophet`"));
-    let narrow = card.replacen("\"features\": ", "\"features\": 1", 1);
-    assert!(reason(&narrow).ends_with("there are; train it again"), "{}", reason(&narrow));
-    let units = card.replacen("\"shift\": 1", "\"shift\": 9991", 1);
-    assert!(reason(&units).contains("cannot be told apart"), "{}", reason(&units));
-    let late = card.replacen("\"late\": ", "\"late\": 999999999999", 1);
-    assert!(reason(&late).contains("take longer than a day"), "{}", reason(&late));
+    let old = reason("\"version\": 4", "\"version\": 0");
+    assert!(old.ends_with("model of version 0, expected 1 to 4; train it again"), "{old}");
+    assert!(reason("\"version\": 4", "\"v\": 4").contains("version none"));
+    assert!(reason("\"predictor\"", "\"prophet\"").contains("unknown field `prophet`"));
+    let narrow = reason("\"features\": ", "\"features\": 1");
+    assert!(narrow.ends_with("there are; train it again"), "{narrow}");
+    let units = reason("\"shift\": 1", "\"shift\": 9991");
+    assert!(units.contains("cannot be told apart"), "{units}");
+    let late = reason("\"late\": ", "\"late\": 999999999999");
+    assert!(late.contains("take longer than a day"), "{late}");
     fs::write(card_path(&path), &card).unwrap();
-    let mut bytes = fs::read(&path).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&path, bytes).unwrap();
     assert!(Model::load(&path).unwrap_err().to_string().contains("is not the model that"));
+}
+
+/// A flipped bit in a card once turned a threshold of -3092 into -7092, and was accepted.
+#[test]
+fn no_flipped_bit_is_accepted() {
+    let recorded = recording();
+    for kind in Kind::ALL {
+        let (tensors, card) = model(kind, &recorded).to_files().unwrap();
+        assert!(Model::of_files(&tensors, &card).is_ok());
+        for bit in 0..card.len() * 8 {
+            let mut flipped = card.clone().into_bytes();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            // What is no text any more is not even read.
+            let Ok(flipped) = String::from_utf8(flipped) else { continue };
+            let accepted = Model::of_files(&tensors, &flipped).is_ok();
+            assert!(!accepted, "{kind:?}: bit {bit} of the card:\n{flipped}");
+        }
+        // A large sample of the tensors' bits, spread over all bytes' places.
+        let mut flipped = tensors.clone();
+        for bit in (0..tensors.len() * 8).step_by((tensors.len() / 1_000).max(1) * 8 + 3) {
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(Model::of_files(&flipped, &card).is_err(), "{kind:?}: bit {bit} of tensors");
+            flipped[bit / 8] ^= 1 << (bit % 8);
+        }
+        // What is cut off or goes on is not accepted either.
+        for other in [format!("{card} "), card.trim_end().to_owned(), card.replace('\n', "\r\n")] {
+            assert!(Model::of_files(&tensors, &other).is_err(), "{kind:?}: {other:?}");
+        }
+    }
+}
+
+#[test]
+fn older_versions_are_read_with_a_caution() {
+    let recorded = recording();
+    for kind in Kind::ALL {
+        let new = model(kind, &recorded);
+        assert_eq!(new.caution(), None);
+        let (tensors, card) = new.to_files().unwrap();
+        for version in 1..=3 {
+            let old = of_version(version, &tensors, &card);
+            let loaded = Model::of_files(&tensors, &old);
+            if kind == Kind::Trimtab && version < 3 {
+                let Err(Fault::Card(why)) = loaded else { panic!("version {version} was read") };
+                assert!(why.contains("meant something else then; train it again"), "{why}");
+                continue;
+            }
+            let Ok(loaded) = loaded else { panic!("{kind:?} of version {version} was not read") };
+            let caution = loaded.caution().unwrap();
+            assert!(caution.starts_with(&format!("its card is of version {version}, ")));
+            // Written again, it is of this version.
+            assert_eq!(loaded.to_files().unwrap(), (tensors.clone(), card.clone()));
+            let mut damaged = tensors.clone();
+            *damaged.last_mut().unwrap() ^= 1;
+            assert!(matches!(Model::of_files(&damaged, &old), Err(Fault::Apart)));
+        }
+    }
+}
+
+#[test]
+fn endless_files_are_no_models() {
+    let (folder, path) = written(&model(Kind::HeurSim, &recording()));
+    let zero = folder.path().join("zero");
+    std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
+    let reason = |path: &Path| Model::load(path).unwrap_err().to_string();
+    assert!(reason(&zero).ends_with("larger than 64 MiB: is this a model?"));
+    fs::remove_file(card_path(&path)).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", card_path(&path)).unwrap();
+    assert!(reason(&path).contains("larger than 1 MiB: is this a model's card?"));
 }

@@ -6,15 +6,17 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, RecordBatch, StringArray};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
 
 use super::schema::{
-    ARRIVAL, COMMAND, COMPLETE, DEVICE, FLAGS, ISSUE, LENGTH, NULL, Numbers, OFFSET, OP, PID,
+    ABSURD, ARRIVAL, COMMAND, COMPLETE, DEVICE, FLAGS, ISSUE, LENGTH, NULL, Numbers, OFFSET, OP,
+    PID,
 };
 use crate::error::Malformed;
 use crate::fields::show;
@@ -27,6 +29,8 @@ const UNNAMED: &[u8] = b"?";
 /// One batch, column by column, and how far it has been turned into records.
 #[derive(Default)]
 pub(super) struct Columns {
+    /// The batch itself, for what errors quote of it.
+    batch: Option<RecordBatch>,
     arrival: Vec<u64>,
     issue: Vec<u64>,
     complete: Vec<u64>,
@@ -65,6 +69,7 @@ impl Columns {
         self.device.load(batch, DEVICE, rows);
         self.command.load(batch, COMMAND, rows);
         self.next = 0;
+        self.batch = Some(batch.clone());
         Ok(())
     }
 
@@ -92,6 +97,26 @@ impl Columns {
         (self.next - first, Ok(()))
     }
 
+    /// A number as the file has it, which need not be one that a trace can hold.
+    #[cold]
+    fn found(&self, name: &str, row: usize, value: u64) -> String {
+        let column = self.batch.as_ref().and_then(|batch| batch.column_by_name(name));
+        let shown = column.and_then(|column| match column.data_type() {
+            DataType::Int64 => Some(column.as_primitive::<Int64Type>().value(row).to_string()),
+            DataType::Int32 => Some(column.as_primitive::<Int32Type>().value(row).to_string()),
+            DataType::Int16 => Some(column.as_primitive::<Int16Type>().value(row).to_string()),
+            DataType::Int8 => Some(column.as_primitive::<Int8Type>().value(row).to_string()),
+            DataType::UInt64 => Some(column.as_primitive::<UInt64Type>().value(row).to_string()),
+            DataType::Float32 => {
+                Some(float(column.as_primitive::<Float32Type>().value(row).into()))
+            }
+            DataType::Float64 => Some(float(column.as_primitive::<Float64Type>().value(row))),
+            DataType::Timestamp(..) => Some("a time before 1970 or long after".to_owned()),
+            _ => None,
+        });
+        shown.unwrap_or_else(|| value.to_string())
+    }
+
     #[inline]
     fn record(&mut self, row: usize, names: &mut Names) -> Result<Record, Malformed> {
         let numbers = Numbers {
@@ -104,7 +129,7 @@ impl Columns {
             pid: self.pid[row],
         };
         if !numbers.are_sound() {
-            return Err(Malformed(numbers.fault()));
+            return Err(Malformed(numbers.fault(|name, value| self.found(name, row, value))));
         }
         let op = self.op.get(row, op_of)?;
         let device = self.device.get(row, |name| match name {
@@ -142,20 +167,69 @@ fn op_of(name: Option<&str>) -> Result<Op, Malformed> {
     })
 }
 
-/// A column of any integer type as 64-bit numbers, with [`NULL`] for null.
+/// The largest whole number up to which a float holds every one: 2^53. A larger
+/// one is none that was measured, but one near it.
+const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// A float's whole number. pandas makes floats of integers where some are
+/// missing, and NaN of those.
+fn whole(value: f64) -> u64 {
+    match value {
+        v if v.is_nan() => NULL,
+        v if (0.0..=LARGEST_EXACT).contains(&v) && v.fract() == 0.0 => v as u64,
+        _ => ABSURD,
+    }
+}
+
+/// A float that is no such number, and what can be done about it.
+fn float(value: f64) -> String {
+    if value > LARGEST_EXACT && value.is_finite() {
+        return format!(
+            "the float {value:e}, which is not exact to 1 (with pandas, read and write with \
+             dtype_backend=\"pyarrow\", which keeps integers)"
+        );
+    }
+    value.to_string()
+}
+
+/// A column of any type of number or time as 64-bit numbers, with [`NULL`] for
+/// null and [`ABSURD`] for what is none that a trace may hold.
 fn widen(name: &str, column: &dyn Array, out: &mut Vec<u64>) -> Result<(), Malformed> {
     match column.data_type() {
-        DataType::Int8 => copy::<Int8Type>(column, out, |v| i64::from(v) as u64),
-        DataType::Int16 => copy::<Int16Type>(column, out, |v| i64::from(v) as u64),
-        DataType::Int32 => copy::<Int32Type>(column, out, |v| i64::from(v) as u64),
-        DataType::Int64 => copy::<Int64Type>(column, out, |v| v as u64),
+        DataType::Int8 => copy::<Int8Type>(column, out, |v| signed(v.into())),
+        DataType::Int16 => copy::<Int16Type>(column, out, |v| signed(v.into())),
+        DataType::Int32 => copy::<Int32Type>(column, out, |v| signed(v.into())),
+        DataType::Int64 => copy::<Int64Type>(column, out, signed),
         DataType::UInt8 => copy::<UInt8Type>(column, out, u64::from),
         DataType::UInt16 => copy::<UInt16Type>(column, out, u64::from),
         DataType::UInt32 => copy::<UInt32Type>(column, out, u64::from),
-        DataType::UInt64 => copy::<UInt64Type>(column, out, |v| v),
+        DataType::UInt64 => copy::<UInt64Type>(column, out, |v| v.min(ABSURD)),
+        DataType::Float32 => copy::<Float32Type>(column, out, |v| whole(v.into())),
+        DataType::Float64 => copy::<Float64Type>(column, out, whole),
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            copy::<TimestampSecondType>(column, out, |v| time(v, 1_000_000_000));
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            copy::<TimestampMillisecondType>(column, out, |v| time(v, 1_000_000));
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            copy::<TimestampMicrosecondType>(column, out, |v| time(v, 1_000));
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            copy::<TimestampNanosecondType>(column, out, |v| time(v, 1));
+        }
         other => return Err(Malformed(format!("column {name}: unexpected type {other}"))),
     }
     Ok(())
+}
+
+fn signed(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(ABSURD)
+}
+
+/// A time in units of so many nanoseconds, in nanoseconds.
+fn time(value: i64, unit_ns: i64) -> u64 {
+    value.checked_mul(unit_ns).map_or(ABSURD, signed)
 }
 
 fn copy<T: ArrowPrimitiveType>(
@@ -165,9 +239,7 @@ fn copy<T: ArrowPrimitiveType>(
 ) {
     let array = column.as_primitive::<T>();
     out.clear();
-    // A value that equals NULL (-1, or the largest of all) is as absurd as its
-    // neighbour, which does not pass for an absent one.
-    out.extend(array.values().iter().map(|&v| wide(v).min(NULL - 1)));
+    out.extend(array.values().iter().map(|&v| wide(v)));
     if let Some(nulls) = array.nulls() {
         for (value, valid) in out.iter_mut().zip(nulls) {
             if !valid {

@@ -4,15 +4,21 @@
 //! for them before it looks at the content. A few damaged bytes could so ask
 //! for gigabytes, and a failed allocation ends the process. Here each header is
 //! walked through first, and refused if what it claims is out of proportion.
+//! Pages in gzip and Brotli, of which the library takes as much as comes out, are
+//! unpacked once without being kept, to see that it is no more than claimed.
 
 use std::fs::File;
-use std::io::{self, Cursor};
+use std::io::{self, Cursor, Read};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use parquet::basic::Compression;
 use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
+use rustc_hash::FxHashMap;
 
 /// The largest page, in bytes before and after decompression. Writers aim at
 /// 1 MiB; 32 MiB is a page of four million 64-bit numbers.
@@ -28,11 +34,68 @@ pub(super) struct Guarded {
     file: Arc<File>,
     length: u64,
     failure: Arc<Mutex<Option<io::Error>>>,
+    /// The parts of the file whose pages are to be unpacked before the library
+    /// does.
+    unbounded: Arc<[(Range<u64>, Codec)]>,
+    /// What headers have claimed of pages that were not read yet, by where
+    /// those begin.
+    claims: Arc<Mutex<FxHashMap<u64, PageHeader>>>,
+}
+
+/// A compression whose output the library does not limit.
+#[derive(Clone, Copy)]
+enum Codec {
+    Gzip,
+    Brotli,
 }
 
 impl Guarded {
     pub(super) fn new(file: File, length: u64) -> Self {
-        Self { file: Arc::new(file), length, failure: Arc::default() }
+        Self {
+            file: Arc::new(file),
+            length,
+            failure: Arc::default(),
+            unbounded: Arc::default(),
+            claims: Arc::default(),
+        }
+    }
+
+    /// Learns from the footer which pages are compressed how.
+    pub(super) fn set_codecs(&mut self, footer: &ParquetMetaData) {
+        let columns = footer.row_groups().iter().flat_map(|group| group.columns());
+        let of = columns.filter_map(|column| {
+            let codec = match column.compression() {
+                Compression::GZIP(_) => Codec::Gzip,
+                Compression::BROTLI(_) => Codec::Brotli,
+                _ => return None,
+            };
+            let (start, length) = column.byte_range();
+            Some((start..start.saturating_add(length), codec))
+        });
+        self.unbounded = of.collect();
+    }
+
+    fn codec_at(&self, place: u64) -> Option<Codec> {
+        self.unbounded.iter().find(|(part, _)| part.contains(&place)).map(|&(_, codec)| codec)
+    }
+
+    /// Refuses a page that unpacks to more than its header claims.
+    fn check_unpacked(&self, start: u64, page: &[u8]) -> Result<()> {
+        let claim = self.claims.lock().ok().and_then(|mut claims| claims.remove(&start));
+        let (Some(claim), Some(codec)) = (claim, self.codec_at(start)) else { return Ok(()) };
+        // In pages of version 2 the levels precede what is compressed.
+        let levels = claim.levels[0].saturating_add(claim.levels[1]);
+        let packed = page.get(levels.min(page.len() as u64) as usize..).unwrap_or_default();
+        let most = claim.uncompressed.saturating_sub(levels);
+        let unpacked: &mut dyn Read = match codec {
+            Codec::Gzip => &mut flate2::read::MultiGzDecoder::new(packed),
+            Codec::Brotli => &mut brotli::Decompressor::new(packed, 4096),
+        };
+        match io::copy(&mut unpacked.take(most + 1), &mut io::sink()) {
+            Ok(length) if length > most => Err(bad("page unpacks to more than it claims")),
+            // Damage is for the library to report, which finds it at the same place.
+            _ => Ok(()),
+        }
     }
 
     /// What the system said when a read failed. The library's own errors
@@ -87,6 +150,11 @@ impl ChunkReader for Guarded {
         let (page, length) = walked.map_err(|fault| bad(fault.describe()))?;
         page.check()?;
         header.truncate(length);
+        if self.codec_at(start).is_some()
+            && let Ok(mut claims) = self.claims.lock()
+        {
+            claims.insert(start + length as u64, page);
+        }
         Ok(Cursor::new(header))
     }
 
@@ -98,6 +166,7 @@ impl ChunkReader for Guarded {
         if bytes.len() < length {
             return Err(bad("page goes beyond the end of the file"));
         }
+        self.check_unpacked(start, &bytes)?;
         Ok(bytes.into())
     }
 }
@@ -113,6 +182,8 @@ struct PageHeader {
     compressed: u64,
     dictionary_values: u64,
     encodings: [u64; 2],
+    /// The bytes of definition and repetition levels that are not compressed.
+    levels: [u64; 2],
 }
 
 impl PageHeader {
@@ -127,6 +198,8 @@ impl PageHeader {
             [7, 1] => header.dictionary_values = value,
             [5, 2] => header.encodings[0] = value,
             [8, 4] => header.encodings[1] = value,
+            [8, 5] => header.levels[0] = value,
+            [8, 6] => header.levels[1] = value,
             _ => {}
         })?;
         Ok((header, bytes.len() - rest.len()))
@@ -273,6 +346,29 @@ mod tests {
         assert_eq!((page.uncompressed, page.compressed, page.dictionary_values), (64, 4, 8));
         assert_eq!(length, bytes.len() - 1);
         assert!(page.check().is_ok());
+    }
+
+    /// A page of a few hundred bytes that would fill the memory.
+    #[test]
+    fn pages_unpack_to_what_they_claim() {
+        use std::io::Write;
+        let zeroes = vec![0; 1 << 20];
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&zeroes).unwrap();
+        let mut brotli = Vec::new();
+        brotli::CompressorWriter::new(&mut brotli, 4096, 4, 20).write_all(&zeroes).unwrap();
+        for (page, codec) in [(gzip.finish().unwrap(), Codec::Gzip), (brotli, Codec::Brotli)] {
+            let mut file = Guarded::new(tempfile::tempfile().unwrap(), 1 << 20);
+            file.unbounded = [(0..1 << 20, codec)].into();
+            let check = |uncompressed, place| {
+                let claim = PageHeader { uncompressed, ..PageHeader::default() };
+                file.claims.lock().unwrap().insert(place, claim);
+                file.check_unpacked(place, &page)
+            };
+            assert!(check(1 << 20, 7).is_ok());
+            assert!(check((1 << 20) - 1, 7).unwrap_err().to_string().contains("than it claims"));
+            assert!(check(1, 2 << 20).is_ok(), "another column, compressed otherwise");
+        }
     }
 
     #[test]

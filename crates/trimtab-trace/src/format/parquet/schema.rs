@@ -20,11 +20,15 @@ pub(crate) const CLOCK_KEY: &str = "trimtab.clock";
 pub(crate) const CLOCK_UNIX: &str = "unix";
 pub(crate) const CLOCK_OWN: &str = "own";
 pub(crate) const HAS_OFFSETS_KEY: &str = "trimtab.has_offsets";
+/// The key under which pandas looks for the types that columns had.
+pub(crate) const PANDAS_KEY: &str = "pandas";
 /// What precedes the key of each of [`Meta::notes`](crate::Meta::notes).
 pub(crate) const NOTE_PREFIX: &str = "trimtab.note.";
 
 /// Stands for null among values that are all smaller.
 pub(crate) const NULL: u64 = u64::MAX;
+/// Stands for any value that no column may hold; larger than what any may.
+pub(crate) const ABSURD: u64 = NULL - 1;
 
 /// The numbers of one row, with [`NULL`] for what is absent.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +60,10 @@ impl Numbers {
             & ((self.pid <= u64::from(u32::MAX)) | (self.pid == NULL))
     }
 
-    /// What is wrong with a row that is not sound, by column.
+    /// What is wrong with a row that is not sound, by column. `found` gives the
+    /// value of a column as it stands in the file.
     #[cold]
-    pub(crate) fn fault(&self) -> String {
+    pub(crate) fn fault(&self, found: impl Fn(&str, u64) -> String) -> String {
         let columns = [
             (ARRIVAL, self.arrival, LATEST_NS, true),
             (ISSUE, self.issue, LATEST_NS, false),
@@ -73,9 +78,10 @@ impl Numbers {
                 return format!("column {name}: expected a number, found null");
             }
             if value > most && value != NULL {
-                // Negative numbers come as their two's complement.
-                let found = value as i64;
-                return format!("column {name}: expected 0 to {most}, found {found}");
+                let found = found(name, value);
+                return format!(
+                    "column {name}: expected a whole number from 0 to {most}, found {found}"
+                );
             }
         }
         let Self { arrival, issue, complete, .. } = *self;

@@ -1,12 +1,12 @@
 //! One connection: a request, its answer, and nothing after that.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::Answer;
+use super::{Answer, METHODS, NOT_ALLOWED};
 
 /// The head of a request is no larger than that.
 pub(super) const LARGEST: usize = 8 << 10;
@@ -24,6 +24,9 @@ enum State {
     Asks(Vec<u8>),
     /// What is left to be sent of the answer: from here on.
     Hears { answer: Vec<u8>, sent: usize },
+    /// All is sent. What the client may still send is dropped until it ends the connection:
+    /// if we did, with something unread, the kernel would take the answer back.
+    Ends,
 }
 
 impl Exchange {
@@ -32,15 +35,19 @@ impl Exchange {
         Ok(Self { stream, until, state: State::Asks(Vec::new()) })
     }
 
-    /// Whether nothing has come yet.
+    /// Whether nothing would be lost with it: nothing has come yet, or all is sent.
     pub(super) const fn is_silent(&self) -> bool {
-        matches!(&self.state, State::Asks(head) if head.is_empty())
+        match &self.state {
+            State::Asks(head) => head.is_empty(),
+            State::Hears { .. } => false,
+            State::Ends => true,
+        }
     }
 
     /// What it waits for.
     pub(super) fn awaited(&self) -> PollFd<'_> {
         let what = match self.state {
-            State::Asks(_) => PollFlags::IN,
+            State::Asks(_) | State::Ends => PollFlags::IN,
             State::Hears { .. } => PollFlags::OUT,
         };
         PollFd::new(&self.stream, what)
@@ -60,21 +67,34 @@ impl Exchange {
             if !take(&mut self.stream, head)? {
                 return Ok(true);
             }
-            let (status, kind, body) = respond(first_line(head).as_deref());
-            let mut answer = format!(
-                "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-                 Connection: close\r\n\r\n",
-                body.len()
-            );
-            answer += &body;
-            self.state = State::Hears { answer: answer.into_bytes(), sent: 0 };
+            let line = first_line(head);
+            let without_content = line.as_deref().is_some_and(|line| line.starts_with("HEAD "));
+            let answer = answer(respond(line.as_deref()), without_content);
+            self.state = State::Hears { answer, sent: 0 };
         }
-        let State::Hears { answer, sent } = &mut self.state else { return Ok(true) };
-        while *sent < answer.len() {
-            *sent += self.stream.write(&answer[*sent..])?;
+        if let State::Hears { answer, sent } = &mut self.state {
+            while *sent < answer.len() {
+                *sent += self.stream.write(&answer[*sent..])?;
+            }
+            self.stream.shutdown(Shutdown::Write)?;
+            self.state = State::Ends;
         }
-        Ok(false)
+        // Not all at once: others wait.
+        Ok(self.stream.read(&mut [0; 1024])? > 0)
     }
+}
+
+fn answer((status, kind, body): Answer, without_content: bool) -> Vec<u8> {
+    let allow = if status == NOT_ALLOWED { format!("Allow: {METHODS}\r\n") } else { String::new() };
+    let mut answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{allow}\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    if !without_content {
+        answer += &body;
+    }
+    answer.into_bytes()
 }
 
 /// Takes a piece of a request's head; whether it has come to its end, or is too large.

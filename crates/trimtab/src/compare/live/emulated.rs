@@ -13,10 +13,10 @@ use trimtab_sim::compare::{Comparison, Rig, Row, Served};
 use trimtab_steer::strategies;
 use trimtab_trace::Record;
 
-use super::End;
 use super::notes::{Notes, PHASE_ONE};
-use super::serve::{Meter, measure_row, open_direct, serve};
+use super::serve::{Meter, measure_row, serve};
 use crate::drive::{Leash, on_leash};
+use crate::interrupt::Interrupt;
 
 /// How long the recorder waits for the last answers.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -41,11 +41,20 @@ pub(super) struct Emulated<'a> {
     leashes: Vec<Leash>,
     depths: Vec<u32>,
     notes: Notes,
-    end: End,
+    end: Interrupt,
+}
+
+/// The drives that a scenario wants.
+pub(super) fn specs(comparison: &Comparison, seed: u64) -> impl Iterator<Item = Spec> {
+    comparison.wanted().enumerate().map(move |(number, wanted)| Spec {
+        seed: Comparison::drive_seed(seed, number),
+        fill: Fill { share: wanted.fill, overwrites: wanted.overwrites },
+        ..Spec::new(format!("compare-{}-{number}", std::process::id()), wanted.profile.clone())
+    })
 }
 
 impl<'a> Emulated<'a> {
-    pub(super) fn new(comparison: &'a Comparison, end: End) -> Result<Self> {
+    pub(super) fn new(comparison: &'a Comparison, end: Interrupt) -> Result<Self> {
         let depths = comparison.wanted().map(|wanted| wanted.queue_depth).collect();
         let (home, notes) = (Home::from_environment(), Notes::default());
         let (drives, leashes) = (Vec::new(), Vec::new());
@@ -59,16 +68,7 @@ impl<'a> Emulated<'a> {
     /// The drives, as the scenario wants them.
     fn make(&mut self, seed: u64) -> Result<()> {
         self.remove();
-        for (number, wanted) in self.comparison.wanted().enumerate() {
-            let spec = Spec {
-                seed: Comparison::drive_seed(seed, number),
-                fill: Fill { share: wanted.fill, overwrites: wanted.overwrites },
-                ..Spec::new(
-                    format!("compare-{}-{number}", std::process::id()),
-                    wanted.profile.clone(),
-                )
-            };
-            spec.check()?;
+        for spec in specs(self.comparison, seed) {
             if self.end.has_come() {
                 bail!("ended before it was complete");
             }
@@ -94,7 +94,7 @@ impl<'a> Emulated<'a> {
     fn disks(&self) -> Result<Vec<Disk>, String> {
         let disk = |(drive, &depth): (&Drive, &u32)| {
             let path = drive.info().device.clone();
-            let file = open_direct(&path, true)?;
+            let file = drive.open().map_err(|e| e.to_string())?;
             Ok(Disk { path, file, depth })
         };
         self.drives.iter().zip(&self.depths).map(disk).collect()

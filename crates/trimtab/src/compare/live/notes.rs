@@ -28,7 +28,7 @@ pub(super) struct Notes {
     /// How much earlier than their models say emulated drives answered: for each seed, by
     /// drive.
     pub(super) leads_us: Vec<Vec<f64>>,
-    /// What the way to them added, for all that, to what they say of the reads of phase one.
+    /// What the path to them added, for all that, to what they say of the reads of phase one.
     #[serde(serialize_with = "as_summary")]
     pub(super) added: LatencyHistogram,
     /// Requests of phase one whose end the recorder did not see.

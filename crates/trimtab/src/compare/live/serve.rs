@@ -11,8 +11,8 @@ use trimtab_sim::array::ArrayIo;
 use trimtab_sim::compare::{Row, Served};
 use trimtab_steer::Strategy;
 
-use super::End;
 use super::notes::RunNote;
+use crate::interrupt::Interrupt;
 
 /// Of so many refused reads one is sent all the same.
 const TRIAL_EVERY: u32 = 1000;
@@ -24,7 +24,7 @@ pub(super) fn measure_row(
     row: &Row<'_>,
     requests: &[ArrayIo],
     servers: &[u32],
-    end: &End,
+    end: &Interrupt,
 ) -> Result<(Served, RunNote), String> {
     let options = LiveOptions {
         seed: row.seed,
@@ -45,7 +45,7 @@ pub(super) fn serve(
     strategy: Box<dyn Strategy>,
     requests: &[ArrayIo],
     options: &LiveOptions,
-    end: &End,
+    end: &Interrupt,
     each: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<LiveRun, String> {
     let mut failed = None;
@@ -89,10 +89,10 @@ impl Drop for First {
     }
 }
 
-/// Opens a device or file past the page cache.
-pub(super) fn open_direct(path: &Path, to_write: bool) -> Result<File, String> {
+/// Opens a device or file past the page cache, to be read.
+pub(super) fn open_direct(path: &Path) -> Result<File, String> {
     const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
-    let file = OpenOptions::new().read(true).write(to_write).custom_flags(O_DIRECT).open(path);
+    let file = OpenOptions::new().read(true).custom_flags(O_DIRECT).open(path);
     file.map_err(|e| format!("{}: cannot open for direct I/O: {e}", path.display()))
 }
 

@@ -1,7 +1,7 @@
 //! The tables of latencies and devices.
 
 use trimtab_io::{Nanos, PERCENTILES, Summary};
-use trimtab_report::{Align, Table, bytes, count};
+use trimtab_report::{Align, Table, bytes, count, escaped};
 use trimtab_trace::stats::{OpFigures, Report};
 
 use crate::units;
@@ -26,7 +26,7 @@ fn times(
         .chain(percentiles)
         .chain([("max", Align::Right)])
         .collect();
-    let mut table = Table::new(&columns).with_caption(format!("{title}{of}"));
+    let mut table = Table::new(&columns).with_caption(format!("{title}{}", escaped(of)));
     let mut any = false;
     for op in &report.ops {
         let Some(summary) = figures(op) else { continue };
@@ -53,7 +53,7 @@ fn devices(report: &Report, of: &str) -> Option<Table> {
         ("share", Align::Right),
         ("moved", Align::Right),
     ];
-    let mut table = Table::new(&columns).with_caption(format!("Busiest devices{of}"));
+    let mut table = Table::new(&columns).with_caption(format!("Busiest devices{}", escaped(of)));
     for device in &report.devices.top {
         table.row([
             device.name.clone(),

@@ -1,5 +1,9 @@
 //! Figures and tables, aligned.
 
+use trimtab_report::escaped;
+
+use crate::console;
+
 /// Room for the labels of [`columns`].
 const LABEL: usize = 24;
 /// Room for each trace beside them.
@@ -17,8 +21,7 @@ pub(super) enum Row {
 
 /// The width of the terminal, if standard output is one.
 pub(super) fn terminal_width() -> usize {
-    let size = terminal_size::terminal_size_of(std::io::stdout());
-    size.map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0))
+    console::width().unwrap_or(DEFAULT_WIDTH)
 }
 
 /// How many traces fit side by side.
@@ -33,13 +36,13 @@ pub(super) fn columns(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {
         if let Row::Figures(label, values) = row {
-            let mut line = pad_right(label, LABEL);
-            for value in values {
+            let mut line = pad_right(&escaped(label), LABEL);
+            for value in values.iter().map(|value| escaped(value)) {
                 if values.len() == 1 {
-                    line += value;
+                    line += &value;
                 } else {
                     line.push(' ');
-                    line += &pad_left(&shortened(value), COLUMN);
+                    line += &pad_left(&shortened(&value), COLUMN);
                 }
             }
             text += line.trim_end();

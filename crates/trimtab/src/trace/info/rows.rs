@@ -2,7 +2,7 @@
 
 use trimtab_io::{Nanos, Op};
 use trimtab_trace::stats::{
-    FootprintSize, InterArrival, OpFigures, PeakRate, QueueDepth, Report, Sequential,
+    FootprintSize, InterArrival, Note, OpFigures, PeakRate, QueueDepth, Report, Sequential,
 };
 
 use super::Described;
@@ -55,13 +55,16 @@ impl Rows<'_> {
     fn provenance(&mut self) {
         let files = self.traces.iter().map(|trace| trace.file.clone()).collect();
         self.rows.push(Row::Figures("trace".to_owned(), files));
+        // Before all figures, since it says how far to trust them.
+        self.push_if_any("lost", lost);
         self.push("format", |r| r.format.to_owned());
         self.push("clock", |r| {
             if r.clock == "unix" { "Unix time" } else { "of its own" }.to_owned()
         });
         // Notes are too long for columns, and have no common labels.
         if let [only] = self.traces {
-            for note in &only.report.notes {
+            let shown = |note: &&Note| lost(&only.report).is_none() || !is_loss(note);
+            for note in only.report.notes.iter().filter(shown) {
                 let first_line = note.value.trim().lines().next().unwrap_or_default();
                 let more = if note.value.trim().contains('\n') { " …" } else { "" };
                 let value = format!("{first_line}{more}");
@@ -174,6 +177,31 @@ impl Rows<'_> {
         self.push_if_any("requeued", |r| positive(r.completions.requeued));
         self.push_if_any("completed in parts", |r| positive(r.completions.partial));
     }
+}
+
+/// Whether a note is one of those that `trimtab record` makes of losses.
+fn is_loss(note: &Note) -> bool {
+    note.key == "lost" || note.key.starts_with("lost_")
+}
+
+/// What a recording lost, if anything, as its notes tell.
+fn lost(report: &Report) -> Option<String> {
+    let of = |key: &str| {
+        let note = report.notes.iter().find(|note| note.key == key)?;
+        note.value.parse().ok().filter(|n: &u64| *n > 0)
+    };
+    let total = of("lost")?;
+    let kinds = [
+        ("lost_completions", "completions (no latency known)"),
+        ("lost_ring_full", "requests (buffer full)"),
+        ("lost_table_full", "requests (table full)"),
+        ("lost_times", "times of arrival or issue"),
+    ];
+    let parts: Vec<_> = kinds
+        .into_iter()
+        .filter_map(|(key, what)| of(key).map(|n| format!("{} {what}", count(n))))
+        .collect();
+    Some(if parts.is_empty() { count(total) } else { parts.join(", ") })
 }
 
 fn positive(n: u64) -> Option<String> {

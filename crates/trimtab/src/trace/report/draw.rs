@@ -1,19 +1,20 @@
 //! The plots of one trace.
 
-use trimtab_io::{LatencyHistogram, Nanos};
+use trimtab_io::{LatencyHistogram, Nanos, Op};
 use trimtab_report::chart::{self, Axis, Binned, Bins, Cell, Chart, Unit};
 use trimtab_trace::{
     DepthOverTime, HeatMap, LatencyOverTime, OpPlots, Plots, SIZE_CLASSES, TimeBins,
 };
 
 use super::TraceReport;
+use super::verdict::Stretch;
 
 /// A distribution of fewer samples has not even a median.
 pub(super) const FEWEST_FOR_CDF: u64 = 20;
 
 /// The charts that the trace's data allows, and a sentence on each that it
 /// does not.
-pub(super) fn charts(trace: &TraceReport) -> (Vec<Chart>, Vec<String>) {
+pub(super) fn charts(trace: &TraceReport, stretches: &[Stretch]) -> (Vec<Chart>, Vec<String>) {
     let plots = &trace.plots;
     let (mut charts, mut missing) = (Vec::new(), Vec::new());
     let measured: u64 = plots.ops.iter().map(|op| op.response.count()).sum();
@@ -34,7 +35,7 @@ pub(super) fn charts(trace: &TraceReport) -> (Vec<Chart>, Vec<String>) {
     }
     charts.push(size_mix(plots));
     if plots.duration > Nanos::ZERO {
-        charts.extend(over_time(plots));
+        charts.extend(over_time(plots, stretches));
     } else {
         missing.push(
             "All requests arrived at the same instant, so nothing is plotted over time.".to_owned(),
@@ -49,15 +50,27 @@ pub(super) fn charts(trace: &TraceReport) -> (Vec<Chart>, Vec<String>) {
 }
 
 /// The charts with a time axis.
-fn over_time(plots: &Plots) -> Vec<Chart> {
+fn over_time(plots: &Plots, stretches: &[Stretch]) -> Vec<Chart> {
     let clock = TimeAxis::of(plots);
+    let bands: Vec<_> = stretches.iter().map(|s| (clock.at(s.from), clock.at(s.to))).collect();
     let latencies = plots.ops.iter().filter_map(|op| Some((op, op.over_time.as_ref()?)));
-    let mut charts: Vec<_> = latencies.map(|(op, times)| latency(op, times, &clock)).collect();
+    let mut charts: Vec<_> = latencies
+        .map(|(op, times)| {
+            let mut chart = latency(op, times, &clock);
+            if let Some(beyond) = plots.slow_beyond {
+                let level = beyond.0.max(1) as f64;
+                chart = chart.with_rule((0.0, level), (clock.at(plots.duration), level));
+            }
+            chart.with_bands(&bands)
+        })
+        .collect();
+    charts.extend(writes_beside(plots, &clock).map(|chart| chart.with_bands(&bands)));
     charts.push(rate("Requests per second", "arrivals (1/s)", plots, &clock, |op| &op.iops));
     if plots.ops.iter().any(|op| op.bytes > 0) {
         charts.push(rate("Throughput", "asked for (MB/s)", plots, &clock, |op| &op.mb_s));
     }
-    charts.extend(plots.depth.as_ref().map(|depth| in_flight(depth, &clock)));
+    let depth = plots.depth.as_ref().map(|depth| in_flight(depth, &clock));
+    charts.extend(depth.map(|chart| chart.with_bands(&bands)));
     charts.extend(plots.offsets.as_ref().map(|map| offset_map(map, &clock)));
     charts
 }
@@ -80,6 +93,11 @@ impl TimeAxis {
         Self { unit_ns, unit, duration }
     }
 
+    /// A time since the first arrival, on the axis.
+    fn at(&self, time: Nanos) -> f64 {
+        time.0 as f64 / self.unit_ns
+    }
+
     fn bins(&self, bins: TimeBins) -> Bins {
         Bins {
             start: bins.start.0 as f64 / self.unit_ns,
@@ -95,9 +113,14 @@ impl TimeAxis {
 }
 
 fn response_cdf(plots: &Plots) -> Option<Chart> {
-    let note = "Each curve ends where fewer than ten requests were slower.";
-    cdf("Response time", "response time (arrival to completion)", plots, |op| &op.response)
-        .map(|chart| chart.with_note(note))
+    let mut note = "Each curve ends where fewer than ten requests were slower.".to_owned();
+    let chart =
+        cdf("Response time", "response time (arrival to completion)", plots, |op| &op.response)?;
+    let Some(beyond) = plots.slow_beyond else { return Some(chart.with_note(note)) };
+    note += &format!(" Dashed: beyond {beyond}, responses count as slow.");
+    let samples = plots.ops.iter().map(|op| op.response.count()).max().unwrap_or(1);
+    let (least, level) = (10.0 / samples.max(10) as f64, beyond.0.max(1) as f64);
+    Some(chart.with_rule((level, 1.0), (level, least)).with_note(note))
 }
 
 fn service_cdf(plots: &Plots) -> Option<Chart> {
@@ -132,6 +155,7 @@ fn latency(op: &OpPlots, times: &LatencyOverTime, clock: &TimeAxis) -> Chart {
     } else {
         " No bin holds the 1,000 requests that a p99 needs."
     };
+    note += " Dashed: beyond it, responses count as slow. Shaded: when most slow reads came.";
     let mut series =
         vec![binned("median", &times.p50), binned("p99", &times.p99), binned("max", &times.max)];
     series.retain(|s| s.values.iter().any(Option::is_some));
@@ -139,6 +163,22 @@ fn latency(op: &OpPlots, times: &LatencyOverTime, clock: &TimeAxis) -> Chart {
     let y = Axis::new("response time", Unit::Nanos).log();
     let title = format!("Response time of {} over time", op.op.plural());
     chart::steps(&title, &x, &y, clock.bins(times.bins), &series).with_note(note)
+}
+
+/// What was written, where slow reads are shaded.
+fn writes_beside(plots: &Plots, clock: &TimeAxis) -> Option<Chart> {
+    let write = plots.ops.iter().find(|op| op.op == Op::Write && op.bytes > 0)?;
+    let slow = plots.ops.iter().find(|op| op.op == Op::Read)?.slow.as_ref()?;
+    if slow.total == 0 {
+        return None;
+    }
+    let series = [Binned { name: "write".to_owned(), values: write.mb_s.clone() }];
+    let (x, y) = (clock.axis(), Axis::new("written (MB/s)", Unit::Plain));
+    let bins = clock.bins(plots.rate_bins);
+    Some(
+        chart::steps("Writes beside slow reads", &x, &y, bins, &series)
+            .with_note("Shaded: when most slow reads came, if that was not all the time."),
+    )
 }
 
 fn rate(
@@ -225,7 +265,7 @@ fn offset_map(map: &HeatMap, clock: &TimeAxis) -> Chart {
 
 #[cfg(test)]
 mod tests {
-    use trimtab_io::{DeviceId, Op};
+    use trimtab_io::DeviceId;
     use trimtab_trace::{Record, Series};
 
     use super::*;
@@ -256,7 +296,7 @@ mod tests {
         let mut trace = trace((0..100).map(arriving));
         trace.has_offsets = false;
         trace.plots.offsets = None;
-        let (charts, missing) = charts(&trace);
+        let (charts, missing) = charts(&trace, &[]);
         assert_eq!(titles(&charts), ["Request sizes", "Requests per second", "Throughput"]);
         assert!(missing[0].contains("no completion times"), "{missing:?}");
         assert!(missing[1].contains("no offsets"), "{missing:?}");
@@ -265,7 +305,7 @@ mod tests {
     #[test]
     fn an_instant_has_no_time_axis() {
         let one = Record::arriving(Nanos(7), DeviceId(0), Op::Flush, 0, 0);
-        let (charts, missing) = charts(&trace([one].into_iter()));
+        let (charts, missing) = charts(&trace([one].into_iter()), &[]);
         assert_eq!(titles(&charts), ["Request sizes"]);
         assert!(missing.iter().any(|m| m.contains("same instant")), "{missing:?}");
     }

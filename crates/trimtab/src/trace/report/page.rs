@@ -4,7 +4,9 @@ use trimtab_io::{LatencyHistogram, Nanos};
 use trimtab_report::{Align, Facts, Page, Section, Table, bytes, chart, count, utc};
 use trimtab_trace::{OpPlots, Plots};
 
+use super::verdict::{self, Stretch, TOLD_PERCENT, stretches};
 use super::{Report, TraceReport, draw};
+use crate::units;
 
 /// The percentiles that tables show.
 const SHOWN: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
@@ -18,8 +20,12 @@ pub(super) fn page(report: &Report) -> Page {
             let mut facts = trace_facts(trace);
             add_maker(&mut facts, report);
             let mut page = Page::new(&trace.name, facts);
+            let stretches = stretches(&trace.plots);
+            for sentence in verdict_of(trace, &stretches) {
+                page.verdict(sentence);
+            }
             let mut section = Section::new("Requests");
-            fill(&mut section, trace);
+            fill(&mut section, trace, &stretches);
             page.section(section);
             page
         }
@@ -30,17 +36,30 @@ pub(super) fn page(report: &Report) -> Page {
             facts.add("requests", count(requests));
             add_maker(&mut facts, report);
             let mut page = Page::new(format!("{} traces compared", traces.len()), facts);
+            for trace in traces {
+                let told = verdict_of(trace, &stretches(&trace.plots));
+                page.verdict(format!("{}: {}", trace.name, told.join(" ")));
+            }
             page.table(comparison(traces));
             compare_latency(&mut page, traces);
             for trace in traces {
                 let mut section = Section::new(&trace.name);
+                let stretches = stretches(&trace.plots);
+                section.verdict(&verdict_of(trace, &stretches));
                 section.facts(trace_facts(trace));
-                fill(&mut section, trace);
+                fill(&mut section, trace, &stretches);
                 page.section(section);
             }
             page
         }
     }
+}
+
+fn verdict_of(trace: &TraceReport, stretches: &[Stretch]) -> Vec<String> {
+    if trace.plots.requests == 0 {
+        return vec!["There are no requests in this trace.".to_owned()];
+    }
+    verdict::verdict(trace, stretches)
 }
 
 fn add_maker(facts: &mut Facts, report: &Report) {
@@ -84,14 +103,17 @@ fn shortened(names: &[String]) -> String {
 }
 
 /// Tables and plots of one trace.
-fn fill(section: &mut Section, trace: &TraceReport) {
+fn fill(section: &mut Section, trace: &TraceReport, stretches: &[Stretch]) {
     let plots = &trace.plots;
     if plots.requests == 0 {
         section.note("There are no requests in this trace.");
         return;
     }
     section.table(by_op(plots));
-    let (charts, missing) = draw::charts(trace);
+    if !stretches.is_empty() {
+        section.table(by_stretch(plots, stretches));
+    }
+    let (charts, missing) = draw::charts(trace, stretches);
     for reason in missing {
         section.note(reason);
     }
@@ -138,6 +160,32 @@ fn by_op(plots: &Plots) -> Table {
     } else {
         table
     }
+}
+
+/// One row for each stretch in which slow reads came, with the writes beside them.
+fn by_stretch(plots: &Plots, stretches: &[Stretch]) -> Table {
+    let columns = [
+        ("from", Align::Right),
+        ("to", Align::Right),
+        ("slow reads", Align::Right),
+        ("of all slow reads", Align::Right),
+        ("writes, MB/s", Align::Right),
+    ];
+    let read = plots.ops.iter().find(|op| op.op == trimtab_io::Op::Read);
+    let all = read.and_then(|read| read.slow.as_ref()).map_or(0, |slow| slow.total);
+    let mut table = Table::new(&columns).with_caption(format!(
+        "When {TOLD_PERCENT}% of the slow reads came, since the first arrival"
+    ));
+    for stretch in stretches {
+        table.row([
+            units::long(stretch.from),
+            units::long(stretch.to),
+            count(stretch.slow),
+            units::percent(stretch.slow as f64 / all.max(1) as f64),
+            format!("{:.1}", stretch.written_mb_s),
+        ]);
+    }
+    table
 }
 
 /// One row per trace.

@@ -1,0 +1,126 @@
+//! What uses what, at a moment.
+
+use std::io;
+
+use super::drives::Emulated;
+use super::holder::{Holder, InUse, Part};
+use super::loops::{self, Loop};
+use super::mounts::{self, Mount};
+use super::number::{FileId, Identity, Kind, Number};
+use super::swaps;
+
+/// All that is in use.
+pub(super) struct Survey {
+    mounts: Vec<Mount>,
+    swaps: Vec<Identity>,
+    loops: Vec<Loop>,
+    drives: Vec<Emulated>,
+}
+
+impl Survey {
+    /// # Errors
+    /// It cannot be told what a loop device is attached to.
+    pub(super) fn take() -> io::Result<Self> {
+        let mounts = mounts::all();
+        let drives = Emulated::among(&mounts);
+        Ok(Self { swaps: swaps::all(), loops: loops::all()?, mounts, drives })
+    }
+
+    /// What uses this, or a part of it, or what lies below it.
+    pub(super) fn user(&self, what: Identity) -> Option<InUse> {
+        self.user_beside(what, &mut Vec::new())
+    }
+
+    /// What lies below a loop device or a partition of one, down to the last.
+    pub(super) fn below(&self, what: Identity) -> Vec<Identity> {
+        let mut found = vec![what];
+        while let Kind::Device(number) = found[found.len() - 1].0
+            && let Some(device) = self.loop_of(number)
+            && !found.contains(&device.backing.identity)
+        {
+            found.push(device.backing.identity);
+        }
+        found.split_off(1)
+    }
+
+    /// What uses it, beside the loop devices by which it was reached.
+    fn user_beside(&self, what: Identity, reached_by: &mut Vec<Number>) -> Option<InUse> {
+        let number = match what.0 {
+            Kind::Device(number) => number,
+            Kind::File(file) => {
+                let holder = self.user_of_file(file, reached_by)?;
+                return Some(InUse { part: Part::Itself, holder });
+            }
+        };
+        let partitions = number.partitions().into_iter();
+        let parts = std::iter::once((number, Part::Itself))
+            .chain(partitions.map(|number| (number, Part::Partition(number.name()))))
+            .chain(number.disk().map(|disk| (disk, Part::Disk(disk.name()))));
+        for (number, part) in parts {
+            if let Some(holder) = self.user_of_device(number, reached_by) {
+                return Some(InUse { part, holder });
+            }
+        }
+        let device = self.loop_of(number)?;
+        if let Some(holder) = self.emulates(device) {
+            return Some(InUse { part: Part::Itself, holder });
+        }
+        if reached_by.contains(&device.number) {
+            return None;
+        }
+        reached_by.push(device.number);
+        let InUse { part, holder } = self.user_beside(device.backing.identity, reached_by)?;
+        let name = match part {
+            Part::Itself => device.behind.clone(),
+            Part::Partition(name) | Part::Disk(name) | Part::BackEnd(name) => name,
+        };
+        Some(InUse { part: Part::BackEnd(name), holder })
+    }
+
+    fn user_of_device(&self, number: Number, reached_by: &[Number]) -> Option<Holder> {
+        let identity = Identity(Kind::Device(number));
+        let is_of_it = |mount: &&Mount| mount.devices().any(|device| device == number);
+        if let Some(mount) = self.mounts.iter().find(is_of_it) {
+            let Mount { at, kind, process, .. } = mount.clone();
+            return Some(Holder::Mount { at, kind, process });
+        }
+        if self.swaps.contains(&identity) {
+            return Some(Holder::Swap);
+        }
+        let device = number.holders().into_iter().next().map(Holder::Device);
+        device.or_else(|| self.loop_over(identity, reached_by))
+    }
+
+    fn user_of_file(&self, file: FileId, reached_by: &[Number]) -> Option<Holder> {
+        let identity = Identity(Kind::File(file));
+        if let Some(holder) = self.loop_over(identity, reached_by) {
+            return Some(holder);
+        }
+        if self.swaps.contains(&identity) {
+            return Some(Holder::Swap);
+        }
+        let drive = self.drives.iter().find(|drive| drive.keeps_content_in(file))?;
+        Some(Holder::Content { name: drive.name.clone(), process: drive.process })
+    }
+
+    /// A loop device that is attached to it, but for those by which it was reached.
+    fn loop_over(&self, what: Identity, reached_by: &[Number]) -> Option<Holder> {
+        let is_over = |device: &&Loop| {
+            device.backing.identity == what && !reached_by.contains(&device.number)
+        };
+        Some(Holder::Loop(self.loops.iter().find(is_over)?.number.name()))
+    }
+
+    /// The loop device that this is, or is a partition of.
+    fn loop_of(&self, number: Number) -> Option<&Loop> {
+        let disk = number.disk().unwrap_or(number);
+        self.loops.iter().find(|device| device.number == disk)
+    }
+
+    /// The emulated drive of which this is the device.
+    fn emulates(&self, device: &Loop) -> Option<Holder> {
+        let file_system = device.backing.file_system;
+        let drive = self.drives.iter().find(|drive| drive.file_system == file_system)?;
+        Some(Holder::Drive { name: drive.name.clone(), process: drive.process })
+    }
+}

@@ -1,0 +1,173 @@
+//! The process that holds a drive's lock: what state it is in, and how it is ended.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// Whether a process does anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    Lives,
+    /// By a signal or a debugger.
+    Stopped,
+    /// It was killed. It may still wait for something in the kernel.
+    Dying,
+}
+
+/// The process that a lock file names, and that has this file locked.
+pub(super) struct Holder {
+    pid: Pid,
+    /// That very process, even if its number is another's by now.
+    process: OwnedFd,
+}
+
+impl Holder {
+    /// None if it has ended, or is none that this process can see.
+    pub(super) fn of(lock: &Path) -> Option<Self> {
+        let pid = fs::read_to_string(lock).ok()?.trim().parse().ok()?;
+        let pid = Pid::from_raw(pid)?;
+        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        // Only now: what is seen of this number is then of that process, or of one that
+        // has no such lock.
+        let path = fs::canonicalize(lock).ok()?;
+        tasks(pid).iter().any(|task| has_locked(task, &path)).then_some(Self { pid, process })
+    }
+
+    pub(super) const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    pub(super) fn condition(&self) -> Condition {
+        condition(self.pid)
+    }
+
+    /// Kills it. That it has ended is seen by its lock.
+    pub(super) fn kill(&self) -> rustix::io::Result<()> {
+        pidfd_send_signal(&self.process, Signal::KILL)
+    }
+}
+
+fn condition(pid: Pid) -> Condition {
+    let of = |what| fs::read_to_string(format!("/proc/{}/{what}", pid.as_raw_nonzero()));
+    let read = of("stat").and_then(|stat| Ok(read_condition(&stat, &of("status")?)));
+    read.unwrap_or(Condition::Dying)
+}
+
+/// The condition by what the kernel says of a process (proc_pid_stat(5), proc_pid_status(5)).
+fn read_condition(stat: &str, status: &str) -> Condition {
+    const PF_EXITING: u32 = 4;
+    // After the name, which may hold anything: state is field 3, flags are 9.
+    let mut fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ');
+    let state = fields.next().unwrap_or_default();
+    let flags = fields.nth(5).and_then(|flags| flags.parse::<u32>().ok()).unwrap_or_default();
+    // Where it waits in the kernel, it has not noticed yet.
+    let is_killed = |key| {
+        let set = status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let set = set.and_then(|set| u64::from_str_radix(set, 16).ok());
+        set.is_some_and(|set| set & 1 << (Signal::KILL.as_raw() - 1) != 0)
+    };
+    match state {
+        // Also a leader that has ended while others of its threads have not.
+        "" | "Z" | "X" => Condition::Dying,
+        _ if is_killed("SigPnd:") || is_killed("ShdPnd:") => Condition::Dying,
+        "T" | "t" => Condition::Stopped,
+        _ if flags & PF_EXITING != 0 => Condition::Dying,
+        _ => Condition::Lives,
+    }
+}
+
+/// The directories of its threads.
+fn tasks(pid: Pid) -> Vec<PathBuf> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
+    tasks.map_or_else(|_| Vec::new(), |tasks| tasks.flatten().map(|task| task.path()).collect())
+}
+
+/// Whether a task has a file open on which it holds an exclusive lock. The files themselves
+/// are not asked: they may be anywhere.
+fn has_locked(task: &Path, path: &Path) -> bool {
+    let Ok(open) = fs::read_dir(task.join("fd")) else { return false };
+    open.flatten().any(|fd| {
+        let info = || fs::read_to_string(task.join("fdinfo").join(fd.file_name()));
+        fs::read_link(fd.path()).is_ok_and(|file| file == path)
+            && info().is_ok_and(|info| {
+                let is_exclusive =
+                    |line: &str| line.starts_with("lock:") && line.contains(" WRITE ");
+                info.lines().any(is_exclusive)
+            })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use rustix::fs::{FlockOperation, flock};
+
+    use super::*;
+
+    /// A process that holds a lock, ended with the test.
+    struct Holding(Child);
+
+    impl Holding {
+        fn new(lock: &Path) -> Self {
+            let file = File::options().create(true).append(true).open(lock).unwrap();
+            flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+            // The lock goes with what is open, and that to the child.
+            let child = Command::new("sleep").arg("600").stdin(Stdio::from(file)).spawn().unwrap();
+            fs::write(lock, child.id().to_string()).unwrap();
+            Self(child)
+        }
+    }
+
+    impl Drop for Holding {
+        fn drop(&mut self) {
+            _ = self.0.kill();
+            _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn only_the_process_that_has_the_lock_is_its_holder() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = directory.path().join("lock");
+        assert!(Holder::of(&lock).is_none());
+        // This process is named, but has no lock.
+        fs::write(&lock, std::process::id().to_string()).unwrap();
+        assert!(Holder::of(&lock).is_none());
+        let _open = File::open(&lock).unwrap();
+        assert!(Holder::of(&lock).is_none());
+        let mut holding = Holding::new(&lock);
+        let holder = Holder::of(&lock).unwrap();
+        assert_eq!(holder.pid(), Pid::from_child(&holding.0));
+        assert_eq!(holder.condition(), Condition::Lives);
+        rustix::process::kill_process(holder.pid(), Signal::STOP).unwrap();
+        let begun = Instant::now();
+        while holder.condition() != Condition::Stopped {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not stop");
+        }
+        holder.kill().unwrap();
+        assert_eq!(holding.0.wait().unwrap().signal(), Some(9));
+        assert_eq!(holder.condition(), Condition::Dying);
+        assert!(Holder::of(&lock).is_none());
+    }
+
+    #[test]
+    fn what_was_killed_is_dying_even_where_it_waits() {
+        let condition = |state: &str, flags: u32, pending: &str| {
+            let stat = format!("17 (a) b) {state} 1 17 17 0 -1 {flags} 0 0 0");
+            read_condition(&stat, &format!("Name:\tx\nSigPnd:\t{pending}\nShdPnd:\t0\n"))
+        };
+        assert_eq!(condition("S", 0x40_0140, "0000000000000000"), Condition::Lives);
+        assert_eq!(condition("D", 0x40_0140, "0000000000000100"), Condition::Dying);
+        assert_eq!(condition("D", 0x40_0140, "0000000000000002"), Condition::Lives);
+        assert_eq!(condition("T", 0x40_0140, "0000000000000000"), Condition::Stopped);
+        assert_eq!(condition("R", 0x40_0144, "0000000000000000"), Condition::Dying);
+        assert_eq!(condition("Z", 0x40_0144, "0000000000000000"), Condition::Dying);
+        assert_eq!(read_condition("", ""), Condition::Dying);
+    }
+}

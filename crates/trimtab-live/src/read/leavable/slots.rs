@@ -1,0 +1,131 @@
+//! The slots of a thread: one that it reads by, and those whose reads it has left.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Once};
+
+use rustix::io::Errno;
+
+use super::slot::{Outcome, Slot};
+use super::{Ask, Came};
+
+/// Slots that a thread keeps when their reads have come back.
+const KEPT: usize = 2;
+
+thread_local! {
+    static SLOTS: RefCell<Slots> = const { RefCell::new(Slots::NONE) };
+}
+
+/// How often this process is a fork's child.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+struct Slots {
+    /// Of which fork they are: a child has none of its parent's.
+    fork: u32,
+    idle: Vec<Arc<Slot>>,
+    /// Those of reads that were left. Who counts these has them too until they have ended.
+    left: Vec<Arc<Slot>>,
+    /// There is no io_uring for this thread.
+    has_none: bool,
+}
+
+/// Reads by a slot of this thread. None if it has none: there is no io_uring, or the thread
+/// is about to end.
+pub(super) fn read(ask: &Ask<'_>, into: &mut [u8]) -> Option<Came> {
+    let read = |slots: &RefCell<Slots>| slots.try_borrow_mut().ok()?.read(ask, into);
+    SLOTS.try_with(read).ok().flatten()
+}
+
+impl Slots {
+    const NONE: Self = Self { fork: 0, idle: Vec::new(), left: Vec::new(), has_none: false };
+
+    fn read(&mut self, ask: &Ask<'_>, into: &mut [u8]) -> Option<Came> {
+        let mut slot = self.take()?;
+        let ours = Arc::get_mut(&mut slot).expect("nobody else has one that is idle");
+        match ours.read(ask, into) {
+            Outcome::Done(read) => {
+                self.idle.push(slot);
+                Some(Came::Read(read))
+            }
+            Outcome::Left => {
+                self.left.push(Arc::clone(&slot));
+                Some(Came::Late(Some(slot)))
+            }
+            Outcome::Unsent => None,
+        }
+    }
+
+    fn take(&mut self) -> Option<Arc<Slot>> {
+        if self.fork != FORKS.load(Relaxed) {
+            self.forget();
+        }
+        if !self.left.is_empty() {
+            self.reclaim();
+        }
+        if let Some(slot) = self.idle.pop() {
+            return Some(slot);
+        }
+        if self.has_none {
+            return None;
+        }
+        watch_forks();
+        match Slot::new() {
+            Ok(slot) => Some(Arc::new(slot)),
+            Err(e) => {
+                self.has_none = is_for_good(&e);
+                None
+            }
+        }
+    }
+
+    /// Takes back those whose reads have come, and that nobody counts any more.
+    fn reclaim(&mut self) {
+        let Self { idle, left, .. } = self;
+        left.retain_mut(|slot| {
+            let has_ended = Arc::get_mut(slot).is_some_and(Slot::reclaim);
+            if has_ended && idle.len() < KEPT {
+                idle.push(Arc::clone(slot));
+            }
+            !has_ended
+        });
+    }
+
+    /// They are the parent's: nothing is to be done with them here, not even to close them.
+    fn forget(&mut self) {
+        std::mem::forget((std::mem::take(&mut self.idle), std::mem::take(&mut self.left)));
+        (self.fork, self.has_none) = (FORKS.load(Relaxed), false);
+    }
+}
+
+impl Drop for Slots {
+    /// The thread ends. Reads that have not come stay with whoever counts them; what
+    /// nobody counts any more, and is not quite over, stays for good.
+    fn drop(&mut self) {
+        if self.fork != FORKS.load(Relaxed) {
+            return self.forget();
+        }
+        self.reclaim();
+        for mut slot in self.left.drain(..) {
+            if Arc::get_mut(&mut slot).is_some() {
+                std::mem::forget(slot);
+            }
+        }
+    }
+}
+
+fn watch_forks() {
+    extern "C" fn in_child() {
+        FORKS.fetch_add(1, Relaxed);
+    }
+    static WATCH: Once = Once::new();
+    // SAFETY: the function only adds to a number. If it cannot be done for want of memory
+    // a child that reads is refused by the kernel.
+    WATCH.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
+}
+
+/// Whether the kernel has no io_uring for this process, as opposed to no room just now.
+fn is_for_good(error: &io::Error) -> bool {
+    let for_now = [Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::INTR];
+    !Errno::from_io_error(error).is_some_and(|errno| for_now.contains(&errno))
+}

@@ -1,0 +1,214 @@
+//! Reading a spool that a recording has left behind. The file is not trusted.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::frame::{HEADER, Kind, LONGEST, checksum, unpack_records};
+use super::{ENDING, MAGIC};
+use crate::error::{Error, Malformed, Position};
+use crate::fields::show;
+use crate::format::Format;
+use crate::names::Names;
+use crate::reader::{Clock, Meta};
+use crate::record::Record;
+use crate::write::parquet::fault;
+
+/// A recorder makes one for each device, and some ten more.
+const MOST_NOTES: usize = 1000;
+
+/// Reads a spool: records in order of completion, up to where it is whole.
+pub struct Reader<R> {
+    input: R,
+    path: PathBuf,
+    /// Up to where frames were whole, in bytes.
+    at: u64,
+    names: Names,
+    meta: Meta,
+    ended: bool,
+}
+
+/// A file that is locked as long as this lives, so that nothing else recovers it.
+pub type Leftover = Reader<BufReader<File>>;
+
+impl Leftover {
+    /// Opens a spool.
+    ///
+    /// # Errors
+    /// It cannot be read, is none, or its recorder lives.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let open_error = |source| Error::Open { path: path.to_owned(), source };
+        let file = File::open(path).map_err(open_error)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let path = path.display();
+                let why = "is in use: its recording goes on, or it is being recovered";
+                return Err(Error::Usage(format!("{path}: {why}")));
+            }
+            Err(fs::TryLockError::Error(source)) => return Err(open_error(source)),
+        }
+        Self::new(BufReader::new(file), path)
+    }
+
+    /// Bytes behind what was whole.
+    ///
+    /// # Errors
+    /// The file's size cannot be asked for.
+    pub fn torn_off(&self) -> Result<u64, Error> {
+        let metadata = self.input.get_ref().metadata();
+        let metadata = metadata.map_err(|source| self.read_error(source))?;
+        Ok(metadata.len().saturating_sub(self.at))
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Begins to read; `path` is for messages.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no spool.
+    pub fn new(mut input: R, path: &Path) -> Result<Self, Error> {
+        let mut magic = [0; MAGIC.len()];
+        let read = input.read_exact(&mut magic);
+        if magic != *MAGIC || read.is_err() {
+            let why = match read {
+                Err(e) if e.kind() != io::ErrorKind::UnexpectedEof => {
+                    return Err(Error::Read { path: path.to_owned(), byte: 0, source: e });
+                }
+                _ => format!("is no spool of a recording, which begins with {}", show(MAGIC)),
+            };
+            return Err(Error::Unrecognised { path: path.to_owned(), why });
+        }
+        let meta =
+            Meta { format: Format::Parquet, clock: Clock::Own, has_offsets: true, notes: vec![] };
+        let (path, at) = (path.to_owned(), MAGIC.len() as u64);
+        Ok(Self { input, path, at, names: Names::default(), meta, ended: false })
+    }
+
+    /// The names of devices and commands in the records so far.
+    #[must_use]
+    pub const fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// What is known of the recording, so far.
+    #[must_use]
+    pub const fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Appends the next records to `out`; false at the end, which is where the first frame
+    /// is not whole.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a whole frame holds what no recorder writes.
+    pub fn read(&mut self, out: &mut Vec<Record>) -> Result<bool, Error> {
+        while !self.ended {
+            let Some((kind, payload)) = self.frame()? else {
+                self.ended = true;
+                break;
+            };
+            self.take(kind, &payload, out).map_err(|Malformed(what)| Error::Malformed {
+                path: self.path.clone(),
+                at: Position::Byte(self.at),
+                what,
+            })?;
+            self.at += (HEADER + payload.len()) as u64;
+            if kind == Kind::Records {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The next frame, if it is whole.
+    fn frame(&mut self) -> Result<Option<(Kind, Vec<u8>)>, Error> {
+        let mut header = [0; HEADER];
+        if !self.fill(&mut header)? {
+            return Ok(None);
+        }
+        let [kind, a, b, c, d, crc @ ..] = header;
+        let length = [a, b, c, d];
+        let size = u32::from_le_bytes(length) as usize;
+        let Some(known) = Kind::from_byte(kind).filter(|_| size <= LONGEST) else {
+            return Ok(None);
+        };
+        let mut payload = vec![0; size];
+        let whole =
+            self.fill(&mut payload)? && checksum(kind, length, &payload) == u32::from_le_bytes(crc);
+        Ok(whole.then_some((known, payload)))
+    }
+
+    /// Reads so many bytes; false if there are fewer.
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<bool, Error> {
+        match self.input.read_exact(bytes) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(source) => Err(self.read_error(source)),
+        }
+    }
+
+    fn take(&mut self, kind: Kind, payload: &[u8], out: &mut Vec<Record>) -> Result<(), Malformed> {
+        match kind {
+            Kind::Device => self.names.intern_device(payload).map(drop),
+            Kind::Command => self.names.intern_command(payload).map(drop),
+            Kind::Note => self.note(payload),
+            Kind::Records => {
+                let first = out.len();
+                unpack_records(payload, out)?;
+                let wrong = out[first..].iter().find_map(|record| {
+                    let unnamed = "its device or command has no name";
+                    fault(record)
+                        .or_else(|| (!self.names.cover(record)).then(|| unnamed.to_owned()))
+                });
+                if wrong.is_some() {
+                    out.truncate(first);
+                }
+                wrong.map_or(Ok(()), |what| Err(Malformed(format!("a record: {what}"))))
+            }
+        }
+    }
+
+    fn note(&mut self, payload: &[u8]) -> Result<(), Malformed> {
+        let text = String::from_utf8_lossy(payload);
+        let (key, value) =
+            text.split_once('=').ok_or_else(|| Malformed::new("a note without a key"))?;
+        let known = self.meta.notes.len();
+        match self.meta.notes.iter_mut().find(|(other, _)| other == key) {
+            Some((_, before)) => value.clone_into(before),
+            None if known == MOST_NOTES => {
+                return Err(Malformed(format!("more than {MOST_NOTES} notes")));
+            }
+            None => self.meta.notes.push((key.to_owned(), value.to_owned())),
+        }
+        Ok(())
+    }
+
+    fn read_error(&self, source: io::Error) -> Error {
+        Error::Read { path: self.path.clone(), byte: self.at, source }
+    }
+}
+
+/// The spools in a directory whose recordings have ended without removing them, by name.
+/// What cannot be read is passed over.
+#[must_use]
+pub fn leftovers(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == ENDING) && is_left_over(path))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Whether it is a spool that no recorder holds.
+fn is_left_over(path: &Path) -> bool {
+    // A pipe of that name would be waited for.
+    if !fs::metadata(path).is_ok_and(|m| m.is_file()) {
+        return false;
+    }
+    let Ok(mut file) = File::open(path) else { return false };
+    let mut magic = [0; MAGIC.len()];
+    file.try_lock_shared().is_ok() && file.read_exact(&mut magic).is_ok() && magic == *MAGIC
+}

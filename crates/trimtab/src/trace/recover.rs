@@ -1,0 +1,154 @@
+//! `trimtab trace recover`.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use trimtab_report::{count, escaped};
+use trimtab_trace::recording_spool::{Leftover, trace_of};
+use trimtab_trace::{Names, OutputFormat, SpillSort, Writer};
+
+use crate::console;
+use crate::exit::{BadInput, Incomplete};
+use crate::output::{must_be_a_file, must_not_replace};
+use crate::progress::Progress;
+use crate::record::free_beside;
+
+const EXAMPLES: &str = "\
+Examples:
+  trimtab trace recover nvme0n1.parquet.spool
+  trimtab trace recover --remove nvme0n1.parquet.spool
+
+A recording that is killed, or whose machine loses power, leaves a spool beside
+its output. All that it recorded is in there, but for the last seconds and the
+requests that were in flight.";
+
+/// Records sorted in memory: 20 MB.
+const SORT_IN_MEMORY: usize = 1 << 18;
+/// Records written at once.
+const BATCH: usize = 1 << 14;
+/// More than the recorder leaves unwritten at its end: what is torn off beyond that is damage.
+const MOST_TORN: u64 = 16 << 20;
+
+/// Make a trace of what a recording left behind that was cut short.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What the recording left behind.
+    #[arg(value_name = "SPOOL")]
+    spool: PathBuf,
+    /// The trace to write [default: the name that it would have had, or the first of
+    /// NAME-2.parquet, … that does not exist].
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Keep the spool; otherwise it is removed once the trace is whole.
+    #[arg(long, conflicts_with = "remove")]
+    keep: bool,
+    /// Remove the spool, and make no trace of it.
+    #[arg(long, conflicts_with = "out")]
+    remove: bool,
+    /// Print what was done as JSON on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was done.
+#[derive(Debug, Serialize)]
+struct Done {
+    /// The trace; absent if none was made.
+    file: Option<PathBuf>,
+    records: u64,
+    /// Bytes at the spool's end that are not whole.
+    torn_bytes: u64,
+    /// Whether the spool is gone.
+    removed: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut leftover = Leftover::open(&args.spool)?;
+    if args.remove {
+        remove(&args.spool)?;
+        let done = Done { file: None, records: 0, torn_bytes: 0, removed: true };
+        return tell(args, &done, "removed");
+    }
+    let out = output(args)?;
+    let records = write(&mut leftover, &out)?;
+    let torn_bytes = leftover.torn_off()?;
+    let damaged = torn_bytes > MOST_TORN;
+    let removed = !args.keep && !damaged;
+    if removed {
+        remove(&args.spool)?;
+    }
+    let done = Done { file: Some(out.clone()), records, torn_bytes, removed };
+    let torn = match torn_bytes {
+        0 => String::new(),
+        n => format!(", without {} bytes at the end that are not whole", count(n)),
+    };
+    tell(
+        args,
+        &done,
+        &format!("{} requests recovered to {}{torn}", count(records), out.display()),
+    )?;
+    if damaged {
+        let spool = args.spool.display();
+        let why = format!("{spool}: damaged: {} bytes are not readable", count(torn_bytes));
+        return Err(Incomplete(format!("{why}; it is kept")).into());
+    }
+    Ok(())
+}
+
+/// Where the trace goes.
+fn output(args: &Args) -> Result<PathBuf> {
+    if let Some(out) = &args.out {
+        must_be_a_file(out)?;
+        must_not_replace(out, &[&args.spool])?;
+        return Ok(out.clone());
+    }
+    let trace = trace_of(&args.spool).ok_or_else(|| {
+        BadInput(format!("{}: does not end in .spool, name a trace with -o", args.spool.display()))
+    })?;
+    Ok(free_beside(&trace))
+}
+
+/// Sorts what was recorded by arrival, and makes a trace of it.
+fn write(leftover: &mut Leftover, out: &Path) -> Result<u64> {
+    let mut progress = Progress::new();
+    let mut sorter = SpillSort::new(SORT_IN_MEMORY);
+    let mut batch = Vec::new();
+    while leftover.read(&mut batch)? {
+        progress.add(batch.len());
+        for record in batch.drain(..) {
+            sorter.push(record).context("cannot sort records on disk")?;
+        }
+    }
+    let mut writer = Writer::create(out, OutputFormat::Parquet, leftover.meta())?;
+    writer.set_note("recovered", "the recording was cut short: its last seconds are missing");
+    let names: &Names = leftover.names();
+    let mut more = true;
+    while more {
+        more = sorter.drain(BATCH, &mut batch).context("cannot sort records on disk")?;
+        writer.write(&batch, names)?;
+        batch.clear();
+    }
+    let records = writer.records();
+    writer.finish()?;
+    Ok(records)
+}
+
+fn remove(spool: &Path) -> Result<()> {
+    fs::remove_file(spool).with_context(|| format!("{}: cannot remove", spool.display()))
+}
+
+fn tell(args: &Args, done: &Done, line: &str) -> Result<()> {
+    if args.json {
+        let mut out = console::out(true);
+        serde_json::to_writer(&mut out, done)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let line = format!("{}: {line}", args.spool.display());
+    writeln!(console::errors(), "{}", escaped(&line))?;
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! What is put in another's place before a shown command runs here, and which do not run.
+
+use super::collect::Shown;
+
+/// What a command needs of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Nothing,
+    /// Root, FUSE and loop devices.
+    Drives,
+    /// Root, eBPF and a disk to watch.
+    Ebpf,
+}
+
+/// What happens with a command.
+#[derive(Clone, Debug)]
+pub(crate) enum Plan {
+    /// It runs, as `script`, after `before`.
+    Run { needs: Needs, before: &'static str, script: String, endless: bool },
+    /// It does not, for this reason; its options are checked all the same.
+    Not(&'static str),
+}
+
+/// Words (`from`, `to`, why), put in each other's place in every command. A word ends where
+/// a space, a `=` or the command does. What begins with `@` is the stage's to fill in.
+const WORDS: &[(&str, &str, &str)] = &[
+    ("nvme0n1", "@disk", "a disk of this machine"),
+    ("sda", "@disk", "a disk of this machine"),
+    ("/dev/vda", "@disk", "a disk of this machine"),
+    ("nvme1n1", "@other", "another disk of this machine"),
+    ("sdb", "@other", "another disk of this machine"),
+    ("/dev/loop0", "@slow", "the device of the drive that the page made before"),
+    ("/mnt", "mnt", "a directory of the test's own to mount on"),
+    ("--duration 8h", "--duration 1s", "hours"),
+    ("--duration 1h", "--duration 1s", "an hour"),
+    ("--duration 60s", "--duration 1s", "a minute"),
+    ("--duration 30s", "", "half a minute for each measurement; the next gives another"),
+    ("drive check", "drive check --duration 200ms", "ten seconds for each measurement"),
+    ("examples/agent.toml", "agent.toml", "the same, for disks that are here"),
+    ("/etc/trimtab/agent.toml", "agent.toml", "the configuration, for a disk that is here"),
+    ("/etc/systemd/system/", ".", "this machine's services are not the test's"),
+    ("/usr/local/include", "local", "this machine's headers are not the test's"),
+    ("/var/tmp/kept.img", "kept.img", "a file of the test's own"),
+    ("/var/tmp/safe.img", "safe.img", "a file of the test's own"),
+    ("scripts/demo-work DIRECTORY", "sleep 1", "needs a file system on the recorded disk"),
+    ("pgbench -T 60", "sleep 1", "another package, and a minute"),
+    ("fio job.fio", "sleep 1", "the user's own job"),
+    ("fio --name=replay", "fio --parse-only --name=replay", "it would write to a disk"),
+    (
+        "--base enterprise-a",
+        "--base enterprise-a --models 2 --capacity 3G",
+        "a minute of trying models",
+    ),
+];
+
+/// Lines of example scenarios, by how they begin, and what stands there instead: comparisons
+/// take a minute and more, and are the same with fewer reads, seeds, strategies and blocks.
+pub(crate) const COMPARISON_LINES: &[(&str, &str)] = &[
+    ("seeds = ", "seeds = [1]"),
+    ("phase_one = ", "phase_one = { reads = 6_000 }"),
+    ("phase_two = ", "phase_two = { reads = 600 }"),
+    ("retrain = ", "retrain = { reads = 6_000 }"),
+    ("capacity = ", "capacity = \"3G\""),
+    ("fill = ", "fill = { share = 0.3, kind = \"aged\" }"),
+];
+
+/// The same of comparisons of a trace, which has its reads where it has them.
+pub(crate) const REPLAY_LINES: &[(&str, &str)] = &[
+    ("seeds = ", "seeds = [1]\nstrategies = [\"base\", \"hedge\"]"),
+    ("capacity = ", "capacity = \"3G\""),
+    ("fill = ", "fill = { share = 0.3, kind = \"aged\" }"),
+];
+
+/// The same of simulations, which take up to a quarter of a minute.
+pub(crate) const SIMULATION_LINES: &[(&str, &str)] =
+    &[("requests = ", "requests = 100_000"), ("warm_up_requests = ", "warm_up_requests = 20_000")];
+
+/// Commands, by how they begin, that run after something else.
+const BEFORE: &[(&str, &str)] = &[
+    ("sudo trimtab drive restore", "trimtab drive snapshot slow"),
+    ("sudo mount /dev/loop0", "mkfs.ext4 -q @slow"),
+    ("sudo umount /mnt", "mkfs.ext4 -q @slow && mount @slow mnt"),
+    (
+        "trimtab sim run examples/sim-replay.toml",
+        "trimtab trace synth examples/synth-poisson.toml -o poisson.parquet",
+    ),
+];
+
+/// Commands, by how they begin, that go on until Ctrl-C: ended after some seconds.
+const ENDLESS: &[&str] = &[
+    "sudo trimtab top",
+    "sudo trimtab watch",
+    "sudo trimtab agent --config /etc/trimtab/agent.toml",
+    "sudo trimtab drive stat slow --watch",
+];
+
+/// Commands, by how they begin, that do not run, and why.
+const NOT: &[(&str, &str)] = &[
+    ("make demo", "records and compares for minutes, and installs packages"),
+    ("make test", "runs this very test"),
+    ("sudo systemctl enable", "starts a service of this machine"),
+    ("curl http://127.0.0.1:9753/metrics", "asks the service above; tests/agent.rs asks its own"),
+    ("sudo mount -t bpf bpf /sys/fs/bpf", "mounts for the whole machine; others here do it apart"),
+    ("cargo build --release -p trimtab-c", "builds for minutes; the tests of trimtab-c build it"),
+    ("sudo install -Dm755 target/release/libtrimtab.so", "needs that build, and is the machine's"),
+    ("cc -O2 -o failover", "needs the library installed; the tests of trimtab-c compile it"),
+    ("failover /mnt/a/data", "needs the library installed; the tests of trimtab-c run it"),
+    ("cargo build --release -p replicated-kv", "builds for minutes; its own tests build it"),
+    ("sudo target/release/replicated-kv", "takes minutes; its own tests run it, shortened"),
+    (
+        "trimtab profile fit disk.parquet -o",
+        "tries 200 models for minutes; with --base it runs here",
+    ),
+    (
+        "trimtab trace recover",
+        "needs a recording that was killed; tests/record_crash.rs makes and recovers some",
+    ),
+    ("sudo trimtab compare --live", "takes eight minutes; tests/compare_live.rs runs a short one"),
+];
+
+/// What becomes of a command.
+pub(crate) fn plan(command: &str) -> Plan {
+    if let Some((_, why)) = NOT.iter().find(|(begin, _)| command.starts_with(begin)) {
+        return Plan::Not(why);
+    }
+    let script =
+        WORDS.iter().fold(command.to_owned(), |text, (from, to, _)| replace(&text, from, to));
+    let before = BEFORE.iter().find(|(begin, _)| command.starts_with(begin));
+    Plan::Run {
+        needs: needs(command),
+        before: before.map_or("", |(_, before)| before),
+        script,
+        endless: ENDLESS.iter().any(|begin| command.starts_with(begin))
+            && !command.contains(" --count "),
+    }
+}
+
+/// What a command needs, as it is shown.
+pub(crate) fn needs(command: &str) -> Needs {
+    let is_any = |all: &[&str]| all.iter().any(|what| command.contains(what));
+    if is_any(&["trimtab record ", "trimtab watch ", "trimtab top", "trimtab agent "]) {
+        Needs::Ebpf
+    } else if is_any(&["trimtab drive ", "/dev/loop0", "/mnt"]) {
+        Needs::Drives
+    } else {
+        Needs::Nothing
+    }
+}
+
+/// Puts `to` where `from` stands as a word, or as several.
+fn replace(text: &str, from: &str, to: &str) -> String {
+    let (mut done, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(from) {
+        let (before, after) = (&rest[..at], &rest[at + from.len()..]);
+        let begins = (done.clone() + before).chars().last().is_none_or(|c| c == ' ');
+        let ends = after.chars().next().is_none_or(|c| c == ' ' || c == '=');
+        done += before;
+        done += if begins && ends { to } else { from };
+        rest = after;
+    }
+    done + rest
+}
+
+/// Entries that fit no command any more.
+pub(crate) fn stale(shown: &[Shown]) -> Vec<String> {
+    let begins = |begin: &str| shown.iter().any(|shown| shown.command.starts_with(begin));
+    let fits =
+        |word: &str| shown.iter().any(|shown| replace(&shown.command, word, "") != shown.command);
+    let beginnings =
+        NOT.iter().map(|(begin, _)| begin).chain(BEFORE.iter().map(|(begin, _)| begin));
+    let beginnings = beginnings.chain(ENDLESS).filter(|begin| !begins(begin));
+    let words = WORDS.iter().map(|(from, ..)| from).filter(|from| !fits(from));
+    beginnings.chain(words).map(|what| format!("no command is `{what}` any more")).collect()
+}
+
+/// Entries and their reasons.
+pub(crate) fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NOT.iter().copied()
+}

@@ -1,0 +1,156 @@
+//! What no input may do to the program that reads it: endless files.
+
+mod drive;
+mod place;
+
+use std::process::{Command, Output};
+
+use place::Place;
+
+impl Place {
+    /// The program, with 2 GiB of memory at most: what takes an endless input into memory
+    /// fails before it is a burden to the machine.
+    fn bounded(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "ulimit -v 2097152; exec \"$0\" \"$@\"",
+            env!("CARGO_BIN_EXE_trimtab"),
+        ]);
+        command.current_dir(self.path("")).args(args).output().unwrap()
+    }
+}
+
+/// The one line that an error is.
+fn line(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}
+
+#[test]
+fn endless_descriptions_are_refused() {
+    let scenario = "seed = 1\n[[device]]\nprofile = \"/dev/zero\"\n[device.workload]\n";
+    let place = Place::new(&[("own.toml", scenario)]);
+    for (args, expected) in [
+        (&["sim", "run", "/dev/zero"][..], "is this a scenario?"),
+        (&["sim", "run", "own.toml"], "is this a drive's profile?"),
+        (&["compare", "/dev/zero"], "is this a comparison?"),
+        (&["compare", "--live", "/dev/zero"], "is this a comparison?"),
+        (&["profile", "show", "/dev/zero"], "is this a drive's profile?"),
+        (&["trace", "synth", "/dev/zero", "-o", "x.parquet"], "is this a description of a trace?"),
+        (&["agent", "--check", "--config", "/dev/zero"], "is this the agent's configuration?"),
+        (&["drive", "create", "d", "--faults", "/dev/zero"], "is this a schedule of faults?"),
+    ] {
+        let said = line(&place.bounded(args));
+        let expected = format!("/dev/zero: cannot read: larger than 4 MiB: {expected}");
+        let expected = expected.trim_start_matches("/dev/zero: cannot read: ");
+        assert!(said.contains(expected) && said.contains("/dev/zero: "), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn endless_models_are_refused() {
+    let place = Place::new(&[("a.csv", &drive::recording(3000, 1, false))]);
+    let said = line(&place.bounded(&["train", "--trace", "a.csv", "--check", "/dev/zero"]));
+    assert!(
+        said.contains("/dev/zero: cannot read: larger than 64 MiB: is this a model?"),
+        "{said}"
+    );
+    let said = line(&place.bounded(&["evaluate", "--trace", "a.csv", "--model", "/dev/zero"]));
+    assert!(
+        said.contains("/dev/zero: cannot read: larger than 64 MiB: is this a model?"),
+        "{said}"
+    );
+}
+
+impl Place {
+    /// A pipeline with the program in it, `$T`, whose exit code is that of the last part.
+    fn pipeline(&self, script: &str) -> Output {
+        let script = format!("ulimit -v 2097152; {script}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).env("T", env!("CARGO_BIN_EXE_trimtab"));
+        command.current_dir(self.path("")).output().unwrap()
+    }
+
+    fn is_refused(&self, script: &str, expected: &str) {
+        let said = line(&self.pipeline(script));
+        assert!(said.contains(expected), "{script}: {said}");
+    }
+}
+
+const MSR: &str = "128166372003061629,srv,0,Read,8192,4096,1331";
+
+#[test]
+fn endless_streams_that_are_no_traces_are_refused_at_once() {
+    let place = Place::new(&[]);
+    for input in ["/dev/zero", "- </dev/zero"] {
+        let binary = "is a binary file, but neither parquet nor blktrace";
+        place.is_refused(&format!("$T trace info {input}"), binary);
+        place.is_refused(&format!("$T trace convert -o x.parquet {input}"), binary);
+        let forced = "does not begin as a Parquet file does";
+        place.is_refused(&format!("$T trace info --format parquet {input}"), forced);
+        let line = "found a line of over 65536 bytes";
+        place.is_refused(&format!("$T trace info --format msr {input}"), line);
+        place.is_refused(&format!("$T train -o m --trace {input}"), binary);
+    }
+    place.is_refused("yes | $T trace info -", "is in no known trace format");
+    place.is_refused("yes | gzip -c | $T trace info -", "is in no known trace format");
+    place.is_refused("yes | zstd -c 2>/dev/null | $T trace info -", "is ");
+}
+
+#[test]
+fn what_must_be_spooled_has_a_limit() {
+    let place = Place::new(&[]);
+    let limit = "over the limit of 4 MiB; raise that with --max-spool SIZE";
+    let parquet = "{ printf PAR1; cat /dev/zero; }";
+    place.is_refused(&format!("{parquet} | $T trace info --max-spool 4M -"), limit);
+    place.is_refused(&format!("{parquet} | gzip -1c | $T trace info --max-spool 4M -"), limit);
+    // What counts is what it is decompressed.
+    let made = place.pipeline(&format!(
+        "{parquet} | head -c 64M | gzip -9c >bomb; test $(stat -c %s bomb) -lt 100000"
+    ));
+    assert!(made.status.success(), "{made:?}");
+    place.is_refused("$T trace info --max-spool 4M bomb", limit);
+}
+
+#[test]
+fn endless_traces_have_a_limit_where_they_are_kept() {
+    let place = Place::new(&[]);
+    let limit = "over the limit of 16 MiB; raise that with --max-spool SIZE";
+    for command in ["trace info", "trace convert -o x.parquet", "train -o m --trace", "advise"] {
+        place.is_refused(&format!("yes {MSR} | $T {command} - --max-spool 16M"), limit);
+    }
+    assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 0);
+}
+
+/// What is in order is read on as it comes, and nothing of it is kept.
+#[test]
+fn a_stream_in_order_is_not_spooled() {
+    let place = Place::new(&[]);
+    let args = "$T trace info --max-spool 1K --json -";
+    for compressed in ["cat", "gzip -c"] {
+        let script = format!("yes 0,100,4096,R,0.0 | head -n 300000 | {compressed} | {args}");
+        let output = place.pipeline(&script);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told[0]["requests"], 300_000, "{told}");
+    }
+}
+
+/// A stream's trace is what the file's is, compressed or not, whatever the format.
+#[test]
+fn a_stream_gives_what_the_file_gives() {
+    let place = Place::new(&[("a.csv", &drive::recording(3000, 1, false))]);
+    let made = place.pipeline("$T trace convert a.csv -o a.parquet 2>/dev/null");
+    assert!(made.status.success());
+    for file in ["a.csv", "a.parquet"] {
+        let plain = place.pipeline(&format!("$T trace info --json <{file} -")).stdout;
+        let whole = place.command(&["trace", "info", "--json", file]).output().unwrap().stdout;
+        let whole = String::from_utf8(whole);
+        assert_eq!(whole.unwrap().replace(file, "-"), String::from_utf8(plain.clone()).unwrap());
+        let gzip = place.pipeline(&format!("gzip -c {file} | $T trace info --json -")).stdout;
+        assert!(!plain.is_empty() && gzip == plain, "{file}");
+    }
+}

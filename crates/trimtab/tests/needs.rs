@@ -1,0 +1,140 @@
+//! What a command needs is looked at before work that takes minutes.
+
+mod emulated;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use emulated::{Bench, stderr};
+use trimtab_testdisk as testdisk;
+
+/// To simulate this takes far longer than a test may.
+const LONG: &str = "phase_one = { reads = 5_000_000 }
+phase_two = { reads = 5_000_000 }
+[workload]
+read_share = 0.5
+offsets = { kind = 'uniform' }
+sizes = [{ bytes = 4096, weight = 1 }]
+arrivals = { kind = 'poisson', iops = 2000 }
+[[device]]
+profile = 'small.toml'
+capacity = '128M'
+fill = { share = 1.0, kind = 'aged' }
+[[device]]
+profile = 'small.toml'
+capacity = '128M'
+fill = { share = 1.0, kind = 'aged' }
+";
+const CHANGE: &str = "
+[change]
+retrain = { reads = 1000 }
+workload = { read_share = 0.5, offsets = { kind = 'uniform' }, \
+sizes = [{ bytes = 4096, weight = 1 }], arrivals = { kind = 'poisson', iops = 2000 } }
+";
+
+const NOBODY: u32 = 65_534;
+
+fn bench(programs: &[&str]) -> Option<Bench> {
+    let bench = Bench::new(programs)?;
+    fs::write(bench.path("long.toml"), LONG).unwrap();
+    Some(bench)
+}
+
+fn trimtab(bench: &Bench, args: &[&str]) -> Command {
+    in_bench(Command::new(env!("CARGO_BIN_EXE_trimtab")), bench, args)
+}
+
+/// The same with a `/dev` in which next to nothing is.
+fn without_devices(bench: &Bench, args: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    let script = r#"mount -t tmpfs none /dev && mknod /dev/null c 1 3 && exec "$0" "$@""#;
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script]);
+    command.arg(env!("CARGO_BIN_EXE_trimtab"));
+    in_bench(command, bench, args)
+}
+
+fn in_bench(mut command: Command, bench: &Bench, args: &[&str]) -> Command {
+    command.env("TRIMTAB_RUN", bench.path("")).current_dir(bench.path("")).args(args);
+    command
+}
+
+/// Refuses with one line that has these words in it, long before it could have worked.
+fn assert_refused_at_once(mut command: Command, code: i32, expected: &str) {
+    const SOON: Duration = Duration::from_secs(60);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > SOON {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{command:?}: still at work");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output: Output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{command:?}: {said}");
+    assert!(said.contains(expected), "{command:?}: {said}");
+    assert_eq!(said.trim_end().lines().count(), 1, "{command:?}: {said}");
+}
+
+#[test]
+fn a_live_comparison_looks_for_root_before_it_simulates() {
+    let Some(bench) = bench(&[]) else { return };
+    // Where others may run it.
+    let program = bench.path("trimtab");
+    fs::copy(env!("CARGO_BIN_EXE_trimtab"), &program).unwrap();
+    for path in [bench.path(""), program.clone()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = in_bench(Command::new(program), &bench, &["compare", "--live", "long.toml"]);
+    command.uid(NOBODY).gid(NOBODY);
+    assert_refused_at_once(command, 1, "emulated drives need root");
+}
+
+#[test]
+fn a_live_comparison_looks_for_all_else_before_it_simulates() {
+    let Some(bench) = bench(&["unshare"]) else { return };
+    let live = ["compare", "--live", "long.toml"];
+    assert_refused_at_once(without_devices(&bench, &live), 1, "this kernel has no FUSE");
+    let mut elsewhere = trimtab(&bench, &live);
+    elsewhere.env("TRIMTAB_RUN", "/proc/nowhere");
+    assert_refused_at_once(elsewhere, 1, "TRIMTAB_RUN names another place");
+    for output in ["--report", "--json"] {
+        let args = [&live[..], &[output, "nowhere/out"]].concat();
+        assert_refused_at_once(trimtab(&bench, &args), 1, "nowhere/out: ");
+    }
+    fs::write(bench.path("changes.toml"), [LONG, CHANGE].concat()).unwrap();
+    let changes = ["compare", "--live", "changes.toml"];
+    assert_refused_at_once(trimtab(&bench, &changes), 2, "`change` is for simulations");
+}
+
+#[test]
+fn a_drive_looks_for_what_it_takes_before_it_ages() {
+    let Some(bench) = bench(&["unshare"]) else { return };
+    let create = ["drive", "create", "big", "--size", "256G", "--fill", "1", "--overwrites", "50"];
+    assert_refused_at_once(without_devices(&bench, &create), 1, "this kernel has no FUSE");
+    let unknown = [&create[..], &["--scheduler", "nonsense"]].concat();
+    let reason = "`nonsense`: no such I/O scheduler here; there are: ";
+    assert_refused_at_once(trimtab(&bench, &unknown), 2, reason);
+    assert!(bench.traces().is_empty(), "{:?}", bench.traces());
+}
+
+#[test]
+fn an_output_that_cannot_be_written_shows_before_the_input_is_read() {
+    let Some(bench) = bench(&["mkfifo"]) else { return };
+    // Nobody will ever write to it.
+    testdisk::run("mkfifo", &[bench.path("trace").to_str().unwrap()]);
+    let train = ["train", "--trace", "trace", "-o", "nowhere/model.safetensors"];
+    assert_refused_at_once(trimtab(&bench, &train), 1, "nowhere/model.safetensors: ");
+    let train = ["train", "--trace", "trace", "-o", "model.safetensors", "--steered", "2"];
+    assert_refused_at_once(trimtab(&bench, &train), 2, "--steered must be from 0 to 1");
+    // It is read twice, so it is a file; what is wrong with that comes later.
+    fs::write(bench.path("nonsense"), "nonsense\n").unwrap();
+    let cut = ["trace", "cut", "nonsense", "--busiest", "1s", "-o", "nowhere/cut.parquet"];
+    assert_refused_at_once(trimtab(&bench, &cut), 1, "nowhere/cut.parquet: ");
+}

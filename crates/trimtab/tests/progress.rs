@@ -1,0 +1,67 @@
+//! Long work shows on a terminal that it goes on, and says nothing in a pipe.
+
+mod place;
+
+use std::fmt::Write as _;
+use std::process::{Command, Output};
+
+use place::Place;
+
+/// Reads and writes of which one in twenty is slow, 50 µs apart.
+fn recording(requests: u64) -> String {
+    let mut csv = String::new();
+    for i in 0..requests {
+        let kind = if i % 4 == 0 { "Write" } else { "Read" };
+        let response = if i % 200 < 10 { 20_000 + i % 500 } else { 1_000 + i % 900 };
+        let (time, offset) = (132_444_736_000_000_000 + i * 500, i * 7_919 % 100_000 * 4096);
+        writeln!(csv, "{time},srv,0,{kind},{offset},4096,{response}").unwrap();
+    }
+    csv
+}
+
+/// What a command shows on a terminal, carriage returns and all.
+fn on_terminal(place: &Place, command: &str) -> Option<String> {
+    let program = env!("CARGO_BIN_EXE_trimtab");
+    let output: Output = Command::new("script")
+        .args(["-qec", &format!("'{program}' {command}"), "/dev/null"])
+        .current_dir(place.path(""))
+        .env("TERM", "xterm")
+        .output()
+        .ok()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn long_work_shows_progress_on_a_terminal_only() {
+    let place = Place::new(&[
+        ("long.csv", &recording(2_400_000)),
+        ("a.csv", &recording(40_000)),
+        ("b.csv", &recording(40_001)),
+    ]);
+    for (command, part) in [
+        ("trace info long.csv", "million records"),
+        ("trace report long.csv -o long.html", "million records"),
+        ("trace convert long.csv -o long.parquet", "million records"),
+        ("trace cut long.csv --from 1ms -o cut.parquet", "million records"),
+        ("trace rerate long.csv --factor 2 -o rerated.parquet", "million records"),
+        ("evaluate --trace a.csv", "training"),
+        ("train --trace a.csv -o a.safetensors", "training"),
+        ("advise a.csv b.csv", "learning"),
+    ] {
+        let Some(shown) = on_terminal(&place, command) else {
+            trimtab_testdisk::say("skipped: there is no `script` (util-linux) to make a terminal");
+            return;
+        };
+        assert!(shown.contains(part), "{command}: {shown}");
+        // The line is wiped in the end.
+        assert!(shown.contains("\r\u{1b}[K"), "{command}: {shown}");
+    }
+    // In a pipe: no line of it, no control characters.
+    for command in ["trace info long.csv", "advise a.csv b.csv"] {
+        let args: Vec<_> = command.split(' ').collect();
+        let output = place.command(&args).output().unwrap();
+        assert!(output.status.success());
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{command}");
+    }
+}

@@ -18,8 +18,8 @@ use stalling::{Emulated, PAGES};
 
 /// So many, because those that read when a stall begins are stuck until it ends.
 const THREADS: u64 = 96;
-/// Between two reads of a thread: longer than it takes to notice a stall, so that most
-/// of them are not reading then.
+/// From one read of a thread to its next: longer than it takes to notice a stall, so that
+/// most of them are not reading then.
 const PAUSE: Duration = Duration::from_millis(150);
 /// Later than this is late. What is late must not be confused with what a busy machine
 /// does to any read.
@@ -53,6 +53,14 @@ const fn page_of(thread: u64, i: u64) -> u64 {
     (i * THREADS + thread) * 7919 % PAGES
 }
 
+/// How long until it is so many pauses after the first time.
+fn until_next(first: Instant) -> Duration {
+    let now = Instant::now();
+    let since = now.duration_since(first).as_nanos();
+    let next = first + PAUSE * (since / PAUSE.as_nanos()) as u32 + PAUSE;
+    if now < first { first - now } else { next - now }
+}
+
 /// Threads that read, and check what they read.
 #[derive(Default)]
 struct Load {
@@ -69,9 +77,11 @@ impl Load {
     fn run(&self, reader: &Reader, thread: u64) {
         let mut buffer = disk::aligned(4096);
         let page = disk::window(&mut buffer, 4096);
-        // Not all at once.
-        thread::sleep(PAUSE * thread as u32 / THREADS as u32);
+        // Each at times of its own, whatever the drive does: those that were stuck would
+        // otherwise read in step from then on, and all of them meet the next stall.
+        let first = Instant::now() + PAUSE * thread as u32 / THREADS as u32;
         for i in 0.. {
+            thread::sleep(until_next(first));
             if self.over.load(Relaxed) {
                 return;
             }
@@ -85,7 +95,6 @@ impl Load {
                 Err(ReadError::Refused(_)) => _ = self.refused.fetch_add(1, Relaxed),
                 Err(e) => panic!("{e}"),
             }
-            thread::sleep(PAUSE);
         }
     }
 

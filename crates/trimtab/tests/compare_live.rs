@@ -98,6 +98,10 @@ fn strategies_run_on_emulated_drives_and_beside_them_in_simulation() {
     for run in &runs[1..] {
         assert!(run["took_ns"].as_u64() > Some(1_000_000_000), "{run}");
         assert_eq!(run["drive_cpu_percent"].as_array().unwrap().len(), 3, "{run}");
+        // What programs saw of the drives, from end to end.
+        for share in ["early_percent", "saturated_percent"].map(|share| run[share].as_f64()) {
+            assert!(share.is_some_and(|share| (0.0..=100.0).contains(&share)), "{run}");
+        }
     }
     let extra = |row: usize| live[row]["median"]["extra_io_percent"].as_f64().unwrap();
     assert!(extra(0) == 0.0 && extra(1) == 100.0, "{live:?}");

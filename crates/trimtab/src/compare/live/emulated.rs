@@ -86,11 +86,6 @@ impl<'a> Emulated<'a> {
         self.leashes.clear();
     }
 
-    /// The processes that serve them.
-    fn servers(&self) -> Vec<u32> {
-        self.drives.iter().map(|drive| drive.info().pid).collect()
-    }
-
     fn disks(&self) -> Result<Vec<Disk>, String> {
         let disk = |(drive, &depth): (&Drive, &u32)| {
             let path = drive.info().device.clone();
@@ -181,10 +176,10 @@ impl Rig for Emulated<'_> {
         let mut recording = Recorder::load(&devices, &Options::default()).map_err(failed)?.start();
         let mut all = Vec::new();
         let poll = &mut || recording.poll(&mut all).map_err(failed);
-        let servers = self.servers();
-        let meter = Meter::begin(&servers);
+        let meter = Meter::begin(&self.drives);
         let (run, ways) = self.serve_logged(requests, poll)?;
-        self.notes.add_phase_one(meter.note(PHASE_ONE, &run));
+        let note = meter.note(PHASE_ONE, &run);
+        self.notes.add_phase_one(note);
         ways.iter().for_each(|way| self.notes.added.merge(way));
         let outcome = recording.stop(PATIENCE, |rest, _| {
             all.extend_from_slice(rest);
@@ -210,8 +205,8 @@ impl Rig for Emulated<'_> {
         if row.ideal {
             self.when_idle(Drive::idealise)?;
         }
-        let (disks, servers) = (self.disks()?, self.servers());
-        let (served, note) = measure_row(&disks, &row, row.requests, &servers, &self.end)?;
+        let disks = self.disks()?;
+        let (served, note) = measure_row(&disks, &row, row.requests, &self.drives, &self.end)?;
         self.notes.add(note);
         Ok(served)
     }

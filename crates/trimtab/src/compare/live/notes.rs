@@ -59,6 +59,12 @@ pub(super) struct RunNote {
     pub(super) drive_cpu_percent: Vec<f64>,
     /// The same of the generator with its strategy.
     pub(super) cpu_percent: f64,
+    /// Of a hundred reads that emulated drives answered, how many came earlier than their
+    /// model and faults say, as the block layer saw them; nothing if it saw none.
+    pub(super) early_percent: Option<f64>,
+    /// The same of those in moments in which half of the reads came too late: the machine
+    /// was saturated.
+    pub(super) saturated_percent: Option<f64>,
     /// Of a hundred, how much of the time of all processors a virtual machine's host gave
     /// to others, though there was something to do here; nothing if the kernel does not say.
     pub(super) stolen_percent: Option<f64>,
@@ -77,6 +83,8 @@ impl RunNote {
             late_p99_ns: late.quantile(0.99),
             drive_cpu_percent: Vec::new(),
             cpu_percent: 0.0,
+            early_percent: None,
+            saturated_percent: None,
             stolen_percent: None,
             trials: 0,
         }
@@ -123,14 +131,19 @@ impl Notes {
             ("p99", Align::Right),
             ("CPU, generator", Align::Right),
             ("drives", Align::Right),
+            ("too early", Align::Right),
+            ("saturated", Align::Right),
             ("stolen", Align::Right),
             ("refused and tried", Align::Right),
         ];
         let mut caption = "how it was measured: how often it was run (again if the generator fell \
                            behind), how\nlate requests were handed out (it counts as latency), and \
-                           the share of one\nprocessor that it took. Stolen is the share of all \
-                           processors' time that the host\nof a virtual machine gave to others. \
-                           False revokes are an estimate from the\nrefused reads that were tried \
+                           the share of one\nprocessor that it took. Too early is the share of \
+                           reads that emulated drives answered\nbefore their models say; \
+                           saturated, of those in moments in which half of them came\nmore than \
+                           30 µs after that: the machine was too busy. Stolen is the share of all\n\
+                           processors' time that the host of a virtual machine gave to others. \
+                           False revokes\nare an estimate from the refused reads that were tried \
                            all the same"
             .to_owned();
         if self.recorded > 0 {
@@ -141,6 +154,7 @@ impl Notes {
         let mut table = Table::new(&columns).with_caption(caption);
         let none = || units::NONE.to_owned();
         let time = |time: Option<Nanos>| time.map_or_else(none, units::long);
+        let percent = |share: Option<f64>| share.map_or_else(none, |share| format!("{share:.0}%"));
         let mut seed = None;
         for run in &self.runs {
             if self.has_several_seeds() && seed != Some(run.seed) {
@@ -157,7 +171,9 @@ impl Notes {
                 time(run.late_p99_ns),
                 format!("{:.0}%", run.cpu_percent),
                 if drives.is_empty() { none() } else { drives.join(" ") },
-                run.stolen_percent.map_or_else(none, |stolen| format!("{stolen:.0}%")),
+                percent(run.early_percent),
+                percent(run.saturated_percent),
+                percent(run.stolen_percent),
                 run.trials.to_string(),
             ]);
         }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use trimtab_live::array::{self, Disk, LiveOptions, LiveRun};
+use trimtab_live::drive::{Drive, PathCounts, PathStat};
 use trimtab_sim::array::ArrayIo;
 use trimtab_sim::compare::{Row, Served};
 use trimtab_steer::Strategy;
@@ -18,12 +19,12 @@ use crate::interrupt::Interrupt;
 const TRIAL_EVERY: u32 = 1000;
 
 /// Serves the requests of a row, and notes what it took of us, of the machine and of the
-/// processes that serve them.
+/// emulated drives, if there are any.
 pub(super) fn measure_row(
     disks: &[Disk],
     row: &Row<'_>,
     requests: &[ArrayIo],
-    servers: &[u32],
+    drives: &[Drive],
     end: &Interrupt,
 ) -> Result<(Served, RunNote), String> {
     let options = LiveOptions {
@@ -32,7 +33,7 @@ pub(super) fn measure_row(
         thresholds: row.thresholds.clone(),
         record: false,
     };
-    let meter = Meter::begin(servers);
+    let meter = Meter::begin(drives);
     let run = serve(disks, (row.strategy)(), requests, &options, end, &mut || Ok(()))?;
     let note = meter.note(row.name, &run);
     let doubt = note.fell_behind().then_some(note.late_p99_ns).flatten();
@@ -113,30 +114,49 @@ pub(super) fn cpu_time(pid: Option<u32>) -> Duration {
 
 /// What a run takes of the processors.
 pub(super) struct Meter<'a> {
-    servers: &'a [u32],
-    of_servers: Vec<Duration>,
+    drives: &'a [Drive],
+    of_drives: Vec<Seen>,
     own: Duration,
     machine: Option<Ticks>,
 }
 
+/// What is known of an emulated drive at one time.
+struct Seen {
+    cpu: Duration,
+    /// What the block layer has seen of its reads; none while that is not measured.
+    path: Option<PathStat>,
+}
+
+impl Seen {
+    fn now(drive: &Drive) -> Self {
+        let path = drive.stat().ok().and_then(|stat| stat.path);
+        Self { cpu: cpu_time(Some(drive.info().pid)), path }
+    }
+}
+
 impl<'a> Meter<'a> {
-    /// Before it; with the processes that serve the drives, if there are any.
-    pub(super) fn begin(servers: &'a [u32]) -> Self {
-        let of_servers = servers.iter().map(|&pid| cpu_time(Some(pid))).collect();
-        Self { servers, of_servers, own: cpu_time(None), machine: Ticks::now() }
+    /// Before it; with the emulated drives that serve it, if there are any.
+    pub(super) fn begin(drives: &'a [Drive]) -> Self {
+        let of_drives = drives.iter().map(Seen::now).collect();
+        Self { drives, of_drives, own: cpu_time(None), machine: Ticks::now() }
     }
 
     /// After it.
     pub(super) fn note(self, name: &str, run: &LiveRun) -> RunNote {
-        let now = Self::begin(self.servers);
+        let now = Self::begin(self.drives);
         let share = |now: Duration, then: Duration| {
             100.0 * now.saturating_sub(then).as_secs_f64() / run.took.as_secs_f64().max(1e-9)
         };
-        let drives = now.of_servers.iter().zip(self.of_servers);
+        let percent = |share: f64| 100.0 * share;
+        let drives = || now.of_drives.iter().zip(&self.of_drives);
+        let paths = drives().map(|(now, then)| PathCounts::between(then.path, now.path));
+        let path = paths.fold(PathCounts::default(), |all, one| all.plus(&one));
         let stolen = now.machine.zip(self.machine);
         RunNote {
             cpu_percent: share(now.own, self.own),
-            drive_cpu_percent: drives.map(|(&now, then)| share(now, then)).collect(),
+            drive_cpu_percent: drives().map(|(now, then)| share(now.cpu, then.cpu)).collect(),
+            early_percent: path.early_share().map(percent),
+            saturated_percent: path.saturated_share().map(percent),
             stolen_percent: stolen.map(|(now, then)| now.stolen_percent_since(&then)),
             trials: run.figures.judged.sampled,
             ..RunNote::new(name, run.took, &run.lateness)

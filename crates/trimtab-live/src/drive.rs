@@ -90,7 +90,6 @@ pub(crate) use fuse::FILE_SYSTEM;
 pub use helper::{Helper, assist};
 pub(crate) use home::run_directory;
 pub use home::{Found, Home, Info, RUN_VARIABLE};
-pub use lead::lead_for;
 pub use machine::check as check_machine;
 pub use server::Server;
 pub use spec::{Data, Fill, Flush, Spec};

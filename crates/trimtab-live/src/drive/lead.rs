@@ -28,8 +28,7 @@ const TRIES: u32 = 100;
 /// The lead for a drive, the way to which, without one, adds so much to reads: what three
 /// quarters of them take at least. Not half of them: the machine may be busier now than
 /// later, and an answer before its time is worse than a late one. None of no reads.
-#[must_use]
-pub fn lead_for(added: &LatencyHistogram) -> Option<Nanos> {
+fn lead_for(added: &LatencyHistogram) -> Option<Nanos> {
     Some(added.quantile(0.25)?.min(MOST_LEAD))
 }
 

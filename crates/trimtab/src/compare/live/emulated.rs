@@ -21,11 +21,8 @@ use crate::interrupt::Interrupt;
 /// How long the recorder waits for the last answers.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The leads are found by serving so much of phase one,
-const LEAD_TRIAL: Nanos = Nanos::from_secs(3);
-/// from so many reads of each drive at least. What it has found by itself is worth more
-/// than fewer.
-const LEAST_READS: u64 = 100;
+/// So much of phase one is served before anything is measured.
+const WARM_UP: Nanos = Nanos::from_secs(3);
 
 /// How often something is tried that an idle drive alone allows, and the time between:
 /// others may look at a new device too, or at one that was written to.
@@ -112,29 +109,19 @@ impl Emulated<'_> {
         Ok(())
     }
 
-    /// Has the drives answer as much earlier than their models say as the way to them takes
-    /// under this load. Each has found that by itself, but alone, in a machine that had
-    /// nothing else to do: with three drives at work, processors and caches are shared. The
-    /// flash is as before when this is over.
-    fn find_leads(&mut self, requests: &[ArrayIo]) -> Result<(), String> {
-        let set = |drive: &Drive, lead: f64| {
-            drive.set(&[format!("lead_us={lead}")]).map_err(|e| e.to_string())
-        };
-        let own = |drive: &Drive| Ok(drive.stat().map_err(|e| e.to_string())?.lead_us);
-        let mut leads = self.drives.iter().map(own).collect::<Result<Vec<f64>, String>>()?;
+    /// Serves the beginning of phase one, so that the drives find under this load how much
+    /// earlier than their models say they have to answer: each has estimated that alone, in a
+    /// machine that had nothing else to do, and goes on correcting it in use. The flash is as
+    /// before when this is over.
+    fn warm_up(&mut self, requests: &[ArrayIo]) -> Result<(), String> {
         self.when_idle(Drive::snapshot)?;
-        self.drives.iter().try_for_each(|drive| set(drive, 0.0))?;
-        let first = requests.partition_point(|io| io.at < LEAD_TRIAL);
-        let (_, ways) = self.serve_logged(&requests[..first], &mut || Ok(()))?;
+        let first = requests.partition_point(|io| io.at < WARM_UP);
+        let base = Box::new(strategies::Base::new("base"));
+        let (disks, options) = (self.disks()?, LiveOptions::default());
+        serve(&disks, base, &requests[..first], &options, &self.end, &mut || Ok(()))?;
         self.when_idle(Drive::restore)?;
-        for ((drive, way), lead) in self.drives.iter().zip(&ways).zip(&mut leads) {
-            if way.count() >= LEAST_READS
-                && let Some(found) = drive::lead_for(way)
-            {
-                *lead = found.as_micros_f64();
-            }
-            set(drive, *lead)?;
-        }
+        let lead = |drive: &Drive| drive.stat().map(|stat| stat.lead_us).map_err(|e| e.to_string());
+        let leads = self.drives.iter().map(lead).collect::<Result<_, _>>()?;
         self.notes.leads_us.push(leads);
         Ok(())
     }
@@ -166,7 +153,7 @@ impl Rig for Emulated<'_> {
     }
 
     fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, String> {
-        self.find_leads(requests)?;
+        self.warm_up(requests)?;
         let failed = |e: trimtab_live::record::Error| e.to_string();
         let devices = self
             .drives

@@ -25,8 +25,8 @@ pub(super) struct Notes {
     /// Where the runs of its phase two begin.
     #[serde(skip)]
     rows_from: usize,
-    /// How much earlier than their models say emulated drives answered: for each seed, by
-    /// drive.
+    /// How much earlier than their models say emulated drives answered when phase one began:
+    /// for each seed, by drive. They correct it in use.
     pub(super) leads_us: Vec<Vec<f64>>,
     /// What the path to them added, for all that, to what they say of the reads of phase one.
     #[serde(serialize_with = "as_summary")]

@@ -135,6 +135,12 @@ const MOST_REQUESTS: u64 = 1 << 47;
 /// The default size of a drive.
 const CAPACITY: u64 = 64 << 30;
 
+/// Sets how much may be kept of the traces of all workloads while they are read.
+pub(crate) fn set_max_spool(devices: &mut [DeviceSpec], bytes: u64) {
+    let workloads = devices.iter_mut().flat_map(|device| &mut device.workloads);
+    workloads.for_each(|workload| workload.set_max_spool(bytes));
+}
+
 impl Scenario {
     /// Reads a scenario from a file.
     ///
@@ -149,6 +155,12 @@ impl Scenario {
             Error::Scenario(what) => Error::Scenario(format!("{}: {what}", path.display())),
             other => other,
         })
+    }
+
+    /// The most that may be kept of a trace that is compressed or no file while it is read,
+    /// in bytes.
+    pub fn set_max_spool(&mut self, bytes: u64) {
+        set_max_spool(&mut self.devices, bytes);
     }
 
     /// Reads a scenario. Files that it names are looked for in `directory`.

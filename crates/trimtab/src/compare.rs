@@ -21,6 +21,7 @@ use crate::exit::BadInput;
 use crate::json::Json;
 use crate::output::Report;
 use crate::progress::{Progress, during};
+use crate::size;
 use teacher::Teacher;
 
 const HELP: &str = "\
@@ -66,6 +67,11 @@ pub(crate) struct Args {
     /// device, an emulated drive or its content.
     #[arg(long = "i-know-this-destroys-data", requires = "files")]
     destroys: bool,
+    /// The most that may be kept of a trace that is compressed Parquet or no file while it is
+    /// read, decompressed: 512M, 64G [default: 16G, or a quarter of the free space for
+    /// temporary files].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    max_spool: Option<u64>,
     /// Print no table and show no progress.
     #[arg(long)]
     quiet: bool,
@@ -87,6 +93,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let mut comparison = Comparison::load(path)?;
     if !args.seeds.is_empty() {
         comparison.set_seeds(args.seeds.clone()).map_err(BadInput)?;
+    }
+    if let Some(bytes) = args.max_spool {
+        comparison.set_max_spool(bytes);
     }
     // A place that cannot be written should show before minutes of work.
     let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;

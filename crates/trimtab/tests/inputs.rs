@@ -113,6 +113,15 @@ fn what_must_be_spooled_has_a_limit() {
     ));
     assert!(made.status.success(), "{made:?}");
     place.is_refused("$T trace info --max-spool 4M bomb", limit);
+    // Where a scenario names it, too.
+    let device = "[[device]]\nprofile = \"consumer-a\"\ncapacity = \"4G\"\n";
+    let replay = "[workload]\ntrace = \"bomb\"\n";
+    let phases = "phase_one = { duration_s = 1 }\nphase_two = { duration_s = 1 }\n";
+    let its_own = replay.replace("[w", "[device.w");
+    std::fs::write(place.path("sim.toml"), ["seed = 1\n", device, &its_own].concat()).unwrap();
+    std::fs::write(place.path("compare.toml"), [phases, replay, device, device].concat()).unwrap();
+    place.is_refused("$T sim run --max-spool 4M sim.toml", limit);
+    place.is_refused("$T compare --max-spool 4M compare.toml", limit);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::phase::Slice;
 use crate::error::Error;
 use crate::scenario::text::Text;
 use crate::scenario::workload::read;
-use crate::scenario::{DeviceSpec, RawDevice, devices, take_apart};
+use crate::scenario::{self, DeviceSpec, RawDevice, devices, take_apart};
 
 /// What is compared, read and checked.
 #[derive(Clone, Debug)]
@@ -140,6 +140,15 @@ impl Comparison {
             Error::Scenario(what) => Error::Scenario(format!("{}: {what}", path.display())),
             other => other,
         })
+    }
+
+    /// The most that may be kept of a trace that is compressed or no file while it is read,
+    /// in bytes.
+    pub fn set_max_spool(&mut self, bytes: u64) {
+        scenario::set_max_spool(&mut self.devices, bytes);
+        if let Some(change) = &mut self.change {
+            scenario::set_max_spool(&mut change.devices, bytes);
+        }
     }
 
     /// Reads a comparison. Files that it names are looked for in `directory`.

@@ -112,6 +112,13 @@ impl WorkloadSpec {
         Ok(Self { name, queue, number, kind, span })
     }
 
+    /// The most that may be kept of its trace while it is read, if it has one.
+    pub(super) const fn set_max_spool(&mut self, bytes: u64) {
+        if let Kind::Trace { options, .. } = &mut self.kind {
+            options.max_spool = Some(bytes);
+        }
+    }
+
     /// Whether requests come whatever becomes of those before.
     pub(crate) fn is_open_loop(&self) -> bool {
         match &self.kind {
@@ -208,6 +215,7 @@ impl Kind {
             rate_millionths,
             device: raw.trace_device,
             format: format.transpose()?,
+            max_spool: None,
             begin: seconds("begin_s", raw.begin_s.as_ref())?,
             spread: seconds("spread_s", raw.spread_s.as_ref())?,
         };

@@ -36,6 +36,9 @@ pub struct ReplayOptions {
     pub device: Option<String>,
     /// The trace's format, where its content does not tell.
     pub format: Option<Format>,
+    /// The most that may be kept of the trace outside of it while it is read, in bytes; where
+    /// nothing is said, as [`Options::max_spool`] has it.
+    pub max_spool: Option<u64>,
     /// So far into the trace it begins, on the trace's clock. What comes before
     /// follows after the end.
     pub begin: Nanos,
@@ -204,7 +207,8 @@ struct Reader {
 
 impl Reader {
     fn open(path: &Path, options: &ReplayOptions) -> Result<Self, Error> {
-        let read = Options { format: options.format, ..Options::default() };
+        let &ReplayOptions { format, max_spool, .. } = options;
+        let read = Options { format, max_spool, ..Options::default() };
         let trace = Trace::open(&[path.to_owned()], &read).map_err(Error::Trace)?;
         let reader = Self {
             trace,

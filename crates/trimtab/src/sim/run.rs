@@ -18,6 +18,7 @@ use crate::exit::Incomplete;
 use crate::interrupt::Interrupt;
 use crate::json::Json;
 use crate::progress::Progress;
+use crate::size;
 use crate::units;
 
 const HELP: &str = "\
@@ -41,6 +42,11 @@ pub(crate) struct Args {
     /// output, in place of the summary.
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
+    /// The most that may be kept of a trace that is compressed Parquet or no file while it is
+    /// read, decompressed: 512M, 64G [default: 16G, or a quarter of the free space for
+    /// temporary files].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    max_spool: Option<u64>,
     /// Print no summary and show no progress.
     #[arg(long)]
     quiet: bool,
@@ -64,7 +70,10 @@ struct Told<'a> {
 pub(crate) fn run(args: Args) -> Result<()> {
     let path = &args.scenario;
     let interrupt = Interrupt::catch(&[])?;
-    let scenario = Scenario::load(path)?;
+    let mut scenario = Scenario::load(path)?;
+    if let Some(bytes) = args.max_spool {
+        scenario.set_max_spool(bytes);
+    }
     // A place that cannot be written should show before minutes of work.
     let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;
     let Some(mut simulation) = fill(&scenario, &interrupt, args.quiet)? else {

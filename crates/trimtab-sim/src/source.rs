@@ -33,7 +33,7 @@ const AS_IT_IS: u64 = 1_000_000;
 
 enum Kind {
     Synthetic(Pace, Ahead),
-    Replay(Box<Replay>),
+    Replay(Replay),
 }
 
 /// When synthetic requests come.
@@ -181,7 +181,7 @@ impl Source {
     /// The trace cannot be read, or holds nothing.
     pub fn replay(mut replay: Replay) -> Result<Self, Error> {
         let next = replay.next_arrival()?;
-        let kind = Kind::Replay(Box::new(replay));
+        let kind = Kind::Replay(replay);
         Ok(Self { kind, next, left: u64::MAX, end: NEVER, rate_millionths: AS_IT_IS })
     }
 

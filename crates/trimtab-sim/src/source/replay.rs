@@ -1,7 +1,7 @@
 //! A trace as a workload: its times and places fitted to a device.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
@@ -158,7 +158,7 @@ impl Replay {
                         )));
                     }
                     self.second_lap = Some(length + self.options.spread);
-                    self.reader = Reader::open(&self.reader.path, &self.options)?;
+                    self.reader = Reader::open(self.reader.trace.path(), &self.options)?;
                 }
                 None => return Ok(None),
             }
@@ -193,7 +193,6 @@ fn on_our_clock(since: u128, rate_millionths: u64) -> Nanos {
 /// A trace, request by request.
 struct Reader {
     trace: Trace,
-    path: PathBuf,
     batch: Vec<Record>,
     /// The next record's place in the batch.
     at: usize,
@@ -212,7 +211,6 @@ impl Reader {
         let trace = Trace::open(&[path.to_owned()], &read).map_err(Error::Trace)?;
         let reader = Self {
             trace,
-            path: path.to_owned(),
             batch: Vec::new(),
             at: 0,
             records: 0,
@@ -237,7 +235,7 @@ impl Reader {
     }
 
     fn unfit(&self, what: String) -> Error {
-        Error::Replay { path: self.path.clone(), what }
+        Error::Replay { path: self.trace.path().to_owned(), what }
     }
 
     /// How long after the first request this one came.

@@ -66,7 +66,7 @@ struct st_network {
 };
 
 /* What user space, to test it, asks the network: digits as in st_network. */
-struct st_ask {
+struct st_query {
 	__u32 index;
 	__u32 queue[ST_CLASSES];
 	__u32 reserved;
@@ -81,6 +81,6 @@ ST_AT(st_network, sums, 384);
 ST_AT(st_network, second, 384 + 1024);
 ST_AT(st_network, first, 384 + 3072);
 ST_SIZE(st_network, 384 + 3072 + 32 * 1024);
-ST_SIZE(st_ask, 64 + 1024);
+ST_SIZE(st_query, 64 + 1024);
 
 #endif

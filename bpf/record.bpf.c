@@ -3,7 +3,7 @@
  * Records the life of every block request of chosen devices.
  *
  *   block_io_start      a request has been made for a bio      -> ARRIVED
- *   block_rq_merge      ... and was absorbed by a neighbour    -> gone
+ *   block_rq_merge      ... and was merged by a neighbour    -> gone
  *   block_rq_issue      the driver gets it                     -> ISSUED
  *   block_rq_requeue    the driver sends it back               -> REQUEUED
  *   block_rq_complete   it has been answered, or a part of it  -> one event
@@ -193,7 +193,7 @@ static __always_inline void send(struct rec_slot *slot, __u64 complete_ns)
  * still holds has ended unseen. If it was issued, the drive served it: it is
  * sent without a completion time, and counted as lost.
  */
-static __always_inline void bury(struct rec_slot *slot)
+static __always_inline void reap(struct rec_slot *slot)
 {
 	if (slot->state < REC_ISSUED) {
 		count(abandoned);
@@ -280,7 +280,7 @@ static __always_inline struct rec_slot *begin(__u64 key, __u32 device, __u32 cmd
 	if (!slot)
 		return 0;
 	if (slot->state)
-		bury(slot);
+		reap(slot);
 	slot->arrival_ns = bpf_ktime_get_ns();
 	slot->state = REC_ARRIVED;
 	slot->issue_ns = 0;
@@ -380,7 +380,7 @@ static __always_inline struct rec_slot *adopt(struct request *rq)
 	if (!ours)
 		return 0;
 	if (ours->state)
-		bury(ours);
+		reap(ours);
 	*ours = *theirs;
 	ours->key = key_of(rq);
 	release(theirs);
@@ -429,7 +429,7 @@ int BPF_PROG(on_issue, struct request *rq)
 	}
 	if (slot && slot->state == REC_ISSUED) {
 		/* Another life of the same struct request. */
-		bury(slot);
+		reap(slot);
 		release(slot);
 		slot = 0;
 	}
@@ -474,7 +474,7 @@ int BPF_PROG(on_merge, struct request *rq)
 	if (!slot && device_of(rq->q->disk) < REC_MAX_DEVICES)
 		slot = find_by_any_bio(rq);
 	if (slot) {
-		count(absorbed);
+		count(merged);
 		release(slot);
 	}
 	return 0;

@@ -118,7 +118,7 @@ struct rec_counters {
 	/* Arrived, and went away without being issued or completed. */
 	__u64 abandoned;
 	/* Absorbed by another request before issue. */
-	__u64 absorbed;
+	__u64 merged;
 	/* Flush requests without data that a flush command answered: they
 	 * arrive and end, but are themselves never sent to the drive. */
 	__u64 empty_flushes;

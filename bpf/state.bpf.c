@@ -6,7 +6,7 @@
  *   block_rq_issue      ... with others merged into it     -> it has grown
  *                       a flush command, which never arrives -> it is sent
  *   block_rq_requeue    the driver has given it back       -> it stays in flight
- *   block_rq_merge      it was absorbed by a neighbour     -> it is gone
+ *   block_rq_merge      it was merged by a neighbour     -> it is gone
  *   block_rq_complete   it has been answered               -> it is completed
  *
  * A request counts as sent when it arrives, as in the recordings that predictors
@@ -41,7 +41,7 @@ volatile struct st_control st_control SEC(".data.control") = {};
 ST_ARRAY(st_log, struct st_log_entry);
 
 /* What user space has to say to st_configure. */
-ST_ARRAY(st_desk, struct st_config);
+ST_ARRAY(st_staged_config, struct st_config);
 
 /* A pointer as a number that is unique to it: see record.bpf.c. */
 #define key_of(pointer) ((__u64)(pointer) - (__u64)&st_control)
@@ -162,7 +162,7 @@ static __always_inline void grow(__u32 index, struct st_device *device, struct s
 
 /* The kernel uses the same struct request for something new, so what the slot
  * still holds has ended unseen. */
-static __always_inline void bury(__u32 index, struct st_device *device, __u32 number, __u64 now)
+static __always_inline void reap(__u32 index, struct st_device *device, __u32 number, __u64 now)
 {
 	st_complete(index, number, now, false);
 	device->counters.never_completed++;
@@ -175,7 +175,7 @@ static __always_inline void arrived(__u32 index, struct st_device *device, struc
 	expire(index, device, work->lists[1].first, device->drive.oldest_other, now, now);
 	/* That may have been the one. */
 	if (number && slot_numbered(work, number)->key == event->key)
-		bury(index, device, number, now);
+		reap(index, device, number, now);
 	begin(index, device, work, event, now);
 }
 
@@ -219,9 +219,9 @@ __noinline int st_apply(__u32 index, struct st_event *event)
 	case ST_FAILED_PART:
 		slot->failed = 1;
 		break;
-	case ST_ABSORBED:
+	case ST_MERGED:
 		st_complete(index, number, now, false);
-		device->counters.absorbed++;
+		device->counters.merged++;
 		break;
 	}
 	return 0;
@@ -361,7 +361,7 @@ static __always_inline void tell(struct request *rq, __u8 kind, __u8 op, __u8 fa
 	event.kind = kind;
 	event.op = op;
 	event.failed = failed;
-	touch(work->slots[home(event.key)].key);
+	touch(work->slots[home_bucket(event.key)].key);
 	if (kind == ST_ARRIVED || kind == ST_ISSUED) {
 		event.sector = rq->__sector;
 		event.bytes = rq->__data_len;
@@ -408,7 +408,7 @@ int BPF_PROG(on_requeue, struct request *rq)
 SEC("tp_btf/block_rq_merge")
 int BPF_PROG(on_merge, struct request *rq)
 {
-	tell(rq, ST_ABSORBED, OP_NONE, 0);
+	tell(rq, ST_MERGED, OP_NONE, 0);
 	return 0;
 }
 

@@ -13,7 +13,7 @@
  * are single requests with their places and the kernel's addresses, is in maps of which
  * nobody else knows (st_works). What user space has to say goes through programs that
  * it runs (state_calls.h), or through such maps as well (st_control,
- * st_desk, st_networks).
+ * st_staged_config, st_networks).
  *
  * Times are CLOCK_MONOTONIC ns. A page is 4 KiB, a tick 1024 ns.
  */
@@ -40,7 +40,7 @@
  * is taken, a street of so many others. What finds no place is counted and not watched. */
 #define ST_SLOT_BITS 12
 #define ST_SLOTS (1 << ST_SLOT_BITS)
-#define ST_STREET 16
+#define ST_PROBE_WINDOW 16
 
 /* Events that may wait for whoever is just writing the drive's state. */
 #define ST_QUEUE 64
@@ -136,8 +136,8 @@ struct st_counters {
 	 * kernel used the same struct request again, or for their age. */
 	__u64 never_completed;
 	__u64 expired;
-	/* Sent, and absorbed by another request before the drive got it. */
-	__u64 absorbed;
+	/* Sent, and merged by another request before the drive got it. */
+	__u64 merged;
 	/* Came while all their ways were taken: not watched. */
 	__u64 table_full;
 	/* Events that found the state being written and waited in the queue. */
@@ -179,7 +179,7 @@ enum st_kind {
 	ST_ARRIVED = 1,
 	ST_ISSUED = 2,
 	ST_REQUEUED = 3,
-	ST_ABSORBED = 4,
+	ST_MERGED = 4,
 	ST_FAILED_PART = 5,
 	ST_ANSWERED = 6,
 };
@@ -241,9 +241,9 @@ struct st_published {
 };
 
 /* By whom the drive is kept. */
-struct st_kept {
+struct st_tracker {
 	/* When the one that attached the programs was last seen to live. */
-	__u64 beat_ns;
+	__u64 heartbeat_ns;
 	/* Whether the programs are attached. */
 	__u32 attached;
 	/* Which drive it is, major << 20 | minor. */
@@ -272,7 +272,7 @@ struct st_device {
 	struct st_counters counters;
 	struct st_config config;
 	struct st_published published;
-	struct st_kept kept;
+	struct st_tracker tracker;
 	__u8 reserved2[1408]; /* what follows begins on a page */
 	struct st_unit units[ST_FUNCTIONS * ST_UNITS];
 };
@@ -286,7 +286,7 @@ struct st_work {
 	/* Reads in flight, and all else, in the order of sending. */
 	struct st_list lists[2];
 	/* Requests that are not at home. */
-	__u64 astray;
+	__u64 displaced;
 	/* Requests that the driver has given back, to be sent to it again. */
 	__u64 requeued;
 	__u64 reserved[2];
@@ -322,7 +322,7 @@ struct st_setup {
 };
 
 /* User space says that the drives' keeper lives, or that it goes. */
-struct st_say {
+struct st_heartbeat {
 	__u32 index;
 	__u32 attached;
 	__u32 number;
@@ -337,7 +337,7 @@ struct st_configure {
 };
 
 /* What user space asks of a drive on which nothing happens. */
-struct st_tend {
+struct st_housekeep {
 	__u32 index;
 	__u32 forget;
 	/* Nothing is done if the drive's time is not this. */
@@ -345,7 +345,7 @@ struct st_tend {
 };
 
 /* For tests: what shall have happened to a read that there is not. */
-struct st_pretend {
+struct st_injected {
 	__u32 index;
 	__u32 kind; /* enum st_kind */
 	__u64 key;
@@ -396,7 +396,7 @@ ST_AT(st_device, drive, 64);
 ST_AT(st_device, counters, 448);
 ST_AT(st_device, config, 512);
 ST_AT(st_device, published, 2560);
-ST_AT(st_device, kept, 2624);
+ST_AT(st_device, tracker, 2624);
 ST_AT(st_device, units, 4096);
 ST_SIZE(st_device, 4096 + 64 * ST_FUNCTIONS * ST_UNITS);
 ST_SIZE(st_event, 40);
@@ -405,14 +405,14 @@ ST_SIZE(st_slot, 64);
 ST_AT(st_work, queue, 64);
 ST_AT(st_work, slots, 8192);
 ST_SIZE(st_published, 64);
-ST_SIZE(st_kept, 64);
+ST_SIZE(st_tracker, 64);
 ST_SIZE(st_control, 192);
 ST_AT(st_control, log_taken, 128);
 ST_SIZE(st_setup, 24);
-ST_SIZE(st_say, 16);
+ST_SIZE(st_heartbeat, 16);
 ST_SIZE(st_configure, 8);
-ST_SIZE(st_tend, 16);
-ST_SIZE(st_pretend, 24);
+ST_SIZE(st_housekeep, 16);
+ST_SIZE(st_injected, 24);
 ST_SIZE(st_log_entry, 64);
 
 #endif

@@ -48,7 +48,7 @@ __noinline int st_forget(__u32 index)
 			number = work->lists[1].first;
 		if (!number)
 			return 0;
-		bury(index, device, number, now);
+		reap(index, device, number, now);
 	}
 	return 1;
 }
@@ -56,7 +56,7 @@ __noinline int st_forget(__u32 index)
 /* Takes what waits in the queue, since nobody comes who would, and, if asked to,
  * forgets. Less than 0: the state was being written. */
 SEC("raw_tp")
-int tend(struct st_tend *what)
+int housekeep(struct st_housekeep *what)
 {
 	__u32 index = what->index;
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
@@ -83,7 +83,7 @@ int tend(struct st_tend *what)
  * others who had no time for it, and takes back those of a network that is gone. Less
  * than 0: the network was at work. */
 SEC("raw_tp")
-int say(struct st_say *what)
+int heartbeat(struct st_heartbeat *what)
 {
 	__u32 index = what->index;
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
@@ -91,10 +91,10 @@ int say(struct st_say *what)
 
 	if (!device)
 		return 0;
-	device->kept.beat_ns = bpf_ktime_get_ns();
-	device->kept.number = what->number;
-	device->kept.version = ST_VERSION;
-	*(volatile __u32 *)&device->kept.attached = what->attached;
+	device->tracker.heartbeat_ns = bpf_ktime_get_ns();
+	device->tracker.number = what->number;
+	device->tracker.version = ST_VERSION;
+	*(volatile __u32 *)&device->tracker.attached = what->attached;
 	if (!st_setup.networks || !network)
 		return 0;
 	if (!take_network(network))
@@ -164,23 +164,23 @@ int configure(struct st_configure *what)
 	__u32 index = what->index, zero = 0, i;
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
 	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
-	struct st_config *desk = bpf_map_lookup_elem(&st_desk, &zero);
+	struct st_config *staged = bpf_map_lookup_elem(&st_staged_config, &zero);
 	__u32 generation;
 
-	if (!device || !work || !desk)
+	if (!device || !work || !staged)
 		return 0;
 	if (!try_lock(device))
 		return -1;
 	generation = device->config.generation + 1;
-	for (i = 0; i < sizeof(*desk) / 8; i++)
-		((__u64 *)&device->config)[i] = ((__u64 *)desk)[i];
+	for (i = 0; i < sizeof(*staged) / 8; i++)
+		((__u64 *)&device->config)[i] = ((__u64 *)staged)[i];
 	device->config.generation = generation;
 	for (i = 0; i < sizeof(device->drive) / 8; i++)
 		((__u64 *)&device->drive)[i] = 0;
 	for (i = 0; i < sizeof(device->counters) / 8; i++)
 		((__u64 *)&device->counters)[i] = 0;
 	device->sent = 0;
-	work->astray = 0;
+	work->displaced = 0;
 	work->requeued = 0;
 	st_clear_slots(index, 0);
 	st_clear_slots(index, 1);
@@ -190,7 +190,7 @@ int configure(struct st_configure *what)
 
 /* For tests: an event of a read that there is not, of four pages. */
 SEC("raw_tp")
-int pretend(struct st_pretend *what)
+int inject_event(struct st_injected *what)
 {
 	__u32 index = what->index;
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
@@ -213,7 +213,7 @@ int pretend(struct st_pretend *what)
 /* For tests: what the network makes of some digits. Less than 0: it was at work. It
  * answers where it was asked, which programs of the other kind cannot. */
 SEC("syscall")
-int ask(struct st_ask *what)
+int query_network(struct st_query *what)
 {
 	__u32 i, index = what->index;
 	struct st_network *network = bpf_map_lookup_elem(&st_networks, &index);

@@ -20,7 +20,7 @@
  * more than 256 bytes: those of 16 KiB share a page of slots, since a miss in the TLB
  * costs as much as one in the cache, and no two of them a slot.
  */
-static __always_inline __u32 home(__u64 key)
+static __always_inline __u32 home_bucket(__u64 key)
 {
 	__u32 slot = ((key >> 14) * PHI) >> (64 - ST_SLOT_BITS + 6) << 6 | (key >> 8 & 63);
 
@@ -32,14 +32,14 @@ static __always_inline __u32 home(__u64 key)
 
 /* A slot with this key in the street of another one, which is anywhere: its number;
  * 0: there is none. Seldom needed, so it shall not be part of what often runs. */
-__noinline int st_find_in_street(__u32 index, __u64 of, __u64 key)
+__noinline int st_find_displaced(__u32 index, __u64 of, __u64 key)
 {
 	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
 	__u32 first = (of * PHI) >> (64 - ST_SLOT_BITS), i;
 
 	if (!work)
 		return 0;
-	for (i = 0; i < ST_STREET; i++)
+	for (i = 0; i < ST_PROBE_WINDOW; i++)
 		if (work->slots[(first + i) & (ST_SLOTS - 1)].key == key)
 			return ((first + i) & (ST_SLOTS - 1)) + 1;
 	return 0;
@@ -48,23 +48,23 @@ __noinline int st_find_in_street(__u32 index, __u64 of, __u64 key)
 /* The number of the slot with this key; 0: there is none. */
 static __always_inline __u32 find(__u32 index, struct st_work *work, __u64 key)
 {
-	__u32 slot = home(key);
+	__u32 slot = home_bucket(key);
 
 	if (work->slots[slot].key == key)
 		return slot + 1;
-	return work->astray ? st_find_in_street(index, key, key) : 0;
+	return work->displaced ? st_find_displaced(index, key, key) : 0;
 }
 
 /* Takes a free slot for a key; 0: there is none. */
 static __always_inline __u32 take(__u32 index, struct st_work *work, __u64 key)
 {
-	__u32 number = home(key) + 1;
+	__u32 number = home_bucket(key) + 1;
 
 	if (work->slots[number - 1].key) {
-		number = st_find_in_street(index, key, 0);
+		number = st_find_displaced(index, key, 0);
 		if (!number)
 			return 0;
-		work->astray++;
+		work->displaced++;
 	}
 	slot_numbered(work, number)->key = key;
 	return number;
@@ -74,8 +74,8 @@ static __always_inline void release(struct st_work *work, __u32 number)
 {
 	struct st_slot *slot = slot_numbered(work, number);
 
-	if (work->astray && number - 1 != home(slot->key))
-		work->astray--;
+	if (work->displaced && number - 1 != home_bucket(slot->key))
+		work->displaced--;
 	slot->key = 0;
 }
 

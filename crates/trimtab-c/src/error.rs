@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use trimtab_live::read::{Error, ReadError, Refusal};
+use trimtab_read::{Error, ReadError, Refusal};
 
 /// What a thread was told last.
 enum Told {

@@ -1,7 +1,7 @@
 //! The deadline-aware read for C: `libtrimtab.so` and `libtrimtab.a`.
 //!
 //! The interface is `include/trimtab.h`, which says what each function does and with
-//! which `errno` it fails; this is [`trimtab_live::read`] behind it. What is here
+//! which `errno` it fails; this is [`trimtab_read`] behind it. What is here
 //! translates: pointers into references, errors into `errno`, and a panic, which must
 //! not go through a caller's frames, into `EIO`.
 //!
@@ -15,7 +15,7 @@ use std::ptr;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use trimtab_live::read::{Figures, ReadError, Reader, Urgency};
+use trimtab_read::{Figures, ReadError, Reader, Urgency};
 
 use error::{Failure, guarded, last_error, refused, refused_wait, timed_out};
 use options::{COptions, text};

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 use std::{ptr, slice};
 
-use trimtab_live::read::{Options, Source};
 use trimtab_predict::Model;
+use trimtab_read::{ReadOptions, Source};
 
 use crate::error::Failure;
 
@@ -39,7 +39,7 @@ const LEAST: usize = offset_of!(COptions, most_abandoned);
 
 impl Default for COptions {
     fn default() -> Self {
-        let options = Options::default();
+        let options = ReadOptions::default();
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
             model: ptr::null(),
@@ -108,14 +108,14 @@ impl COptions {
     ///
     /// # Safety
     /// The strings are as [`text`] asks.
-    pub(crate) unsafe fn load(&self, function: &str) -> Result<Options, Failure> {
+    pub(crate) unsafe fn load(&self, function: &str) -> Result<ReadOptions, Failure> {
         // SAFETY: so says the caller.
         let [model, pins] = unsafe { [text(self.model), text(self.pins)] };
         if self.flags & !DIRECT != 0 {
             let flags = self.flags;
             return Err(Failure::invalid(&format!("{function}: unknown flags {flags:#x}")));
         }
-        let mut options = Options {
+        let mut options = ReadOptions {
             oldest: Duration::from_nanos(self.oldest_ns),
             probe_every: Duration::from_nanos(self.probe_every_ns),
             probes_out: self.probes_out,
@@ -123,7 +123,7 @@ impl COptions {
             most_refused: self.most_refused,
             most_abandoned: self.most_abandoned,
             direct: self.flags & DIRECT != 0,
-            ..Options::default()
+            ..ReadOptions::default()
         };
         if let Some(model) = model {
             let model = Model::load(model).map_err(|e| Failure::invalid(&e.to_string()))?;

@@ -6,13 +6,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use trimtab_live::record::BlockDevice;
-use trimtab_live::state::{Keeper, Options as Keeping};
+use trimtab_block::BlockDevice;
 use trimtab_predict::{Model, card_path};
 use trimtab_testdisk::{self as disk, LoopDisk};
+use trimtab_tracker::{StateTracker, TrackerOptions};
 
 mod programs;
-#[path = "../../trimtab-live/tests/reading/mod.rs"]
+#[path = "../../trimtab-read/tests/models/mod.rs"]
 mod reading;
 use programs::{LIBRARIES, ROOT, compile, run, stderr};
 
@@ -108,7 +108,9 @@ fn the_example_fails_over_between_drives() {
     }
     let devices = disks.each_ref().map(|disk| BlockDevice::find(&disk.path).unwrap());
     let functions = vec![late.trained.functions().to_vec(); 3];
-    let mut keeper = Keeper::load(&devices, &Keeping { functions, ..Keeping::default() }).unwrap();
+    let mut keeper =
+        StateTracker::load(&devices, &TrackerOptions { functions, ..TrackerOptions::default() })
+            .unwrap();
     disk::with_bpf_files(0o700, |files| {
         let pins = files.join("trimtab");
         keeper.pin(&pins).unwrap();
@@ -178,8 +180,8 @@ fn options_do_what_they_say() {
     let disk = LoopDisk::new(2);
     let device = BlockDevice::find(&disk.path).unwrap();
     let functions = vec![late.trained.functions().to_vec()];
-    let keeping = Keeping { functions, ..Keeping::default() };
-    let mut keeper = Keeper::load(&[device], &keeping).unwrap();
+    let keeping = TrackerOptions { functions, ..TrackerOptions::default() };
+    let mut keeper = StateTracker::load(&[device], &keeping).unwrap();
     disk::with_bpf_files(0o700, |files| {
         let pins = files.join("trimtab");
         keeper.pin(&pins).unwrap();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use trimtab_testdisk as disk;
 
 mod programs;
-#[path = "../../trimtab-live/tests/stalling/mod.rs"]
+#[path = "../../trimtab-read/tests/emulated/mod.rs"]
 mod stalling;
 use programs::{LIBRARIES, compile, stderr};
 use stalling::Emulated;

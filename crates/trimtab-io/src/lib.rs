@@ -1,10 +1,10 @@
-//! The vocabulary every room of trimtab speaks: one [`Request`], one
+//! The vocabulary of trimtab: one [`Request`], one
 //! [`Completion`], one [`Nanos`].
 //!
 //! Inside trimtab sizes and offsets are bytes and times are nanoseconds.
 //! Sectors, milliseconds and text exist only where data enters or leaves.
-//! Nothing here reads a clock, allocates on the way of a request, or calls
-//! any other crate of the project.
+//! Nothing here allocates on a request's path or calls any other crate of the
+//! project. One function reads a clock, [`monotonic`], and only live code calls it.
 //!
 //! A request's life, in the terms used throughout:
 //!
@@ -30,20 +30,26 @@
 //! assert!(summary.percentile("p99.9").is_none());
 //! ```
 
+mod clock;
 mod completion;
 mod histogram;
+mod mix;
 mod range;
 mod recent;
 mod request;
+mod run_directory;
 mod summary;
 mod time;
 mod whole;
 
+pub use clock::monotonic;
 pub use completion::{Completion, Outcome};
 pub use histogram::LatencyHistogram;
+pub use mix::mix64;
 pub use range::within;
 pub use recent::RecentLatencies;
 pub use request::{DeviceId, Flags, Op, Request, RequestId};
+pub use run_directory::{RUN_VARIABLE, run_directory};
 pub use summary::{P75, PERCENTILES, Percentile, PercentileKind, Summary};
 pub use time::Nanos;
 pub use whole::WholeFile;

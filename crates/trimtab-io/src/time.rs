@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
+use zerocopy::FromBytes;
 
 /// A point in time or a length of time, in nanoseconds.
 ///
@@ -12,7 +13,18 @@ use serde::{Deserialize, Serialize};
 /// 64 bits last 584 years, so arithmetic saturates instead of wrapping: a
 /// nonsensical input then gives an absurd time, never a small plausible one.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    FromBytes,
 )]
 #[serde(transparent)]
 #[repr(transparent)]

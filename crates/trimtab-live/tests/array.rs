@@ -11,6 +11,7 @@ use trimtab_live::array::{Disk, Error, LiveOptions, LiveRun, run};
 use trimtab_steer::array::ArrayIo;
 use trimtab_steer::{Replica, Strategy, Turn, Why, strategies};
 
+#[path = "../../trimtab-read/tests/emulated/mod.rs"]
 mod stalling;
 use stalling::Emulated;
 

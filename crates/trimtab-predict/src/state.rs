@@ -12,6 +12,7 @@ mod unit;
 mod window;
 
 use trimtab_io::Nanos;
+use zerocopy::FromBytes;
 
 pub use features::{FEATURE_NAMES, FEATURES};
 pub use unit::Unit;
@@ -29,7 +30,7 @@ pub const HISTORY: usize = 4;
 ///
 /// Times are on the clock of whoever keeps it (`CLOCK_MONOTONIC`, where that is
 /// the kernel). "Answered" is an answer that brought its data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes)]
 #[repr(C)]
 pub struct DriveState {
     /// The drive as one unit.
@@ -74,7 +75,7 @@ pub struct DriveState {
 }
 
 /// The last time that reads did not come back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes)]
 #[repr(C)]
 pub struct Stall {
     /// When it was over.
@@ -86,7 +87,7 @@ pub struct Stall {
 }
 
 /// The last time that nothing was sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes)]
 #[repr(C)]
 pub struct Rest {
     /// When it was over.
@@ -96,7 +97,7 @@ pub struct Rest {
 }
 
 /// An answer that came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes)]
 #[repr(C)]
 pub struct Answered {
     /// How long it took.

@@ -16,12 +16,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use trimtab_live::monitor::{Monitor, POLL};
-use trimtab_live::read::{ReaderSums, readers};
-use trimtab_live::record::{BlockDevice, Error};
-use trimtab_live::state::{Keeper, LiveDrive, Options};
+use trimtab_block::BlockDevice;
 use trimtab_predict::Model;
+use trimtab_read::{ReaderSums, readers};
+use trimtab_record::monitor::{Monitor, POLL};
 use trimtab_report::{count, escaped};
+use trimtab_state::LiveDrive;
+use trimtab_tracker::{StateTracker, TrackerOptions};
 
 use self::config::Config;
 use self::drive::Drive;
@@ -31,6 +32,7 @@ use self::server::Page;
 use self::surroundings::Surroundings;
 use self::training::Outcome;
 use crate::console;
+use crate::exit::bpf_error;
 use crate::log;
 use crate::privileges::{self, keep_only};
 use crate::record::{Signal, Signals};
@@ -176,8 +178,8 @@ fn hang_ups() -> Result<Arc<AtomicBool>> {
 
 /// Says beside what is lacking what there is all the same.
 fn lacking(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast_ref::<Error>() {
-        Some(Error::Privilege) => anyhow!(
+    match bpf_error(&error) {
+        Some(trimtab_bpf::Error::Privilege) => anyhow!(
             "{error}; without them there are `trimtab agent --check` and the rates of `trimtab top`"
         ),
         _ => error,
@@ -188,7 +190,7 @@ fn lacking(error: anyhow::Error) -> anyhow::Error {
 struct Agent {
     drives: Vec<Drive>,
     monitor: Monitor,
-    keeper: Keeper,
+    keeper: StateTracker,
     live: Vec<LiveDrive>,
     readers: ReaderSums,
     retrain: bool,
@@ -205,7 +207,10 @@ impl Agent {
             model.as_ref().map_or(Vec::new(), |model| model.trained.functions().to_vec())
         };
         let functions = models.iter().map(functions).collect();
-        let mut keeper = Keeper::load(&devices, &Options { functions, ..Options::default() })?;
+        let mut keeper = StateTracker::load(
+            &devices,
+            &TrackerOptions { functions, ..TrackerOptions::default() },
+        )?;
         if !config.pin_directory.as_os_str().is_empty() {
             keeper
                 .pin(&config.pin_directory)
@@ -290,7 +295,7 @@ impl Agent {
 
     /// From now on this is the drive's model: in the maps, and in the figures. If the maps
     /// do not take it, the one before stays.
-    fn install(&mut self, i: usize, model: Arc<Model>) -> Result<(), Error> {
+    fn install(&mut self, i: usize, model: Arc<Model>) -> Result<()> {
         let functions = model.trained.functions();
         // Readers of the maps see that their functions are others now, and refuse
         // nothing until they have the new model too.
@@ -326,12 +331,11 @@ impl Agent {
         let told = |(i, drive): (usize, &'_ Drive)| {
             let figures = self.monitor.drive(i);
             let counters = self.live[i].counters();
-            let whole = self.live[i].state().whole;
             Told {
                 // The name lives as long as the drive.
                 device: &self.drives[i].device.name,
                 figures,
-                in_flight: [whole.reads, whole.writes],
+                in_flight: self.live[i].in_flight(),
                 missed: counters.missed + counters.table_full,
                 moved: drive.drift.last().map(|checked| checked.comparison.moved()),
                 retrain: drive.should_be_trained(figures),

@@ -12,7 +12,6 @@ mod stat;
 
 use anyhow::Result;
 use clap::Subcommand;
-use trimtab_live::drive;
 
 pub(crate) use serve::{Leash, on_leash};
 
@@ -60,7 +59,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> Result<()> {
     // Before anything is looked for that others cannot see.
     if !rustix::process::geteuid().is_root() {
-        return Err(drive::Error::Privilege.into());
+        return Err(trimtab_emu::Error::Privilege.into());
     }
     match command {
         Command::Create(args) => create::run(args),
@@ -74,6 +73,6 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Check(args) => check::run(&args),
         Command::Serve => serve::run(false),
         Command::ServeWhileRead => serve::run(true),
-        Command::Assist => Ok(drive::assist()?),
+        Command::Assist => Ok(trimtab_emu::assist()?),
     }
 }

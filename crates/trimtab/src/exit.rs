@@ -89,11 +89,22 @@ fn one_line(error: &anyhow::Error) -> String {
     line
 }
 
+/// The error of loading BPF programs that is behind an error, if one is.
+pub(crate) fn bpf_error(error: &anyhow::Error) -> Option<&trimtab_bpf::Error> {
+    match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(trimtab_record::Error::Bpf(error)), _) => Some(error),
+        (_, Some(trimtab_tracker::Error::Bpf(error))) => Some(error),
+        _ => error.downcast_ref(),
+    }
+}
+
 fn is_bad_input(error: &anyhow::Error) -> bool {
     error.is::<BadInput>()
         || error.downcast_ref::<trimtab_trace::Error>().is_some_and(|e| e.is_bad_input())
-        || error.downcast_ref::<trimtab_live::record::Error>().is_some_and(|e| e.is_bad_input())
-        || error.downcast_ref::<trimtab_live::drive::Error>().is_some_and(|e| e.is_bad_input())
+        || error.downcast_ref::<trimtab_record::Error>().is_some_and(|e| e.is_bad_input())
+        || error.downcast_ref::<trimtab_tracker::Error>().is_some_and(|e| e.is_bad_input())
+        || error.is::<trimtab_block::DeviceError>()
+        || error.downcast_ref::<trimtab_emu::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_sim::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_predict::Error>().is_some_and(|e| e.is_bad_input())
 }

@@ -1,7 +1,7 @@
 //! What is told of a model that is being watched.
 
-use trimtab_live::monitor::DriftCheck;
 use trimtab_predict::{Found, Judged, Model};
+use trimtab_record::monitor::DriftCheck;
 use trimtab_report::{count, utc};
 
 use crate::units::{self, percent};

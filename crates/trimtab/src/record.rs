@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use trimtab_block::BlockDevice;
 use trimtab_io::Nanos;
-use trimtab_live::record::{BlockDevice, Options, Outcome, Recorder, Recording};
 use trimtab_predict::Identity;
+use trimtab_record::{Outcome, Recorder, RecorderOptions, Recording};
 use trimtab_report::{machine, utc};
 use trimtab_trace::{Clock, Format, Meta, OutputFormat, Record, Stats, Writer};
 
@@ -86,10 +87,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let devices =
         args.devices.iter().map(|name| BlockDevice::find(name)).collect::<Result<Vec<_>, _>>()?;
     let out = args.out.clone().unwrap_or_else(|| free_name(&devices[0].name));
-    let options = Options {
+    let options = RecorderOptions {
         ring_bytes: args.buffer << 20,
         measure_overhead: args.overhead,
-        ..Options::default()
+        ..RecorderOptions::default()
     };
     if let Some(other @ ("csv" | "iolog" | "log")) = out.extension().and_then(|e| e.to_str()) {
         let why = "a recording is Parquet: end the name in .parquet, and convert it afterwards";

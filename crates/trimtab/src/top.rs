@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use signal_hook::consts;
+use trimtab_block::BlockDevice;
 use trimtab_io::Nanos;
-use trimtab_live::monitor::{POLL, unix_now};
-use trimtab_live::record::BlockDevice;
+use trimtab_record::monitor::{POLL, unix_now};
 use trimtab_report::{count, utc};
 
 use self::columns::Sort;

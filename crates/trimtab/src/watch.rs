@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde::Serialize;
+use trimtab_block::BlockDevice;
+use trimtab_io::monotonic;
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
-use trimtab_live::record::BlockDevice;
-use trimtab_live::state::{self, Keeper, LiveDrive, Options, SizeClass};
 use trimtab_predict::{Model, Verdict};
+use trimtab_state::{LiveDrive, SizeClass};
+use trimtab_tracker::{StateTracker, TrackerOptions};
 
 use crate::console;
 use crate::duration;
@@ -104,14 +106,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let functions = |model: &Option<&Model>| {
         model.map_or(Vec::new(), |model| model.trained.functions().to_vec())
     };
-    let options = Options {
+    let options = TrackerOptions {
         functions: models.iter().map(functions).collect(),
         in_kernel: args.in_kernel,
-        ..Options::default()
+        ..TrackerOptions::default()
     };
     let signals = Signals::catch()?;
     keep_only(privileges::BPF)?;
-    let mut keeper = Keeper::load(&devices, &options)?;
+    let mut keeper = StateTracker::load(&devices, &options)?;
     for (index, model) in models.iter().enumerate().filter(|_| args.in_kernel) {
         keeper.set_network(index, model.map(|model| &model.trained))?;
     }
@@ -137,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let now_sent = drive.sent();
             let per_second = (now_sent - *sent) as f64 / seconds;
             *sent = now_sent;
-            let shown = show(device, drive, *model, per_second);
+            let Some(shown) = show(device, drive, *model, per_second) else { continue };
             if args.json {
                 serde_json::to_writer(&mut out, &shown)?;
                 writeln!(out)?;
@@ -172,37 +174,38 @@ fn wait(until: Instant, signals: &Signals) -> bool {
     }
 }
 
+/// A drive's row; none if its state was being written at each try.
 fn show<'a>(
     device: &'a BlockDevice,
     drive: &LiveDrive,
     model: Option<&Model>,
     per_second: f64,
-) -> Shown<'a> {
-    let now = state::now();
-    let known = drive.state();
+) -> Option<Shown<'a>> {
+    let now = monotonic();
+    let state = drive.state()?;
     let age = |sent: Nanos| if sent == Nanos::ZERO { 0 } else { now.since(sent).0 };
     let window = trimtab_predict::WINDOWS[1];
     let (answered, ticks) =
-        (known.reads_answered[1].sum(window, now), known.read_latencies[1].sum(window, now));
+        (state.reads_answered[1].sum(window, now), state.read_latencies[1].sum(window, now));
     let counters = drive.counters();
-    Shown {
+    Some(Shown {
         device: &device.name,
         per_second,
-        requests: known.requests,
-        reads: known.whole.reads,
-        writes: known.whole.writes,
-        read_bytes: known.read_bytes,
-        write_bytes: known.write_bytes,
-        oldest_read_ns: age(known.oldest_read),
-        oldest_other_ns: age(known.oldest_other),
-        latency_ns: known.history.map(|answer| answer.latency.0),
-        pages_then: known.history.map(|answer| answer.pages_then),
+        requests: state.requests,
+        reads: state.whole.reads,
+        writes: state.whole.writes,
+        read_bytes: state.read_bytes,
+        write_bytes: state.write_bytes,
+        oldest_read_ns: age(state.oldest_read),
+        oldest_other_ns: age(state.oldest_other),
+        latency_ns: state.history.map(|answer| answer.latency.0),
+        pages_then: state.history.map(|answer| answer.pages_then),
         mean_read_ns: u64::from(ticks / answered.max(1)) << 10,
         refused: model.and_then(|model| refused(device, drive, model)),
         in_kernel: in_kernel(drive),
         never_completed: counters.never_completed + counters.expired,
         missed: counters.missed + counters.table_full,
-    }
+    })
 }
 
 /// What the kernel has decided, if it does.
@@ -229,7 +232,7 @@ fn refused(device: &BlockDevice, drive: &LiveDrive, model: &Model) -> Option<[u6
             flags: Flags::empty(),
             deadline: None,
         };
-        let forecast = drive.forecast(&model.trained, state::now(), &request)?;
+        let forecast = drive.forecast(&model.trained, monotonic(), &request)?;
         refused += u64::from(forecast.verdict == Verdict::Late);
     }
     Some([refused, PLACES])

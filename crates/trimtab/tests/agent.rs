@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use exposition::Metrics;
 use place::Place;
 use rustix::process::{Pid, Signal, kill_process};
-use trimtab_live::record::BlockDevice;
+use trimtab_block::BlockDevice;
 use trimtab_predict::Model;
 use trimtab_testdisk::{self as testdisk, LoopDisk};
 

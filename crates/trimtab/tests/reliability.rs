@@ -12,7 +12,7 @@
 #[path = "reliability/chaos.rs"]
 mod chaos;
 mod emulated;
-#[path = "../../trimtab-live/tests/reading/mod.rs"]
+#[path = "../../trimtab-read/tests/models/mod.rs"]
 mod reading;
 #[path = "reliability/store.rs"]
 mod store;

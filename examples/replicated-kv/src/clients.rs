@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use trimtab_io::{LatencyHistogram, Nanos};
-use trimtab_live::read::Urgency;
+use trimtab_read::Urgency;
 
 use crate::failover;
 use crate::load::{Op, Operations, Workload};

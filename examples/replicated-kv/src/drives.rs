@@ -19,7 +19,7 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
 };
 use rustix::thread::UnshareFlags;
-use trimtab_live::drive::{Drive, Helper, Home, Server, Spec};
+use trimtab_emu::{Drive, Helper, RunDirectory, Server, Spec};
 
 /// The word by which this program is told to serve a drive.
 pub(crate) const SERVE: &str = "serve-drive";
@@ -75,7 +75,8 @@ impl MountedDrive {
         let mut pipe = child.stdin.take().expect("is piped");
         let output = child.stdout.take().expect("is piped");
         let made = begin(&mut pipe, output, spec);
-        let drive = made.and_then(|()| Ok(Drive::find(&Home::from_environment(), &spec.name)?));
+        let drive =
+            made.and_then(|()| Ok(Drive::find(&RunDirectory::from_environment(), &spec.name)?));
         let end = |_: &anyhow::Error| {
             _ = child.kill();
             _ = child.wait();
@@ -114,7 +115,7 @@ impl MountedDrive {
     /// It did not come to rest.
     pub(crate) fn at_rest(
         &self,
-        act: impl Fn(&Drive) -> Result<(), trimtab_live::drive::Error>,
+        act: impl Fn(&Drive) -> Result<(), trimtab_emu::Error>,
     ) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -164,7 +165,7 @@ pub(crate) fn serve() -> Result<()> {
     let spec: Spec = serde_json::from_str(&line).context("no drive is described")?;
     // Ctrl-C is for the program that uses the drive.
     rustix::process::setsid().context("cannot begin a session of its own")?;
-    let (home, name) = (Home::from_environment(), spec.name.clone());
+    let (home, name) = (RunDirectory::from_environment(), spec.name.clone());
     let helper = Helper::new("/proc/self/exe", [ASSIST]);
     let server = match Server::start(&home, spec, helper, &mut |_| ControlFlow::Continue(())) {
         Ok(server) => server,

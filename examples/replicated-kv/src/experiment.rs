@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use trimtab_block::BlockDevice;
 use trimtab_device::Profile;
+use trimtab_emu::{Data, Drive, Fill, Spec};
 use trimtab_io::Nanos;
-use trimtab_live::drive::{Data, Drive, Fill, Spec};
-use trimtab_live::read::{Options, Source};
-use trimtab_live::record::BlockDevice;
-use trimtab_live::state::{self, Keeper};
+use trimtab_read::{ReadOptions, Source};
+
 use trimtab_predict::Model;
+use trimtab_tracker::{StateTracker, TrackerOptions};
 
 use crate::clients::{self, Outcome, Plan, Strategy};
 use crate::drives::{self, MountedDrive};
@@ -69,8 +70,8 @@ pub(crate) fn run(experiment: &Experiment, end: &AtomicBool, say: &dyn Fn(&str))
     let models = learn::models(&recordings, experiment.plan.seed)?;
     rig.go_on()?;
     let functions = models.iter().map(|model| model.trained.functions().to_vec()).collect();
-    let options = state::Options { functions, ..state::Options::default() };
-    let keeper = Keeper::load(&rig.devices, &options)?;
+    let options = TrackerOptions { functions, ..TrackerOptions::default() };
+    let keeper = StateTracker::load(&rig.devices, &options)?;
     rig.drives.iter().try_for_each(|drive| drive.at_rest(Drive::snapshot))?;
     let strategies = [
         ("base", Strategy::Base),
@@ -155,7 +156,7 @@ impl<'a> Rig<'a> {
             seed: !self.experiment.plan.seed,
             ..self.experiment.plan
         };
-        let plain = Options { direct: true, publish: None, ..Options::default() };
+        let plain = ReadOptions { direct: true, publish: None, ..ReadOptions::default() };
         let stores = self.open(|_| Ok(plain.clone()))?;
         let noise = self.noise(plan.seed)?;
         let work = || clients::run(&stores, &self.book, Strategy::Base, &plan, self.end);
@@ -173,18 +174,18 @@ impl<'a> Rig<'a> {
         &self,
         name: &'static str,
         strategy: Strategy,
-        keeper: &Keeper,
+        keeper: &StateTracker,
         models: &[Arc<Model>],
         round: u32,
     ) -> Result<Row> {
         self.drives.iter().try_for_each(|drive| drive.at_rest(Drive::restore))?;
         let stores = self.open(|number| {
-            Ok(Options {
+            Ok(ReadOptions {
                 model: Some(Arc::clone(&models[number])),
                 source: Source::Given(keeper.drive(number)?),
                 direct: true,
                 publish: None,
-                ..Options::default()
+                ..ReadOptions::default()
             })
         })?;
         let seed = self.experiment.plan.seed.wrapping_add(round.into());
@@ -199,7 +200,7 @@ impl<'a> Rig<'a> {
         Ok(Row { name, outcome, readers, noise })
     }
 
-    fn open(&self, options: impl Fn(usize) -> Result<Options>) -> Result<[Store; 3]> {
+    fn open(&self, options: impl Fn(usize) -> Result<ReadOptions>) -> Result<[Store; 3]> {
         let open = |(number, directory)| Store::open(directory, &options(number)?);
         let stores = self.directories().enumerate().map(open).collect::<Result<Vec<_>>>()?;
         stores.try_into().ok().context("there are three drives")

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use rusqlite::ffi;
-use trimtab_live::read::{ReadError, Reader, Urgency};
+use trimtab_read::{ReadError, Reader, Urgency};
 
 use crate::store::{GetError, Got, Store};
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use trimtab_block::BlockDevice;
 use trimtab_io::{Nanos, Op, Outcome, RequestId};
-use trimtab_live::record::{BlockDevice, Error, Options, Recorder};
 use trimtab_predict::{Kind, Model, Read, Recorded, Rule, Teaching, reads};
+use trimtab_record::{Error, Recorder, RecorderOptions};
 use trimtab_trace::Record;
 
 /// How long the recorder waits for the last answers.
@@ -23,7 +24,7 @@ pub(crate) fn record<T: Send>(
     devices: &[BlockDevice],
     work: impl FnOnce() -> T + Send,
 ) -> Result<(Vec<Vec<Recorded>>, T)> {
-    let mut recording = Recorder::load(devices, &Options::default())?.start();
+    let mut recording = Recorder::load(devices, &RecorderOptions::default())?.start();
     let mut records = Vec::new();
     let done = std::thread::scope(|scope| {
         let works = scope.spawn(work);

@@ -1,7 +1,7 @@
 //! A replicated key-value store whose reads know when to give up.
 //!
 //! Three SQLite databases hold the same, each on a drive of its own. Reads go through
-//! [`trimtab_live::read`]: a store whose drive would be late refuses, and the next one
+//! [`trimtab_read`]: a store whose drive would be late refuses, and the next one
 //! is asked. All that the application does for it is in failover.rs. The program measures
 //! it under YCSB's load, on emulated drives that are written to, beside reading without
 //! deadlines and beside hedging. The README tells more.
@@ -103,7 +103,7 @@ struct Incomplete(String);
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1) {
         Some(word) if word == drives::SERVE => drives::serve(),
-        Some(word) if word == drives::ASSIST => trimtab_live::drive::assist().map_err(Into::into),
+        Some(word) if word == drives::ASSIST => trimtab_emu::assist().map_err(Into::into),
         _ => measure(&Args::parse()),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };

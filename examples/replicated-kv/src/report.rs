@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use trimtab_io::{LatencyHistogram, Nanos};
-use trimtab_live::read::Figures;
 use trimtab_predict::Model;
+use trimtab_read::Figures;
 use trimtab_report::{Align, Facts, Table, bytes, count, machine};
 
 use crate::clients::Outcome;

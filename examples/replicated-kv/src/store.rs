@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
-use trimtab_live::read::{Figures, Options, Reader, Urgency};
+use trimtab_read::{Figures, ReadOptions, Reader, Urgency};
 
 use crate::failover::with_urgency;
 use crate::value::value;
@@ -112,7 +112,7 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub(crate) fn open(directory: &Path, options: &Options) -> Result<Self> {
+    pub(crate) fn open(directory: &Path, options: &ReadOptions) -> Result<Self> {
         let path = database(directory);
         let failed = || format!("cannot open {}", path.display());
         let reader = Arc::new(Reader::open(&path, options)?);
@@ -283,7 +283,7 @@ mod tests {
         const RECORDS: u64 = 5_000;
         let directory = tempfile::tempdir().unwrap();
         create(directory.path(), RECORDS, &|| Ok(())).unwrap();
-        let store = Store::open(directory.path(), &Options::default()).unwrap();
+        let store = Store::open(directory.path(), &ReadOptions::default()).unwrap();
         let put = |key, version| {
             let (answer, answered) = mpsc::channel();
             store.begin_put(key, version, answer);

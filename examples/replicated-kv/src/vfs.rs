@@ -16,7 +16,7 @@ use rusqlite::ffi::{
     sqlite3_vfs, sqlite3_vfs_find, sqlite3_vfs_register,
 };
 use rusqlite::{Connection, OpenFlags};
-use trimtab_live::read::Reader;
+use trimtab_read::Reader;
 
 use crate::failover;
 

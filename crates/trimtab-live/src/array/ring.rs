@@ -9,7 +9,7 @@ use io_uring::{IoUring, opcode};
 use trimtab_io::{Nanos, Op, Request};
 
 use super::{Disk, Error};
-use crate::pages::Pages;
+use trimtab_block::DirectBuffer as Pages;
 
 /// Requests that can be handed to the kernel at once.
 const ENTRIES: u32 = 256;

@@ -1,11 +1,12 @@
 //! What is kept of each parallel unit: a cache line.
 
 use trimtab_io::Nanos;
+use zerocopy::FromBytes;
 
 use crate::share::share;
 
 /// A parallel unit as seen from outside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes)]
 #[repr(C, align(64))]
 pub struct Unit {
     /// Reads in flight, each as often as it has pieces here.

@@ -1,12 +1,13 @@
 //! Sums over the last while.
 
 use trimtab_io::Nanos;
+use zerocopy::FromBytes;
 
 /// A sum over about the last `2^shift` nanoseconds: of the stretch of that length
 /// that is going on, and of the one before, as far as the window still reaches
 /// into it. Two numbers instead of a list, and integers throughout, so that a
 /// kernel can keep the same. The `shift` is always the same for one window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes)]
 #[repr(C)]
 pub struct Window {
     /// The number of the stretch that `current` is of.

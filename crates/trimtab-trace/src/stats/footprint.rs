@@ -25,7 +25,7 @@ use rustc_hash::FxHashMap;
 use trimtab_io::DeviceId;
 
 use super::report::FootprintSize;
-use crate::mix::mix64;
+use trimtab_io::mix64;
 
 const SECTOR: u64 = 512;
 /// Sectors per group, one bit each.

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand_pcg::Pcg64;
 
 use super::Purpose;
-use crate::mix::mix64;
+use trimtab_io::mix64;
 
 /// A seeded generator with the few distributions that are needed.
 #[derive(Clone, Debug)]

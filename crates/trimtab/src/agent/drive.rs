@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+use trimtab_block::BlockDevice;
 use trimtab_io::Nanos;
-use trimtab_live::monitor::{DriftCheck, DriveFigures};
-use trimtab_live::record::BlockDevice;
 use trimtab_predict::{Model, Recorded};
+use trimtab_record::monitor::{DriftCheck, DriveFigures};
 
 use super::config::Config;
 use super::training::{Outcome, Training};

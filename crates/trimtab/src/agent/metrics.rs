@@ -2,10 +2,10 @@
 //! docs/agent.md says what each metric is.
 
 use trimtab_io::Op;
-use trimtab_live::monitor::{DriveFigures, LatencyBuckets};
-use trimtab_live::read::Sum;
-use trimtab_live::record::Losses;
 use trimtab_predict::{Judged, Moved};
+use trimtab_read::Sum;
+use trimtab_record::Losses;
+use trimtab_record::monitor::{DriveFigures, LatencyBuckets};
 use trimtab_report::{Exposition, Metric};
 
 /// A drive's figures, with what is told of it beside them.
@@ -19,7 +19,7 @@ pub(super) struct Told<'a> {
     /// What has become of the inflection point, if it has been looked for.
     pub(super) moved: Option<Moved>,
     pub(super) retrain: bool,
-    /// What those have done who read through `trimtab_live::read`.
+    /// What those have done who read through `trimtab_read`.
     pub(super) readers: Option<Sum>,
     pub(super) trained: u64,
     pub(super) failed: u64,

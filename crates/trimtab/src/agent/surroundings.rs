@@ -1,6 +1,6 @@
 //! What may be taken away from under the agent: its drives, and the BPF file system.
 
-use trimtab_live::state::Keeper;
+use trimtab_tracker::StateTracker;
 
 use super::drive::Drive;
 use crate::log;
@@ -29,7 +29,7 @@ impl Surroundings {
         }
     }
 
-    pub(super) fn look_at_pins(&mut self, keeper: &mut Keeper) {
+    pub(super) fn look_at_pins(&mut self, keeper: &mut StateTracker) {
         match keeper.pin_again() {
             Ok(false) => {}
             Ok(true) => {

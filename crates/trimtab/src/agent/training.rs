@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use trimtab_live::monitor::Background;
 use trimtab_predict::{Model, card_path};
+use trimtab_record::monitor::Background;
 
 use crate::model_files::{ModelFiles, WrittenModel};
 

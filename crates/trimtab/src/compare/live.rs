@@ -11,8 +11,8 @@ use std::io::Write as _;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use trimtab_live::drive::{self, Home};
-use trimtab_live::{array, record};
+use trimtab_emu::RunDirectory;
+use trimtab_live::array;
 use trimtab_report::{Section, Table, machine};
 use trimtab_sim::compare::{self, Comparison, Progress, Report, Rig};
 
@@ -127,13 +127,13 @@ pub(super) fn run(
 fn needs(args: &Args, comparison: &Comparison) -> Result<()> {
     comparison.check_live()?;
     if args.files.is_empty() {
-        let home = Home::from_environment();
+        let home = RunDirectory::from_environment();
         for spec in emulated::specs(comparison, comparison.seeds()[0]) {
             spec.check()?;
-            drive::check_machine(&spec)?;
+            trimtab_emu::check_machine(&spec)?;
         }
         home.check()?;
-        record::check()?;
+        trimtab_record::check()?;
     }
     Ok(array::check()?)
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use serde::Serialize;
-use trimtab_io::{LatencyHistogram, Nanos};
-use trimtab_live::drive::{
-    Drive, Error, Fill, Home, Latencies, Load, Measured, PathCounts, Spec, measure,
+use trimtab_emu::{
+    Drive, Error, Fill, Latencies, Load, Measured, PathCounts, RunDirectory, Spec, measure,
 };
+use trimtab_io::{LatencyHistogram, Nanos};
 use trimtab_report::{Align, Table, count, escaped, machine};
 
 use super::serve;
@@ -105,7 +105,7 @@ struct Told1 {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let json = args.json.as_deref().map(|out| Json::create(out, &[])).transpose()?;
     let profile = profile::find(&args.profile)?.with_capacity(CAPACITY)?;
-    let home = Home::from_environment();
+    let home = RunDirectory::from_environment();
     let mut drives = Vec::new();
     for number in 0..DRIVES {
         let spec = Spec {

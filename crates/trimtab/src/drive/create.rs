@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
+use trimtab_emu::{Data, Fault, Fill, Flush, RunDirectory, Server, Spec};
 use trimtab_io::{Nanos, WholeFile};
-use trimtab_live::drive::{Data, Fault, Fill, Flush, Home, Server, Spec};
 use trimtab_report::bytes;
 
 use super::serve;
@@ -143,7 +143,8 @@ fn in_foreground(spec: Spec, mut show: impl FnMut(f64)) -> Result<()> {
         show(share);
         if end.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let server = Server::start(&Home::from_environment(), spec, serve::helper(), &mut progress)?;
+    let server =
+        Server::start(&RunDirectory::from_environment(), spec, serve::helper(), &mut progress)?;
     // A broken pipe should not keep the drive from being removed properly.
     tell(server.device(), capacity)?;
     Ok(server.serve(&end)?)

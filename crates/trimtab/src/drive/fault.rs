@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use clap::ValueEnum;
+use trimtab_emu::{Drive, Effect, Fault, Ops, RunDirectory};
 use trimtab_io::Nanos;
-use trimtab_live::drive::{Drive, Effect, Fault, Home, Ops};
 
 use crate::duration;
 use crate::exit::BadInput;
@@ -75,7 +75,7 @@ const LASTING: [What; 4] = [What::Stall, What::Slow, What::Error, What::PowerCut
 pub(crate) fn run(args: &Args) -> Result<()> {
     args.check_options()?;
     let fault = args.fault()?;
-    let drive = Drive::find(&Home::from_environment(), &args.name)?;
+    let drive = Drive::find(&RunDirectory::from_environment(), &args.name)?;
     match fault {
         Some(fault) => Ok(drive.fault(fault)?),
         None => Ok(drive.clear_faults()?),

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use serde::Serialize;
-use trimtab_live::drive::{Found, Home, Info};
+use trimtab_emu::{Found, Info, RunDirectory};
 use trimtab_report::{Align, Table, bytes};
 
 use crate::console;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Found::Changing => Drive::Unknown { name, state: "starting or ending" },
         Found::Dead => Drive::Unknown { name, state: "killed: remove it" },
     };
-    let all: Vec<_> = Home::from_environment().list()?.into_iter().map(listed).collect();
+    let all: Vec<_> = RunDirectory::from_environment().list()?.into_iter().map(listed).collect();
     if args.json {
         return Json::StandardOutput.write(&all);
     }

@@ -1,7 +1,7 @@
 //! `trimtab drive remove`.
 
 use anyhow::Result;
-use trimtab_live::drive::{Drive, Error, Found, Home};
+use trimtab_emu::{Drive, Error, Found, RunDirectory};
 
 use crate::exit::BadInput;
 use crate::log;
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let home = Home::from_environment();
+    let home = RunDirectory::from_environment();
     let names = match args.all {
         true => home.list()?.into_iter().map(|(name, _)| name).collect(),
         false => args.names.clone(),
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     names.iter().try_for_each(|name| remove(&home, name, args.force))
 }
 
-fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
+fn remove(home: &RunDirectory, name: &str, force: bool) -> Result<()> {
     let mounted = match home.find(name)? {
         Found::Running(_) | Found::Stopped(_) => {
             let removed = Drive::find(home, name).and_then(|drive| drive.remove(force));

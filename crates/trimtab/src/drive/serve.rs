@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
-use trimtab_live::drive::{Error, Helper, Home, Server, Spec};
+use trimtab_emu::{Error, Helper, RunDirectory, Server, Spec};
 
 use super::create::catch_signals;
 use crate::console;
@@ -117,7 +117,7 @@ pub(crate) fn run(leashed: bool) -> Result<()> {
             _ => ControlFlow::Break(()),
         }
     };
-    let home = Home::from_environment();
+    let home = RunDirectory::from_environment();
     let name = spec.name.clone();
     let started = Server::start(&home, spec, helper(), &mut progress)
         .and_then(|server| leave_pipes(&home.log(&name)).map(|news| (server, news)));

@@ -1,7 +1,7 @@
 //! `trimtab drive set`.
 
 use anyhow::Result;
-use trimtab_live::drive::{Drive, Home};
+use trimtab_emu::{Drive, RunDirectory};
 
 const HELP: &str = "\
 Examples:
@@ -25,5 +25,5 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    Ok(Drive::find(&Home::from_environment(), &args.name)?.set(&args.settings)?)
+    Ok(Drive::find(&RunDirectory::from_environment(), &args.name)?.set(&args.settings)?)
 }

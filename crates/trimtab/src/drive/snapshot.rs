@@ -1,7 +1,7 @@
 //! `trimtab drive snapshot` and `restore`.
 
 use anyhow::Result;
-use trimtab_live::drive::{Drive, Home};
+use trimtab_emu::{Drive, RunDirectory};
 
 const HELP: &str = "\
 Examples:
@@ -29,6 +29,6 @@ pub(crate) fn restore(args: &Args) -> Result<()> {
 }
 
 fn for_each(args: &Args, act: impl Fn(&Drive) -> Result<()>) -> Result<()> {
-    let home = Home::from_environment();
+    let home = RunDirectory::from_environment();
     args.names.iter().try_for_each(|name| act(&Drive::find(&home, name)?))
 }

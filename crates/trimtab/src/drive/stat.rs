@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use trimtab_emu::{DiskFlushes, Drive, Latencies, Loss, RunDirectory, Stat};
 use trimtab_io::Nanos;
-use trimtab_live::drive::{DiskFlushes, Drive, Home, Latencies, Loss, Stat};
 use trimtab_report::{Facts, bytes, count, escaped};
 
 use crate::console;
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let drive = Drive::find(&Home::from_environment(), &args.name)?;
+    let drive = Drive::find(&RunDirectory::from_environment(), &args.name)?;
     if args.watch {
         return watch(&drive, args);
     }

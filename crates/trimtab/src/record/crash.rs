@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use trimtab_live::record::Recording;
+use trimtab_record::Recording;
 use trimtab_trace::Meta;
 use trimtab_trace::recording_spool::{Spool, SpoolFile, leftovers};
 

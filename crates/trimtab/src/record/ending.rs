@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use serde_json::json;
-use trimtab_live::record::{Losses, Outcome};
+use trimtab_record::{Losses, Outcome};
 use trimtab_report::{Align, Table, count};
 use trimtab_trace::stats::Report;
 
@@ -146,7 +146,7 @@ impl Ending {
                 "never_completed": losses.never_completed,
             },
             "empty_flushes": self.outcome.empty_flushes,
-            "absorbed": self.outcome.absorbed,
+            "absorbed": self.outcome.merged,
             "abandoned": self.outcome.abandoned,
             "passthrough": self.outcome.passthrough,
             "rescued": self.outcome.rescued,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use trimtab_io::LatencyHistogram;
-use trimtab_live::record::Recording;
+use trimtab_record::Recording;
 use trimtab_report::count;
 use trimtab_trace::Record;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use trimtab_live::record::BlockDevice;
+use trimtab_block::BlockDevice;
 
 use crate::log;
 

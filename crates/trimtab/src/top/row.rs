@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 use trimtab_io::{LatencyHistogram, Nanos, Op};
-use trimtab_live::monitor::{Depth, Totals};
-use trimtab_live::read::Figures;
 use trimtab_predict::{Judged, Moved};
+use trimtab_read::Figures;
+use trimtab_record::monitor::{Depth, Totals};
 
 /// What is seen of a drive. Some of it not everybody may see.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,7 @@ pub(super) struct Row {
     pub(super) drift: Option<Moved>,
     /// Whether the model should be trained again.
     pub(super) retrain: bool,
-    /// What those have done who read through `trimtab_live::read`, if there are any.
+    /// What those have done who read through `trimtab_read`, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) readers: Option<Figures>,
     /// Requests that the figures are without, of all drives together, so far.

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use trimtab_block::{BlockDevice, DeviceStat, OpStat};
+use trimtab_bpf::Error as BpfError;
 use trimtab_io::{Nanos, Op};
-use trimtab_live::monitor::{DriftCheck, Monitor, OpTotal, Totals};
-use trimtab_live::read::{ReaderSums, readers};
-use trimtab_live::record::{BlockDevice, DeviceStat, Error, OpStat};
 use trimtab_predict::{Model, OtherDrive};
+use trimtab_read::{ReaderSums, readers};
+use trimtab_record::Error;
+use trimtab_record::monitor::{DriftCheck, Monitor, OpTotal, Totals};
 use trimtab_report::count;
 
 use super::row::{Past, Row, Sight};
@@ -68,7 +70,9 @@ impl Source {
                 let origins = models.into_iter().zip(&devices).map(origin).collect();
                 Eyes::Recorder { monitor: Box::new(monitor), drift, origins }
             }
-            Err(Error::Privilege | Error::Kernel(_)) if models.iter().all(Option::is_none) => {
+            Err(Error::Bpf(BpfError::Privilege | BpfError::Kernel(_)))
+                if models.iter().all(Option::is_none) =>
+            {
                 let sights = devices.iter().map(|_| Sight::default()).collect();
                 Eyes::Counters { sights, began: Instant::now() }
             }
@@ -161,7 +165,7 @@ impl Source {
             .collect()
     }
 
-    /// What those count who read from the drive through `trimtab_live::read`.
+    /// What those count who read from the drive through `trimtab_read`.
     fn tell_of_readers(&self, i: usize, row: &mut Row) {
         let Some(sum) = self.readers.of(self.devices[i].number) else { return };
         let f = &sum.figures;

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use trimtab_live::read::{Options, Source};
 use trimtab_predict::Model;
+use trimtab_read::{ReadOptions, Source};
 
 use crate::emulated::{Bench, wait_until};
 use crate::store::{DRIVES, Open, Store};
@@ -42,7 +42,7 @@ pub(crate) struct World<'a> {
     bench: &'a Bench,
     devices: Vec<String>,
     keeper: Option<Child>,
-    options: Options,
+    options: ReadOptions,
     model: PathBuf,
     pins: PathBuf,
 }
@@ -51,11 +51,11 @@ impl<'a> World<'a> {
     /// `files` is a BPF file system.
     pub(crate) fn new(bench: &'a Bench, files: &Path, model: Model, path: PathBuf) -> Self {
         let pins = files.join("trimtab");
-        let options = Options {
+        let options = ReadOptions {
             source: Source::Pinned(pins.clone()),
             direct: true,
             publish: None,
-            ..Options::with_model(model)
+            ..ReadOptions::with_model(model)
         };
         let devices = NAMES.iter().map(|name| create(bench, name)).collect();
         let mut world = Self { bench, devices, keeper: None, options, model: path, pins };

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
-use trimtab_live::read::{Figures, Options, ReadError, Reader, Urgency};
+use trimtab_read::{Figures, ReadError, ReadOptions, Reader, Urgency};
 
 pub(crate) const DRIVES: usize = 3;
 pub(crate) const BLOCKS: u64 = 6_000;
@@ -31,7 +31,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(crate) fn new(device: &str, options: &Options) -> Self {
+    pub(crate) fn new(device: &str, options: &ReadOptions) -> Self {
         const O_DIRECT: i32 = 0o40000;
         let writer = OpenOptions::new().write(true).custom_flags(O_DIRECT).open(device).unwrap();
         Self { reader: Reader::open(device, options).unwrap(), writer }

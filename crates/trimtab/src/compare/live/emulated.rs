@@ -4,10 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use trimtab_block::BlockDevice;
+use trimtab_emu::{Drive, Fill, RunDirectory, Spec};
 use trimtab_io::{LatencyHistogram, Nanos, Op};
 use trimtab_live::array::{Disk, LiveOptions, LiveRun};
-use trimtab_live::drive::{self, Drive, Fill, Home, Spec};
-use trimtab_live::record::{BlockDevice, Options, Recorder};
+use trimtab_record::{Recorder, RecorderOptions};
 use trimtab_sim::array::ArrayIo;
 use trimtab_sim::compare::{Comparison, Rig, Row, Served};
 use trimtab_steer::strategies;
@@ -32,7 +33,7 @@ const BETWEEN: Duration = Duration::from_millis(5);
 /// Emulated drives.
 pub(super) struct Emulated<'a> {
     comparison: &'a Comparison,
-    home: Home,
+    home: RunDirectory,
     drives: Vec<Drive>,
     /// They go with these, whatever becomes of us.
     leashes: Vec<Leash>,
@@ -53,7 +54,7 @@ pub(super) fn specs(comparison: &Comparison, seed: u64) -> impl Iterator<Item = 
 impl<'a> Emulated<'a> {
     pub(super) fn new(comparison: &'a Comparison, end: Interrupt) -> Result<Self> {
         let depths = comparison.wanted().map(|wanted| wanted.queue_depth).collect();
-        let (home, notes) = (Home::from_environment(), Notes::default());
+        let (home, notes) = (RunDirectory::from_environment(), Notes::default());
         let (drives, leashes) = (Vec::new(), Vec::new());
         Ok(Self { comparison, home, drives, leashes, depths, notes, end })
     }
@@ -95,7 +96,7 @@ impl<'a> Emulated<'a> {
 
 impl Emulated<'_> {
     /// Does something that an idle drive alone allows with each of them.
-    fn when_idle(&self, act: fn(&Drive) -> Result<(), drive::Error>) -> Result<(), String> {
+    fn when_idle(&self, act: fn(&Drive) -> Result<(), trimtab_emu::Error>) -> Result<(), String> {
         for drive in &self.drives {
             let mut tries = TRIES;
             while let Err(error) = act(drive) {
@@ -139,7 +140,7 @@ impl Emulated<'_> {
         let run = serve(&self.disks()?, base, requests, &options, &self.end, each)?;
         let of = |(drive, records): (&Drive, &Vec<Record>)| {
             let said = drive.end_log().map_err(|e| e.to_string())?;
-            Ok(drive::added(reads(records), said))
+            Ok(trimtab_emu::added(reads(records), said))
         };
         let ways = self.drives.iter().zip(&run.records).map(of).collect::<Result<_, String>>()?;
         Ok((run, ways))
@@ -154,13 +155,15 @@ impl Rig for Emulated<'_> {
 
     fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, String> {
         self.warm_up(requests)?;
-        let failed = |e: trimtab_live::record::Error| e.to_string();
+        let failed = |e: trimtab_record::Error| e.to_string();
         let devices = self
             .drives
             .iter()
-            .map(|drive| BlockDevice::find(&drive.info().device.to_string_lossy()).map_err(failed));
+            .map(|drive| BlockDevice::find(&drive.info().device.to_string_lossy()))
+            .map(|found| found.map_err(|e| e.to_string()));
         let devices: Vec<_> = devices.collect::<Result<_, _>>()?;
-        let mut recording = Recorder::load(&devices, &Options::default()).map_err(failed)?.start();
+        let mut recording =
+            Recorder::load(&devices, &RecorderOptions::default()).map_err(failed)?.start();
         let mut all = Vec::new();
         let poll = &mut || recording.poll(&mut all).map_err(failed);
         let meter = Meter::begin(&self.drives);
@@ -170,7 +173,7 @@ impl Rig for Emulated<'_> {
         ways.iter().for_each(|way| self.notes.added.merge(way));
         let outcome = recording.stop(PATIENCE, |rest, _| {
             all.extend_from_slice(rest);
-            Ok::<_, trimtab_live::record::Error>(())
+            Ok::<_, trimtab_record::Error>(())
         });
         let outcome = outcome.map_err(failed)?;
         self.notes.lost += outcome.losses.total();

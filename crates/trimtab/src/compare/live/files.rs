@@ -5,9 +5,9 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use trimtab_block::claim::{Claim, Identity};
 use trimtab_io::Op;
 use trimtab_live::array::{Disk, LiveOptions};
-use trimtab_live::block::{self, Claim, Identity};
 use trimtab_sim::array::ArrayIo;
 use trimtab_sim::compare::{Comparison, Rig, Row, Served};
 use trimtab_steer::strategies;
@@ -104,7 +104,7 @@ fn claim(path: &Path, looked_at: Identity) -> Result<Claim> {
             let what = "leads to something else than a moment ago: leave it alone meanwhile";
             Err(BadInput(format!("{}: {what}", path.display())).into())
         }
-        Err(error @ block::Error::Unknown { .. }) => Err(error.into()),
+        Err(error @ trimtab_block::claim::ClaimError::Unknown { .. }) => Err(error.into()),
         Err(error) => Err(BadInput(error.to_string()).into()),
     }
 }

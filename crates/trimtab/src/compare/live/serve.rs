@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use trimtab_emu::{Drive, PathCounts, PathStat};
 use trimtab_live::array::{self, Disk, LiveOptions, LiveRun};
-use trimtab_live::drive::{Drive, PathCounts, PathStat};
 use trimtab_sim::array::ArrayIo;
 use trimtab_sim::compare::{Row, Served};
 use trimtab_steer::Strategy;

@@ -1,0 +1,60 @@
+//! Emulated drives that run, whoever started them and wherever their run directory is.
+
+use std::fs;
+use std::path::Path;
+
+use super::mounts::Mount;
+use super::number::{FileId, Identity, Kind};
+use crate::EMULATED_FILE_SYSTEM;
+
+/// The part of an emulated drive's `info.json` that is needed here.
+#[derive(serde::Deserialize)]
+struct Info {
+    /// Its server.
+    pid: u32,
+}
+
+/// An emulated drive.
+#[derive(Clone, Debug)]
+pub(super) struct Emulated {
+    pub(super) name: String,
+    /// Its server, if that has said so.
+    pub(super) process: Option<u32>,
+    /// The file system with its file, which its loop device is attached to.
+    pub(super) file_system: u64,
+}
+
+impl Emulated {
+    /// Those whose file system is among these mounts.
+    pub(super) fn among(mounts: &[Mount]) -> Vec<Self> {
+        let ours = mounts.iter().filter(|mount| mount.kind == EMULATED_FILE_SYSTEM);
+        ours.filter_map(Self::of).collect()
+    }
+
+    fn of(mount: &Mount) -> Option<Self> {
+        let directory = mount.at.parent()?;
+        // Its path is one of the namespace in which it is mounted.
+        let root = mount.process.map_or_else(|| "/".into(), |pid| format!("/proc/{pid}/root"));
+        let info = Path::new(&root).join(directory.strip_prefix("/").ok()?).join("info.json");
+        let info: Option<Info> =
+            fs::read(info).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        Some(Self {
+            name: directory.file_name()?.to_string_lossy().into_owned(),
+            process: info.map(|info| info.pid),
+            file_system: mount.number,
+        })
+    }
+
+    /// Whether its server has this file open: the content is kept there.
+    pub(super) fn keeps_content_in(&self, file: FileId) -> bool {
+        self.process.is_some_and(|process| has_open(process, Identity(Kind::File(file))))
+    }
+}
+
+/// Whether a process has it open.
+pub(super) fn has_open(process: u32, what: Identity) -> bool {
+    let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    // Of the link's target, whatever it is called by now.
+    let mut open = open.filter_map(|entry| fs::metadata(entry.path()).ok());
+    open.any(|metadata| Identity::of_metadata(&metadata) == Some(what))
+}

@@ -1,0 +1,185 @@
+//! Opening what is to be written to, and keeping others off.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
+
+use super::drives::has_open;
+use super::holder::{Holder, InUse, Part};
+use super::number::{Identity, Kind};
+use super::survey::Survey;
+
+/// Why something cannot be claimed. Each displays as one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// It cannot be opened.
+    #[error("{path}: cannot open for direct I/O: {source}")]
+    Open {
+        /// As it was given.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Nothing that data is kept in.
+    #[error("{0}: is neither a file nor a block device")]
+    NoStorage(PathBuf),
+    /// Something else uses it.
+    #[error("{path} {by}")]
+    InUse {
+        /// As it was given.
+        path: PathBuf,
+        /// What uses it.
+        by: InUse,
+    },
+    /// It cannot be told whether something uses it.
+    #[error("{path}: cannot tell whether it is in use: {source}")]
+    Unknown {
+        /// As it was given.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// A block device or regular file that this process alone may write to, until it is dropped
+/// and all duplicates of its file are closed.
+///
+/// A device is open with `O_EXCL`, as is each below it where it is a loop device: until that
+/// is closed it cannot be mounted, swapped to or made part of another. A regular file is
+/// locked (`flock`), which emulated drives and other claims respect; that someone else has it
+/// open or mapped is the user's affair.
+#[derive(Debug)]
+pub struct Claim {
+    file: File,
+    identity: Identity,
+    /// Devices below it.
+    _below: Vec<File>,
+}
+
+impl Claim {
+    /// Opens it for direct reading and writing, if nothing else uses it.
+    ///
+    /// # Errors
+    /// It cannot be opened, is no storage, or is used: mounted in whatever namespace, swap, a
+    /// part of another device, behind a loop device, an emulated drive or its content; or its
+    /// disk, a partition of it, or what is behind a loop device is.
+    pub fn exclusive(path: &Path) -> Result<Self, ClaimError> {
+        let failed = |e: io::Error| ClaimError::Open { path: path.to_owned(), source: e };
+        // Looked up here, and never again.
+        let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, 0.into());
+        let found = File::from(found.map_err(|e| failed(e.into()))?);
+        let identity = Identity::of(&found).map_err(failed)?;
+        let identity = identity.ok_or_else(|| ClaimError::NoStorage(path.to_owned()))?;
+        let claim = match open_again(&found, identity, OFlags::DIRECT) {
+            Ok(file) => Self::of(file, path)?,
+            Err(e) if is_busy(&e) => {
+                let survey = Survey::take().map_err(|e| unknown(path, e))?;
+                return Err(in_use(path, claimed_by(&survey, identity)));
+            }
+            Err(e) => return Err(failed(e)),
+        };
+        Ok(claim)
+    }
+
+    /// Claims what is open already: a regular file, or a device that was opened with
+    /// `O_EXCL`. The path is for messages.
+    ///
+    /// # Errors
+    /// As [`exclusive`](Self::exclusive).
+    pub fn of(file: File, path: &Path) -> Result<Self, ClaimError> {
+        let identity = Identity::of(&file).map_err(|e| unknown(path, e))?;
+        let identity = identity.ok_or_else(|| ClaimError::NoStorage(path.to_owned()))?;
+        // Not before it is ours: what comes later finds it claimed.
+        let locked = match identity.0 {
+            Kind::File(_) => rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive),
+            Kind::Device(_) => Ok(()),
+        };
+        let survey = Survey::take().map_err(|e| unknown(path, e))?;
+        if let Some(by) = survey.user(identity) {
+            return Err(in_use(path, by));
+        }
+        // File systems without locks have no emulated drive's content either.
+        if locked == Err(Errno::WOULDBLOCK) {
+            return Err(in_use(path, claimed_by(&survey, identity)));
+        }
+        let below = survey.below(identity);
+        let below = below.into_iter().filter_map(|below| hold(below, path, &survey).transpose());
+        Ok(Self { file, identity, _below: below.collect::<Result<_, _>>()? })
+    }
+
+    /// What it is.
+    #[must_use]
+    pub const fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// The open file, by which to write.
+    #[must_use]
+    pub const fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// Opens what was found for reading and writing: the same object, whatever its path leads to
+/// by now.
+fn open_again(found: &File, identity: Identity, flags: OFlags) -> io::Result<File> {
+    // Of a regular file, O_EXCL has no meaning.
+    let exclusive = match identity.0 {
+        Kind::Device(_) => OFlags::EXCL,
+        Kind::File(_) => OFlags::empty(),
+    };
+    let flags = (flags | exclusive).bits().cast_signed();
+    let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
+}
+
+/// Keeps a device below a loop device from being mounted while that is written to. Nothing of
+/// a regular file, and of a device without a node.
+fn hold(below: Identity, path: &Path, survey: &Survey) -> Result<Option<File>, ClaimError> {
+    let Kind::Device(number) = below.0 else { return Ok(None) };
+    let Some(node) = number.node() else { return Ok(None) };
+    let flags = OFlags::EXCL.bits().cast_signed();
+    match OpenOptions::new().read(true).custom_flags(flags).open(node) {
+        Ok(file) if file.metadata().is_ok_and(|metadata| metadata.rdev() == number.0) => {
+            Ok(Some(file))
+        }
+        Err(e) if is_busy(&e) => {
+            let InUse { holder, .. } = claimed_by(survey, below);
+            Err(in_use(path, InUse { part: Part::BackEnd(number.name()), holder }))
+        }
+        Ok(_) | Err(_) => Ok(None),
+    }
+}
+
+/// What has claimed something that is not to be had.
+fn claimed_by(survey: &Survey, what: Identity) -> InUse {
+    survey.user(what).unwrap_or_else(|| {
+        let own = std::process::id();
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut processes =
+            processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let process = processes.find(|&process| process != own && has_open(process, what));
+        let holder = process.map_or(Holder::Unseen, |process| {
+            let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+            Holder::Process { process, name: name.trim_end().to_owned() }
+        });
+        InUse { part: Part::Itself, holder }
+    })
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ResourceBusy
+}
+
+fn in_use(path: &Path, by: InUse) -> ClaimError {
+    ClaimError::InUse { path: path.to_owned(), by }
+}
+
+fn unknown(path: &Path, source: io::Error) -> ClaimError {
+    ClaimError::Unknown { path: path.to_owned(), source }
+}

@@ -1,0 +1,276 @@
+//! Where a file's data are on its device, by the newest map of its extents.
+
+mod fiemap;
+mod refresh;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use trimtab_io::{Nanos, monotonic};
+
+use crate::location::Place;
+use fiemap::{Extent, extents};
+
+/// How often it is looked whether a file has changed. Until then a place may be out of
+/// date, and a forecast about another part of the drive; never the data.
+const LOOK_EVERY: Nanos = Nanos::from_millis(100);
+/// The same, where a read lies in a hole, beyond the end, or in data without a place:
+/// that has probably changed.
+const LOOK_AGAIN: Nanos = Nanos::from_millis(5);
+/// A file is looked over anew so often though it seems unchanged: defragmentation, and
+/// file systems that never write in place, move data without a new time of change.
+const ANEW: Nanos = Nanos::from_millis(1000);
+/// Looking a file over takes no more than one part in so many of a processor.
+const REST: u64 = 20;
+/// A reader that is dropped waits so many milliseconds at most for the file to be let go
+/// of.
+const PATIENCE: u32 = 100;
+
+/// A file's extents, for a reader.
+#[derive(Debug)]
+pub(super) struct Extents {
+    layout: Arc<Layout>,
+    /// When it was looked last whether the file has changed.
+    looked: AtomicU64,
+    /// Of when the map is that is known to be out of date; 0: none is.
+    outdated: AtomicU64,
+}
+
+/// What the thread that looks files over shares with the reader.
+#[derive(Debug)]
+pub(super) struct Layout {
+    file: Arc<File>,
+    map: ArcSwap<Map>,
+    is_over: AtomicBool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Map {
+    /// None if the file system does not tell.
+    extents: Option<Vec<Extent>>,
+    /// Size and times of change. Most of what changes the places changes one of these.
+    stamp: Option<[i64; 5]>,
+    /// When it was begun; two maps of a file are not begun at the same time.
+    of: Nanos,
+    /// How long it took to make.
+    took: Nanos,
+}
+
+impl Map {
+    /// None if it is no longer wanted.
+    fn make(file: &File, is_over: &AtomicBool) -> Option<Self> {
+        let of = monotonic();
+        // Before the extents: what changes in between is noticed the next time.
+        let stamp = stamp(file);
+        let extents = match extents(file, is_over) {
+            Ok(extents) => Some(extents),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return None,
+            Err(_) => None,
+        };
+        Some(Self { extents, stamp, of, took: Nanos(monotonic().since(of).0) })
+    }
+
+    fn find(&self, offset: u64) -> Place {
+        let Some(extents) = &self.extents else { return Place::Unmapped };
+        let after = extents.partition_point(|extent| extent.start <= offset);
+        match after.checked_sub(1).map(|i| extents[i]) {
+            Some(Extent { start, end, place }) if offset < end => {
+                place.map_or(Place::Unmapped, |place| Place::At(place + (offset - start)))
+            }
+            _ => Place::Hole,
+        }
+    }
+
+    /// Whether it is time to make another, for what is looked for every so often.
+    fn is_due(&self, now: Nanos, every: Nanos) -> bool {
+        now.since(self.of).0 >= every.0.max(self.took.0.saturating_mul(REST))
+    }
+}
+
+fn stamp(file: &File) -> Option<[i64; 5]> {
+    let metadata = file.metadata().ok()?;
+    let size = metadata.size().cast_signed();
+    let [mtime, ctime] = [metadata.mtime(), metadata.ctime()];
+    Some([size, mtime, metadata.mtime_nsec(), ctime, metadata.ctime_nsec()])
+}
+
+impl Layout {
+    /// Looks the file over. Takes its time.
+    pub(super) fn walk(&self) {
+        if let Some(map) = Map::make(&self.file, &self.is_over) {
+            self.map.store(Arc::new(map));
+        }
+    }
+}
+
+impl Extents {
+    /// Looks the file over for the first time.
+    pub(super) fn of(file: Arc<File>) -> Self {
+        let is_over = AtomicBool::new(false);
+        let map = Map::make(&file, &is_over).expect("it is wanted");
+        let looked = AtomicU64::new(map.of.0);
+        let map = ArcSwap::from_pointee(map);
+        let layout = Arc::new(Layout { file, map, is_over });
+        Self { layout, looked, outdated: AtomicU64::new(0) }
+    }
+
+    /// How long the file was when that was looked at last.
+    pub(super) fn length(&self) -> Option<u64> {
+        Some(self.layout.map.load().stamp?[0].cast_unsigned())
+    }
+
+    /// Where the byte at this offset lies on the device. Never waits for the file to be
+    /// looked over.
+    pub(super) fn find(&self, offset: u64, now: Nanos) -> Place {
+        let map = self.layout.map.load();
+        let found = map.find(offset);
+        let every = if matches!(found, Place::At(_)) { LOOK_EVERY } else { LOOK_AGAIN };
+        if let Some(looked) = self.turn(now, every)
+            && !self.look(&map, found, now)
+        {
+            self.looked.store(looked, Relaxed);
+        }
+        // The hole may have been filled.
+        if found == Place::Hole && self.outdated.load(Relaxed) == map.of.0 {
+            return Place::Unmapped;
+        }
+        found
+    }
+
+    /// Looks whether the file has changed, and has it looked over if so. False if that
+    /// is to be tried again.
+    fn look(&self, map: &Map, found: Place, now: Nanos) -> bool {
+        let has_changed = map.stamp != stamp(&self.layout.file);
+        if has_changed {
+            self.outdated.store(map.of.0, Relaxed);
+        }
+        // Delayed data get their place without a change of the file's times.
+        let is_delayed = found == Place::Unmapped && map.extents.is_some();
+        let every = if has_changed || is_delayed { LOOK_AGAIN } else { ANEW };
+        !map.is_due(now, every) || refresh::ask(&self.layout)
+    }
+
+    /// One thread at a time is told when the last one was.
+    fn turn(&self, now: Nanos, every: Nanos) -> Option<u64> {
+        let looked = self.looked.load(Relaxed);
+        let is = now.since(Nanos(looked)) >= every
+            && self.looked.compare_exchange(looked, now.0, Relaxed, Relaxed).is_ok();
+        is.then_some(looked)
+    }
+}
+
+impl Drop for Extents {
+    /// The file is to be closed when its reader is gone, or it could not be unmounted.
+    fn drop(&mut self) {
+        self.layout.is_over.store(true, Relaxed);
+        for _ in 0..PATIENCE {
+            if Arc::strong_count(&self.layout) == 1 {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn extent(start: u64, end: u64, place: Option<u64>) -> Extent {
+        Extent { start, end, place }
+    }
+
+    fn map(extents: Option<Vec<Extent>>) -> Map {
+        Map { extents, stamp: None, of: Nanos(1), took: Nanos(0) }
+    }
+
+    #[test]
+    fn places_are_found_in_extents_and_holes_between_them() {
+        let map_of_three = map(Some(vec![
+            extent(0, 4096, Some(1 << 20)),
+            extent(8192, 16384, Some(1 << 30)),
+            extent(16384, 20480, None),
+        ]));
+        let expected = [
+            (0, Place::At(1 << 20)),
+            (4095, Place::At((1 << 20) + 4095)),
+            (4096, Place::Hole),
+            (12288, Place::At((1 << 30) + 4096)),
+            (16384, Place::Unmapped),
+            (20480, Place::Hole),
+        ];
+        for (offset, found) in expected {
+            assert_eq!(map_of_three.find(offset), found, "{offset}");
+        }
+        assert_eq!(map(None).find(0), Place::Unmapped);
+        assert_eq!(map(Some(Vec::new())).find(0), Place::Hole);
+    }
+
+    #[test]
+    fn a_file_in_many_pieces_is_looked_over_less_often() {
+        let map = Map { took: Nanos::from_millis(10), ..map(None) };
+        assert!(!map.is_due(Nanos::from_millis(199), LOOK_AGAIN));
+        assert!(map.is_due(Nanos::from_millis(201), LOOK_AGAIN));
+        assert!(!map.is_due(Nanos::from_millis(999), ANEW));
+    }
+
+    /// What is read, with a map that says that nothing is on the device.
+    fn misled(stamp: impl FnOnce(&File) -> Option<[i64; 5]>) -> Extents {
+        let mut file = tempfile::tempfile().unwrap();
+        io::Write::write_all(&mut file, &[1; 8192]).unwrap();
+        let extents = Extents::of(Arc::new(file));
+        let stamp = stamp(&extents.layout.file);
+        let nothing = Map { stamp, of: monotonic(), ..map(Some(Vec::new())) };
+        extents.layout.map.store(Arc::new(nothing));
+        extents
+    }
+
+    /// Whether it is found out within ten seconds.
+    fn is_found_out(extents: &Extents) -> bool {
+        let begun = Instant::now();
+        let is = || extents.layout.map.load().extents != Some(Vec::new());
+        while !is() && begun.elapsed().as_secs() < 10 {
+            extents.find(0, monotonic());
+            thread::sleep(Duration::from_millis(1));
+        }
+        is()
+    }
+
+    #[test]
+    fn data_that_moved_without_a_new_time_are_found() {
+        let extents = misled(stamp);
+        let now = monotonic();
+        assert_eq!(extents.find(0, now), Place::Hole, "it is believed for a while");
+        assert!(is_found_out(&extents));
+    }
+
+    /// The read that notices a change does not wait until it is known what it was.
+    #[test]
+    fn a_file_that_has_changed_is_looked_over_by_another_thread() {
+        let extents = misled(|_| None);
+        let soon = Nanos(monotonic().0 + LOOK_AGAIN.0);
+        assert_eq!(extents.find(0, soon), Place::Unmapped);
+        assert!(is_found_out(&extents));
+        drop(extents);
+        let begun = Instant::now();
+        while is_thread_there() {
+            assert!(begun.elapsed().as_secs() < 60, "the thread does not end");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn is_thread_there() -> bool {
+        let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+        let names = tasks.map(|task| fs::read_to_string(task.path().join("comm")));
+        names.flatten().any(|name| name.trim() == refresh::NAME)
+    }
+}

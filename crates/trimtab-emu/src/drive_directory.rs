@@ -1,0 +1,248 @@
+//! A drive's directory: who has it, and how all that it stands for is taken down.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::FlockOperation;
+use trimtab_io::WholeFile;
+
+use super::error::Error;
+use super::holder::{Condition, Holder};
+use super::run_directory::Info;
+use super::{fuse, fusectl, helper, loopdev};
+
+const INFO: WholeFile = WholeFile::json("what is known of a drive");
+
+/// Who looks whether a drive lives holds its lock for much less than that.
+const LOOKING: Duration = Duration::from_millis(100);
+/// A server that was killed has let go of all within that, unless it hangs in the kernel.
+const DYING: Duration = Duration::from_secs(1);
+/// And within that if what it waits for has been aborted, even if it has much memory to
+/// give back.
+const ABORTED: Duration = Duration::from_secs(20);
+
+/// A drive's directory.
+#[derive(Clone, Debug)]
+pub(super) struct DriveDirectory(PathBuf);
+
+impl DriveDirectory {
+    pub(super) const fn new(directory: PathBuf) -> Self {
+        Self(directory)
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(super) fn lock(&self) -> PathBuf {
+        self.file("lock")
+    }
+
+    pub(super) fn control(&self) -> PathBuf {
+        self.file("control")
+    }
+
+    pub(super) fn mount(&self) -> PathBuf {
+        self.file("mount")
+    }
+
+    pub(super) fn job(&self) -> PathBuf {
+        self.file("job")
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.0.is_dir()
+    }
+
+    fn connection(&self) -> PathBuf {
+        self.file("connection")
+    }
+
+    pub(super) fn info(&self) -> Option<Info> {
+        serde_json::from_slice(&INFO.read(&self.file("info.json")).ok()?).ok()
+    }
+
+    /// Takes the directory, which is made if it is not there.
+    pub(super) fn claim(self) -> Result<Claimed, Error> {
+        let lock = self.take_lock()?;
+        // From here on it is found by others, whatever becomes of this process.
+        let noted = lock.set_len(0).and_then(|()| fs::write(self.lock(), pid_line()));
+        noted.map_err(Error::system(format!("write {}", self.lock().display())))?;
+        self.sweep()?;
+        let make = |e| Error::system(format!("make {}", self.mount().display()))(e);
+        fs::create_dir(self.mount()).map_err(make)?;
+        Ok(Claimed { place: self, _lock: lock })
+    }
+
+    /// Takes the drive's lock. Who only looks whether the drive lives has it for a moment
+    /// too, and must not be taken for a server; nor one that was killed, however it hangs.
+    fn take_lock(&self) -> Result<File, Error> {
+        let make = |e| Error::system(format!("make {}", self.0.display()))(e);
+        let begun = Instant::now();
+        let mut aborted = false;
+        loop {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(make)?;
+            let mut options = File::options();
+            let lock = options.create(true).truncate(false).write(true).mode(0o600);
+            let lock = match lock.open(self.lock()) {
+                Ok(lock) => lock,
+                // Whoever had it before has just removed its directory.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && begun.elapsed() < LOOKING => {
+                    continue;
+                }
+                Err(e) => return Err(make(e)),
+            };
+            if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                if is_at(&lock, &self.lock()) {
+                    return Ok(lock);
+                }
+                continue;
+            }
+            let waited = begun.elapsed();
+            let holder = Holder::of(&self.lock());
+            match holder.filter(|holder| holder.condition() == Condition::Dying) {
+                None if waited > LOOKING => {
+                    let name = self.0.file_name().unwrap_or_default().to_string_lossy();
+                    let why = format!("`{name}`: there is such a drive already");
+                    return Err(Error::BadInput(why));
+                }
+                Some(holder) if waited > ABORTED => {
+                    let pid = holder.pid().as_raw_nonzero();
+                    return Err(Error::Failed(format!(
+                        "the drive's server, process {pid}, was killed and does not end: the \
+                         kernel's log may say what it waits for"
+                    )));
+                }
+                Some(_) if waited > DYING && !aborted => {
+                    aborted = true;
+                    self.abort_hanging();
+                }
+                _ => {}
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Notes the number of the file system's connection, by which it can be aborted. To be
+    /// done before anything can wait for it.
+    pub(super) fn note_connection(&self) -> Result<(), Error> {
+        let failed = format!("write {}", self.connection().display());
+        let number = fusectl::mounted_on(&self.mount()).last().copied();
+        let number =
+            number.ok_or(Error::Failed("the kernel does not list its mount".to_owned()))?;
+        fs::write(self.connection(), number.to_string()).map_err(Error::system(failed))
+    }
+
+    /// Aborts the connection of a server that was killed and hangs. As long as it does, its
+    /// lock and `/dev/fuse` are open, so that the number it has noted is still its own; but
+    /// somebody else may have unmounted the file system.
+    fn abort_hanging(&self) {
+        self.abort();
+        let noted = fs::read_to_string(self.connection()).ok();
+        let noted = noted.and_then(|number| number.trim().parse().ok());
+        if let Some(number) = noted.filter(|&number| !fusectl::is_of_another(number)) {
+            _ = fusectl::abort(number);
+        }
+    }
+
+    /// Aborts the connections of all that is mounted here: requests to it fail from then on,
+    /// and nobody waits for a server any more.
+    fn abort(&self) {
+        for number in fusectl::mounted_on(&self.mount()) {
+            if fusectl::abort(number).is_err() {
+                // Where file systems cannot be used outside of directories. It stays mounted,
+                // as long as a device is over its file.
+                _ = fuse::unmount_idle(&self.mount());
+            }
+        }
+    }
+
+    /// Loop devices over the drive's file, which is looked for but not at.
+    fn devices(&self) -> Vec<PathBuf> {
+        let mut all = loopdev::attached_to(&fuse::file_in(&self.mount()));
+        // The file system may have been unmounted by somebody.
+        let noted = self.info().map(|info| info.device);
+        all.extend(noted.filter(|device| loopdev::is_attached_to_lost(device, fuse::FILE)));
+        all
+    }
+
+    /// Where a file system on one of its devices is mounted.
+    pub(super) fn mounted_at(&self) -> Option<String> {
+        self.devices().iter().find_map(|device| loopdev::mounted_at(device))
+    }
+
+    /// Ends the file system, and the devices over its file. Nothing of them is touched before
+    /// nobody waits for answers any more.
+    pub(super) fn take_down(&self) -> Result<(), Error> {
+        self.abort();
+        helper::wait_for_end(&self.job())?;
+        let info = self.info();
+        for device in self.devices() {
+            // The number may be another's by now, but not of one that has our file.
+            if let Some(info) = info.as_ref().filter(|info| info.device == device) {
+                loopdev::restore_scheduler(&device, info.scheduler_before.as_deref());
+            }
+            loopdev::detach(&device);
+        }
+        // More than one where a server was killed, and another one after it.
+        while !fusectl::mounted_on(&self.mount()).is_empty() {
+            let at = format!("unmount {}", self.mount().display());
+            fuse::unmount(&self.mount()).map_err(Error::system(at))?;
+        }
+        Ok(())
+    }
+
+    /// Takes away all but the lock: device, mount, files.
+    pub(super) fn sweep(&self) -> Result<(), Error> {
+        self.take_down()?;
+        _ = fs::remove_dir(self.mount());
+        for name in ["control", "info.json", "info.json.new", "log", "job", "connection"] {
+            _ = fs::remove_file(self.file(name));
+        }
+        Ok(())
+    }
+}
+
+fn pid_line() -> String {
+    format!("{}\n", std::process::id())
+}
+
+/// Whether a file is the one at this path, and not one that was there before.
+fn is_at(file: &File, path: &Path) -> bool {
+    let of = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    file.metadata().map(of).ok().zip(fs::metadata(path).map(of).ok()).is_some_and(|(a, b)| a == b)
+}
+
+/// A drive's directory, for as long as this process has it. Gone when dropped.
+pub(super) struct Claimed {
+    pub(super) place: DriveDirectory,
+    _lock: File,
+}
+
+impl Claimed {
+    /// Tells others that the drive is there.
+    pub(super) fn publish(&self, info: &Info) -> Result<(), Error> {
+        let text = serde_json::to_vec_pretty(info).expect("plain data has a form in JSON");
+        // Others must not see half of it.
+        let (new, file) = (self.place.file("info.json.new"), self.place.file("info.json"));
+        fs::write(&new, text)
+            .and_then(|()| fs::rename(&new, &file))
+            .map_err(Error::system(format!("write {}", file.display())))
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if self.place.sweep().is_err() {
+            // Its directory and its lock stay: by them it can be found, and swept again.
+            return;
+        }
+        _ = fs::remove_file(self.place.lock());
+        _ = fs::remove_dir(&self.place.0);
+        // The last one leaves nothing at all.
+        _ = self.place.0.parent().map(fs::remove_dir);
+    }
+}

@@ -1,0 +1,265 @@
+//! One read's decision: forecast, page cache, guard, in this order. What is cheap comes
+//! first, and what most reads need: one that is in time costs no system call.
+
+use std::io;
+
+use trimtab_io::Nanos;
+use trimtab_predict::Model;
+
+use crate::cached::{self, Held};
+use crate::error::{Refusal, RefusalCause, Urgency};
+use crate::figures::{Counters, FailOpenReason};
+use crate::forecast::{Decision, Detail, Outlook, Question, duration, judge, outlook, pages};
+use crate::limiter::Ruling;
+use crate::probes::Part;
+use crate::reader::Reader;
+use crate::token::{AdmissionReason, Judged, ReadToken};
+use trimtab_block::Place;
+
+/// What somebody wants.
+pub(super) enum ReadRequest<'b> {
+    /// Data in this buffer.
+    Read(&'b mut [u8]),
+    /// To send a read of so many bytes.
+    Admission(u64),
+}
+
+impl ReadRequest<'_> {
+    const fn length(&self) -> u64 {
+        match self {
+            Self::Read(buffer) => buffer.len() as u64,
+            Self::Admission(length) => *length,
+        }
+    }
+}
+
+/// What they get.
+pub(super) enum Admission<'a> {
+    /// Admission to send it.
+    Send(ReadToken<'a>),
+    /// It needs no leave; if data were wanted, so many bytes of them are there.
+    Done(usize),
+}
+
+impl Reader {
+    pub(super) const fn counters(&self) -> &Counters {
+        self.board.counters()
+    }
+
+    pub(super) fn pass<'a>(
+        &'a self,
+        why: AdmissionReason,
+        judged: Option<Judged<'a>>,
+    ) -> ReadToken<'a> {
+        ReadToken::new(self.counters(), &self.outstanding, why, judged)
+    }
+
+    /// Decides on a read at this time, and counts it.
+    pub(super) fn ask(
+        &self,
+        wanted: ReadRequest<'_>,
+        offset: u64,
+        urgency: Urgency,
+        now: Nanos,
+    ) -> Result<Admission<'_>, Refusal> {
+        if urgency == Urgency::None {
+            self.counters().plain();
+            return Ok(Admission::Send(self.pass(AdmissionReason::Plain, None)));
+        }
+        let number = self.counters().asked();
+        self.guard.asked(number, now);
+        if self.has_too_many_abandoned(now) {
+            return self.held_or_refused(wanted, offset, now);
+        }
+        let length = wanted.length();
+        let (outlook, place, model) = match self.outlook(length, offset, now, Detail::of(urgency)) {
+            Ok(known) => known,
+            Err(doubt) => return Ok(self.let_through(doubt)),
+        };
+        let label = &model.card.label;
+        let judged = Judged { label, sent: now, pages: pages(length), load: outlook.load };
+        match judge(&outlook.forecast, urgency, label) {
+            Decision::InTime => {
+                self.guard.sent(outlook.part, now);
+                return Ok(Admission::Send(self.pass(AdmissionReason::Fast, Some(judged))));
+            }
+            Decision::Unsure => return Ok(self.let_through(FailOpenReason::Unsure)),
+            Decision::TooLate => {}
+        }
+        if let Some(leave) = self.without_drive(wanted, offset, place) {
+            return Ok(leave);
+        }
+        match self.rule(outlook.part, now, number) {
+            Ok(why) => Ok(Admission::Send(self.pass(why, Some(judged)))),
+            Err(cause) => Err(Refusal { expected_wait: duration(outlook.forecast.wait), cause }),
+        }
+    }
+
+    /// Whether the drive has as many reads that nobody waits for as it may. That is known
+    /// without a model, and whatever one says.
+    fn has_too_many_abandoned(&self, now: Nanos) -> bool {
+        let abandoned = self.outstanding.abandoned(now);
+        abandoned > 0 && (abandoned >= self.most_abandoned || self.outstanding.helpers.are_stuck())
+    }
+
+    /// Decides on a read that the drive is not to get.
+    fn held_or_refused(
+        &self,
+        wanted: ReadRequest<'_>,
+        offset: u64,
+        now: Nanos,
+    ) -> Result<Admission<'_>, Refusal> {
+        let is_hole = self.place.find(offset, now) == Place::Hole;
+        let held = if is_hole || self.is_direct { Ok(None) } else { self.held(wanted, offset) };
+        if is_hole || matches!(held, Ok(Some(_))) {
+            self.counters().cached();
+        }
+        match held {
+            _ if is_hole => Ok(Admission::Send(self.pass(AdmissionReason::Plain, None))),
+            Ok(Some(bytes)) => Ok(Admission::Done(bytes)),
+            Ok(None) | Err(_) => {
+                self.counters().refused();
+                self.counters().bounded();
+                Err(Refusal { expected_wait: None, cause: RefusalCause::Outstanding })
+            }
+        }
+    }
+
+    /// What is expected of a read, if something may be, and where it goes.
+    pub(super) fn outlook(
+        &self,
+        length: u64,
+        offset: u64,
+        now: Nanos,
+        detail: Detail,
+    ) -> Result<(Outlook, Place, &Model), FailOpenReason> {
+        let ready = self.known.at(now)?;
+        let (Some(ready), Some(model)) = (ready.as_ref(), self.known.model()) else {
+            return Err(FailOpenReason::NotKept);
+        };
+        let place = self.place.find(offset, now);
+        let size = self.place.disk().map_or(0, |disk| disk.size);
+        let ask = Question { trained: &model.trained, drive: &ready.drive, now, length };
+        let outlook = outlook(&ask, place, size, detail);
+        outlook.map(|outlook| (outlook, place, &**model)).ok_or(FailOpenReason::Unsure)
+    }
+
+    fn let_through(&self, doubt: FailOpenReason) -> Admission<'_> {
+        self.counters().failed_open(doubt);
+        Admission::Send(self.pass(AdmissionReason::Plain, None))
+    }
+
+    /// Whether a read that would be late is sent all the same, and why it is not.
+    fn rule(&self, part: Part, now: Nanos, number: u64) -> Result<AdmissionReason, RefusalCause> {
+        let counters = self.counters();
+        match self.guard.rule(part, now, number, &self.outstanding.trials) {
+            Ruling::Refuse => {
+                counters.refused();
+                return Err(RefusalCause::Late);
+            }
+            Ruling::RefuseBounded => {
+                counters.refused();
+                counters.bounded();
+                return Err(RefusalCause::Outstanding);
+            }
+            Ruling::Probe => counters.probed(),
+            Ruling::Sample => counters.sampled(),
+            Ruling::OverCeiling => counters.over_ceiling(),
+        }
+        Ok(AdmissionReason::Trial)
+    }
+
+    /// Answers a read without the drive, where that can be: from the page cache, or
+    /// because there is nothing of it on the drive. Where it cannot be said, it is let
+    /// through.
+    fn without_drive(
+        &self,
+        wanted: ReadRequest<'_>,
+        offset: u64,
+        place: Place,
+    ) -> Option<Admission<'_>> {
+        if place == Place::Hole {
+            self.counters().cached();
+            return Some(Admission::Send(self.pass(AdmissionReason::Plain, None)));
+        }
+        if self.is_direct {
+            return None;
+        }
+        match self.held(wanted, offset) {
+            Ok(Some(bytes)) => {
+                self.counters().cached();
+                Some(Admission::Done(bytes))
+            }
+            // It is on its way from the drive, or has just been dropped.
+            Ok(None) => None,
+            Err(_) => Some(self.let_through(FailOpenReason::Unsure)),
+        }
+    }
+
+    /// Reads what the page cache holds; none if it does not hold all of it.
+    ///
+    /// # Errors
+    /// It cannot be said.
+    fn held(&self, wanted: ReadRequest<'_>, offset: u64) -> io::Result<Option<usize>> {
+        if self.is_missing_in_cache(wanted.length(), offset) {
+            return Ok(None);
+        }
+        match wanted {
+            ReadRequest::Read(buffer) => self.read_cached(buffer, offset),
+            ReadRequest::Admission(length) => {
+                self.holds_ends(length, offset).map(|is| is.then_some(0))
+            }
+        }
+    }
+
+    /// Whether the page cache is known to lack some of a read.
+    pub(super) fn is_missing_in_cache(&self, length: u64, offset: u64) -> bool {
+        if cached::is_held(&self.file, offset, length) != Held::No {
+            return false;
+        }
+        // There are no pages beyond the end of a file, where a read may end.
+        self.length_to_end(length, offset)
+            .is_none_or(|within| cached::is_held(&self.file, offset, within) == Held::No)
+    }
+
+    /// Reads what the page cache holds to the end of the buffer or of the file; none if it
+    /// does not hold all of that.
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        let read = match cached::read(&self.file, buffer, offset)? {
+            // A page may be filled no further than the file goes.
+            None => match self.length_to_end(buffer.len() as u64, offset) {
+                Some(within) => cached::read(&self.file, &mut buffer[..within as usize], offset)?,
+                None => None,
+            },
+            read => read,
+        };
+        match read {
+            // The rest would come from the drive, which is not decided yet.
+            Some(bytes) if bytes < buffer.len() && !self.is_end(offset + bytes as u64)? => Ok(None),
+            read => Ok(read),
+        }
+    }
+
+    /// Whether what is read ends here, as far as can be said without the drive. A device
+    /// does not tell its length as a file does.
+    fn is_end(&self, offset: u64) -> io::Result<bool> {
+        Ok(cached::read(&self.file, &mut [0], offset)? == Some(0))
+    }
+
+    /// Whether the page cache holds the first and the last byte of a read.
+    fn holds_ends(&self, length: u64, offset: u64) -> io::Result<bool> {
+        let last = offset + length.saturating_sub(1);
+        let holds = |at| self.read_cached(&mut [0], at).map(|read| read.is_some());
+        Ok(holds(offset)? && (last / 4096 == offset / 4096 || holds(last)?))
+    }
+
+    /// How much of a read there is until the file ends, if it ends within it.
+    fn length_to_end(&self, length: u64, offset: u64) -> Option<u64> {
+        // Mostly it is known to go on, and there is no need for a system call.
+        if self.place.length()? >= offset + length {
+            return None;
+        }
+        let within = self.file.metadata().ok()?.len().saturating_sub(offset);
+        (within < length).then_some(within)
+    }
+}

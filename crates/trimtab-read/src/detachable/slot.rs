@@ -1,0 +1,182 @@
+//! An io_uring with room for one read, and its buffer.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd as _;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode, squeue};
+use rustix::io::Errno;
+use trimtab_io::Nanos;
+
+use super::{Ask, Left, copy};
+use trimtab_block::DirectBuffer;
+use trimtab_io::monotonic;
+
+/// Entries of a ring, of which one is used. The kernel runs as many workers for a thread as
+/// its first ring has entries: with one, a read that blocks a worker would keep all others
+/// waiting. It is the same memory as for one.
+const ENTRIES: u32 = 32;
+/// A buffer's size at first.
+const LEAST: usize = 4096;
+/// It is waited for so long at once: the kernel adds that to a clock, which must not
+/// overflow.
+const AT_ONCE: Nanos = Nanos::from_millis(3_600_000);
+
+/// What came of a read.
+pub(super) enum Outcome {
+    Done(io::Result<usize>),
+    /// The deadline has come; the kernel has the read, and the buffer.
+    Left,
+    /// The kernel did not take it. The slot is of no more use.
+    Unsent,
+}
+
+/// A thread that reads has one for itself; only when its read is left do others look
+/// at it, to see whether that has ended.
+#[derive(Debug)]
+pub(super) struct Slot(Mutex<Inner>);
+
+struct Inner {
+    /// Closed before the buffer goes.
+    ring: IoUring,
+    buffer: ManuallyDrop<DirectBuffer>,
+    /// The kernel has a read, and may write into the buffer.
+    is_out: bool,
+}
+
+impl Slot {
+    /// For reads of the calling thread.
+    ///
+    /// # Errors
+    /// The kernel has no io_uring, not all of what this needs, or no room for it.
+    pub(super) fn new() -> io::Result<Self> {
+        let mut builder = IoUring::builder();
+        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().dontfork();
+        let ring = builder.build(ENTRIES)?;
+        let buffer = ManuallyDrop::new(DirectBuffer::new(LEAST)?);
+        Ok(Self(Mutex::new(Inner { ring, buffer, is_out: false })))
+    }
+
+    /// Reads, in the thread that has made the slot. No read of it is out.
+    pub(super) fn read(&mut self, ask: &Ask<'_>, into: &mut [u8]) -> Outcome {
+        let inner = self.inner();
+        let outcome = inner.read(ask, into);
+        match &outcome {
+            // Some files can only be read so; a signal ends what a worker does.
+            Outcome::Done(Err(e)) if is_to_be_repeated(e) => {
+                inner.read(&Ask { may_block: true, ..*ask }, into)
+            }
+            _ => outcome,
+        }
+    }
+
+    /// Takes the slot back after its read was left, in the thread that has made it. False
+    /// if the read has not ended.
+    pub(super) fn reclaim(&mut self) -> bool {
+        let inner = self.inner();
+        if inner.is_out && inner.is_answered() {
+            // The kernel's work for it is done now.
+            _ = inner.enter(0, Nanos::ZERO);
+            inner.is_out = inner.ring.completion().next().is_none();
+        }
+        !inner.is_out
+    }
+
+    fn inner(&mut self) -> &mut Inner {
+        self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Left for Slot {
+    fn has_ended(&self) -> bool {
+        // Another looks at it, and will know.
+        self.0.try_lock().is_ok_and(|mut inner| !inner.is_out || inner.is_answered())
+    }
+}
+
+impl Inner {
+    fn read(&mut self, ask: &Ask<'_>, into: &mut [u8]) -> Outcome {
+        if self.push(ask, into.len()).is_err() {
+            return Outcome::Unsent;
+        }
+        self.is_out = true;
+        loop {
+            let entered = self.enter(1, ask.until.since(monotonic()));
+            let done = self.ring.completion().next();
+            if let Some(done) = done {
+                self.is_out = false;
+                return Outcome::Done(self.take(done.result(), into));
+            }
+            if entered.is_err() && !self.ring.submission().is_empty() {
+                self.is_out = false;
+                return Outcome::Unsent;
+            }
+            if monotonic() >= ask.until {
+                return Outcome::Left;
+            }
+        }
+    }
+
+    /// Puts the read into the queue, from which nobody has taken it yet.
+    fn push(&mut self, ask: &Ask<'_>, length: usize) -> io::Result<()> {
+        if self.buffer.bytes() < length {
+            // The old one goes: no read is out.
+            let larger = DirectBuffer::new(length.next_power_of_two())?;
+            drop(std::mem::replace(&mut *self.buffer, larger));
+        }
+        let length = u32::try_from(length).map_err(|_| Errno::INVAL)?;
+        let to = self.buffer.first(length);
+        let read = opcode::Read::new(Fd(ask.file.as_raw_fd()), to, length).offset(ask.offset);
+        let flags = if ask.may_block { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
+        // SAFETY: the buffer has room for so many bytes. It stays where it is, and is
+        // given up only when the read is not out any more.
+        unsafe { self.ring.submission().push(&read.build().flags(flags)) }
+            .map_err(|_| Errno::BUSY)?;
+        Ok(())
+    }
+
+    /// Hands over what is in the queue, and waits for so many answers, but no longer than
+    /// so.
+    fn enter(&self, answers: usize, most: Nanos) -> io::Result<()> {
+        let most = Timespec::from(Duration::from_nanos(most.min(AT_ONCE).0));
+        self.ring.submitter().submit_with_args(answers, &SubmitArgs::new().timespec(&most))?;
+        Ok(())
+    }
+
+    /// Whether the drive has answered, as far as can be seen without a system call.
+    fn is_answered(&mut self) -> bool {
+        self.ring.submission().taskrun() || !self.ring.completion().is_empty()
+    }
+
+    /// What an answer says, with the data where the caller wants it.
+    fn take(&mut self, result: i32, into: &mut [u8]) -> io::Result<usize> {
+        match usize::try_from(result) {
+            Ok(bytes) => Ok(copy(self.buffer.content(bytes), into)),
+            Err(_) => Err(io::Error::from_raw_os_error(-result)),
+        }
+    }
+}
+
+impl Drop for Inner {
+    /// The kernel must not write into memory that is another's. Where its work for an
+    /// answered read is not done yet the ring's end lets it drop that.
+    fn drop(&mut self) {
+        if !self.is_out || self.is_answered() {
+            // SAFETY: once, and nobody uses it any more.
+            unsafe { ManuallyDrop::drop(&mut self.buffer) };
+        }
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("is_out", &self.is_out).finish_non_exhaustive()
+    }
+}
+
+fn is_to_be_repeated(error: &io::Error) -> bool {
+    Errno::from_io_error(error).is_some_and(|errno| [Errno::AGAIN, Errno::INTR].contains(&errno))
+}

@@ -1,0 +1,149 @@
+//! What a reader goes by: the drive's state that someone keeps, and whether the model
+//! fits it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use arc_swap::{ArcSwapOption, Guard};
+use trimtab_io::Nanos;
+use trimtab_predict::{Kind, Model, OtherDrive, Trained};
+
+use crate::figures::FailOpenReason;
+use trimtab_block::BlockDevice;
+use trimtab_state::LiveDrive;
+
+/// How often it is tried to find a state again that has gone, or its new unit
+/// functions. It takes some system calls, on the thread of a read that is let through.
+const TRY_EVERY: Nanos = Nanos::from_millis(100);
+
+/// Where the state of the drive comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Whoever keeps it has pinned it in this directory. If nobody has, or no longer,
+    /// it is looked for again every 100 ms.
+    Pinned(PathBuf),
+    /// This process keeps it ([`Keeper::drive`](trimtab_tracker::StateTracker::drive)).
+    Given(LiveDrive),
+}
+
+impl Default for Source {
+    /// Pinned in `/sys/fs/bpf/trimtab`.
+    fn default() -> Self {
+        Self::Pinned("/sys/fs/bpf/trimtab".into())
+    }
+}
+
+/// A state, and whether the model fits it.
+pub(super) struct Ready {
+    pub(super) drive: LiveDrive,
+    fits: bool,
+}
+
+impl Ready {
+    fn new(drive: LiveDrive, model: &Model) -> Arc<Self> {
+        let fits = fits(&model.trained, &drive);
+        Arc::new(Self { drive, fits })
+    }
+}
+
+/// Whether a model may be asked about a drive. A forest counts units by the functions
+/// that it was trained with, so they must be the ones in force. Other models count
+/// none.
+fn fits(trained: &Trained, drive: &LiveDrive) -> bool {
+    trained.kind() != Kind::Trimtab || drive.tells_apart_by(trained.functions())
+}
+
+/// See the module.
+pub(super) struct DriveStateSource {
+    model: Option<Arc<Model>>,
+    device: Option<BlockDevice>,
+    other_drive: Option<OtherDrive>,
+    source: Source,
+    oldest: Nanos,
+    ready: ArcSwapOption<Ready>,
+    tried: AtomicU64,
+}
+
+impl DriveStateSource {
+    pub(super) fn new(
+        model: Option<Arc<Model>>,
+        device: Option<BlockDevice>,
+        source: Source,
+        oldest: Nanos,
+    ) -> Self {
+        let other_drive = match (&model, &device) {
+            (Some(model), Some(device)) => model.other_drive(&device.identity()),
+            _ => None,
+        };
+        let (ready, tried) = (ArcSwapOption::empty(), AtomicU64::new(0));
+        let this = Self { model, device, other_drive, source, oldest, ready, tried };
+        this.find();
+        this
+    }
+
+    pub(super) const fn model(&self) -> Option<&Arc<Model>> {
+        self.model.as_ref()
+    }
+
+    /// In what the drive is another than the model's.
+    pub(super) const fn other_drive(&self) -> Option<&OtherDrive> {
+        self.other_drive.as_ref()
+    }
+
+    /// The drive's state, if it may be decided by at this time.
+    pub(super) fn at(&self, now: Nanos) -> Result<Guard<Option<Arc<Ready>>>, FailOpenReason> {
+        if self.model.is_none() {
+            return Err(FailOpenReason::NoModel);
+        }
+        if self.device.is_none() && matches!(self.source, Source::Pinned(_)) {
+            return Err(FailOpenReason::NoDevice);
+        }
+        if self.other_drive.is_some() {
+            return Err(FailOpenReason::OtherDrive);
+        }
+        let ready = self.ready.load();
+        match self.doubt(ready.as_deref(), now) {
+            None => Ok(ready),
+            Some(doubt) => {
+                if self.is_turn(now) {
+                    self.find();
+                }
+                Err(doubt)
+            }
+        }
+    }
+
+    fn doubt(&self, ready: Option<&Ready>, now: Nanos) -> Option<FailOpenReason> {
+        let Some(Ready { drive, fits }) = ready else { return Some(FailOpenReason::NotKept) };
+        match drive.age(now) {
+            None => Some(FailOpenReason::NotKept),
+            Some(age) if age > self.oldest => Some(FailOpenReason::Stale),
+            Some(_) if !fits || !drive.has_current_functions() => Some(FailOpenReason::OtherModel),
+            Some(_) => None,
+        }
+    }
+
+    /// Looks for a state that can be gone by.
+    fn find(&self) {
+        let Some(model) = &self.model else { return };
+        let drive = match (&self.source, &self.device) {
+            (Source::Given(drive), _) => {
+                let mut drive = drive.clone();
+                drive.refresh().is_ok().then_some(drive)
+            }
+            (Source::Pinned(directory), Some(device)) => LiveDrive::open(directory, device).ok(),
+            (Source::Pinned(_), None) => None,
+        };
+        if let Some(drive) = drive {
+            self.ready.store(Some(Ready::new(drive, model)));
+        }
+    }
+
+    /// One thread at a time is told so.
+    fn is_turn(&self, now: Nanos) -> bool {
+        let tried = self.tried.load(Relaxed);
+        now.since(Nanos(tried)) >= TRY_EVERY
+            && self.tried.compare_exchange(tried, now.0, Relaxed, Relaxed).is_ok()
+    }
+}

@@ -1,0 +1,157 @@
+//! Reading itself, once that is decided: with a deadline so that the caller can leave,
+//! otherwise as `pread(2)`.
+
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use trimtab_io::{Nanos, monotonic};
+
+use crate::admission::{Admission, ReadRequest};
+use crate::cached;
+use crate::detachable::{self, Ask, Came, LONGEST, Left};
+use crate::error::{ReadError, Urgency};
+use crate::reader::Reader;
+use crate::token::{AdmissionReason, ReadToken};
+
+/// AdmissionReason there are no data.
+enum Failed {
+    Io(io::Error),
+    /// The deadline has come; what the drive still has, if anything.
+    Late(Option<Arc<dyn Left>>),
+}
+
+impl Reader {
+    /// Reads into the buffer from this offset (bytes), as `pread(2)` does; how many
+    /// bytes there were.
+    ///
+    /// With [`Urgency::Deadline`] it returns by then, whatever the drive does, but for what
+    /// the machine takes to run the thread again. The buffer is not written to after that.
+    ///
+    /// # Errors
+    /// The read was refused, and nothing was sent to the drive; or it was sent, and had not
+    /// come at its deadline, or failed.
+    pub fn read_at(
+        &self,
+        buffer: &mut [u8],
+        offset: u64,
+        urgency: Urgency,
+    ) -> Result<usize, ReadError> {
+        let asked = asked(urgency);
+        let pass = match self.ask(ReadRequest::Read(buffer), offset, urgency, asked)? {
+            Admission::Send(pass) => pass,
+            Admission::Done(bytes) => return Ok(bytes),
+        };
+        match self.fetch(buffer, offset, urgency.until(asked)) {
+            Ok(bytes) => {
+                pass.finish();
+                Ok(bytes)
+            }
+            Err(failed) => Err(failed.end(pass, urgency)),
+        }
+    }
+
+    /// Fills the buffer from this offset (bytes). What a short read leaves is not decided
+    /// on again: the drive has answered. The deadline is for all of it.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at); `UnexpectedEof` where the file ends before.
+    pub fn read_exact_at(
+        &self,
+        buffer: &mut [u8],
+        offset: u64,
+        urgency: Urgency,
+    ) -> Result<(), ReadError> {
+        let until = urgency.until(asked(urgency));
+        let mut done = self.read_at(buffer, offset, urgency)?;
+        while done < buffer.len() {
+            let at = offset + done as u64;
+            match self.fetch(&mut buffer[done..], at, until) {
+                Ok(bytes) if bytes > 0 => done += bytes,
+                Err(late @ Failed::Late(_)) => {
+                    return Err(late.end(self.pass(AdmissionReason::Plain, None), urgency));
+                }
+                Err(Failed::Io(e)) if !self.is_end_of_direct(at) => return Err(e.into()),
+                Ok(_) | Err(_) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, buffer: &mut [u8], offset: u64, until: Option<Nanos>) -> Result<usize, Failed> {
+        match until {
+            None => self.pread(buffer, offset).map_err(Failed::Io),
+            Some(until) => self.fetch_until(buffer, offset, until),
+        }
+    }
+
+    /// `pread(2)`, which a signal does not end: it has been decided that the read is sent.
+    fn pread(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        loop {
+            match self.file.read_at(buffer, offset) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    fn fetch_until(&self, buffer: &mut [u8], offset: u64, until: Nanos) -> Result<usize, Failed> {
+        // The queue of a drive that holds up others may be full.
+        let may_block = self.outstanding.has_abandoned();
+        let mut done = self.fetch_cached(buffer, offset, may_block);
+        while done < buffer.len() {
+            let piece = (buffer.len() - done).min(LONGEST);
+            let ask = Ask { file: &self.file, offset: offset + done as u64, until, may_block };
+            let into = &mut buffer[done..done + piece];
+            match detachable::read(&ask, into, &self.outstanding.helpers) {
+                Came::Read(Ok(bytes)) => {
+                    done += bytes;
+                    if bytes < piece {
+                        break;
+                    }
+                }
+                // As `pread(2)`: what there is first.
+                Came::Read(Err(_)) if done > 0 => break,
+                Came::Read(Err(e)) => return Err(Failed::Io(e)),
+                Came::Late(left) => return Err(Failed::Late(left)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Copies what the page cache holds of the beginning. To ask may have the kernel read
+    /// ahead, for which it waits where the drive's queue is full: then the cache is looked
+    /// at first.
+    fn fetch_cached(&self, buffer: &mut [u8], offset: u64, may_block: bool) -> usize {
+        let is_of_use = !self.is_direct
+            && (!may_block || !self.is_missing_in_cache(buffer.len() as u64, offset));
+        // Where it fails the read itself says why.
+        let read = is_of_use.then(|| cached::read(&self.file, buffer, offset));
+        read.and_then(Result::ok).flatten().unwrap_or(0)
+    }
+
+    /// Whether a file ends here that is read past the page cache: then to read on is not
+    /// the end but a wrong call, for it ends where no block does.
+    fn is_end_of_direct(&self, offset: u64) -> bool {
+        let is_end = |metadata: std::fs::Metadata| metadata.is_file() && metadata.len() <= offset;
+        self.is_direct && self.file.metadata().is_ok_and(is_end)
+    }
+}
+
+impl Failed {
+    fn end(self, pass: ReadToken<'_>, urgency: Urgency) -> ReadError {
+        match (self, urgency) {
+            (Self::Late(left), Urgency::Deadline(within)) => {
+                pass.abandon(left);
+                ReadError::TimedOut(within)
+            }
+            (Self::Late(_), _) => unreachable!("only a deadline ends"),
+            (Self::Io(e), _) => e.into(),
+        }
+    }
+}
+
+/// When a read is asked; without a deadline no clock is looked at.
+fn asked(urgency: Urgency) -> Nanos {
+    if urgency == Urgency::None { Nanos::ZERO } else { monotonic() }
+}

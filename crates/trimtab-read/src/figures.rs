@@ -1,0 +1,339 @@
+//! What a reader has done: numbers that any process may look at.
+
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde::Serialize;
+
+/// AdmissionReason a read was sent although it might be late: without knowing better, nothing is
+/// refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FailOpenReason {
+    NoModel,
+    OtherModel,
+    NoDevice,
+    NotKept,
+    Stale,
+    Unsure,
+    OtherDrive,
+}
+
+const DOUBTS: usize = 7;
+
+/// Reads that were sent because nothing could be said of them, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FailedOpen {
+    /// No model was given.
+    pub no_model: u64,
+    /// The model tells other parallel units apart than those whose state is kept.
+    pub other_model: u64,
+    /// What is read lies on no disk whose requests the block layer sees: in memory, on
+    /// the network, on a device made of others.
+    pub no_device: u64,
+    /// Nobody keeps the state of the drive: no BPF programs are attached.
+    pub not_kept: u64,
+    /// What is known is older than the reader may go by.
+    pub stale: u64,
+    /// The state was being written, or the model cannot tell what was asked.
+    pub unsure: u64,
+    /// The model was trained on another drive: [`Reader::other_drive`] says how that is
+    /// known.
+    ///
+    /// [`Reader::other_drive`]: super::Reader::other_drive
+    pub other_drive: u64,
+}
+
+impl FailedOpen {
+    /// All of them.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        let Self { no_model, other_model, no_device, not_kept, stale, unsure, other_drive } = *self;
+        no_model + other_model + no_device + not_kept + stale + unsure + other_drive
+    }
+}
+
+/// What a reader has done since it was opened. Numbers are exact when no read is on its
+/// way; in between some may be a read ahead of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Figures {
+    /// Reads without a deadline: not decided on.
+    pub plain: u64,
+    /// Reads with one: the sum of [`admitted`](Self::admitted),
+    /// [`refused`](Self::refused), [`cached`](Self::cached), [`probed`](Self::probed),
+    /// [`sampled`](Self::sampled), [`over_ceiling`](Self::over_ceiling) and
+    /// [`failed_open`](Self::failed_open).
+    pub asked: u64,
+    /// Sent, because they were expected to be in time.
+    pub admitted: u64,
+    /// Refused, those that were [`bounded`](Self::bounded) among them.
+    pub refused: u64,
+    /// Expected to be late, but the page cache held them, or they lay in a hole of the
+    /// file: no drive was needed.
+    pub cached: u64,
+    /// Expected to be late, and sent to hear of a drive that had been avoided.
+    pub probed: u64,
+    /// Expected to be late, and sent to know how many refusals are wrong.
+    pub sampled: u64,
+    /// Expected to be late, and sent because too many were refused.
+    pub over_ceiling: u64,
+    /// Sent, because nothing could be said of them.
+    pub failed_open: FailedOpen,
+    /// Of the admitted: were late all the same, by what the model calls late (false
+    /// submits).
+    pub late: u64,
+    /// Probes, samples and reads over the ceiling that have come back.
+    pub trials: u64,
+    /// Of these: were fast. They would have been refused wrongly (false revokes).
+    pub fast_trials: u64,
+    /// Of the refused: those that would have been sent if there had not been as many out
+    /// on the drive as may be ([`ReadOptions::probes_out`], [`ReadOptions::most_abandoned`]).
+    ///
+    /// [`ReadOptions::probes_out`]: super::ReadOptions::probes_out
+    /// [`ReadOptions::most_abandoned`]: super::ReadOptions::most_abandoned
+    pub bounded: u64,
+    /// Of those that were sent: the drive had not answered at their deadline.
+    pub timed_out: u64,
+}
+
+impl Figures {
+    /// The sum of what two readers have done.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        self.with(other, u64::wrapping_add)
+    }
+
+    /// What has been done since these were taken.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+
+    fn with(&self, other: &Self, f: fn(u64, u64) -> u64) -> Self {
+        let (a, b) = (&self.failed_open, &other.failed_open);
+        Self {
+            plain: f(self.plain, other.plain),
+            asked: f(self.asked, other.asked),
+            admitted: f(self.admitted, other.admitted),
+            refused: f(self.refused, other.refused),
+            cached: f(self.cached, other.cached),
+            probed: f(self.probed, other.probed),
+            sampled: f(self.sampled, other.sampled),
+            over_ceiling: f(self.over_ceiling, other.over_ceiling),
+            failed_open: FailedOpen {
+                no_model: f(a.no_model, b.no_model),
+                other_model: f(a.other_model, b.other_model),
+                no_device: f(a.no_device, b.no_device),
+                not_kept: f(a.not_kept, b.not_kept),
+                stale: f(a.stale, b.stale),
+                unsure: f(a.unsure, b.unsure),
+                other_drive: f(a.other_drive, b.other_drive),
+            },
+            late: f(self.late, other.late),
+            trials: f(self.trials, other.trials),
+            fast_trials: f(self.fast_trials, other.fast_trials),
+            bounded: f(self.bounded, other.bounded),
+            timed_out: f(self.timed_out, other.timed_out),
+        }
+    }
+}
+
+/// A cache line of its own: a core that counts one thing does not take the others away
+/// from its neighbours.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+struct Line<T>(T);
+
+/// The counters, in memory that other processes may read. The layout is that of
+/// version 1 of the files in the readers' directory (docs/reading.md).
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct Counters {
+    asked: Line<AtomicU64>,
+    plain: Line<AtomicU64>,
+    late: Line<AtomicU64>,
+    refused: Line<AtomicU64>,
+    seldom: Line<Seldom>,
+    open: Line<[AtomicU64; DOUBTS]>,
+}
+
+/// What happens seldom enough to share a line.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Seldom {
+    cached: AtomicU64,
+    probed: AtomicU64,
+    sampled: AtomicU64,
+    over_ceiling: AtomicU64,
+    trials: AtomicU64,
+    fast_trials: AtomicU64,
+    // Readers of before had zeroes here.
+    bounded: AtomicU64,
+    timed_out: AtomicU64,
+}
+
+const _: () = {
+    assert!(size_of::<Counters>() == 6 * 64);
+    assert!(offset_of!(Counters, refused) == 192);
+    assert!(offset_of!(Seldom, fast_trials) == 40);
+    assert!(offset_of!(Seldom, timed_out) == 56 && size_of::<Seldom>() == 64);
+};
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
+
+impl Counters {
+    pub(super) fn plain(&self) {
+        count(&self.plain.0);
+    }
+
+    /// A read is decided on; how many have been, with it.
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.0.fetch_add(1, Relaxed) + 1
+    }
+
+    pub(super) fn refused(&self) {
+        count(&self.refused.0);
+    }
+
+    /// A refused one would have been sent but for the bound.
+    pub(super) fn bounded(&self) {
+        count(&self.seldom.0.bounded);
+    }
+
+    /// A read was left at its deadline.
+    pub(super) fn timed_out(&self) {
+        count(&self.seldom.0.timed_out);
+    }
+
+    pub(super) fn cached(&self) {
+        count(&self.seldom.0.cached);
+    }
+
+    pub(super) fn probed(&self) {
+        count(&self.seldom.0.probed);
+    }
+
+    pub(super) fn sampled(&self) {
+        count(&self.seldom.0.sampled);
+    }
+
+    pub(super) fn over_ceiling(&self) {
+        count(&self.seldom.0.over_ceiling);
+    }
+
+    pub(super) fn failed_open(&self, doubt: FailOpenReason) {
+        count(&self.open.0[doubt as usize]);
+    }
+
+    /// A read that was admitted as fast is back.
+    pub(super) fn was_late(&self) {
+        count(&self.late.0);
+    }
+
+    /// A read is back that was sent though it was expected to be late.
+    pub(super) fn tried(&self, was_late: bool) {
+        count(&self.seldom.0.trials);
+        if !was_late {
+            count(&self.seldom.0.fast_trials);
+        }
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        let get = |counter: &AtomicU64| counter.load(Relaxed);
+        let open = &self.open.0;
+        let failed_open = FailedOpen {
+            no_model: get(&open[FailOpenReason::NoModel as usize]),
+            other_model: get(&open[FailOpenReason::OtherModel as usize]),
+            no_device: get(&open[FailOpenReason::NoDevice as usize]),
+            not_kept: get(&open[FailOpenReason::NotKept as usize]),
+            stale: get(&open[FailOpenReason::Stale as usize]),
+            unsure: get(&open[FailOpenReason::Unsure as usize]),
+            other_drive: get(&open[FailOpenReason::OtherDrive as usize]),
+        };
+        let seldom = &self.seldom.0;
+        let mut figures = Figures {
+            plain: get(&self.plain.0),
+            asked: get(&self.asked.0),
+            admitted: 0,
+            refused: get(&self.refused.0),
+            cached: get(&seldom.cached),
+            probed: get(&seldom.probed),
+            sampled: get(&seldom.sampled),
+            over_ceiling: get(&seldom.over_ceiling),
+            failed_open,
+            late: get(&self.late.0),
+            trials: get(&seldom.trials),
+            fast_trials: get(&seldom.fast_trials),
+            bounded: get(&seldom.bounded),
+            timed_out: get(&seldom.timed_out),
+        };
+        // The most frequent is not counted, it is what is left.
+        let others = figures.refused + figures.cached + figures.probed + figures.sampled;
+        let others = others + figures.over_ceiling + failed_open.total();
+        figures.admitted = figures.asked.saturating_sub(others);
+        figures
+    }
+
+    /// As another process finds them in a file.
+    pub(super) fn of_bytes(bytes: &[u8; size_of::<Self>()]) -> Self {
+        let this = Self::default();
+        let all = this.all();
+        for (counter, offset) in all {
+            let word = bytes[offset..offset + 8].try_into().expect("eight bytes");
+            counter.store(u64::from_ne_bytes(word), Relaxed);
+        }
+        this
+    }
+
+    /// Every counter, with its place in bytes.
+    fn all(&self) -> impl Iterator<Item = (&AtomicU64, usize)> {
+        let seldom = &self.seldom.0;
+        let start = std::ptr::from_ref(self).addr();
+        let lines = [&self.asked.0, &self.plain.0, &self.late.0, &self.refused.0];
+        let seldom = [
+            &seldom.cached,
+            &seldom.probed,
+            &seldom.sampled,
+            &seldom.over_ceiling,
+            &seldom.trials,
+            &seldom.fast_trials,
+            &seldom.bounded,
+            &seldom.timed_out,
+        ];
+        let all = lines.into_iter().chain(seldom).chain(&self.open.0);
+        all.map(move |counter| (counter, std::ptr::from_ref(counter).addr() - start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_was_admitted_and_bytes_give_the_same() {
+        let counters = Counters::default();
+        for _ in 0..100 {
+            counters.asked();
+        }
+        counters.plain();
+        (0..20).for_each(|_| counters.refused());
+        (0..3).for_each(|_| counters.probed());
+        counters.tried(true);
+        counters.tried(false);
+        counters.failed_open(FailOpenReason::Stale);
+        counters.was_late();
+        counters.bounded();
+        (0..5).for_each(|_| counters.timed_out());
+        let figures = counters.figures();
+        assert_eq!((figures.plain, figures.asked, figures.admitted), (1, 100, 76));
+        assert_eq!((figures.trials, figures.fast_trials, figures.late), (2, 1, 1));
+        assert_eq!((figures.bounded, figures.timed_out), (1, 5));
+        assert_eq!(figures.failed_open, FailedOpen { stale: 1, ..FailedOpen::default() });
+        let mut bytes = [0; size_of::<Counters>()];
+        for (counter, offset) in counters.all() {
+            bytes[offset..offset + 8].copy_from_slice(&counter.load(Relaxed).to_ne_bytes());
+        }
+        assert_eq!(Counters::of_bytes(&bytes).figures(), figures);
+    }
+}

@@ -1,0 +1,211 @@
+//! What is to be expected of a read, and whether that is too long.
+
+use std::time::Duration;
+
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId, mix64};
+use trimtab_predict::{Forecast, Label, Trained, Verdict};
+
+use crate::error::Urgency;
+use crate::options::nanos;
+use crate::probes::Part;
+use trimtab_block::Place;
+use trimtab_state::{LiveDrive, StateSnapshot};
+
+/// Places that are asked about when a read's own is not known. An odd number: most of
+/// them decide.
+const PLACES: u64 = 3;
+
+/// What is expected of a read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outlook {
+    pub(super) forecast: Forecast,
+    /// At how many 4 KiB pages in flight.
+    pub(super) load: u32,
+    /// What part of the drive's reads it is one of.
+    pub(super) part: Part,
+}
+
+/// How much is to be said of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    Everything,
+    /// Whether it would be late, and more only if it would be.
+    IfLate,
+}
+
+impl Detail {
+    /// What is needed to [`judge`] by.
+    pub(super) const fn of(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::LatencyCritical | Urgency::None => Self::IfLate,
+            Urgency::Deadline(_) => Self::Everything,
+        }
+    }
+}
+
+/// What is expected of a read of a disk of this size. None if the state was being
+/// written all the time, or the model cannot be asked about a state.
+pub(super) fn outlook(
+    ask: &Question<'_>,
+    place: Place,
+    size: u64,
+    detail: Detail,
+) -> Option<Outlook> {
+    match place {
+        Place::At(offset) => ask.at(offset, detail),
+        Place::Unmapped if ask.drive.functions().is_empty() => ask.at(0, detail),
+        Place::Unmapped | Place::Hole => ask.anywhere(size),
+    }
+}
+
+/// Who is asked about a read, when, and of how many bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) trained: &'a Trained,
+    pub(super) drive: &'a LiveDrive,
+    pub(super) now: Nanos,
+    pub(super) length: u64,
+}
+
+impl Question<'_> {
+    fn at(&self, offset: u64, detail: Detail) -> Option<Outlook> {
+        let Self { trained, drive, now, length } = *self;
+        let units = drive.units_at(offset);
+        let mut snapshot = StateSnapshot::default();
+        drive.snapshot_into(&mut snapshot, units, offset, length);
+        if !snapshot.is_consistent {
+            return None;
+        }
+        let request = request(offset, length);
+        let forecast = match detail {
+            Detail::Everything => {
+                trained.forecast(now, &request, &snapshot.drive, snapshot.units())
+            }
+            Detail::IfLate => {
+                trained.forecast_if_late(now, &request, &snapshot.drive, snapshot.units())
+            }
+        };
+        let part = Part::new(drive.functions().iter().zip(units), pages(length));
+        Some(Outlook { forecast: forecast?, load: snapshot.drive.pages, part })
+    }
+
+    /// What is expected of a read whose place is not known: that of reads at random places.
+    /// A forest asks for the state of a place's parallel units, and has never seen a read
+    /// of none; so what is not known is drawn.
+    fn anywhere(&self, size: u64) -> Option<Outlook> {
+        let mut outlooks = [None; PLACES as usize];
+        for (outlook, i) in outlooks.iter_mut().zip(0..) {
+            let page = mix64(self.now.0.wrapping_add(i)) % (size >> 12).max(1);
+            // What is not late by itself counts too, if most places are.
+            *outlook = Some(self.at(page << 12, Detail::Everything)?);
+        }
+        let outlooks = outlooks.map(|outlook| outlook.expect("each was made"));
+        let forecast = middle(&outlooks.map(|outlook| outlook.forecast));
+        Some(Outlook { forecast, part: Part::anywhere(pages(self.length)), load: outlooks[0].load })
+    }
+}
+
+/// How many pages of 4 KiB a read is of.
+pub(super) fn pages(length: u64) -> u32 {
+    u32::try_from(length.div_ceil(4096)).unwrap_or(u32::MAX)
+}
+
+/// What most forecasts say, and the mean of their numbers.
+fn middle(forecasts: &[Forecast; PLACES as usize]) -> Forecast {
+    let late = forecasts.iter().filter(|forecast| forecast.verdict == Verdict::Late).count();
+    let is_late = late as u64 > PLACES / 2;
+    let verdict = if is_late { Verdict::Late } else { Verdict::Fast };
+    let waits: Option<u64> = forecasts.iter().map(|f| f.wait.map(|wait| wait.0)).sum();
+    let probability = forecasts.iter().map(|f| f.probability).sum::<f32>() / PLACES as f32;
+    Forecast { verdict, probability, wait: waits.map(|sum| Nanos(sum / PLACES)), fast: None }
+}
+
+/// What a decision comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    InTime,
+    TooLate,
+    /// The model cannot tell.
+    Unsure,
+}
+
+/// Whether a forecast is good enough. A deadline is compared with the wait that is
+/// expected; a model that gives none only says on which side of its label's threshold
+/// a read will be, which decides if the deadline is on the other.
+pub(super) fn judge(forecast: &Forecast, urgency: Urgency, label: &Label) -> Decision {
+    let most = match urgency {
+        Urgency::None => return Decision::InTime,
+        Urgency::LatencyCritical => {
+            return match forecast.verdict {
+                Verdict::Fast => Decision::InTime,
+                Verdict::Late => Decision::TooLate,
+            };
+        }
+        Urgency::Deadline(most) => nanos(most),
+    };
+    match (forecast.wait, forecast.verdict) {
+        (Some(wait), _) if wait > most => Decision::TooLate,
+        (Some(_), _) => Decision::InTime,
+        (None, Verdict::Late) if label.threshold() >= most => Decision::TooLate,
+        (None, Verdict::Fast) if label.threshold() <= most => Decision::InTime,
+        (None, _) => Decision::Unsure,
+    }
+}
+
+pub(super) fn duration(wait: Option<Nanos>) -> Option<Duration> {
+    wait.map(|wait| Duration::from_nanos(wait.0))
+}
+
+const fn request(offset: u64, length: u64) -> Request {
+    Request {
+        id: RequestId(0),
+        device: DeviceId(0),
+        arrival: Nanos::ZERO,
+        op: Op::Read,
+        offset,
+        length,
+        flags: Flags::empty(),
+        deadline: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LABEL: Label = Label::Threshold { latency: Nanos(1_000_000) };
+
+    fn forecast(verdict: Verdict, wait_us: Option<u64>) -> Forecast {
+        Forecast { wait: wait_us.map(Nanos::from_micros), ..Forecast::bare(verdict) }
+    }
+
+    #[test]
+    fn a_deadline_is_compared_with_the_wait() {
+        let within = |us| Urgency::Deadline(Duration::from_micros(us));
+        let (fast, late) = (Verdict::Fast, Verdict::Late);
+        for (verdict, wait, urgency, expected) in [
+            (late, Some(5000), Urgency::LatencyCritical, Decision::TooLate),
+            (fast, Some(90), Urgency::LatencyCritical, Decision::InTime),
+            (late, Some(5000), Urgency::None, Decision::InTime),
+            (late, Some(5000), within(10_000), Decision::InTime),
+            (fast, Some(90), within(50), Decision::TooLate),
+            (late, None, within(1000), Decision::TooLate),
+            (late, None, within(2000), Decision::Unsure),
+            (fast, None, within(2000), Decision::InTime),
+            (fast, None, within(500), Decision::Unsure),
+        ] {
+            let judged = judge(&forecast(verdict, wait), urgency, &LABEL);
+            assert_eq!(judged, expected, "{verdict:?} {wait:?} {urgency:?}");
+        }
+    }
+
+    #[test]
+    fn most_places_decide() {
+        let (fast, late) = (forecast(Verdict::Fast, Some(90)), forecast(Verdict::Late, Some(900)));
+        let both = middle(&[late, fast, late]);
+        assert_eq!((both.verdict, both.wait), (Verdict::Late, Some(Nanos::from_micros(630))));
+        assert_eq!(middle(&[fast, fast, late]).verdict, Verdict::Fast);
+        let bare = Forecast::bare(Verdict::Fast);
+        assert_eq!(middle(&[bare; 3]), bare);
+    }
+}

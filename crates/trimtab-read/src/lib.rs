@@ -1,0 +1,89 @@
+//! Reads that know when to give up.
+//!
+//! A [`Reader`] is a device or file to read from. Each read says how urgent it is; one
+//! that is expected to take too long is refused before it is sent, within
+//! microseconds, so that its data can be had elsewhere: from another replica, from
+//! parity. What is expected comes from a model of the drive
+//! ([`trimtab_predict::Model`]) and from the drive's present state, which the kernel
+//! keeps (`trimtab_state`): the I/O of all processes counts.
+//!
+//! ```text
+//!  read_at ─> where on the drive? ─> state, model: in time? ── yes ─────────────> pread
+//!                                                      │ no
+//!                                        in the page cache? ── yes ─────────────> copy
+//!                                                      │ no
+//!                                     probe? sample? ceiling? ── one of them,
+//!                                                      │         and few are out ──> pread
+//!                                                      │ none
+//!                                                   Refusal (EBUSY)
+//! ```
+//!
+//! **A deadline holds.** Where a read says a time it is sent so that its caller can leave
+//! (detachable.rs): at the deadline there are data, or [`ReadError::TimedOut`], whatever the
+//! drive does, with a model or without. How many reads a drive has that do not come back
+//! is bounded (outstanding.rs): those that were expected to be late, and those that
+//! nobody waits for any more.
+//!
+//! **It fails open.** With no model, one that does not fit the drive, a state that
+//! nobody keeps or that is old, reads go through as if nothing had been asked, and are
+//! counted by reason ([`Figures::failed_open`]). A refused drive is probed, the share
+//! refused has a ceiling ([`ReadOptions`]), and a read with [`Urgency::None`] is never
+//! refused: the last replica is to be read so.
+//!
+//! ```no_run
+//! use trimtab_read::{ReadOptions, ReadError, Reader, Urgency};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Somebody keeps the drives' state: `trimtab watch nvme0n1 nvme1n1 --pin …`.
+//! let open = |path, model: &str| -> Result<Reader, Box<dyn std::error::Error>> {
+//!     let model = trimtab_predict::Model::load(model.as_ref())?;
+//!     Ok(Reader::open(path, &ReadOptions::with_model(model))?)
+//! };
+//! let first = open("/mnt/a/data", "nvme0n1.safetensors")?;
+//! let second = open("/mnt/b/data", "nvme1n1.safetensors")?;
+//! let mut page = [0; 4096];
+//! let within = Urgency::Deadline(std::time::Duration::from_micros(500));
+//! match first.read_exact_at(&mut page, 8192, within) {
+//!     Ok(()) => {}
+//!     // Not sent, or not answered by its deadline.
+//!     Err(ReadError::Refused(_) | ReadError::TimedOut(_)) => {
+//!         second.read_exact_at(&mut page, 8192, Urgency::None)?;
+//!     }
+//!     Err(ReadError::Io(error)) => return Err(error.into()),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With io_uring, [`Reader::prepare`] decides and gives an entry to push;
+//! [`Reader::admit`] decides for who sends reads in another way. In C, it is
+//! `include/trimtab.h` of the crate `trimtab-c`.
+
+mod admission;
+mod cached;
+mod detachable;
+mod drive_state;
+mod error;
+mod fetch;
+mod figures;
+mod forecast;
+mod limiter;
+mod options;
+mod outstanding;
+mod probes;
+mod publish;
+mod published;
+mod reader;
+mod refusal_cap;
+mod ring;
+mod sums;
+mod token;
+
+pub use drive_state::Source;
+pub use error::{Error, ReadError, Refusal, RefusalCause, Urgency};
+pub use figures::{FailedOpen, Figures};
+pub use options::ReadOptions;
+pub use published::{Published, published, readers};
+pub use reader::{Expected, Reader};
+pub use sums::{ReaderSums, Sum};
+pub use token::ReadToken;

@@ -1,0 +1,174 @@
+//! What is out on a drive that may not come back soon.
+//!
+//! Two numbers, for all readers of a drive in this process, and a list of the reads that
+//! were left at their deadline. The numbers are plain: reads are added before they are
+//! sent, and taken away when they have ended.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use trimtab_io::Nanos;
+
+use crate::detachable::{Helpers, Left};
+
+/// How often it is looked which reads have ended that were left.
+const LOOK_EVERY: Nanos = Nanos(1_000_000);
+
+/// How many reads of a kind are out.
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicU32);
+
+impl Count {
+    /// One more, if there are then no more than so many: exactly, for any number of
+    /// threads.
+    pub(super) fn add_up_to(&self, most: u32) -> bool {
+        let more = |out| (out < most).then_some(out + 1);
+        self.0.fetch_update(Relaxed, Relaxed, more).is_ok()
+    }
+
+    fn add(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// One for each drive of a process; it stays as long as the process.
+#[derive(Debug, Default)]
+pub(super) struct Outstanding {
+    /// Reads that were expected to be late and sent all the same.
+    pub(super) trials: Count,
+    /// Reads that nobody waits for any more, and that have not come.
+    abandoned: Count,
+    list: Mutex<Vec<Abandoned>>,
+    /// When it was looked last which have ended.
+    looked: AtomicU64,
+    pub(super) helpers: Arc<Helpers>,
+}
+
+#[derive(Debug)]
+struct Abandoned {
+    read: Arc<dyn Left>,
+    is_trial: bool,
+}
+
+impl Outstanding {
+    /// That of the drive or file system with this number.
+    pub(super) fn of(number: (u32, u32)) -> Arc<Self> {
+        static DRIVES: Mutex<BTreeMap<(u32, u32), Arc<Outstanding>>> = Mutex::new(BTreeMap::new());
+        let mut drives = DRIVES.lock().unwrap_or_else(PoisonError::into_inner);
+        let drive = Arc::clone(drives.entry(number).or_default());
+        drive.look();
+        drive
+    }
+
+    /// A read was left. If it is a trial it goes on counting as one.
+    pub(super) fn abandon(&self, read: Arc<dyn Left>, is_trial: bool) {
+        self.abandoned.add();
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.push(Abandoned { read, is_trial });
+    }
+
+    /// Whether reads were left that have not ended, as far as that was looked at.
+    pub(super) fn has_abandoned(&self) -> bool {
+        self.abandoned.get() > 0
+    }
+
+    /// How many reads were left and have not ended.
+    pub(super) fn abandoned(&self, now: Nanos) -> u32 {
+        // Mostly there are none.
+        if !self.has_abandoned() {
+            return 0;
+        }
+        let looked = self.looked.load(Relaxed);
+        if now.since(Nanos(looked)) >= LOOK_EVERY
+            && self.looked.compare_exchange(looked, now.0, Relaxed, Relaxed).is_ok()
+        {
+            self.look();
+        }
+        self.abandoned.get()
+    }
+
+    /// Looks which have ended, unless another thread does.
+    pub(super) fn look(&self) {
+        let Ok(mut list) = self.list.try_lock() else { return };
+        list.retain(|Abandoned { read, is_trial }| {
+            let has_ended = read.has_ended();
+            if has_ended {
+                self.abandoned.end();
+                if *is_trial {
+                    self.trials.end();
+                }
+            }
+            !has_ended
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Read(AtomicBool);
+
+    impl Left for Read {
+        fn has_ended(&self) -> bool {
+            self.0.load(Relaxed)
+        }
+    }
+
+    #[test]
+    fn no_more_are_out_than_the_bound_whoever_sends() {
+        let (count, most_seen) = (Count::default(), AtomicU32::new(0));
+        let out = AtomicU32::new(0);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        if count.add_up_to(3) {
+                            most_seen.fetch_max(out.fetch_add(1, Relaxed) + 1, Relaxed);
+                            out.fetch_sub(1, Relaxed);
+                            count.end();
+                        }
+                    }
+                });
+            }
+        });
+        assert!((1..=3).contains(&most_seen.into_inner()));
+        assert_eq!(count.get(), 0);
+    }
+
+    #[test]
+    fn reads_that_were_left_count_until_they_have_ended() {
+        let drive = Outstanding::default();
+        let reads = [(); 3].map(|()| Arc::new(Read::default()));
+        assert!(drive.trials.add_up_to(1));
+        for (i, read) in reads.iter().enumerate() {
+            drive.abandon(Arc::clone(read) as Arc<dyn Left>, i == 0);
+        }
+        let ms = |n: u64| Nanos(n * 1_000_000);
+        assert_eq!((drive.abandoned(ms(5)), drive.trials.get()), (3, 1));
+        reads[0].0.store(true, Relaxed);
+        reads[2].0.store(true, Relaxed);
+        assert_eq!(drive.abandoned(ms(5)), 3, "it has just been looked");
+        assert_eq!((drive.abandoned(ms(6)), drive.trials.get()), (1, 0));
+        assert!(Arc::strong_count(&reads[0]) == 1, "it is let go of");
+    }
+
+    #[test]
+    fn readers_of_a_drive_share_what_is_out_on_it() {
+        let [a, b, other] = [(4000, 1), (4000, 1), (4000, 2)].map(Outstanding::of);
+        assert!(a.trials.add_up_to(1) && !b.trials.add_up_to(1) && other.trials.add_up_to(1));
+    }
+}

@@ -1,0 +1,226 @@
+//! When a drive that is avoided is sent a read all the same.
+//!
+//! A drive that answers nothing can tell nothing, so a refused one is probed: as soon as
+//! reads have been refused for the time between probes, a read that is expected to be
+//! late is sent, and after it one each such time. That is so of the whole drive, and of
+//! each part of it that is avoided while others are read.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use trimtab_io::Nanos;
+use trimtab_predict::units::UnitFunction;
+
+use crate::outstanding::Count;
+
+/// In how many ways a drive is divided into parts, as models divide it into units.
+const WAYS: usize = 3;
+/// How many parts are told apart in each. A function that tells more units apart, as one of
+/// pages does, is of no use here: it takes too many reads to hear of each.
+const PARTS: usize = 256;
+
+/// The reads that have a fate in common with this one, in each way: a forecast is about
+/// the parallel units that a read lies in, and about how large it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part([u8; WAYS]);
+
+impl Part {
+    /// Of reads of so many pages that begin in these units by these functions. Where there
+    /// is none, all of the drive is one part.
+    pub(super) fn new<'a>(
+        units: impl Iterator<Item = (&'a UnitFunction, u16)>,
+        pages: u32,
+    ) -> Self {
+        // Reads up to twice as large are taken for the same.
+        let size = (u32::BITS - pages.leading_zeros()) as u8;
+        // Far apart, so that few units fall together with those of another size.
+        let mut parts = [size.wrapping_mul(37); WAYS];
+        let units = units.filter(|(function, _)| function.units() <= PARTS as u32);
+        for (part, (_, unit)) in parts.iter_mut().zip(units) {
+            *part = part.wrapping_add(unit as u8);
+        }
+        Self(parts)
+    }
+
+    /// Of reads of so many pages at a place that is not known.
+    pub(super) fn anywhere(pages: u32) -> Self {
+        Self::new(std::iter::empty(), pages)
+    }
+}
+
+/// Times at 0: not avoided.
+#[derive(Debug)]
+pub(super) struct Probes {
+    every: Nanos,
+    /// Since when reads have been expected to be late.
+    avoided_since: AtomicU64,
+    /// Since when all reads of a part have been. What is sent elsewhere says nothing of
+    /// it; and a part that is read from has no need of probes, however often the drive
+    /// has trouble: or where troubles are short and reads few, each late read would be
+    /// a probe.
+    parts: [[AtomicU64; PARTS]; WAYS],
+    /// When one was expected to be late last.
+    last_late: AtomicU64,
+    /// When one was sent last that was.
+    last_probe: AtomicU64,
+}
+
+impl Probes {
+    /// One is due so often.
+    pub(super) fn new(every: Nanos) -> Self {
+        Self {
+            every,
+            avoided_since: AtomicU64::new(0),
+            parts: [const { [const { AtomicU64::new(0) }; PARTS] }; WAYS],
+            last_late: AtomicU64::new(0),
+            last_probe: AtomicU64::new(0),
+        }
+    }
+
+    /// A read of this part is sent that nobody wants to refuse. If nobody has wanted to
+    /// refuse any for as long as a probe takes to be due, the drive needs none: without
+    /// this, the first read of each short time of trouble would be one.
+    pub(super) fn sent(&self, part: Part, now: Nanos) {
+        // Looked at first: a line that is not written stays in every core's cache.
+        for since in self.times(part) {
+            if since.load(Relaxed) != 0 {
+                since.store(0, Relaxed);
+            }
+        }
+        if self.avoided_since.load(Relaxed) != 0
+            && now.since(Nanos(self.last_late.load(Relaxed))) >= self.every
+        {
+            self.avoided_since.store(0, Relaxed);
+        }
+    }
+
+    /// Whether a read of this part, which is expected to be late, is to be a probe. One
+    /// thread at a time is told so; then the read counts among these, of which there are
+    /// no more than so many: a drive that answers none is not sent another.
+    pub(super) fn is_due(&self, part: Part, now: Nanos, (out, most): (&Count, u32)) -> bool {
+        self.last_late.store(now.0, Relaxed);
+        let mut is_avoided = self.is_long_avoided(&self.avoided_since, now);
+        // All of them begin here, if they have not.
+        for since in self.times(part) {
+            is_avoided |= self.is_long_avoided(since, now);
+        }
+        let last = self.last_probe.load(Relaxed);
+        if !is_avoided || now.since(Nanos(last)) < self.every || !out.add_up_to(most) {
+            return false;
+        }
+        let is_ours = self.last_probe.compare_exchange(last, now.0, Relaxed, Relaxed).is_ok();
+        if !is_ours {
+            out.end();
+        }
+        is_ours
+    }
+
+    /// Since when a part has been avoided, in each way.
+    fn times(&self, part: Part) -> impl Iterator<Item = &AtomicU64> {
+        self.parts.iter().zip(part.0).map(|(times, part)| &times[usize::from(part)])
+    }
+
+    /// Whether what begins now, if it has not begun, has lasted for long.
+    fn is_long_avoided(&self, since: &AtomicU64, now: Nanos) -> bool {
+        let began = since.load(Relaxed);
+        if began == 0 {
+            since.store(now.0.max(1), Relaxed);
+            return false;
+        }
+        now.since(Nanos(began)) >= self.every
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const HERE: Part = Part([7, 0, 3]);
+    /// The same in one way, another in others.
+    const ELSEWHERE: Part = Part([8, 0, 4]);
+
+    fn probes() -> Probes {
+        Probes::new(Nanos(10 * MS))
+    }
+
+    /// Whether a late read is a probe, which is back at once.
+    fn is_probe(probes: &Probes, part: Part, at_us: u64) -> bool {
+        probes.is_due(part, Nanos(at_us * 1000), (&Count::default(), 4))
+    }
+
+    #[test]
+    fn a_refused_drive_is_probed_every_10_ms() {
+        let probes = probes();
+        // Ten a millisecond, all of them late, all over the drive.
+        let part = |i: u64| Part([i as u8, (i % 7) as u8, 0]);
+        let sent = (1..=1000).filter(|&i| is_probe(&probes, part(i), 100 * i));
+        assert_eq!(sent.collect::<Vec<_>>(), (1..10).map(|i| 1 + 100 * i).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_drive_that_is_seldom_asked_is_probed_whenever_it_is() {
+        let probes = probes();
+        assert!(!is_probe(&probes, HERE, 5000));
+        assert!((1..10).all(|i| is_probe(&probes, HERE, i * 1_000_000)));
+    }
+
+    /// Times of trouble that are shorter than the time between probes have none, whether
+    /// a read meets them now and then or each does.
+    #[test]
+    fn a_drive_in_use_needs_no_probes() {
+        for every in [12, 20, 60, 1000] {
+            let probes = probes();
+            for i in 1..1000 {
+                probes.sent(HERE, Nanos((every * i - 1) * MS));
+                assert!(!is_probe(&probes, HERE, every * i * 1000));
+                assert!(!is_probe(&probes, HERE, (every * i) * 1000 + 900));
+            }
+        }
+    }
+
+    /// What other parts of the drive are sent says nothing of the part that is avoided:
+    /// it is probed every 10 ms as well, or whenever it is asked of, if that is less often.
+    #[test]
+    fn a_part_that_is_avoided_is_probed_as_a_drive_is() {
+        for (gap_ms, expected) in [(1, 100), (5, 500), (13, 999), (60, 999), (1000, 999)] {
+            let probes = probes();
+            let is = |&i: &u64| {
+                (0..gap_ms).for_each(|ms| probes.sent(ELSEWHERE, Nanos((i * gap_ms + ms) * MS)));
+                is_probe(&probes, HERE, ((i + 1) * gap_ms) * 1000)
+            };
+            let count = (1..=1000).filter(is).count();
+            assert!(count.abs_diff(expected) <= 1, "every {gap_ms} ms: {count}");
+        }
+    }
+
+    /// One size of reads may be avoided where another is not, and one unit.
+    #[test]
+    fn a_part_is_of_a_unit_and_a_size() {
+        let functions = [
+            UnitFunction::Page { shift: 12 },
+            UnitFunction::Stripe { shift: 12, units: 4 },
+            UnitFunction::Parity { masks: vec![1 << 14, 1 << 20] },
+        ];
+        let part = |of: &[UnitFunction], offset, pages| {
+            Part::new(of.iter().map(|function| (function, function.unit(offset))), pages)
+        };
+        let here = part(&functions, 0, 4);
+        assert_eq!(here, part(&functions, 8 << 12, 7));
+        let other = part(&functions, 1 << 12, 4);
+        assert!(here.0[0] != other.0[0] && here.0[1] == other.0[1]);
+        assert!((0..3).all(|way| here.0[way] != part(&functions, 0, 64).0[way]));
+        assert_eq!(Part::anywhere(1), part(&functions[..1], 1 << 12, 1));
+    }
+
+    #[test]
+    fn a_drive_that_answers_no_probe_gets_no_more_until_it_does() {
+        let (probes, out) = (probes(), Count::default());
+        let sent = |from: u64| {
+            let is = |&i: &u64| probes.is_due(HERE, Nanos(i * 10 * MS), (&out, 4));
+            (from..from + 100).filter(is).count()
+        };
+        assert_eq!(sent(1), 4);
+        out.end();
+        assert_eq!(sent(101), 1);
+    }
+}

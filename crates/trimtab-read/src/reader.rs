@@ -1,0 +1,187 @@
+//! A device or file to read from.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use trimtab_io::monotonic;
+use trimtab_predict::{Model, OtherDrive, Verdict};
+
+use crate::admission::{Admission, ReadRequest};
+use crate::drive_state::DriveStateSource;
+use crate::error::{Error, Refusal, Urgency};
+use crate::figures::Figures;
+use crate::forecast::{Detail, Outlook, duration};
+use crate::limiter::AdmissionLimiter;
+use crate::options::{ReadOptions, nanos};
+use crate::outstanding::Outstanding;
+use crate::publish::PublishedCounters;
+use crate::token::{AdmissionReason, ReadToken};
+use trimtab_block::BlockDevice;
+use trimtab_block::{Location, Place};
+
+/// A device or file, and what is known of the drive below. Any number of threads may
+/// read from it at once; nothing on the way of a read waits for a lock (where there is no
+/// io_uring, a read with a deadline takes one for a moment).
+pub struct Reader {
+    pub(super) file: Arc<File>,
+    /// Opened past the page cache.
+    pub(super) is_direct: bool,
+    pub(super) place: Location,
+    pub(super) known: DriveStateSource,
+    pub(super) guard: AdmissionLimiter,
+    pub(super) most_abandoned: u32,
+    /// On the drive, of all readers of this process.
+    pub(super) outstanding: Arc<Outstanding>,
+    pub(super) board: PublishedCounters,
+}
+
+/// What is expected of a read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expected {
+    /// How long it takes, if the model can tell.
+    pub wait: Option<Duration>,
+    /// Whether the model calls that late.
+    pub is_late: bool,
+    /// How likely it is to be late, 0 to 1.
+    pub probability: f32,
+}
+
+impl Reader {
+    /// Opens a device or file for reading.
+    ///
+    /// # Errors
+    /// It cannot be opened, or an option cannot be. That nothing is known of the drive
+    /// is no error: reads are let through then.
+    pub fn open(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self, Error> {
+        const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
+        let path = path.as_ref();
+        let flags = if options.direct { O_DIRECT } else { 0 };
+        let file = File::options().read(true).custom_flags(flags).open(path);
+        let failed = |source| Error::Open { path: path.to_owned(), source };
+        Self::new(file.map_err(failed)?, path, options)
+    }
+
+    /// Reads from what is open already, in the way that it was opened.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_file(file: File, options: &ReadOptions) -> Result<Self, Error> {
+        use std::os::fd::AsRawFd as _;
+        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let path = std::fs::read_link(&link).unwrap_or_else(|_| link.into());
+        Self::new(file, &path, options)
+    }
+
+    fn new(file: File, path: &Path, options: &ReadOptions) -> Result<Self, Error> {
+        let rules = options.rules()?;
+        let failed = |source| Error::Open { path: path.to_owned(), source };
+        let flags = rustix::fs::fcntl_getfl(&file).map_err(|e| failed(e.into()))?;
+        let file = Arc::new(file);
+        let place = Location::of(&file).map_err(failed)?;
+        let device = place.disk().map(|disk| disk.device.clone());
+        let number = device.as_ref().map_or((0, 0), |device| device.number);
+        let (model, source) = (options.model.clone(), options.source.clone());
+        Ok(Self {
+            file,
+            is_direct: flags.contains(rustix::fs::OFlags::DIRECT),
+            outstanding: Outstanding::of(place.number()),
+            most_abandoned: options.most_abandoned,
+            place,
+            known: DriveStateSource::new(model, device, source, nanos(options.oldest)),
+            guard: AdmissionLimiter::new(rules),
+            board: PublishedCounters::new(options.publish.as_deref(), number, path),
+        })
+    }
+
+    /// What is to be expected of a read that would be sent now; none if nothing can be
+    /// said. Counts nothing.
+    #[must_use]
+    pub fn expect(&self, length: u64, offset: u64) -> Option<Expected> {
+        let now = monotonic();
+        let Outlook { forecast, .. } =
+            self.outlook(length, offset, now, Detail::Everything).ok()?.0;
+        let is_late = forecast.verdict == Verdict::Late;
+        let (wait, probability) = (duration(forecast.wait), forecast.probability);
+        Some(Expected { wait, is_late, probability })
+    }
+
+    /// Decides on a read of so many bytes at this offset, for who sends it themselves.
+    ///
+    /// Where the page cache holds what would be refused it is let through, as
+    /// [`read_at`](Self::read_at) does. Whoever sends it sees to its deadline too: one that
+    /// is given up is to be dropped when it has ended, not before, so that it counts among
+    /// those that are out.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub fn admit(
+        &self,
+        length: u64,
+        offset: u64,
+        urgency: Urgency,
+    ) -> Result<ReadToken<'_>, Refusal> {
+        let now = monotonic();
+        match self.ask(ReadRequest::Admission(length), offset, urgency, now)? {
+            Admission::Send(pass) => Ok(pass),
+            Admission::Done(_) => Ok(self.pass(AdmissionReason::Plain, None)),
+        }
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.counters().figures()
+    }
+
+    /// The disk that is read from, if the block layer sees one.
+    #[must_use]
+    pub fn device(&self) -> Option<&BlockDevice> {
+        self.place.disk().map(|disk| &disk.device)
+    }
+
+    /// Where on the disk an offset (bytes) lies, if it lies there and that is known.
+    #[must_use]
+    pub fn device_offset(&self, offset: u64) -> Option<u64> {
+        self.device()?;
+        match self.place.find(offset, monotonic()) {
+            Place::At(place) => Some(place),
+            Place::Unmapped | Place::Hole => None,
+        }
+    }
+
+    /// The model that it decides by.
+    #[must_use]
+    pub fn model(&self) -> Option<&Model> {
+        self.known.model().map(|model| &**model)
+    }
+
+    /// In what the drive is another than the one that the model was trained on, if that is
+    /// known. Then nothing is refused.
+    #[must_use]
+    pub const fn other_drive(&self) -> Option<&OtherDrive> {
+        self.known.other_drive()
+    }
+
+    /// The file in which other processes find its figures; none if it is not published.
+    #[must_use]
+    pub fn published_at(&self) -> Option<PathBuf> {
+        self.board.path().map(Path::to_owned)
+    }
+}
+
+impl AsFd for Reader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let device = self.device().map(|device| &device.name);
+        f.debug_struct("Reader").field("file", &self.file).field("device", &device).finish()
+    }
+}

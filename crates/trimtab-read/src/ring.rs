@@ -1,0 +1,35 @@
+//! The same by io_uring, in a ring that the user has.
+
+use io_uring::squeue::Entry;
+use io_uring::{opcode, types};
+use std::os::fd::AsRawFd as _;
+
+use crate::error::{Refusal, Urgency};
+use crate::reader::Reader;
+use crate::token::ReadToken;
+
+impl Reader {
+    /// Decides on a read, and makes the entry for a submission queue that sends it. The
+    /// entry's user data, and flags such as `IO_LINK`, are the caller's to set. When
+    /// its completion brings data, [`finish`](ReadToken::finish) the pass; otherwise drop
+    /// it.
+    ///
+    /// The memory at `buffer` must be writable for `length` bytes, and stay so until
+    /// the completion; that is what pushing an entry is `unsafe` for. With
+    /// [`ReadOptions::direct`](super::ReadOptions::direct) it is to be aligned.
+    ///
+    /// # Errors
+    /// The read is refused: there is nothing to push.
+    pub fn prepare(
+        &self,
+        buffer: *mut u8,
+        length: u32,
+        offset: u64,
+        urgency: Urgency,
+    ) -> Result<(Entry, ReadToken<'_>), Refusal> {
+        let pass = self.admit(length.into(), offset, urgency)?;
+        let file = types::Fd(self.file.as_raw_fd());
+        let entry = opcode::Read::new(file, buffer, length).offset(offset).build();
+        Ok((entry, pass))
+    }
+}

@@ -1,0 +1,112 @@
+//! An emulated drive that stops answering when a test says so.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use trimtab_device::Profile;
+use trimtab_emu::{Data, Drive, Effect, Error, Fault, Fill, Helper, RunDirectory, Server, Spec};
+use trimtab_io::RUN_VARIABLE;
+use trimtab_testdisk as disk;
+
+/// A small drive.
+const PROFILE: &str = r#"
+name = "small"
+[geometry]
+channels = 2
+chips_per_channel = 2
+blocks_per_plane = 256
+pages_per_block = 32
+page_bytes = 4096
+over_provisioning = 0.15
+[timing]
+read_us = 40
+program_us = 60
+erase_us = 200
+channel_mb_s = 800
+"#;
+
+const MIB: u64 = 1 << 20;
+/// Of the drive, those that hold something: each its number, in every byte.
+pub(crate) const PAGES: u64 = 8 * MIB / 4096;
+
+/// Why the machine cannot run these tests.
+pub(crate) fn missing() -> Option<String> {
+    disk::missing().or_else(|| (!Path::new("/dev/fuse").exists()).then(|| "needs FUSE".to_owned()))
+}
+
+/// What the drive's server has this program do in another process.
+#[test]
+#[ignore = "is no test: the drive's server runs it"]
+fn assist() {
+    trimtab_emu::assist().unwrap();
+}
+
+/// An emulated drive, gone when dropped. One at a time for a process.
+pub(crate) struct Emulated {
+    drive: Drive,
+    pub(crate) path: String,
+    server: Option<thread::JoinHandle<Result<(), Error>>>,
+    _run: tempfile::TempDir,
+}
+
+impl Emulated {
+    pub(crate) fn new() -> Self {
+        let run = tempfile::tempdir().unwrap();
+        // SAFETY: the tests of a file run one after the other, and no thread that one of
+        // them has begun is left.
+        unsafe { std::env::set_var(RUN_VARIABLE, run.path()) };
+        let home = RunDirectory::from_environment();
+        let spec = Spec {
+            fill: Fill { share: 0.0, overwrites: 0.0 },
+            data: Data::Memory { cap_bytes: 64 * MIB },
+            block_bytes: 4096,
+            ..Spec::new("stalls", Profile::parse(PROFILE).unwrap().with_capacity(64 * MIB).unwrap())
+        };
+        let assist = ["emulated::assist", "--exact", "--ignored", "--nocapture"];
+        let helper = Helper::new("/proc/self/exe", assist);
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let server = Server::start(&home, spec, helper, go_on).unwrap();
+        let path = server.device().to_str().unwrap().to_owned();
+        let server = Some(thread::spawn(|| server.serve(&AtomicBool::new(false))));
+        let this = Self { drive: Drive::find(&home, "stalls").unwrap(), path, server, _run: run };
+        this.fill();
+        this
+    }
+
+    fn fill(&self) {
+        let mut content = disk::aligned(PAGES as usize * 4096);
+        let content = disk::window(&mut content, PAGES as usize * 4096);
+        for (number, page) in content.chunks_mut(4096).enumerate() {
+            page.fill(number as u8);
+        }
+        let device = std::fs::File::options().write(true).open(&self.path).unwrap();
+        device.write_all_at(content, 0).unwrap();
+        device.sync_all().unwrap();
+        rustix::fs::fadvise(&device, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+
+    /// Answers nothing from now on.
+    pub(crate) fn stall(&self) {
+        let fault = Fault { effect: Effect::Stall, at_s: 0.0, for_s: 3600.0 };
+        self.drive.fault(fault).unwrap();
+    }
+
+    /// Answers, also what it was asked meanwhile.
+    pub(crate) fn heal(&self) {
+        self.drive.clear_faults().unwrap();
+    }
+}
+
+impl Drop for Emulated {
+    fn drop(&mut self) {
+        // Who waits for the drive goes on, also where a test has failed.
+        _ = self.drive.clear_faults();
+        _ = self.drive.remove(true);
+        _ = self.server.take().map(thread::JoinHandle::join);
+    }
+}

@@ -1,0 +1,110 @@
+//! Models for tests, made quickly of recordings that never happened.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::sync::Arc;
+
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_predict::{
+    Kind, Label, Lesson, Model, Options as Training, Recorded, Rule, Trained, train,
+};
+use trimtab_read::{ReadOptions, Source};
+use trimtab_state::LiveDrive;
+
+const US: u64 = 1000;
+/// A read that was answered.
+pub(crate) fn recorded(arrival: Nanos, offset: u64, complete: Nanos) -> Recorded {
+    let request = Request {
+        id: RequestId(0),
+        device: DeviceId(0),
+        arrival,
+        op: Op::Read,
+        offset,
+        length: 4096,
+        flags: Flags::empty(),
+        deadline: None,
+    };
+    Recorded { request, complete, data: true }
+}
+
+/// A drive that takes so much for a read, and up to twenty steps more, but every 20 ms has
+/// a bad time of 5 ms after which all reads that came in it are answered.
+fn invented(least: u64, step: u64) -> Vec<Recorded> {
+    let read = |i: u64| {
+        let arrival = 250 * US * i + i * 7919 % 50 * US;
+        let (bad, into) = (15_000 * US, arrival % (20_000 * US));
+        let wait = if into > bad { 20_000 * US - into } else { 0 };
+        let complete = arrival + wait + least + i * 31 % 20 * step;
+        recorded(Nanos(arrival), i * 7919 % 4096 * 4096, Nanos(complete))
+    };
+    (0..6000).map(read).collect()
+}
+
+/// A model that has learnt that reads come late together.
+pub(crate) fn model() -> Model {
+    learnt_from(&invented(100 * US, US), Nanos::from_millis(1))
+}
+
+/// The same, of a drive whose reads take anything from 50 µs to 1.5 ms while nothing is
+/// the matter, as they do where writes are before them.
+pub(crate) fn patient_model() -> Model {
+    learnt_from(&invented(50 * US, 75 * US), Nanos::from_millis(3))
+}
+
+/// A model of a recording, to which later than this is late.
+pub(crate) fn learnt_from(recorded: &[Recorded], latency: Nanos) -> Model {
+    let quickly = Training { trees: 16, leaves: 4, ..Training::default() };
+    learnt(recorded, latency, &quickly)
+}
+
+fn learnt(recorded: &[Recorded], latency: Nanos, options: &Training) -> Model {
+    let label = Label::Threshold { latency };
+    let lessons = [Lesson::whole(recorded)];
+    let trained = train(Kind::Trimtab, &lessons, &label, options, |_, _| {}).unwrap();
+    let training = trimtab_predict::Training {
+        trace: "none".to_owned(),
+        fingerprint: trimtab_predict::fingerprint(recorded),
+        reads: recorded.len(),
+        slow: 0,
+        until: Nanos::ZERO,
+        inflection_percentile: None,
+        false_submit_rate: None,
+        seed: 1,
+    };
+    Model::new(trained, Rule::Knee, label, training)
+}
+
+/// The same, but it calls every read late, or none.
+pub(crate) fn stubborn(is_late: bool) -> Model {
+    of_one_mind(model(), is_late)
+}
+
+/// The same, with forests as large as `trimtab train` makes them.
+pub(crate) fn stubborn_of_full_size(is_late: bool) -> Model {
+    of_one_mind(
+        learnt(&invented(100 * US, US), Nanos::from_millis(1), &Training::default()),
+        is_late,
+    )
+}
+
+fn of_one_mind(model: Model, is_late: bool) -> Model {
+    let Model { card, trained } = model;
+    let Trained::Trimtab(mut knowledge) = trained else { unreachable!("it was asked for") };
+    let known = Arc::get_mut(&mut knowledge).expect("nobody else has it");
+    known.refuse_from = if is_late { i32::MIN } else { i32::MAX };
+    // As if it were fresh from training, so that its card is of this.
+    Model::new(Trained::Trimtab(knowledge), card.rule, card.label, card.training)
+}
+
+/// To read by a model and a state, and nothing else: unpublished, unsampled, with no
+/// ceiling and seldom a probe.
+pub(crate) fn strictly(model: Model, drive: &LiveDrive) -> ReadOptions {
+    ReadOptions {
+        source: Source::Given(drive.clone()),
+        probe_every: std::time::Duration::from_secs(3600),
+        sample_every: 0,
+        most_refused: 1.0,
+        publish: None,
+        ..ReadOptions::with_model(model)
+    }
+}

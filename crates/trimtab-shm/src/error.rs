@@ -1,0 +1,19 @@
+//! Errors of mapping and opening.
+
+use std::io;
+
+/// The kernel refused to open or to map a BPF map.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what}: {source}")]
+pub struct Error {
+    /// What was being done.
+    pub what: &'static str,
+    /// The kernel's answer.
+    pub source: io::Error,
+}
+
+impl Error {
+    pub(crate) fn of<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self { what, source: source.into() }
+    }
+}

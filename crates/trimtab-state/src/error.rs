@@ -1,0 +1,28 @@
+//! Errors of reading a drive's state.
+
+use std::path::PathBuf;
+
+use trimtab_block::DeviceError;
+
+/// The state of a drive cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The drive is not tracked there.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The process may not open the state.
+    #[error(
+        "cannot open the state of drives: permission denied (its directory must let you pass, \
+         and kernels before 5.19 want CAP_BPF)"
+    )]
+    Permission,
+    /// The kernel does not open or map the state.
+    #[error("cannot open the state of drives (is it tracked and pinned there?): {0}")]
+    Memory(#[from] trimtab_shm::Error),
+    /// The state is that of another version of trimtab.
+    #[error("{} is of another version", .0.display())]
+    Version(PathBuf),
+    /// The drive's unit functions are being changed, or invalid.
+    #[error("the drive's unit functions cannot be read")]
+    UnitFunctions,
+}

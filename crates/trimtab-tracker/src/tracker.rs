@@ -1,0 +1,370 @@
+//! The tracker's life: programs loaded, configured, attached, pinned.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{Link, MapCore as _, MapHandle, Object, OpenMapMut, ProgramMut};
+use trimtab_block::BlockDevice;
+use trimtab_bpf::{
+    Arrival, Error as BpfError, Overhead, available, check_privilege, measure_run_time,
+};
+use trimtab_predict::units::UnitFunction;
+use trimtab_predict::{DIGITS, Trained};
+use trimtab_shm::{Mapping, WritableMapping, field};
+use trimtab_state::{LiveDrive, StateMemory};
+use zerocopy::IntoBytes as _;
+
+use crate::abi::{Control, MAX_DEVICES, Setup};
+use crate::bpf_mount::BpfMount;
+use crate::calls::{self, Calls, InjectedEvent};
+use crate::housekeeping::Housekeeper;
+use crate::log::{Log, Step};
+use crate::network::{Networks, Query};
+use crate::pins::Pins;
+use crate::staging::StagingSlot;
+use crate::{Error, PATIENCE};
+
+/// What the tracker tracks, and how.
+#[derive(Clone, Debug)]
+pub struct TrackerOptions {
+    /// Which tracepoint tells that a request is sent: where there is no
+    /// `block_io_start`, or another is asked for, it is its issue.
+    pub arrival: Arrival,
+    /// By which functions each drive's units are told apart from the start: as
+    /// [`StateTracker::set_functions`] sets them later. Drives beyond have none.
+    pub functions: Vec<Vec<UnitFunction>>,
+    /// A request that has not been answered for so long has ended unseen.
+    pub age_limit: Duration,
+    /// Whether the kernel may decide by itself ([`StateTracker::set_network`]). Otherwise
+    /// nothing of that is in the programs, and it costs nothing.
+    pub in_kernel: bool,
+    /// Whether the kernel shall measure the handlers' run time (which costs
+    /// some itself).
+    pub measure_overhead: bool,
+    /// For tests: keep a log of `1 << log_bits` steps, and load the programs that inject
+    /// events and query the network; 0: none of that.
+    pub log_bits: u32,
+}
+
+impl Default for TrackerOptions {
+    /// A minute: the kernel's own time limits for requests are about half of it.
+    fn default() -> Self {
+        Self {
+            arrival: Arrival::Auto,
+            functions: Vec::new(),
+            age_limit: Duration::from_secs(60),
+            in_kernel: false,
+            measure_overhead: false,
+            log_bits: 0,
+        }
+    }
+}
+
+/// The programs, attached: they keep the state of some drives as long as this
+/// lives.
+pub struct StateTracker {
+    // Fields drop in this order: say that it is over, detach, unmap, unload.
+    housekeeper: Housekeeper,
+    pins: Option<Pins>,
+    /// Where the file was pinned.
+    pinned_at: Option<BpfMount>,
+    links: Vec<(OsString, Link)>,
+    calls: Arc<Calls>,
+    staging: StagingSlot,
+    control: WritableMapping<Control>,
+    networks: Option<Networks>,
+    memory: Arc<StateMemory>,
+    log: Option<Log>,
+    object: Object,
+    devices: Vec<BlockDevice>,
+    _statistics: Option<OwnedFd>,
+}
+
+impl StateTracker {
+    /// Loads and attaches the programs for these drives. Nothing is known of
+    /// them yet, and no units are told apart.
+    ///
+    /// # Errors
+    /// The kernel lacks something, or the process may not do it.
+    pub fn load(devices: &[BlockDevice], options: &TrackerOptions) -> Result<Self, Error> {
+        if devices.len() > MAX_DEVICES {
+            return Err(Error::TooManyDevices(devices.len()));
+        }
+        check_privilege()?;
+        let by_issue = match available(options.arrival) {
+            Ok(arrival) => arrival == Arrival::GetRq,
+            // It is not needed here.
+            Err(_) if options.arrival == Arrival::Auto => true,
+            Err(error) => return Err(error.into()),
+        };
+        let object = load(devices, options, by_issue)?;
+        let map = |name: &str| {
+            object.maps().find(|m| m.name() == name).expect("bpf/state.bpf.c defines it")
+        };
+        // From here on only programs can write it: see `Pins`.
+        let shared = handle(&object, "st_devices")?;
+        shared.freeze().map_err(BpfError::bpf("close the state for writing"))?;
+        let memory = Arc::new(StateMemory::map(&shared, devices.len().max(1))?);
+        let control = WritableMapping::new(&map(".data.control"), 1)?;
+        let networks = options
+            .in_kernel
+            .then(|| WritableMapping::new(&map("st_networks"), devices.len().max(1)))
+            .transpose()?
+            .map(Networks);
+        let log = (options.log_bits > 0)
+            .then(|| Mapping::new(&map("st_log"), 1 << options.log_bits))
+            .transpose()?
+            .map(|entries| Log { entries, bits: options.log_bits });
+        announce(&control, devices);
+        let calls = Arc::new(Calls::of(&object)?);
+        let staging = StagingSlot::new(WritableMapping::new(&map("st_staged_config"), 1)?);
+        for (index, functions) in options.functions.iter().enumerate().take(devices.len()) {
+            staging.configure(&calls, index, functions)?;
+        }
+        let statistics = options.measure_overhead.then(measure_run_time).transpose()?;
+        let mut links = Vec::new();
+        let traced =
+            |p: &ProgramMut<'_>| p.autoload() && !calls::is_callable(&p.name().to_string_lossy());
+        for program in object.progs_mut().filter(traced) {
+            links.push(attach(&program)?);
+        }
+        let devices = devices.to_vec();
+        Ok(Self {
+            housekeeper: Housekeeper::start(
+                Arc::clone(&memory),
+                devices.clone(),
+                Arc::clone(&calls),
+            ),
+            pins: None,
+            pinned_at: None,
+            links,
+            calls,
+            staging,
+            control,
+            networks,
+            memory,
+            log,
+            object,
+            devices,
+            _statistics: statistics,
+        })
+    }
+
+    /// The state of a drive, by its place among those that it was loaded for.
+    ///
+    /// # Errors
+    /// The kernel writes without a pause.
+    ///
+    /// # Panics
+    /// If there is no such drive.
+    pub fn drive(&self, index: usize) -> Result<LiveDrive, Error> {
+        assert!(index < self.devices.len());
+        Ok(LiveDrive::new(Arc::clone(&self.memory), index)?)
+    }
+
+    /// Tells a drive's units apart by these functions from now on: at most three,
+    /// the others are left out. What was known of the drive is forgotten, and what
+    /// is in flight is not watched.
+    ///
+    /// # Errors
+    /// A function is none, or the kernel writes without a pause.
+    ///
+    /// # Panics
+    /// If there is no such drive.
+    pub fn set_functions(&self, index: usize, functions: &[UnitFunction]) -> Result<(), Error> {
+        assert!(index < self.devices.len());
+        self.staging.configure(&self.calls, index, functions)?;
+        self.heartbeat(index);
+        Ok(())
+    }
+
+    /// From now on the kernel decides about reads of this drive by the network of
+    /// LinnOS that was trained, after each change, for both
+    /// [`SizeClass`](trimtab_state::SizeClass)es: see [`LiveDrive::verdict`]. `None`: it does
+    /// so no more.
+    ///
+    /// # Errors
+    /// It was not asked for ([`TrackerOptions::in_kernel`]), or the model is not LinnOS's.
+    ///
+    /// # Panics
+    /// If there is no such drive.
+    pub fn set_network(&self, index: usize, model: Option<&Trained>) -> Result<(), Error> {
+        assert!(index < self.devices.len());
+        let network = match model {
+            None => None,
+            Some(Trained::Linnos(network)) => Some(&**network),
+            Some(other) => {
+                let name = other.kind().name();
+                return Err(Error::Model(name));
+            }
+        };
+        let Some(networks) = &self.networks else {
+            return Err(Error::NetworksNotLoaded);
+        };
+        networks.set(index, network)?;
+        self.heartbeat(index);
+        Ok(())
+    }
+
+    /// A heartbeat, upon which the programs update the decisions, or withdraw them. A network
+    /// that is busy is free soon.
+    fn heartbeat(&self, index: usize) {
+        let until = Instant::now() + PATIENCE;
+        let is_tracked = !self.devices[index].is_replaced();
+        while !self.calls.heartbeat(index, is_tracked, self.devices[index].kernel_number()) {
+            if Instant::now() > until {
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// For tests, with a log: the network's output in the kernel for some digits, and for the
+    /// same with other digits for the queue: both margins, and the sums of the first layer.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn query_network(
+        &self,
+        index: usize,
+        digits: &[u8; DIGITS],
+        other: [u8; 3],
+    ) -> Option<([i64; 2], [i32; 256])> {
+        let mut query = Query::new(index, digits, other);
+        self.calls.query_network(&mut query).then(|| (query.margins, query.sums()))
+    }
+
+    /// For tests: does something while no completion is seen.
+    ///
+    /// # Errors
+    /// The programs cannot be attached again.
+    #[doc(hidden)]
+    pub fn without_completions(&mut self, f: impl FnOnce()) -> Result<(), Error> {
+        let completes = |name: &OsStr| name.to_string_lossy().starts_with("on_complete");
+        self.links.retain(|(name, _)| !completes(name));
+        f();
+        for program in self.object.progs_mut().filter(|p| p.autoload() && completes(p.name())) {
+            self.links.push(attach(&program)?);
+        }
+        Ok(())
+    }
+
+    /// For tests, with a log: injects an event of a read that does not exist, which is
+    /// identified by a number that is not 0.
+    #[doc(hidden)]
+    pub fn inject_event(&self, index: usize, event: InjectedEvent, key: u64) {
+        self.calls.inject_event(index, event, key);
+    }
+
+    /// Lets all other processes read the state, by a file in a directory of a BPF file
+    /// system (`/sys/fs/bpf/trimtab`), with which it is gone. If the keeper is killed,
+    /// the next one replaces it. [`LiveDrive::open`] has who may read it, and how;
+    /// only a BPF program can write it.
+    ///
+    /// # Errors
+    /// It is no such directory, or another keeper is at work there.
+    pub fn pin(&mut self, directory: &Path) -> Result<(), Error> {
+        self.pins = Some(Pins::make(directory, handle(&self.object, "st_devices")?)?);
+        self.pinned_at = Some(BpfMount::of(directory)?);
+        Ok(())
+    }
+
+    /// Pins the state anew if its file has gone, as when the BPF file system was unmounted,
+    /// which is then mounted again where it was; whether that was needed. Without a file,
+    /// processes that open the state from then on find none; those that have it open keep
+    /// it. To be called now and then.
+    ///
+    /// # Errors
+    /// The file has gone and cannot be made: mounting takes `CAP_SYS_ADMIN`.
+    pub fn pin_again(&mut self) -> Result<bool, Error> {
+        let Some(place) = &self.pinned_at else { return Ok(false) };
+        if self.pins.as_ref().is_some_and(Pins::is_there) {
+            return Ok(false);
+        }
+        // Before there is a new file of the same name, which it would remove.
+        self.pins = None;
+        place.mount()?;
+        self.pins = Some(Pins::make(place.directory(), handle(&self.object, "st_devices")?)?);
+        Ok(true)
+    }
+
+    /// The handlers' runs so far and, if asked for, their time.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn overhead(&self) -> Result<Overhead, Error> {
+        Ok(Overhead::of(&self.object)?)
+    }
+
+    /// What was done to a drive's state, step by step; `None` if there is no log,
+    /// or more has been done than it holds.
+    #[must_use]
+    pub fn steps(&self, index: usize) -> Option<Vec<Step>> {
+        self.log.as_ref()?.read(&self.control.read(0), index as u8)
+    }
+}
+
+impl Drop for StateTracker {
+    fn drop(&mut self) {
+        if let Some(networks) = &self.networks {
+            for index in 0..self.devices.len() {
+                _ = networks.set(index, None);
+                self.heartbeat(index);
+            }
+        }
+        self.housekeeper.stop();
+    }
+}
+
+fn attach(program: &ProgramMut<'_>) -> Result<(OsString, Link), Error> {
+    let link = program.attach().map_err(BpfError::bpf("attach to the block tracepoints"))?;
+    Ok((program.name().to_owned(), link))
+}
+
+fn handle(object: &Object, name: &str) -> Result<MapHandle, Error> {
+    let map = object.maps().find(|map| map.name() == name).expect("bpf/state.bpf.c defines it");
+    Ok(MapHandle::try_from(&map).map_err(BpfError::bpf("keep a map open"))?)
+}
+
+fn load(
+    devices: &[BlockDevice],
+    options: &TrackerOptions,
+    by_issue: bool,
+) -> Result<Object, Error> {
+    let wanted = |program: &str| match program {
+        "on_start" => !by_issue,
+        "on_complete_again" => devices.iter().any(BlockDevice::completions_may_nest),
+        "inject_event" => options.log_bits > 0,
+        "query_network" => options.in_kernel && options.log_bits > 0,
+        _ => true,
+    };
+    let age_limit_ns = u64::try_from(options.age_limit.as_nanos()).unwrap_or(u64::MAX);
+    let setup = Setup {
+        by_issue: by_issue.into(),
+        log_bits: options.log_bits,
+        age_limit_ns,
+        networks: options.in_kernel.into(),
+        reserved: 0,
+    };
+    let configure = |name: &str, map: &mut OpenMapMut<'_>| match name {
+        ".rodata.setup" => map.set_initial_value(setup.as_bytes()),
+        "st_devices" | "st_works" => map.set_max_entries(devices.len().max(1) as u32),
+        "st_networks" if options.in_kernel => map.set_max_entries(devices.len().max(1) as u32),
+        "st_log" => map.set_max_entries(1 << options.log_bits),
+        _ => Ok(()),
+    };
+    Ok(trimtab_bpf::load(trimtab_bpf::STATE, wanted, configure)?)
+}
+
+/// Publishes which drives are tracked, before the programs are attached.
+fn announce(control: &WritableMapping<Control>, devices: &[BlockDevice]) {
+    for (i, device) in devices.iter().enumerate() {
+        let number = control.half_word(0, field!(Control.device).element(i));
+        number.store(device.kernel_number(), Ordering::Relaxed);
+    }
+    control.half_word(0, field!(Control.devices)).store(devices.len() as u32, Ordering::Release);
+}

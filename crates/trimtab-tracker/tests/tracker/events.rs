@@ -1,0 +1,181 @@
+//! What the kernel keeps of a drive is what our watch keeps that is told the same.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::harness::*;
+use trimtab_block::BlockDevice;
+use trimtab_bpf::Arrival;
+use trimtab_io::monotonic;
+use trimtab_io::{Nanos, Op};
+use trimtab_testdisk::{self as disk, LoopDisk};
+use trimtab_tracker::{Act, StateTracker, Step, TrackerOptions};
+
+#[test]
+fn what_the_kernel_keeps_is_what_our_watch_keeps() {
+    let Some(_alone) = real_disks() else { return };
+    let disk = LoopDisk::new(64);
+    let keeper = keep(&disk, logged());
+    let drive = keeper.drive(0).unwrap();
+    load(&disk);
+    let steps = assert_equal(&keeper, &drive);
+    assert_empty(&drive);
+    let counters = drive.counters();
+    assert_eq!(counters.table_full, 0, "{counters:?}");
+    // Where who holds the lock is without its processor for hundreds of requests, an emulated
+    // one, say, some are missed; never many.
+    assert!(counters.missed <= steps.len() as u64 / 50, "{counters:?} of {}", steps.len());
+    if counters.missed > 0 {
+        disk::say(&format!("{} events missed, and found out", counters.missed));
+    }
+    let sent = |op| {
+        let is = |step: &&Step| matches!(step.act, Act::Sent(extent) if extent.op == op);
+        steps.iter().filter(is).count()
+    };
+    for (op, least) in [(Op::Read, 1000), (Op::Write, 500), (Op::Flush, 10), (Op::Discard, 1)] {
+        assert!(sent(op) >= least, "{} {}", sent(op), op.plural());
+    }
+    assert_eq!(drive.sent(), Op::ALL.map(sent).into_iter().sum::<usize>() as u64);
+}
+
+/// Also of what is seen in the middle of it: each look is at what our watch had
+/// after some step.
+#[test]
+fn what_is_seen_while_it_is_kept_was_so() {
+    let Some(_alone) = real_disks() else { return };
+    let disk = LoopDisk::new(64);
+    let keeper = keep(&disk, logged());
+    let drive = keeper.drive(0).unwrap();
+    let over = AtomicBool::new(false);
+    let looks = thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let mut looks = Vec::new();
+            let mut offset = 0_u64;
+            while !over.load(Ordering::Relaxed) {
+                offset = (offset + 4096 * 7919) % (64 << 20);
+                let length = offset % 7 * 12288;
+                looks.push(((offset, length), drive.snapshot(offset, length)));
+                thread::sleep(Duration::from_micros(500));
+            }
+            looks
+        });
+        load(&disk);
+        over.store(true, Ordering::Relaxed);
+        looking.join().unwrap()
+    });
+    let (steps, _) = settled(&keeper, &drive);
+    let whole: Vec<_> = looks.iter().filter(|(_, look)| look.is_consistent).collect();
+    let busy = whole.iter().filter(|(_, look)| look.drive.requests > 1).count();
+    disk::say(&format!("{} looks, {} whole, {busy} while busy", looks.len(), whole.len()));
+    assert!(busy > 0);
+
+    let mut told = Told::new();
+    let (mut next, mut candidates) = (0, Vec::new());
+    // Nothing is known before the first step.
+    let mut confirm = |told: &Told, until: Nanos| {
+        while next < whole.len() && whole[next].1.changed <= until {
+            candidates.push(next);
+            next += 1;
+        }
+        candidates.retain(|&i: &usize| {
+            let ((offset, length), look) = whole[i];
+            look.drive != *told.watch.state() || look.units() != told.units(*offset, *length)
+        });
+        // A look is confirmed by a step not later than itself.
+        if let Some(&i) = candidates.iter().find(|&&i| whole[i].1.changed < until) {
+            panic!("never was so: {:?}", whole[i]);
+        }
+    };
+    let first = steps[0].now;
+    confirm(&told, first);
+    for (i, step) in steps.iter().enumerate() {
+        told.tell(step);
+        confirm(&told, steps.get(i + 1).map_or(Nanos::MAX, |next| next.now));
+    }
+}
+
+#[test]
+fn merged_requests_grow() {
+    let Some(_alone) = real_disks() else { return };
+    let disk = LoopDisk::new(64);
+    disk.set_queue("scheduler", "mq-deadline");
+    // Where a request is first seen when it is issued, it is as large then as it becomes.
+    let options = TrackerOptions { arrival: Arrival::IoStart, ..logged() };
+    let keeper = match StateTracker::load(&[BlockDevice::find(&disk.path).unwrap()], &options) {
+        Ok(keeper) => keeper,
+        Err(why) => return disk::say(&format!("skipped a test of merged requests: {why}")),
+    };
+    let drive = keeper.drive(0).unwrap();
+    mergeable_load(&disk);
+    let steps = assert_equal(&keeper, &drive);
+    assert_empty(&drive);
+    assert!(steps.iter().any(|step| matches!(step.act, Act::Grown(_))), "nothing was merged");
+}
+
+/// Where there is no `block_io_start`.
+#[test]
+fn sent_may_mean_issued() {
+    let Some(_alone) = real_disks() else { return };
+    let disk = LoopDisk::new(64);
+    disk.set_queue("scheduler", "mq-deadline");
+    let keeper = keep(&disk, TrackerOptions { arrival: Arrival::GetRq, ..logged() });
+    let drive = keeper.drive(0).unwrap();
+    load(&disk);
+    mergeable_load(&disk);
+    let steps = assert_equal(&keeper, &drive);
+    assert_empty(&drive);
+    assert!(!steps.iter().any(|step| matches!(step.act, Act::Grown(_))));
+}
+
+#[test]
+fn functions_may_change_under_load() {
+    let Some(_alone) = real_disks() else { return };
+    let disk = LoopDisk::new(64);
+    let keeper = keep(&disk, TrackerOptions::default());
+    let mut drive = keeper.drive(0).unwrap();
+    assert!(drive.is_fresh(monotonic()));
+    thread::scope(|scope| {
+        let load = scope.spawn(|| load(&disk));
+        while !load.is_finished() {
+            keeper.set_functions(0, &functions()).unwrap();
+            assert!(!drive.is_fresh(monotonic()) || drive.functions() == functions());
+            drive.refresh().unwrap();
+            assert_eq!(drive.functions(), functions());
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    wait_until_idle(&drive);
+    assert_empty(&drive);
+}
+
+#[test]
+fn nothing_is_fresh_without_its_keeper() {
+    let Some(_alone) = real_disks() else { return };
+    let disk = LoopDisk::new(16);
+    let keeper = keep(&disk, logged());
+    let drive = keeper.drive(0).unwrap();
+    read(&disk, 5);
+    assert!(drive.is_fresh(monotonic()));
+    drop(keeper);
+    assert!(!drive.is_fresh(monotonic()));
+    // What it knew stands still.
+    let sent = drive.sent();
+    read(&disk, 5);
+    assert_eq!(drive.sent(), sent);
+}
+
+#[test]
+fn several_drives_are_told_apart() {
+    let Some(_alone) = real_disks() else { return };
+    let disks = [LoopDisk::new(16), LoopDisk::new(16)];
+    let unwatched = LoopDisk::new(16);
+    let devices: Vec<_> = disks.iter().map(|d| BlockDevice::find(&d.path).unwrap()).collect();
+    let keeper = StateTracker::load(&devices, &TrackerOptions::default()).unwrap();
+    let sent = |i| keeper.drive(i).unwrap().sent();
+    let before = [sent(0), sent(1)];
+    read(&disks[0], 30);
+    read(&disks[1], 20);
+    read(&unwatched, 10);
+    assert_eq!([sent(0) - before[0], sent(1) - before[1]], [30, 20]);
+}

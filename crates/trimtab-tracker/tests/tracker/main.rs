@@ -1,0 +1,7 @@
+//! The state tracker on real disks.
+
+mod events;
+mod harness;
+mod network;
+mod pinned;
+mod unseen;

@@ -1,0 +1,239 @@
+//! The state of a drive, read by whoever is let.
+
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::thread;
+
+use super::harness::state_of;
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+use rustix::mm::{self, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use trimtab_block::BlockDevice;
+use trimtab_io::monotonic;
+use trimtab_predict::units::UnitFunction;
+use trimtab_state::LiveDrive;
+use trimtab_testdisk::{self as disk, LoopDisk};
+use trimtab_tracker::{StateTracker, TrackerOptions};
+
+#[test]
+fn others_read_what_is_pinned() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of pinned state: {why}"));
+        return;
+    }
+    let (disk, unwatched) = (LoopDisk::new(16), LoopDisk::new(16));
+    let device = BlockDevice::find(&disk.path).unwrap();
+    let functions = vec![UnitFunction::Stripe { shift: 12, units: 6 }];
+    let options =
+        TrackerOptions { functions: vec![functions.clone()], ..TrackerOptions::default() };
+    disk::with_bpf_files(0o755, |files| {
+        let pins = files.join("trimtab");
+        let why = |device| LiveDrive::open(&pins, device).err().unwrap().to_string();
+        assert!(why(&device).contains("is it kept and pinned there?"), "{}", why(&device));
+
+        let mut keeper = StateTracker::load(std::slice::from_ref(&device), &options).unwrap();
+        keeper.pin(&pins).unwrap();
+        let theirs = LiveDrive::open(&pins, &device).unwrap();
+        assert_no_way_to_write(&pins.join("devices"));
+        assert!(theirs.is_fresh(monotonic()));
+        assert_eq!(theirs.functions(), functions);
+        disk::run("dd", &[&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "count=100"]);
+        assert!(theirs.sent() > 0);
+        assert_eq!(theirs.sent(), keeper.drive(0).unwrap().sent());
+        let other = BlockDevice::find(&unwatched.path).unwrap();
+        assert!(why(&other).contains("is not watched by the keeper"), "{}", why(&other));
+
+        // One keeper at a place.
+        let mut second = StateTracker::load(std::slice::from_ref(&device), &options).unwrap();
+        let refused = second.pin(&pins).err().unwrap().to_string();
+        assert!(refused.contains("another process keeps the state"), "{refused}");
+        drop(second);
+        assert!(theirs.is_fresh(monotonic()));
+
+        drop(keeper);
+        assert!(!theirs.is_fresh(monotonic()));
+        assert!(!pins.exists(), "pins are left behind");
+    });
+}
+
+#[test]
+fn what_was_unmounted_is_mounted_and_pinned_anew() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of pins whose file system goes: {why}"));
+        return;
+    }
+    let disk = LoopDisk::new(16);
+    let device = BlockDevice::find(&disk.path).unwrap();
+    disk::with_bpf_files(0o711, |files| {
+        let pins = files.join("trimtab");
+        let mut keeper =
+            StateTracker::load(std::slice::from_ref(&device), &TrackerOptions::default()).unwrap();
+        assert!(!keeper.pin_again().unwrap(), "nothing was pinned");
+        keeper.pin(&pins).unwrap();
+        assert!(!keeper.pin_again().unwrap());
+        let before = LiveDrive::open(&pins, &device).unwrap();
+
+        unmount(files, UnmountFlags::DETACH).unwrap();
+        assert!(LiveDrive::open(&pins, &device).is_err());
+        assert!(before.is_fresh(monotonic()), "who has it open keeps it");
+        assert!(keeper.pin_again().unwrap());
+        assert!(!keeper.pin_again().unwrap());
+        assert!(LiveDrive::open(&pins, &device).unwrap().is_fresh(monotonic()));
+        let mode = std::fs::metadata(files).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o711, "who may pass is as before");
+
+        // Only the file.
+        std::fs::remove_file(pins.join("devices")).unwrap();
+        assert!(keeper.pin_again().unwrap());
+        assert!(LiveDrive::open(&pins, &device).is_ok());
+        drop(keeper);
+        assert!(!pins.exists(), "pins are left behind");
+    });
+}
+
+#[test]
+fn nothing_is_kept_of_a_device_whose_name_another_has_taken() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of a device that is replaced: {why}"));
+        return;
+    }
+    let mut disk = LoopDisk::new(16);
+    let device = BlockDevice::find(&disk.path).unwrap();
+    let keeper =
+        StateTracker::load(std::slice::from_ref(&device), &TrackerOptions::default()).unwrap();
+    let drive = keeper.drive(0).unwrap();
+    assert!(drive.is_fresh(monotonic()) && !device.is_replaced());
+    if !disk.attach_anew() {
+        disk::say("skipped the rest: another process has taken the loop device");
+        return;
+    }
+    assert!(device.is_replaced());
+    assert!(!BlockDevice::find(&disk.path).unwrap().is_replaced());
+    for _ in 0..1000 {
+        if !drive.is_fresh(monotonic()) {
+            return;
+        }
+        thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("what was kept of another device is taken for current");
+}
+
+/// Turns this thread, and no other, into one of an unprivileged user.
+fn become_nobody() {
+    let (user, group) = (Uid::from_raw(65_534), Gid::from_raw(65_534));
+    set_thread_groups(&[]).unwrap();
+    set_thread_res_gid(group, group, group).unwrap();
+    set_thread_res_uid(user, user, user).unwrap();
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
+}
+
+/// The running kernel's version.
+fn kernel() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+/// Keeps the state of a disk, and pins it.
+fn with_pinned(run: impl FnOnce(StateTracker, &Path, &LoopDisk, &BlockDevice) + Send) {
+    let disk = LoopDisk::new(16);
+    let device = BlockDevice::find(&disk.path).unwrap();
+    disk::with_bpf_files(0o755, |files| {
+        let pins = files.join("trimtab");
+        let mut keeper =
+            StateTracker::load(std::slice::from_ref(&device), &TrackerOptions::default()).unwrap();
+        keeper.pin(&pins).unwrap();
+        run(keeper, &pins, &disk, &device);
+    });
+}
+
+fn read_all(disk: &LoopDisk) {
+    disk::run("dd", &[&format!("if={}", disk.path), "of=/dev/null", "bs=64k"]);
+}
+
+/// Any user reads what is pinned, and none writes it.
+#[test]
+fn anyone_reads_it_and_nobody_writes_it() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of pinned state read by others: {why}"));
+        return;
+    }
+    if kernel() < (5, 19) {
+        disk::say("skipped the test of pinned state read by others: it needs Linux 5.19");
+        return;
+    }
+    with_pinned(|keeper, pins, disk, device| {
+        let ours = keeper.drive(0).unwrap();
+        let theirs = thread::scope(|scope| {
+            let them = scope.spawn(|| {
+                become_nobody();
+                let theirs = LiveDrive::open(pins, device).unwrap();
+                assert!(theirs.is_fresh(monotonic()));
+                assert_no_way_to_write(&pins.join("devices"));
+                theirs
+            });
+            them.join().unwrap()
+        });
+        read_all(disk);
+        assert!(theirs.sent() > 0);
+        assert_eq!(theirs.state(), ours.state());
+    });
+}
+
+/// What everyone reads says nothing of single requests: no addresses of the kernel's, from
+/// which it could be learned where its memory is, and no places of other users.
+#[test]
+fn what_is_pinned_has_figures_only() {
+    if let Some(why) = disk::missing() {
+        disk::say(&format!("skipped the test of what is pinned: {why}"));
+        return;
+    }
+    with_pinned(|mut keeper, pins, disk, _| {
+        let names = std::fs::read_dir(pins).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["devices"]);
+        let map = MapHandle::from_pinned_path(pins.join("devices")).unwrap();
+        let drive = keeper.drive(0).unwrap();
+        // So that there are requests in flight as far as the programs know.
+        keeper
+            .without_completions(|| {
+                read_all(disk);
+                assert!(state_of(&drive).requests > 0);
+                let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
+                let words =
+                    value.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+                // Addresses, and how far the kernel's memory is from the programs', have
+                // the highest bits set; times, sums of them, bytes and counts do not.
+                let large: Vec<_> = words.clone().filter(|word| word >> 56 > 0).collect();
+                assert!(large.is_empty(), "{large:x?}");
+                // No units are told apart, so beyond the drive's own page is nothing.
+                assert_eq!(words.skip(4096 / 8).filter(|&word| word > 0).count(), 0);
+            })
+            .unwrap();
+    });
+}
+
+/// By no call and by no mapping, whoever has the map open: also not root.
+fn assert_no_way_to_write(pin: &Path) {
+    let map = MapHandle::from_pinned_path(pin).unwrap();
+    let value = vec![0; map.value_size() as usize];
+    let key = 0_u32.to_ne_bytes();
+    assert!(map.update(&key, &value, MapFlags::ANY).is_err());
+    let mapped = |protection| {
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        unsafe {
+            mmap(std::ptr::null_mut(), 4096, protection, mm::MapFlags::SHARED, map.as_fd(), 0)
+        }
+    };
+    assert!(mapped(ProtFlags::READ | ProtFlags::WRITE).is_err());
+    let readable = mapped(ProtFlags::READ).unwrap();
+    // SAFETY: our own mapping, which nothing refers to.
+    unsafe {
+        let writable = mprotect(readable, 4096, MprotectFlags::READ | MprotectFlags::WRITE);
+        assert!(writable.is_err());
+        munmap(readable, 4096).unwrap();
+    }
+}

@@ -108,15 +108,15 @@ fn the_example_fails_over_between_drives() {
     }
     let devices = disks.each_ref().map(|disk| BlockDevice::find(&disk.path).unwrap());
     let functions = vec![late.trained.functions().to_vec(); 3];
-    let mut keeper =
+    let mut tracker =
         StateTracker::load(&devices, &TrackerOptions { functions, ..TrackerOptions::default() })
             .unwrap();
     disk::with_bpf_files(0o700, |files| {
         let pins = files.join("trimtab");
-        keeper.pin(&pins).unwrap();
+        tracker.pin(&pins).unwrap();
         fails_over(&program, &disks, &content, &model, &pins);
         the_last_fails(&program, &disks, &content, &model, &pins);
-        drop(keeper);
+        drop(tracker);
     });
 }
 
@@ -181,14 +181,14 @@ fn options_do_what_they_say() {
     let device = BlockDevice::find(&disk.path).unwrap();
     let functions = vec![late.trained.functions().to_vec()];
     let keeping = TrackerOptions { functions, ..TrackerOptions::default() };
-    let mut keeper = StateTracker::load(&[device], &keeping).unwrap();
+    let mut tracker = StateTracker::load(&[device], &keeping).unwrap();
     disk::with_bpf_files(0o700, |files| {
         let pins = files.join("trimtab");
-        keeper.pin(&pins).unwrap();
+        tracker.pin(&pins).unwrap();
         let args = [OsStr::new(&disk.path), model.as_os_str(), pins.as_os_str()];
         let output = run(&program, &args);
         assert!(output.status.success(), "{}", stderr(&output));
-        drop(keeper);
+        drop(tracker);
     });
 }
 

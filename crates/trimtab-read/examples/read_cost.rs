@@ -47,8 +47,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let disk = LoopDisk::new(16);
     let functions = vec![late.trained.functions().to_vec()];
     let keeping = TrackerOptions { functions, ..TrackerOptions::default() };
-    let keeper = StateTracker::load(&[BlockDevice::find(&disk.path)?], &keeping)?;
-    let drive = keeper.drive(0)?;
+    let tracker = StateTracker::load(&[BlockDevice::find(&disk.path)?], &keeping)?;
+    let drive = tracker.drive(0)?;
     let bench = Bench { disk: &disk, drive: &drive };
     println!("ns, {runs} runs of {CALLS} calls, {FEWER_CALLS} after a wait");
     bench.clock(runs);

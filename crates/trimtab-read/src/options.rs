@@ -20,8 +20,8 @@ pub struct ReadOptions {
     pub model: Option<Arc<Model>>,
     /// Where the drive's present state comes from: `/sys/fs/bpf/trimtab`.
     pub source: Source,
-    /// The state is not gone by when its keeper has said nothing for so long: 1 s. The
-    /// keeper says that it lives every 50 ms, later on a busy machine.
+    /// The state is not gone by when its tracker has said nothing for so long: 1 s. The
+    /// tracker says that it lives every 50 ms, later on a busy machine.
     pub oldest: Duration,
     /// Of a drive that is avoided a read is sent all the same so often: 10 ms. With a
     /// predictor that looks at the last four answers, one that has recovered is in use

@@ -39,8 +39,8 @@ fn kept(model: &Model) -> (LoopDisk, StateTracker) {
     disk.open_direct().write_all_at(aligned_copy(&content).as_slice(), 0).unwrap();
     let functions = vec![model.trained.functions().to_vec()];
     let options = TrackerOptions { functions, ..TrackerOptions::default() };
-    let keeper = StateTracker::load(&[BlockDevice::find(&disk.path).unwrap()], &options).unwrap();
-    (disk, keeper)
+    let tracker = StateTracker::load(&[BlockDevice::find(&disk.path).unwrap()], &options).unwrap();
+    (disk, tracker)
 }
 
 /// In memory that direct I/O accepts.
@@ -68,8 +68,8 @@ const CRITICAL: Urgency = Urgency::LatencyCritical;
 fn a_read_that_would_be_late_is_refused_and_no_other() {
     needs_real_disks!();
     let late = stubborn(true);
-    let (disk, keeper) = kept(&late);
-    let drive = keeper.drive(0).unwrap();
+    let (disk, tracker) = kept(&late);
+    let drive = tracker.drive(0).unwrap();
     let mut page = page();
     let direct = |model| ReadOptions { direct: true, ..strictly(model, &drive) };
 
@@ -101,15 +101,15 @@ fn a_read_that_would_be_late_is_refused_and_no_other() {
 fn what_the_page_cache_holds_is_never_refused() {
     needs_real_disks!();
     let late = stubborn(true);
-    let (disk, keeper) = kept(&late);
-    let reader = Reader::open(&disk.path, &strictly(late, &keeper.drive(0).unwrap())).unwrap();
+    let (disk, tracker) = kept(&late);
+    let reader = Reader::open(&disk.path, &strictly(late, &tracker.drive(0).unwrap())).unwrap();
     let mut page = [0; 4096];
     rustix::fs::fadvise(&reader, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    let sent = keeper.drive(0).unwrap().sent();
+    let sent = tracker.drive(0).unwrap().sent();
     assert!(reader.read_at(&mut page, 1 << 20, CRITICAL).is_err());
     // Nor has being asked brought it there.
     assert!(reader.read_at(&mut page, 1 << 20, CRITICAL).is_err());
-    assert_eq!(keeper.drive(0).unwrap().sent(), sent);
+    assert_eq!(tracker.drive(0).unwrap().sent(), sent);
     assert_eq!(reader.read_at(&mut page, 1 << 20, Urgency::None).unwrap(), 4096);
     assert_eq!(reader.read_at(&mut page, 1 << 20, CRITICAL).unwrap(), 4096);
     assert_eq!(page, [0; 4096], "the 256th page, in one byte");
@@ -123,8 +123,8 @@ fn what_the_page_cache_holds_is_never_refused() {
 fn what_is_cached_in_part_is_refused_where_the_kernel_does_not_say() {
     needs_real_disks!();
     let late = stubborn(true);
-    let (disk, keeper) = kept(&late);
-    let reader = Reader::open(&disk.path, &strictly(late, &keeper.drive(0).unwrap())).unwrap();
+    let (disk, tracker) = kept(&late);
+    let reader = Reader::open(&disk.path, &strictly(late, &tracker.drive(0).unwrap())).unwrap();
     // Nothing is read ahead.
     rustix::fs::fadvise(&reader, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     rustix::fs::fadvise(&reader, 0, None, rustix::fs::Advice::Random).unwrap();
@@ -174,8 +174,8 @@ fn the_end_of_a_file_is_no_wrong_call() {
 fn without_knowing_better_reads_go_through_and_are_counted() {
     needs_real_disks!();
     let late = stubborn(true);
-    let (disk, keeper) = kept(&late);
-    let drive = keeper.drive(0).unwrap();
+    let (disk, tracker) = kept(&late);
+    let drive = tracker.drive(0).unwrap();
     let mut buffer = page();
     let mut open = |options: &ReadOptions, expected: FailedOpen| {
         let options = ReadOptions { direct: true, ..options.clone() };
@@ -191,13 +191,13 @@ fn without_knowing_better_reads_go_through_and_are_counted() {
     let nowhere = Source::Pinned("/nowhere".into());
     let not_kept = FailedOpen { not_kept: 1, ..none };
     open(&ReadOptions { source: nowhere, ..fitting.clone() }, not_kept);
-    // The keeper tells that it lives every 50 ms.
+    // The tracker tells that it lives every 50 ms.
     thread::sleep(Duration::from_millis(5));
     let old = ReadOptions { oldest: Duration::ZERO, ..fitting.clone() };
     open(&old, FailedOpen { stale: 1, ..none });
-    keeper.set_functions(0, &[UnitFunction::Stripe { shift: 12, units: 6 }]).unwrap();
+    tracker.set_functions(0, &[UnitFunction::Stripe { shift: 12, units: 6 }]).unwrap();
     open(&fitting, FailedOpen { other_model: 1, ..none });
-    drop(keeper);
+    drop(tracker);
     open(&fitting, not_kept);
 }
 
@@ -207,8 +207,8 @@ fn without_knowing_better_reads_go_through_and_are_counted() {
 fn a_model_of_another_drive_refuses_nothing() {
     needs_real_disks!();
     let mut late = stubborn(true);
-    let (disk, keeper) = kept(&late);
-    let drive = keeper.drive(0).unwrap();
+    let (disk, tracker) = kept(&late);
+    let drive = tracker.drive(0).unwrap();
     let here = BlockDevice::find(&disk.path).unwrap().identity();
     assert_eq!(here, Identity { bytes: Some(16 << 20), ..Identity::default() });
     let mut page = page();
@@ -236,14 +236,14 @@ fn a_model_fits_again_when_its_functions_are_in_force_again() {
     needs_real_disks!();
     let late = stubborn(true);
     let functions = late.trained.functions().to_vec();
-    let (disk, keeper) = kept(&late);
-    let options = ReadOptions { direct: true, ..strictly(late, &keeper.drive(0).unwrap()) };
+    let (disk, tracker) = kept(&late);
+    let options = ReadOptions { direct: true, ..strictly(late, &tracker.drive(0).unwrap()) };
     let reader = Reader::open(&disk.path, &options).unwrap();
     let mut page = page();
     assert!(reader.read_at(page.as_slice(), 0, CRITICAL).is_err());
-    keeper.set_functions(0, &[UnitFunction::Stripe { shift: 12, units: 6 }]).unwrap();
+    tracker.set_functions(0, &[UnitFunction::Stripe { shift: 12, units: 6 }]).unwrap();
     assert!(reader.read_at(page.as_slice(), 0, CRITICAL).is_ok());
-    keeper.set_functions(0, &functions).unwrap();
+    tracker.set_functions(0, &functions).unwrap();
     let refused = (0..100).any(|_| {
         thread::sleep(Duration::from_millis(20));
         reader.read_at(page.as_slice(), 0, CRITICAL).is_err()
@@ -255,13 +255,13 @@ fn a_model_fits_again_when_its_functions_are_in_force_again() {
 fn every_read_is_counted_once_whoever_reads() {
     needs_real_disks!();
     let late = stubborn(true);
-    let (disk, keeper) = kept(&late);
+    let (disk, tracker) = kept(&late);
     let options = ReadOptions {
         direct: true,
         most_refused: 0.5,
         sample_every: 7,
         probe_every: Duration::from_millis(1),
-        ..strictly(late, &keeper.drive(0).unwrap())
+        ..strictly(late, &tracker.drive(0).unwrap())
     };
     let reader = Reader::open(&disk.path, &options).unwrap();
     let (refused, read) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -303,11 +303,11 @@ fn every_read_is_counted_once_whoever_reads() {
 fn of_the_reads_of_each_second_no_more_than_the_share_is_refused() {
     needs_real_disks!();
     let late = stubborn(true);
-    let (disk, keeper) = kept(&late);
+    let (disk, tracker) = kept(&late);
     let options = ReadOptions {
         direct: true,
         most_refused: 0.8,
-        ..strictly(late, &keeper.drive(0).unwrap())
+        ..strictly(late, &tracker.drive(0).unwrap())
     };
     let reader = Reader::open(&disk.path, &options).unwrap();
     let (mut page, mut seconds) = (page(), std::collections::BTreeMap::new());
@@ -341,9 +341,9 @@ fn of_the_reads_of_each_second_no_more_than_the_share_is_refused() {
 fn a_refused_drive_is_probed_every_10_ms() {
     needs_real_disks!();
     let late = stubborn(true);
-    let (disk, keeper) = kept(&late);
+    let (disk, tracker) = kept(&late);
     for gap in [Duration::ZERO, Duration::from_millis(3), Duration::from_millis(25)] {
-        let strictly = strictly(late.clone(), &keeper.drive(0).unwrap());
+        let strictly = strictly(late.clone(), &tracker.drive(0).unwrap());
         let probe_every = ReadOptions::default().probe_every;
         let reader =
             Reader::open(&disk.path, &ReadOptions { direct: true, probe_every, ..strictly })
@@ -371,8 +371,8 @@ fn a_refused_drive_is_probed_every_10_ms() {
 fn by_io_uring_it_is_the_same() {
     needs_real_disks!();
     let late = stubborn(true);
-    let (disk, keeper) = kept(&late);
-    let drive = keeper.drive(0).unwrap();
+    let (disk, tracker) = kept(&late);
+    let drive = tracker.drive(0).unwrap();
     let mut ring = match io_uring::IoUring::new(8) {
         Ok(ring) => ring,
         Err(e) => return disk::say(&format!("skipped: no io_uring: {e}")),

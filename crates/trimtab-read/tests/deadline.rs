@@ -53,9 +53,9 @@ fn keep(emulated: &Emulated, model: &Model) -> StateTracker {
         .unwrap()
 }
 
-fn with_model(keeper: &StateTracker, model: Model) -> ReadOptions {
+fn with_model(tracker: &StateTracker, model: Model) -> ReadOptions {
     ReadOptions {
-        source: Source::Given(keeper.drive(0).unwrap()),
+        source: Source::Given(tracker.drive(0).unwrap()),
         model: Some(model.into()),
         ..plain()
     }
@@ -167,12 +167,12 @@ fn a_deadline_holds_without_a_model() {
 fn a_deadline_holds_with_a_model_and_when_its_keeper_is_gone() {
     let Some((emulated, _guard)) = drive() else { return };
     let model = model();
-    let keeper = keep(&emulated, &model);
-    let options = with_model(&keeper, model);
+    let tracker = keep(&emulated, &model);
+    let options = with_model(&tracker, model);
     let open = || Reader::open(&emulated.path, &options).unwrap();
     has_its_deadline("a model", &emulated, open());
     let orphan = open();
-    drop(keeper);
+    drop(tracker);
     has_its_deadline("no keeper", &emulated, orphan);
 }
 
@@ -218,9 +218,9 @@ fn forbid_io_uring() {
 fn no_more_than_the_bound_wait_for_an_avoided_drive_whatever_the_cap() {
     let Some((emulated, _guard)) = drive() else { return };
     let late = stubborn(true);
-    let keeper = keep(&emulated, &late);
+    let tracker = keep(&emulated, &late);
     let options =
-        ReadOptions { most_refused: 0.5, sample_every: 10, ..with_model(&keeper, late.clone()) };
+        ReadOptions { most_refused: 0.5, sample_every: 10, ..with_model(&tracker, late.clone()) };
     let readers = [(); 2].map(|()| Reader::open(&emulated.path, &options).unwrap());
     let storm = Storm::new(Urgency::LatencyCritical);
     let most = storm.most_blocked(&emulated, &readers, MARGIN);

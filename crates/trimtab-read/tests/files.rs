@@ -125,8 +125,8 @@ fn places_are_where_the_data_are(kind: &str) {
     }
     let partition = Partition::new(kind, &[]);
     let late = stubborn(true);
-    let keeper = partition.keep(&late);
-    let options = strictly(late, &keeper.drive(0).unwrap());
+    let tracker = partition.keep(&late);
+    let options = strictly(late, &tracker.drive(0).unwrap());
     let [file, _other] = write_pieces(&partition);
 
     let reader = Reader::open(partition.file("one"), &options).unwrap();
@@ -251,8 +251,8 @@ fn data_without_a_place_are_refused_too() {
     let file = File::open(&path).unwrap();
     file.sync_all().unwrap();
     for (is_late, model) in [true, false].map(|is_late| (is_late, stubborn(is_late))) {
-        let keeper = partition.keep(&model);
-        let options = strictly(model, &keeper.drive(0).unwrap());
+        let tracker = partition.keep(&model);
+        let options = strictly(model, &tracker.drive(0).unwrap());
         let reader = Reader::open(&path, &options).unwrap();
         assert!(reader.device().is_some() && reader.device_offset(0).is_none());
         fadvise(&file, 0, None, Advice::DontNeed).unwrap();

@@ -127,10 +127,10 @@ fn a_drive_that_stalls_is_refused_and_used_again_when_it_is_back() {
     let functions = vec![model.trained.functions().to_vec()];
     let device = BlockDevice::find(&emulated.path).unwrap();
     let keeping = TrackerOptions { functions, ..TrackerOptions::default() };
-    let keeper = StateTracker::load(&[device], &keeping).unwrap();
+    let tracker = StateTracker::load(&[device], &keeping).unwrap();
     let options = ReadOptions {
         direct: true,
-        source: Source::Given(keeper.drive(0).unwrap()),
+        source: Source::Given(tracker.drive(0).unwrap()),
         publish: None,
         ..ReadOptions::with_model(model)
     };

@@ -91,7 +91,7 @@ impl LiveDrive {
         *self.functions == functions[..functions.len().min(FUNCTIONS)]
     }
 
-    /// Whether what is kept is current: the programs are attached, their keeper
+    /// Whether what is kept is current: the programs are attached, their tracker
     /// lives, and the unit functions are those that are known here (otherwise:
     /// [`refresh`](Self::refresh)). If not, nothing may be refused.
     #[must_use]
@@ -99,13 +99,13 @@ impl LiveDrive {
         self.is_tracked(now) && self.generation() == self.generation
     }
 
-    /// Whether the programs are attached and their keeper lives.
+    /// Whether the programs are attached and their tracker lives.
     #[must_use]
     pub fn is_tracked(&self, now: Nanos) -> bool {
         self.memory.is_tracked(self.index, now)
     }
 
-    /// How long ago the keeper said last that it lives, as it does every 50 ms; none
+    /// How long ago the tracker said last that it lives, as it does every 50 ms; none
     /// if the programs are not attached. [`is_tracked`](Self::is_tracked) is for who has no
     /// limit of their own.
     #[must_use]

@@ -17,7 +17,7 @@ pub enum Error {
     )]
     Permission,
     /// The kernel does not open or map the state.
-    #[error("cannot open the state of drives (is it tracked and pinned there?): {0}")]
+    #[error("{0} (are the drives tracked, and their state pinned there?)")]
     Memory(#[from] trimtab_shm::Error),
     /// The state is that of another version of trimtab.
     #[error("{} is of another version", .0.display())]

@@ -110,11 +110,12 @@ fn network_alone(runs: usize) -> Result<Rows, Box<dyn std::error::Error>> {
             let disk = LoopDisk::new(16);
             let options = TrackerOptions {
                 in_kernel: true,
+                log_bits: 4,
                 measure_overhead: true,
                 ..TrackerOptions::default()
             };
-            let keeper = StateTracker::load(&[BlockDevice::find(&disk.path)?], &options)?;
-            keeper.set_network(0, Some(&network()))?;
+            let tracker = StateTracker::load(&[BlockDevice::find(&disk.path)?], &options)?;
+            tracker.set_network(0, Some(&network()))?;
             for i in 0..ASKED {
                 let digit = 1 + i % 9;
                 let digits = match case {
@@ -122,9 +123,9 @@ fn network_alone(runs: usize) -> Result<Rows, Box<dyn std::error::Error>> {
                     1 => std::array::from_fn(|place| if place < 3 { digit } else { 1 }),
                     _ => [digit; DIGITS],
                 };
-                black_box(keeper.query_network(0, &digits, [digits[0], 2, 3]));
+                black_box(tracker.query_network(0, &digits, [digits[0], 2, 3]));
             }
-            let overhead = keeper.overhead()?;
+            let overhead = tracker.overhead()?;
             let ask = overhead.handlers.iter().find(|handler| handler.name == "ask");
             *mean = ask.map_or(0.0, |ask| ask.run_ns as f64 / ask.runs as f64);
         }
@@ -175,14 +176,14 @@ impl Load {
             functions: vec![self.functions.clone()],
             ..TrackerOptions::default()
         };
-        let keeper = StateTracker::load(&[device], &options)?;
+        let tracker = StateTracker::load(&[device], &options)?;
         if self.decides {
-            keeper.set_network(0, Some(&network()))?;
+            tracker.set_network(0, Some(&network()))?;
         }
         self.requests.make(&disk);
-        let drive = keeper.drive(0)?;
+        let drive = tracker.drive(0)?;
         let (counters, sent) = (drive.counters(), drive.sent());
-        let overhead = keeper.overhead()?;
+        let overhead = tracker.overhead()?;
         let handlers = |h: &&Handler| h.runs > 0 && h.name.starts_with("on_");
         let (mut all, mut runs, mut measuring) = (0, 0, 0.0);
         for handler in overhead.handlers.iter().filter(handlers) {

@@ -261,12 +261,12 @@ impl StateTracker {
     }
 
     /// Lets all other processes read the state, by a file in a directory of a BPF file
-    /// system (`/sys/fs/bpf/trimtab`), with which it is gone. If the keeper is killed,
+    /// system (`/sys/fs/bpf/trimtab`), with which it is gone. If the tracker is killed,
     /// the next one replaces it. [`LiveDrive::open`] has who may read it, and how;
     /// only a BPF program can write it.
     ///
     /// # Errors
-    /// It is no such directory, or another keeper is at work there.
+    /// It is no such directory, or another tracker is at work there.
     pub fn pin(&mut self, directory: &Path) -> Result<(), Error> {
         self.pins = Some(Pins::make(directory, handle(&self.object, "st_devices")?)?);
         self.pinned_at = Some(BpfMount::of(directory)?);

@@ -190,7 +190,7 @@ fn lacking(error: anyhow::Error) -> anyhow::Error {
 struct Agent {
     drives: Vec<Drive>,
     monitor: Monitor,
-    keeper: StateTracker,
+    tracker: StateTracker,
     live: Vec<LiveDrive>,
     readers: ReaderSums,
     retrain: bool,
@@ -207,12 +207,12 @@ impl Agent {
             model.as_ref().map_or(Vec::new(), |model| model.trained.functions().to_vec())
         };
         let functions = models.iter().map(functions).collect();
-        let mut keeper = StateTracker::load(
+        let mut tracker = StateTracker::load(
             &devices,
             &TrackerOptions { functions, ..TrackerOptions::default() },
         )?;
         if !config.pin_directory.as_os_str().is_empty() {
-            keeper
+            tracker
                 .pin(&config.pin_directory)
                 .with_context(|| format!("pin_directory = {:?}", config.pin_directory))?;
         }
@@ -220,11 +220,11 @@ impl Agent {
             monitor.drive_mut(i).set_model(model);
             monitor.drive_mut(i).keep(config.kept_requests());
         }
-        let live = (0..devices.len()).map(|i| keeper.drive(i)).collect::<Result<_, _>>()?;
+        let live = (0..devices.len()).map(|i| tracker.drive(i)).collect::<Result<_, _>>()?;
         let (retrain, retrain_pause) = (config.retrain, config.retrain_pause());
         let readers = ReaderSums::default();
         let watched = Surroundings::of(&drives);
-        Ok(Self { drives, monitor, keeper, live, readers, retrain, retrain_pause, watched })
+        Ok(Self { drives, monitor, tracker, live, readers, retrain, retrain_pause, watched })
     }
 
     /// Takes in what has happened, and sees to the models.
@@ -243,7 +243,7 @@ impl Agent {
     /// Says what has become of the drives and of the file that others read the state by.
     fn look_around(&mut self) {
         self.watched.look_at_drives(&self.drives);
-        self.watched.look_at_pins(&mut self.keeper);
+        self.watched.look_at_pins(&mut self.tracker);
     }
 
     /// Begins a training if a drive needs one. One at a time: each has a copy of what was
@@ -300,7 +300,7 @@ impl Agent {
         // Readers of the maps see that their functions are others now, and refuse
         // nothing until they have the new model too.
         if self.live[i].functions() != functions {
-            self.keeper.set_functions(i, functions)?;
+            self.tracker.set_functions(i, functions)?;
             self.live[i].refresh()?;
         }
         self.monitor.drive_mut(i).set_model(Some(model));

@@ -113,14 +113,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let signals = Signals::catch()?;
     keep_only(privileges::BPF)?;
-    let mut keeper = StateTracker::load(&devices, &options)?;
+    let mut tracker = StateTracker::load(&devices, &options)?;
     for (index, model) in models.iter().enumerate().filter(|_| args.in_kernel) {
-        keeper.set_network(index, model.map(|model| &model.trained))?;
+        tracker.set_network(index, model.map(|model| &model.trained))?;
     }
     if let Some(directory) = &args.pin {
-        keeper.pin(directory)?;
+        tracker.pin(directory)?;
     }
-    let drives = (0..devices.len()).map(|i| keeper.drive(i)).collect::<Result<Vec<_>, _>>()?;
+    let drives = (0..devices.len()).map(|i| tracker.drive(i)).collect::<Result<Vec<_>, _>>()?;
     let mut sent = vec![0; drives.len()];
     let mut last = Instant::now();
     for turn in 0..args.count.unwrap_or(u64::MAX) {

@@ -71,7 +71,7 @@ pub(crate) fn run(experiment: &Experiment, end: &AtomicBool, say: &dyn Fn(&str))
     rig.go_on()?;
     let functions = models.iter().map(|model| model.trained.functions().to_vec()).collect();
     let options = TrackerOptions { functions, ..TrackerOptions::default() };
-    let keeper = StateTracker::load(&rig.devices, &options)?;
+    let tracker = StateTracker::load(&rig.devices, &options)?;
     rig.drives.iter().try_for_each(|drive| drive.at_rest(Drive::snapshot))?;
     let strategies = [
         ("base", Strategy::Base),
@@ -83,7 +83,7 @@ pub(crate) fn run(experiment: &Experiment, end: &AtomicBool, say: &dyn Fn(&str))
     for round in 0..experiment.rounds {
         for (name, strategy) in strategies {
             say(&format!("round {} of {}: {name}", round + 1, experiment.rounds));
-            let row = rig.measure(name, strategy, &keeper, &models, round)?;
+            let row = rig.measure(name, strategy, &tracker, &models, round)?;
             match rows.iter_mut().find(|row| row.name == name) {
                 Some(sum) => sum.add(&row),
                 None => rows.push(row),
@@ -174,7 +174,7 @@ impl<'a> Rig<'a> {
         &self,
         name: &'static str,
         strategy: Strategy,
-        keeper: &StateTracker,
+        tracker: &StateTracker,
         models: &[Arc<Model>],
         round: u32,
     ) -> Result<Row> {
@@ -182,7 +182,7 @@ impl<'a> Rig<'a> {
         let stores = self.open(|number| {
             Ok(ReadOptions {
                 model: Some(Arc::clone(&models[number])),
-                source: Source::Given(keeper.drive(number)?),
+                source: Source::Given(tracker.drive(number)?),
                 direct: true,
                 publish: None,
                 ..ReadOptions::default()

@@ -16,10 +16,10 @@ use trimtab_tracker::{Act, StateTracker, Step, TrackerOptions};
 fn what_the_kernel_keeps_is_what_our_watch_keeps() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
-    let keeper = keep(&disk, logged());
-    let drive = keeper.drive(0).unwrap();
+    let tracker = keep(&disk, logged());
+    let drive = tracker.drive(0).unwrap();
     load(&disk);
-    let steps = assert_equal(&keeper, &drive);
+    let steps = assert_equal(&tracker, &drive);
     assert_empty(&drive);
     let counters = drive.counters();
     assert_eq!(counters.table_full, 0, "{counters:?}");
@@ -45,8 +45,8 @@ fn what_the_kernel_keeps_is_what_our_watch_keeps() {
 fn what_is_seen_while_it_is_kept_was_so() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
-    let keeper = keep(&disk, logged());
-    let drive = keeper.drive(0).unwrap();
+    let tracker = keep(&disk, logged());
+    let drive = tracker.drive(0).unwrap();
     let over = AtomicBool::new(false);
     let looks = thread::scope(|scope| {
         let looking = scope.spawn(|| {
@@ -64,7 +64,7 @@ fn what_is_seen_while_it_is_kept_was_so() {
         over.store(true, Ordering::Relaxed);
         looking.join().unwrap()
     });
-    let (steps, _) = settled(&keeper, &drive);
+    let (steps, _) = settled(&tracker, &drive);
     let whole: Vec<_> = looks.iter().filter(|(_, look)| look.is_consistent).collect();
     let busy = whole.iter().filter(|(_, look)| look.drive.requests > 1).count();
     disk::say(&format!("{} looks, {} whole, {busy} while busy", looks.len(), whole.len()));
@@ -102,13 +102,13 @@ fn merged_requests_grow() {
     disk.set_queue("scheduler", "mq-deadline");
     // Where a request is first seen when it is issued, it is as large then as it becomes.
     let options = TrackerOptions { arrival: Arrival::IoStart, ..logged() };
-    let keeper = match StateTracker::load(&[BlockDevice::find(&disk.path).unwrap()], &options) {
-        Ok(keeper) => keeper,
+    let tracker = match StateTracker::load(&[BlockDevice::find(&disk.path).unwrap()], &options) {
+        Ok(tracker) => tracker,
         Err(why) => return disk::say(&format!("skipped a test of merged requests: {why}")),
     };
-    let drive = keeper.drive(0).unwrap();
+    let drive = tracker.drive(0).unwrap();
     mergeable_load(&disk);
-    let steps = assert_equal(&keeper, &drive);
+    let steps = assert_equal(&tracker, &drive);
     assert_empty(&drive);
     assert!(steps.iter().any(|step| matches!(step.act, Act::Grown(_))), "nothing was merged");
 }
@@ -119,11 +119,11 @@ fn sent_may_mean_issued() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
     disk.set_queue("scheduler", "mq-deadline");
-    let keeper = keep(&disk, TrackerOptions { arrival: Arrival::GetRq, ..logged() });
-    let drive = keeper.drive(0).unwrap();
+    let tracker = keep(&disk, TrackerOptions { arrival: Arrival::GetRq, ..logged() });
+    let drive = tracker.drive(0).unwrap();
     load(&disk);
     mergeable_load(&disk);
-    let steps = assert_equal(&keeper, &drive);
+    let steps = assert_equal(&tracker, &drive);
     assert_empty(&drive);
     assert!(!steps.iter().any(|step| matches!(step.act, Act::Grown(_))));
 }
@@ -132,13 +132,13 @@ fn sent_may_mean_issued() {
 fn functions_may_change_under_load() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
-    let keeper = keep(&disk, TrackerOptions::default());
-    let mut drive = keeper.drive(0).unwrap();
+    let tracker = keep(&disk, TrackerOptions::default());
+    let mut drive = tracker.drive(0).unwrap();
     assert!(drive.is_fresh(monotonic()));
     thread::scope(|scope| {
         let load = scope.spawn(|| load(&disk));
         while !load.is_finished() {
-            keeper.set_functions(0, &functions()).unwrap();
+            tracker.set_functions(0, &functions()).unwrap();
             assert!(!drive.is_fresh(monotonic()) || drive.functions() == functions());
             drive.refresh().unwrap();
             assert_eq!(drive.functions(), functions());
@@ -153,11 +153,11 @@ fn functions_may_change_under_load() {
 fn nothing_is_fresh_without_its_keeper() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(16);
-    let keeper = keep(&disk, logged());
-    let drive = keeper.drive(0).unwrap();
+    let tracker = keep(&disk, logged());
+    let drive = tracker.drive(0).unwrap();
     read(&disk, 5);
     assert!(drive.is_fresh(monotonic()));
-    drop(keeper);
+    drop(tracker);
     assert!(!drive.is_fresh(monotonic()));
     // What it knew stands still.
     let sent = drive.sent();
@@ -171,8 +171,8 @@ fn several_drives_are_told_apart() {
     let disks = [LoopDisk::new(16), LoopDisk::new(16)];
     let unwatched = LoopDisk::new(16);
     let devices: Vec<_> = disks.iter().map(|d| BlockDevice::find(&d.path).unwrap()).collect();
-    let keeper = StateTracker::load(&devices, &TrackerOptions::default()).unwrap();
-    let sent = |i| keeper.drive(i).unwrap().sent();
+    let tracker = StateTracker::load(&devices, &TrackerOptions::default()).unwrap();
+    let sent = |i| tracker.drive(i).unwrap().sent();
     let before = [sent(0), sent(1)];
     read(&disks[0], 30);
     read(&disks[1], 20);

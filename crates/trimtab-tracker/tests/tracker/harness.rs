@@ -119,13 +119,13 @@ pub(crate) fn wait_until_idle(drive: &LiveDrive) {
 }
 
 /// All steps, and what is known after them: nothing happens meanwhile.
-pub(crate) fn settled(keeper: &StateTracker, drive: &LiveDrive) -> (Vec<Step>, StateSnapshot) {
+pub(crate) fn settled(tracker: &StateTracker, drive: &LiveDrive) -> (Vec<Step>, StateSnapshot) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         assert!(Instant::now() < until, "never settled: {:?}", drive.counters());
         wait_until_idle(drive);
         let before = drive.snapshot(0, 0);
-        let steps = keeper.steps(0).expect("the log holds all");
+        let steps = tracker.steps(0).expect("the log holds all");
         let after = drive.snapshot(0, 0);
         if before.is_consistent && before.changed == after.changed && before.drive == after.drive {
             return (steps, after);
@@ -134,8 +134,8 @@ pub(crate) fn settled(keeper: &StateTracker, drive: &LiveDrive) -> (Vec<Step>, S
 }
 
 /// What the kernel has is what our watch has.
-pub(crate) fn assert_equal(keeper: &StateTracker, drive: &LiveDrive) -> Vec<Step> {
-    let (steps, look) = settled(keeper, drive);
+pub(crate) fn assert_equal(tracker: &StateTracker, drive: &LiveDrive) -> Vec<Step> {
+    let (steps, look) = settled(tracker, drive);
     let mut told = Told::new();
     steps.iter().for_each(|step| told.tell(step));
     assert_eq!(&look.drive, told.watch.state());

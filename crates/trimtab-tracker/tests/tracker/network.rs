@@ -30,10 +30,10 @@ macro_rules! needs_real_disks {
 }
 
 fn keep(disk: &LoopDisk, network: &LinnOs) -> StateTracker {
-    let options = TrackerOptions { in_kernel: true, ..TrackerOptions::default() };
-    let keeper = StateTracker::load(&[BlockDevice::find(&disk.path).unwrap()], &options).unwrap();
-    keeper.set_network(0, Some(&trained(network))).unwrap();
-    keeper
+    let options = TrackerOptions { in_kernel: true, log_bits: 10, ..TrackerOptions::default() };
+    let tracker = StateTracker::load(&[BlockDevice::find(&disk.path).unwrap()], &options).unwrap();
+    tracker.set_network(0, Some(&trained(network))).unwrap();
+    tracker
 }
 
 fn trained(network: &LinnOs) -> Trained {
@@ -63,11 +63,11 @@ fn sums(network: &LinnOs, digits: &[u8; DIGITS]) -> [i32; 256] {
 
 /// The kernel's sums and margins are those of user space, for these digits and for the
 /// same with another queue.
-fn assert_alike(keeper: &StateTracker, network: &LinnOs, digits: &[u8; DIGITS], other: [u8; 3]) {
+fn assert_alike(tracker: &StateTracker, network: &LinnOs, digits: &[u8; DIGITS], other: [u8; 3]) {
     let until = Instant::now() + Duration::from_secs(10);
     let (margins, found) = loop {
         // It may just be deciding.
-        match keeper.query_network(0, digits, other) {
+        match tracker.query_network(0, digits, other) {
             Some(answer) => break answer,
             None => assert!(Instant::now() < until, "the network is always at work"),
         }
@@ -95,13 +95,13 @@ fn gives_the_golden_vectors() {
         || signed(1_000_000_000_000),
     );
     let disk = LoopDisk::new(16);
-    let keeper = keep(&disk, &network);
+    let tracker = keep(&disk, &network);
     let cases = golden["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 64);
     for case in cases {
         let text = case["inputs"].as_str().unwrap().as_bytes();
         let digits: [u8; DIGITS] = std::array::from_fn(|i| text[i] - b'0');
-        assert_alike(&keeper, &network, &digits, [9, 0, 1]);
+        assert_alike(&tracker, &network, &digits, [9, 0, 1]);
         // Which user space gives as well.
         let logit = |i: usize| case["logits"][i].as_i64().unwrap();
         assert_eq!(network.margin(Simd::SCALAR, &digits), logit(1) - logit(0), "{digits:?}");
@@ -132,11 +132,11 @@ fn gives_what_user_space_does_also_at_the_extremes() {
         ),
         network(|| flip.random_range(-900..900), || random.random_range(-90_000..90_000), || 0),
     ];
-    let keeper = keep(&disk, &networks[0]);
+    let tracker = keep(&disk, &networks[0]);
     for network in &networks {
-        keeper.set_network(0, Some(&trained(network))).unwrap();
-        assert_alike(&keeper, network, &[0; DIGITS], [9; 3]);
-        assert_alike(&keeper, network, &[9; DIGITS], [0; 3]);
+        tracker.set_network(0, Some(&trained(network))).unwrap();
+        assert_alike(&tracker, network, &[0; DIGITS], [9; 3]);
+        assert_alike(&tracker, network, &[9; DIGITS], [0; 3]);
         let mut digits = [0; DIGITS];
         for turn in 0..400 {
             if turn % 2 == 0 {
@@ -146,7 +146,7 @@ fn gives_what_user_space_does_also_at_the_extremes() {
                 digits[random.random_range(0..DIGITS)] = random.random_range(0..10);
             }
             let other: [u8; 3] = random.random();
-            assert_alike(&keeper, network, &digits, other.map(|digit| digit % 10));
+            assert_alike(&tracker, network, &digits, other.map(|digit| digit % 10));
         }
     }
 }
@@ -182,8 +182,8 @@ fn balanced(disk: &LoopDisk) -> LinnOs {
         )
     };
     let first = build([0; 2]);
-    let keeper = keep(disk, &first);
-    let drive = keeper.drive(0).unwrap();
+    let tracker = keep(disk, &first);
+    let drive = tracker.drive(0).unwrap();
     let mut seen: Vec<i64> = Vec::new();
     thread::scope(|scope| {
         let load = scope.spawn(|| load(disk));
@@ -219,8 +219,8 @@ fn publishes_what_user_space_would_decide() {
     needs_real_disks!();
     let disk = LoopDisk::new(64);
     let network = balanced(&disk);
-    let keeper = keep(&disk, &network);
-    let drive = keeper.drive(0).unwrap();
+    let tracker = keep(&disk, &network);
+    let drive = tracker.drive(0).unwrap();
     let over = AtomicBool::new(false);
     let mut kinds = [0; 2];
     let mut busy = 0;
@@ -257,14 +257,14 @@ fn without_a_network_there_is_no_verdict() {
     needs_real_disks!();
     let disk = LoopDisk::new(16);
     let network = network(|| 1, || 1, || 1);
-    let keeper = keep(&disk, &network);
-    let drive = keeper.drive(0).unwrap();
+    let tracker = keep(&disk, &network);
+    let drive = tracker.drive(0).unwrap();
     assert!(drive.verdict(SizeClass::Small).is_some());
-    keeper.set_network(0, None).unwrap();
+    tracker.set_network(0, None).unwrap();
     assert_eq!(drive.verdict(SizeClass::Small), None);
-    keeper.set_network(0, Some(&trained(&network))).unwrap();
+    tracker.set_network(0, Some(&trained(&network))).unwrap();
     assert!(drive.verdict(SizeClass::Large).is_some());
-    drop(keeper);
+    drop(tracker);
     assert_eq!(SizeClass::ALL.map(|class| drive.verdict(class)), [None; 2]);
 }
 
@@ -274,14 +274,14 @@ fn says_what_it_cannot_decide_by() {
     let disk = LoopDisk::new(16);
     let network = network(|| 1, || 1, || 1);
     let device = BlockDevice::find(&disk.path).unwrap();
-    let keeper =
+    let tracker =
         StateTracker::load(std::slice::from_ref(&device), &TrackerOptions::default()).unwrap();
-    let said = keeper.set_network(0, Some(&trained(&network))).unwrap_err();
+    let said = tracker.set_network(0, Some(&trained(&network))).unwrap_err();
     assert!(said.to_string().contains("was not asked for"), "{said}");
-    assert_eq!(keeper.drive(0).unwrap().verdict(SizeClass::Small), None);
+    assert_eq!(tracker.drive(0).unwrap().verdict(SizeClass::Small), None);
 
     let other = Trained::HeurSim(Limits { slow: Nanos(1), high: 3, median: 2, low: 1 });
-    let said = keeper.set_network(0, Some(&other)).unwrap_err();
+    let said = tracker.set_network(0, Some(&other)).unwrap_err();
     assert!(said.is_bad_input());
     assert!(said.to_string().contains("this is of `heur-sim`"), "{said}");
 }

@@ -32,28 +32,28 @@ fn others_read_what_is_pinned() {
     disk::with_bpf_files(0o755, |files| {
         let pins = files.join("trimtab");
         let why = |device| LiveDrive::open(&pins, device).err().unwrap().to_string();
-        assert!(why(&device).contains("is it kept and pinned there?"), "{}", why(&device));
+        assert!(why(&device).contains("are the drives tracked"), "{}", why(&device));
 
-        let mut keeper = StateTracker::load(std::slice::from_ref(&device), &options).unwrap();
-        keeper.pin(&pins).unwrap();
+        let mut tracker = StateTracker::load(std::slice::from_ref(&device), &options).unwrap();
+        tracker.pin(&pins).unwrap();
         let theirs = LiveDrive::open(&pins, &device).unwrap();
         assert_no_way_to_write(&pins.join("devices"));
         assert!(theirs.is_fresh(monotonic()));
         assert_eq!(theirs.functions(), functions);
         disk::run("dd", &[&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "count=100"]);
         assert!(theirs.sent() > 0);
-        assert_eq!(theirs.sent(), keeper.drive(0).unwrap().sent());
+        assert_eq!(theirs.sent(), tracker.drive(0).unwrap().sent());
         let other = BlockDevice::find(&unwatched.path).unwrap();
-        assert!(why(&other).contains("is not watched by the keeper"), "{}", why(&other));
+        assert!(why(&other).contains("is not tracked by the state tracker"), "{}", why(&other));
 
-        // One keeper at a place.
+        // One tracker at a place.
         let mut second = StateTracker::load(std::slice::from_ref(&device), &options).unwrap();
         let refused = second.pin(&pins).err().unwrap().to_string();
-        assert!(refused.contains("another process keeps the state"), "{refused}");
+        assert!(refused.contains("another process tracks drives"), "{refused}");
         drop(second);
         assert!(theirs.is_fresh(monotonic()));
 
-        drop(keeper);
+        drop(tracker);
         assert!(!theirs.is_fresh(monotonic()));
         assert!(!pins.exists(), "pins are left behind");
     });
@@ -69,27 +69,27 @@ fn what_was_unmounted_is_mounted_and_pinned_anew() {
     let device = BlockDevice::find(&disk.path).unwrap();
     disk::with_bpf_files(0o711, |files| {
         let pins = files.join("trimtab");
-        let mut keeper =
+        let mut tracker =
             StateTracker::load(std::slice::from_ref(&device), &TrackerOptions::default()).unwrap();
-        assert!(!keeper.pin_again().unwrap(), "nothing was pinned");
-        keeper.pin(&pins).unwrap();
-        assert!(!keeper.pin_again().unwrap());
+        assert!(!tracker.pin_again().unwrap(), "nothing was pinned");
+        tracker.pin(&pins).unwrap();
+        assert!(!tracker.pin_again().unwrap());
         let before = LiveDrive::open(&pins, &device).unwrap();
 
         unmount(files, UnmountFlags::DETACH).unwrap();
         assert!(LiveDrive::open(&pins, &device).is_err());
         assert!(before.is_fresh(monotonic()), "who has it open keeps it");
-        assert!(keeper.pin_again().unwrap());
-        assert!(!keeper.pin_again().unwrap());
+        assert!(tracker.pin_again().unwrap());
+        assert!(!tracker.pin_again().unwrap());
         assert!(LiveDrive::open(&pins, &device).unwrap().is_fresh(monotonic()));
         let mode = std::fs::metadata(files).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o711, "who may pass is as before");
 
         // Only the file.
         std::fs::remove_file(pins.join("devices")).unwrap();
-        assert!(keeper.pin_again().unwrap());
+        assert!(tracker.pin_again().unwrap());
         assert!(LiveDrive::open(&pins, &device).is_ok());
-        drop(keeper);
+        drop(tracker);
         assert!(!pins.exists(), "pins are left behind");
     });
 }
@@ -102,9 +102,9 @@ fn nothing_is_kept_of_a_device_whose_name_another_has_taken() {
     }
     let mut disk = LoopDisk::new(16);
     let device = BlockDevice::find(&disk.path).unwrap();
-    let keeper =
+    let tracker =
         StateTracker::load(std::slice::from_ref(&device), &TrackerOptions::default()).unwrap();
-    let drive = keeper.drive(0).unwrap();
+    let drive = tracker.drive(0).unwrap();
     assert!(drive.is_fresh(monotonic()) && !device.is_replaced());
     if !disk.attach_anew() {
         disk::say("skipped the rest: another process has taken the loop device");
@@ -144,10 +144,10 @@ fn with_pinned(run: impl FnOnce(StateTracker, &Path, &LoopDisk, &BlockDevice) + 
     let device = BlockDevice::find(&disk.path).unwrap();
     disk::with_bpf_files(0o755, |files| {
         let pins = files.join("trimtab");
-        let mut keeper =
+        let mut tracker =
             StateTracker::load(std::slice::from_ref(&device), &TrackerOptions::default()).unwrap();
-        keeper.pin(&pins).unwrap();
-        run(keeper, &pins, &disk, &device);
+        tracker.pin(&pins).unwrap();
+        run(tracker, &pins, &disk, &device);
     });
 }
 
@@ -166,8 +166,8 @@ fn anyone_reads_it_and_nobody_writes_it() {
         disk::say("skipped the test of pinned state read by others: it needs Linux 5.19");
         return;
     }
-    with_pinned(|keeper, pins, disk, device| {
-        let ours = keeper.drive(0).unwrap();
+    with_pinned(|tracker, pins, disk, device| {
+        let ours = tracker.drive(0).unwrap();
         let theirs = thread::scope(|scope| {
             let them = scope.spawn(|| {
                 become_nobody();
@@ -192,13 +192,13 @@ fn what_is_pinned_has_figures_only() {
         disk::say(&format!("skipped the test of what is pinned: {why}"));
         return;
     }
-    with_pinned(|mut keeper, pins, disk, _| {
+    with_pinned(|mut tracker, pins, disk, _| {
         let names = std::fs::read_dir(pins).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(names.collect::<Vec<_>>(), ["devices"]);
         let map = MapHandle::from_pinned_path(pins.join("devices")).unwrap();
-        let drive = keeper.drive(0).unwrap();
+        let drive = tracker.drive(0).unwrap();
         // So that there are requests in flight as far as the programs know.
-        keeper
+        tracker
             .without_completions(|| {
                 read_all(disk);
                 assert!(state_of(&drive).requests > 0);

@@ -29,8 +29,8 @@ impl Surroundings {
         }
     }
 
-    pub(super) fn look_at_pins(&mut self, keeper: &mut StateTracker) {
-        match keeper.pin_again() {
+    pub(super) fn look_at_pins(&mut self, tracker: &mut StateTracker) {
+        match tracker.pin_again() {
             Ok(false) => {}
             Ok(true) => {
                 self.unpinned = false;

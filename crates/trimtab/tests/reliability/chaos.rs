@@ -1,4 +1,4 @@
-//! Drives, the keeper of their state, and what happens to them.
+//! Drives, the tracker of their state, and what happens to them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -41,7 +41,7 @@ pub(crate) const EVENTS: [Event; 6] = [
 pub(crate) struct World<'a> {
     bench: &'a Bench,
     devices: Vec<String>,
-    keeper: Option<Child>,
+    tracker: Option<Child>,
     options: ReadOptions,
     model: PathBuf,
     pins: PathBuf,
@@ -58,7 +58,7 @@ impl<'a> World<'a> {
             ..ReadOptions::with_model(model)
         };
         let devices = NAMES.iter().map(|name| create(bench, name)).collect();
-        let mut world = Self { bench, devices, keeper: None, options, model: path, pins };
+        let mut world = Self { bench, devices, tracker: None, options, model: path, pins };
         world.begin_keeper();
         world
     }
@@ -74,16 +74,16 @@ impl<'a> World<'a> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
         command.arg("watch").args(&self.devices).arg("--json");
         command.arg("--model").arg(&self.model).arg("--pin").arg(&self.pins);
-        let keeper = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-        self.keeper = Some(keeper);
+        let tracker = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        self.tracker = Some(tracker);
         // A killed one has left its own there.
         wait_until("the state is pinned", || inode().is_some_and(|now| Some(now) != before));
     }
 
     fn end_keeper(&mut self, signal: Signal) {
-        let Some(mut keeper) = self.keeper.take() else { return };
-        kill_process(pid(keeper.id()), signal).unwrap();
-        let status = keeper.wait().unwrap();
+        let Some(mut tracker) = self.tracker.take() else { return };
+        kill_process(pid(tracker.id()), signal).unwrap();
+        let status = tracker.wait().unwrap();
         if signal == Signal::TERM {
             assert!(status.success() && !self.pins.exists(), "{status}");
         }
@@ -119,7 +119,7 @@ impl<'a> World<'a> {
         kill_process(pid(self.server(drive)), Signal::KILL).unwrap();
         thread::sleep(Duration::from_millis(100));
         store.swap(drive, None);
-        // Its keeper too has to go on with another device.
+        // Its tracker too has to go on with another device.
         self.end_keeper(Signal::TERM);
         wait_until("it is dead", || self.bench.done(&["list"]).contains("killed: remove it"));
         self.bench.done(&["remove", name]);
@@ -147,7 +147,7 @@ impl<'a> World<'a> {
     /// Resident memory of everyone, bytes, by process.
     pub(crate) fn memory(&self) -> Vec<(u32, u64)> {
         let drives = (0..DRIVES).map(|drive| self.server(drive));
-        let all = drives.chain(self.keeper.as_ref().map(Child::id)).chain([std::process::id()]);
+        let all = drives.chain(self.tracker.as_ref().map(Child::id)).chain([std::process::id()]);
         all.map(|pid| (pid, resident(pid))).collect()
     }
 
@@ -161,9 +161,9 @@ impl<'a> World<'a> {
 impl Drop for World<'_> {
     fn drop(&mut self) {
         // Also where the test has failed.
-        if let Some(mut keeper) = self.keeper.take() {
-            _ = keeper.kill();
-            _ = keeper.wait();
+        if let Some(mut tracker) = self.tracker.take() {
+            _ = tracker.kill();
+            _ = tracker.wait();
         }
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * LinnOS's network in the kernel: the contract, mirrored in
- * crates/trimtab-live/src/state/network.rs. docs/integer-network.md has the
+ * crates/trimtab-tracker/src/network.rs. docs/integer-network.md has the
  * arithmetic, of which this gives every bit.
  *
  * Two neighbouring neurons share a 64-bit word: the even one, plus 2^32 times the

@@ -137,7 +137,7 @@ static __always_inline struct rec_slot *take(__u64 key)
 }
 
 /* Whoever sees the slot free must see the event in the ring too: the watermark in
- * crates/trimtab-live/src/record/recording.rs relies on it. */
+ * crates/trimtab-record/src/recording.rs relies on it. */
 static __always_inline void release(struct rec_slot *slot)
 {
 	publish(&slot->key, 0);
@@ -184,7 +184,7 @@ static __always_inline void send(struct rec_slot *slot, __u64 complete_ns)
 	event->pid = slot->pid;
 	event->comm[0] = slot->comm[0];
 	event->comm[1] = slot->comm[1];
-	publish(&event->end, lap << 32 | (__u64)slot->op << 24 | (__u64)slot->device << 16 |
+	publish(&event->end, lap << 32 | (__u64)slot->device << 16 | slot->op << 13 |
 				     slot->flags);
 }
 
@@ -203,26 +203,10 @@ static __always_inline void reap(struct rec_slot *slot)
 	send(slot, 0);
 }
 
-/* Whether it is still the device that had this sequence number at the start. */
-static __always_inline bool is_same(struct gendisk *disk, __u64 diskseq)
-{
-	return !diskseq || !bpf_core_field_exists(disk->diskseq) || disk->diskseq == diskseq;
-}
-
-/* The device's index in rec_config.devices; REC_MAX_DEVICES if it is not recorded. */
+/* The device's index; DEV_NONE if it is not recorded. */
 static __always_inline __u32 device_of(struct gendisk *disk)
 {
-	__u32 dev = disk->major << 20 | disk->first_minor;
-	__u32 i;
-
-#pragma unroll
-	for (i = 0; i < REC_MAX_DEVICES; i++) {
-		if (i >= rec_config.device_count)
-			break;
-		if (rec_config.devices[i] == dev)
-			return is_same(disk, rec_config.diskseq[i]) ? i : REC_MAX_DEVICES;
-	}
-	return REC_MAX_DEVICES;
+	return dev_index(disk, &rec_config.devices);
 }
 
 /*
@@ -233,7 +217,7 @@ static __always_inline bool may_be_ours(struct request *rq)
 {
 	struct rec_slot *slot = slot_at(key_of(rq), 0);
 
-	return (slot && slot->key == key_of(rq)) || device_of(rq->q->disk) < REC_MAX_DEVICES;
+	return (slot && slot->key == key_of(rq)) || device_of(rq->q->disk) != DEV_NONE;
 }
 
 /* Maps an op; false for commands that are no block I/O. */
@@ -300,7 +284,7 @@ static __always_inline void arrive(__u64 key, struct gendisk *disk, __u32 cmd_fl
 	if (!rec_control.active)
 		return;
 	device = device_of(disk);
-	if (device >= REC_MAX_DEVICES)
+	if (device == DEV_NONE)
 		return;
 	slot = begin(key, device, cmd_flags);
 	if (!slot)
@@ -393,7 +377,7 @@ static __always_inline struct rec_slot *begin_at_issue(struct request *rq)
 	__u32 device = device_of(rq->q->disk);
 	struct rec_slot *slot;
 
-	if (!rec_control.active || device >= REC_MAX_DEVICES)
+	if (!rec_control.active || device == DEV_NONE)
 		return 0;
 	slot = begin(key_of(rq), device, rq->cmd_flags);
 	if (!slot) {
@@ -471,7 +455,7 @@ int BPF_PROG(on_merge, struct request *rq)
 
 	/* Other devices' requests are not here, but a bio may have been one of ours
 	 * once. */
-	if (!slot && device_of(rq->q->disk) < REC_MAX_DEVICES)
+	if (!slot && device_of(rq->q->disk) != DEV_NONE)
 		slot = find_by_any_bio(rq);
 	if (slot) {
 		count(merged);

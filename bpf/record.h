@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The recorder's contract between kernel and user space: everything that
- * crosses does so in these structures. crates/trimtab-live/src/record/abi.rs
+ * crosses does so in these structures. crates/trimtab-record/src/abi.rs
  * mirrors them, and both sides assert the sizes.
  *
  * A request's state lives in a table of slots while it is on its way; one
@@ -11,8 +11,7 @@
 #ifndef TRIMTAB_RECORD_H
 #define TRIMTAB_RECORD_H
 
-/* Devices that one recording can cover. */
-#define REC_MAX_DEVICES 16
+#include "devices.h"
 
 /* Requests on their way: a hash table of slots, each of one cache line, because
  * a request mostly ends on another CPU than it began on. A key is looked for in
@@ -67,10 +66,10 @@ struct rec_slot {
 	__u32 pid; /* 0: not known */
 	__u64 comm[2]; /* 16 characters, padded with zeros */
 	__u16 flags; /* enum rec_flag */
-	__u8 device; /* index into rec_config.devices */
+	__u16 device; /* its index */
 	__u8 op; /* enum rec_op */
 	__u8 state; /* enum rec_state */
-	__u8 reserved[3];
+	__u8 reserved[2];
 };
 
 /*
@@ -86,13 +85,13 @@ struct rec_event {
 	__u32 bytes;
 	__u32 pid;
 	__u64 comm[2];
-	__u64 end; /* lap << 32 | op << 24 | device << 16 | flags */
+	__u64 end; /* lap << 32 | device << 16 | op << 13 | flags */
 };
 
 /* What is recorded: constant once the programs are loaded. */
 struct rec_config {
-	__u32 device_count;
-	__u32 devices[REC_MAX_DEVICES]; /* major << 20 | minor */
+	/* Which devices are recorded: 65,535 at most. */
+	struct dev_hash devices;
 	/* Whether block_getrq tells arrivals, for lack of block_io_start. */
 	__u32 arrival_by_bio;
 	/* The ring holds 1 << ring_bits events. */
@@ -100,9 +99,7 @@ struct rec_config {
 	/* Places kept free for handlers that have looked whether there is
 	 * room and have not yet taken it. */
 	__u32 ring_reserve;
-	/* The kernel's sequence number of each device (0: not known). A number that
-	 * is taken again, by a loop device attached anew, stands for another one. */
-	__u64 diskseq[REC_MAX_DEVICES];
+	__u32 reserved;
 };
 
 /* What happened beside the events. Written with atomic additions, and only
@@ -143,7 +140,7 @@ struct rec_control {
 	struct rec_counters counters;
 };
 
-_Static_assert(sizeof(struct rec_config) == 208, "mirrored in abi.rs");
+_Static_assert(sizeof(struct rec_config) == 24, "mirrored in abi.rs");
 _Static_assert(sizeof(struct rec_slot) == 64, "mirrored in abi.rs");
 _Static_assert(sizeof(struct rec_event) == 64, "mirrored in abi.rs");
 _Static_assert(sizeof(struct rec_control) == 192, "mirrored in abi.rs");

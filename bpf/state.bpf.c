@@ -229,9 +229,9 @@ __noinline int st_apply(__u32 index, struct st_event *event)
 
 /* ---- who may write ---- */
 
-/* Takes what waits in the queue. It stops at an event that is just being written:
- * its CPU has been interrupted there. */
-__noinline int st_drain(__u32 index)
+/* Applies up to `most` events of the queue, and returns how many there were. It stops at an
+ * event that is being written: its CPU has been interrupted there. */
+__noinline int st_drain(__u32 index, __u32 most)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
 	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);
@@ -242,7 +242,7 @@ __noinline int st_drain(__u32 index)
 
 	if (!device || !work)
 		return 0;
-	for (i = 0; i < ST_QUEUE; i++) {
+	for (i = 0; i < ST_DRAIN_CAP && i < most; i++) {
 		place = work->queue_read;
 		entry = &work->queue[place & (ST_QUEUE - 1)];
 		if (*(volatile __u64 *)&entry->end != place / ST_QUEUE + 1)
@@ -253,7 +253,7 @@ __noinline int st_drain(__u32 index)
 		device->counters.deferred++;
 		publish(&work->queue_read, place + 1);
 	}
-	return 0;
+	return i;
 }
 
 /*
@@ -264,11 +264,12 @@ __noinline int st_drain(__u32 index)
 static __always_inline void happen(__u32 index, struct st_device *device, struct st_work *work,
 				   struct st_event *event)
 {
+	__u32 drained = 0;
 	int i;
 
 	if (try_lock(device)) {
 		if (!is_queue_empty(work))
-			st_drain(index);
+			drained = st_drain(index, ST_DRAIN_CAP);
 		if (is_queue_empty(work))
 			st_apply(index, event);
 		else
@@ -285,11 +286,11 @@ static __always_inline void happen(__u32 index, struct st_device *device, struct
 	 * at each event, would cost more than all of this.)
 	 */
 	for (i = 0; i < 64; i++) {
-		if (is_queue_empty(work))
+		if (is_queue_empty(work) || drained >= ST_DRAIN_CAP)
 			return;
 		if (!try_lock(device))
 			continue;
-		st_drain(index);
+		drained += st_drain(index, ST_DRAIN_CAP - drained);
 		unlock(device);
 	}
 }
@@ -307,21 +308,10 @@ __noinline int st_decide(__u32 index)
 
 /* ---- what the kernel tells ---- */
 
-/* The drive's index; ST_MAX_DEVICES if it is not watched. */
+/* The drive's index; one that has no st_device if it is not tracked. */
 static __always_inline __u32 index_of(struct request *rq)
 {
-	struct gendisk *disk = rq->q->disk;
-	__u32 number = disk->major << 20 | disk->first_minor;
-	__u32 i;
-
-#pragma unroll
-	for (i = 0; i < ST_MAX_DEVICES; i++) {
-		if (i >= st_control.devices)
-			break;
-		if (st_control.device[i] == number)
-			return i;
-	}
-	return ST_MAX_DEVICES;
+	return dev_index(rq->q->disk, &st_setup.devices);
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What is known of each drive: the contract between the programs that keep it
- * (state.bpf.c) and whoever reads it. crates/trimtab-live/src/state/abi.rs and
+ * (state.bpf.c) and whoever reads it. crates/trimtab-state/src/abi.rs and
  * crates/trimtab-predict/src/state.rs mirror these structures; all sides assert
  * the sizes and offsets.
  *
@@ -20,11 +20,10 @@
 #ifndef TRIMTAB_STATE_H
 #define TRIMTAB_STATE_H
 
+#include "devices.h"
+
 /* Of st_device: it is another number wherever that means anything else. */
 #define ST_VERSION 3
-
-/* Drives that one set of programs can watch. */
-#define ST_MAX_DEVICES 16
 
 /* Unit functions, and the units that each may tell apart. */
 #define ST_FUNCTIONS 3
@@ -44,6 +43,9 @@
 
 /* Events that may wait for whoever is just writing the drive's state. */
 #define ST_QUEUE 64
+/* Events of others that one handler applies at most, so that no request pays without bound
+ * for those of other CPUs. What is left waits for the next event, or for housekeeping. */
+#define ST_DRAIN_CAP ST_QUEUE
 
 /* The two kinds of reads for which verdicts are published: up to 64 KiB, and larger. */
 enum st_class {
@@ -297,14 +299,9 @@ struct st_work {
 
 /* What is the same for all drives. Nobody but the keeper and the programs has it. */
 struct st_control {
-	/* Which drives are watched, major << 20 | minor; the index is that of the
-	 * st_device. */
-	__u32 devices;
-	__u32 device[ST_MAX_DEVICES];
-	__u32 reserved[15];
-	/* The kernel: places given in the log. */
+	/* Entries of the log that are taken. */
 	__u64 log_taken;
-	__u64 reserved2[7];
+	__u64 reserved[7];
 };
 
 /* Constant once the programs are loaded. */
@@ -319,6 +316,8 @@ struct st_setup {
 	 * has to do with them. */
 	__u32 networks;
 	__u32 reserved;
+	/* Which drives are tracked; a drive's index is that of its st_device. */
+	struct dev_hash devices;
 };
 
 /* User space says that the drives' keeper lives, or that it goes. */
@@ -406,9 +405,8 @@ ST_AT(st_work, queue, 64);
 ST_AT(st_work, slots, 8192);
 ST_SIZE(st_published, 64);
 ST_SIZE(st_tracker, 64);
-ST_SIZE(st_control, 192);
-ST_AT(st_control, log_taken, 128);
-ST_SIZE(st_setup, 24);
+ST_SIZE(st_control, 64);
+ST_SIZE(st_setup, 32);
 ST_SIZE(st_heartbeat, 16);
 ST_SIZE(st_configure, 8);
 ST_SIZE(st_housekeep, 16);

@@ -73,7 +73,7 @@ int housekeep(struct st_housekeep *what)
 		unlock(device);
 		return 0;
 	}
-	st_drain(index);
+	st_drain(index, ST_DRAIN_CAP);
 	left = what->forget ? st_forget(index) : 0;
 	unlock(device);
 	return left;

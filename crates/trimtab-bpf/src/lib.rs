@@ -26,11 +26,13 @@
 
 mod arrival;
 pub mod btf;
+mod devices;
 mod error;
 mod load;
 mod overhead;
 
 pub use arrival::{Arrival, available};
+pub use devices::{ChosenDevice, DeviceHash, DeviceTable};
 pub use error::Error;
 pub use load::{check_privilege, load};
 pub use overhead::{Handler, Overhead, measure_run_time};

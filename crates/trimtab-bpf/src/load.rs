@@ -3,17 +3,19 @@
 use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
-use libbpf_rs::{Object, ObjectBuilder, OpenMapMut, PrintLevel};
+use libbpf_rs::{MapCore as _, Object, ObjectBuilder, OpenMapMut, PrintLevel};
 
 use crate::Error;
+use crate::devices::{self, DeviceTable};
 
-/// Loads those of the compiled `programs` that are `wanted`, by name. `configure` sees each
-/// of their maps, by name, before that.
+/// Loads those of the compiled `programs` that are `wanted`, by name, and lets them see the
+/// `devices`. `configure` sees each of their other maps, by name, before that.
 ///
 /// # Errors
 /// The kernel refuses the programs; the error has the verifier's last objection.
 pub fn load(
     programs: &[u8],
+    devices: &DeviceTable,
     wanted: impl Fn(&str) -> bool,
     configure: impl Fn(&str, &mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
 ) -> Result<Object, Error> {
@@ -26,9 +28,16 @@ pub fn load(
     }
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        configure(&name, &mut map).map_err(Error::bpf("configure the BPF programs"))?;
+        let configured = match &*name {
+            devices::MAP => map.set_max_entries(devices.buckets()),
+            name => configure(name, &mut map),
+        };
+        configured.map_err(Error::bpf("configure the BPF programs"))?;
     }
-    open.load().map_err(refused)
+    let object = open.load().map_err(refused)?;
+    let table = object.maps().find(|map| map.name() == devices::MAP);
+    devices.write(&table.expect("every object has it"))?;
+    Ok(object)
 }
 
 /// The end of what the library would have printed to standard error.

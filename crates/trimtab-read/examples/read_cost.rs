@@ -2,7 +2,7 @@
 //! more than a plain one.
 //!
 //! ```text
-//! cargo run --release -p trimtab-live --example read_cost -- [RUNS]
+//! cargo run --release -p trimtab-read --example read_cost -- [RUNS]
 //! ```
 //!
 //! Once with nothing between the calls, and once after a wait, as most reads are decided

@@ -1,7 +1,7 @@
 //! Reads several pages of a device or file by io_uring, and none that would be late.
 //!
 //! ```text
-//! cargo run -p trimtab-live --example ring_read -- PATH [MODEL]
+//! cargo run -p trimtab-read --example ring_read -- PATH [MODEL]
 //! ```
 //!
 //! It decides on each read before it pushes it: what is refused costs no entry, and could

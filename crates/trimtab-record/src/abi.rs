@@ -1,9 +1,11 @@
 //! The contract with the kernel's programs: bpf/record.h, mirrored. A test compares each
 //! field with the type information of the compiled programs.
 
+use trimtab_bpf::DeviceHash;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-pub(crate) const MAX_DEVICES: usize = 16;
+/// A device's index has 16 bits in [`Event::end`].
+pub(crate) const MAX_DEVICES: usize = u16::MAX as usize;
 pub(crate) const SLOTS: usize = (1 << 16) + 4;
 
 pub(crate) const STATE_ARRIVED: u8 = 1;
@@ -12,12 +14,11 @@ pub(crate) const STATE_ARRIVED: u8 = 1;
 #[repr(C)]
 #[derive(Clone, Copy, Default, IntoBytes, Immutable)]
 pub(crate) struct Config {
-    pub(crate) device_count: u32,
-    pub(crate) devices: [u32; MAX_DEVICES],
+    pub(crate) devices: DeviceHash,
     pub(crate) arrival_by_bio: u32,
     pub(crate) ring_bits: u32,
     pub(crate) ring_reserve: u32,
-    pub(crate) diskseq: [u64; MAX_DEVICES],
+    pub(crate) reserved: u32,
 }
 
 /// `struct rec_slot`
@@ -32,10 +33,10 @@ pub(crate) struct Slot {
     pub(crate) pid: u32,
     pub(crate) comm: [u8; 16],
     pub(crate) flags: u16,
-    pub(crate) device: u8,
+    pub(crate) device: u16,
     pub(crate) op: u8,
     pub(crate) state: u8,
-    reserved: [u8; 3],
+    reserved: [u8; 2],
 }
 
 /// `struct rec_event`
@@ -89,23 +90,23 @@ impl Event {
             bytes: slot.bytes,
             pid: slot.pid,
             comm: slot.comm,
-            end: (slot.op as u64) << 24 | (slot.device as u64) << 16 | slot.flags as u64,
+            end: (slot.device as u64) << 16 | (slot.op as u64) << 13 | slot.flags as u64,
         }
     }
 
     /// The bits of `enum rec_flag`.
     pub(crate) const fn flags(&self) -> u16 {
-        self.end as u16
+        self.end as u16 & 0x1fff
     }
 
-    /// Index into [`Config::devices`].
-    pub(crate) const fn device(&self) -> u8 {
-        (self.end >> 16) as u8
+    /// The device's index.
+    pub(crate) const fn device(&self) -> u16 {
+        (self.end >> 16) as u16
     }
 
     /// The number of an `enum rec_op`.
     pub(crate) const fn op(&self) -> u8 {
-        (self.end >> 24) as u8
+        (self.end >> 13) as u8 & 7
     }
 
     /// The command's name, up to its terminating zero.
@@ -123,7 +124,7 @@ mod tests {
     #[test]
     fn mirrors_have_the_layout_of_the_header() {
         mirrors!(RECORD, "rec_config" => Config {
-            device_count, devices, arrival_by_bio, ring_bits, ring_reserve, diskseq,
+            devices, arrival_by_bio, ring_bits, ring_reserve,
         });
         mirrors!(RECORD, "rec_slot" => Slot {
             key, arrival_ns, issue_ns, sector, bytes, pid, comm, flags, device, op, state,

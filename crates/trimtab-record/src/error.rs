@@ -12,7 +12,7 @@ pub enum Error {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// More devices than one recording covers.
-    #[error("{0} devices are too many at once, up to 16 can be: start several")]
+    #[error("{0} devices are too many at once, up to 65535 can be: start several")]
     TooManyDevices(usize),
     /// The programs cannot be loaded or attached.
     #[error(transparent)]

@@ -4,7 +4,10 @@ use std::os::fd::OwnedFd;
 
 use libbpf_rs::{Link, MapCore as _, Object, OpenMapMut};
 use trimtab_block::{BlockDevice, DeviceError};
-use trimtab_bpf::{Arrival, Error as BpfError, available, check_privilege, measure_run_time};
+use trimtab_bpf::{
+    Arrival, ChosenDevice, DeviceTable, Error as BpfError, available, check_privilege,
+    measure_run_time,
+};
 use trimtab_io::DeviceId;
 use trimtab_trace::Names;
 use zerocopy::IntoBytes as _;
@@ -70,10 +73,10 @@ impl Recorder {
             return Err(Error::TooManyDevices(devices.len()));
         }
         let mut names = Names::default();
-        let mut config = Config { device_count: devices.len() as u32, ..Config::default() };
+        let mut chosen = Vec::with_capacity(devices.len());
         for (device, i) in devices.iter().zip(0..) {
-            config.devices[i as usize] = device.kernel_number();
-            config.diskseq[i as usize] = device.sequence().unwrap_or(0);
+            let number = device.kernel_number();
+            chosen.push(ChosenDevice { number, diskseq: device.sequence() });
             let id = names.add_device(&device.name);
             let id = id.map_err(|e| DeviceError::new(&device.name, e.to_string()))?;
             if id != DeviceId(i) {
@@ -82,10 +85,17 @@ impl Recorder {
         }
         check_privilege()?;
         let arrival = available(options.arrival)?;
-        config.arrival_by_bio = u32::from(arrival == Arrival::GetRq);
-        (config.ring_bits, config.ring_reserve) = ring_size(options.ring_bytes)?;
+        let table = DeviceTable::new(&chosen);
+        let (ring_bits, ring_reserve) = ring_size(options.ring_bytes)?;
+        let config = Config {
+            devices: table.hash(),
+            arrival_by_bio: u32::from(arrival == Arrival::GetRq),
+            ring_bits,
+            ring_reserve,
+            reserved: 0,
+        };
 
-        let object = load(config, devices, arrival)?;
+        let object = load(config, &table, devices, arrival)?;
         let map = |name: &str| {
             object.maps().find(|m| m.name() == name).expect("bpf/record.bpf.c defines it")
         };
@@ -128,7 +138,12 @@ fn ring_size(bytes: u32) -> Result<(u32, u32), Error> {
     Ok((events.next_power_of_two().ilog2(), reserve))
 }
 
-fn load(config: Config, devices: &[BlockDevice], arrival: Arrival) -> Result<Object, Error> {
+fn load(
+    config: Config,
+    table: &DeviceTable,
+    devices: &[BlockDevice],
+    arrival: Arrival,
+) -> Result<Object, Error> {
     let wanted = |program: &str| match program {
         "on_start" => arrival == Arrival::IoStart,
         "on_getrq" => arrival == Arrival::GetRq,
@@ -140,5 +155,5 @@ fn load(config: Config, devices: &[BlockDevice], arrival: Arrival) -> Result<Obj
         "rec_ring" => map.set_max_entries(1 << config.ring_bits),
         _ => Ok(()),
     };
-    Ok(trimtab_bpf::load(trimtab_bpf::RECORD, wanted, configure)?)
+    Ok(trimtab_bpf::load(trimtab_bpf::RECORD, table, wanted, configure)?)
 }

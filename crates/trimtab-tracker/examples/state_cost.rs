@@ -3,7 +3,7 @@
 //! costs to read it.
 //!
 //! ```text
-//! cargo run --release -p trimtab-live --example state_cost -- [RUNS [ROW]]
+//! cargo run --release -p trimtab-tracker --example state_cost -- [RUNS [ROW]]
 //! ```
 //!
 //! With the name of a row, that one alone.

@@ -1,9 +1,8 @@
 //! The part of bpf/state.h that only the tracker and the kernel's programs share, mirrored.
 
+use trimtab_bpf::DeviceHash;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// `ST_MAX_DEVICES`
-pub(crate) const MAX_DEVICES: usize = 16;
 /// `ST_SLOTS`: requests of a drive that may be in flight.
 pub(crate) const SLOTS: usize = 4096;
 
@@ -11,11 +10,8 @@ pub(crate) const SLOTS: usize = 4096;
 #[repr(C)]
 #[derive(Clone, Copy, FromBytes)]
 pub(crate) struct Control {
-    pub(crate) devices: u32,
-    pub(crate) device: [u32; MAX_DEVICES],
-    reserved: [u32; 15],
     pub(crate) log_taken: u64,
-    reserved2: [u64; 7],
+    reserved: [u64; 7],
 }
 
 /// `struct st_setup`
@@ -27,6 +23,7 @@ pub(crate) struct Setup {
     pub(crate) age_limit_ns: u64,
     pub(crate) networks: u32,
     pub(crate) reserved: u32,
+    pub(crate) devices: DeviceHash,
 }
 
 /// `struct st_log_entry`
@@ -53,8 +50,8 @@ mod tests {
 
     #[test]
     fn mirrors_have_the_layout_of_the_header() {
-        mirrors!(STATE, "st_control" => Control { devices, device, log_taken });
-        mirrors!(STATE, "st_setup" => Setup { by_issue, log_bits, age_limit_ns, networks });
+        mirrors!(STATE, "st_control" => Control { log_taken });
+        mirrors!(STATE, "st_setup" => Setup { by_issue, log_bits, age_limit_ns, networks, devices });
         mirrors!(STATE, "st_log_entry" => LogEntry {
             time_ns, offset, length, slot, step, op, data, device, place,
         });

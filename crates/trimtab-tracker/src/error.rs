@@ -5,9 +5,9 @@ use std::path::PathBuf;
 /// Drives cannot be tracked. Each error displays as one line that says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// More drives than one tracker covers.
-    #[error("{0} devices are too many at once, up to 16 can be: start several")]
-    TooManyDevices(usize),
+    /// A drive is named twice.
+    #[error(transparent)]
+    Device(#[from] trimtab_block::DeviceError),
     /// The model is not one that the kernel can decide by; its predictor's name.
     #[error(
         "the kernel decides by models of the predictor `linnos` only, and this is of `{0}`: \
@@ -45,6 +45,6 @@ impl Error {
     /// code 1).
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
-        matches!(self, Self::TooManyDevices(_) | Self::Model(_))
+        matches!(self, Self::Device(_) | Self::Model(_))
     }
 }

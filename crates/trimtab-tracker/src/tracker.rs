@@ -4,22 +4,22 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{Link, MapCore as _, MapHandle, Object, OpenMapMut, ProgramMut};
-use trimtab_block::BlockDevice;
+use trimtab_block::{BlockDevice, DeviceError};
 use trimtab_bpf::{
-    Arrival, Error as BpfError, Overhead, available, check_privilege, measure_run_time,
+    Arrival, ChosenDevice, DeviceTable, Error as BpfError, Overhead, available, check_privilege,
+    measure_run_time,
 };
 use trimtab_predict::units::UnitFunction;
 use trimtab_predict::{DIGITS, Trained};
-use trimtab_shm::{Mapping, WritableMapping, field};
+use trimtab_shm::{Mapping, WritableMapping};
 use trimtab_state::{LiveDrive, StateMemory};
 use zerocopy::IntoBytes as _;
 
-use crate::abi::{Control, MAX_DEVICES, Setup};
+use crate::abi::{Control, Setup};
 use crate::bpf_mount::BpfMount;
 use crate::calls::{self, Calls, InjectedEvent};
 use crate::housekeeping::Housekeeper;
@@ -92,8 +92,12 @@ impl StateTracker {
     /// # Errors
     /// The kernel lacks something, or the process may not do it.
     pub fn load(devices: &[BlockDevice], options: &TrackerOptions) -> Result<Self, Error> {
-        if devices.len() > MAX_DEVICES {
-            return Err(Error::TooManyDevices(devices.len()));
+        let mut numbers: Vec<_> = devices.iter().map(|device| device.number).collect();
+        numbers.sort_unstable();
+        if let Some(twice) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+            let named = devices.iter().find(|device| device.number == twice[0]);
+            let name = named.map_or("", |device| &device.name);
+            return Err(DeviceError::new(name, "is named twice").into());
         }
         check_privilege()?;
         let by_issue = match available(options.arrival) {
@@ -120,7 +124,6 @@ impl StateTracker {
             .then(|| Mapping::new(&map("st_log"), 1 << options.log_bits))
             .transpose()?
             .map(|entries| Log { entries, bits: options.log_bits });
-        announce(&control, devices);
         let calls = Arc::new(Calls::of(&object)?);
         let staging = StagingSlot::new(WritableMapping::new(&map("st_staged_config"), 1)?);
         for (index, functions) in options.functions.iter().enumerate().take(devices.len()) {
@@ -343,12 +346,19 @@ fn load(
         _ => true,
     };
     let age_limit_ns = u64::try_from(options.age_limit.as_nanos()).unwrap_or(u64::MAX);
+    let chosen = |device: &BlockDevice| ChosenDevice {
+        number: device.kernel_number(),
+        // A device that is replaced is found out by the heartbeat.
+        diskseq: None,
+    };
+    let table = DeviceTable::new(&devices.iter().map(chosen).collect::<Vec<_>>());
     let setup = Setup {
         by_issue: by_issue.into(),
         log_bits: options.log_bits,
         age_limit_ns,
         networks: options.in_kernel.into(),
         reserved: 0,
+        devices: table.hash(),
     };
     let configure = |name: &str, map: &mut OpenMapMut<'_>| match name {
         ".rodata.setup" => map.set_initial_value(setup.as_bytes()),
@@ -357,14 +367,5 @@ fn load(
         "st_log" => map.set_max_entries(1 << options.log_bits),
         _ => Ok(()),
     };
-    Ok(trimtab_bpf::load(trimtab_bpf::STATE, wanted, configure)?)
-}
-
-/// Publishes which drives are tracked, before the programs are attached.
-fn announce(control: &WritableMapping<Control>, devices: &[BlockDevice]) {
-    for (i, device) in devices.iter().enumerate() {
-        let number = control.half_word(0, field!(Control.device).element(i));
-        number.store(device.kernel_number(), Ordering::Relaxed);
-    }
-    control.half_word(0, field!(Control.devices)).store(devices.len() as u32, Ordering::Release);
+    Ok(trimtab_bpf::load(trimtab_bpf::STATE, &table, wanted, configure)?)
 }

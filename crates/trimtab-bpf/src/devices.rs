@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn every_device_is_found_for_any_number_of_devices() {
         let nvme = (0..2000).map(|i| 259 << 20 | i);
-        let scsi = (0..3000).map(|i| (64 + i / 200) << 20 | i % 200 * 16);
+        let scsi = (0..3000).map(|i| ((64 + i / 200) << 20) | (i % 200 * 16));
         let all: Vec<_> = nvme.chain(scsi).map(chosen).collect();
         for count in [0, 1, 2, 16, 17, 100, 1000, 5000] {
             let table = DeviceTable::new(&all[..count]);

@@ -11,7 +11,9 @@ mod error;
 mod options;
 
 use std::ffi::{c_char, c_int, c_uint};
+use std::mem::MaybeUninit;
 use std::ptr;
+use std::slice;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -170,10 +172,10 @@ pub unsafe extern "C" fn trimtab_read_at(
                 Err(_) => return Err(Failure::invalid("trimtab_read_at: a negative deadline")),
             },
         };
-        // SAFETY: so says the caller, and the length has been checked. Bytes that the
-        // caller has not set are only written: the kernel does that.
-        let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, length) };
-        match reader.read_at(buffer, offset, urgency) {
+        // SAFETY: so says the caller, and the length has been checked. The bytes may be
+        // uninitialised.
+        let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<MaybeUninit<u8>>(), length) };
+        match reader.read_uninit_at(buffer, offset, urgency) {
             Ok(bytes) => Ok(bytes.cast_signed()),
             Err(ReadError::Refused(refusal)) => Err(refused(refusal)),
             Err(ReadError::TimedOut(within)) => Err(timed_out(within)),

@@ -2,6 +2,7 @@
 //! first, and what most reads need: one that is in time costs no system call.
 
 use std::io;
+use std::mem::MaybeUninit;
 
 use trimtab_io::Nanos;
 use trimtab_predict::Model;
@@ -16,28 +17,33 @@ use crate::reader::Reader;
 use crate::token::{AdmissionReason, Judged, ReadToken};
 use trimtab_block::Place;
 
-/// What somebody wants.
+/// What is asked for.
 pub(super) enum ReadRequest<'b> {
-    /// Data in this buffer.
-    Read(&'b mut [u8]),
-    /// To send a read of so many bytes.
-    Admission(u64),
+    /// Data, in this buffer.
+    Data(&'b mut [MaybeUninit<u8>]),
+    /// Admission of a read of this many bytes, which the caller sends.
+    Length(u64),
+}
+
+/// Whether the kernel can read there: the end of a read is a signed number of 64 bits.
+fn is_in_range(offset: u64, length: u64) -> bool {
+    offset.checked_add(length).is_some_and(|end| i64::try_from(end).is_ok())
 }
 
 impl ReadRequest<'_> {
     const fn length(&self) -> u64 {
         match self {
-            Self::Read(buffer) => buffer.len() as u64,
-            Self::Admission(length) => *length,
+            Self::Data(buffer) => buffer.len() as u64,
+            Self::Length(length) => *length,
         }
     }
 }
 
-/// What they get.
+/// The answer to a request that is not refused.
 pub(super) enum Admission<'a> {
-    /// Admission to send it.
+    /// It is to be sent.
     Send(ReadToken<'a>),
-    /// It needs no leave; if data were wanted, so many bytes of them are there.
+    /// It need not be sent; if data were asked for, this many bytes of them are there.
     Done(usize),
 }
 
@@ -68,6 +74,10 @@ impl Reader {
         }
         let number = self.counters().asked();
         self.guard.asked(number, now);
+        if !is_in_range(offset, wanted.length()) {
+            // The kernel says what is wrong with it.
+            return Ok(self.let_through(FailOpenReason::Unsure));
+        }
         if self.has_too_many_abandoned(now) {
             return self.held_or_refused(wanted, offset, now);
         }
@@ -133,6 +143,9 @@ impl Reader {
         now: Nanos,
         detail: Detail,
     ) -> Result<(Outlook, Place, &Model), FailOpenReason> {
+        if !is_in_range(offset, length) {
+            return Err(FailOpenReason::Unsure);
+        }
         let ready = self.known.at(now)?;
         let (Some(ready), Some(model)) = (ready.as_ref(), self.known.model()) else {
             return Err(FailOpenReason::NotKept);
@@ -205,8 +218,8 @@ impl Reader {
             return Ok(None);
         }
         match wanted {
-            ReadRequest::Read(buffer) => self.read_cached(buffer, offset),
-            ReadRequest::Admission(length) => {
+            ReadRequest::Data(buffer) => self.read_cached(buffer, offset),
+            ReadRequest::Length(length) => {
                 self.holds_ends(length, offset).map(|is| is.then_some(0))
             }
         }
@@ -224,7 +237,11 @@ impl Reader {
 
     /// Reads what the page cache holds to the end of the buffer or of the file; none if it
     /// does not hold all of that.
-    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+    fn read_cached(
+        &self,
+        buffer: &mut [MaybeUninit<u8>],
+        offset: u64,
+    ) -> io::Result<Option<usize>> {
         let read = match cached::read(&self.file, buffer, offset)? {
             // A page may be filled no further than the file goes.
             None => match self.length_to_end(buffer.len() as u64, offset) {
@@ -243,20 +260,21 @@ impl Reader {
     /// Whether what is read ends here, as far as can be said without the drive. A device
     /// does not tell its length as a file does.
     fn is_end(&self, offset: u64) -> io::Result<bool> {
-        Ok(cached::read(&self.file, &mut [0], offset)? == Some(0))
+        Ok(cached::read(&self.file, &mut [MaybeUninit::uninit()], offset)? == Some(0))
     }
 
     /// Whether the page cache holds the first and the last byte of a read.
     fn holds_ends(&self, length: u64, offset: u64) -> io::Result<bool> {
-        let last = offset + length.saturating_sub(1);
-        let holds = |at| self.read_cached(&mut [0], at).map(|read| read.is_some());
+        let last = offset.saturating_add(length.saturating_sub(1));
+        let holds =
+            |at| self.read_cached(&mut [MaybeUninit::uninit()], at).map(|read| read.is_some());
         Ok(holds(offset)? && (last / 4096 == offset / 4096 || holds(last)?))
     }
 
     /// How much of a read there is until the file ends, if it ends within it.
     fn length_to_end(&self, length: u64, offset: u64) -> Option<u64> {
         // Mostly it is known to go on, and there is no need for a system call.
-        if self.place.length()? >= offset + length {
+        if self.place.length()? >= offset.saturating_add(length) {
             return None;
         }
         let within = self.file.metadata().ok()?.len().saturating_sub(offset);

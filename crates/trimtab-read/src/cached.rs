@@ -6,11 +6,12 @@
 //! holds, by `cachestat` (Linux 6.5), which begins nothing.
 
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::io::Errno;
 
 /// The same on all architectures that trimtab runs on (include/uapi/asm-generic/unistd.h).
 const SYS_CACHESTAT: libc::c_long = 451;
@@ -52,7 +53,7 @@ pub(super) fn is_held(file: &File, offset: u64, length: u64) -> Held {
     }
     let page = rustix::param::page_size() as u64;
     let first = offset / page;
-    let pages = (offset + length).div_ceil(page) - first;
+    let pages = offset.saturating_add(length).div_ceil(page) - first;
     let range = Range { offset: first * page, length: pages * page };
     let mut stat = Stat::default();
     // SAFETY: the system call reads one structure and writes another, both of which
@@ -73,16 +74,25 @@ pub(super) fn is_held(file: &File, offset: u64, length: u64) -> Held {
 }
 
 /// Reads what the page cache holds, without waiting for anything: how many bytes; none
-/// if it does not hold the first of them.
+/// if it does not hold the first of them. That many bytes of the buffer are set.
 ///
 /// # Errors
 /// The kernel or the file system cannot read so.
-pub(super) fn read(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
-    let mut buffers = [IoSliceMut::new(buffer)];
-    match preadv2(file, &mut buffers, offset, ReadWriteFlags::NOWAIT) {
+pub(super) fn read(
+    file: &File,
+    buffer: &mut [MaybeUninit<u8>],
+    offset: u64,
+) -> io::Result<Option<usize>> {
+    let Ok(offset) = libc::off_t::try_from(offset) else { return Err(Errno::INVAL.into()) };
+    let piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: the kernel writes to the buffer only, of which it has the length.
+    let read = unsafe { libc::preadv2(file.as_raw_fd(), &piece, 1, offset, libc::RWF_NOWAIT) };
+    match usize::try_from(read) {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(Errno::AGAIN) => Ok(None),
-        Err(e) => Err(e.into()),
+        Err(_) => match io::Error::last_os_error() {
+            e if e.raw_os_error() == Some(libc::EAGAIN) => Ok(None),
+            e => Err(e),
+        },
     }
 }
 
@@ -107,15 +117,16 @@ mod tests {
             }
             held => assert_eq!(held, Held::Yes),
         }
-        let mut buffer = [0; 4096];
+        let mut buffer = [MaybeUninit::uninit(); 4096];
         assert_eq!(read(&file, &mut buffer, 4096).unwrap(), Some(4096));
-        assert_eq!(buffer, [7; 4096]);
+        // SAFETY: all of them were read.
+        assert!(buffer.iter().all(|byte| unsafe { byte.assume_init() } == 7));
         // Where the file system can, what is dropped is not held, and asking does not
         // bring it back.
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         let dropped = is_held(&file, 0, 4096);
         assert_eq!(is_held(&file, 0, 4096), dropped);
-        file.read_exact_at(&mut buffer, 0).unwrap();
+        file.read_exact_at(&mut [0; 4096], 0).unwrap();
         assert_eq!(is_held(&file, 0, 4096), Held::Yes);
     }
 }

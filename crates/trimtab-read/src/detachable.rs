@@ -32,6 +32,7 @@ mod slots;
 use std::fmt::Debug;
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use trimtab_io::Nanos;
@@ -72,15 +73,17 @@ pub(super) trait Left: Debug + Send + Sync {
 
 /// Reads at most [`LONGEST`] bytes into the buffer. It is not written to after this has
 /// returned.
-pub(super) fn read(ask: &Ask<'_>, into: &mut [u8], helpers: &Arc<Helpers>) -> Came {
+pub(super) fn read(ask: &Ask<'_>, into: &mut [MaybeUninit<u8>], helpers: &Arc<Helpers>) -> Came {
     match slots::read(ask, into) {
         Some(came) => came,
         None => helpers.read(ask, into),
     }
 }
 
-/// So many bytes of what was read, where the caller wants them.
-fn copy(from: &[u8], into: &mut [u8]) -> usize {
-    into[..from.len()].copy_from_slice(from);
+/// Copies the data to the caller's buffer; how many bytes there were.
+fn copy(from: &[u8], into: &mut [MaybeUninit<u8>]) -> usize {
+    for (to, byte) in into[..from.len()].iter_mut().zip(from) {
+        to.write(*byte);
+    }
     from.len()
 }

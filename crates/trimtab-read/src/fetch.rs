@@ -2,9 +2,10 @@
 //! otherwise as `pread(2)`.
 
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use trimtab_io::{Nanos, monotonic};
 
 use crate::admission::{Admission, ReadRequest};
@@ -14,7 +15,7 @@ use crate::error::{ReadError, Urgency};
 use crate::reader::Reader;
 use crate::token::{AdmissionReason, ReadToken};
 
-/// AdmissionReason there are no data.
+/// A read that brought no data.
 enum Failed {
     Io(io::Error),
     /// The deadline has come; what the drive still has, if anything.
@@ -37,17 +38,31 @@ impl Reader {
         offset: u64,
         urgency: Urgency,
     ) -> Result<usize, ReadError> {
+        self.read_uninit_at(as_uninit(buffer), offset, urgency)
+    }
+
+    /// [`read_at`](Self::read_at) into memory that need not be initialised. As many bytes
+    /// from its beginning are as were read.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub fn read_uninit_at(
+        &self,
+        buffer: &mut [MaybeUninit<u8>],
+        offset: u64,
+        urgency: Urgency,
+    ) -> Result<usize, ReadError> {
         let asked = asked(urgency);
-        let pass = match self.ask(ReadRequest::Read(buffer), offset, urgency, asked)? {
-            Admission::Send(pass) => pass,
+        let token = match self.ask(ReadRequest::Data(buffer), offset, urgency, asked)? {
+            Admission::Send(token) => token,
             Admission::Done(bytes) => return Ok(bytes),
         };
         match self.fetch(buffer, offset, urgency.until(asked)) {
             Ok(bytes) => {
-                pass.finish();
+                token.finish();
                 Ok(bytes)
             }
-            Err(failed) => Err(failed.end(pass, urgency)),
+            Err(failed) => Err(failed.end(token, urgency)),
         }
     }
 
@@ -66,7 +81,7 @@ impl Reader {
         let mut done = self.read_at(buffer, offset, urgency)?;
         while done < buffer.len() {
             let at = offset + done as u64;
-            match self.fetch(&mut buffer[done..], at, until) {
+            match self.fetch(as_uninit(&mut buffer[done..]), at, until) {
                 Ok(bytes) if bytes > 0 => done += bytes,
                 Err(late @ Failed::Late(_)) => {
                     return Err(late.end(self.pass(AdmissionReason::Plain, None), urgency));
@@ -78,7 +93,12 @@ impl Reader {
         Ok(())
     }
 
-    fn fetch(&self, buffer: &mut [u8], offset: u64, until: Option<Nanos>) -> Result<usize, Failed> {
+    fn fetch(
+        &self,
+        buffer: &mut [MaybeUninit<u8>],
+        offset: u64,
+        until: Option<Nanos>,
+    ) -> Result<usize, Failed> {
         match until {
             None => self.pread(buffer, offset).map_err(Failed::Io),
             Some(until) => self.fetch_until(buffer, offset, until),
@@ -86,16 +106,22 @@ impl Reader {
     }
 
     /// `pread(2)`, which a signal does not end: it has been decided that the read is sent.
-    fn pread(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn pread(&self, buffer: &mut [MaybeUninit<u8>], offset: u64) -> io::Result<usize> {
         loop {
-            match self.file.read_at(buffer, offset) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                read => return read,
+            match rustix::io::pread(&self.file, &mut *buffer, offset) {
+                Err(Errno::INTR) => {}
+                Ok((read, _)) => return Ok(read.len()),
+                Err(e) => return Err(e.into()),
             }
         }
     }
 
-    fn fetch_until(&self, buffer: &mut [u8], offset: u64, until: Nanos) -> Result<usize, Failed> {
+    fn fetch_until(
+        &self,
+        buffer: &mut [MaybeUninit<u8>],
+        offset: u64,
+        until: Nanos,
+    ) -> Result<usize, Failed> {
         // The queue of a drive that holds up others may be full.
         let may_block = self.outstanding.has_abandoned();
         let mut done = self.fetch_cached(buffer, offset, may_block);
@@ -122,7 +148,7 @@ impl Reader {
     /// Copies what the page cache holds of the beginning. To ask may have the kernel read
     /// ahead, for which it waits where the drive's queue is full: then the cache is looked
     /// at first.
-    fn fetch_cached(&self, buffer: &mut [u8], offset: u64, may_block: bool) -> usize {
+    fn fetch_cached(&self, buffer: &mut [MaybeUninit<u8>], offset: u64, may_block: bool) -> usize {
         let is_of_use = !self.is_direct
             && (!may_block || !self.is_missing_in_cache(buffer.len() as u64, offset));
         // Where it fails the read itself says why.
@@ -139,16 +165,24 @@ impl Reader {
 }
 
 impl Failed {
-    fn end(self, pass: ReadToken<'_>, urgency: Urgency) -> ReadError {
+    fn end(self, token: ReadToken<'_>, urgency: Urgency) -> ReadError {
         match (self, urgency) {
             (Self::Late(left), Urgency::Deadline(within)) => {
-                pass.abandon(left);
+                token.abandon(left);
                 ReadError::TimedOut(within)
             }
             (Self::Late(_), _) => unreachable!("only a deadline ends"),
             (Self::Io(e), _) => e.into(),
         }
     }
+}
+
+/// The same memory, to be written only: nothing here makes initialised bytes uninitialised.
+fn as_uninit(buffer: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    let (start, length) = (buffer.as_mut_ptr().cast(), buffer.len());
+    // SAFETY: of the same layout, and borrowed as long. It is only ever written with bytes
+    // that were read.
+    unsafe { std::slice::from_raw_parts_mut(start, length) }
 }
 
 /// When a read is asked; without a deadline no clock is looked at.

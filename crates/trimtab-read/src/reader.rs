@@ -125,7 +125,7 @@ impl Reader {
         urgency: Urgency,
     ) -> Result<ReadToken<'_>, Refusal> {
         let now = monotonic();
-        match self.ask(ReadRequest::Admission(length), offset, urgency, now)? {
+        match self.ask(ReadRequest::Length(length), offset, urgency, now)? {
             Admission::Send(pass) => Ok(pass),
             Admission::Done(_) => Ok(self.pass(AdmissionReason::Plain, None)),
         }

@@ -406,6 +406,28 @@ fn what_cannot_be_is_one_line() {
     assert!(why(Reader::open("/", &none)).contains("Is a directory"));
 }
 
+/// The sum of offset and length wraps, or is beyond what a read may be: the kernel's error is
+/// the answer, with a model and without one.
+#[test]
+fn reads_beyond_the_largest_offset_fail_as_pread_does() {
+    let file = tempfile::tempfile().unwrap();
+    let options = ReadOptions { publish: None, ..ReadOptions::with_model(stubborn(true)) };
+    let reader = Reader::from_file(file, &options).unwrap();
+    for offset in [u64::MAX, u64::MAX - 4095, i64::MAX as u64 - 10, 1 << 63] {
+        for urgency in [CRITICAL, Urgency::None, Urgency::Deadline(Duration::from_secs(1))] {
+            let read = reader.read_at(&mut [0; 4096], offset, urgency);
+            match read {
+                Err(ReadError::Io(e)) => {
+                    let expected = [Some(libc::EINVAL), Some(libc::EOVERFLOW)];
+                    assert!(expected.contains(&e.raw_os_error()), "{offset}: {e}");
+                }
+                other => panic!("{offset}: {other:?}"),
+            }
+            assert!(reader.expect(4096, offset).is_none());
+        }
+    }
+}
+
 /// On what is no disk there is nothing to go by: nothing is refused, for nobody.
 #[test]
 fn what_is_on_no_disk_is_read_plainly() {

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -54,7 +55,7 @@ struct Helper {
 #[derive(Debug)]
 enum Job {
     None,
-    ReadRequest(Arc<File>, u64, usize),
+    Requested(Arc<File>, u64, usize),
     Begun,
     Done(io::Result<usize>),
     /// Nobody waits for it any more.
@@ -78,14 +79,14 @@ impl Helpers {
     }
 
     /// See [`super::read`].
-    pub(super) fn read(self: &Arc<Self>, ask: &Ask<'_>, into: &mut [u8]) -> Came {
+    pub(super) fn read(self: &Arc<Self>, ask: &Ask<'_>, into: &mut [MaybeUninit<u8>]) -> Came {
         let helper = match self.helper(ask.until) {
             Ok(Some(helper)) => helper,
             Ok(None) => return Came::Late(None),
             Err(e) => return Came::Read(Err(e)),
         };
         let mut job = lock(&helper.job);
-        *job = Job::ReadRequest(Arc::clone(ask.file), ask.offset, into.len());
+        *job = Job::Requested(Arc::clone(ask.file), ask.offset, into.len());
         helper.changed.notify_all();
         while !matches!(*job, Job::Done(_)) {
             let left = ask.until.since(monotonic());
@@ -171,7 +172,7 @@ impl Helpers {
     fn next(&self, helper: &Arc<Helper>) -> Option<(Arc<File>, u64, usize)> {
         let mut job = lock(&helper.job);
         loop {
-            if let Job::ReadRequest(file, offset, length) = &*job {
+            if let Job::Requested(file, offset, length) = &*job {
                 let wanted = (Arc::clone(file), *offset, *length);
                 *job = Job::Begun;
                 return Some(wanted);

@@ -1,7 +1,7 @@
 //! An io_uring with room for one read, and its buffer.
 
 use std::io;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::AsRawFd as _;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -61,7 +61,7 @@ impl Slot {
     }
 
     /// Reads, in the thread that has made the slot. No read of it is out.
-    pub(super) fn read(&mut self, ask: &Ask<'_>, into: &mut [u8]) -> Outcome {
+    pub(super) fn read(&mut self, ask: &Ask<'_>, into: &mut [MaybeUninit<u8>]) -> Outcome {
         let inner = self.inner();
         let outcome = inner.read(ask, into);
         match &outcome {
@@ -98,7 +98,7 @@ impl Left for Slot {
 }
 
 impl Inner {
-    fn read(&mut self, ask: &Ask<'_>, into: &mut [u8]) -> Outcome {
+    fn read(&mut self, ask: &Ask<'_>, into: &mut [MaybeUninit<u8>]) -> Outcome {
         if self.push(ask, into.len()).is_err() {
             return Outcome::Unsent;
         }
@@ -152,7 +152,7 @@ impl Inner {
     }
 
     /// What an answer says, with the data where the caller wants it.
-    fn take(&mut self, result: i32, into: &mut [u8]) -> io::Result<usize> {
+    fn take(&mut self, result: i32, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         match usize::try_from(result) {
             Ok(bytes) => Ok(copy(self.buffer.content(bytes), into)),
             Err(_) => Err(io::Error::from_raw_os_error(-result)),

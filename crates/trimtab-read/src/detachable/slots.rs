@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Once};
 
@@ -32,7 +33,7 @@ struct Slots {
 
 /// Reads by a slot of this thread. None if it has none: there is no io_uring, or the thread
 /// is about to end.
-pub(super) fn read(ask: &Ask<'_>, into: &mut [u8]) -> Option<Came> {
+pub(super) fn read(ask: &Ask<'_>, into: &mut [MaybeUninit<u8>]) -> Option<Came> {
     let read = |slots: &RefCell<Slots>| slots.try_borrow_mut().ok()?.read(ask, into);
     SLOTS.try_with(read).ok().flatten()
 }
@@ -40,7 +41,7 @@ pub(super) fn read(ask: &Ask<'_>, into: &mut [u8]) -> Option<Came> {
 impl Slots {
     const NONE: Self = Self { fork: 0, idle: Vec::new(), left: Vec::new(), has_none: false };
 
-    fn read(&mut self, ask: &Ask<'_>, into: &mut [u8]) -> Option<Came> {
+    fn read(&mut self, ask: &Ask<'_>, into: &mut [MaybeUninit<u8>]) -> Option<Came> {
         let mut slot = self.take()?;
         let ours = Arc::get_mut(&mut slot).expect("nobody else has one that is idle");
         match ours.read(ask, into) {

@@ -6,15 +6,15 @@ use std::process::{Command, Stdio};
 
 use trimtab_testdisk as disk;
 
-mod programs;
 #[path = "../../trimtab-read/tests/emulated/mod.rs"]
-mod stalling;
+mod emulated;
+mod programs;
+use emulated::Emulated;
 use programs::{LIBRARIES, compile, stderr};
-use stalling::Emulated;
 
 #[test]
 fn a_read_with_a_deadline_ends_by_then_and_leaves_the_buffer_alone() {
-    if let Some(why) = stalling::missing() {
+    if let Some(why) = emulated::missing() {
         return disk::say(&format!("skipped a test of the C library: {why}"));
     }
     let directory = tempfile::tempdir().unwrap();

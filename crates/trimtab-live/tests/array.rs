@@ -12,8 +12,8 @@ use trimtab_steer::array::ArrayIo;
 use trimtab_steer::{Replica, Strategy, Turn, Why, strategies};
 
 #[path = "../../trimtab-read/tests/emulated/mod.rs"]
-mod stalling;
-use stalling::Emulated;
+mod emulated;
+use emulated::Emulated;
 
 const SIZE: u64 = 1 << 20;
 
@@ -154,7 +154,7 @@ fn a_run_can_be_ended() {
 /// One that is stuck holds up neither the end of a run nor, before, what others are asked.
 #[test]
 fn a_run_ends_though_a_drive_does_not_answer() {
-    if let Some(why) = stalling::missing() {
+    if let Some(why) = emulated::missing() {
         return trimtab_testdisk::say(&format!("skipped a run on a stalled drive: {why}"));
     }
     let emulated = Emulated::new();

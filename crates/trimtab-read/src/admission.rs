@@ -26,7 +26,7 @@ pub(super) enum ReadRequest<'b> {
 }
 
 /// Whether the kernel can read there: the end of a read is a signed number of 64 bits.
-fn is_in_range(offset: u64, length: u64) -> bool {
+pub(crate) fn is_in_range(offset: u64, length: u64) -> bool {
     offset.checked_add(length).is_some_and(|end| i64::try_from(end).is_ok())
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use trimtab_io::{Nanos, monotonic};
 
-use crate::admission::{Admission, ReadRequest};
+use crate::admission::{Admission, ReadRequest, is_in_range};
 use crate::cached;
 use crate::detachable::{self, Ask, Came, LONGEST, Left};
 use crate::error::{ReadError, Urgency};
@@ -100,8 +100,11 @@ impl Reader {
         until: Option<Nanos>,
     ) -> Result<usize, Failed> {
         match until {
-            None => self.pread(buffer, offset).map_err(Failed::Io),
-            Some(until) => self.fetch_until(buffer, offset, until),
+            Some(until) if is_in_range(offset, buffer.len() as u64) => {
+                self.fetch_until(buffer, offset, until)
+            }
+            // To io_uring the largest offset means the file's own position.
+            _ => self.pread(buffer, offset).map_err(Failed::Io),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::token::ReadToken;
 impl Reader {
     /// Decides on a read, and makes the entry for a submission queue that sends it. The
     /// entry's user data, and flags such as `IO_LINK`, are the caller's to set. When
-    /// its completion brings data, [`finish`](ReadToken::finish) the pass; otherwise drop
+    /// its completion brings data, [`finish`](ReadToken::finish) the token; otherwise drop
     /// it.
     ///
     /// The memory at `buffer` must be writable for `length` bytes, and stay so until
@@ -27,9 +27,11 @@ impl Reader {
         offset: u64,
         urgency: Urgency,
     ) -> Result<(Entry, ReadToken<'_>), Refusal> {
-        let pass = self.admit(length.into(), offset, urgency)?;
+        let token = self.admit(length.into(), offset, urgency)?;
         let file = types::Fd(self.file.as_raw_fd());
+        // To io_uring an offset of all ones means the file's own position.
+        let offset = offset.min(i64::MAX as u64);
         let entry = opcode::Read::new(file, buffer, length).offset(offset).build();
-        Ok((entry, pass))
+        Ok((entry, token))
     }
 }

@@ -1,7 +1,7 @@
 //! Block devices and files that a user names to be written to, and what else uses them.
 //!
 //! [`Claim::exclusive`] opens one for writing if nothing else uses it, and keeps others off
-//! for as long as the claim lives. Who names a device consents to the loss of that device's
+//! for as long as the claim lives. A user who names a device consents to the loss of its
 //! content, not of a file system that happens to be mounted from it: so a claim that cannot
 //! be had is an error, and nothing overrides it.
 //!

@@ -17,32 +17,31 @@ use trimtab_io::{Nanos, monotonic};
 use crate::location::Place;
 use fiemap::{Extent, extents};
 
-/// How often it is looked whether a file has changed. Until then a place may be out of
-/// date, and a forecast about another part of the drive; never the data.
+/// How often a file is checked for changes. Until then a place may be out of date, and a
+/// forecast may be about another part of the drive; the data never are.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
-/// The same, where a read lies in a hole, beyond the end, or in data without a place:
-/// that has probably changed.
+/// The same, where a read lies in a hole, beyond the end, or in unmapped data: there the
+/// file has probably changed.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(5);
-/// A file is looked over anew so often though it seems unchanged: defragmentation, and
-/// file systems that never write in place, move data without a new time of change.
+/// How often a file that seems unchanged is mapped anew: defragmentation, and file systems
+/// that never write in place, move data without a new time of change.
 const ANEW: Nanos = Nanos::from_millis(1000);
-/// Looking a file over takes no more than one part in so many of a processor.
+/// Mapping a file takes at most one part in this many of a processor.
 const REST: u64 = 20;
-/// A reader that is dropped waits so many milliseconds at most for the file to be let go
-/// of.
+/// Milliseconds that a dropped reader waits at most for its file to be closed.
 const PATIENCE: u32 = 100;
 
 /// A file's extents, for a reader.
 #[derive(Debug)]
 pub(super) struct Extents {
     layout: Arc<Layout>,
-    /// When it was looked last whether the file has changed.
+    /// When the file was checked last.
     looked: AtomicU64,
-    /// Of when the map is that is known to be out of date; 0: none is.
+    /// The time of the map that is known to be out of date; 0: the current one is not.
     outdated: AtomicU64,
 }
 
-/// What the thread that looks files over shares with the reader.
+/// Shared by the reader and the thread that maps files.
 #[derive(Debug)]
 pub(super) struct Layout {
     file: Arc<File>,
@@ -63,7 +62,7 @@ struct Map {
 }
 
 impl Map {
-    /// None if it is no longer wanted.
+    /// None if its reader has gone.
     fn make(file: &File, is_over: &AtomicBool) -> Option<Self> {
         let of = monotonic();
         // Before the extents: what changes in between is noticed the next time.
@@ -101,7 +100,7 @@ fn stamp(file: &File) -> Option<[i64; 5]> {
 }
 
 impl Layout {
-    /// Looks the file over. Takes its time.
+    /// Maps the file. Takes its time.
     pub(super) fn walk(&self) {
         if let Some(map) = Map::make(&self.file, &self.is_over) {
             self.map.store(Arc::new(map));
@@ -110,7 +109,7 @@ impl Layout {
 }
 
 impl Extents {
-    /// Looks the file over for the first time.
+    /// Maps a file for the first time.
     pub(super) fn of(file: Arc<File>) -> Self {
         let is_over = AtomicBool::new(false);
         let map = Map::make(&file, &is_over).expect("it is wanted");
@@ -120,13 +119,13 @@ impl Extents {
         Self { layout, looked, outdated: AtomicU64::new(0) }
     }
 
-    /// How long the file was when that was looked at last.
+    /// The length of the file at the last look.
     pub(super) fn length(&self) -> Option<u64> {
         Some(self.layout.map.load().stamp?[0].cast_unsigned())
     }
 
     /// Where the byte at this offset lies on the device. Never waits for the file to be
-    /// looked over.
+    /// mapped.
     pub(super) fn find(&self, offset: u64, now: Nanos) -> Place {
         let map = self.layout.map.load();
         let found = map.find(offset);
@@ -143,8 +142,8 @@ impl Extents {
         found
     }
 
-    /// Looks whether the file has changed, and has it looked over if so. False if that
-    /// is to be tried again.
+    /// Checks whether the file has changed, and has it mapped if so. False if that is to be
+    /// tried again.
     fn look(&self, map: &Map, found: Place, now: Nanos) -> bool {
         let has_changed = map.stamp != stamp(&self.layout.file);
         if has_changed {
@@ -156,7 +155,7 @@ impl Extents {
         !map.is_due(now, every) || refresh::ask(&self.layout)
     }
 
-    /// One thread at a time is told when the last one was.
+    /// The time of the last check, for one thread at a time.
     fn turn(&self, now: Nanos, every: Nanos) -> Option<u64> {
         let looked = self.looked.load(Relaxed);
         let is = now.since(Nanos(looked)) >= every
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_found_in_extents_and_holes_between_them() {
+    fn offsets_map_to_extents_and_holes_between_them() {
         let map_of_three = map(Some(vec![
             extent(0, 4096, Some(1 << 20)),
             extent(8192, 16384, Some(1 << 30)),
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_many_pieces_is_looked_over_less_often() {
+    fn fragmented_files_are_mapped_less_often() {
         let map = Map { took: Nanos::from_millis(10), ..map(None) };
         assert!(!map.is_due(Nanos::from_millis(199), LOOK_AGAIN));
         assert!(map.is_due(Nanos::from_millis(201), LOOK_AGAIN));
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_moved_without_a_new_time_are_found() {
+    fn moved_data_are_found_without_a_new_time_of_change() {
         let extents = misled(stamp);
         let now = monotonic();
         assert_eq!(extents.find(0, now), Place::Hole, "it is believed for a while");
@@ -255,7 +254,7 @@ mod tests {
 
     /// The read that notices a change does not wait until it is known what it was.
     #[test]
-    fn a_file_that_has_changed_is_looked_over_by_another_thread() {
+    fn changed_files_are_mapped_by_another_thread() {
         let extents = misled(|_| None);
         let soon = Nanos(monotonic().0 + LOOK_AGAIN.0);
         assert_eq!(extents.find(0, soon), Place::Unmapped);

@@ -27,7 +27,7 @@ pub enum Place {
 pub struct Location {
     disk: Option<Disk>,
     extents: Option<Extents>,
-    /// Of the disk; where none is known, of the device or the file system.
+    /// That of the disk; of the device or the file system where the disk is unknown.
     number: (u32, u32),
 }
 

@@ -1,5 +1,5 @@
-//! One read's decision: forecast, page cache, guard, in this order. What is cheap comes
-//! first, and what most reads need: one that is in time costs no system call.
+//! The decision about one read: forecast, page cache, admission limiter, in this order. The
+//! cheap steps that most reads need come first: a read in time costs no system call.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,11 +10,11 @@ use trimtab_predict::Model;
 use crate::cached::{self, Held};
 use crate::error::{Refusal, RefusalCause, Urgency};
 use crate::figures::{Counters, FailOpenReason};
-use crate::forecast::{Decision, Detail, Outlook, Question, duration, judge, outlook, pages};
+use crate::forecast::{Decision, Detail, Outlook, Query, duration, judge, outlook, pages};
 use crate::limiter::Ruling;
 use crate::probes::Part;
 use crate::reader::Reader;
-use crate::token::{AdmissionReason, Judged, ReadToken};
+use crate::token::{AdmissionReason, ReadToken, Scored};
 use trimtab_block::Place;
 
 /// What is asked for.
@@ -49,15 +49,15 @@ pub(super) enum Admission<'a> {
 
 impl Reader {
     pub(super) const fn counters(&self) -> &Counters {
-        self.board.counters()
+        self.published.counters()
     }
 
-    pub(super) fn pass<'a>(
+    pub(super) fn token<'a>(
         &'a self,
-        why: AdmissionReason,
-        judged: Option<Judged<'a>>,
+        reason: AdmissionReason,
+        scored: Option<Scored<'a>>,
     ) -> ReadToken<'a> {
-        ReadToken::new(self.counters(), &self.outstanding, why, judged)
+        ReadToken::new(self.counters(), &self.outstanding, reason, scored)
     }
 
     /// Decides on a read at this time, and counts it.
@@ -70,13 +70,13 @@ impl Reader {
     ) -> Result<Admission<'_>, Refusal> {
         if urgency == Urgency::None {
             self.counters().plain();
-            return Ok(Admission::Send(self.pass(AdmissionReason::Plain, None)));
+            return Ok(Admission::Send(self.token(AdmissionReason::NoForecast, None)));
         }
         let number = self.counters().asked();
-        self.guard.asked(number, now);
+        self.limiter.asked(number, now);
         if !is_in_range(offset, wanted.length()) {
             // The kernel says what is wrong with it.
-            return Ok(self.let_through(FailOpenReason::Unsure));
+            return Ok(self.admit_unforecast(FailOpenReason::Unsure));
         }
         if self.has_too_many_abandoned(now) {
             return self.held_or_refused(wanted, offset, now);
@@ -84,48 +84,48 @@ impl Reader {
         let length = wanted.length();
         let (outlook, place, model) = match self.outlook(length, offset, now, Detail::of(urgency)) {
             Ok(known) => known,
-            Err(doubt) => return Ok(self.let_through(doubt)),
+            Err(reason) => return Ok(self.admit_unforecast(reason)),
         };
         let label = &model.card.label;
-        let judged = Judged { label, sent: now, pages: pages(length), load: outlook.load };
+        let scored = Scored { label, sent: now, pages: pages(length), load: outlook.load };
         match judge(&outlook.forecast, urgency, label) {
             Decision::InTime => {
-                self.guard.sent(outlook.part, now);
-                return Ok(Admission::Send(self.pass(AdmissionReason::Fast, Some(judged))));
+                self.limiter.sent(outlook.part, now);
+                return Ok(Admission::Send(self.token(AdmissionReason::InTime, Some(scored))));
             }
-            Decision::Unsure => return Ok(self.let_through(FailOpenReason::Unsure)),
+            Decision::Unsure => return Ok(self.admit_unforecast(FailOpenReason::Unsure)),
             Decision::TooLate => {}
         }
-        if let Some(leave) = self.without_drive(wanted, offset, place) {
+        if let Some(leave) = self.serve_without_drive(wanted, offset, place) {
             return Ok(leave);
         }
         match self.rule(outlook.part, now, number) {
-            Ok(why) => Ok(Admission::Send(self.pass(why, Some(judged)))),
+            Ok(reason) => Ok(Admission::Send(self.token(reason, Some(scored)))),
             Err(cause) => Err(Refusal { expected_wait: duration(outlook.forecast.wait), cause }),
         }
     }
 
-    /// Whether the drive has as many reads that nobody waits for as it may. That is known
-    /// without a model, and whatever one says.
+    /// Whether the drive has as many abandoned reads as it may. That is known without a
+    /// model, and holds whatever a model forecasts.
     fn has_too_many_abandoned(&self, now: Nanos) -> bool {
         let abandoned = self.outstanding.abandoned(now);
         abandoned > 0 && (abandoned >= self.most_abandoned || self.outstanding.helpers.are_stuck())
     }
 
-    /// Decides on a read that the drive is not to get.
+    /// Decides on a read that is not to be sent to the drive.
     fn held_or_refused(
         &self,
         wanted: ReadRequest<'_>,
         offset: u64,
         now: Nanos,
     ) -> Result<Admission<'_>, Refusal> {
-        let is_hole = self.place.find(offset, now) == Place::Hole;
+        let is_hole = self.location.find(offset, now) == Place::Hole;
         let held = if is_hole || self.is_direct { Ok(None) } else { self.held(wanted, offset) };
         if is_hole || matches!(held, Ok(Some(_))) {
             self.counters().cached();
         }
         match held {
-            _ if is_hole => Ok(Admission::Send(self.pass(AdmissionReason::Plain, None))),
+            _ if is_hole => Ok(Admission::Send(self.token(AdmissionReason::NoForecast, None))),
             Ok(Some(bytes)) => Ok(Admission::Done(bytes)),
             Ok(None) | Err(_) => {
                 self.counters().refused();
@@ -135,7 +135,7 @@ impl Reader {
         }
     }
 
-    /// What is expected of a read, if something may be, and where it goes.
+    /// The forecast for a read, if the drive's state allows one, and where the read goes.
     pub(super) fn outlook(
         &self,
         length: u64,
@@ -146,26 +146,26 @@ impl Reader {
         if !is_in_range(offset, length) {
             return Err(FailOpenReason::Unsure);
         }
-        let ready = self.known.at(now)?;
-        let (Some(ready), Some(model)) = (ready.as_ref(), self.known.model()) else {
+        let ready = self.drive_state.at(now)?;
+        let (Some(ready), Some(model)) = (ready.as_ref(), self.drive_state.model()) else {
             return Err(FailOpenReason::NotKept);
         };
-        let place = self.place.find(offset, now);
-        let size = self.place.disk().map_or(0, |disk| disk.size);
-        let ask = Question { trained: &model.trained, drive: &ready.drive, now, length };
+        let place = self.location.find(offset, now);
+        let size = self.location.disk().map_or(0, |disk| disk.size);
+        let ask = Query { trained: &model.trained, drive: &ready.drive, now, length };
         let outlook = outlook(&ask, place, size, detail);
         outlook.map(|outlook| (outlook, place, &**model)).ok_or(FailOpenReason::Unsure)
     }
 
-    fn let_through(&self, doubt: FailOpenReason) -> Admission<'_> {
-        self.counters().failed_open(doubt);
-        Admission::Send(self.pass(AdmissionReason::Plain, None))
+    fn admit_unforecast(&self, reason: FailOpenReason) -> Admission<'_> {
+        self.counters().failed_open(reason);
+        Admission::Send(self.token(AdmissionReason::NoForecast, None))
     }
 
-    /// Whether a read that would be late is sent all the same, and why it is not.
+    /// Whether a read that would be late is sent all the same, or the cause of its refusal.
     fn rule(&self, part: Part, now: Nanos, number: u64) -> Result<AdmissionReason, RefusalCause> {
         let counters = self.counters();
-        match self.guard.rule(part, now, number, &self.outstanding.trials) {
+        match self.limiter.rule(part, now, number, &self.outstanding.forced) {
             Ruling::Refuse => {
                 counters.refused();
                 return Err(RefusalCause::Late);
@@ -177,15 +177,14 @@ impl Reader {
             }
             Ruling::Probe => counters.probed(),
             Ruling::Sample => counters.sampled(),
-            Ruling::OverCeiling => counters.over_ceiling(),
+            Ruling::OverCap => counters.over_ceiling(),
         }
-        Ok(AdmissionReason::Trial)
+        Ok(AdmissionReason::Forced)
     }
 
-    /// Answers a read without the drive, where that can be: from the page cache, or
-    /// because there is nothing of it on the drive. Where it cannot be said, it is let
-    /// through.
-    fn without_drive(
+    /// Serves a read without the drive, where possible: from the page cache, or because it
+    /// lies in a hole. Where the kernel does not tell, the read is admitted.
+    fn serve_without_drive(
         &self,
         wanted: ReadRequest<'_>,
         offset: u64,
@@ -193,7 +192,7 @@ impl Reader {
     ) -> Option<Admission<'_>> {
         if place == Place::Hole {
             self.counters().cached();
-            return Some(Admission::Send(self.pass(AdmissionReason::Plain, None)));
+            return Some(Admission::Send(self.token(AdmissionReason::NoForecast, None)));
         }
         if self.is_direct {
             return None;
@@ -203,16 +202,16 @@ impl Reader {
                 self.counters().cached();
                 Some(Admission::Done(bytes))
             }
-            // It is on its way from the drive, or has just been dropped.
+            // The drive is delivering it, or the cache has just dropped it.
             Ok(None) => None,
-            Err(_) => Some(self.let_through(FailOpenReason::Unsure)),
+            Err(_) => Some(self.admit_unforecast(FailOpenReason::Unsure)),
         }
     }
 
-    /// Reads what the page cache holds; none if it does not hold all of it.
+    /// Reads from the page cache; none if it does not hold all of the read.
     ///
     /// # Errors
-    /// It cannot be said.
+    /// The kernel does not tell.
     fn held(&self, wanted: ReadRequest<'_>, offset: u64) -> io::Result<Option<usize>> {
         if self.is_missing_in_cache(wanted.length(), offset) {
             return Ok(None);
@@ -274,7 +273,7 @@ impl Reader {
     /// How much of a read there is until the file ends, if it ends within it.
     fn length_to_end(&self, length: u64, offset: u64) -> Option<u64> {
         // Mostly it is known to go on, and there is no need for a system call.
-        if self.place.length()? >= offset.saturating_add(length) {
+        if self.location.length()? >= offset.saturating_add(length) {
             return None;
         }
         let within = self.file.metadata().ok()?.len().saturating_sub(offset);

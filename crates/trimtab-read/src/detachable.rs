@@ -58,7 +58,7 @@ pub(super) struct Ask<'a> {
 /// What came of a read.
 #[derive(Debug)]
 pub(super) enum Came {
-    /// So many bytes, or it failed.
+    /// This many bytes, or it failed.
     Read(io::Result<usize>),
     /// Nothing until the deadline. The kernel still has the read; none if it was never
     /// sent.

@@ -1,5 +1,4 @@
-//! What a reader goes by: the drive's state that someone keeps, and whether the model
-//! fits it.
+//! The drive's state that a reader decides by, and whether the model fits it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,17 +12,17 @@ use crate::figures::FailOpenReason;
 use trimtab_block::BlockDevice;
 use trimtab_state::LiveDrive;
 
-/// How often it is tried to find a state again that has gone, or its new unit
-/// functions. It takes some system calls, on the thread of a read that is let through.
+/// How often the reader tries to find a lost state again, or its new unit functions. That
+/// takes some system calls, on the thread of a read that is admitted.
 const TRY_EVERY: Nanos = Nanos::from_millis(100);
 
 /// Where the state of the drive comes from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// Whoever keeps it has pinned it in this directory. If nobody has, or no longer,
-    /// it is looked for again every 100 ms.
+    /// A state tracker has pinned it in this directory. While there is none, the reader looks
+    /// for one every 100 ms.
     Pinned(PathBuf),
-    /// This process keeps it ([`Keeper::drive`](trimtab_tracker::StateTracker::drive)).
+    /// This process tracks it ([`Keeper::drive`](trimtab_tracker::StateTracker::drive)).
     Given(LiveDrive),
 }
 
@@ -54,7 +53,7 @@ fn fits(trained: &Trained, drive: &LiveDrive) -> bool {
     trained.kind() != Kind::Trimtab || drive.tells_apart_by(trained.functions())
 }
 
-/// See the module.
+/// Where the state comes from, and the last one found.
 pub(super) struct DriveStateSource {
     model: Option<Arc<Model>>,
     device: Option<BlockDevice>,
@@ -86,12 +85,12 @@ impl DriveStateSource {
         self.model.as_ref()
     }
 
-    /// In what the drive is another than the model's.
+    /// In which respect the drive is not the model's.
     pub(super) const fn other_drive(&self) -> Option<&OtherDrive> {
         self.other_drive.as_ref()
     }
 
-    /// The drive's state, if it may be decided by at this time.
+    /// The drive's state, if decisions may be based on it at this time.
     pub(super) fn at(&self, now: Nanos) -> Result<Guard<Option<Arc<Ready>>>, FailOpenReason> {
         if self.model.is_none() {
             return Err(FailOpenReason::NoModel);
@@ -103,18 +102,18 @@ impl DriveStateSource {
             return Err(FailOpenReason::OtherDrive);
         }
         let ready = self.ready.load();
-        match self.doubt(ready.as_deref(), now) {
+        match self.reason(ready.as_deref(), now) {
             None => Ok(ready),
-            Some(doubt) => {
+            Some(reason) => {
                 if self.is_turn(now) {
                     self.find();
                 }
-                Err(doubt)
+                Err(reason)
             }
         }
     }
 
-    fn doubt(&self, ready: Option<&Ready>, now: Nanos) -> Option<FailOpenReason> {
+    fn reason(&self, ready: Option<&Ready>, now: Nanos) -> Option<FailOpenReason> {
         let Some(Ready { drive, fits }) = ready else { return Some(FailOpenReason::NotKept) };
         match drive.age(now) {
             None => Some(FailOpenReason::NotKept),
@@ -124,7 +123,7 @@ impl DriveStateSource {
         }
     }
 
-    /// Looks for a state that can be gone by.
+    /// Looks for a usable state.
     fn find(&self) {
         let Some(model) = &self.model else { return };
         let drive = match (&self.source, &self.device) {
@@ -140,7 +139,7 @@ impl DriveStateSource {
         }
     }
 
-    /// One thread at a time is told so.
+    /// True for one thread at a time.
     fn is_turn(&self, now: Nanos) -> bool {
         let tried = self.tried.load(Relaxed);
         now.since(Nanos(tried)) >= TRY_EVERY

@@ -84,7 +84,7 @@ impl Reader {
             match self.fetch(as_uninit(&mut buffer[done..]), at, until) {
                 Ok(bytes) if bytes > 0 => done += bytes,
                 Err(late @ Failed::Late(_)) => {
-                    return Err(late.end(self.pass(AdmissionReason::Plain, None), urgency));
+                    return Err(late.end(self.token(AdmissionReason::NoForecast, None), urgency));
                 }
                 Err(Failed::Io(e)) if !self.is_end_of_direct(at) => return Err(e.into()),
                 Ok(_) | Err(_) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),

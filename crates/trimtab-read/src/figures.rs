@@ -30,7 +30,7 @@ pub struct FailedOpen {
     /// What is read lies on no disk whose requests the block layer sees: in memory, on
     /// the network, on a device made of others.
     pub no_device: u64,
-    /// Nobody keeps the state of the drive: no BPF programs are attached.
+    /// The state of the drive is not tracked: no BPF programs are attached.
     pub not_kept: u64,
     /// What is known is older than the reader may go by.
     pub stale: u64,

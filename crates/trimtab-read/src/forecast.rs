@@ -1,4 +1,4 @@
-//! What is to be expected of a read, and whether that is too long.
+//! The forecast for a read, and the comparison with its urgency.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use crate::probes::Part;
 use trimtab_block::Place;
 use trimtab_state::{LiveDrive, StateSnapshot};
 
-/// Places that are asked about when a read's own is not known. An odd number: most of
-/// them decide.
+/// Places that are drawn when a read's own is unknown. An odd number: the majority
+/// decides.
 const PLACES: u64 = 3;
 
-/// What is expected of a read.
+/// The forecast for a read, with what scoring needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outlook {
     pub(super) forecast: Forecast,
-    /// At how many 4 KiB pages in flight.
+    /// 4 KiB pages in flight at the time of the decision.
     pub(super) load: u32,
-    /// What part of the drive's reads it is one of.
+    /// The part of the drive that it lies in.
     pub(super) part: Part,
 }
 
-/// How much is to be said of a read.
+/// How much of a forecast is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
     Everything,
-    /// Whether it would be late, and more only if it would be.
+    /// Whether the read would be late, and the rest only if it would.
     IfLate,
 }
 
 impl Detail {
-    /// What is needed to [`judge`] by.
+    /// As much as [`judge`] needs.
     pub(super) const fn of(urgency: Urgency) -> Self {
         match urgency {
             Urgency::LatencyCritical | Urgency::None => Self::IfLate,
@@ -43,14 +43,9 @@ impl Detail {
     }
 }
 
-/// What is expected of a read of a disk of this size. None if the state was being
-/// written all the time, or the model cannot be asked about a state.
-pub(super) fn outlook(
-    ask: &Question<'_>,
-    place: Place,
-    size: u64,
-    detail: Detail,
-) -> Option<Outlook> {
+/// The forecast for a read of a disk of this size. None if no consistent copy of the state
+/// could be had, or the predictor needs more than a state.
+pub(super) fn outlook(ask: &Query<'_>, place: Place, size: u64, detail: Detail) -> Option<Outlook> {
     match place {
         Place::At(offset) => ask.at(offset, detail),
         Place::Unmapped if ask.drive.functions().is_empty() => ask.at(0, detail),
@@ -58,16 +53,16 @@ pub(super) fn outlook(
     }
 }
 
-/// Who is asked about a read, when, and of how many bytes.
+/// A query to the model: for which drive, at what time, for how many bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Question<'a> {
+pub(super) struct Query<'a> {
     pub(super) trained: &'a Trained,
     pub(super) drive: &'a LiveDrive,
     pub(super) now: Nanos,
     pub(super) length: u64,
 }
 
-impl Question<'_> {
+impl Query<'_> {
     fn at(&self, offset: u64, detail: Detail) -> Option<Outlook> {
         let Self { trained, drive, now, length } = *self;
         let units = drive.units_at(offset);
@@ -89,14 +84,14 @@ impl Question<'_> {
         Some(Outlook { forecast: forecast?, load: snapshot.drive.pages, part })
     }
 
-    /// What is expected of a read whose place is not known: that of reads at random places.
-    /// A forest asks for the state of a place's parallel units, and has never seen a read
-    /// of none; so what is not known is drawn.
+    /// The forecast for a read whose place is unknown: that of reads at random places. A
+    /// forest reads the state of a place's parallel units, and was never trained on a read
+    /// of none; so places are drawn.
     fn anywhere(&self, size: u64) -> Option<Outlook> {
         let mut outlooks = [None; PLACES as usize];
         for (outlook, i) in outlooks.iter_mut().zip(0..) {
             let page = mix64(self.now.0.wrapping_add(i)) % (size >> 12).max(1);
-            // What is not late by itself counts too, if most places are.
+            // A place that is in time counts too, if most are late.
             *outlook = Some(self.at(page << 12, Detail::Everything)?);
         }
         let outlooks = outlooks.map(|outlook| outlook.expect("each was made"));
@@ -110,7 +105,7 @@ pub(super) fn pages(length: u64) -> u32 {
     u32::try_from(length.div_ceil(4096)).unwrap_or(u32::MAX)
 }
 
-/// What most forecasts say, and the mean of their numbers.
+/// The majority's verdict, and the mean of the numbers.
 fn middle(forecasts: &[Forecast; PLACES as usize]) -> Forecast {
     let late = forecasts.iter().filter(|forecast| forecast.verdict == Verdict::Late).count();
     let is_late = late as u64 > PLACES / 2;
@@ -120,7 +115,7 @@ fn middle(forecasts: &[Forecast; PLACES as usize]) -> Forecast {
     Forecast { verdict, probability, wait: waits.map(|sum| Nanos(sum / PLACES)), fast: None }
 }
 
-/// What a decision comes to.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     InTime,

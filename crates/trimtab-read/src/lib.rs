@@ -24,9 +24,8 @@
 //! is bounded (outstanding.rs): those that were expected to be late, and those that
 //! nobody waits for any more.
 //!
-//! **It fails open.** With no model, one that does not fit the drive, a state that
-//! nobody keeps or that is old, reads go through as if nothing had been asked, and are
-//! counted by reason ([`Figures::failed_open`]). A refused drive is probed, the share
+//! **Fails open.** With no model, a mismatched model or stale state, reads are submitted
+//! normally and counted by reason ([`Figures::failed_open`]). A refused drive is probed, the share
 //! refused has a ceiling ([`ReadOptions`]), and a read with [`Urgency::None`] is never
 //! refused: the last replica is to be read so.
 //!
@@ -34,7 +33,7 @@
 //! use trimtab_read::{ReadOptions, ReadError, Reader, Urgency};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Somebody keeps the drives' state: `trimtab watch nvme0n1 nvme1n1 --pin …`.
+//! // A state tracker runs: `trimtab watch nvme0n1 nvme1n1 --pin …`.
 //! let open = |path, model: &str| -> Result<Reader, Box<dyn std::error::Error>> {
 //!     let model = trimtab_predict::Model::load(model.as_ref())?;
 //!     Ok(Reader::open(path, &ReadOptions::with_model(model))?)
@@ -56,7 +55,7 @@
 //! ```
 //!
 //! With io_uring, [`Reader::prepare`] decides and gives an entry to push;
-//! [`Reader::admit`] decides for who sends reads in another way. In C, it is
+//! [`Reader::admit`] decides for callers that send reads in another way. In C, it is
 //! `include/trimtab.h` of the crate `trimtab-c`.
 
 mod admission;

@@ -1,4 +1,5 @@
-//! What keeps a model from having its way: probes, samples, and a ceiling.
+//! The admission limiter: probes, samples and the refusal cap, which bound what a model can
+//! refuse.
 //!
 //! A plain state machine: the time and the number of reads so far are passed in, and a
 //! [`Ruling`] comes out. Any number of threads ask it at once; there is no lock.
@@ -11,39 +12,39 @@ use crate::outstanding::Count;
 use crate::probes::{Part, Probes};
 use crate::refusal_cap::RefusalCap;
 
-/// What becomes of a read that the model would refuse.
+/// The fate of a read that the model would refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ruling {
     /// It is refused.
     Refuse,
-    /// It would be sent for one of the following reasons, but as many of these are out as
-    /// may be. It is refused.
+    /// It would be sent for one of the following reasons, but as many such reads are
+    /// outstanding as may be. It is refused.
     RefuseBounded,
-    /// It is sent, to hear of a drive that has been avoided for a while.
+    /// It is sent, to learn whether an avoided drive has recovered.
     Probe,
-    /// It is sent, to know how many refusals are wrong.
+    /// It is sent, to measure how many refusals are wrong.
     Sample,
     /// It is sent, because too many have been refused.
-    OverCeiling,
+    OverCap,
 }
 
 /// See [`ReadOptions`](super::ReadOptions), where each is explained.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) probe_every: Nanos,
-    pub(super) trials_out: u32,
+    pub(super) forced_out: u32,
     pub(super) sample_every: u64,
     /// 0 to 1.
     pub(super) most_refused: f64,
 }
 
-/// One for each reader.
+/// The limiter of one reader.
 #[derive(Debug)]
 pub(super) struct AdmissionLimiter {
     sample_every: u64,
-    trials_out: u32,
+    forced_out: u32,
     probes: Probes,
-    ceiling: RefusalCap,
+    cap: RefusalCap,
     /// Reads that the model would have refused.
     late: AtomicU64,
 }
@@ -52,41 +53,41 @@ impl AdmissionLimiter {
     pub(super) fn new(rules: Rules) -> Self {
         Self {
             sample_every: rules.sample_every,
-            trials_out: rules.trials_out,
+            forced_out: rules.forced_out,
             probes: Probes::new(rules.probe_every),
-            ceiling: RefusalCap::new(rules.most_refused),
+            cap: RefusalCap::new(rules.most_refused),
             late: AtomicU64::new(0),
         }
     }
 
     /// The read of this number is to be decided on.
     pub(super) fn asked(&self, number: u64, now: Nanos) {
-        self.ceiling.asked(number, now);
+        self.cap.asked(number, now);
     }
 
-    /// A read of this part is sent that nobody wants to refuse.
+    /// A read of this part is sent that the model forecasts to be in time.
     pub(super) fn sent(&self, part: Part, now: Nanos) {
         self.probes.sent(part, now);
     }
 
-    /// The model would refuse a read of this part at this time: the one that was
+    /// Rules on a read of this part that the model would refuse: the one that was
     /// [`asked`](Self::asked) with this number.
     ///
-    /// One that is not refused counts among the `trials` that are out until it has
-    /// [ended](Count::end). Of these there are no more than may be, whatever the ceiling
-    /// would have sent: each may hold up a thread of the application.
-    pub(super) fn rule(&self, part: Part, now: Nanos, number: u64, trials: &Count) -> Ruling {
+    /// A read that is not refused counts among the `forced` ones until it has
+    /// [ended](Count::end). Their number is bounded, whatever the refusal cap would have
+    /// sent: each may hold up a thread of the application.
+    pub(super) fn rule(&self, part: Part, now: Nanos, number: u64, forced: &Count) -> Ruling {
         let late = self.late.fetch_add(1, Relaxed) + 1;
-        if self.probes.is_due(part, now, (trials, self.trials_out)) {
+        if self.probes.is_due(part, now, (forced, self.forced_out)) {
             return Ruling::Probe;
         }
         let is_sample = self.sample_every > 0 && late.is_multiple_of(self.sample_every);
-        if !is_sample && self.ceiling.may_refuse(number) {
+        if !is_sample && self.cap.may_refuse(number) {
             return Ruling::Refuse;
         }
-        match trials.add_up_to(self.trials_out) {
+        match forced.add_up_to(self.forced_out) {
             true if is_sample => Ruling::Sample,
-            true => Ruling::OverCeiling,
+            true => Ruling::OverCap,
             false => Ruling::RefuseBounded,
         }
     }
@@ -100,62 +101,60 @@ mod tests {
 
     const MS: u64 = 1_000_000;
     const RULES: Rules =
-        Rules { probe_every: Nanos(10 * MS), trials_out: 4, sample_every: 0, most_refused: 1.0 };
+        Rules { probe_every: Nanos(10 * MS), forced_out: 4, sample_every: 0, most_refused: 1.0 };
 
     fn part() -> Part {
         Part::anywhere(1)
     }
 
     /// A read that is back at once if it is sent.
-    fn rule(guard: &AdmissionLimiter, now: Nanos, number: u64, out: &Count) -> Ruling {
-        let ruling = guard.rule(part(), now, number, out);
+    fn rule(limiter: &AdmissionLimiter, now: Nanos, number: u64, out: &Count) -> Ruling {
+        let ruling = limiter.rule(part(), now, number, out);
         if !matches!(ruling, Ruling::Refuse | Ruling::RefuseBounded) {
             out.end();
         }
         ruling
     }
 
-    /// On a drive that answers nothing: whatever the ceiling, the samples and the probes
-    /// want.
+    /// On a drive that answers nothing, whatever cap, samples and probes ask for.
     #[test]
-    fn no_more_than_the_bound_are_sent_to_a_drive_that_does_not_answer() {
+    fn forced_reads_to_a_dead_drive_never_exceed_the_bound() {
         for (most_refused, sample_every) in [(0.0, 0), (0.5, 0), (0.98, 10), (1.0, 1)] {
-            let guard = AdmissionLimiter::new(Rules { most_refused, sample_every, ..RULES });
+            let limiter = AdmissionLimiter::new(Rules { most_refused, sample_every, ..RULES });
             let out = Count::default();
             let mut sent = 0;
             for i in 1..=10_000 {
                 let now = Nanos(i * MS);
-                guard.asked(i, now);
-                let ruling = guard.rule(part(), now, i, &out);
+                limiter.asked(i, now);
+                let ruling = limiter.rule(part(), now, i, &out);
                 sent += u32::from(!matches!(ruling, Ruling::Refuse | Ruling::RefuseBounded));
             }
             assert_eq!((sent, out.get()), (4, 4), "{most_refused}");
             // One has come back: the next may go.
             out.end();
-            guard.asked(10_001, Nanos(20_000 * MS));
-            assert_eq!(guard.rule(part(), Nanos(20_000 * MS), 10_001, &out), Ruling::Probe);
+            limiter.asked(10_001, Nanos(20_000 * MS));
+            assert_eq!(limiter.rule(part(), Nanos(20_000 * MS), 10_001, &out), Ruling::Probe);
         }
     }
 
     #[test]
-    fn one_in_so_many_is_a_sample() {
-        let guard = AdmissionLimiter::new(Rules { sample_every: 50, ..RULES });
-        let is = |&i: &u64| rule(&guard, Nanos(1 + i), i, &Count::default()) == Ruling::Sample;
+    fn every_nth_late_read_is_a_sample() {
+        let limiter = AdmissionLimiter::new(Rules { sample_every: 50, ..RULES });
+        let is = |&i: &u64| rule(&limiter, Nanos(1 + i), i, &Count::default()) == Ruling::Sample;
         assert_eq!((1..=1000).filter(is).count(), 20);
     }
 
-    /// Probes and samples need not be allowed by the ceiling, and what it does not allow is
-    /// sent.
+    /// Probes and samples are beyond the cap, and reads over the cap are sent.
     #[test]
-    fn the_share_refused_has_a_ceiling() {
-        let guard = AdmissionLimiter::new(Rules { most_refused: 0.75, ..RULES });
+    fn refusal_share_never_exceeds_cap() {
+        let limiter = AdmissionLimiter::new(Rules { most_refused: 0.75, ..RULES });
         let mut counts = [0; 5];
         let out = Count::default();
         for i in 1..=10_000 {
             // A thousand in a second.
             let now = Nanos(i * MS);
-            guard.asked(i, now);
-            counts[rule(&guard, now, i, &out) as usize] += 1;
+            limiter.asked(i, now);
+            counts[rule(&limiter, now, i, &out) as usize] += 1;
         }
         let [refused, bounded, probed, sampled, over] = counts;
         assert!((7480..=7500).contains(&refused), "{counts:?}");
@@ -164,10 +163,10 @@ mod tests {
 
     /// Several threads get no more probes, samples and refusals than one would.
     #[test]
-    fn threads_share_what_is_allowed() {
+    fn threads_share_probes_samples_and_cap() {
         const EACH: u64 = 50_000;
         let rules = Rules { sample_every: 100, most_refused: 0.5, ..RULES };
-        let guard = AdmissionLimiter::new(rules);
+        let limiter = AdmissionLimiter::new(rules);
         let (asked, clock) = (AtomicU64::new(0), AtomicU64::new(1));
         let counts = [const { AtomicU64::new(0) }; 5];
         let out = Count::default();
@@ -177,8 +176,8 @@ mod tests {
                     for _ in 0..EACH {
                         let now = Nanos(clock.fetch_add(1000, Relaxed));
                         let number = asked.fetch_add(1, Relaxed) + 1;
-                        guard.asked(number, now);
-                        let ruling = rule(&guard, now, number, &out);
+                        limiter.asked(number, now);
+                        let ruling = rule(&limiter, now, number, &out);
                         counts[ruling as usize].fetch_add(1, Relaxed);
                     }
                 });

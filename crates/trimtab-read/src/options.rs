@@ -15,38 +15,36 @@ use crate::published::readers;
 /// How a reader decides. The default refuses nothing: it has no model.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// What is known of how the drive behaves; none: every read is let through, and
-    /// counted.
+    /// The drive's model; none: every read is admitted, and counted.
     pub model: Option<Arc<Model>>,
     /// Where the drive's present state comes from: `/sys/fs/bpf/trimtab`.
     pub source: Source,
-    /// The state is not gone by when its tracker has said nothing for so long: 1 s. The
-    /// tracker says that it lives every 50 ms, later on a busy machine.
+    /// The state counts as stale when its tracker's last heartbeat is older than this: 1 s.
+    /// Heartbeats come every 50 ms, later on a busy machine.
     pub oldest: Duration,
-    /// Of a drive that is avoided a read is sent all the same so often: 10 ms. With a
-    /// predictor that looks at the last four answers, one that has recovered is in use
-    /// again after four of these. So it is of a part of a drive that is avoided while
-    /// others are read. What is shorter than that needs no probes and gets none.
+    /// The interval at which an avoided drive is probed: 10 ms. A predictor that decides by
+    /// the last four answers uses a recovered drive again after four probes. The same holds
+    /// for a part of a drive that is avoided while others are read. Shorter busy periods
+    /// need no probes and get none.
     pub probe_every: Duration,
-    /// So many of the reads that are expected to be late may be out on a drive at once: 4.
-    /// That is of probes, samples and reads over the ceiling together, of all readers of
-    /// the drive in this process. Each of them may hold up a thread of the application, so
-    /// it holds whatever [`most_refused`](Self::most_refused) says: a read beyond it is
-    /// refused.
+    /// How many reads that are forecast to be late may be outstanding on a drive: 4, counting
+    /// probes, samples and reads over the refusal cap together, of all readers of the drive
+    /// in this process. Each may hold up a thread of the application, so the bound holds
+    /// whatever [`most_refused`](Self::most_refused) says: a read beyond it is refused.
     pub probes_out: u32,
-    /// Of so many reads that are expected to be late one is sent all the same, whatever
-    /// else is sent to the drive: 1,000. That tells how many refusals are wrong, and
-    /// keeps a part of a drive from being refused for ever. 0: none.
+    /// One in this many reads that are forecast to be late is sent all the same: 1,000. These
+    /// samples measure how many refusals are wrong, and keep a part of a drive from being
+    /// refused for ever. 0: none.
     pub sample_every: u32,
-    /// The share of reads that may be refused, 0 to 1: 0.98. Of the reads with a deadline
-    /// of each second no more than this are refused, counted from the second's beginning: a
-    /// read that is alone in its second is always sent, unless as many are out already as
-    /// [`probes_out`](Self::probes_out) says. With 1 there is no ceiling.
+    /// The refusal cap: the share of reads that may be refused, 0 to 1: 0.98. It holds for the
+    /// reads with a deadline of each second, counted from the second's beginning: a read that
+    /// is alone in its second is always sent, unless [`probes_out`](Self::probes_out) reads
+    /// are outstanding. With 1 there is no cap.
     pub most_refused: f64,
-    /// So many reads of a drive that were given up at their deadline may be out, of all
-    /// readers of the drive in this process: 64. While there are as many, reads with a
-    /// deadline are refused, by whatever model and without one; so memory is bounded
-    /// that a drive which does not answer takes (1 MiB for each at most, mostly 4 KiB).
+    /// How many abandoned reads of a drive may be outstanding, of all readers of the drive in
+    /// this process: 64. At that number reads with a deadline are refused, with any model and
+    /// without one. This bounds the memory that a dead drive takes (at most 1 MiB for each
+    /// read, mostly 4 KiB).
     pub most_abandoned: u32,
     /// Whether to read past the page cache (`O_DIRECT`); for [`Reader::open`], one made
     /// [from a file](super::Reader::from_file) reads as that was opened. Offsets,
@@ -54,8 +52,8 @@ pub struct ReadOptions {
     ///
     /// [`Reader::open`]: super::Reader::open
     pub direct: bool,
-    /// Where others find what the reader has done: [`readers`](super::readers). It works
-    /// as well where it cannot be written.
+    /// The directory in which the reader publishes its counters: [`readers`](super::readers).
+    /// A directory that cannot be written is no error.
     pub publish: Option<PathBuf>,
 }
 
@@ -98,7 +96,7 @@ impl ReadOptions {
         }
         Ok(Rules {
             probe_every: nanos(self.probe_every),
-            trials_out: self.probes_out,
+            forced_out: self.probes_out,
             sample_every: self.sample_every.into(),
             most_refused: self.most_refused,
         })

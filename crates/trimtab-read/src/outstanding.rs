@@ -1,8 +1,7 @@
-//! What is out on a drive that may not come back soon.
+//! Reads of a drive that may not complete soon.
 //!
-//! Two numbers, for all readers of a drive in this process, and a list of the reads that
-//! were left at their deadline. The numbers are plain: reads are added before they are
-//! sent, and taken away when they have ended.
+//! Two counts for all readers of a drive in this process, and a list of the reads that were
+//! abandoned at their deadline. A read is counted before it is sent, until it has completed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -12,16 +11,15 @@ use trimtab_io::Nanos;
 
 use crate::detachable::{Helpers, Left};
 
-/// How often it is looked which reads have ended that were left.
+/// How often abandoned reads are examined for completion.
 const LOOK_EVERY: Nanos = Nanos(1_000_000);
 
-/// How many reads of a kind are out.
+/// The number of outstanding reads of a kind.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU32);
 
 impl Count {
-    /// One more, if there are then no more than so many: exactly, for any number of
-    /// threads.
+    /// Adds one, if the count then is at most `most`: exactly, for any number of threads.
     pub(super) fn add_up_to(&self, most: u32) -> bool {
         let more = |out| (out < most).then_some(out + 1);
         self.0.fetch_update(Relaxed, Relaxed, more).is_ok()
@@ -40,15 +38,15 @@ impl Count {
     }
 }
 
-/// One for each drive of a process; it stays as long as the process.
+/// The outstanding reads of one drive of this process; it lives as long as the process.
 #[derive(Debug, Default)]
 pub(super) struct Outstanding {
-    /// Reads that were expected to be late and sent all the same.
-    pub(super) trials: Count,
-    /// Reads that nobody waits for any more, and that have not come.
+    /// Reads that were forecast to be late and sent all the same.
+    pub(super) forced: Count,
+    /// Reads whose callers have left, and that have not completed.
     abandoned: Count,
     list: Mutex<Vec<Abandoned>>,
-    /// When it was looked last which have ended.
+    /// When the list was examined last.
     looked: AtomicU64,
     pub(super) helpers: Arc<Helpers>,
 }
@@ -56,7 +54,7 @@ pub(super) struct Outstanding {
 #[derive(Debug)]
 struct Abandoned {
     read: Arc<dyn Left>,
-    is_trial: bool,
+    is_forced: bool,
 }
 
 impl Outstanding {
@@ -69,19 +67,19 @@ impl Outstanding {
         drive
     }
 
-    /// A read was left. If it is a trial it goes on counting as one.
-    pub(super) fn abandon(&self, read: Arc<dyn Left>, is_trial: bool) {
+    /// A read was abandoned. A forced one goes on counting as such.
+    pub(super) fn abandon(&self, read: Arc<dyn Left>, is_forced: bool) {
         self.abandoned.add();
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.push(Abandoned { read, is_trial });
+        list.push(Abandoned { read, is_forced });
     }
 
-    /// Whether reads were left that have not ended, as far as that was looked at.
+    /// Whether abandoned reads have not completed, as of the last examination.
     pub(super) fn has_abandoned(&self) -> bool {
         self.abandoned.get() > 0
     }
 
-    /// How many reads were left and have not ended.
+    /// How many reads were abandoned and have not completed.
     pub(super) fn abandoned(&self, now: Nanos) -> u32 {
         // Mostly there are none.
         if !self.has_abandoned() {
@@ -96,15 +94,15 @@ impl Outstanding {
         self.abandoned.get()
     }
 
-    /// Looks which have ended, unless another thread does.
+    /// Examines which have completed, unless another thread does.
     pub(super) fn look(&self) {
         let Ok(mut list) = self.list.try_lock() else { return };
-        list.retain(|Abandoned { read, is_trial }| {
+        list.retain(|Abandoned { read, is_forced }| {
             let has_ended = read.has_ended();
             if has_ended {
                 self.abandoned.end();
-                if *is_trial {
-                    self.trials.end();
+                if *is_forced {
+                    self.forced.end();
                 }
             }
             !has_ended
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_out_than_the_bound_whoever_sends() {
+    fn count_never_exceeds_its_bound_for_any_number_of_threads() {
         let (count, most_seen) = (Count::default(), AtomicU32::new(0));
         let out = AtomicU32::new(0);
         thread::scope(|scope| {
@@ -150,25 +148,25 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_were_left_count_until_they_have_ended() {
+    fn abandoned_reads_count_until_they_complete() {
         let drive = Outstanding::default();
         let reads = [(); 3].map(|()| Arc::new(Read::default()));
-        assert!(drive.trials.add_up_to(1));
+        assert!(drive.forced.add_up_to(1));
         for (i, read) in reads.iter().enumerate() {
             drive.abandon(Arc::clone(read) as Arc<dyn Left>, i == 0);
         }
         let ms = |n: u64| Nanos(n * 1_000_000);
-        assert_eq!((drive.abandoned(ms(5)), drive.trials.get()), (3, 1));
+        assert_eq!((drive.abandoned(ms(5)), drive.forced.get()), (3, 1));
         reads[0].0.store(true, Relaxed);
         reads[2].0.store(true, Relaxed);
         assert_eq!(drive.abandoned(ms(5)), 3, "it has just been looked");
-        assert_eq!((drive.abandoned(ms(6)), drive.trials.get()), (1, 0));
+        assert_eq!((drive.abandoned(ms(6)), drive.forced.get()), (1, 0));
         assert!(Arc::strong_count(&reads[0]) == 1, "it is let go of");
     }
 
     #[test]
     fn readers_of_a_drive_share_what_is_out_on_it() {
         let [a, b, other] = [(4000, 1), (4000, 1), (4000, 2)].map(Outstanding::of);
-        assert!(a.trials.add_up_to(1) && !b.trials.add_up_to(1) && other.trials.add_up_to(1));
+        assert!(a.forced.add_up_to(1) && !b.forced.add_up_to(1) && other.forced.add_up_to(1));
     }
 }

@@ -1,9 +1,9 @@
-//! When a drive that is avoided is sent a read all the same.
+//! Probes: reads that are sent to an avoided drive.
 //!
-//! A drive that answers nothing can tell nothing, so a refused one is probed: as soon as
-//! reads have been refused for the time between probes, a read that is expected to be
-//! late is sent, and after it one each such time. That is so of the whole drive, and of
-//! each part of it that is avoided while others are read.
+//! A predictor learns nothing of a drive that answers nothing, so an avoided one is probed:
+//! once reads have been refused for the probe interval, a read that is forecast to be late
+//! is sent, and one in each interval after it. The same holds for each part of a drive that
+//! is avoided while others are read.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,20 +12,20 @@ use trimtab_predict::units::UnitFunction;
 
 use crate::outstanding::Count;
 
-/// In how many ways a drive is divided into parts, as models divide it into units.
+/// Divisions of a drive into parts, as models divide it into units.
 const WAYS: usize = 3;
-/// How many parts are told apart in each. A function that tells more units apart, as one of
-/// pages does, is of no use here: it takes too many reads to hear of each.
+/// Parts of each division. A function with more units, as one of pages, is left out: probing
+/// each of its units would take too many reads.
 const PARTS: usize = 256;
 
-/// The reads that have a fate in common with this one, in each way: a forecast is about
-/// the parallel units that a read lies in, and about how large it is.
+/// The reads that share a forecast with this one, in each division: a forecast depends on the
+/// parallel units that a read lies in, and on its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part([u8; WAYS]);
 
 impl Part {
-    /// Of reads of so many pages that begin in these units by these functions. Where there
-    /// is none, all of the drive is one part.
+    /// That of reads of this many pages that begin in these units by these functions. Without
+    /// functions all of the drive is one part.
     pub(super) fn new<'a>(
         units: impl Iterator<Item = (&'a UnitFunction, u16)>,
         pages: u32,
@@ -41,7 +41,7 @@ impl Part {
         Self(parts)
     }
 
-    /// Of reads of so many pages at a place that is not known.
+    /// That of reads of this many pages at an unknown place.
     pub(super) fn anywhere(pages: u32) -> Self {
         Self::new(std::iter::empty(), pages)
     }
@@ -65,7 +65,7 @@ pub(super) struct Probes {
 }
 
 impl Probes {
-    /// One is due so often.
+    /// With this interval.
     pub(super) fn new(every: Nanos) -> Self {
         Self {
             every,
@@ -76,9 +76,9 @@ impl Probes {
         }
     }
 
-    /// A read of this part is sent that nobody wants to refuse. If nobody has wanted to
-    /// refuse any for as long as a probe takes to be due, the drive needs none: without
-    /// this, the first read of each short time of trouble would be one.
+    /// A read of this part is sent that was forecast to be in time. If all were for a whole
+    /// interval, the drive needs no probe: without this rule, the first read of each short
+    /// busy period would be one.
     pub(super) fn sent(&self, part: Part, now: Nanos) {
         // Looked at first: a line that is not written stays in every core's cache.
         for since in self.times(part) {
@@ -93,9 +93,9 @@ impl Probes {
         }
     }
 
-    /// Whether a read of this part, which is expected to be late, is to be a probe. One
-    /// thread at a time is told so; then the read counts among these, of which there are
-    /// no more than so many: a drive that answers none is not sent another.
+    /// Whether a read of this part, which is forecast to be late, is to be a probe. One
+    /// thread at a time gets a probe, and it is counted, up to a bound: a drive that answers
+    /// none is not sent another.
     pub(super) fn is_due(&self, part: Part, now: Nanos, (out, most): (&Count, u32)) -> bool {
         self.last_late.store(now.0, Relaxed);
         let mut is_avoided = self.is_long_avoided(&self.avoided_since, now);

@@ -6,7 +6,7 @@
 //!
 //! The reader counts in the file itself, which it has mapped: publishing costs it
 //! nothing. A file is locked as long as its process lives; one that is not is a killed
-//! process's. Who looks at them is in `published.rs`.
+//! process's. Their readers are in `published.rs`.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
@@ -25,9 +25,9 @@ use crate::published::remove;
 /// Begins each file; its last byte is the layout's version.
 pub(super) const MAGIC: [u8; 8] = *b"trimrdr\x01";
 pub(super) const HEADER: usize = 512;
-/// Anybody may make files, and remove their own.
+/// Every user may create files, and remove their own.
 const SHARED: u32 = 0o1777;
-/// Anybody may look.
+/// Every user may read.
 const OPEN: u32 = 0o755;
 /// Names that are tried.
 const TRIES: u32 = 64;
@@ -47,8 +47,8 @@ fn header(pid: u32, device: (u32, u32), path: &Path) -> [u8; HEADER] {
     header
 }
 
-/// Makes the directory if there is none. Readers of all users: as in /tmp anybody may make
-/// files in it, and a file belongs to who made it.
+/// Makes the directory if there is none. It serves readers of all users: as in /tmp, every
+/// user may create files in it, and a file belongs to its creator.
 fn make(directory: &Path) -> io::Result<()> {
     if let Some(parent) = directory.parent() {
         parent.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -75,7 +75,7 @@ fn map(file: &mut File, header: &[u8; HEADER]) -> io::Result<NonNull<u8>> {
     file.write_all(header)?;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice. The file is as long,
-    // and nobody but its owner can make it shorter.
+    // and only its owner can shorten it.
     let start =
         unsafe { mmap(std::ptr::null_mut(), BYTES, protection, MapFlags::SHARED, file, 0) }?;
     Ok(NonNull::new(start.cast()).expect("a mapping is never at address 0"))
@@ -230,7 +230,7 @@ mod tests {
         taken.iter().for_each(|path| assert_eq!(fs::read(path).unwrap(), b"another's"));
     }
 
-    /// The file of this process that is so many after this one.
+    /// The file of this process that follows this one by `n`.
     fn beside(path: &Path, after: u64) -> PathBuf {
         let name = path.file_name().unwrap().to_str().unwrap();
         let (pid, number) = name.split_once('-').unwrap();

@@ -1,6 +1,6 @@
 //! The readers of this machine, as any process finds them.
 //!
-//! Anybody may write in the directory, so what is found there is looked at before it is
+//! Every user may write in the directory, so a file found there is examined before it is
 //! believed, and nothing is waited for.
 
 use std::fs::{self, File, Metadata};
@@ -90,7 +90,7 @@ fn is_name(name: &str) -> bool {
     name.split_once('-').is_some_and(|(pid, number)| is_number(pid) && is_number(number))
 }
 
-/// Removes a file that nobody has locked. Whoever removes one has its lock, so it is not
+/// Removes a file that is not locked. The remover holds its lock, so it is not
 /// another reader's of the same name that goes.
 fn remove_dead(file: &File, path: &Path) {
     if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {

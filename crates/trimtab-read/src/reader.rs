@@ -23,20 +23,20 @@ use crate::token::{AdmissionReason, ReadToken};
 use trimtab_block::BlockDevice;
 use trimtab_block::{Location, Place};
 
-/// A device or file, and what is known of the drive below. Any number of threads may
+/// A device or file, and what is drive_state of the drive below. Any number of threads may
 /// read from it at once; nothing on the way of a read waits for a lock (where there is no
 /// io_uring, a read with a deadline takes one for a moment).
 pub struct Reader {
     pub(super) file: Arc<File>,
     /// Opened past the page cache.
     pub(super) is_direct: bool,
-    pub(super) place: Location,
-    pub(super) known: DriveStateSource,
-    pub(super) guard: AdmissionLimiter,
+    pub(super) location: Location,
+    pub(super) drive_state: DriveStateSource,
+    pub(super) limiter: AdmissionLimiter,
     pub(super) most_abandoned: u32,
     /// On the drive, of all readers of this process.
     pub(super) outstanding: Arc<Outstanding>,
-    pub(super) board: PublishedCounters,
+    pub(super) published: PublishedCounters,
 }
 
 /// What is expected of a read.
@@ -54,7 +54,7 @@ impl Reader {
     /// Opens a device or file for reading.
     ///
     /// # Errors
-    /// It cannot be opened, or an option cannot be. That nothing is known of the drive
+    /// It cannot be opened, or an option cannot be. That nothing is drive_state of the drive
     /// is no error: reads are let through then.
     pub fn open(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self, Error> {
         const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
@@ -90,15 +90,15 @@ impl Reader {
             is_direct: flags.contains(rustix::fs::OFlags::DIRECT),
             outstanding: Outstanding::of(place.number()),
             most_abandoned: options.most_abandoned,
-            place,
-            known: DriveStateSource::new(model, device, source, nanos(options.oldest)),
-            guard: AdmissionLimiter::new(rules),
-            board: PublishedCounters::new(options.publish.as_deref(), number, path),
+            location: place,
+            drive_state: DriveStateSource::new(model, device, source, nanos(options.oldest)),
+            limiter: AdmissionLimiter::new(rules),
+            published: PublishedCounters::new(options.publish.as_deref(), number, path),
         })
     }
 
-    /// What is to be expected of a read that would be sent now; none if nothing can be
-    /// said. Counts nothing.
+    /// The forecast for a read that would be sent now; none without a usable state and
+    /// model. Changes no counter.
     #[must_use]
     pub fn expect(&self, length: u64, offset: u64) -> Option<Expected> {
         let now = monotonic();
@@ -109,12 +109,12 @@ impl Reader {
         Some(Expected { wait, is_late, probability })
     }
 
-    /// Decides on a read of so many bytes at this offset, for who sends it themselves.
+    /// Decides on a read of this many bytes at this offset, which the caller sends.
     ///
-    /// Where the page cache holds what would be refused it is let through, as
-    /// [`read_at`](Self::read_at) does. Whoever sends it sees to its deadline too: one that
-    /// is given up is to be dropped when it has ended, not before, so that it counts among
-    /// those that are out.
+    /// A read that would be refused is admitted where the page cache holds it, as
+    /// [`read_at`](Self::read_at) does. The caller enforces the deadline: the token of a read
+    /// that is given up is to be dropped when the read has completed, not before, so that it
+    /// counts as outstanding.
     ///
     /// # Errors
     /// It is refused.
@@ -126,8 +126,8 @@ impl Reader {
     ) -> Result<ReadToken<'_>, Refusal> {
         let now = monotonic();
         match self.ask(ReadRequest::Length(length), offset, urgency, now)? {
-            Admission::Send(pass) => Ok(pass),
-            Admission::Done(_) => Ok(self.pass(AdmissionReason::Plain, None)),
+            Admission::Send(token) => Ok(token),
+            Admission::Done(_) => Ok(self.token(AdmissionReason::NoForecast, None)),
         }
     }
 
@@ -140,14 +140,14 @@ impl Reader {
     /// The disk that is read from, if the block layer sees one.
     #[must_use]
     pub fn device(&self) -> Option<&BlockDevice> {
-        self.place.disk().map(|disk| &disk.device)
+        self.location.disk().map(|disk| &disk.device)
     }
 
-    /// Where on the disk an offset (bytes) lies, if it lies there and that is known.
+    /// Where on the disk an offset (bytes) lies, if it lies there and that is drive_state.
     #[must_use]
     pub fn device_offset(&self, offset: u64) -> Option<u64> {
         self.device()?;
-        match self.place.find(offset, monotonic()) {
+        match self.location.find(offset, monotonic()) {
             Place::At(place) => Some(place),
             Place::Unmapped | Place::Hole => None,
         }
@@ -156,20 +156,20 @@ impl Reader {
     /// The model that it decides by.
     #[must_use]
     pub fn model(&self) -> Option<&Model> {
-        self.known.model().map(|model| &**model)
+        self.drive_state.model().map(|model| &**model)
     }
 
     /// In what the drive is another than the one that the model was trained on, if that is
-    /// known. Then nothing is refused.
+    /// drive_state. Then nothing is refused.
     #[must_use]
     pub const fn other_drive(&self) -> Option<&OtherDrive> {
-        self.known.other_drive()
+        self.drive_state.other_drive()
     }
 
     /// The file in which other processes find its figures; none if it is not published.
     #[must_use]
     pub fn published_at(&self) -> Option<PathBuf> {
-        self.board.path().map(Path::to_owned)
+        self.published.path().map(Path::to_owned)
     }
 }
 

@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Reads that nobody wants to refuse count, within their second.
+    /// Reads that no model would refuse count, within their second.
     #[test]
     fn reads_that_were_sent_before_make_room_in_the_same_second_only() {
         let ceiling = RefusalCap::new(0.5);

@@ -7,7 +7,7 @@ use crate::figures::Figures;
 use crate::published::{Published, published};
 
 /// Adds up what readers publish. A plain state machine: each look at the readers that
-/// live is passed in, and sums never go back, whoever ends meanwhile. What a reader does
+/// live is passed in, and sums never go back when readers end. What a reader does
 /// between the last look and its end is missed.
 #[derive(Clone, Debug, Default)]
 pub struct ReaderSums {

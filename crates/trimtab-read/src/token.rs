@@ -1,4 +1,4 @@
-//! A read that was let through, until it is back.
+//! The token of an admitted read, from admission to completion.
 
 use std::sync::Arc;
 
@@ -9,96 +9,97 @@ use crate::detachable::Left;
 use crate::figures::Counters;
 use crate::outstanding::Outstanding;
 
-/// AdmissionReason a read was let through.
+/// The reason for which a read was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AdmissionReason {
-    /// It is not judged when it is back: nothing was expected of it.
-    Plain,
-    /// It was expected to be in time.
-    Fast,
-    /// It was expected to be late: it counts among those that are out.
-    Trial,
+    /// There was no forecast, so its completion is not scored.
+    NoForecast,
+    /// It was forecast to be in time.
+    InTime,
+    /// It was forecast to be late and is sent all the same: a probe, a sample, or over the
+    /// refusal cap. It counts among those of the drive that are outstanding.
+    Forced,
 }
 
-/// How a read is judged by that is back.
+/// The forecast that a completion is scored against.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Judged<'a> {
+pub(super) struct Scored<'a> {
     pub(super) label: &'a Label,
     pub(super) sent: Nanos,
     pub(super) pages: u32,
     pub(super) load: u32,
 }
 
-/// Admission to send a read. [`finish`](Self::finish) it when the data are there, and drop
-/// it if they do not come: the time between is how a reader knows whether it was right.
-#[must_use = "a read that was let through is to be sent, and then `finish`ed"]
+/// An admitted read. [`finish`](Self::finish) it when the data have arrived, and drop it if
+/// the read fails: the time between scores the forecast.
+#[must_use = "an admitted read is to be sent, and then `finish`ed"]
 #[derive(Debug)]
 pub struct ReadToken<'a> {
     counters: &'a Counters,
     drive: &'a Outstanding,
-    why: AdmissionReason,
-    judged: Option<Judged<'a>>,
+    reason: AdmissionReason,
+    scored: Option<Scored<'a>>,
 }
 
 impl<'a> ReadToken<'a> {
     pub(super) const fn new(
         counters: &'a Counters,
         drive: &'a Outstanding,
-        why: AdmissionReason,
-        judged: Option<Judged<'a>>,
+        reason: AdmissionReason,
+        scored: Option<Scored<'a>>,
     ) -> Self {
-        Self { counters, drive, why, judged }
+        Self { counters, drive, reason, scored }
     }
 
-    /// The data have come.
+    /// The data have arrived.
     pub fn finish(self) {
         if let Some(was_late) = self.is_late_by_now() {
-            match self.why {
-                AdmissionReason::Plain => {}
-                AdmissionReason::Fast if was_late => self.counters.was_late(),
-                AdmissionReason::Fast => {}
-                AdmissionReason::Trial => self.counters.tried(was_late),
+            match self.reason {
+                AdmissionReason::NoForecast => {}
+                AdmissionReason::InTime if was_late => self.counters.was_late(),
+                AdmissionReason::InTime => {}
+                AdmissionReason::Forced => self.counters.tried(was_late),
             }
         }
     }
 
-    /// Nobody waits for it any more. The drive may have the read still: then it counts
-    /// among those that are out until it has ended.
+    /// Its caller has left at the deadline. If the drive still has the read, it counts as
+    /// outstanding until it completes.
     pub(super) fn abandon(self, read: Option<Arc<dyn Left>>) {
         self.counters.timed_out();
         if self.is_late_by_now() == Some(true) {
-            match self.why {
-                AdmissionReason::Plain => {}
-                AdmissionReason::Fast => self.counters.was_late(),
-                AdmissionReason::Trial => self.counters.tried(true),
+            match self.reason {
+                AdmissionReason::NoForecast => {}
+                AdmissionReason::InTime => self.counters.was_late(),
+                AdmissionReason::Forced => self.counters.tried(true),
             }
         }
         if let Some(read) = read {
-            self.drive.abandon(read, self.is_trial());
-            // It has not ended.
+            self.drive.abandon(read, self.is_forced());
+            // It has not completed.
             std::mem::forget(self);
         }
     }
 
-    /// Whether what the model calls late has passed; none where nothing was expected.
+    /// Whether the model's threshold of late has passed; none without a forecast.
     fn is_late_by_now(&self) -> Option<bool> {
-        let judged = self.judged.as_ref()?;
-        let took = monotonic().since(judged.sent);
-        Some(judged.label.is_slow(took, judged.pages, judged.load))
+        let scored = self.scored.as_ref()?;
+        let took = monotonic().since(scored.sent);
+        Some(scored.label.is_slow(took, scored.pages, scored.load))
     }
 
-    /// Whether the model had expected the read to be late: it is sent as a probe, a
-    /// sample, or because too many were refused.
+    /// Whether the model had forecast the read to be late: it is sent as a probe, a sample,
+    /// or because too many were refused.
     #[must_use]
-    pub const fn is_trial(&self) -> bool {
-        matches!(self.why, AdmissionReason::Trial)
+    pub const fn is_forced(&self) -> bool {
+        matches!(self.reason, AdmissionReason::Forced)
     }
 }
 
 impl Drop for ReadToken<'_> {
     fn drop(&mut self) {
-        if self.why == AdmissionReason::Trial {
-            self.drive.trials.end();
+        if self.reason == AdmissionReason::Forced {
+            self.drive.forced.end();
         }
     }
 }

@@ -6,9 +6,8 @@
 //!                                                            └─ DriftCheck: does it still fit?
 //! ```
 //!
-//! The recorder sees every request of the machine, whoever sent it; what is made of its
-//! records is [`DriveFigures`], a plain state machine without a clock. A request shows
-//! when it is answered and no older one is on its way to any of the drives: while one
+//! The recorder sees every request of the machine; its records feed [`DriveFigures`], a plain state machine without a clock. A request shows
+//! when it has completed and no older one is in flight on any of the drives: while one
 //! is stalled, figures wait for it, and only what is in flight is of this moment.
 //!
 //! ```no_run

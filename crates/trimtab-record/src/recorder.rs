@@ -128,9 +128,9 @@ impl Recorder {
     }
 }
 
-/// How many events (as a power of two) a ring of so many bytes holds, and how
-/// many places are kept free for handlers that have seen that there is room and
-/// not yet taken it: on each CPU one for each kind of interrupt.
+/// The capacity of a ring of this many bytes, in events as a power of two, and the entries
+/// that are reserved for handlers that have checked for room and not yet taken it: on each
+/// CPU one for each kind of interrupt.
 fn ring_size(bytes: u32) -> Result<(u32, u32), Error> {
     let cpus = libbpf_rs::num_possible_cpus().map_err(BpfError::bpf("count the CPUs"))?;
     let reserve = 4 * cpus as u32;

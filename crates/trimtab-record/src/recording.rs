@@ -1,4 +1,4 @@
-//! A recording on its way.
+//! A recording in progress.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -24,7 +24,7 @@ const GONE_AFTER_NS: u64 = 60_000_000_000;
 /// time to other CPUs.
 const BEGINNING_NS: u64 = 1_000_000;
 
-/// A request that is on its way for longer may have ended unseen.
+/// A request that is in flight for longer may have completed unseen.
 const BEHIND: Nanos = Nanos::from_secs(1);
 
 /// How long the drivers may have nothing to do before a request that has not
@@ -159,7 +159,7 @@ impl Recording {
     }
 
     /// Ends the recording: takes up no new requests, waits up to `patience` for
-    /// those on their way (less if the kernel says that none is), and hands the remaining records to `give`, some ten
+    /// those in flight (less if the kernel counts none), and hands the remaining records to `give`, some ten
     /// thousand at a time: after a long wait for one request they may be more
     /// than memory holds. A request that was issued and is still not complete
     /// then is recorded without a completion time, and counted as lost.
@@ -257,7 +257,7 @@ impl Recording {
     }
 
     /// All requests that arrived before have been given out, on the clock of the
-    /// records. It stands still while a request is on its way.
+    /// records. It stands still while a request is in flight.
     #[must_use]
     pub const fn watermark(&self) -> Nanos {
         self.watermark
@@ -289,7 +289,7 @@ impl Recording {
         Nanos(since.as_nanos() as u64)
     }
 
-    /// Looks for requests on their way. Where arrivals are told by bio, a
+    /// Looks for requests in flight. Where arrivals are told by bio, a
     /// request moves to another slot when it is issued, and one look may find
     /// neither its old nor its new slot taken. It moves only once, so a second
     /// look then sees it.

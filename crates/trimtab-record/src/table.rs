@@ -1,4 +1,4 @@
-//! The table of requests on their way, seen from user space.
+//! The table of requests in flight, seen from user space.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{Ordering, fence};
@@ -10,7 +10,7 @@ use crate::abi::{SLOTS, STATE_ARRIVED, Slot};
 use crate::error::Error;
 use crate::unseen::Unseen;
 
-/// The table of requests on their way.
+/// The table of requests in flight.
 pub(crate) struct Table(Mapping<Slot>);
 
 /// What a look at the table shows.

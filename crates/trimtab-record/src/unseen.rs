@@ -1,7 +1,7 @@
 //! Requests that have ended unseen: the kernel may skip the programs that would tell, and
-//! until it uses such a request's structure again the table shows it as on its way.
+//! until it uses such a request's structure again the table shows it as in flight.
 //!
-//! A recording that has an end waits for that. Who watches without one must not: all
+//! A recording that has an end waits for that. A monitor, which has no end, must not: all
 //! later requests would wait too. But the kernel counts what is with its drivers, and
 //! while it counts nothing for a device, whatever was issued before has ended.
 

@@ -106,8 +106,8 @@ impl LiveDrive {
     }
 
     /// How long ago the tracker said last that it lives, as it does every 50 ms; none
-    /// if the programs are not attached. [`is_tracked`](Self::is_tracked) is for who has no
-    /// limit of their own.
+    /// if the programs are not attached. [`is_tracked`](Self::is_tracked) is for callers without
+    /// a limit of their own.
     #[must_use]
     pub fn age(&self, now: Nanos) -> Option<Nanos> {
         let tracker = self.memory.tracker(self.index);
@@ -149,8 +149,8 @@ impl LiveDrive {
         units
     }
 
-    /// [`snapshot`](Self::snapshot), of who knows already in what units a request begins. A look is
-    /// half a kilobyte, so it is written where it stays: to copy it took as long.
+    /// [`snapshot`](Self::snapshot), for callers that know in which units a request begins. A
+    /// snapshot is half a kilobyte and is written in place: copying it took as long.
     #[inline]
     pub fn snapshot_into(
         &self,

@@ -18,7 +18,7 @@ const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 pub(crate) struct BpfMount {
     directory: PathBuf,
     mount_point: PathBuf,
-    /// Of the file system's root: who may pass it.
+    /// The permissions of the file system's root.
     mode: u32,
 }
 

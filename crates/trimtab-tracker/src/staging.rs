@@ -1,4 +1,4 @@
-//! The configuration of a drive's parallel units, on its way to the kernel.
+//! The staging slot for the configuration of a drive's parallel units.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;

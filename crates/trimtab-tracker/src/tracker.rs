@@ -38,7 +38,7 @@ pub struct TrackerOptions {
     /// By which functions each drive's units are told apart from the start: as
     /// [`StateTracker::set_functions`] sets them later. Drives beyond have none.
     pub functions: Vec<Vec<UnitFunction>>,
-    /// A request that has not been answered for so long has ended unseen.
+    /// A request that has not completed within this time has completed unseen.
     pub age_limit: Duration,
     /// Whether the kernel may decide by itself ([`StateTracker::set_network`]). Otherwise
     /// nothing of that is in the programs, and it costs nothing.
@@ -265,7 +265,7 @@ impl StateTracker {
 
     /// Lets all other processes read the state, by a file in a directory of a BPF file
     /// system (`/sys/fs/bpf/trimtab`), with which it is gone. If the tracker is killed,
-    /// the next one replaces it. [`LiveDrive::open`] has who may read it, and how;
+    /// the next one replaces it. [`LiveDrive::open`] says which processes may read it;
     /// only a BPF program can write it.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Emulated drives that run, whoever started them and wherever their run directory is.
+//! Running emulated drives, of any user and in any run directory.
 
 use std::fs;
 use std::path::Path;

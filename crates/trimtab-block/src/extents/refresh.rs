@@ -1,9 +1,8 @@
-//! The thread that looks files over: one for all readers of a process.
+//! The thread that maps files: one for all readers of a process.
 //!
-//! A file in many pieces takes milliseconds to look over, and a drive may have to be
-//! read for it. No read waits for that: it leaves word here, and is decided by what was
-//! known before. The thread starts with the first word, and ends when there has been
-//! none for a second.
+//! A fragmented file takes milliseconds to map, and a drive may have to be read for it. No
+//! read waits for that: it queues the file here, and is decided by the old map. The thread
+//! starts with the first file in the queue, and ends after a second without one.
 
 use std::io;
 use std::process;
@@ -16,7 +15,7 @@ use super::Layout;
 
 /// As others see it (`top -H`).
 pub(super) const NAME: &str = "trimtab-places";
-/// It ends after so long without work.
+/// It ends after this long without work.
 const IDLE: Duration = Duration::from_secs(1);
 /// Files that may wait. One that finds no room asks again.
 const ROOM: usize = 256;
@@ -61,10 +60,10 @@ fn run(asked: &Receiver<Weak<Layout>>) {
     }
 }
 
-/// What was asked in the last moment. If nothing was, the next one who asks starts
+/// A file that was queued at the last moment. If there is none, the next caller starts
 /// another thread.
 fn last(asked: &Receiver<Weak<Layout>>) -> Option<Weak<Layout>> {
-    // Nobody asks while this is held.
+    // No caller queues a file while this is held.
     let mut walker = WALKER.lock().unwrap_or_else(PoisonError::into_inner);
     let last = asked.try_recv().ok();
     if last.is_none() {

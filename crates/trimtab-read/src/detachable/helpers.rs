@@ -23,7 +23,7 @@ use trimtab_io::monotonic;
 pub(crate) const MOST: usize = 16;
 /// As others see them (`top -H`).
 const NAME: &str = "trimtab-reads";
-/// One ends after so long without work.
+/// A helper ends after this long without work.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Those of a drive.
@@ -58,7 +58,7 @@ enum Job {
     Requested(Arc<File>, u64, usize),
     Begun,
     Done(io::Result<usize>),
-    /// Nobody waits for it any more.
+    /// Its caller has left.
     Left(Arc<Ended>),
 }
 
@@ -190,7 +190,7 @@ impl Helpers {
         }
     }
 
-    /// Whether an idle helper may end: nobody has taken it just now.
+    /// Whether an idle helper may end: no caller has just taken it.
     fn is_let_go(&self, helper: &Arc<Helper>) -> bool {
         let mut pool = lock(&self.pool);
         let place = pool.idle.iter().position(|idle| Arc::ptr_eq(idle, helper));

@@ -21,7 +21,7 @@ use trimtab_io::monotonic;
 const ENTRIES: u32 = 32;
 /// A buffer's size at first.
 const LEAST: usize = 4096;
-/// It is waited for so long at once: the kernel adds that to a clock, which must not
+/// The longest wait of one system call: the kernel adds it to a clock, which must not
 /// overflow.
 const AT_ONCE: Nanos = Nanos::from_millis(3_600_000);
 
@@ -120,7 +120,7 @@ impl Inner {
         }
     }
 
-    /// Puts the read into the queue, from which nobody has taken it yet.
+    /// Puts the read into the submission queue.
     fn push(&mut self, ask: &Ask<'_>, length: usize) -> io::Result<()> {
         if self.buffer.bytes() < length {
             // The old one goes: no read is out.
@@ -131,15 +131,14 @@ impl Inner {
         let to = self.buffer.first(length);
         let read = opcode::Read::new(Fd(ask.file.as_raw_fd()), to, length).offset(ask.offset);
         let flags = if ask.may_block { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
-        // SAFETY: the buffer has room for so many bytes. It stays where it is, and is
-        // given up only when the read is not out any more.
+        // SAFETY: the buffer has room for `length` bytes. It stays where it is, and is
+        // freed only when the kernel no longer has the read.
         unsafe { self.ring.submission().push(&read.build().flags(flags)) }
             .map_err(|_| Errno::BUSY)?;
         Ok(())
     }
 
-    /// Hands over what is in the queue, and waits for so many answers, but no longer than
-    /// so.
+    /// Submits the queue, and waits for this many completions, at most for `most`.
     fn enter(&self, answers: usize, most: Nanos) -> io::Result<()> {
         let most = Timespec::from(Duration::from_nanos(most.min(AT_ONCE).0));
         self.ring.submitter().submit_with_args(answers, &SubmitArgs::new().timespec(&most))?;
@@ -165,7 +164,7 @@ impl Drop for Inner {
     /// answered read is not done yet the ring's end lets it drop that.
     fn drop(&mut self) {
         if !self.is_out || self.is_answered() {
-            // SAFETY: once, and nobody uses it any more.
+            // SAFETY: once, and nothing uses it afterwards.
             unsafe { ManuallyDrop::drop(&mut self.buffer) };
         }
     }

@@ -25,7 +25,7 @@ struct Slots {
     /// Of which fork they are: a child has none of its parent's.
     fork: u32,
     idle: Vec<Arc<Slot>>,
-    /// Those of reads that were left. Who counts these has them too until they have ended.
+    /// Those of abandoned reads. `Outstanding` shares them until they have completed.
     left: Vec<Arc<Slot>>,
     /// There is no io_uring for this thread.
     has_none: bool,
@@ -43,7 +43,7 @@ impl Slots {
 
     fn read(&mut self, ask: &Ask<'_>, into: &mut [MaybeUninit<u8>]) -> Option<Came> {
         let mut slot = self.take()?;
-        let ours = Arc::get_mut(&mut slot).expect("nobody else has one that is idle");
+        let ours = Arc::get_mut(&mut slot).expect("an idle slot is not shared");
         match ours.read(ask, into) {
             Outcome::Done(read) => {
                 self.idle.push(slot);
@@ -80,7 +80,7 @@ impl Slots {
         }
     }
 
-    /// Takes back those whose reads have come, and that nobody counts any more.
+    /// Reclaims slots whose reads have completed and are no longer counted.
     fn reclaim(&mut self) {
         let Self { idle, left, .. } = self;
         left.retain_mut(|slot| {
@@ -100,8 +100,8 @@ impl Slots {
 }
 
 impl Drop for Slots {
-    /// The thread ends. Reads that have not come stay with whoever counts them; what
-    /// nobody counts any more, and is not quite over, stays for good.
+    /// The thread ends. Reads that have not completed stay with `Outstanding`; one that is no
+    /// longer counted, and not quite over, is leaked.
     fn drop(&mut self) {
         if self.fork != FORKS.load(Relaxed) {
             return self.forget();

@@ -51,7 +51,7 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// So many reads and writes are in flight just now.
+    /// Reads and writes in flight now.
     pub fn saw(&mut self, now: [u32; 2]) {
         *self = Self { now, sum: self.sum + u64::from(now[0] + now[1]), looks: self.looks + 1 };
     }
@@ -79,7 +79,7 @@ pub struct DriveFigures {
 }
 
 impl DriveFigures {
-    /// A drive of which nothing is known; latencies are kept for so many seconds.
+    /// A drive without requests yet; latencies are kept for `seconds`.
     #[must_use]
     pub fn new(seconds: u32) -> Self {
         Self {
@@ -104,7 +104,7 @@ impl DriveFigures {
         self.model = model.map(|model| (Arc::clone(&model), Judge::new(&model)));
     }
 
-    /// Keeps the last so many answered requests from now on, to learn from:
+    /// Keeps the last `count` completed requests from now on, to train on:
     /// [`Recorded`] is what each takes of memory.
     pub fn keep(&mut self, requests: usize) {
         self.keep = requests;
@@ -157,7 +157,7 @@ impl DriveFigures {
         }
     }
 
-    /// So many reads and writes were with the driver just now.
+    /// The driver has these numbers of reads and writes now.
     pub fn saw_in_flight(&mut self, now: [u32; 2]) {
         self.depth.saw(now);
     }

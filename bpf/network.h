@@ -26,7 +26,7 @@
 #define ST_HISTORY_DIGITS (ST_ANSWERS * ST_ANSWER_DIGITS)
 #define ST_QUEUE_DIGITS 3
 
-/* How many history digits are taken in at once: so many are padded with nothing. */
+/* History digits that are applied at once; the last group is padded with zeros. */
 #define ST_AT_ONCE 2
 
 /* A digit that is not what it was: its row of weights, and by how much. */
@@ -36,7 +36,7 @@ struct st_change {
 };
 
 struct st_network {
-	/* 1: someone is working with it. Nobody waits: see state_network.h. */
+	/* 1: a CPU works with it. Handlers never block on it: see state_network.h. */
 	__u64 busy;
 	/* The state's `seq` that the verdicts are of. */
 	__u64 decided;

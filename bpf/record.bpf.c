@@ -8,7 +8,7 @@
  *   block_rq_requeue    the driver sends it back               -> REQUEUED
  *   block_rq_complete   it has been answered, or a part of it  -> one event
  *
- * Kernels before 6.5 lack block_io_start. There block_getrq tells the arrival
+ * Kernels before 6.5 lack block_io_start. There block_getrq shows the arrival
  * of a bio, and the request takes it over when it is issued.
  *
  * Two requests do not follow that way. The block layer makes flush commands
@@ -105,7 +105,7 @@ static __always_inline struct rec_slot *find_nearby(__u64 key)
  * A slot for a new request: its key's own, if what it belonged to ended unseen,
  * otherwise a free one. Where all ways are taken, what arrived longest ago
  * without being issued gives way: the kernel drops a few requests on paths
- * that no tracepoint tells of.
+ * that no tracepoint shows.
  */
 static __always_inline struct rec_slot *take(__u64 key)
 {
@@ -136,7 +136,7 @@ static __always_inline struct rec_slot *take(__u64 key)
 	return oldest;
 }
 
-/* Whoever sees the slot free must see the event in the ring too: the watermark in
+/* A reader that sees the slot free must see the event in the ring too: the watermark in
  * crates/trimtab-record/src/recording.rs relies on it. */
 static __always_inline void release(struct rec_slot *slot)
 {
@@ -248,8 +248,8 @@ static __always_inline __u16 map_flags(__u32 cmd_flags)
 }
 
 /*
- * Begins a request. The slot is taken before the clock is read: whoever scans
- * the table at time t and finds no slot then knows that the request's arrival
+ * Begins a request. The slot is taken before the clock is read: a reader that
+ * scans the table at time t and finds no slot knows that the request's arrival
  * lies after t.
  */
 static __always_inline struct rec_slot *begin(__u64 key, __u32 device, __u32 cmd_flags)
@@ -329,7 +329,7 @@ static __always_inline struct rec_slot *find_by_bio(struct request *rq)
 	return slot ? slot : find(key_of(rq->biotail));
 }
 
-/* After merges at both ends that bio is neither. So many are looked at. */
+/* After merges at both ends that bio is neither. This many are examined. */
 #define MAX_BIOS 64
 
 static __always_inline struct rec_slot *find_by_any_bio(struct request *rq)

@@ -4,16 +4,16 @@
  * crosses does so in these structures. crates/trimtab-record/src/abi.rs
  * mirrors them, and both sides assert the sizes.
  *
- * A request's state lives in a table of slots while it is on its way; one
+ * A request's state lives in a table of slots while it is in flight; one
  * event per request goes through a ring of events when it has ended. Both are
- * memory-mapped arrays: one writes and the other reads, and nobody calls.
+ * memory-mapped arrays: one side writes and the other reads, without a call.
  */
 #ifndef TRIMTAB_RECORD_H
 #define TRIMTAB_RECORD_H
 
 #include "devices.h"
 
-/* Requests on their way: a hash table of slots, each of one cache line, because
+/* Requests in flight: a hash table of slots, each of one cache line, because
  * a request mostly ends on another CPU than it began on. A key is looked for in
  * REC_NEAR_WAYS neighbouring slots at one place, and as many at another. */
 #define REC_SLOT_BITS 16
@@ -45,14 +45,14 @@ enum rec_flag {
 	REC_F_ARRIVAL_IS_ISSUE = 1 << 12,
 };
 
-/* Where a request is on its way. */
+/* The stages of a request. */
 enum rec_state {
 	REC_ARRIVED = 1,
 	REC_ISSUED = 2,
 	REC_REQUEUED = 3,
 };
 
-/* One request on its way. Times are CLOCK_MONOTONIC ns; 0 is "not seen". */
+/* One request in flight. Times are CLOCK_MONOTONIC ns; 0 is "not seen". */
 struct rec_slot {
 	/* 0: the slot is free. Otherwise it stands for the address of the
 	 * kernel's struct request (before its issue on kernels without
@@ -73,9 +73,9 @@ struct rec_slot {
 };
 
 /*
- * One request that has ended, at its place in the ring. That it is whole is
- * told by `end`, which is written last: the lap is the ring's, counted from 1,
- * so that an event of the lap before cannot be taken for it.
+ * One request that has completed, in its entry of the ring. `end` is written last and
+ * shows that the event is whole: the lap is the ring's, counted from 1, so that an event
+ * of the previous lap cannot be taken for it.
  */
 struct rec_event {
 	__u64 complete_ns; /* 0: its completion was not seen */
@@ -92,29 +92,28 @@ struct rec_event {
 struct rec_config {
 	/* Which devices are recorded: 65,535 at most. */
 	struct dev_hash devices;
-	/* Whether block_getrq tells arrivals, for lack of block_io_start. */
+	/* Whether block_getrq shows arrivals, for lack of block_io_start. */
 	__u32 arrival_by_bio;
 	/* The ring holds 1 << ring_bits events. */
 	__u32 ring_bits;
-	/* Places kept free for handlers that have looked whether there is
-	 * room and have not yet taken it. */
+	/* Entries reserved for handlers that have checked for room and not yet taken it. */
 	__u32 ring_reserve;
 	__u32 reserved;
 };
 
-/* What happened beside the events. Written with atomic additions, and only
+/* Counts beside the events. Written with atomic additions, and only
  * where something unusual happens. */
 struct rec_counters {
 	/* Ended, but the ring had no room for the event. */
 	__u64 ring_full;
-	/* Came while its ways were all taken: not recorded. */
+	/* Arrived while all ways of its set were taken: not recorded. */
 	__u64 table_full;
 	/* Issued, but its completion was not seen before the kernel used the
 	 * same struct request again. */
 	__u64 never_completed;
 	/* Arrived, and went away without being issued or completed. */
 	__u64 abandoned;
-	/* Absorbed by another request before issue. */
+	/* Merged into another request before issue. */
 	__u64 merged;
 	/* Flush requests without data that a flush command answered: they
 	 * arrive and end, but are themselves never sent to the drive. */

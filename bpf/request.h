@@ -41,7 +41,7 @@ static __always_inline __u8 op_of(__u32 cmd_flags)
 }
 
 /*
- * Writes a number that tells others that what was written before is complete.
+ * Publishes a number: a reader that sees it sees all that was written before.
  * BPF has no store with release semantics on kernels before 6.15. On x86 all
  * stores become visible in order; elsewhere an exchange is a full barrier. (It
  * would be on x86 too, but wait there for every store before it: 50 ns.)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Keeps what is known of each chosen drive, always current, whoever uses it.
+ * Keeps the state of each tracked drive current, for the I/O of all processes.
  *
  *   block_io_start      a request has been made for a bio  -> it is sent
  *   block_rq_issue      ... with others merged into it     -> it has grown
@@ -14,8 +14,9 @@
  * lack block_io_start; there it is sent at its issue.
  *
  * Handlers of several CPUs, and of one CPU that is interrupted in the middle of
- * one, meet at a drive. Nobody waits: who finds the state being written leaves
- * its event in a queue, and the one who is writing takes that too.
+ * one, meet at a drive. Handlers never block on the drive lock. A handler that fails to
+ * take it appends its event to a 64-entry queue, which the holder drains before it applies
+ * newer events. The lock word is also the readers' sequence count.
  *
  * If user space has asked for it, each change is followed by a decision
  * (state_network.h).
@@ -40,7 +41,7 @@ volatile struct st_control st_control SEC(".data.control") = {};
 /* For tests; user space sets the number of entries: 1 << st_setup.log_bits. */
 ST_ARRAY(st_log, struct st_log_entry);
 
-/* What user space has to say to st_configure. */
+/* The configuration that user space has staged for `configure`. */
 ST_ARRAY(st_staged_config, struct st_config);
 
 /* A pointer as a number that is unique to it: see record.bpf.c. */
@@ -75,7 +76,7 @@ static __always_inline void log_step(__u32 index, const struct st_slot *slot, __
 	publish(&entry->place, place + 1);
 }
 
-/* ---- requests on their way ---- */
+/* ---- requests in flight ---- */
 
 static __always_inline void set_state(struct st_work *work, struct st_slot *slot, __u8 state)
 {
@@ -107,7 +108,7 @@ __noinline int st_complete(__u32 index, __u32 number, __u64 now, __u32 data)
 	return 0;
 }
 
-/* Gives up the oldest of a list if it has been on its way for too long. */
+/* Reaps the oldest of a list if it has been in flight for too long. */
 static __always_inline bool expire(__u32 index, struct st_device *device, __u32 number,
 				   __u64 sent_ns, __u64 now, __u64 clock)
 {
@@ -118,7 +119,7 @@ static __always_inline bool expire(__u32 index, struct st_device *device, __u32 
 	return true;
 }
 
-/* Where a flush lies the kernel does not say. */
+/* A flush has no offset. */
 static __always_inline __u64 offset_of(const struct st_event *event)
 {
 	return event->op == OP_FLUSH ? 0 : event->sector << 9;
@@ -160,8 +161,8 @@ static __always_inline void grow(__u32 index, struct st_device *device, struct s
 	watch_grown(index, device, slot, number, now, event->sector << 9, event->bytes);
 }
 
-/* The kernel uses the same struct request for something new, so what the slot
- * still holds has ended unseen. */
+/* The kernel uses the same struct request for a new request, so the one in the slot has
+ * completed unseen. */
 static __always_inline void reap(__u32 index, struct st_device *device, __u32 number, __u64 now)
 {
 	st_complete(index, number, now, false);
@@ -179,7 +180,7 @@ static __always_inline void arrived(__u32 index, struct st_device *device, struc
 	begin(index, device, work, event, now);
 }
 
-/* What an event makes of a drive; whoever calls holds the lock. */
+/* Applies an event to a drive; callers hold the lock. */
 __noinline int st_apply(__u32 index, struct st_event *event)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
@@ -227,7 +228,7 @@ __noinline int st_apply(__u32 index, struct st_event *event)
 	return 0;
 }
 
-/* ---- who may write ---- */
+/* ---- the lock and the queue ---- */
 
 /* Applies up to `most` events of the queue, and returns how many there were. It stops at an
  * event that is being written: its CPU has been interrupted there. */
@@ -261,7 +262,7 @@ __noinline int st_drain(__u32 index, __u32 most)
  * first, so that a request's answer is never overtaken by its structure's next
  * use.
  */
-static __always_inline void happen(__u32 index, struct st_device *device, struct st_work *work,
+static __always_inline void deliver(__u32 index, struct st_device *device, struct st_work *work,
 				   struct st_event *event)
 {
 	__u32 drained = 0;
@@ -279,10 +280,10 @@ static __always_inline void happen(__u32 index, struct st_device *device, struct
 		enqueue(device, work, event);
 	}
 	/*
-	 * Whoever came while it was locked has relied on its holder. But the holder may
-	 * have let go already, and looked at the queue, while that it has let go is
-	 * still on its way to us: a processor may load one thing before its store of
-	 * another is seen. That takes less time than this loop. (To have the store wait,
+	 * A handler that found the lock taken relies on its holder. But the holder may have
+	 * unlocked and checked the queue before the event became visible to it, while the
+	 * unlocking is not yet visible here: a processor may load one thing before its store
+	 * of another is seen. That takes less time than this loop. (To have the store wait,
 	 * at each event, would cost more than all of this.)
 	 */
 	for (i = 0; i < 64; i++) {
@@ -306,7 +307,7 @@ __noinline int st_decide(__u32 index)
 	return 0;
 }
 
-/* ---- what the kernel tells ---- */
+/* ---- tracepoints ---- */
 
 /* The drive's index; one that has no st_device if it is not tracked. */
 static __always_inline __u32 index_of(struct request *rq)
@@ -335,7 +336,7 @@ static __always_inline void locate(struct st_device *device, struct st_event *ev
 	event->is_spread = is_spread(&device->config, offset, event->bytes);
 }
 
-static __always_inline void tell(struct request *rq, __u8 kind, __u8 op, __u8 failed)
+static __always_inline void handle(struct request *rq, __u8 kind, __u8 op, __u8 failed)
 {
 	/* The clock first: reading it waits for all loads before it. */
 	__u64 now = bpf_ktime_get_ns();
@@ -357,7 +358,7 @@ static __always_inline void tell(struct request *rq, __u8 kind, __u8 op, __u8 fa
 		event.bytes = rq->__data_len;
 		locate(device, &event);
 	}
-	happen(index, device, work, &event);
+	deliver(index, device, work, &event);
 	if (st_setup.networks)
 		st_decide(index);
 }
@@ -369,7 +370,7 @@ int BPF_PROG(on_start, struct request *rq)
 
 	/* What has no data is nothing but "flush!", and a command will answer it. */
 	if (op != OP_NONE && rq->__data_len)
-		tell(rq, ST_ARRIVED, op, 0);
+		handle(rq, ST_ARRIVED, op, 0);
 	return 0;
 }
 
@@ -384,21 +385,21 @@ int BPF_PROG(on_issue, struct request *rq)
 		return 0;
 	op = op_of(rq->cmd_flags);
 	if (op != OP_NONE)
-		tell(rq, ST_ISSUED, op, 0);
+		handle(rq, ST_ISSUED, op, 0);
 	return 0;
 }
 
 SEC("tp_btf/block_rq_requeue")
 int BPF_PROG(on_requeue, struct request *rq)
 {
-	tell(rq, ST_REQUEUED, OP_NONE, 0);
+	handle(rq, ST_REQUEUED, OP_NONE, 0);
 	return 0;
 }
 
 SEC("tp_btf/block_rq_merge")
 int BPF_PROG(on_merge, struct request *rq)
 {
-	tell(rq, ST_MERGED, OP_NONE, 0);
+	handle(rq, ST_MERGED, OP_NONE, 0);
 	return 0;
 }
 
@@ -407,9 +408,9 @@ int BPF_PROG(on_complete, struct request *rq, blk_status_t error, unsigned int b
 {
 	/* If it is only a part, the rest follows. */
 	if (bytes >= rq->__data_len)
-		tell(rq, ST_ANSWERED, OP_NONE, !!error);
+		handle(rq, ST_ANSWERED, OP_NONE, !!error);
 	else if (error)
-		tell(rq, ST_FAILED_PART, OP_NONE, 1);
+		handle(rq, ST_FAILED_PART, OP_NONE, 1);
 	return 0;
 }
 
@@ -426,7 +427,7 @@ int BPF_PROG(on_complete_again, struct request *rq, blk_status_t error, unsigned
 	index = index_of(rq);
 	work = bpf_map_lookup_elem(&st_works, &index);
 	if (work && find(index, work, key_of(rq)))
-		tell(rq, ST_ANSWERED, OP_NONE, !!error);
+		handle(rq, ST_ANSWERED, OP_NONE, !!error);
 	return 0;
 }
 

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What is known of each drive: the contract between the programs that keep it
- * (state.bpf.c) and whoever reads it. crates/trimtab-state/src/abi.rs and
+ * The state of each drive: the contract between the programs that update it
+ * (state.bpf.c) and its readers. crates/trimtab-state/src/abi.rs and
  * crates/trimtab-predict/src/state.rs mirror these structures; all sides assert
  * the sizes and offsets.
  *
- * One value of a memory-mapped array, st_devices, holds what any process may know of
+ * One value of a memory-mapped array, st_devices, holds what any process may read of
  * one drive: figures of the whole and of its units. Only programs write it: the map is
- * frozen, so that whoever has it can read it without a call, and can change it neither
- * by a call nor by a mapping. (A program of theirs could, if they may load one: where
- * every user may, it is not shown to every user.) What the figures are made from, which
- * are single requests with their places and the kernel's addresses, is in maps of which
- * nobody else knows (st_works). What user space has to say goes through programs that
- * it runs (state_calls.h), or through such maps as well (st_control,
- * st_staged_config, st_networks).
+ * frozen, so that a process that has it can read it without a call, and can change it
+ * neither by a call nor by a mapping. (A BPF program can: where every user may load one,
+ * the map is not open to every user.) The figures are computed from single requests, with
+ * their places and the kernel's addresses, in maps that only the programs have
+ * (st_works). User space acts on the state through programs that it runs (state_calls.h),
+ * or through private maps (st_control, st_staged_config, st_networks).
  *
  * Times are CLOCK_MONOTONIC ns. A page is 4 KiB, a tick 1024 ns.
  */
@@ -34,14 +33,14 @@
 /* trimtab_predict::units::MOST_PIECES */
 #define ST_PIECES 16
 
-/* Requests on their way, per drive: a hash table in which each has a cache line,
- * because what counts is how many of these are touched. A key has a home, and if that
- * is taken, a street of so many others. What finds no place is counted and not watched. */
+/* Requests in flight, per drive: a hash table in which each has a cache line, because
+ * cost is the number of cache lines touched. A key has a home bucket, and if that is
+ * taken, a probe window elsewhere. A request without a slot is counted and not tracked. */
 #define ST_SLOT_BITS 12
 #define ST_SLOTS (1 << ST_SLOT_BITS)
 #define ST_PROBE_WINDOW 16
 
-/* Events that may wait for whoever is just writing the drive's state. */
+/* Entries of a drive's queue: events that wait for the holder of its lock. */
 #define ST_QUEUE 64
 /* Events of others that one handler applies at most, so that no request pays without bound
  * for those of other CPUs. What is left waits for the next event, or for housekeeping. */
@@ -132,17 +131,17 @@ struct st_drive {
 	__u64 reserved[2];
 };
 
-/* What happened beside the state. Written under the lock but for `missed`. */
+/* Counts beside the state. Written under the lock, except `missed`. */
 struct st_counters {
-	/* Of those not seen to complete: how many were given up because the
-	 * kernel used the same struct request again, or for their age. */
+	/* Requests not seen to complete, reaped because the kernel used the same struct
+	 * request again, or for their age. */
 	__u64 never_completed;
 	__u64 expired;
-	/* Sent, and merged by another request before the drive got it. */
+	/* Sent, and merged into another request before the drive got it. */
 	__u64 merged;
-	/* Came while all their ways were taken: not watched. */
+	/* Arrived while the table had no slot: not tracked. */
 	__u64 table_full;
-	/* Events that found the state being written and waited in the queue. */
+	/* Events that found the lock taken and waited in the queue. */
 	__u64 deferred;
 	/* Events for which the queue had no room. */
 	__u64 missed;
@@ -163,7 +162,7 @@ struct st_function {
 
 struct st_config {
 	__u32 functions;
-	/* How often user space has begun anew with the drive. */
+	/* Incremented by each configuration. */
 	__u32 generation;
 	struct st_function function[ST_FUNCTIONS];
 	__u64 masks[ST_FUNCTIONS][ST_MASKS];
@@ -176,7 +175,7 @@ struct st_config {
 	__u64 reserved[23];
 };
 
-/* What a handler saw, on its way to the state. */
+/* The kinds of events that handlers apply to the state. */
 enum st_kind {
 	ST_ARRIVED = 1,
 	ST_ISSUED = 2,
@@ -207,7 +206,7 @@ struct st_queued {
 	__u64 reserved[2];
 };
 
-/* A request on its way. */
+/* A request in flight. */
 struct st_slot {
 	__u64 key; /* 0: the slot is free; otherwise as rec_slot.key */
 	__u64 sent_ns;
@@ -234,7 +233,7 @@ struct st_list {
 	__u32 last;
 };
 
-/* What the network in the kernel has decided last, by st_class. Each is one word, so
+/* The last decisions of the network in the kernel, by st_class. Each is one word, so
  * that asking is one load: the count `seq` of the state that it is of, shifted by two
  * bits, and an st_verdict. */
 struct st_published {
@@ -242,9 +241,9 @@ struct st_published {
 	__u64 reserved[6];
 };
 
-/* By whom the drive is kept. */
+/* The tracker of the drive. */
 struct st_tracker {
-	/* When the one that attached the programs was last seen to live. */
+	/* Its last heartbeat. */
 	__u64 heartbeat_ns;
 	/* Whether the programs are attached. */
 	__u32 attached;
@@ -256,17 +255,17 @@ struct st_tracker {
 	__u64 reserved2[5];
 };
 
-/* What everyone may read of a drive. */
+/* The part of a drive that every process may read. */
 struct st_device {
 	/*
-	 * Even: all below is whole. Odd: someone is writing it. Who makes it odd
-	 * holds the lock, and makes it even again. So a copy is good if `seq` was
-	 * even and the same before and after.
+	 * The lock word and the sequence count of a seqlock. Odd: the lock is held, and the
+	 * holder writes what follows. A copy is consistent if `seq` was even and the same
+	 * before and after.
 	 */
 	__u64 seq;
 	/* The time of the last event. */
 	__u64 now_ns;
-	/* Requests that were sent since it was begun. */
+	/* Requests sent since tracking began. */
 	__u64 sent;
 	__u64 reserved[5];
 
@@ -279,17 +278,17 @@ struct st_device {
 	struct st_unit units[ST_FUNCTIONS * ST_UNITS];
 };
 
-/* What only the programs have of a drive. Who holds the lock writes it, but for the
- * queue's entries and the places given there. */
+/* The programs' own part of a drive. The holder of the lock writes it, except the queue's
+ * entries and `queue_taken`. */
 struct st_work {
-	/* The queue: places given to producers, and read by the lock's holder. */
+	/* The queue: entries taken by producers, and read by the holder of the lock. */
 	__u64 queue_taken;
 	__u64 queue_read;
 	/* Reads in flight, and all else, in the order of sending. */
 	struct st_list lists[2];
-	/* Requests that are not at home. */
+	/* Requests that are not in their home bucket. */
 	__u64 displaced;
-	/* Requests that the driver has given back, to be sent to it again. */
+	/* Requests that the driver has requeued. */
 	__u64 requeued;
 	__u64 reserved[2];
 	struct st_queued queue[ST_QUEUE];
@@ -297,7 +296,7 @@ struct st_work {
 	struct st_slot slots[ST_SLOTS];
 };
 
-/* What is the same for all drives. Nobody but the keeper and the programs has it. */
+/* Common to all drives. Only the tracker and the programs have it. */
 struct st_control {
 	/* Entries of the log that are taken. */
 	__u64 log_taken;
@@ -310,7 +309,7 @@ struct st_setup {
 	__u32 by_issue;
 	/* The log holds 1 << log_bits entries; 0: there is none. */
 	__u32 log_bits;
-	/* A request that has not been answered for so long has ended unseen. */
+	/* A request that has not completed within this time has completed unseen. */
 	__u64 age_limit_ns;
 	/* Whether networks may be loaded: otherwise the verifier removes whatever
 	 * has to do with them. */
@@ -320,7 +319,7 @@ struct st_setup {
 	struct dev_hash devices;
 };
 
-/* User space says that the drives' keeper lives, or that it goes. */
+/* A heartbeat: the tracker of the drives lives, or stops. */
 struct st_heartbeat {
 	__u32 index;
 	__u32 attached;
@@ -328,14 +327,13 @@ struct st_heartbeat {
 	__u32 reserved;
 };
 
-/* User space asks to forget all of a drive, and to go on with the configuration that
- * lies on the desk; or to forget its units. */
+/* Resets a drive, and takes up the staged configuration; or resets its units. */
 struct st_configure {
 	__u32 index;
 	__u32 reserved;
 };
 
-/* What user space asks of a drive on which nothing happens. */
+/* Housekeeping of a drive without events. */
 struct st_housekeep {
 	__u32 index;
 	__u32 forget;
@@ -343,7 +341,7 @@ struct st_housekeep {
 	__u64 now_ns;
 };
 
-/* For tests: what shall have happened to a read that there is not. */
+/* For tests: an event of a read that does not exist. */
 struct st_injected {
 	__u32 index;
 	__u32 kind; /* enum st_kind */
@@ -351,7 +349,7 @@ struct st_injected {
 	__u64 sector;
 };
 
-/* What the log says of each step, in the words of trimtab_predict::Watch. */
+/* The steps in the log, in the terms of trimtab_predict::Watch. */
 enum st_step {
 	ST_STEP_SENT = 1,
 	ST_STEP_GROWN = 2,

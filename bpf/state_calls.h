@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What user space does to the state: programs that it runs, because nobody can write
- * the memory of st_devices but programs. Part of state.bpf.c.
+ * Calls from user space: programs that it runs, because only programs can write the memory
+ * of st_devices. Part of state.bpf.c.
  *
- * Whoever takes a lock here must not be preempted with it: a busy machine may take
- * milliseconds to come back to them, and all that happens to the drive meanwhile would
- * have to wait in the queue, and be lost if that is full. Handlers of tracepoints are
+ * A program that takes a lock here must not be preempted with it: a busy machine may take
+ * milliseconds to run it again, and all events of the drive would have to wait in the
+ * queue meanwhile, and be lost once that is full. Handlers of tracepoints are
  * not preempted. Of the programs that can be run, those of the kind `syscall` may be,
  * and raw tracepoints' may not: the kernel runs these between get_cpu() and put_cpu().
  * So they are of that kind, though no tracepoint ever calls them.
@@ -14,8 +14,8 @@
 #define TRIMTAB_STATE_CALLS_H
 
 /*
- * For a drive on which nothing happens: gives up what is on its way, because the
- * kernel says that the driver has nothing. Answers whether there may be more to give up.
+ * For a drive without events: reaps requests in flight, because the kernel counts none
+ * with the driver. Returns whether more may be left.
  *
  * But the driver may have given back what it will get again, and the kernel counts that
  * no more: while it recovers from an error, for seconds, that waits, and all that came
@@ -53,8 +53,8 @@ __noinline int st_forget(__u32 index)
 	return 1;
 }
 
-/* Takes what waits in the queue, since nobody comes who would, and, if asked to,
- * forgets. Less than 0: the state was being written. */
+/* Drains the queue, since no handler comes that would, and reaps lost requests if asked
+ * to. Less than 0: the state was being written. */
 SEC("raw_tp")
 int housekeep(struct st_housekeep *what)
 {
@@ -79,9 +79,9 @@ int housekeep(struct st_housekeep *what)
 	return left;
 }
 
-/* The keeper lives, or goes. This also makes up for a decision that was left to
- * others who had no time for it, and takes back those of a network that is gone. Less
- * than 0: the network was at work. */
+/* The tracker lives, or stops. This also makes up for a decision that a handler left to
+ * a busy network, and withdraws those of a network that is gone. Less than 0: the network
+ * was busy. */
 SEC("raw_tp")
 int heartbeat(struct st_heartbeat *what)
 {
@@ -144,7 +144,7 @@ __noinline int st_clear_slots(__u32 index, __u32 list)
 	return 0;
 }
 
-/* Forgets all units of a drive that tells none apart: so nobody uses them, no lock is
+/* Resets all units of a drive that tells none apart: no handler uses them, so no lock is
  * needed, and it may take its time. */
 SEC("syscall")
 int clear(struct st_configure *what)
@@ -156,8 +156,8 @@ int clear(struct st_configure *what)
 	return 0;
 }
 
-/* Forgets everything of a drive but the units. From now on it tells its units apart as
- * the configuration on the desk says. Less than 0: the state was being written. */
+/* Resets a drive except its units, and takes up the staged configuration. Less than 0:
+ * the state was being written. */
 SEC("raw_tp")
 int configure(struct st_configure *what)
 {
@@ -206,7 +206,7 @@ int inject_event(struct st_injected *what)
 	event.kind = what->kind;
 	event.op = ST_READ;
 	locate(device, &event);
-	happen(index, device, work, &event);
+	deliver(index, device, work, &event);
 	return 0;
 }
 

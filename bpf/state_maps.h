@@ -8,7 +8,7 @@
 #include "state.h"
 
 /* An array that can be mapped, and so begins on a page. It has one element unless user
- * space sets another number: so many drives, usually. */
+ * space sets another number, mostly that of the drives. */
 #define ST_ARRAY(name, of)                         \
 	struct {                                   \
 		__uint(type, BPF_MAP_TYPE_ARRAY);  \
@@ -20,7 +20,7 @@
 
 ST_ARRAY(st_devices, struct st_device);
 
-/* Nobody maps it, and it is pinned nowhere: it has addresses, and other users' places.
+/* Never mapped and never pinned: it has addresses, and other users' places.
  * (Beginning on a page, each slot is one cache line.) */
 ST_ARRAY(st_works, struct st_work);
 

@@ -5,8 +5,8 @@
  * It happens outside the drive's lock. What is decided by are nine numbers, of which
  * a copy is taken as user space takes one; with the lock held meanwhile, every other
  * CPU's events would have to go through the queue for a microsecond or two. The
- * network has a lock of its own, because its sums are kept from one decision to the
- * next. Nobody waits for that either: who finds it taken goes on, and the one who
+ * network has a lock of its own, because its sums persist from one decision to the
+ * next. Handlers never block on it: one that finds it taken goes on, and the one that
  * has it looks, after letting it go, whether the state has changed meanwhile. A
  * verdict says which state it is of.
  */
@@ -49,7 +49,7 @@ static __always_inline __u64 four_digits(__u64 number)
 }
 
 /* The digits of an answer. Like st_list_changes a function of its own: each limit is
- * a fork, and the verifier would follow the ways through all of them. */
+ * a fork, and the verifier would follow all paths through them. */
 __noinline __u64 st_answer_digits(__u64 latency_ns, __u64 pages)
 {
 	__u64 ns = latency_ns > 10000000 ? 10000000 : latency_ns;
@@ -231,7 +231,7 @@ static __always_inline bool take_network(struct st_network *network)
 }
 
 /* An exchange, which all processors see before they are asked anything that follows
- * here: whoever was refused has changed the state before, and we see that. */
+ * here: a handler that was refused had changed the state before, and that is seen here. */
 static __always_inline void leave_network(struct st_network *network)
 {
 	__sync_lock_test_and_set(&network->busy, 0);
@@ -267,7 +267,7 @@ static __always_inline void decide_at(__u32 index, struct st_device *device,
 }
 
 /*
- * Brings the verdicts up to the state. Whoever is just writing that will call this
+ * Updates the decisions to the state. The handler that is writing the state calls this
  * afterwards, so its being written is a reason to leave it.
  */
 static __always_inline void decide(__u32 index, struct st_device *device)

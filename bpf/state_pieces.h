@@ -60,7 +60,7 @@ static __always_inline __u64 last_byte(__u64 offset, __u64 length)
 /* Watch::is_spread */
 static __always_inline bool is_spread(const struct st_config *config, __u64 offset, __u64 length)
 {
-	/* Who has never been configured has no functions, and any number here. */
+	/* A drive that was never configured has no functions, and any number here. */
 	return config->functions &&
 	       (offset ^ last_byte(offset, length)) >> (config->least_shift & 63);
 }

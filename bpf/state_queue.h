@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Who may write a drive's state, and where the events of others wait. */
+/* The lock of a drive's state, and the queue for events that find it taken. */
 #ifndef TRIMTAB_STATE_QUEUE_H
 #define TRIMTAB_STATE_QUEUE_H
 
@@ -25,7 +25,7 @@ static __always_inline bool is_queue_empty(const struct st_work *work)
 	return *(volatile __u64 *)&work->queue_taken == work->queue_read;
 }
 
-/* Leaves an event for whoever holds the lock. */
+/* Appends an event for the holder of the lock. */
 static __always_inline bool enqueue(struct st_device *device, struct st_work *work,
 				    const struct st_event *event)
 {

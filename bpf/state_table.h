@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* A drive's table of requests on their way. Whoever calls holds the drive's lock,
- * or only looks. */
+/* A drive's table of requests in flight. Callers hold the drive's lock, or only read. */
 #ifndef TRIMTAB_STATE_TABLE_H
 #define TRIMTAB_STATE_TABLE_H
 
@@ -30,8 +29,8 @@ static __always_inline __u32 home_bucket(__u64 key)
 	return slot & (ST_SLOTS - 1);
 }
 
-/* A slot with this key in the street of another one, which is anywhere: its number;
- * 0: there is none. Seldom needed, so it shall not be part of what often runs. */
+/* The number of the slot with this key in the probe window of another; 0: there is none.
+ * Rarely needed, so a function of its own keeps it out of the hot code. */
 __noinline int st_find_displaced(__u32 index, __u64 of, __u64 key)
 {
 	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);

@@ -3,7 +3,7 @@
  * What a drive's state becomes when a request is sent, grows or is answered: the
  * arithmetic of trimtab_predict::Watch, function by function and under the same
  * names (src/watch.rs, src/state/window.rs).
- * A test compares all bits. Whoever calls holds the drive's lock.
+ * A test compares all bits. Callers hold the drive's lock.
  */
 #ifndef TRIMTAB_STATE_WATCH_H
 #define TRIMTAB_STATE_WATCH_H

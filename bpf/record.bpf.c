@@ -40,7 +40,7 @@ struct {
 } rec_table SEC(".maps");
 
 /* The kernel's own ring buffer for BPF would take a lock and wake the reader: it
- * costs as much as all else that is done at completion (docs/measurements.md). */
+ * costs as much as all else that is done at completion (docs/measurements/recording.md). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

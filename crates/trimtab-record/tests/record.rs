@@ -41,7 +41,7 @@ struct Recorded {
 /// Records these disks while `load` runs, with nothing lost.
 ///
 /// Some hosts' kernels run no BPF program while one of their own agents is the
-/// current task (docs/measurements.md, "Blind spots"), so that a completion
+/// current task (docs/measurements/recording.md, "Blind spots"), so that a completion
 /// whose interrupt comes just then goes unseen. The recorder counts it as lost,
 /// rightly, and still has the request; the load is repeated then.
 fn record_all(disks: &[&LoopDisk], options: &RecorderOptions, load: impl Fn() + Sync) -> Recorded {

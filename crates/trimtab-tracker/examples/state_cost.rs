@@ -8,7 +8,7 @@
 //!
 //! With the name of a row, that one alone.
 //!
-//! The load is that of docs/measurements.md, "Recording": 60,000 requests of 4 KiB
+//! The load is that of docs/measurements/recording.md: 60,000 requests of 4 KiB
 //! per second, 70% of them reads, at depth 32, on a loop device in memory; where it is
 //! said, 10,000 of 64 KiB. Needs root and fio.
 

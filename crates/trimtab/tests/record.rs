@@ -38,7 +38,7 @@ fn disk() -> Option<LoopDisk> {
     Some(LoopDisk::new(64))
 }
 
-/// 0, or 3 where the kernel kept completions from us (docs/measurements.md,
+/// 0, or 3 where the kernel kept completions from us (docs/measurements/recording.md,
 /// "Blind spots").
 fn assert_recorded(output: &Output) {
     let code = output.status.code();

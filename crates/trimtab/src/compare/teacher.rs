@@ -93,7 +93,7 @@ fn read_latencies(records: &[Record]) -> Vec<Nanos> {
 }
 
 /// What a decision is charged: what `trimtab evaluate` measured, features included,
-/// with AVX-512 (docs/measurements.md), rounded up. Not what it takes on this
+/// with AVX-512 (docs/measurements/learning.md), rounded up. Not what it takes on this
 /// machine: the figures are to be the same everywhere. A scenario can say
 /// otherwise (`costs.inference_us`).
 const fn inference(kind: Kind) -> Nanos {

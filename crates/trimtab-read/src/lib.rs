@@ -57,6 +57,22 @@
 //! With io_uring, [`Reader::prepare`] decides and gives an entry to push;
 //! [`Reader::admit`] decides for callers that send reads in another way. In C, it is
 //! `include/trimtab.h` of the crate `trimtab-c`.
+//!
+//! # Design
+//!
+//! - **The forecast comes before the page cache.** Most reads are in time and pay for no system
+//!   call; only a read that would be refused is looked up in the cache. `cachestat` asks,
+//!   since `RWF_NOWAIT` reads ahead.
+//! - **Probes follow from how long a part of a drive has been avoided**, not from other traffic:
+//!   other parts may be read while one is refused. A busy period shorter than the probe
+//!   interval gets no probe, or each would cost a late read.
+//! - **The refusal cap is a share of the reads of each second**, counted from its beginning;
+//!   nothing is carried over. One word holds the second, the reads before it and the refusals
+//!   in it, moved by compare and swap: the share is exact for all threads.
+//! - **Unknown places are drawn.** A forest has never seen a read of no unit, and zeros would be
+//!   an idle unit, so it is asked about three random places.
+//! - **Counters are the published file.** A reader counts in mapped memory that other processes
+//!   read: publishing is free, and nothing is to be flushed when a process is killed.
 
 mod admission;
 mod cached;

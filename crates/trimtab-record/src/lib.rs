@@ -40,6 +40,25 @@
 //!
 //! [`monitor`] turns the recorder's stream into rates, latencies and scores of models, while
 //! drives are in use.
+//!
+//! # Design
+//!
+//! - **A trace's rows are the requests that the drive was sent.** Merged bios are one row. A
+//!   flush command is a row; requests that merely wait for it are counted (`empty_flushes`).
+//!   The kernel's own statistics count them as writes of no bytes, so both can be compared
+//!   exactly, and a test does.
+//! - **One event per request, its state in a shared table.** Three events per request would
+//!   triple the cost and the losses under pressure. A slot is one cache line, because a
+//!   request mostly completes on another CPU than it began on.
+//! - **A ring of our own.** Two counters and a memory-mapped array cost their stores; the
+//!   kernel's ring buffer for BPF takes a lock and wakes the reader, which costs as much as
+//!   the rest of the completion handler (docs/measurements/recording.md).
+//! - **Two completion handlers where they may be needed.** The kernel skips a BPF program that
+//!   is already running on the same CPU, and an interrupt during the handler would lose its
+//!   completion. A second handler takes over; it is attached only for devices whose
+//!   completions can interrupt each other.
+//! - **The monitor uses the recorder's stream, not the tracked state.** The state tells how a
+//!   drive is; scoring a forecast takes every read with its completion.
 
 pub mod monitor;
 

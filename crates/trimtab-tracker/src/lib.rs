@@ -51,6 +51,35 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Design
+//!
+//! - **Sent means arrived**, because recordings, from which predictors learn, call it that: a
+//!   request that waits in the scheduler is in flight. What merging adds to a request counts
+//!   from its issue; a recording has the final size from the beginning.
+//! - **Handlers never block on the drive lock.** The kernel's spin lock for BPF allows no call
+//!   under it, and a lock of our own cannot keep interrupts away. A handler that fails to take
+//!   the lock appends its event to a 64-entry queue, which the holder drains, up to 64 events,
+//!   before it applies newer ones. The lock word is the readers' sequence count. Clocks are
+//!   read before the lock; an event that is older than the last counts as simultaneous.
+//! - **A drive is two values:** the part that every process may read, and the requests in
+//!   flight. Two look-ups for each event, an index with a mask for the rest. A request has one
+//!   cache line, found by its address, because cache lines are the cost.
+//! - **The lock holder is not preempted.** Calls from user space that take the lock are raw
+//!   tracepoint programs, for which the kernel disables preemption. Units are cleared without
+//!   the lock, while none are told apart.
+//! - **Only programs write the drives' memory.** The map is frozen, so every user may open it.
+//!   A socket that hands out the memory would need a process that answers.
+//! - **The kernel decides outside the drive's lock.** It copies nine numbers as readers do; the
+//!   network has a lock of its own. A decision carries the sequence count of its state. Sums
+//!   follow the digits that changed, two neurons in a word: exact, because they cannot
+//!   overflow.
+//! - **Lost completions are found in three ways:** the kernel reuses the request's structure;
+//!   the request is in flight for a minute; the drive is quiet, and the kernel counts nothing
+//!   in flight.
+//! - **Drives are found by a hash table without collisions**, in one cache line for any number
+//!   of drives (bpf/devices.h). A drive takes 1.06 MB of kernel memory, nearly all of it the
+//!   3 × 4,096 units.
 
 mod abi;
 mod bpf_mount;

@@ -1,5 +1,5 @@
-//! The vocabulary every room of trimtab speaks: one [`Request`], one
-//! [`Completion`], one [`Nanos`].
+//! The vocabulary that every crate of trimtab shares: one [`Request`], one
+//! [`Completion`], one [`Nanos`], and one mixing function ([`mix64`]).
 //!
 //! Inside trimtab sizes and offsets are bytes and times are nanoseconds.
 //! Sectors, milliseconds and text exist only where data enters or leaves.
@@ -32,6 +32,7 @@
 
 mod completion;
 mod histogram;
+mod mix;
 mod range;
 mod recent;
 mod request;
@@ -41,7 +42,8 @@ mod whole;
 
 pub use completion::{Completion, Outcome};
 pub use histogram::LatencyHistogram;
-pub use range::within;
+pub use mix::{SplitMix64, derived_seed, mix64};
+pub use range::{OutOfRange, within};
 pub use recent::RecentLatencies;
 pub use request::{DeviceId, Flags, Op, Request, RequestId};
 pub use summary::{P75, PERCENTILES, Percentile, PercentileKind, Summary};

@@ -19,7 +19,6 @@
 //! [`state`] keeps what is known of each drive always current, in memory that any
 //! process may read, and makes forecasts from it.
 
-pub mod array;
 pub mod block;
 mod bpf;
 pub mod drive;

@@ -66,12 +66,6 @@ pub enum Error {
         /// When.
         at: Nanos,
     },
-    /// A predictor cannot be trained on what was recorded.
-    #[error("{0}")]
-    Training(String),
-    /// Drives that are not simulated here have failed, or cannot be had.
-    #[error("{0}")]
-    Rig(String),
     /// Nothing was measured.
     #[error("device `{device}`: all its {requests} requests came during the warm-up")]
     OnlyWarmUp {
@@ -92,12 +86,11 @@ impl Error {
             | Self::Replay { .. }
             | Self::Device { .. }
             | Self::Fit(_)
-            | Self::Training(_)
             | Self::Endless { .. }
             | Self::OnlyWarmUp { .. } => true,
             Self::Open { source, .. } => source.kind() != std::io::ErrorKind::PermissionDenied,
             Self::Trace(error) => error.is_bad_input(),
-            Self::Stuck { .. } | Self::Rig(_) => false,
+            Self::Stuck { .. } => false,
         }
     }
 }

@@ -257,7 +257,7 @@ impl<S: Server> Lane<S> {
             server.drain(|served| {
                 let sent = host.done(served.completion.request.0);
                 figures.add(&sent, served);
-                workloads[sent.workload as usize].source.answered(served.completion.complete);
+                workloads[sent.workload as usize].source.completed(served.completion.complete);
             });
             let Some(next) = self.host.pop() else { return Ok(()) };
             self.send(&next)?;

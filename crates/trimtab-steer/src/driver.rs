@@ -1,400 +1,371 @@
-//! The loop.
+//! One driver of strategies, over any [`Backend`]: drives in virtual time, or real ones on
+//! the wall clock.
+//!
+//! Every block is on all drives. Each drive has a workload of its own: the workload's
+//! writes go to the drive, and its reads have the drive as their primary replica, from
+//! where the strategy may move them. Requests arrive at their times whatever the drives do
+//! (open loop). A drive takes a limited number of requests; the others wait in the host
+//! queue before it, first come, first served.
+//!
+//! ```text
+//!   workload ──> Steering (strategy) ──> timer queue
+//!                   │        ▲               │
+//!                   ▼        │ completions   ▼
+//!                host queues, in-flight table ──> Backend
+//! ```
+//!
+//! The driver goes to the earliest event: a completion, a timer or delayed request of the
+//! strategy, an arrival; at one instant in that order. So at a decision a strategy has
+//! seen all that had happened by then, and nothing later.
+//!
+//! # Parity arrays
+//!
+//! A read of a parity array can become several member reads and a computation. The lower
+//! half of the driver (host queues, in-flight table, [`Backend`]) deals in requests to
+//! drives and is generic over what the driver remembers of each, so a parity driver reuses
+//! it with a planner in the place of [`Steering`]. A computation is work that becomes due:
+//! an entry of the timer queue in virtual time, done inline on the wall clock.
+//!
+//! # Example
+//!
+//! A back end whose drives take 100 µs for each read, except for drive 0:
+//!
+//! ```
+//! use trimtab_io::{Nanos, Op, Outcome, Request};
+//! use trimtab_steer::driver::{ArrayIo, Backend, Completed, RunOptions, Wake, run};
+//! use trimtab_steer::{Replica, strategies};
+//!
+//! #[derive(Default)]
+//! struct Drives {
+//!     now: Nanos,
+//!     // In order of completion.
+//!     busy: Vec<(Nanos, Replica, u32)>,
+//! }
+//!
+//! impl Backend for Drives {
+//!     type Error = ();
+//!     fn drives(&self) -> usize { 2 }
+//!     fn now(&self) -> Nanos { self.now }
+//!     fn has_room(&self, _: Replica) -> bool { true }
+//!     fn submit(&mut self, drive: Replica, slot: u32, _: &Request) -> Result<(), ()> {
+//!         let takes = if drive.0 == 0 { 900 } else { 100 };
+//!         self.busy.push((self.now + Nanos::from_micros(takes), drive, slot));
+//!         self.busy.sort();
+//!         Ok(())
+//!     }
+//!     fn wait(&mut self, until: Nanos) -> Result<Wake, ()> {
+//!         let next = self.busy.first().map_or(Nanos::MAX, |first| first.0);
+//!         self.now = next.min(until);
+//!         Ok(if next <= until { Wake::Drive(self.busy[0].1) } else { Wake::Due })
+//!     }
+//!     fn completion(&mut self, drive: Replica) -> Option<Completed> {
+//!         let (at, of, slot) = *self.busy.first()?;
+//!         if at > self.now || of != drive { return None }
+//!         self.busy.remove(0);
+//!         Some(Completed { slot, outcome: Outcome::Done })
+//!     }
+//! }
+//!
+//! let read = ArrayIo {
+//!     at: Nanos::ZERO,
+//!     op: Op::Read,
+//!     offset: 0,
+//!     length: 4096,
+//!     primary: Replica(0),
+//! };
+//! let patience = strategies::Patience::new(&[Nanos::from_micros(200); 2]);
+//! let hedge = Box::new(strategies::Hedge::new("hedge", patience));
+//! let run = run(&mut Drives::default(), hedge, &[read], &RunOptions::default()).unwrap();
+//! // Hedged after 200 µs, complete 100 µs later.
+//! assert_eq!(run.figures.reads.max(), Some(Nanos::from_micros(300)));
+//! ```
 
-use trimtab_device::Served;
-use trimtab_io::{DeviceId, Nanos, Op, Outcome, Request, RequestId};
+mod backend;
+mod figures;
+mod host_queues;
+mod timer_queue;
+mod workload;
+
+pub use backend::{Backend, Completed, Wake};
+pub use figures::{ArrayFigures, DecisionScore, ReplicaFigures};
+pub use host_queues::LogEntry;
+pub use workload::ArrayIo;
+
+use trimtab_io::{Nanos, Op, Outcome, Request, RequestId};
 use trimtab_predict::Ticket;
-use trimtab_steer::array::{Agenda, ArrayFigures, ArrayIo, HomeFigures, Todo};
-use trimtab_steer::{Action, Actions, Attempt, Ended, Replica, Steering, Strategy, Why};
-use trimtab_trace::Record;
 
-use super::drive::ArrayDrive;
-use crate::error::Error;
-use crate::source::NEVER;
+use crate::action::{Action, Actions, Attempt, Reason};
+use crate::replica::Replica;
+use crate::steering::Steering;
+use crate::strategy::{Ended, Strategy};
+use host_queues::{HostQueues, InFlight};
+use timer_queue::{Due, TimerQueue};
 
-/// How a run is made.
+/// How a workload is run.
 #[derive(Clone, Debug, Default)]
-pub struct ArrayOptions {
+pub struct RunOptions {
     /// Decides the order in which each read fails over.
     pub seed: u64,
-    /// What is slow, to judge the decisions of strategies that predict.
-    pub judge: Option<Judge>,
-    /// Whether all that is sent to the drives is recorded.
-    pub record: bool,
+    /// The latency from which on a read was slow, by replica, to score predictions.
+    pub thresholds: Option<Vec<Nanos>>,
+    /// Whether all that is sent to the drives is logged.
+    pub log: bool,
 }
 
-/// How decisions are judged.
-#[derive(Clone, Debug)]
-pub struct Judge {
-    /// From which time on a drive was slow, by drive.
-    pub thresholds: Vec<Nanos>,
-    /// How many refused requests are tried on a copy of the drive, at most. They
-    /// are spread evenly over the run.
-    pub samples: usize,
-}
-
-/// What a run leaves behind.
+/// The result of a run.
 #[derive(Debug)]
-pub struct ArrayRun {
-    /// What came of it.
+pub struct DriverRun {
+    /// The figures.
     pub figures: ArrayFigures,
-    /// The drives as they are then, everything answered.
-    pub drives: Vec<ArrayDrive>,
-    /// What each drive was sent, and when it answered, in the order in which it
-    /// was sent; if that was asked for.
-    pub records: Vec<Vec<Record>>,
+    /// What each drive was sent, in order; empty unless [`RunOptions::log`] is set.
+    pub log: Vec<Vec<LogEntry>>,
 }
 
-/// Serves requests, which come in order of time, under a strategy.
+/// Serves requests, which come in order of time, under a strategy, and returns when all
+/// are complete.
 ///
 /// # Errors
-/// A drive does not take a request, or stands still.
+/// The back end cannot go on.
 ///
 /// # Panics
-/// There are no drives, or more than [`trimtab_steer::MOST_REPLICAS`].
-pub fn run(
-    drives: Vec<ArrayDrive>,
+/// There are no drives, or more than [`MOST_REPLICAS`](crate::MOST_REPLICAS).
+pub fn run<B: Backend>(
+    backend: &mut B,
     strategy: Box<dyn Strategy>,
     requests: &[ArrayIo],
-    options: &ArrayOptions,
-) -> Result<ArrayRun, Error> {
-    let mut run = Run::new(drives, strategy, requests, options);
-    while run.step()? {}
-    let mut figures = run.figures;
-    figures.counts = run.steering.counts();
-    figures.judged.refused = figures.counts.refused;
-    if let Some(sampler) = &run.sampler {
-        figures.judged.sampled = sampler.fast.len() as u64;
-        figures.judged.false_revokes = sampler.fast.iter().filter(|&&fast| fast).count() as u64;
-    }
-    Ok(ArrayRun { figures, drives: run.drives, records: run.records })
+    options: &RunOptions,
+) -> Result<DriverRun, B::Error> {
+    let mut driver = Driver::new(backend, strategy, requests, options);
+    while driver.step()? {}
+    let mut figures = driver.figures;
+    figures.counts = driver.steering.counts();
+    figures.score.refused = figures.counts.refused;
+    Ok(DriverRun { figures, log: driver.queues.into_log() })
 }
 
-/// What a drive was sent.
+/// What the driver remembers of a request.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
-    at: Nanos,
-    kind: Kind,
-    /// Its row among the drive's records.
-    row: u32,
+enum Purpose {
+    /// Sent for a read of the application.
+    Attempt(Attempt, Reason),
+    /// A write or the like, or a read that no strategy handles.
+    Other(Ticket),
+    /// A refused read, sent to learn whether it would have been fast.
+    ForcedSample(Ticket),
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Attempt(Attempt, Why),
-    Other(Ticket, Op),
-}
+/// A time that never comes.
+const NEVER: Nanos = Nanos::MAX;
 
-struct Run<'a> {
-    requests: &'a [ArrayIo],
-    /// The next of them.
-    next: usize,
-    options: &'a ArrayOptions,
-    steering: Steering,
-    drives: Vec<ArrayDrive>,
-    agenda: Agenda,
-    actions: Actions,
-    /// What the drives have, by the number in its name.
-    sent: Vec<Sent>,
-    free: Vec<u32>,
-    served: Vec<Served>,
-    now: Nanos,
-    figures: ArrayFigures,
-    sampler: Option<Sampler>,
-    records: Vec<Vec<Record>>,
-}
-
-/// Requests that come soon, of which a drive is told.
+/// How many requests ahead a drive is told of an arrival.
 const AHEAD: usize = 4;
 
-impl<'a> Run<'a> {
+struct Driver<'a, B> {
+    backend: &'a mut B,
+    requests: &'a [ArrayIo],
+    /// The next of them to arrive.
+    next: usize,
+    options: &'a RunOptions,
+    steering: Steering,
+    queues: HostQueues<Purpose>,
+    timers: TimerQueue,
+    actions: Actions,
+    /// The back end's time at the event that is being handled.
+    now: Nanos,
+    figures: ArrayFigures,
+}
+
+impl<'a, B: Backend> Driver<'a, B> {
     fn new(
-        drives: Vec<ArrayDrive>,
+        backend: &'a mut B,
         strategy: Box<dyn Strategy>,
         requests: &'a [ArrayIo],
-        options: &'a ArrayOptions,
+        options: &'a RunOptions,
     ) -> Self {
-        let homes = vec![HomeFigures::default(); drives.len()];
+        let drives = backend.drives();
         Self {
             requests,
             next: 0,
             options,
             steering: Steering::new(strategy),
-            agenda: Agenda::default(),
+            queues: HostQueues::new(drives, options.log),
+            timers: TimerQueue::default(),
             actions: Actions::new(),
-            sent: Vec::new(),
-            free: Vec::new(),
-            served: Vec::new(),
-            now: drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default(),
-            figures: ArrayFigures { homes, ..ArrayFigures::default() },
-            sampler: options
-                .judge
-                .as_ref()
-                .map(|judge| Sampler::new(judge.samples, requests.len())),
-            records: vec![Vec::new(); if options.record { drives.len() } else { 0 }],
-            drives,
+            now: backend.now(),
+            figures: ArrayFigures::new(drives),
+            backend,
         }
     }
 
-    /// Goes to the next moment at which something happens; false when all is
-    /// done.
-    fn step(&mut self) -> Result<bool, Error> {
+    /// Handles the next event; false when all requests are complete.
+    fn step(&mut self) -> Result<bool, B::Error> {
         let arrival = self.requests.get(self.next).map_or(NEVER, |request| request.at);
-        let agenda = self.agenda.next().unwrap_or(NEVER);
-        let mine = agenda.min(arrival);
-        // The drive that comes first, and when anything else comes.
-        let (mut first, mut at, mut other) = (0, NEVER, mine);
-        for (number, drive) in self.drives.iter().enumerate() {
-            if drive.next() < at {
-                (first, other) = (number, other.min(at));
-                at = drive.next();
-            } else {
-                other = other.min(drive.next());
-            }
+        if arrival == NEVER && self.steering.in_flight() == 0 && self.queues.is_idle() {
+            return Ok(false);
         }
-        if at <= mine && at != NEVER {
-            if arrival == NEVER && self.is_over() {
-                return Ok(false);
+        let timer = self.timers.next().unwrap_or(NEVER);
+        match self.backend.wait(timer.min(arrival))? {
+            Wake::Drive(drive) => {
+                self.now = self.backend.now();
+                self.settle(drive)?;
             }
-            self.drives[first].advance(other);
-            self.settle(first)?;
-        } else if mine == NEVER {
-            return if self.is_over() { Ok(false) } else { Err(self.stuck()) };
-        } else if agenda <= arrival {
-            self.now = mine;
-            if arrival == NEVER && self.is_over() {
-                return Ok(false);
+            Wake::Due => {
+                self.now = self.backend.now();
+                if timer <= arrival {
+                    self.timer_due()?;
+                } else {
+                    self.arrive()?;
+                }
+                self.act()?;
             }
-            self.on_agenda()?;
-        } else {
-            self.now = mine;
-            self.arrive()?;
+            Wake::Idle => {}
         }
         Ok(true)
     }
 
-    /// Whether nobody waits for anything any more.
-    fn is_over(&self) -> bool {
-        self.steering.in_flight() == 0 && self.drives.iter().all(ArrayDrive::is_idle)
-    }
-
-    fn stuck(&self) -> Error {
-        let stuck = self.drives.iter().position(|drive| !drive.is_idle()).unwrap_or_default();
-        Error::Stuck {
-            device: format!("{stuck}"),
-            at: self.now,
-            in_flight: self.drives.iter().map(|drive| drive.ssd.in_flight()).sum(),
-        }
-    }
-
-    fn arrive(&mut self) -> Result<(), Error> {
+    fn arrive(&mut self) -> Result<(), B::Error> {
         let io = self.requests[self.next];
         if let Some(coming) = self.requests.get(self.next + AHEAD) {
-            self.drives[coming.home.index()].ssd.expect(coming.offset);
+            self.backend.expect(coming.primary, coming.offset);
         }
         let id = RequestId(self.next as u64);
         self.next += 1;
+        self.backend.handed_out(io.at);
         let request = io.request(id);
         if io.op == Op::Read {
-            let order = io.order(id, self.drives.len(), self.options.seed);
+            let order = io.order(id, self.backend.drives(), self.options.seed);
             self.steering.read(self.now, &request, order, &mut self.actions);
-        } else {
-            let ticket = self.steering.other_sent(self.now, io.home, &request);
-            self.submit(io.home, request, Kind::Other(ticket, io.op))?;
+            return Ok(());
         }
-        self.act()
+        let ticket = self.steering.other_sent(self.now, io.primary, &request);
+        self.submit(io.primary, request, Purpose::Other(ticket))
     }
 
-    fn on_agenda(&mut self) -> Result<(), Error> {
-        match self.agenda.take() {
-            Some(Todo::Timer(timer)) => self.steering.timer(self.now, timer, &mut self.actions),
-            Some(Todo::Send(attempt, why)) => self.send(attempt, why)?,
+    fn timer_due(&mut self) -> Result<(), B::Error> {
+        match self.timers.take() {
+            Some(Due::Timer(timer)) => self.steering.timer(self.now, timer, &mut self.actions),
+            Some(Due::Send(attempt, reason)) => self.send(attempt, reason)?,
             None => {}
         }
-        self.act()
+        Ok(())
     }
 
-    /// Carries out what the strategy wants, and what it wants because of that.
-    fn act(&mut self) -> Result<(), Error> {
+    /// Carries out the strategy's actions, and those that they cause.
+    fn act(&mut self) -> Result<(), B::Error> {
         let mut done = 0;
         while let Some(&action) = self.actions.get(done) {
             done += 1;
             match action {
-                Action::Send { attempt, at, why } if at <= self.now => self.send(attempt, why)?,
-                Action::Send { attempt, at, why } => self.agenda.add_send(at, attempt, why),
-                Action::Timer { at, timer } => self.agenda.add_timer(at, timer),
-                Action::Cancel(attempt) => self.cancel(attempt),
-                Action::Answer { read, outcome } => {
-                    self.figures.answered(self.now, &self.requests[read.0 as usize], outcome);
+                Action::Send { attempt, at, reason } if at <= self.now => {
+                    self.send(attempt, reason)?;
                 }
-                Action::Refused { read, replica } => self.refused(read, replica),
+                Action::Send { attempt, at, reason } => self.timers.add_send(at, attempt, reason),
+                Action::Timer { at, timer } => self.timers.add_timer(at, timer),
+                Action::Cancel(attempt) => self.cancel(attempt),
+                Action::Complete { read, outcome } => {
+                    let io = &self.requests[read.0 as usize];
+                    self.figures.read_completed(self.now, io, outcome);
+                }
+                Action::Refused { read, replica } => self.refused(read, replica)?,
             }
         }
         self.actions.clear();
         Ok(())
     }
 
-    fn send(&mut self, attempt: Attempt, why: Why) -> Result<(), Error> {
-        let Some(request) = self.steering.send(self.now, attempt, why) else { return Ok(()) };
-        self.submit(attempt.replica, request, Kind::Attempt(attempt, why))
+    fn send(&mut self, attempt: Attempt, reason: Reason) -> Result<(), B::Error> {
+        let Some(request) = self.steering.send(self.now, attempt, reason) else { return Ok(()) };
+        self.submit(attempt.replica, request, Purpose::Attempt(attempt, reason))
     }
 
-    /// Puts a request into a drive's queue.
-    fn submit(&mut self, replica: Replica, request: Request, kind: Kind) -> Result<(), Error> {
-        let mut sent = Sent { at: self.now, kind, row: 0 };
-        if let Some(records) = self.records.get_mut(replica.index()) {
-            sent.row = records.len() as u32;
-            let Request { op, offset, length, .. } = request;
-            let device = DeviceId(replica.0.into());
-            records.push(Record::arriving(self.now, device, op, offset, length));
-        }
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.sent[slot as usize] = sent;
-                slot
-            }
-            None => {
-                self.sent.push(sent);
-                (self.sent.len() - 1) as u32
-            }
-        };
-        let drive = &mut self.drives[replica.index()];
-        if drive.push(Request { id: RequestId(slot.into()), ..request }) {
-            self.begin(replica.index())?;
-            // Some things are answered at once: what was never written, say.
-            self.take_answers(replica.index());
+    /// Queues a request, and submits it at once if the drive has room.
+    fn submit(
+        &mut self,
+        drive: Replica,
+        request: Request,
+        purpose: Purpose,
+    ) -> Result<(), B::Error> {
+        if self.queues.push(self.now, drive, request, purpose) && self.backend.has_room(drive) {
+            self.issue(drive)?;
+            // Some requests complete at once: reads of what was never written, say.
+            self.take_completions(drive);
         }
         Ok(())
     }
 
-    /// Lets a drive take what waits, as far as it has room.
-    fn begin(&mut self, number: usize) -> Result<(), Error> {
-        let begun = |drive: &mut ArrayDrive, now| {
-            drive.begin(now).map_err(|source| Error::Device { device: number.to_string(), source })
-        };
-        while let Some(id) = begun(&mut self.drives[number], self.now)? {
-            let sent = self.sent[id.0 as usize];
-            if let Some(records) = self.records.get_mut(number) {
-                records[sent.row as usize].issue = Some(self.now);
-            }
-            if let Kind::Attempt(attempt, _) = sent.kind {
+    /// Submits queued requests as long as the drive has room.
+    fn issue(&mut self, drive: Replica) -> Result<(), B::Error> {
+        while let Some(purpose) = self.queues.issue(self.now, drive, self.backend)? {
+            if let Purpose::Attempt(attempt, _) = purpose {
                 self.steering.begun(self.now, attempt, &mut self.actions);
             }
         }
         Ok(())
     }
 
-    /// A drive may have answered something.
-    fn settle(&mut self, number: usize) -> Result<(), Error> {
-        self.now = self.now.max(self.drives[number].ssd.now());
-        loop {
-            if !self.take_answers(number) {
-                return Ok(());
-            }
-            self.begin(number)?;
+    /// Handles a drive's completions, and what they cause there.
+    fn settle(&mut self, drive: Replica) -> Result<(), B::Error> {
+        while self.take_completions(drive) {
+            self.issue(drive)?;
             self.act()?;
         }
+        Ok(())
     }
 
-    /// Hands over what a drive has answered; whether there was anything.
-    fn take_answers(&mut self, number: usize) -> bool {
-        let mut served = std::mem::take(&mut self.served);
-        self.drives[number].served(&mut served);
-        let any = !served.is_empty();
-        for answer in served.drain(..) {
-            self.take_answer(number, &answer);
+    /// Takes all completions of a drive; returns whether there were any.
+    fn take_completions(&mut self, drive: Replica) -> bool {
+        let mut any = false;
+        while let Some(completed) = self.backend.completion(drive) {
+            any = true;
+            self.completed(completed);
         }
-        self.served = served;
         any
     }
 
-    fn take_answer(&mut self, number: usize, served: &Served) {
-        let (slot, outcome) = (served.completion.request.0 as u32, served.completion.outcome);
-        let Sent { at, kind, row } = self.sent[slot as usize];
-        self.free.push(slot);
-        let (now, replica) = (self.now, Replica(number as u8));
-        let took = now.since(at);
-        if let Some(records) = self.records.get_mut(number) {
-            records[row as usize].complete = Some(now);
-        }
-        match kind {
-            Kind::Attempt(attempt, why) => {
-                self.figures.homes[number].served.record(took);
-                if let (Why::Fast, Some(judge)) = (why, &self.options.judge) {
-                    self.figures.judged.submitted += 1;
-                    let slow = took > judge.thresholds[number];
-                    self.figures.judged.false_submits += u64::from(slow);
+    fn completed(&mut self, completed: Completed) {
+        let (now, outcome) = (self.now, completed.outcome);
+        let &InFlight { drive, sent, purpose, ref request, .. } =
+            self.queues.complete(now, completed);
+        let (took, data) = (now.since(sent), outcome == Outcome::Done);
+        let threshold = self.options.thresholds.as_ref().map(|all| all[drive.index()]);
+        let score = &mut self.figures.score;
+        let ended = |ticket| Ended { replica: drive, ticket, op: request.op, sent, data };
+        match purpose {
+            Purpose::Attempt(attempt, reason) => {
+                self.figures.replicas[drive.index()].served.record(took);
+                // The latency of an error says nothing of the prediction.
+                if let (Reason::Fast, Some(threshold)) = (reason, threshold)
+                    && outcome != Outcome::Error
+                {
+                    score.submitted += 1;
+                    score.false_submits += u64::from(took > threshold);
                 }
                 self.steering.completed(now, attempt, outcome, &mut self.actions);
             }
-            Kind::Other(ticket, op) => {
-                let data = outcome == Outcome::Done;
-                let ended = Ended { replica, ticket, op, sent: at, data };
-                self.steering.other_completed(now, &ended);
+            Purpose::Other(ticket) => self.steering.other_completed(now, &ended(ticket)),
+            Purpose::ForcedSample(ticket) => {
+                score.sampled += u64::from(data);
+                let fast = data && threshold.is_some_and(|most| took <= most);
+                score.false_revokes += u64::from(fast);
+                self.steering.other_completed(now, &ended(ticket));
             }
         }
     }
 
     fn cancel(&mut self, attempt: Attempt) {
-        if !self.agenda.cancel(attempt) {
-            let sent = &self.sent;
-            let ours = |id: RequestId| match sent[id.0 as usize].kind {
-                Kind::Attempt(other, _) => other == attempt,
-                Kind::Other(..) => false,
-            };
-            let taken = self.drives[attempt.replica.index()].take_back(ours);
-            let Some(id) = taken else { return };
-            self.free.push(id.0 as u32);
+        let is_it = |purpose: &Purpose| matches!(purpose, Purpose::Attempt(a, _) if *a == attempt);
+        if self.timers.cancel(attempt) || self.queues.cancel(attempt.replica, is_it) {
+            self.steering.cancelled(self.now, attempt, &mut self.actions);
         }
-        self.steering.cancelled(self.now, attempt, &mut self.actions);
     }
 
-    /// Tries some of what is refused on a copy of the drive.
-    fn refused(&mut self, read: RequestId, replica: Replica) {
-        let (Some(sampler), Some(judge)) = (&mut self.sampler, &self.options.judge) else { return };
-        if !sampler.is_due() {
-            return;
-        }
+    /// Samples some of the refused reads.
+    fn refused(&mut self, read: RequestId, drive: Replica) -> Result<(), B::Error> {
         let request = self.requests[read.0 as usize].request(read);
-        let took = self.drives[replica.index()].would_take(self.now, request);
-        let fast = took.is_some_and(|took| took <= judge.thresholds[replica.index()]);
-        sampler.add(fast);
-    }
-}
-
-/// Some of many, spread evenly, without knowing how many there will be: each
-/// `stride`th, and when they become too many, every second is dropped and the
-/// stride doubles.
-#[derive(Debug)]
-struct Sampler {
-    most: usize,
-    stride: u64,
-    seen: u64,
-    fast: Vec<bool>,
-}
-
-impl Sampler {
-    /// At most so many, of at most so many.
-    fn new(most: usize, of: usize) -> Self {
-        // A copy of a drive takes milliseconds, so as few as possible are made
-        // and dropped. Hardly anybody refuses more than one in thirty of all.
-        let stride = (of / 32 / most.max(1)).max(1) as u64;
-        Self { most, stride, seen: 0, fast: Vec::new() }
-    }
-
-    const fn is_due(&mut self) -> bool {
-        self.seen += 1;
-        self.most > 0 && self.seen.is_multiple_of(self.stride)
-    }
-
-    fn add(&mut self, fast: bool) {
-        self.fast.push(fast);
-        if self.fast.len() >= self.most {
-            let mut number = 0;
-            self.fast.retain(|_| {
-                number += 1;
-                number % 2 == 0
-            });
-            self.stride *= 2;
+        if !self.backend.sample_refusal(drive, &request, self.queues.queued(drive)) {
+            return Ok(());
         }
+        let ticket = self.steering.other_sent(self.now, drive, &request);
+        self.submit(drive, request, Purpose::ForcedSample(ticket))
     }
 }

@@ -1,4 +1,4 @@
-//! The strategies by name, made from what is known of the drives.
+//! The strategies by name, built from the history of their replicas.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,48 +6,48 @@ use std::str::FromStr;
 use trimtab_io::{LatencyHistogram, Nanos};
 
 use crate::costs::Costs;
-use crate::panel::Panel;
+use crate::predictors::PredictorSet;
 use crate::strategies::{
-    Base, C3, Clone as Cloning, Failover, Hedge, Ours, Patience, Settings, Snitch, Tied, Timeout,
+    Base, C3, Clone as Cloning, Failover, Hedge, Trimtab, Patience, TrimtabSettings, Snitch, Tied, Timeout,
 };
 use crate::strategy::Strategy;
 
 /// A strategy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// The home drive, and that is all.
+pub enum StrategyKind {
+    /// The primary replica only.
     Base,
     /// [`Base`](Self::Base) on drives whose firmware takes no time for itself.
     Ideal,
-    /// Two drives at once.
+    /// Two replicas at once.
     Clone,
-    /// Two drives at once, and the second taken back.
+    /// Two replicas, one of which is taken back.
     Tied,
-    /// Another drive after the p95 latency.
+    /// A hedge at the p95 latency.
     Hedge,
-    /// Another drive after the latency at the inflection point.
+    /// A hedge at the inflection point.
     HedgeIp,
-    /// Given up after the p95 latency.
+    /// A failover at the p95 latency.
     Timeout,
-    /// The drive that was fastest lately.
+    /// The replica that was fastest lately.
     Snitch,
-    /// The drive with the shortest queue.
+    /// The replica with the shortest queue.
     C3,
-    /// Predicted by the queue's length.
+    /// Failover, predicted by the queue length.
     HeurSim,
-    /// Predicted by queue and history.
+    /// Failover, predicted by queue length and recent latencies.
     HeurAdv,
-    /// Predicted by a light neural network.
+    /// Failover, predicted by LinnOS's light neural network.
     Linnos,
-    /// And hedged at p95, or where the predictor's false submits begin.
+    /// The same, hedged at p95, or where the predictor's false submits begin.
     LinnosHl,
-    /// And hedged at p99.
+    /// The same, hedged at p99.
     LinnosH99,
-    /// Ours.
+    /// trimtab's own strategy.
     Trimtab,
 }
 
-impl Kind {
+impl StrategyKind {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 15] = [
         Self::Base,
@@ -89,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// The name of the predictor that it asks, if it asks one.
+    /// The name of its predictor, if it has one.
     #[must_use]
     pub const fn predictor(self) -> Option<&'static str> {
         match self {
@@ -101,20 +101,20 @@ impl Kind {
         }
     }
 
-    /// The strategy over these drives.
+    /// Builds the strategy over replicas with these histories.
     ///
     /// # Panics
-    /// It asks a predictor, and there is no panel.
+    /// It predicts, and `inputs` has no predictors.
     #[must_use]
-    pub fn build(self, known: &[Known], means: Means) -> Box<dyn Strategy> {
-        let Means { panel, costs, tuning, seed } = means;
+    pub fn build(self, history: &[ReplicaHistory], inputs: StrategyInputs) -> Box<dyn Strategy> {
+        let StrategyInputs { predictors, costs, tuning, seed } = inputs;
         let name = self.name();
-        let at = |percentile| Patience::at(known, percentile);
+        let at = |percentile| Patience::at(history, percentile);
         let inflection = || {
-            let points: Vec<_> = known.iter().map(|drive| drive.inflection).collect();
+            let points: Vec<_> = history.iter().map(|drive| drive.inflection).collect();
             Patience::new(&points)
         };
-        let panel = || panel.expect("a strategy that predicts needs predictors");
+        let predictors = || predictors.expect("a strategy that predicts needs predictors");
         match self {
             Self::Base | Self::Ideal => Box::new(Base::new(name)),
             Self::Clone => Box::new(Cloning),
@@ -122,83 +122,89 @@ impl Kind {
             Self::Hedge => Box::new(Hedge::new(name, at(95.0))),
             Self::HedgeIp => Box::new(Hedge::new(name, inflection())),
             Self::Timeout => Box::new(Timeout::new(at(95.0))),
-            Self::Snitch => Box::new(Snitch::new(known.len(), seed)),
-            Self::C3 => Box::new(C3::new(known.len())),
+            Self::Snitch => Box::new(Snitch::new(history.len(), seed)),
+            Self::C3 => Box::new(C3::new(history.len())),
             Self::HeurSim | Self::HeurAdv | Self::Linnos => {
-                Box::new(Failover::new(name, panel(), costs))
+                Box::new(Failover::new(name, predictors(), costs))
             }
             Self::LinnosHl => {
-                Box::new(Failover::new(name, panel(), costs).hedged(Patience::low(known)))
+                Box::new(Failover::new(name, predictors(), costs).hedged(Patience::low(history)))
             }
-            Self::LinnosH99 => Box::new(Failover::new(name, panel(), costs).hedged(at(99.0))),
+            Self::LinnosH99 => Box::new(Failover::new(name, predictors(), costs).hedged(at(99.0))),
             Self::Trimtab => {
-                let settings = Settings {
+                let settings = TrimtabSettings {
                     costs,
                     margin: tuning.margin,
                     most_extra: tuning.most_extra,
                     charge_moves: tuning.charge_moves,
                     usual: at(90.0).least(),
                 };
-                Box::new(Ours::new(panel(), settings))
+                Box::new(Trimtab::new(predictors(), settings))
             }
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for StrategyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Kind {
-    type Err = String;
+impl FromStr for StrategyKind {
+    type Err = UnknownStrategy;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
-            let known: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
-            format!("unknown strategy `{text}`; there are {}", known.join(", "))
-        })
+    fn from_str(text: &str) -> Result<Self, UnknownStrategy> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| UnknownStrategy { name: text.to_owned() })
     }
 }
 
-/// What is known of one drive from recording it.
+/// There is no strategy of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown strategy `{name}`; there are {}", StrategyKind::ALL.map(StrategyKind::name).join(", "))]
+pub struct UnknownStrategy {
+    /// The name.
+    pub name: String,
+}
+
+/// The history of one replica, from a recording of it.
 #[derive(Clone, Debug)]
-pub struct Known {
-    /// How long its reads took, from when they were sent to it.
+pub struct ReplicaHistory {
+    /// Latency of its reads, from submission.
     pub reads: LatencyHistogram,
-    /// The latency at which slow begins (LinnOS, §4.2).
+    /// The latency from which on a read is slow: the inflection point (LinnOS, §4.2).
     pub inflection: Nanos,
     /// Of the requests that the strategy's predictor would have sent, the share
     /// that were slow, in training (LinnOS, §4.4).
     pub false_submit_rate: f64,
 }
 
-/// What a strategy is made of beside what is known of the drives.
-pub struct Means {
-    /// For those that predict.
-    pub panel: Option<Panel>,
-    /// What their decisions cost.
+/// What a strategy is built from, beside the history of the replicas.
+pub struct StrategyInputs {
+    /// The predictors of strategies that predict.
+    pub predictors: Option<PredictorSet>,
+    /// The cost of their decisions.
     pub costs: Costs,
-    /// What can be set.
+    /// Parameters.
     pub tuning: Tuning,
-    /// For those that draw.
+    /// The seed of strategies that draw random numbers.
     pub seed: u64,
 }
 
-/// What can be set of some strategies.
+/// Parameters of strategies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
     /// Of `tied`: the delay before the copy is sent.
     pub tied_delay: Nanos,
-    /// Of `trimtab`: by which share another drive's expected wait must be less
-    /// than the home's to go there: estimates are not exact.
+    /// Of `trimtab`: by which share another replica's expected wait must be below the
+    /// primary's for a read to go there, since estimates are not exact.
     pub margin: f64,
     /// Of `trimtab`: the greatest share of reads that are sent twice, in the long
     /// run.
     pub most_extra: f64,
-    /// Of `trimtab`: whether a read that goes elsewhere pays for a failover even if
-    /// its home was not refused but only ranks behind.
+    /// Of `trimtab`: whether a read that moves to another replica is charged a failover
+    /// even if its primary was not refused but only ranks behind.
     pub charge_moves: bool,
 }
 
@@ -209,22 +215,22 @@ impl Default for Tuning {
 }
 
 impl Patience {
-    /// At a percentile of each drive's latency.
+    /// A percentile of each replica's latency.
     #[must_use]
-    pub fn at(known: &[Known], percentile: f64) -> Self {
-        let of = |drive: &Known| drive.reads.quantile(percentile / 100.0).unwrap_or(Nanos::MAX);
-        Self::new(&known.iter().map(of).collect::<Vec<_>>())
+    pub fn at(history: &[ReplicaHistory], percentile: f64) -> Self {
+        let of = |drive: &ReplicaHistory| drive.reads.quantile(percentile / 100.0).unwrap_or(Nanos::MAX);
+        Self::new(&history.iter().map(of).collect::<Vec<_>>())
     }
 
-    /// At p95, or lower where more than 5% of what the predictor sends is slow
+    /// p95, or lower where more than 5% of what the predictor sends is slow
     /// (LinnOS, §5.3: the smaller of 95 and 100 - false submit rate).
     #[must_use]
-    pub fn low(known: &[Known]) -> Self {
-        let of = |drive: &Known| {
+    pub fn low(history: &[ReplicaHistory]) -> Self {
+        let of = |drive: &ReplicaHistory| {
             let share = (1.0 - drive.false_submit_rate).clamp(0.0, 0.95);
             drive.reads.quantile(share).unwrap_or(Nanos::MAX)
         };
-        Self::new(&known.iter().map(of).collect::<Vec<_>>())
+        Self::new(&history.iter().map(of).collect::<Vec<_>>())
     }
 }
 
@@ -233,33 +239,34 @@ mod tests {
     use super::*;
     use crate::replica::Replica;
 
-    fn known(false_submit_rate: f64) -> Known {
+    fn history(false_submit_rate: f64) -> ReplicaHistory {
         let mut reads = LatencyHistogram::new();
         reads.extend((1..=1000).map(Nanos::from_micros));
-        Known { reads, inflection: Nanos::from_micros(800), false_submit_rate }
+        ReplicaHistory { reads, inflection: Nanos::from_micros(800), false_submit_rate }
     }
 
     #[test]
-    fn names_are_read_back() {
-        for kind in Kind::ALL {
+    fn names_parse_back() {
+        for kind in StrategyKind::ALL {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
-        assert!("hedg".parse::<Kind>().unwrap_err().contains("hedge-ip"));
+        let error = "hedg".parse::<StrategyKind>().unwrap_err().to_string();
+        assert!(error.contains("hedge-ip"), "{error}");
     }
 
     #[test]
-    fn strategies_go_by_their_names() {
-        let known = [known(0.0), known(0.1)];
-        for kind in Kind::ALL {
-            let (panel, costs) = (Some(Panel::new([])), Costs::default());
-            let means = Means { panel, costs, tuning: Tuning::default(), seed: 1 };
-            assert_eq!(kind.build(&known, means).name(), kind.name());
+    fn strategies_have_their_kinds_names() {
+        let history = [history(0.0), history(0.1)];
+        for kind in StrategyKind::ALL {
+            let (predictors, costs) = (Some(PredictorSet::new([])), Costs::default());
+            let inputs = StrategyInputs { predictors, costs, tuning: Tuning::default(), seed: 1 };
+            assert_eq!(kind.build(&history, inputs).name(), kind.name());
         }
     }
 
     #[test]
-    fn many_false_submits_are_hedged_sooner() {
-        let patience = Patience::low(&[known(0.01), known(0.1)]);
+    fn false_submits_shorten_patience() {
+        let patience = Patience::low(&[history(0.01), history(0.1)]);
         let near = |us: u64, at: Nanos| at.0.abs_diff(us * 1000) <= us * 10;
         assert!(near(950, patience.of(Replica(0))) && near(900, patience.of(Replica(1))));
     }

@@ -22,7 +22,6 @@ mod error;
 mod fields;
 mod format;
 mod input;
-mod mix;
 mod names;
 mod packed;
 mod reader;

@@ -1,81 +1,87 @@
-//! What came of a run.
+//! The figures of a run.
 
 use trimtab_io::{LatencyHistogram, Nanos, Outcome};
 
 use super::ArrayIo;
 use crate::steering::Counts;
 
-/// What came of a run.
+/// The figures of a run.
 #[derive(Clone, Debug, Default)]
 pub struct ArrayFigures {
-    /// Latency of the user's reads: from arrival to answer, with what deciding
-    /// cost.
+    /// Latency of the application's reads, from arrival to completion, with the cost of
+    /// decisions.
     pub reads: LatencyHistogram,
-    /// The same by home drive.
-    pub homes: Vec<HomeFigures>,
-    /// Reads that no drive could answer.
+    /// The same by replica.
+    pub replicas: Vec<ReplicaFigures>,
+    /// Reads that no replica could serve.
     pub errors: u64,
-    /// What was asked of the drives.
+    /// Requests sent to the replicas.
     pub counts: Counts,
-    /// How good the decisions were.
-    pub judged: Judged,
+    /// The score of the predictions.
+    pub score: DecisionScore,
 }
 
 impl ArrayFigures {
-    /// A read was answered, or no drive could.
-    pub fn answered(&mut self, now: Nanos, io: &ArrayIo, outcome: Outcome) {
+    /// Empty figures of an array of `replicas` replicas.
+    #[must_use]
+    pub fn new(replicas: usize) -> Self {
+        Self { replicas: vec![ReplicaFigures::default(); replicas], ..Self::default() }
+    }
+
+    /// A read has completed, with data or without.
+    pub fn read_completed(&mut self, now: Nanos, io: &ArrayIo, outcome: Outcome) {
         if outcome != Outcome::Done {
             self.errors += 1;
             return;
         }
         let latency = now.since(io.at);
         self.reads.record(latency);
-        self.homes[io.home.index()].reads.record(latency);
+        self.replicas[io.primary.index()].reads.record(latency);
     }
 }
 
-/// One drive's share.
+/// The figures of one replica.
 #[derive(Clone, Debug, Default)]
-pub struct HomeFigures {
-    /// Latency of the reads whose home it is, wherever they were answered.
+pub struct ReplicaFigures {
+    /// Latency of the reads whose primary replica it is, wherever they were served.
     pub reads: LatencyHistogram,
-    /// How long the reads took that were sent to this drive, from then on.
+    /// Latency of the attempts that were sent to it, from submission.
     pub served: LatencyHistogram,
 }
 
-/// Decisions and what became of them. A read is slow if the drive took longer
-/// than the threshold that its predictor was trained with.
+/// How often predictions were right. A read is slow if it took its replica longer than the
+/// threshold with which the predictor was trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Judged {
+pub struct DecisionScore {
     /// Reads sent because they were predicted to be fast.
     pub submitted: u64,
-    /// Of these, those that were slow.
+    /// Those of them that were slow.
     pub false_submits: u64,
-    /// Times that a drive was refused.
+    /// Times that a replica was refused.
     pub refused: u64,
-    /// Of these, those that were tried on a copy of the drive.
+    /// Refused reads that were served all the same, as forced samples.
     pub sampled: u64,
-    /// Of the sampled, those that would have been fast.
+    /// Those of the samples that were fast.
     pub false_revokes: u64,
 }
 
-impl Judged {
-    /// Of what was submitted, the share that was slow (LinnOS, §4.4).
+impl DecisionScore {
+    /// The share of the submitted reads that were slow (LinnOS, §4.4).
     #[must_use]
     pub fn false_submit_rate(&self) -> Option<f64> {
         share(self.false_submits, self.submitted)
     }
 
-    /// Of what was refused, the share that would have been fast, as far as it
-    /// was sampled.
+    /// The share of the refused reads that would have been fast, estimated from the
+    /// samples; none with too few samples.
     #[must_use]
     pub fn false_revoke_rate(&self) -> Option<f64> {
-        share(self.false_revokes, self.sampled).filter(|_| self.sampled >= FEWEST_TRIALS)
+        share(self.false_revokes, self.sampled).filter(|_| self.sampled >= FEWEST_SAMPLES)
     }
 }
 
-/// Of fewer than these a share says nothing.
-const FEWEST_TRIALS: u64 = 10;
+/// A share of fewer samples than these says nothing.
+const FEWEST_SAMPLES: u64 = 10;
 
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)

@@ -1,28 +1,27 @@
-//! What is to be done at a later time.
+//! The timer queue: work that is due at a later time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use trimtab_io::Nanos;
 
-use crate::action::{Attempt, Timer, Why};
+use crate::action::{Attempt, Reason, Timer};
 
-/// Something to do.
+/// Work that is due.
 #[derive(Clone, Copy, Debug)]
-pub enum Todo {
-    /// Tell the strategy that a timer has gone off.
+pub(crate) enum Due {
+    /// A timer of the strategy has expired.
     Timer(Timer),
-    /// Submit an attempt.
-    Send(Attempt, Why),
+    /// An attempt is to be submitted.
+    Send(Attempt, Reason),
 }
 
-/// Things to do, in order of time, and at one instant in the order in which they
-/// were thought of.
+/// Work in order of time, and at one instant in the order in which it was entered.
 #[derive(Debug, Default)]
-pub struct Agenda {
+pub(crate) struct TimerQueue {
     heap: BinaryHeap<Entry>,
     entered: u64,
-    /// The attempts on it, by their entries' numbers, but for the cancelled.
+    /// The attempts in the queue by their entries' numbers, without the cancelled ones.
     attempts: Vec<(u64, Attempt)>,
 }
 
@@ -30,51 +29,50 @@ pub struct Agenda {
 struct Entry {
     at: Nanos,
     number: u64,
-    todo: Todo,
+    due: Due,
 }
 
-impl Agenda {
+impl TimerQueue {
     /// Enters a timer.
-    pub fn add_timer(&mut self, at: Nanos, timer: Timer) {
-        self.add(at, Todo::Timer(timer));
+    pub(crate) fn add_timer(&mut self, at: Nanos, timer: Timer) {
+        self.add(at, Due::Timer(timer));
     }
 
     /// Enters an attempt that is to be sent later.
-    pub fn add_send(&mut self, at: Nanos, attempt: Attempt, why: Why) {
+    pub(crate) fn add_send(&mut self, at: Nanos, attempt: Attempt, reason: Reason) {
         self.attempts.push((self.entered, attempt));
-        self.add(at, Todo::Send(attempt, why));
+        self.add(at, Due::Send(attempt, reason));
     }
 
-    fn add(&mut self, at: Nanos, todo: Todo) {
-        self.heap.push(Entry { at, number: self.entered, todo });
+    fn add(&mut self, at: Nanos, due: Due) {
+        self.heap.push(Entry { at, number: self.entered, due });
         self.entered += 1;
     }
 
-    /// Takes an attempt off; false if it is not on it.
-    pub fn cancel(&mut self, attempt: Attempt) -> bool {
+    /// Removes an attempt; false if it is not in the queue.
+    pub(crate) fn cancel(&mut self, attempt: Attempt) -> bool {
         let place = self.attempts.iter().position(|(_, other)| *other == attempt);
         place.map(|place| self.attempts.swap_remove(place)).is_some()
     }
 
-    /// When the next thing is to be done, if there is one.
-    #[must_use]
-    pub fn next(&self) -> Option<Nanos> {
+    /// When the next work is due.
+    pub(crate) fn next(&self) -> Option<Nanos> {
         self.heap.peek().map(|entry| entry.at)
     }
 
-    /// Takes the next thing; nothing, if that was cancelled.
-    pub fn take(&mut self) -> Option<Todo> {
+    /// Takes the next work; none if it was cancelled.
+    pub(crate) fn take(&mut self) -> Option<Due> {
         let entry = self.heap.pop()?;
-        if let Todo::Send(..) = entry.todo {
+        if let Due::Send(..) = entry.due {
             let place = self.attempts.iter().position(|(number, _)| *number == entry.number)?;
             self.attempts.swap_remove(place);
         }
-        Some(entry.todo)
+        Some(entry.due)
     }
 }
 
 impl Ord for Entry {
-    /// The earliest is the greatest: it stands on top of the heap.
+    /// The earliest is the greatest: it is at the top of the heap.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.number).cmp(&(self.at, self.number))
     }

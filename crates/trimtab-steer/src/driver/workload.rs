@@ -1,21 +1,13 @@
-//! What drivers of an array have in common, in virtual time and on the wall clock:
-//! what they are given to do, what they have yet to do, and what came of it.
+//! What a driver is given to serve.
 
-mod agenda;
-mod figures;
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId, SplitMix64};
 
-pub use agenda::{Agenda, Todo};
-pub use figures::{ArrayFigures, HomeFigures, Judged};
-
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
-
-use crate::random::Random;
 use crate::replica::{Order, Replica};
 
-/// A request of a workload.
+/// A request of an array's workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayIo {
-    /// When it comes.
+    /// When it arrives.
     pub at: Nanos,
     /// What it does.
     pub op: Op,
@@ -23,17 +15,17 @@ pub struct ArrayIo {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// The drive whose workload it is of.
-    pub home: Replica,
+    /// Its primary replica: the drive whose workload it is of.
+    pub primary: Replica,
 }
 
 impl ArrayIo {
-    /// The request under this name.
+    /// The request under this identifier.
     #[must_use]
     pub const fn request(&self, id: RequestId) -> Request {
         Request {
             id,
-            device: DeviceId(self.home.0 as u32),
+            device: DeviceId(self.primary.0 as u32),
             arrival: self.at,
             op: self.op,
             offset: self.offset,
@@ -43,13 +35,13 @@ impl ArrayIo {
         }
     }
 
-    /// The order in which a read under this name fails over among so many drives.
-    /// It depends on nothing but the seed and the name, so it is the same for all
-    /// strategies.
+    /// The order in which a read with this identifier fails over among `replicas`
+    /// replicas. It depends on the seed and the identifier only, so it is the same under
+    /// all strategies.
     #[must_use]
-    pub fn order(&self, id: RequestId, drives: usize, seed: u64) -> Order {
+    pub fn order(&self, id: RequestId, replicas: usize, seed: u64) -> Order {
         // Any number that is the read's own will do.
-        let random = Random::new(seed ^ (id.0 << 1)).next();
-        Order::shuffled(self.home, drives, random)
+        let random = SplitMix64::new(seed ^ (id.0 << 1)).next();
+        Order::shuffled(self.primary, replicas, random)
     }
 }

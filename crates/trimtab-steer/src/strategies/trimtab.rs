@@ -1,93 +1,92 @@
-//! Ours: the least wait, and a second drive only where that pays.
+//! trimtab's strategy: the least expected wait, and a second replica only where it pays.
 
 use trimtab_io::{Nanos, Op, Request};
 use trimtab_predict::{Forecast, Ticket, Verdict};
 
-use crate::action::Why;
+use crate::action::Reason;
 use crate::costs::Costs;
-use crate::panel::Panel;
+use crate::predictors::PredictorSet;
 use crate::probing::Probing;
 use crate::replica::{MOST_REPLICAS, Replica, Replicas};
 use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
 
-/// What of the strategy can be set.
+/// The parameters of [`Trimtab`].
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// What deciding costs.
+pub struct TrimtabSettings {
+    /// The cost of decisions.
     pub costs: Costs,
-    /// By which share another drive's expected wait must be less than the home's
-    /// to go there.
+    /// By which share another replica's expected wait must be below the primary's for the
+    /// read to go there.
     pub margin: f64,
     /// The greatest share of reads that are sent twice, in the long run.
     pub most_extra: f64,
-    /// Whether going elsewhere costs a failover even if the home was not refused but
-    /// only ranks behind.
+    /// Whether a move to another replica is charged a failover even if the primary was not
+    /// refused but only ranks behind.
     pub charge_moves: bool,
-    /// What most reads take at most; so much longer than expected the first of
-    /// them may take before they are hedged.
+    /// A latency that most reads stay below: the initial delay by which a read may exceed
+    /// its expected latency before it is hedged.
     pub usual: Nanos,
 }
 
-/// Predicts all drives, and goes to the one with the least expected wait: home,
-/// unless another is ahead by a margin. Between drives that would be fast that is
-/// ranking, as C3 and the snitch do it, and costs the inferences; a home that is
-/// refused costs a failover besides. Where all would be late it is the least bad.
+/// Predicts all replicas and reads from the one with the least expected wait: the
+/// primary, unless another is ahead by a margin. Among replicas that would be fast this
+/// is ranking, as C3 and the snitch do it, and costs the inferences; a primary that is
+/// refused costs a failover as well. Where all would be late the least late is asked.
 ///
-/// A read that takes longer than was expected is hedged, with a drive that will
-/// be sooner. Hedges have a budget. Where they are worth most is where most has
-/// been waited in vain; so how long that must be is the same for all reads, and
-/// is found as the price at which the budget is just spent (`Delay`). Knowing
-/// it, a drive that is fast but for a small risk is not dear: the risk ends there.
-pub struct Ours {
-    panel: Panel,
-    settings: Settings,
+/// A read that takes longer than expected is hedged with a replica that will be sooner.
+/// Hedges have a budget, and are worth most where a read has waited longest in vain. So
+/// the delay before a hedge is the same for all reads: the price at which the budget is
+/// just spent (`Delay`). The delay also bounds the cost of a replica that is fast except
+/// for a small risk of being late: the risk ends at the hedge.
+pub struct Trimtab {
+    predictors: PredictorSet,
+    settings: TrimtabSettings,
     delay: Delay,
-    /// Requests that may still be sent besides.
+    /// Duplicates that may still be sent.
     budget: f64,
-    /// What was expected of each drive when it was asked about last.
+    /// Each replica's expected wait at its last forecast.
     expected: [Nanos; MOST_REPLICAS],
-    /// Reads that each drive has been sent and has not answered.
+    /// Reads in flight on each replica.
     out: [u32; MOST_REPLICAS],
-    /// Who has been sent a probe, and not answered it.
+    /// Replicas with a probe in flight.
     probed: Replicas,
 }
 
-/// A drive that is passed over is probed after so long.
+/// How long a replica is avoided before it is probed.
 const PROBE: Nanos = Nanos::from_millis(75);
 
-/// A drive that was passed over and answers so many times as fast as was expected is
-/// probed again soon: it may have recovered.
+/// A probe that completes this many times as fast as expected is followed by another one
+/// soon: the replica may have recovered.
 const SURPRISE: u64 = 4;
 
-/// So many reads out on a drive that is late double the wait expected of it, and it
-/// grows with their square. A predictor has learnt from a drive that served its own
-/// reads, and says the same of a stalled drive whatever waits there; without this all
-/// reads would go to the one of several stalled drives that is expected back first, and
-/// to no other that is back.
+/// This many reads in flight on a late replica double its expected wait, which grows with
+/// their square. A predictor was trained on a drive that served its own reads, and
+/// forecasts the same for a stalled drive whatever waits there. Without this all reads
+/// would go to the one of several stalled replicas that is expected back first.
 const CROWD: f64 = 24.0;
 
-/// Hedges that can be saved up, and probes that can be owed: on a quiet array
-/// there are more probes than reads pay for.
+/// Hedges that can be saved up, and probes that can be owed: a quiet array needs more
+/// probes than its reads pay for.
 const MOST_SAVED: f64 = 100.0;
-/// The share of the budget that the delay is made for; the rest is for probes, and
-/// for times that are worse than others.
+/// The share of the budget that the delay is set to spend; the rest is for probes and for
+/// worse times.
 const PLANNED: f64 = 0.8;
 
-/// What a timer is for.
+/// The purpose of the timers.
 const HEDGE: u8 = 0;
-/// As often a hedge looks for a drive that would be sooner.
+/// How often a hedge looks for a replica that would be sooner.
 const LOOKS: u32 = 8;
 
-impl Ours {
-    /// With these predictors.
+impl Trimtab {
+    /// The strategy with these predictors.
     #[must_use]
-    pub fn new(mut panel: Panel, settings: Settings) -> Self {
-        panel.probing = Probing::new(PROBE);
+    pub fn new(mut predictors: PredictorSet, settings: TrimtabSettings) -> Self {
+        predictors.probing = Probing::new(PROBE);
         let delay = Delay::new(settings.usual, PLANNED * settings.most_extra);
         let expected = [Nanos::ZERO; MOST_REPLICAS];
         Self {
-            panel,
+            predictors,
             settings,
             delay,
             budget: 1.0,
@@ -97,17 +96,17 @@ impl Ours {
         }
     }
 
-    /// Sends the read, and sets the time at which it will be hedged.
+    /// Sends the read and sets its hedging timer.
     fn send(&self, turn: &mut Turn<'_>, replica: Replica, forecast: &Forecast, at: Nanos) {
         let late = forecast.verdict == Verdict::Late;
-        turn.send(replica, at, if late { Why::LeastBad } else { Why::Fast });
+        turn.send(replica, at, if late { Reason::LeastBad } else { Reason::Fast });
         let expected = forecast.fast.or(forecast.wait).unwrap_or_default();
-        // A hedge takes as long as the read was expected to: before that it gains
+        // A hedge takes as long as the read was expected to take: before that it gains
         // nothing.
         turn.timer(at + expected + self.delay.get().max(expected), HEDGE);
     }
 
-    /// The wait to expect, if it is hedged when it turns out to be late.
+    /// The expected wait of a read that is hedged if it turns out to be late.
     fn wait(&self, forecast: &Forecast) -> Option<Nanos> {
         let (Some(wait), Some(fast)) = (forecast.wait, forecast.fast) else { return forecast.wait };
         if self.budget < 1.0 {
@@ -118,18 +117,18 @@ impl Ours {
         Some(wait.min(fast + Nanos((f64::from(forecast.probability) * late) as u64)))
     }
 
-    /// The drive of these with the least wait, as far as that can be told, getting
-    /// there included; what is expected of it, and who would be late.
+    /// The replica with the least expected wait among those that `which` admits, with the
+    /// failover to it; its forecast, and the replicas that would be late.
     fn least_wait(
         &mut self,
         turn: &Turn<'_>,
         which: impl Fn(Replica) -> bool,
     ) -> Option<(Replica, Forecast, Replicas)> {
-        let (home, Settings { costs, margin, charge_moves, .. }) = (turn.home(), self.settings);
+        let (primary, TrimtabSettings { costs, margin, charge_moves, .. }) = (turn.primary(), self.settings);
         let mut late = Replicas::NONE;
         let mut best: Option<(Replica, Forecast, Option<Nanos>)> = None;
         for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {
-            let forecast = self.panel.forecast(turn.now(), replica, turn.request());
+            let forecast = self.predictors.forecast(turn.now(), replica, turn.request());
             self.expected[replica.index()] = forecast.wait.unwrap_or(Nanos::MAX);
             if forecast.verdict == Verdict::Late {
                 late.add(replica);
@@ -139,13 +138,13 @@ impl Ours {
                 let crowd = f64::from(self.out[replica.index()]) / CROWD;
                 wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 + crowd * crowd)) as u64));
             }
-            if replica == home {
+            if replica == primary {
                 wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 - margin)) as u64));
-            } else if late.has(home) || charge_moves {
-                // Home refuses; the way from there takes its time.
+            } else if late.has(primary) || charge_moves {
+                // The primary refuses; the failover from there takes its time.
                 wait = wait.map(|wait| wait + costs.failover);
             }
-            // Of equals it is the first in the order.
+            // Among equals the first in order wins.
             let is_less = best.as_ref().is_none_or(|(_, best, least)| match (wait, least) {
                 (Some(wait), Some(least)) => wait < *least,
                 _ => forecast.probability < best.probability,
@@ -157,7 +156,8 @@ impl Ours {
         best.map(|(replica, forecast, _)| (replica, forecast, late))
     }
 
-    /// It has taken too long: another drive, if one would be sooner.
+    /// The read has taken too long: duplicates it to another replica if one would be
+    /// sooner.
     fn hedge(&mut self, turn: &mut Turn<'_>) {
         if turn.memo() == 0 {
             self.delay.was_reached();
@@ -167,13 +167,13 @@ impl Ours {
         }
         let found = self.least_wait(turn, |replica| !turn.has_asked(replica));
         let Some((best, forecast, _)) = found else { return };
-        // Late is soon enough where it is sooner than what has been waited already.
+        // A late replica is soon enough if it is sooner than the wait so far.
         let waited = turn.now().since(turn.request().arrival);
         let is_sooner = forecast.wait.is_some_and(|wait| wait < waited);
         if forecast.verdict == Verdict::Fast || is_sooner {
             let untried = turn.order().iter().filter(|r| !turn.has_asked(**r)).count() as u64;
             let at = turn.now() + Nanos(self.settings.costs.inference.0 * untried);
-            turn.send(best, at, Why::Duplicate);
+            turn.send(best, at, Reason::Duplicate);
             self.budget -= 1.0;
         } else if turn.memo() < LOOKS {
             turn.set_memo(turn.memo() + 1);
@@ -182,7 +182,7 @@ impl Ours {
     }
 }
 
-impl Strategy for Ours {
+impl Strategy for Trimtab {
     fn name(&self) -> &'static str {
         "trimtab"
     }
@@ -190,26 +190,26 @@ impl Strategy for Ours {
     fn read(&mut self, turn: &mut Turn<'_>) {
         self.delay.was_set();
         self.budget = (self.budget + self.settings.most_extra).min(MOST_SAVED);
-        let (now, home) = (turn.now(), turn.home());
+        let (now, primary) = (turn.now(), turn.primary());
         let Some((best, forecast, late)) = self.least_wait(turn, |_| true) else { return };
         let costs = self.settings.costs;
         let mut at = now + Nanos(costs.inference.0 * turn.order().len() as u64);
-        if best != home && (late.has(home) || self.settings.charge_moves) {
+        if best != primary && (late.has(primary) || self.settings.charge_moves) {
             at += costs.failover;
         }
-        if best != home && late.has(home) {
-            turn.refuse(home);
+        if best != primary && late.has(primary) {
+            turn.refuse(primary);
         }
         for replica in late.iter().filter(|&replica| replica != best) {
-            self.panel.probing.avoided(now, replica);
+            self.predictors.probing.avoided(now, replica);
         }
-        // A home that only ranks behind must be heard of as well, but not at any
-        // price: where reads are rare, each of them would be sent twice.
-        if best != home && !late.has(home) && self.budget >= 1.0 {
-            self.panel.probing.avoided(now, home);
+        // A primary that only ranks behind must be probed as well, but not at any price:
+        // where reads are rare, each of them would be sent twice.
+        if best != primary && !late.has(primary) && self.budget >= 1.0 {
+            self.predictors.probing.avoided(now, primary);
         }
         self.send(turn, best, &forecast, at);
-        if let Some(replica) = self.panel.probing.probe(turn) {
+        if let Some(replica) = self.predictors.probing.probe(turn) {
             self.probed.add(replica);
             self.budget = (self.budget - 1.0).max(-MOST_SAVED);
         }
@@ -221,11 +221,11 @@ impl Strategy for Ours {
 
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
         self.out[replica.index()] += u32::from(request.op == Op::Read);
-        self.panel.sent(now, replica, request)
+        self.predictors.sent(now, replica, request)
     }
 
     fn completed(&mut self, now: Nanos, ended: &Ended) {
-        self.panel.completed(now, ended);
+        self.predictors.completed(now, ended);
         self.out[ended.replica.index()] -= u32::from(ended.op == Op::Read);
         if ended.op != Op::Read || !self.probed.has(ended.replica) {
             return;
@@ -234,15 +234,15 @@ impl Strategy for Ours {
         let expected = self.expected[ended.replica.index()];
         let took = now.since(ended.sent).0.saturating_mul(SURPRISE);
         if ended.data && took < expected.0 {
-            self.panel.probing.good_news(ended.replica);
+            self.predictors.probing.faster_than_expected(ended.replica);
         }
     }
 }
 
-/// How much longer than expected a read may take before it is hedged: so long
-/// that it happens to a given share of the reads. It follows the quantile by
-/// stochastic approximation (Robbins and Monro, 1951), in logarithms; quickly at
-/// first, and then so slowly that quiet minutes and busy ones have one price.
+/// By how much a read may exceed its expected latency before it is hedged: the quantile
+/// that a given share of the reads exceeds. It follows the quantile by stochastic
+/// approximation (Robbins and Monro, 1951), in logarithms; quickly at first, then so
+/// slowly that quiet and busy minutes have one price.
 #[derive(Clone, Debug)]
 struct Delay {
     nanos: f64,
@@ -250,13 +250,13 @@ struct Delay {
     reads: u64,
 }
 
-/// Steps of the logarithm, for a read that reaches the delay: the first, after how
-/// many reads they are half as large, and the least.
+/// Steps of the logarithm for a read that reaches the delay: the first step, the number of
+/// reads after which steps are half as large, and the smallest step.
 const FIRST_STEP: f64 = 0.1;
 const HALF_AFTER: f64 = 1000.0;
 const LEAST_STEP: f64 = 0.005;
 
-/// Less than this is no time to wait.
+/// The shortest delay, ns.
 const LEAST_DELAY: f64 = 1000.0;
 
 impl Delay {
@@ -272,13 +272,13 @@ impl Delay {
         (FIRST_STEP / (1.0 + self.reads as f64 / HALF_AFTER)).max(LEAST_STEP)
     }
 
-    /// A read has begun to wait.
+    /// A read has started to wait.
     fn was_set(&mut self) {
         self.reads += 1;
         self.nanos = (self.nanos * libm::exp(-self.step() * self.share)).max(LEAST_DELAY);
     }
 
-    /// And has waited for so long.
+    /// A read has waited for the whole delay.
     fn was_reached(&mut self) {
         self.nanos *= libm::exp(self.step());
     }
@@ -288,10 +288,9 @@ impl Delay {
 mod tests {
     use super::*;
 
-    /// Waits whose logarithms are even between 10 µs and 10 ms: the quantiles are
-    /// known.
+    /// Waits whose logarithms are uniform between 10 µs and 10 ms, so quantiles are known.
     #[test]
-    fn the_delay_is_a_quantile() {
+    fn delay_follows_the_quantile() {
         let mut delay = Delay::new(Nanos::from_millis(1), 0.02);
         let (mut reached, mut sum) = (0, 0.0);
         for i in 0..200_000_u64 {

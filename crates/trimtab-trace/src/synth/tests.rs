@@ -60,7 +60,7 @@ fn examples_are_valid_and_in_order() {
 #[test]
 fn every_bit_stays_as_it_is() {
     let digest = |text: &str| {
-        let fold = |sum: u64, word: u64| crate::mix::mix64(sum ^ word);
+        let fold = |sum: u64, word: u64| trimtab_io::mix64(sum ^ word);
         let words = |r: &Record| [r.arrival.0, r.offset, r.length, r.op as u64];
         all(text).iter().flat_map(words).fold(0, fold)
     };

@@ -1,20 +1,20 @@
-//! Those that neither look nor wait.
+//! Strategies without state: the primary replica alone, and two replicas at once.
 
-use crate::action::Why;
+use crate::action::Reason;
 use crate::strategy::Strategy;
 use crate::turn::Turn;
 
-/// Every read goes to its home, and that is all.
+/// Every read goes to its primary replica only.
 ///
-/// On drives whose firmware has nothing to do inside this is also the ideal that
-/// others are compared with: it goes by its name there.
+/// On drives whose firmware takes no time for itself this is also the ideal that the
+/// others are compared with, under that name.
 #[derive(Debug)]
 pub struct Base {
     name: &'static str,
 }
 
 impl Base {
-    /// By this name.
+    /// The strategy under this name.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self { name }
@@ -27,11 +27,11 @@ impl Strategy for Base {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {
-        turn.send(turn.home(), turn.now(), Why::Chosen);
+        turn.send(turn.primary(), turn.now(), Reason::Chosen);
     }
 }
 
-/// Every read goes to its home and to one other drive at once; the first answer
+/// Every read goes to its primary replica and to one other at once; the first completion
 /// counts (LinnOS, §5.3).
 #[derive(Debug)]
 pub struct Clone;
@@ -42,9 +42,9 @@ impl Strategy for Clone {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {
-        turn.send(turn.home(), turn.now(), Why::Chosen);
+        turn.send(turn.primary(), turn.now(), Reason::Chosen);
         if let Some(other) = turn.untried() {
-            turn.send(other, turn.now(), Why::Duplicate);
+            turn.send(other, turn.now(), Reason::Duplicate);
         }
     }
 }

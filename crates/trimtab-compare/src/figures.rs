@@ -4,17 +4,17 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use trimtab_io::{LatencyHistogram, Nanos, Op, P75, PERCENTILES, PercentileKind};
 use trimtab_steer::Counts;
+use trimtab_steer::driver::{ArrayFigures, DecisionScore};
 
-use super::prepare::{Learnt, Ready};
-use super::spec::Comparison;
-use crate::array::{ArrayFigures, Judged};
+use crate::prepare::{Learnt, Ready};
+use crate::spec::{Comparison, Entry};
 
 /// A column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
     /// Its key in JSON, with the unit.
     pub key: &'static str,
-    /// What a table calls it.
+    /// Its name in a table.
     pub name: &'static str,
     /// Whether it is a time, in ns; otherwise it is in percent.
     pub is_time: bool,
@@ -50,13 +50,13 @@ fn percentiles() -> impl Iterator<Item = PercentileKind> {
     [p50, P75].into_iter().chain(rest)
 }
 
-/// A value for each of [`MEASURES`]; none where too few samples support it, or
-/// where there is no such thing.
+/// A value for each of [`MEASURES`]; none where too few samples support it, or where the
+/// measure does not apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures(pub [Option<f64>; MEASURES.len()]);
 
 impl Figures {
-    /// What came of one run.
+    /// The figures of one run.
     #[must_use]
     pub fn of(run: &ArrayFigures) -> Self {
         let reads = &run.reads;
@@ -68,8 +68,8 @@ impl Figures {
         }
         let percent = |share: f64| 100.0 * share;
         figures[9] = Some(percent(run.counts.extra_share()));
-        figures[10] = run.judged.false_submit_rate().map(percent);
-        figures[11] = run.judged.false_revoke_rate().map(percent);
+        figures[10] = run.score.false_submit_rate().map(percent);
+        figures[11] = run.score.false_revoke_rate().map(percent);
         Self(figures)
     }
 
@@ -126,21 +126,20 @@ pub struct SeedFigures {
     pub seed: u64,
     /// Which of its turns, from 0; 0 where there is one.
     pub turn: u32,
-    /// Reads that were answered, each of which is a sample.
+    /// Reads that completed, each of which is a sample.
     pub reads: u64,
-    /// What each decision was charged.
+    /// The charge for each decision.
     pub inference_ns: Nanos,
     /// The values.
     #[serde(flatten)]
     pub figures: Figures,
     /// The longest latency.
     pub max_ns: Nanos,
-    /// Reads that no drive could answer.
+    /// Reads that no drive could serve.
     pub errors: u64,
-    /// Requests that drives were sent for the reads, and those of them that were
-    /// probes.
+    /// Requests sent to drives for the reads.
     pub sent: u64,
-    /// See `sent`.
+    /// Those of them that were probes.
     pub probes: u64,
     /// Requests taken back.
     pub cancelled: u64,
@@ -149,15 +148,14 @@ pub struct SeedFigures {
     pub submitted: u64,
     /// Times that a drive was refused.
     pub refused: u64,
-    /// Of these, those that were tried on a copy of the drive; the sample of the
-    /// false revokes.
+    /// Refused reads that were sampled: the sample of the false revokes.
     pub refused_sampled: u64,
 }
 
 impl SeedFigures {
-    pub(super) fn new(seed: u64, inference: Nanos, run: &ArrayFigures) -> Self {
+    pub(crate) fn new(seed: u64, inference: Nanos, run: &ArrayFigures) -> Self {
         let Counts { sent, probes, cancelled, .. } = run.counts;
-        let Judged { submitted, refused, sampled, .. } = run.judged;
+        let DecisionScore { submitted, refused, sampled, .. } = run.score;
         Self {
             seed,
             turn: 0,
@@ -179,7 +177,7 @@ impl SeedFigures {
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct StrategyReport {
-    /// What the scenario calls it.
+    /// Its name in the scenario.
     pub name: String,
     /// Which strategy it is.
     pub strategy: &'static str,
@@ -199,7 +197,7 @@ pub struct StrategyReport {
     pub turns: Vec<LatencyHistogram>,
 }
 
-/// One drive with one seed: what phase one told of it.
+/// One drive with one seed: what phase one has shown of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveFacts {
     /// Its name.
@@ -212,10 +210,10 @@ pub struct DriveFacts {
     pub inflection_ns: Nanos,
     /// The percentile of phase one's reads that this is.
     pub inflection_percentile: f64,
-    /// Whether it is that of a drive among its like, because no latency makes failing over
-    /// to the others worth while.
+    /// Whether it is that of a drive among drives like it, because no latency makes failing
+    /// over to the others worth while.
     pub inflection_alone: bool,
-    /// Of each predictor, the false submits in training.
+    /// The false submits of each predictor in training.
     pub training_false_submit_percent: std::collections::BTreeMap<&'static str, f64>,
     /// Where the inflection point was after the workload had changed, if it did.
     pub changed: Option<Inflection>,
@@ -234,28 +232,29 @@ pub struct Inflection {
 
 impl Inflection {
     fn of(learnt: &Learnt, drive: usize) -> Self {
-        let (known, slow_from) = (&learnt.known[drive], &learnt.slow_from[drive]);
-        let upto = known.reads.buckets().take_while(|(latency, _)| *latency <= known.inflection);
+        let (history, slow) = (&learnt.history[drive], &learnt.slow_from[drive]);
+        let upto =
+            history.reads.buckets().take_while(|(latency, _)| *latency <= history.inflection);
         let fast: u64 = upto.map(|(_, count)| count).sum();
-        let inflection_percentile = 100.0 * fast as f64 / known.reads.count().max(1) as f64;
-        let (inflection_ns, inflection_alone) = (slow_from.latency, slow_from.alone);
+        let inflection_percentile = 100.0 * fast as f64 / history.reads.count().max(1) as f64;
+        let (inflection_ns, inflection_alone) = (slow.latency, slow.alone);
         Self { inflection_ns, inflection_percentile, inflection_alone }
     }
 }
 
 impl DriveFacts {
-    pub(super) fn new(name: &str, ready: &Ready, number: usize) -> Self {
-        let Learnt { known, predictors, .. } = &ready.learnt;
+    pub(crate) fn new(name: &str, ready: &Ready, number: usize) -> Self {
+        let Learnt { history, predictors, .. } = &ready.learnt;
         let Inflection { inflection_ns, inflection_percentile, inflection_alone } =
             Inflection::of(&ready.learnt, number);
         let later = ready.requests.iter();
-        let later = later.filter(|io| io.home.index() == number && io.op == Op::Read);
+        let later = later.filter(|io| io.primary.index() == number && io.op == Op::Read);
         let rates = predictors.iter().map(|(&predictor, trainees)| {
-            (predictor, 100.0 * trainees.known[number].false_submit_rate)
+            (predictor, 100.0 * trainees.history[number].false_submit_rate)
         });
         Self {
             device: name.to_owned(),
-            reads: known[number].reads.count(),
+            reads: history[number].reads.count(),
             reads_phase_two: later.count() as u64,
             inflection_ns,
             inflection_percentile,
@@ -266,22 +265,22 @@ impl DriveFacts {
     }
 }
 
-/// What a comparison has found.
+/// The result of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The seeds.
     pub seeds: Vec<u64>,
     /// For each seed, the drives.
     pub drives: Vec<Vec<DriveFacts>>,
-    /// What a change to another drive was charged, beside the inference.
+    /// The charge for a failover, beside the inference.
     pub failover_ns: Nanos,
     /// In the order of the scenario.
     pub strategies: Vec<StrategyReport>,
 }
 
 impl Report {
-    pub(super) fn new(comparison: &Comparison) -> Self {
-        let empty = |entry: &super::spec::Entry| StrategyReport {
+    pub(crate) fn new(comparison: &Comparison) -> Self {
+        let empty = |entry: &Entry| StrategyReport {
             name: entry.name.clone(),
             strategy: entry.kind.name(),
             median: Figures::default(),
@@ -299,13 +298,13 @@ impl Report {
         }
     }
 
-    pub(super) fn add_seed(&mut self, seed: u64, drives: Vec<DriveFacts>) {
+    pub(crate) fn add_seed(&mut self, seed: u64, drives: Vec<DriveFacts>) {
         self.seeds.push(seed);
         self.drives.push(drives);
     }
 
-    /// What came of one turn of phase two, with the seed added last.
-    pub(super) fn add_turn(&mut self, turn: u32, figures: Vec<(SeedFigures, ArrayFigures)>) {
+    /// Adds one turn of phase two, for the seed added last.
+    pub(crate) fn add_turn(&mut self, turn: u32, figures: Vec<(SeedFigures, ArrayFigures)>) {
         for (row, (figures, run)) in self.strategies.iter_mut().zip(figures) {
             row.seeds.push(SeedFigures { turn, ..figures });
             row.latencies.merge(&run.reads);
@@ -313,7 +312,7 @@ impl Report {
         }
     }
 
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for row in &mut self.strategies {
             let all: Vec<_> = row.seeds.iter().map(|seed| seed.figures).collect();
             row.median = Figures::across(&all, median);
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_what_they_are_called() {
+    fn column_names_match_percentiles() {
         for (measure, kind) in MEASURES[1..].iter().zip(percentiles()) {
             assert_eq!(measure.name, kind.name);
         }

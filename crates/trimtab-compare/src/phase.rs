@@ -1,30 +1,27 @@
 //! The requests of a phase.
 
-use trimtab_io::{Nanos, Op};
+use trimtab_io::{Nanos, Op, derived_seed};
+use trimtab_sim::array::ArrayIo;
+use trimtab_sim::scenario::DeviceSpec;
+use trimtab_sim::{Error, NEVER, Source};
 use trimtab_steer::Replica;
-
-use crate::array::ArrayIo;
-use crate::error::Error;
-use crate::scenario::{DeviceSpec, derived};
-use crate::source::{NEVER, Source};
 
 /// Which part of the workloads a phase is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Slice {
-    /// On the workloads' clock; none: where the phase before has ended.
-    pub(super) from: Option<Nanos>,
-    /// It ends when it has lasted so long,
-    pub(super) duration: Option<Nanos>,
-    /// or when all the drives together have so many reads.
-    pub(super) reads: Option<u64>,
+pub(crate) struct Slice {
+    /// Its start on the workloads' clock; none: where the phase before has ended.
+    pub(crate) from: Option<Nanos>,
+    /// Its duration,
+    pub(crate) duration: Option<Nanos>,
+    /// or the number of reads, of all drives together, that ends it.
+    pub(crate) reads: Option<u64>,
 }
 
-/// Of so many requests at least one must be a read, in the long run: others only cost
-/// time and memory.
+/// The most requests per read, in the long run: others only cost time and memory.
 const MOST_PER_READ: u64 = 1000;
 
 /// All the workloads of an array, merged in order of time.
-pub(super) struct Workloads {
+pub(crate) struct Workloads {
     sources: Vec<(Source, Replica)>,
     drives: usize,
 }
@@ -32,7 +29,7 @@ pub(super) struct Workloads {
 impl Workloads {
     /// The workloads of these devices. Offsets fit the smallest, because every
     /// block is on all of them, and what they are allowed to `reach`.
-    pub(super) fn new(
+    pub(crate) fn new(
         devices: &[DeviceSpec],
         seed: u64,
         correlated: bool,
@@ -40,11 +37,11 @@ impl Workloads {
     ) -> Result<Self, Error> {
         let capacities = devices.iter().map(|device| device.profile.capacity_bytes());
         let capacity = capacities.chain(reach).min().unwrap_or_default();
-        let bursts = correlated.then(|| derived(seed, u64::MAX - 1));
+        let bursts = correlated.then(|| derived_seed(seed, u64::MAX - 1));
         let mut sources = Vec::new();
         for (number, device) in (0..).zip(devices) {
             for workload in &device.workloads {
-                let seed = derived(seed, number);
+                let seed = derived_seed(seed, number);
                 let source = workload.build(capacity, seed, bursts)?.source;
                 sources.push((source, Replica(number as u8)));
             }
@@ -57,7 +54,7 @@ impl Workloads {
     ///
     /// # Errors
     /// The workloads end before the phase does, or one has no reads in it.
-    pub(super) fn take(&mut self, phase: &str, slice: &Slice) -> Result<Vec<ArrayIo>, Error> {
+    pub(crate) fn take(&mut self, phase: &str, slice: &Slice) -> Result<Vec<ArrayIo>, Error> {
         while let Some(from) = slice.from
             && self.next().is_some_and(|(at, _)| at < from)
         {
@@ -84,7 +81,7 @@ impl Workloads {
                 let todo = "comparing needs reads: raise `read_share`";
                 return Err(Error::Scenario(format!("`{phase}`: {what}; {todo}")));
             }
-            reads[io.home.index()] += u64::from(io.op == Op::Read);
+            reads[io.primary.index()] += u64::from(io.op == Op::Read);
             requests.push(ArrayIo { at: io.at.since(start), ..io });
         }
         if let Some(idle) = reads.iter().position(|&reads| reads == 0) {
@@ -94,8 +91,8 @@ impl Workloads {
         Ok(requests)
     }
 
-    /// When the next request comes, and of which workload; at one instant of the
-    /// first.
+    /// When the next request comes, and of which workload; at one instant the first
+    /// workload's.
     fn next(&self) -> Option<(Nanos, usize)> {
         let next = self.sources.iter().map(|(source, _)| source.next()).zip(0..).min()?;
         (next.0 != NEVER).then_some(next)
@@ -103,17 +100,17 @@ impl Workloads {
 
     fn request(&mut self) -> Result<Option<ArrayIo>, Error> {
         let Some((at, number)) = self.next() else { return Ok(None) };
-        let (source, home) = &mut self.sources[number];
+        let (source, primary) = &mut self.sources[number];
         let (drawn, _) = source.take()?;
         let (op, offset, length) = (drawn.op, drawn.offset, drawn.length);
-        Ok(Some(ArrayIo { at, op, offset, length, home: *home }))
+        Ok(Some(ArrayIo { at, op, offset, length, primary: *primary }))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Comparison;
+    use crate::Comparison;
 
     fn workloads(correlated: bool) -> Workloads {
         let text = "phase_one = { reads = 1 }
@@ -138,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_are_parts_of_the_same() {
+    fn phases_are_parts_of_one_workload() {
         let whole = workloads(true).take("whole", &seconds(Some(Nanos::ZERO), 20)).unwrap();
         assert!(whole.is_sorted_by_key(|io| io.at));
         assert!(whole.iter().all(|io| io.offset + io.length <= 9 << 30), "fits the smallest");
@@ -153,12 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_shared_if_that_is_wanted() {
+    fn correlated_bursts_coincide() {
         let shared = |correlated| {
             let all = workloads(correlated).take("all", &seconds(None, 20)).unwrap();
             // Hundredths of a second in which each drive has something to do.
             let busy = |drive: u8| {
-                let own = all.iter().filter(|io| io.home == Replica(drive));
+                let own = all.iter().filter(|io| io.primary == Replica(drive));
                 own.map(|io| io.at.0 / 10_000_000).collect::<std::collections::BTreeSet<_>>()
             };
             let (one, other) = (busy(0), busy(1));
@@ -193,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_reads() {
+    fn reads_end_a_phase() {
         let slice = Slice { from: None, duration: None, reads: Some(1000) };
         let requests = workloads(true).take("all", &slice).unwrap();
         assert_eq!(requests.iter().filter(|io| io.op == Op::Read).count(), 1000);

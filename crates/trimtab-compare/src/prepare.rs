@@ -1,88 +1,85 @@
-//! Everything up to phase two: drives, phase one, training.
+//! All that precedes phase two: drives, phase one, training.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use trimtab_io::{LatencyHistogram, Nanos, Op};
-use trimtab_steer::{Known, Panel, Replica, strategies};
+use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, derived_seed};
+use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, RunOptions, run};
+use trimtab_sim::parallel;
+use trimtab_steer::{PredictorSet, Replica, ReplicaHistory, strategies};
 use trimtab_trace::Record;
 
-use super::phase::Workloads;
-use super::spec::{Comparison, Entry};
-use super::trainer::{SlowFrom, Trained, Trainer};
-use crate::array::{ArrayDrive, ArrayIo, ArrayOptions, run};
 use crate::error::Error;
-use crate::parallel;
-use crate::scenario::derived;
+use crate::phase::Workloads;
+use crate::recording::{Recordings, recording};
+use crate::spec::{Comparison, Entry};
+use crate::trainer::{SlowThreshold, TrainedPredictor, Trainer};
 
-/// What all strategies begin with, for one seed.
-pub(super) struct Prepared {
+/// What all strategies start from, for one seed.
+pub(crate) struct Prepared {
     /// The drives as they are before phase two.
-    pub(super) drives: Vec<ArrayDrive>,
-    pub(super) ready: Ready,
+    pub(crate) drives: Vec<ArrayDrive>,
+    pub(crate) ready: Ready,
 }
 
 impl Prepared {
-    /// Has phase two begin so much later.
-    pub(super) fn begin_later(&mut self, time: Nanos) {
+    /// Delays the start of phase two.
+    pub(crate) fn start_later(&mut self, time: Nanos) {
         self.drives = rested(std::mem::take(&mut self.drives), time);
         self.ready.requests.iter_mut().for_each(|io| io.at += time);
     }
 }
 
-/// What of it is no drive.
-pub(super) struct Ready {
-    pub(super) seed: u64,
+/// The requests of phase two and the predictors.
+pub(crate) struct Ready {
+    pub(crate) seed: u64,
     /// The requests of phase two.
-    pub(super) requests: Vec<ArrayIo>,
-    /// What was learnt in phase one.
-    pub(super) learnt: Learnt,
-    /// And again, after the workload had changed.
-    pub(super) again: Option<Learnt>,
+    pub(crate) requests: Vec<ArrayIo>,
+    /// What phase one has taught.
+    pub(crate) learnt: Learnt,
+    /// What the recording after the change of workload has taught.
+    pub(crate) again: Option<Learnt>,
 }
 
-/// What there is to know from recordings.
-pub(super) struct Learnt {
-    /// Of each drive.
-    pub(super) known: Vec<Known>,
-    pub(super) slow_from: Vec<SlowFrom>,
-    pub(super) predictors: BTreeMap<&'static str, Trainees>,
+/// What recordings teach.
+pub(crate) struct Learnt {
+    /// By drive.
+    pub(crate) history: Vec<ReplicaHistory>,
+    pub(crate) slow_from: Vec<SlowThreshold>,
+    pub(crate) predictors: BTreeMap<&'static str, Trainees>,
 }
-
-/// What each drive was sent, in the order of the drives.
-type Recordings = Vec<Vec<Record>>;
 
 /// The predictors of one name, one for each drive.
-pub(super) struct Trainees {
-    /// What is known of the drives, with the predictors' false submits.
-    pub(super) known: Vec<Known>,
-    pub(super) thresholds: Vec<Nanos>,
-    pub(super) inference: Nanos,
-    /// Not all predictors can be looked at from two threads.
-    panel: Mutex<Panel>,
+pub(crate) struct Trainees {
+    /// The history of the drives, with the predictors' false submits.
+    pub(crate) history: Vec<ReplicaHistory>,
+    pub(crate) thresholds: Vec<Nanos>,
+    pub(crate) inference: Nanos,
+    /// Not all predictors can be shared between threads.
+    predictors: Mutex<PredictorSet>,
 }
 
 impl Trainees {
-    fn new(trained: Vec<Trained>, known: &[Known]) -> Self {
-        let with_rate = |(known, trained): (&Known, &Trained)| Known {
+    fn new(trained: Vec<TrainedPredictor>, history: &[ReplicaHistory]) -> Self {
+        let with_rate = |(history, trained): (&ReplicaHistory, &TrainedPredictor)| ReplicaHistory {
             false_submit_rate: trained.false_submit_rate,
-            ..known.clone()
+            ..history.clone()
         };
         Self {
-            known: known.iter().zip(&trained).map(with_rate).collect(),
+            history: history.iter().zip(&trained).map(with_rate).collect(),
             thresholds: trained.iter().map(|trained| trained.threshold).collect(),
             inference: trained.iter().map(|trained| trained.inference).max().unwrap_or_default(),
-            panel: Mutex::new(Panel::new(trained.into_iter().map(|trained| trained.predictor))),
+            predictors: Mutex::new(PredictorSet::new(trained.into_iter().map(|t| t.predictor))),
         }
     }
 
     /// Fresh copies of the predictors.
-    pub(super) fn panel(&self) -> Panel {
-        self.panel.lock().expect("copying does not panic").clone()
+    pub(crate) fn predictors(&self) -> PredictorSet {
+        self.predictors.lock().expect("copying does not panic").clone()
     }
 }
 
-/// What one seed is prepared with.
+/// The inputs of the preparation of one seed.
 struct Preparation<'a> {
     comparison: &'a Comparison,
     seed: u64,
@@ -92,7 +89,7 @@ struct Preparation<'a> {
 }
 
 /// Ages the drives, runs phase one, and trains.
-pub(super) fn prepare(
+pub(crate) fn prepare(
     comparison: &Comparison,
     seed: u64,
     trainer: &dyn Trainer,
@@ -105,8 +102,12 @@ pub(super) fn prepare(
     let first = workloads.take("phase_one", &comparison.phase_one)?;
     let mut after = None;
     if let Some(change) = &comparison.change {
-        workloads =
-            Workloads::new(&change.devices, derived(seed, u64::MAX - 4), bursts, comparison.reach)?;
+        workloads = Workloads::new(
+            &change.devices,
+            derived_seed(seed, u64::MAX - 4),
+            bursts,
+            comparison.reach,
+        )?;
         after = Some(workloads.take("change.retrain", &change.retrain)?);
     }
     let requests = workloads.take("phase_two", &comparison.phase_two)?;
@@ -115,18 +116,18 @@ pub(super) fn prepare(
     let learnt = new.learn("training", &recordings, |entry| !entry.retrained)?;
     let (mut drives, mut again) = (rested(drives, comparison.gap), None);
     if let Some(after) = after {
-        let after = begun(after, &drives);
+        let after = starting_now(after, &drives);
         let recorded = new.record("the change", &after, &|number| drives[number].clone())?;
         again = Some(new.learn("training again", &recorded.1, |entry| entry.retrained)?);
         drives = rested(recorded.0, comparison.gap);
     }
-    let requests = begun(requests, &drives);
+    let requests = starting_now(requests, &drives);
     Ok(Prepared { drives, ready: Ready { seed, requests, learnt, again } })
 }
 
-/// The same with drives that are elsewhere: `record` has them serve phase one, and
-/// gives what they were recorded doing.
-pub(super) fn prepare_on(
+/// The same on a testbed: `record` lets its drives serve phase one and returns their
+/// recordings.
+pub(crate) fn prepare_on(
     comparison: &Comparison,
     seed: u64,
     trainer: &dyn Trainer,
@@ -145,15 +146,15 @@ pub(super) fn prepare_on(
     Ok(Ready { seed, requests, learnt, again: None })
 }
 
-/// The drives a while later, all at the same time.
-pub(super) fn rested(mut drives: Vec<ArrayDrive>, gap: Nanos) -> Vec<ArrayDrive> {
+/// The drives after a pause, all at the same time.
+pub(crate) fn rested(mut drives: Vec<ArrayDrive>, gap: Nanos) -> Vec<ArrayDrive> {
     let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
     drives.iter_mut().for_each(|drive| drive.rest(now + gap));
     drives
 }
 
-/// The requests, beginning now.
-pub(super) fn begun(mut requests: Vec<ArrayIo>, drives: &[ArrayDrive]) -> Vec<ArrayIo> {
+/// The requests, starting at the drives' time.
+pub(crate) fn starting_now(mut requests: Vec<ArrayIo>, drives: &[ArrayDrive]) -> Vec<ArrayIo> {
     let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
     requests.iter_mut().for_each(|io| io.at += now);
     requests
@@ -163,7 +164,7 @@ impl Preparation<'_> {
     /// A drive as it is before phase one.
     fn drive(&self, number: usize) -> ArrayDrive {
         let spec = &self.comparison.devices[number];
-        let ssd = spec.drive(number as u32, derived(self.seed, number as u64));
+        let ssd = spec.drive(number as u32, derived_seed(self.seed, number as u64));
         ArrayDrive::new(ssd, spec.host.queue_depth)
     }
 
@@ -185,7 +186,7 @@ impl Preparation<'_> {
         recorded.into_iter().collect()
     }
 
-    /// What there is to know from these recordings: for the rows that go by them.
+    /// Trains what the rows that `which` names need on these recordings.
     fn learn(
         &self,
         doing: &str,
@@ -193,76 +194,77 @@ impl Preparation<'_> {
         which: impl Fn(&Entry) -> bool,
     ) -> Result<Learnt, Error> {
         let slow_from = self.trainer.inflections(recordings, self.seed);
-        let slow_from = slow_from.map_err(Error::Training)?;
-        let known = known(recordings, &slow_from);
+        let slow_from = slow_from.map_err(Error::Inflections)?;
+        let history = history(recordings, &slow_from);
         let rows = self.comparison.entries.iter().filter(|entry| which(entry));
         let mut names: Vec<_> = rows.filter_map(|entry| entry.kind.predictor()).collect();
         names.sort_unstable();
         names.dedup();
-        let predictors = self.train(doing, &names, &known, recordings)?;
-        Ok(Learnt { known, slow_from, predictors })
+        let predictors = self.train(doing, &names, &history, recordings)?;
+        Ok(Learnt { history, slow_from, predictors })
     }
 
     fn train(
         &self,
         doing: &str,
         names: &[&'static str],
-        known: &[Known],
+        history: &[ReplicaHistory],
         recordings: &[Vec<Record>],
     ) -> Result<BTreeMap<&'static str, Trainees>, Error> {
         let Self { seed, trainer, .. } = *self;
-        let inflections: Vec<_> = known.iter().map(|drive| drive.inflection).collect();
-        let drives = known.len();
+        let inflections: Vec<_> = history.iter().map(|drive| drive.inflection).collect();
+        let drives = history.len();
         let trained = parallel::map(self.threads, names.len() * drives, |job| {
             let (name, drive) = (names[job / drives], job % drives);
             (self.tell)(doing, job, names.len() * drives);
-            let seed = derived(seed, drive as u64);
+            let seed = derived_seed(seed, drive as u64);
             let trained = trainer.train(name, drive, recordings, &inflections, seed);
-            trained.map_err(|what| {
-                let device = &self.comparison.devices[drive].name;
-                Error::Training(format!("device `{device}`: {name}: {what}"))
+            trained.map_err(|source| {
+                let device = self.comparison.devices[drive].name.clone();
+                Error::Training { device, predictor: name, source }
             })
         });
         let mut trained = trained.into_iter();
         let all = names.iter().map(|&name| {
             let drives = trained.by_ref().take(drives).collect::<Result<Vec<_>, _>>()?;
-            Ok((name, Trainees::new(drives, known)))
+            Ok((name, Trainees::new(drives, history)))
         });
         all.collect()
     }
 }
 
 /// One drive, alone with its workload.
-pub(super) fn record(
+pub(crate) fn record(
     name: &str,
     number: usize,
     drive: ArrayDrive,
     requests: &[ArrayIo],
 ) -> Result<(ArrayDrive, Vec<Record>), Error> {
-    let own = requests.iter().filter(|io| io.home.index() == number);
-    let own: Vec<_> = own.map(|io| ArrayIo { home: Replica(0), ..*io }).collect();
-    let options = ArrayOptions { record: true, ..ArrayOptions::default() };
+    let own = requests.iter().filter(|io| io.primary.index() == number);
+    let own: Vec<_> = own.map(|io| ArrayIo { primary: Replica(0), ..*io }).collect();
+    let run_options = RunOptions { log: true, ..RunOptions::default() };
+    let options = ArrayOptions { run: run_options, ..ArrayOptions::default() };
     let base = Box::new(strategies::Base::new("base"));
+    let device = name.to_owned();
     let named = |error| match error {
-        Error::Device { source, .. } => Error::Device { device: name.to_owned(), source },
-        Error::Stuck { at, in_flight, .. } => {
-            Error::Stuck { device: name.to_owned(), at, in_flight }
+        trimtab_sim::Error::Device { source, .. } => trimtab_sim::Error::Device { device, source },
+        trimtab_sim::Error::Stuck { at, in_flight, .. } => {
+            trimtab_sim::Error::Stuck { device, at, in_flight }
         }
         other => other,
     };
     let mut run = run(vec![drive], base, &own, &options).map_err(named)?;
-    let mut records = run.records.remove(0);
-    records.iter_mut().for_each(|record| record.device.0 = number as u32);
+    let records = recording(DeviceId(number as u32), run.log.remove(0));
     Ok((run.drives.remove(0), records))
 }
 
-/// What the recordings say without predictors.
-fn known(recordings: &[Vec<Record>], slow_from: &[SlowFrom]) -> Vec<Known> {
-    let of = |(records, slow_from): (&Vec<Record>, &SlowFrom)| {
+/// The drives' history, without the false submits of predictors.
+fn history(recordings: &[Vec<Record>], slow_from: &[SlowThreshold]) -> Vec<ReplicaHistory> {
+    let of = |(records, slow_from): (&Vec<Record>, &SlowThreshold)| {
         let mut reads = LatencyHistogram::new();
         let completed = records.iter().filter(|record| record.op == Op::Read);
         reads.extend(completed.filter_map(Record::response_time));
-        Known { reads, inflection: slow_from.latency, false_submit_rate: 0.0 }
+        ReplicaHistory { reads, inflection: slow_from.latency, false_submit_rate: 0.0 }
     };
     recordings.iter().zip(slow_from).map(of).collect()
 }

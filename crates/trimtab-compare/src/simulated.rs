@@ -1,34 +1,34 @@
-//! Phase two, for each seed and strategy.
+//! The comparison on simulated drives: phase two, for each seed and strategy.
 
 use trimtab_device::Ideal;
-use trimtab_io::Nanos;
-use trimtab_steer::{Costs, Kind, Means, Strategy};
+use trimtab_io::{Nanos, derived_seed};
+use trimtab_sim::array::{ArrayFigures, ArrayOptions, RunOptions, run};
+use trimtab_sim::parallel;
+use trimtab_steer::{Costs, Strategy, StrategyInputs, StrategyKind};
 
-use super::figures::{DriveFacts, Report, SeedFigures};
-use super::prepare::{Learnt, Prepared, Ready, Trainees, prepare};
-use super::spec::{Comparison, Entry};
-use super::trainer::Trainer;
-use crate::array::{ArrayFigures, ArrayOptions, Judge, run};
 use crate::error::Error;
-use crate::parallel;
-use crate::scenario::derived;
+use crate::figures::{DriveFacts, Report, SeedFigures};
+use crate::prepare::{Learnt, Prepared, Ready, Trainees, prepare};
+use crate::spec::{Comparison, Entry};
+use crate::trainer::Trainer;
 
-/// How far a comparison is.
+/// The progress of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// The seed's number, from 0, and how many there are.
+    /// The seed's number, from 0, and the number of seeds.
     pub seed: (usize, usize),
     /// What is being done.
     pub doing: &'a str,
-    /// The piece's number, and how many there are.
+    /// The number of the piece of work, and the number of pieces.
     pub piece: (usize, usize),
 }
 
-/// Runs a comparison on so many threads, which make no difference to the result.
+/// Runs a comparison on simulated drives, on `threads` threads, whose number makes no
+/// difference to the result.
 ///
 /// # Errors
-/// A trace cannot be read, a drive does not take a request, or the recordings
-/// are not fit to train on.
+/// A trace cannot be read, a drive does not take a request, or the recordings do not
+/// suffice for training.
 pub fn compare(
     comparison: &Comparison,
     trainer: &dyn Trainer,
@@ -46,7 +46,7 @@ pub fn compare(
         let entries = &comparison.entries;
         for turn in 0..comparison.turns {
             if turn > 0 {
-                prepared.begin_later(STAGGER);
+                prepared.start_later(STAGGER);
             }
             let figures = parallel::map(threads, entries.len(), |entry| {
                 let before = turn as usize * entries.len();
@@ -61,8 +61,8 @@ pub fn compare(
     Ok(report)
 }
 
-/// So much later each turn begins: drives that flush their buffers twice a second, say, are
-/// at another point of that in each of the first few.
+/// By how much each turn starts later: drives that flush their buffers twice a second, say,
+/// are at another point of that in each of the first few turns.
 const STAGGER: Nanos = Nanos(137_310_000);
 
 /// One strategy.
@@ -72,7 +72,7 @@ fn phase_two(
     entry: &Entry,
 ) -> Result<(SeedFigures, ArrayFigures), Error> {
     let (mut drives, ready) = (prepared.drives.clone(), &prepared.ready);
-    if entry.kind == Kind::Ideal {
+    if entry.kind == StrategyKind::Ideal {
         for (drive, device) in drives.iter_mut().zip(&comparison.devices) {
             drive.ssd.replace_firmware(Box::new(Ideal::new(&device.profile)));
         }
@@ -81,17 +81,17 @@ fn phase_two(
     let inference = comparison.inference(entry, measured);
     let costs = Costs { inference, failover: comparison.failover };
     let strategy = ready.strategy(comparison, entry, costs);
-    let judge = ready.trainees(entry).map(|trainees| Judge {
-        thresholds: trainees.thresholds.clone(),
-        samples: comparison.judge_samples,
-    });
-    let options = ArrayOptions { seed: ready.order_seed(), judge, record: false };
+    let thresholds = ready.trainees(entry).map(|trainees| trainees.thresholds.clone());
+    let options = ArrayOptions {
+        run: RunOptions { seed: ready.order_seed(), thresholds, log: false },
+        refusal_samples: comparison.judge_samples,
+    };
     let run = run(drives, strategy, &ready.requests, &options)?;
     Ok((SeedFigures::new(ready.seed, inference, &run.figures), run.figures))
 }
 
 impl Ready {
-    /// What was learnt for a row.
+    /// What the row was trained on.
     fn learnt(&self, entry: &Entry) -> &Learnt {
         match &self.again {
             Some(again) if entry.retrained => again,
@@ -100,34 +100,34 @@ impl Ready {
     }
 
     /// The predictors of a row that asks any.
-    pub(super) fn trainees(&self, entry: &Entry) -> Option<&Trainees> {
+    pub(crate) fn trainees(&self, entry: &Entry) -> Option<&Trainees> {
         entry.kind.predictor().map(|name| &self.learnt(entry).predictors[name])
     }
 
     /// The strategy of a row, which has seen nothing of phase two.
-    pub(super) fn strategy(
+    pub(crate) fn strategy(
         &self,
         comparison: &Comparison,
         entry: &Entry,
         costs: Costs,
     ) -> Box<dyn Strategy> {
         let trainees = self.trainees(entry);
-        let means = Means {
-            panel: trainees.map(Trainees::panel),
+        let inputs = StrategyInputs {
+            predictors: trainees.map(Trainees::predictors),
             costs,
             tuning: comparison.tuning,
-            seed: derived(self.seed, u64::MAX - 2),
+            seed: derived_seed(self.seed, u64::MAX - 2),
         };
-        entry.kind.build(trainees.map_or(&self.learnt(entry).known, |t| &t.known), means)
+        entry.kind.build(trainees.map_or(&self.learnt(entry).history, |t| &t.history), inputs)
     }
 
     /// Decides the order in which each read fails over.
-    pub(super) fn order_seed(&self) -> u64 {
-        derived(self.seed, u64::MAX - 3)
+    pub(crate) fn order_seed(&self) -> u64 {
+        derived_seed(self.seed, u64::MAX - 3)
     }
 
-    /// What phase one told of the drives.
-    pub(super) fn facts(&self, comparison: &Comparison) -> Vec<DriveFacts> {
+    /// What phase one has shown of the drives.
+    pub(crate) fn facts(&self, comparison: &Comparison) -> Vec<DriveFacts> {
         let devices = comparison.devices.iter().zip(0..);
         devices.map(|(device, number)| DriveFacts::new(&device.name, self, number)).collect()
     }

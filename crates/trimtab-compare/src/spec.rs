@@ -8,59 +8,57 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use trimtab_io::{Nanos, WholeFile};
-use trimtab_steer::{Costs, Kind, MOST_REPLICAS, Tuning};
+use trimtab_sim::Error;
+use trimtab_sim::scenario::{self, DeviceSpec, RawDevice, Text, devices, read, take_dependent};
+use trimtab_steer::{Costs, MOST_REPLICAS, StrategyKind, Tuning};
 
-use super::phase::Slice;
-use crate::error::Error;
-use crate::scenario::text::Text;
-use crate::scenario::workload::read;
-use crate::scenario::{self, DeviceSpec, RawDevice, devices, take_apart};
+use crate::error::SeedsError;
+use crate::phase::Slice;
 
 /// What is compared, read and checked.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     text: String,
-    pub(super) seeds: Vec<u64>,
-    pub(super) entries: Vec<Entry>,
-    pub(super) correlated_bursts: bool,
-    pub(super) phase_one: Slice,
-    pub(super) phase_two: Slice,
-    pub(super) gap: Nanos,
-    pub(super) judge_samples: usize,
-    pub(super) failover: Nanos,
+    pub(crate) seeds: Vec<u64>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) correlated_bursts: bool,
+    pub(crate) phase_one: Slice,
+    pub(crate) phase_two: Slice,
+    pub(crate) gap: Nanos,
+    pub(crate) judge_samples: usize,
+    pub(crate) failover: Nanos,
     inference: BTreeMap<String, Nanos>,
-    pub(super) tuning: Tuning,
-    pub(super) devices: Vec<DeviceSpec>,
-    pub(super) change: Option<Change>,
+    pub(crate) tuning: Tuning,
+    pub(crate) devices: Vec<DeviceSpec>,
+    pub(crate) change: Option<Change>,
     /// Workloads reach no farther, bytes.
-    pub(super) reach: Option<u64>,
+    pub(crate) reach: Option<u64>,
     /// How often phase two is served for each seed.
-    pub(super) turns: u32,
+    pub(crate) turns: u32,
 }
 
-/// Another workload after phase one, and what of it those who are trained again
-/// learn from.
+/// Another workload after phase one, and the part of it that retrained rows learn from.
 #[derive(Clone, Debug)]
-pub(super) struct Change {
-    pub(super) retrain: Slice,
-    /// The devices with the workloads that they have then.
-    pub(super) devices: Vec<DeviceSpec>,
+pub(crate) struct Change {
+    pub(crate) retrain: Slice,
+    /// The devices with their workloads after the change.
+    pub(crate) devices: Vec<DeviceSpec>,
 }
 
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The strategy.
-    pub kind: Kind,
-    /// What a decision is charged, if that is not its predictor's cost.
+    pub kind: StrategyKind,
+    /// The charge for a decision, if it is not the predictor's cost.
     pub inference: Option<Nanos>,
-    /// Whether it goes by what was recorded after the workload had changed.
+    /// Whether it is trained on what was recorded after the workload had changed.
     pub retrained: bool,
 }
 
-/// What a decision of LinnOS took where it was published (§5.1).
+/// The published time of a decision of LinnOS (§5.1).
 const PUBLISHED_INFERENCE: Nanos = Nanos::from_micros(6);
 
 #[derive(Debug, Deserialize)]
@@ -142,8 +140,8 @@ impl Comparison {
         })
     }
 
-    /// The most that may be kept of a trace that is compressed or no file while it is read,
-    /// in bytes.
+    /// Sets the most bytes that may be kept of a trace that is compressed or not a file
+    /// while it is read.
     pub fn set_max_spool(&mut self, bytes: u64) {
         scenario::set_max_spool(&mut self.devices, bytes);
         if let Some(change) = &mut self.change {
@@ -159,10 +157,10 @@ impl Comparison {
     pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
         let (whole, text) = (text, Text(text));
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
-        let mut apart = take_apart(root.get_mut());
-        // The workload of all that have none of their own.
+        let mut dependent = take_dependent(root.get_mut());
+        // The workload of the devices that have none of their own.
         let shared = root.get_mut().remove("workload");
-        for device in &mut apart {
+        for device in &mut dependent {
             device.workload = device.workload.take().or_else(|| shared.clone());
         }
         let strategies = root.get_mut().remove("strategies");
@@ -181,7 +179,7 @@ impl Comparison {
                 raw.device.len()
             )));
         }
-        let devices = devices(raw.device, apart, text, directory)?;
+        let devices = devices(raw.device, dependent, text, directory)?;
         let change = raw.change.map(|raw| change(&raw, later, &devices, text, directory));
         let change = change.transpose()?;
         let later = change.iter().flat_map(|change| &change.devices);
@@ -225,7 +223,7 @@ impl Comparison {
         &self.entries
     }
 
-    /// The names of the predictors that its strategies ask.
+    /// The names of the predictors that its strategies use.
     pub fn predictors(&self) -> impl Iterator<Item = &'static str> {
         let asked = |name: &&str| self.entries.iter().any(|e| e.kind.predictor() == Some(*name));
         ["heur-sim", "heur-adv", "linnos", "trimtab"].into_iter().filter(asked)
@@ -235,22 +233,22 @@ impl Comparison {
     ///
     /// # Errors
     /// There are none, or two are alike.
-    pub fn set_seeds(&mut self, seeds: Vec<u64>) -> Result<(), String> {
+    pub fn set_seeds(&mut self, seeds: Vec<u64>) -> Result<(), SeedsError> {
         check_seeds(&seeds)?;
         self.seeds = seeds;
         Ok(())
     }
 
-    /// Has phase two simulated so many times for each seed, each time beginning a little
-    /// later, when the drives are elsewhere in what they do regularly. That decides whether
-    /// two of them stall together, and no run on a wall clock repeats it: who wants to know
-    /// what to expect of one should look at several turns. On a rig there is always one.
+    /// Simulates phase two `turns` times for each seed, starting a little later each time,
+    /// when the drives are at another point of their periodic work. That decides whether two
+    /// of them stall together, and no run on the wall clock repeats it: what to expect of one
+    /// run shows in several turns. On a testbed there is always one turn.
     pub const fn set_turns(&mut self, turns: u32) {
         self.turns = if turns == 0 { 1 } else { turns };
     }
 
-    /// What a decision of this row costs, of which its predictor says so much.
-    pub(super) fn inference(&self, entry: &Entry, predictor: Option<Nanos>) -> Nanos {
+    /// The charge for a decision of this row, whose predictor says `predictor`.
+    pub(crate) fn inference(&self, entry: &Entry, predictor: Option<Nanos>) -> Nanos {
         let said = entry.kind.predictor().and_then(|name| self.inference.get(name)).copied();
         entry.inference.or(said).or(predictor).unwrap_or_default()
     }
@@ -264,10 +262,10 @@ fn seeds(raw: Option<Spanned<Vec<u64>>>, text: Text<'_>) -> Result<Vec<u64>, Err
     Ok(seeds)
 }
 
-fn check_seeds(seeds: &[u64]) -> Result<(), String> {
+fn check_seeds(seeds: &[u64]) -> Result<(), SeedsError> {
     let twice = seeds.iter().enumerate().any(|(i, seed)| seeds[..i].contains(seed));
     if seeds.is_empty() || twice {
-        return Err("`seeds` must have at least one number, and no two alike".to_owned());
+        return Err(SeedsError);
     }
     Ok(())
 }
@@ -296,27 +294,27 @@ fn change(
 }
 
 impl Entry {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: StrategyKind) -> Self {
         Self { name: kind.name().to_owned(), kind, inference: None, retrained: false }
     }
 
     /// LinnOS at the published cost.
-    fn published(kind: Kind) -> Self {
+    fn published(kind: StrategyKind) -> Self {
         let name = format!("{kind} at 6 µs");
         Self { name, inference: Some(PUBLISHED_INFERENCE), ..Self::new(kind) }
     }
 
-    fn retrained(kind: Kind) -> Self {
+    fn retrained(kind: StrategyKind) -> Self {
         Self { name: format!("{kind}, retrained"), retrained: true, ..Self::new(kind) }
     }
 }
 
-/// All strategies, and those of LinnOS a second time at the published cost; those
-/// that ask predictors again after training again, if the workload changes.
+/// All strategies, and those of LinnOS a second time at the published cost; if the workload
+/// changes, those that predict once more, retrained.
 fn every_entry(changes: bool) -> Vec<Entry> {
-    let linnos = [Kind::Linnos, Kind::LinnosHl, Kind::LinnosH99];
-    let all = Kind::ALL.map(Entry::new).into_iter().chain(linnos.map(Entry::published));
-    let asking = Kind::ALL.into_iter().filter(|kind| changes && kind.predictor().is_some());
+    let linnos = [StrategyKind::Linnos, StrategyKind::LinnosHl, StrategyKind::LinnosH99];
+    let all = StrategyKind::ALL.map(Entry::new).into_iter().chain(linnos.map(Entry::published));
+    let asking = StrategyKind::ALL.into_iter().filter(|kind| changes && kind.predictor().is_some());
     all.chain(asking.map(Entry::retrained)).collect()
 }
 
@@ -346,7 +344,7 @@ fn entries(
     Ok(entries)
 }
 
-/// A name, or a table that says more.
+/// A row: a strategy's name, or a table with more.
 fn entry(item: Spanned<DeValue<'_>>, changes: bool, text: Text<'_>) -> Result<Entry, Error> {
     let at = item.span();
     let raw: RawEntry = match item.get_ref() {
@@ -356,7 +354,7 @@ fn entry(item: Spanned<DeValue<'_>>, changes: bool, text: Text<'_>) -> Result<En
         }
         _ => read(item, text)?,
     };
-    let kind: Kind =
+    let kind: StrategyKind =
         raw.strategy.get_ref().parse().map_err(|e| text.wrong(&raw.strategy.span(), e))?;
     let retrained = raw.retrained.filter(|retrained| *retrained.get_ref());
     if let Some(retrained) = &retrained
@@ -396,7 +394,7 @@ fn inference(
     raw: BTreeMap<String, Spanned<f64>>,
     text: Text<'_>,
 ) -> Result<BTreeMap<String, Nanos>, Error> {
-    let known = |name: &str| Kind::ALL.iter().any(|kind| kind.predictor() == Some(name));
+    let known = |name: &str| StrategyKind::ALL.iter().any(|kind| kind.predictor() == Some(name));
     let mut costs = BTreeMap::new();
     for (name, value) in raw {
         if !known(&name) {

@@ -1,25 +1,25 @@
-//! The same comparison on drives that are not simulated here.
+//! The comparison on a testbed: drives that this crate does not simulate itself.
 
 use trimtab_device::Profile;
-use trimtab_io::Nanos;
-use trimtab_steer::{Costs, Kind, Strategy};
+use trimtab_io::{Nanos, derived_seed};
+use trimtab_sim::scenario::{DeviceSpec, Fill, FillKind};
+use trimtab_steer::driver::{ArrayFigures, ArrayIo};
+use trimtab_steer::{Costs, Strategy, StrategyKind};
 use trimtab_trace::Record;
 
-use super::engine::Progress;
-use super::figures::{Report, SeedFigures};
-use super::prepare::prepare_on;
-use super::spec::{Comparison, Entry};
-use super::trainer::Trainer;
-use crate::array::{ArrayFigures, ArrayIo};
-use crate::error::Error;
-use crate::scenario::{DeviceSpec, Fill, FillKind, derived};
+use crate::error::{Error, TestbedError};
+use crate::figures::{Report, SeedFigures};
+use crate::prepare::prepare_on;
+use crate::simulated::Progress;
+use crate::spec::{Comparison, Entry};
+use crate::trainer::Trainer;
 
-/// A drive that a scenario wants.
+/// A drive that a scenario describes.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
-    /// What it is called.
+pub struct WantedDrive<'a> {
+    /// Its name.
     pub name: &'a str,
-    /// How it is built.
+    /// Its profile.
     pub profile: &'a Profile,
     /// Share of it that is filled, 0 to 1.
     pub fill: f64,
@@ -30,20 +30,20 @@ pub struct Wanted<'a> {
 }
 
 impl Comparison {
-    /// The drives that it is of, for a rig to make.
-    pub fn wanted(&self) -> impl Iterator<Item = Wanted<'_>> {
+    /// The drives that the scenario describes, for a testbed to make.
+    pub fn wanted_drives(&self) -> impl Iterator<Item = WantedDrive<'_>> {
         self.devices.iter().map(|device| {
             let Fill { share, kind, overwrites } = device.fill;
             let overwrites = if kind == FillKind::Aged { overwrites } else { 0.0 };
             let DeviceSpec { name, profile, host, .. } = device;
-            Wanted { name, profile, fill: share, overwrites, queue_depth: host.queue_depth }
+            WantedDrive { name, profile, fill: share, overwrites, queue_depth: host.queue_depth }
         })
     }
 
-    /// What is random in a drive, with a seed of the scenario.
+    /// The seed of a drive, from a seed of the scenario.
     #[must_use]
     pub fn drive_seed(seed: u64, drive: usize) -> u64 {
-        derived(seed, drive as u64)
+        derived_seed(seed, drive as u64)
     }
 
     /// How long drives rest between the phases.
@@ -58,83 +58,81 @@ impl Comparison {
         &self.seeds
     }
 
-    /// Whether it can be run on a [`Rig`].
+    /// Checks that it can be run on a [`Testbed`].
     ///
     /// # Errors
-    /// Its workload changes, which is for simulations.
-    pub fn check_live(&self) -> Result<(), Error> {
+    /// Its workload changes, which only simulations support.
+    pub fn check_live(&self) -> Result<(), trimtab_sim::Error> {
         if self.change.is_some() {
             let what = "`change` is for simulations; leave it out for a live comparison";
-            return Err(Error::Scenario(what.to_owned()));
+            return Err(trimtab_sim::Error::Scenario(what.to_owned()));
         }
         Ok(())
     }
 
-    /// Lets workloads reach no farther than this many bytes of the drives.
+    /// Limits workloads to the first `bytes` bytes of the drives.
     pub const fn set_reach(&mut self, bytes: u64) {
         self.reach = Some(bytes);
     }
 }
 
-/// Drives that a comparison is run on: real ones, or emulated ones that the kernel
-/// takes for real.
-pub trait Rig {
+/// Drives that a comparison is run on: real ones, or emulated ones that the kernel takes
+/// for real.
+pub trait Testbed {
     /// Makes the drives ready for a seed.
     ///
     /// # Errors
-    /// They cannot be; the text is one line.
-    fn prepare(&mut self, seed: u64) -> Result<(), String>;
+    /// They cannot be.
+    fn prepare(&mut self, seed: u64) -> Result<(), TestbedError>;
 
-    /// Phase one: each drive serves the requests whose home it is, at their times,
-    /// and is recorded. Every row begins from the drives as they are then.
+    /// Phase one: each drive serves the requests whose primary replica it is, at their
+    /// times, and is recorded. Every row starts from the drives as they are afterwards.
     ///
     /// # Errors
-    /// The drives or the recorder failed; the text is one line.
-    fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, String>;
+    /// The drives or the recorder failed.
+    fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, TestbedError>;
 
-    /// Phase two, under one strategy. A row that was served doubtfully is served again
-    /// after all others.
+    /// Phase two, under one strategy. A doubtful row is served again after all others.
     ///
     /// # Errors
-    /// The drives failed; the text is one line.
-    fn serve(&mut self, row: Row<'_>) -> Result<Served, String>;
+    /// The drives failed.
+    fn serve(&mut self, row: Row<'_>) -> Result<Served, TestbedError>;
 
-    /// Whether the drives can be as if they had nothing to do with themselves.
+    /// Whether the drives' firmware can be made to take no time for itself.
     fn has_ideal(&self) -> bool;
 }
 
 /// A row of the table, to be measured.
 pub struct Row<'a> {
-    /// What the scenario calls it.
+    /// Its name in the scenario.
     pub name: &'a str,
-    /// Whether the drives are to have nothing to do with themselves.
+    /// Whether the drives' firmware must take no time for itself.
     pub ideal: bool,
-    /// Makes the strategy: anew for each run, if there are several.
+    /// Builds the strategy, for each run if there are several.
     pub strategy: &'a dyn Fn() -> Box<dyn Strategy>,
-    /// What it is to serve, on a clock that begins now.
+    /// The requests to serve, on a clock that starts now.
     pub requests: &'a [ArrayIo],
     /// Decides the order in which each read fails over.
     pub seed: u64,
-    /// From which time on a drive was slow, for strategies that predict.
+    /// The latency from which on a read was slow, by drive, for strategies that predict.
     pub thresholds: Option<Vec<Nanos>>,
 }
 
-/// A row, measured.
+/// A measured row.
 pub struct Served {
-    /// What came of it.
+    /// The figures.
     pub figures: ArrayFigures,
-    /// How late requests were handed out (p99), if that is too late to say anything of the
-    /// strategy: of several such runs the one counts where this is least.
+    /// How late requests were handed out (p99), if it is so late that the figures say little
+    /// of the strategy: of several such runs the one counts where this is least.
     pub doubt: Option<Nanos>,
 }
 
-/// A row of which nothing undoubted is known is served so often more, as long as any of them
-/// is not doubtful then.
+/// How often a doubtful row is served again, as long as any of the doubtful rows gets
+/// better.
 const ROUNDS: u32 = 2;
 
-/// Serves all rows by number, and those that are doubtful again when all have been: what
-/// keeps a machine from handing out requests in time, other guests of its host for
-/// example, lasts for minutes.
+/// Serves all rows by number, and then the doubtful ones again: what keeps a machine from
+/// handing out requests in time (other guests of its host, say) lasts for minutes.
 fn serve_all(
     rows: usize,
     serve: &mut dyn FnMut(usize, bool) -> Result<Served, Error>,
@@ -144,7 +142,7 @@ fn serve_all(
         let is_doubtful = |row: &usize| served[*row].doubt.is_some();
         let doubtful: Vec<usize> = (0..rows).filter(is_doubtful).collect();
         for &row in &doubtful {
-            // What there is is worth more than nothing: its doubt is known.
+            // A doubtful result is kept if it cannot be replaced.
             let Ok(again) = serve(row, true) else { break 'rounds };
             if again.doubt < served[row].doubt {
                 served[row] = again;
@@ -157,14 +155,14 @@ fn serve_all(
     Ok(served.into_iter().map(|served| served.figures).collect())
 }
 
-/// Runs a comparison on a rig. What deciding costs is what it takes there; only what
-/// a row is charged in the scenario (LinnOS at its published cost, say) comes on top.
+/// Runs a comparison on a testbed. A decision takes the time it takes there; only a charge
+/// that the scenario states (LinnOS at its published cost, say) is added.
 ///
 /// # Errors
-/// As [`compare`](super::compare()), or the rig failed; or the scenario has its
-/// workload change, which is for simulations.
+/// As [`compare`](crate::compare()), or the testbed failed; or the workload of the scenario
+/// changes, which only simulations support.
 pub fn compare_on(
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     comparison: &Comparison,
     trainer: &dyn Trainer,
     threads: usize,
@@ -172,7 +170,7 @@ pub fn compare_on(
 ) -> Result<Report, Error> {
     comparison.check_live()?;
     let mut here = comparison.clone();
-    here.entries.retain(|entry| entry.kind != Kind::Ideal || rig.has_ideal());
+    here.entries.retain(|entry| entry.kind != StrategyKind::Ideal || testbed.has_ideal());
     let comparison = &here;
     let mut report = Report::new(comparison);
     report.failover_ns = Nanos::ZERO;
@@ -182,8 +180,8 @@ pub fn compare_on(
             progress(&Progress { seed: (number, seeds), doing, piece: (piece, of) });
         };
         tell("making the drives ready", 0, 1);
-        rig.prepare(seed).map_err(Error::Rig)?;
-        let mut record = |requests: &[ArrayIo]| rig.record(requests).map_err(Error::Rig);
+        testbed.prepare(seed)?;
+        let mut record = |requests: &[ArrayIo]| Ok(testbed.record(requests)?);
         let ready = prepare_on(comparison, seed, trainer, threads, &tell, &mut record)?;
         let entries = &comparison.entries;
         let inference = |entry: &Entry| entry.inference.unwrap_or_default();
@@ -194,13 +192,13 @@ pub fn compare_on(
             let costs = Costs { inference: inference(entry), failover: Nanos::ZERO };
             let row = Row {
                 name: &entry.name,
-                ideal: entry.kind == Kind::Ideal,
+                ideal: entry.kind == StrategyKind::Ideal,
                 strategy: &|| ready.strategy(comparison, entry, costs),
                 requests: &ready.requests,
                 seed: ready.order_seed(),
                 thresholds: ready.trainees(entry).map(|trainees| trainees.thresholds.clone()),
             };
-            rig.serve(row).map_err(Error::Rig)
+            Ok(testbed.serve(row)?)
         })?;
         let measured = entries
             .iter()

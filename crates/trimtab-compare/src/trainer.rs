@@ -1,20 +1,30 @@
-//! Where predictors come from.
+//! Training: the source of predictors.
+
+mod builtin;
+
+pub use builtin::BuiltinTrainer;
 
 use trimtab_io::Nanos;
 use trimtab_predict::Predictor;
 use trimtab_trace::Record;
 
-/// Makes predictors from recordings. It sees phase one and nothing else.
+use crate::error::TrainError;
+
+/// Trains predictors on recordings. It sees phase one and nothing else.
 ///
 /// A recording is what one drive was sent, in the order in which it was sent,
-/// each request with the times at which the drive took it and answered.
+/// each request with the times at which the drive took and completed it.
 /// Recordings stand in the order of the drives.
 pub trait Trainer: Sync {
     /// For each drive, the latency at which slow begins (LinnOS, §4.2.1).
     ///
     /// # Errors
     /// The recordings do not say, for instance because too little is slow.
-    fn inflections(&self, recordings: &[Vec<Record>], seed: u64) -> Result<Vec<SlowFrom>, String>;
+    fn inflections(
+        &self,
+        recordings: &[Vec<Record>],
+        seed: u64,
+    ) -> Result<Vec<SlowThreshold>, TrainError>;
 
     /// The predictor of this name for one of the drives.
     ///
@@ -27,27 +37,27 @@ pub trait Trainer: Sync {
         recordings: &[Vec<Record>],
         inflections: &[Nanos],
         seed: u64,
-    ) -> Result<Trained, String>;
+    ) -> Result<TrainedPredictor, TrainError>;
 }
 
-/// Where slow begins on a drive.
+/// The latency from which on a drive's reads are slow.
 #[derive(Clone, Copy, Debug)]
-pub struct SlowFrom {
+pub struct SlowThreshold {
     /// The latency.
     pub latency: Nanos,
-    /// Whether it is what it would be if the others were like the drive itself: as they are,
-    /// no latency makes failing over to them worth while.
+    /// Whether it is the one among drives like this one, because no latency makes failing
+    /// over to the array's other drives worth while.
     pub alone: bool,
 }
 
-/// A predictor, trained.
-pub struct Trained {
+/// A trained predictor.
+pub struct TrainedPredictor {
     /// The predictor, which has seen nothing yet.
     pub predictor: Box<dyn Predictor>,
-    /// What it was taught to call late: a request that takes longer than that.
+    /// The latency above which it was trained to call a request late.
     pub threshold: Nanos,
-    /// Of what it would have sent in training, the share that was late.
+    /// The share of what it would have submitted in training that was late.
     pub false_submit_rate: f64,
-    /// What a decision costs, if the scenario says nothing else.
+    /// The charge for a decision, unless the scenario sets another one.
     pub inference: Nanos,
 }

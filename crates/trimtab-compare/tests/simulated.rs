@@ -1,13 +1,17 @@
 //! The experiment from one end to the other, with a predictor simple enough for
 //! a test.
 
+#[path = "../../trimtab-sim/tests/suspicious/mod.rs"]
 mod suspicious;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use suspicious::Suspicious;
+use trimtab_compare::{
+    Comparison, DriveFacts, Error, Report, SlowThreshold, StrategyReport, TrainError,
+    TrainedPredictor, Trainer, compare,
+};
 use trimtab_io::{LatencyHistogram, Nanos, Op};
-use trimtab_sim::compare::{Comparison, Report, SlowFrom, Trained, Trainer, compare};
 use trimtab_trace::Record;
 
 const SCENARIO: &str = "seeds = [3, 4]
@@ -44,13 +48,17 @@ struct Simple {
 }
 
 impl Trainer for Simple {
-    fn inflections(&self, recordings: &[Vec<Record>], _: u64) -> Result<Vec<SlowFrom>, String> {
+    fn inflections(
+        &self,
+        recordings: &[Vec<Record>],
+        _: u64,
+    ) -> Result<Vec<SlowThreshold>, TrainError> {
         let p90 = |records: &Vec<Record>| {
             let mut reads = LatencyHistogram::new();
             let completed = records.iter().filter(|record| record.op == Op::Read);
             reads.extend(completed.filter_map(Record::response_time));
-            let latency = reads.quantile(0.9).ok_or_else(|| "no reads".to_owned())?;
-            Ok(SlowFrom { latency, alone: false })
+            let latency = reads.quantile(0.9).ok_or(TrainError::NoReads { drive: 0 })?;
+            Ok(SlowThreshold { latency, alone: false })
         };
         recordings.iter().map(p90).collect()
     }
@@ -62,12 +70,12 @@ impl Trainer for Simple {
         _: &[Vec<Record>],
         inflections: &[Nanos],
         _: u64,
-    ) -> Result<Trained, String> {
+    ) -> Result<TrainedPredictor, TrainError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         if predictor == "heur-sim" {
-            return Err("cannot be".to_owned());
+            return Err(TrainError::Other("cannot be".into()));
         }
-        Ok(Trained {
+        Ok(TrainedPredictor {
             predictor: Box::new(Suspicious::new(inflections[drive])),
             threshold: inflections[drive],
             false_submit_rate: 0.06,
@@ -76,7 +84,7 @@ impl Trainer for Simple {
     }
 }
 
-fn run(text: &str, threads: usize) -> Result<(Report, usize), trimtab_sim::Error> {
+fn run(text: &str, threads: usize) -> Result<(Report, usize), Error> {
     let trainer = Simple { calls: AtomicUsize::new(0) };
     let comparison = Comparison::parse(text, ".".as_ref())?;
     let report = compare(&comparison, &trainer, threads, &|_| {})?;
@@ -95,7 +103,7 @@ fn threads_make_no_difference() {
 }
 
 #[test]
-fn the_table_is_whole() {
+fn report_has_all_rows() {
     let text = with("['base', 'ideal', 'clone', 'hedge-ip', 'heur-adv', 'linnos', 'linnos+hl']");
     let (report, trained) = run(&text, 2).unwrap();
     // Two predictors for three drives, twice.
@@ -107,7 +115,7 @@ fn the_table_is_whole() {
         assert_eq!(one.training_false_submit_percent["linnos"], 6.0);
     }
     let [base, ideal, clone, _, _, linnos, _] = report.strategies.as_slice() else { panic!() };
-    let get = |row: &trimtab_sim::compare::StrategyReport, key| row.median.get(key).unwrap();
+    let get = |row: &StrategyReport, key| row.median.get(key).unwrap();
     for row in &report.strategies {
         assert_eq!(row.latencies.count(), 24_000);
         for seed in &row.seeds {
@@ -119,14 +127,14 @@ fn the_table_is_whole() {
     }
     assert!(get(ideal, "p99_ns") < get(base, "p99_ns"));
     assert_eq!(get(base, "extra_io_percent"), 0.0);
-    // What is answered at once, from a write buffer, is not cloned.
+    // A read that completes at once, from a write buffer, is not cloned.
     assert!((99.0..=100.0).contains(&get(clone, "extra_io_percent")));
     assert!(get(linnos, "false_submit_percent") > 0.0);
     assert!(linnos.seeds[0].refused_sampled > 9 && linnos.seeds[0].inference_ns == Nanos(200));
 }
 
 #[test]
-fn what_is_served_in_turns_begins_a_little_later_each_time() {
+fn turns_start_later_each_time() {
     let flushes = "profile = 'reference'\noverride.buffer = { size_mb = 1, flush_period_ms = 50 }";
     let text = with("['base', 'trimtab']")
         .replace("seeds = [3, 4]", "seeds = [3]")
@@ -154,7 +162,7 @@ fn what_is_served_in_turns_begins_a_little_later_each_time() {
 
 /// Where there is less to do after the change, slow begins earlier.
 #[test]
-fn a_change_of_workload_is_learnt_from_by_who_is_retrained() {
+fn retrained_rows_use_the_change_of_workload() {
     let two = "['base', 'linnos', { strategy = 'linnos', retrained = true }]";
     let text = with(two)
         + "
@@ -170,23 +178,21 @@ arrivals = { kind = 'poisson', iops = 300 }
     let (report, trained) = run(&text, 2).unwrap();
     // For three drives and two seeds, before the change and after.
     assert_eq!(trained, 12);
-    let changed = |drive: &trimtab_sim::compare::DriveFacts| {
+    let changed = |drive: &DriveFacts| {
         let changed = drive.changed.expect("it was recorded again");
         assert!(2 * changed.inflection_ns.0 < drive.inflection_ns.0, "{drive:?}");
     };
     report.drives.iter().flatten().for_each(changed);
     let [_, old, new] = report.strategies.as_slice() else { panic!() };
-    let refused = |row: &trimtab_sim::compare::StrategyReport| -> u64 {
-        row.seeds.iter().map(|seed| seed.refused).sum()
-    };
-    // To whom nothing is slow any more refuses little.
+    let refused = |row: &StrategyReport| -> u64 { row.seeds.iter().map(|seed| seed.refused).sum() };
+    // The old model finds nothing slow any more and refuses little.
     assert!(3 * refused(old) < refused(new), "{} {}", refused(old), refused(new));
     let same = run(&text, 1).unwrap().0;
     assert_eq!(serde_json::to_string(&report).unwrap(), serde_json::to_string(&same).unwrap());
 }
 
 #[test]
-fn what_cannot_be_trained_says_so() {
+fn training_errors_name_device_and_predictor() {
     let error = run(&with("['base', 'heur-sim']"), 2).map(|_| ()).unwrap_err();
     assert!(error.is_bad_input());
     assert_eq!(error.to_string(), "device `device 0`: heur-sim: cannot be");

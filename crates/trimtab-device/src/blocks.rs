@@ -332,7 +332,9 @@ impl Blocks {
                 }
                 let rest = page * layout.units_per_page..(block + 1) * layout.units_per_block;
                 if map.next_valid(rest.start, rest.end).is_some() {
-                    return Err(Inconsistent(format!("block {block} holds data beyond page {page}")));
+                    return Err(Inconsistent(format!(
+                        "block {block} holds data beyond page {page}"
+                    )));
                 }
             }
         }

@@ -32,8 +32,15 @@ impl Permutation {
         // Rows of sixteen numbers at least, where there are so many.
         let bits = (bound / 16).checked_ilog2().map_or(0, |bits| bits / 2).min(MOST_BITS);
         let length = bound.div_ceil(1 << (2 * bits));
-        let mut permutation =
-            Self { bound, bits, length, random: SplitMix64::new(seed), keys: [0; 4], round: 0, in_round: 0 };
+        let mut permutation = Self {
+            bound,
+            bits,
+            length,
+            random: SplitMix64::new(seed),
+            keys: [0; 4],
+            round: 0,
+            in_round: 0,
+        };
         permutation.draw_keys();
         permutation
     }

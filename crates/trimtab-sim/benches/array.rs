@@ -6,7 +6,7 @@ use std::hint::black_box;
 use trimtab_device::{Profile, Ssd};
 use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, SplitMix64};
 use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, run};
-use trimtab_steer::{Costs, StrategyKind, ReplicaHistory, StrategyInputs, Replica, Tuning};
+use trimtab_steer::{Costs, Replica, ReplicaHistory, StrategyInputs, StrategyKind, Tuning};
 
 const DRIVES: usize = 3;
 const REQUESTS: usize = 1_000_000;
@@ -50,7 +50,13 @@ fn array(c: &mut Criterion) {
     let mut group = c.benchmark_group("array");
     group.sample_size(10);
     group.throughput(Throughput::Elements(REQUESTS as u64));
-    for kind in [StrategyKind::Base, StrategyKind::Clone, StrategyKind::Hedge, StrategyKind::Snitch, StrategyKind::C3] {
+    for kind in [
+        StrategyKind::Base,
+        StrategyKind::Clone,
+        StrategyKind::Hedge,
+        StrategyKind::Snitch,
+        StrategyKind::C3,
+    ] {
         group.bench_function(kind.name(), |b| {
             // Copying the drives is not what is measured.
             b.iter_batched(

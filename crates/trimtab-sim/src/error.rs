@@ -38,8 +38,8 @@ pub enum Error {
         /// What it said.
         source: trimtab_device::Error,
     },
-    /// A device has requests and answers none: nothing will ever happen, or has
-    /// not for a minute of its time.
+    /// A device has requests and completes none: it has no event, or has completed nothing
+    /// for a minute of its time.
     #[error(
         "device `{device}` stands still at {at} with {in_flight} requests unanswered: \
          it waits for what never happens, or is busy with itself"

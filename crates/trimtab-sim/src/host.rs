@@ -83,7 +83,7 @@ pub(crate) struct Host {
     slots: usize,
 }
 
-/// Bits of a request's name that tell its slot; the others are its number.
+/// Bits of a request's name that hold its slot; the others are its number.
 const SLOT_BITS: u32 = HostInterface::MOST_DEPTH.trailing_zeros();
 
 impl Host {

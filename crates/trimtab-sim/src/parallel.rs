@@ -9,11 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// # Panics
 /// `work` panics.
-pub fn map<T: Send>(
-    threads: usize,
-    count: usize,
-    work: impl Fn(usize) -> T + Sync,
-) -> Vec<T> {
+pub fn map<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let results: Vec<_> = (0..count).map(|_| Mutex::new(None)).collect();
     let run = || {

@@ -206,8 +206,8 @@ impl Scenario {
     }
 
     /// As [`simulation`](Self::simulation): filling large drives takes seconds.
-    /// `watch` is told from time to time which device is being filled, and what
-    /// share of that is done, 0 to 1; it may end the work, and then there is none.
+    /// `watch` is called from time to time with the device that is being filled and the
+    /// share of that that is done, 0 to 1; it may end the work, and then there is none.
     ///
     /// # Errors
     /// A trace cannot be read.
@@ -348,9 +348,10 @@ pub(crate) fn take_dependent<'i>(root: &mut DeTable<'i>) -> Vec<DependentKeys<'i
     let Some(devices) = root.get_mut("device").map(Spanned::get_mut) else { return Vec::new() };
     let DeValue::Array(devices) = devices else { return Vec::new() };
     let dependent = devices.iter_mut().map(|device| match device.get_mut() {
-        DeValue::Table(device) => {
-            DependentKeys { overrides: device.remove("override"), workload: device.remove("workload") }
-        }
+        DeValue::Table(device) => DependentKeys {
+            overrides: device.remove("override"),
+            workload: device.remove("workload"),
+        },
         _ => DependentKeys::default(),
     });
     dependent.collect()

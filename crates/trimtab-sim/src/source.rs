@@ -145,7 +145,7 @@ impl Clients {
 }
 
 impl Source {
-    /// A synthetic workload that ends after so many requests, or at a time.
+    /// A synthetic workload that ends after a number of requests, or at a time.
     #[must_use]
     pub fn synthetic(workload: Workload, requests: Option<u64>, end: Option<Nanos>) -> Self {
         let pace = match workload.timing {
@@ -163,7 +163,7 @@ impl Source {
         source
     }
 
-    /// The same, faster: times are divided by so many millionths, lengths of
+    /// The same, faster: times are divided by `millionths` / 10⁶, lengths of
     /// bursts included. To be called before anything is taken from it; a closed
     /// loop and a trace stay as they are.
     #[must_use]
@@ -185,7 +185,7 @@ impl Source {
         Ok(Self { kind, next, left: u64::MAX, end: NEVER, rate_millionths: AS_IT_IS })
     }
 
-    /// When the next request comes; [`NEVER`] if none does, or none is known to.
+    /// When the next request comes; [`NEVER`] if none does, or none is known yet.
     #[must_use]
     #[inline]
     pub const fn next(&self) -> Nanos {

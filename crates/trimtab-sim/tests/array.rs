@@ -8,7 +8,9 @@ use trimtab_device::{Profile, Ssd};
 use trimtab_io::{DeviceId, Flags, LatencyHistogram, Nanos, Op, Request, RequestId, SplitMix64};
 use trimtab_predict::Predictor;
 use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, ArrayRun, RunOptions, run};
-use trimtab_steer::{Costs, StrategyKind, ReplicaHistory, StrategyInputs, PredictorSet, Replica, Strategy, Tuning};
+use trimtab_steer::{
+    Costs, PredictorSet, Replica, ReplicaHistory, Strategy, StrategyInputs, StrategyKind, Tuning,
+};
 
 const DRIVES: usize = 3;
 

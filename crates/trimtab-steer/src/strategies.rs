@@ -3,17 +3,17 @@
 mod c3;
 mod failover;
 mod hedge;
-mod unaided;
 mod snitch;
 mod tied;
 mod timeout;
 mod trimtab;
+mod unaided;
 
 pub use c3::C3;
 pub use failover::Failover;
 pub use hedge::{Hedge, Patience};
-pub use unaided::{Base, Clone};
 pub use snitch::Snitch;
 pub use tied::Tied;
 pub use timeout::Timeout;
 pub use trimtab::{Trimtab, TrimtabSettings};
+pub use unaided::{Base, Clone};

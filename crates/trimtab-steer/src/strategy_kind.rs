@@ -8,7 +8,8 @@ use trimtab_io::{LatencyHistogram, Nanos};
 use crate::costs::Costs;
 use crate::predictors::PredictorSet;
 use crate::strategies::{
-    Base, C3, Clone as Cloning, Failover, Hedge, Trimtab, Patience, TrimtabSettings, Snitch, Tied, Timeout,
+    Base, C3, Clone as Cloning, Failover, Hedge, Patience, Snitch, Tied, Timeout, Trimtab,
+    TrimtabSettings,
 };
 use crate::strategy::Strategy;
 
@@ -218,7 +219,8 @@ impl Patience {
     /// A percentile of each replica's latency.
     #[must_use]
     pub fn at(history: &[ReplicaHistory], percentile: f64) -> Self {
-        let of = |drive: &ReplicaHistory| drive.reads.quantile(percentile / 100.0).unwrap_or(Nanos::MAX);
+        let of =
+            |drive: &ReplicaHistory| drive.reads.quantile(percentile / 100.0).unwrap_or(Nanos::MAX);
         Self::new(&history.iter().map(of).collect::<Vec<_>>())
     }
 

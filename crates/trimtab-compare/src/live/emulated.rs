@@ -1,49 +1,59 @@
 //! Emulated drives, made for a comparison and removed after it.
 
+use std::any::Any;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
 use trimtab_io::{LatencyHistogram, Nanos, Op};
-use trimtab_live::array::{Disk, LiveOptions, LiveRun};
 use trimtab_live::drive::{self, Drive, Fill, Home, Spec};
-use trimtab_live::record::{BlockDevice, Options, Recorder};
-use trimtab_sim::array::ArrayIo;
-use trimtab_sim::compare::{Comparison, Rig, Row, Served};
+use trimtab_live::record::{self, BlockDevice, Options, Recorder};
+use trimtab_steer::driver::{ArrayIo, LogEntry, RunOptions};
 use trimtab_steer::strategies;
 use trimtab_trace::Record;
+use trimtab_uring::{Disk, UringOptions, UringRun};
 
+use super::ShouldStop;
+use super::error::Error;
 use super::notes::{Notes, PHASE_ONE};
 use super::serve::{Meter, measure_row, serve};
-use crate::drive::{Leash, on_leash};
-use crate::interrupt::Interrupt;
+use crate::error::TestbedError;
+use crate::spec::Comparison;
+use crate::testbed::{Row, Served, Testbed};
 
-/// How long the recorder waits for the last answers.
+/// How long the recorder waits for the last completions.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// So much of phase one is served before anything is measured.
+/// The part of phase one that is served before anything is measured.
 const WARM_UP: Nanos = Nanos::from_secs(3);
 
-/// How often something is tried that an idle drive alone allows, and the time between:
-/// others may look at a new device too, or at one that was written to.
+/// How often something is tried that only an idle drive allows, and the time between: other
+/// programs may read a new device too, or one that was written to.
 const TRIES: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// Emulated drives.
-pub(super) struct Emulated<'a> {
+/// Keeps an emulated drive: the drive ends when this is dropped, or this process ends.
+pub type DriveGuard = Box<dyn Any>;
+
+/// Starts the server of an emulated drive in a process of its own.
+pub type StartDrive =
+    Box<dyn FnMut(&Spec) -> Result<DriveGuard, Box<dyn std::error::Error + Send + Sync>>>;
+
+/// Emulated drives, made as a scenario describes them.
+pub struct Emulated<'a> {
     comparison: &'a Comparison,
-    home: Home,
+    run_directory: Home,
     drives: Vec<Drive>,
-    /// They go with these, whatever becomes of us.
-    leashes: Vec<Leash>,
+    start: StartDrive,
+    /// The drives end with these, however this process ends.
+    guards: Vec<DriveGuard>,
     depths: Vec<u32>,
     notes: Notes,
-    end: Interrupt,
+    should_stop: ShouldStop,
 }
 
-/// The drives that a scenario wants.
-pub(super) fn specs(comparison: &Comparison, seed: u64) -> impl Iterator<Item = Spec> {
-    comparison.wanted().enumerate().map(move |(number, wanted)| Spec {
+/// The emulated drives that a scenario describes.
+pub fn drive_specs(comparison: &Comparison, seed: u64) -> impl Iterator<Item = Spec> {
+    comparison.wanted_drives().enumerate().map(move |(number, wanted)| Spec {
         seed: Comparison::drive_seed(seed, number),
         fill: Fill { share: wanted.fill, overwrites: wanted.overwrites },
         ..Spec::new(format!("compare-{}-{number}", std::process::id()), wanted.profile.clone())
@@ -51,42 +61,52 @@ pub(super) fn specs(comparison: &Comparison, seed: u64) -> impl Iterator<Item = 
 }
 
 impl<'a> Emulated<'a> {
-    pub(super) fn new(comparison: &'a Comparison, end: Interrupt) -> Result<Self> {
-        let depths = comparison.wanted().map(|wanted| wanted.queue_depth).collect();
-        let (home, notes) = (Home::from_environment(), Notes::default());
-        let (drives, leashes) = (Vec::new(), Vec::new());
-        Ok(Self { comparison, home, drives, leashes, depths, notes, end })
+    /// A testbed for this comparison, whose drives `start` makes.
+    #[must_use]
+    pub fn new(comparison: &'a Comparison, start: StartDrive, should_stop: ShouldStop) -> Self {
+        Self {
+            comparison,
+            run_directory: Home::from_environment(),
+            drives: Vec::new(),
+            start,
+            guards: Vec::new(),
+            depths: comparison.wanted_drives().map(|wanted| wanted.queue_depth).collect(),
+            notes: Notes::default(),
+            should_stop,
+        }
     }
 
-    pub(super) fn into_notes(mut self) -> Notes {
+    /// How the comparison was measured.
+    #[must_use]
+    pub fn into_notes(mut self) -> Notes {
         std::mem::take(&mut self.notes)
     }
 
-    /// The drives, as the scenario wants them.
-    fn make(&mut self, seed: u64) -> Result<()> {
+    /// Makes the drives as the scenario describes them.
+    fn make(&mut self, seed: u64) -> Result<(), Error> {
         self.remove();
-        for spec in specs(self.comparison, seed) {
-            if self.end.has_come() {
-                bail!("ended before it was complete");
+        for spec in drive_specs(self.comparison, seed) {
+            if (self.should_stop)() {
+                return Err(Error::Ended);
             }
-            self.leashes.push(on_leash(&spec)?);
-            self.drives.push(Drive::find(&self.home, &spec.name)?);
+            self.guards.push((self.start)(&spec).map_err(Error::Start)?);
+            self.drives.push(Drive::find(&self.run_directory, &spec.name)?);
         }
         Ok(())
     }
 
     fn remove(&mut self) {
         for drive in self.drives.drain(..) {
-            // It may have died; then the next one of its name cleans up.
+            // It may have ended; then the next one of its name cleans up.
             _ = drive.remove(true);
         }
-        self.leashes.clear();
+        self.guards.clear();
     }
 
-    fn disks(&self) -> Result<Vec<Disk>, String> {
+    fn disks(&self) -> Result<Vec<Disk>, Error> {
         let disk = |(drive, &depth): (&Drive, &u32)| {
             let path = drive.info().device.clone();
-            let file = drive.open().map_err(|e| e.to_string())?;
+            let file = drive.open()?;
             Ok(Disk { path, file, depth })
         };
         self.drives.iter().zip(&self.depths).map(disk).collect()
@@ -94,14 +114,14 @@ impl<'a> Emulated<'a> {
 }
 
 impl Emulated<'_> {
-    /// Does something that an idle drive alone allows with each of them.
-    fn when_idle(&self, act: fn(&Drive) -> Result<(), drive::Error>) -> Result<(), String> {
+    /// Does something that only an idle drive allows with each of them.
+    fn when_idle(&self, act: fn(&Drive) -> Result<(), drive::Error>) -> Result<(), Error> {
         for drive in &self.drives {
             let mut tries = TRIES;
             while let Err(error) = act(drive) {
                 tries -= 1;
                 if tries == 0 {
-                    return Err(error.to_string());
+                    return Err(error.into());
                 }
                 thread::sleep(BETWEEN);
             }
@@ -109,76 +129,74 @@ impl Emulated<'_> {
         Ok(())
     }
 
-    /// Serves the beginning of phase one, so that the drives find under this load how much
-    /// earlier than their models say they have to answer: each has estimated that alone, in a
-    /// machine that had nothing else to do, and goes on correcting it in use. The flash is as
-    /// before when this is over.
-    fn warm_up(&mut self, requests: &[ArrayIo]) -> Result<(), String> {
+    /// Serves the beginning of phase one, so that the drives correct their latency
+    /// compensation under this load: each has estimated it alone, on an idle machine, and goes
+    /// on correcting it in use. The flash is as before afterwards.
+    fn warm_up(&mut self, requests: &[ArrayIo]) -> Result<(), Error> {
         self.when_idle(Drive::snapshot)?;
         let first = requests.partition_point(|io| io.at < WARM_UP);
         let base = Box::new(strategies::Base::new("base"));
-        let (disks, options) = (self.disks()?, LiveOptions::default());
-        serve(&disks, base, &requests[..first], &options, &self.end, &mut || Ok(()))?;
+        let (disks, options) = (self.disks()?, UringOptions::default());
+        serve(&disks, base, &requests[..first], &options, &*self.should_stop, &mut || Ok(()))?;
         self.when_idle(Drive::restore)?;
-        let lead = |drive: &Drive| drive.stat().map(|stat| stat.lead_us).map_err(|e| e.to_string());
-        let leads = self.drives.iter().map(lead).collect::<Result<_, _>>()?;
-        self.notes.leads_us.push(leads);
+        let compensation = |drive: &Drive| drive.stat().map(|stat| stat.lead_us);
+        let all = self.drives.iter().map(compensation).collect::<Result<_, _>>()?;
+        self.notes.compensation_us.push(all);
         Ok(())
     }
 
-    /// Serves requests without a strategy; and what the way to each drive added to its
-    /// reads: the difference of what we see and what the drive says it did.
+    /// Serves requests without a strategy; returns also what the path to each drive added to
+    /// its reads: the difference of what is measured here and what the drive says it did.
     fn serve_logged(
         &self,
         requests: &[ArrayIo],
-        each: &mut dyn FnMut() -> Result<(), String>,
-    ) -> Result<(LiveRun, Vec<LatencyHistogram>), String> {
-        let options = LiveOptions { record: true, ..LiveOptions::default() };
+        each: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<(UringRun, Vec<LatencyHistogram>), Error> {
+        let log = RunOptions { log: true, ..RunOptions::default() };
+        let options = UringOptions { run: log, ..UringOptions::default() };
         let base = Box::new(strategies::Base::new("base"));
-        self.drives.iter().try_for_each(Drive::begin_log).map_err(|e| e.to_string())?;
-        let run = serve(&self.disks()?, base, requests, &options, &self.end, each)?;
-        let of = |(drive, records): (&Drive, &Vec<Record>)| {
-            let said = drive.end_log().map_err(|e| e.to_string())?;
-            Ok(drive::added(reads(records), said))
+        self.drives.iter().try_for_each(Drive::begin_log)?;
+        let run = serve(&self.disks()?, base, requests, &options, &*self.should_stop, each)?;
+        let of = |(drive, log): (&Drive, &Vec<LogEntry>)| {
+            let said = drive.end_log()?;
+            Ok(drive::added(reads(log), said))
         };
-        let ways = self.drives.iter().zip(&run.records).map(of).collect::<Result<_, String>>()?;
-        Ok((run, ways))
+        let paths = self.drives.iter().zip(&run.log).map(of).collect::<Result<_, Error>>()?;
+        Ok((run, paths))
     }
 }
 
-impl Rig for Emulated<'_> {
-    fn prepare(&mut self, seed: u64) -> Result<(), String> {
+impl Testbed for Emulated<'_> {
+    fn prepare(&mut self, seed: u64) -> Result<(), TestbedError> {
         self.notes.begin(seed);
-        self.make(seed).map_err(|e| format!("{e:#}"))
+        Ok(self.make(seed)?)
     }
 
-    fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, String> {
+    fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, TestbedError> {
         self.warm_up(requests)?;
-        let failed = |e: trimtab_live::record::Error| e.to_string();
-        let devices = self
-            .drives
-            .iter()
-            .map(|drive| BlockDevice::find(&drive.info().device.to_string_lossy()).map_err(failed));
-        let devices: Vec<_> = devices.collect::<Result<_, _>>()?;
-        let mut recording = Recorder::load(&devices, &Options::default()).map_err(failed)?.start();
+        let device = |drive: &Drive| BlockDevice::find(&drive.info().device.to_string_lossy());
+        let devices = self.drives.iter().map(device).collect::<Result<Vec<_>, _>>();
+        let devices = devices.map_err(Error::from)?;
+        let recorder = Recorder::load(&devices, &Options::default()).map_err(Error::from)?;
+        let mut recording = recorder.start();
         let mut all = Vec::new();
-        let poll = &mut || recording.poll(&mut all).map_err(failed);
+        let poll = &mut || Ok(recording.poll(&mut all)?);
         let meter = Meter::begin(&self.drives);
-        let (run, ways) = self.serve_logged(requests, poll)?;
+        let (run, paths) = self.serve_logged(requests, poll)?;
         let note = meter.note(PHASE_ONE, &run);
         self.notes.add_phase_one(note);
-        ways.iter().for_each(|way| self.notes.added.merge(way));
+        paths.iter().for_each(|path| self.notes.added.merge(path));
         let outcome = recording.stop(PATIENCE, |rest, _| {
             all.extend_from_slice(rest);
-            Ok::<_, trimtab_live::record::Error>(())
+            Ok::<_, record::Error>(())
         });
-        let outcome = outcome.map_err(failed)?;
+        let outcome = outcome.map_err(Error::from)?;
         self.notes.lost += outcome.losses.total();
         self.notes.recorded += outcome.records;
         let of = |device: &BlockDevice| {
             let id = outcome.names.find_device(&device.name);
-            let ours = |r: &&Record| Some(r.device) == id && matches!(r.op, Op::Read | Op::Write);
-            all.iter().filter(ours).copied().collect()
+            let own = |r: &&Record| Some(r.device) == id && matches!(r.op, Op::Read | Op::Write);
+            all.iter().filter(own).copied().collect()
         };
         let records = devices.iter().map(of).collect();
         let gap = self.comparison.gap();
@@ -187,13 +205,14 @@ impl Rig for Emulated<'_> {
         Ok(records)
     }
 
-    fn serve(&mut self, row: Row<'_>) -> Result<Served, String> {
+    fn serve(&mut self, row: Row<'_>) -> Result<Served, TestbedError> {
         self.when_idle(Drive::restore)?;
         if row.ideal {
             self.when_idle(Drive::idealise)?;
         }
         let disks = self.disks()?;
-        let (served, note) = measure_row(&disks, &row, row.requests, &self.drives, &self.end)?;
+        let (served, note) =
+            measure_row(&disks, &row, row.requests, &self.drives, &*self.should_stop)?;
         self.notes.add(note);
         Ok(served)
     }
@@ -209,8 +228,9 @@ impl Drop for Emulated<'_> {
     }
 }
 
-/// Of each read its first byte and how long it took.
-fn reads(records: &[Record]) -> Vec<(u64, Nanos)> {
-    let reads = records.iter().filter(|record| record.op == Op::Read);
-    reads.filter_map(|record| Some((record.offset, record.service_time()?))).collect()
+/// The first byte and the service time of each read.
+fn reads(log: &[LogEntry]) -> Vec<(u64, Nanos)> {
+    let reads = log.iter().filter(|entry| entry.op == Op::Read);
+    let took = |entry: &LogEntry| Some(entry.complete?.since(entry.issue?));
+    reads.filter_map(|entry| Some((entry.offset, took(entry)?))).collect()
 }

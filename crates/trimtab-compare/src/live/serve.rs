@@ -6,35 +6,33 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use trimtab_live::array::{self, Disk, LiveOptions, LiveRun};
 use trimtab_live::drive::{Drive, PathCounts, PathStat};
-use trimtab_sim::array::ArrayIo;
-use trimtab_sim::compare::{Row, Served};
 use trimtab_steer::Strategy;
+use trimtab_steer::driver::{ArrayIo, RunOptions};
+use trimtab_uring::{Disk, UringOptions, UringRun};
 
+use super::error::Error;
 use super::notes::RunNote;
-use crate::interrupt::Interrupt;
+use crate::testbed::{Row, Served};
 
-/// Of so many refused reads one is sent all the same.
-const TRIAL_EVERY: u32 = 1000;
+/// One in this many refused reads is sent all the same, as a forced sample.
+const SAMPLE_EVERY: u32 = 1000;
 
-/// Serves the requests of a row, and notes what it took of us, of the machine and of the
-/// emulated drives, if there are any.
+/// Serves the requests of a row, and notes what it took of the processors.
 pub(super) fn measure_row(
     disks: &[Disk],
     row: &Row<'_>,
     requests: &[ArrayIo],
     drives: &[Drive],
-    end: &Interrupt,
-) -> Result<(Served, RunNote), String> {
-    let options = LiveOptions {
-        seed: row.seed,
-        trial_every: if row.thresholds.is_some() { TRIAL_EVERY } else { 0 },
-        thresholds: row.thresholds.clone(),
-        record: false,
+    should_stop: &dyn Fn() -> bool,
+) -> Result<(Served, RunNote), Error> {
+    let thresholds = row.thresholds.clone();
+    let options = UringOptions {
+        sample_every: if thresholds.is_some() { SAMPLE_EVERY } else { 0 },
+        run: RunOptions { seed: row.seed, thresholds, log: false },
     };
     let meter = Meter::begin(drives);
-    let run = serve(disks, (row.strategy)(), requests, &options, end, &mut || Ok(()))?;
+    let run = serve(disks, (row.strategy)(), requests, &options, should_stop, &mut || Ok(()))?;
     let note = meter.note(row.name, &run);
     let doubt = note.fell_behind().then_some(note.late_p99_ns).flatten();
     Ok((Served { figures: run.figures, doubt }, note))
@@ -45,44 +43,44 @@ pub(super) fn serve(
     disks: &[Disk],
     strategy: Box<dyn Strategy>,
     requests: &[ArrayIo],
-    options: &LiveOptions,
-    end: &Interrupt,
-    each: &mut dyn FnMut() -> Result<(), String>,
-) -> Result<LiveRun, String> {
+    options: &UringOptions,
+    should_stop: &dyn Fn() -> bool,
+    each: &mut dyn FnMut() -> Result<(), Error>,
+) -> Result<UringRun, Error> {
     let mut failed = None;
-    let _first = First::begin();
-    let run = array::run(disks, strategy, requests, options, &mut |_| {
+    let _priority = Priority::raise();
+    let run = trimtab_uring::run(disks, strategy, requests, options, &mut |_| {
         failed = each().err();
         match failed {
-            None if !end.has_come() => ControlFlow::Continue(()),
+            None if !should_stop() => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
         }
     });
     match failed {
         Some(why) => Err(why),
-        None => run.map_err(|e| e.to_string()),
+        None => Ok(run?),
     }
 }
 
-/// While it lives this thread comes before others: how late a generator is on a busy
-/// machine is nothing that a strategy is to be blamed for.
-struct First {
+/// Raises this thread's priority while it lives: the lateness of a generator on a busy
+/// machine must not count against a strategy.
+struct Priority {
     before: Option<i32>,
 }
 
-impl First {
-    /// As the servers of emulated drives have it.
+impl Priority {
+    /// As the servers of emulated drives.
     const NICE: i32 = -19;
 
-    fn begin() -> Self {
+    fn raise() -> Self {
         let before = rustix::process::getpriority_process(None).ok();
-        // Not vital, and not for everyone to have.
+        // Not vital, and not allowed for every user.
         _ = rustix::process::setpriority_process(None, Self::NICE);
         Self { before }
     }
 }
 
-impl Drop for First {
+impl Drop for Priority {
     fn drop(&mut self) {
         if let Some(before) = self.before {
             _ = rustix::process::setpriority_process(None, before);
@@ -91,14 +89,15 @@ impl Drop for First {
 }
 
 /// Opens a device or file past the page cache, to be read.
-pub(super) fn open_direct(path: &Path) -> Result<File, String> {
+pub(super) fn open_direct(path: &Path) -> Result<File, Error> {
     const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(O_DIRECT).open(path);
-    file.map_err(|e| format!("{}: cannot open for direct I/O: {e}", path.display()))
+    let what = "cannot open for direct I/O";
+    file.map_err(|source| Error::Io { path: path.to_owned(), what, source })
 }
 
 /// The processor time that a process has taken so far, or this thread, if none is named;
-/// zero if it cannot be told.
+/// zero if it is not known.
 pub(super) fn cpu_time(pid: Option<u32>) -> Duration {
     let whose = pid.map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
     let read = || {
@@ -112,22 +111,22 @@ pub(super) fn cpu_time(pid: Option<u32>) -> Duration {
     read().unwrap_or_default()
 }
 
-/// What a run takes of the processors.
+/// Measures what a run takes of the processors.
 pub(super) struct Meter<'a> {
     drives: &'a [Drive],
-    of_drives: Vec<Seen>,
+    of_drives: Vec<DriveUsage>,
     own: Duration,
-    machine: Option<Ticks>,
+    machine: Option<ProcessorTicks>,
 }
 
-/// What is known of an emulated drive at one time.
-struct Seen {
+/// The state of an emulated drive at one time.
+struct DriveUsage {
     cpu: Duration,
-    /// What the block layer has seen of its reads; none while that is not measured.
+    /// What the block layer has seen of its reads; none if it is not measured.
     path: Option<PathStat>,
 }
 
-impl Seen {
+impl DriveUsage {
     fn now(drive: &Drive) -> Self {
         let path = drive.stat().ok().and_then(|stat| stat.path);
         Self { cpu: cpu_time(Some(drive.info().pid)), path }
@@ -135,14 +134,14 @@ impl Seen {
 }
 
 impl<'a> Meter<'a> {
-    /// Before it; with the emulated drives that serve it, if there are any.
+    /// Starts before a run, with the emulated drives that serve it, if there are any.
     pub(super) fn begin(drives: &'a [Drive]) -> Self {
-        let of_drives = drives.iter().map(Seen::now).collect();
-        Self { drives, of_drives, own: cpu_time(None), machine: Ticks::now() }
+        let of_drives = drives.iter().map(DriveUsage::now).collect();
+        Self { drives, of_drives, own: cpu_time(None), machine: ProcessorTicks::now() }
     }
 
-    /// After it.
-    pub(super) fn note(self, name: &str, run: &LiveRun) -> RunNote {
+    /// Ends after the run.
+    pub(super) fn note(self, name: &str, run: &UringRun) -> RunNote {
         let now = Self::begin(self.drives);
         let share = |now: Duration, then: Duration| {
             100.0 * now.saturating_sub(then).as_secs_f64() / run.took.as_secs_f64().max(1e-9)
@@ -158,20 +157,20 @@ impl<'a> Meter<'a> {
             early_percent: path.early_share().map(percent),
             saturated_percent: path.saturated_share().map(percent),
             stolen_percent: stolen.map(|(now, then)| now.stolen_percent_since(&then)),
-            trials: run.figures.judged.sampled,
+            forced_samples: run.figures.score.sampled,
             ..RunNote::new(name, run.took, &run.lateness)
         }
     }
 }
 
-/// What the machine's processors have done so far.
-struct Ticks {
+/// The time that the machine's processors have spent.
+struct ProcessorTicks {
     all: u64,
-    /// Not for us, though there was something to do: the host gave their time to others.
+    /// Time that the host gave to others, though there was work here.
     stolen: u64,
 }
 
-impl Ticks {
+impl ProcessorTicks {
     fn now() -> Option<Self> {
         Self::of(&std::fs::read_to_string("/proc/stat").ok()?)
     }
@@ -185,7 +184,7 @@ impl Ticks {
         Some(Self { all: ticks.iter().sum(), stolen })
     }
 
-    /// Of a hundred.
+    /// Percent of all time.
     fn stolen_percent_since(&self, then: &Self) -> f64 {
         let all = self.all.saturating_sub(then.all).max(1);
         100.0 * self.stolen.saturating_sub(then.stolen) as f64 / all as f64
@@ -198,14 +197,14 @@ mod tests {
 
     #[test]
     fn stolen_time_is_a_share_of_all() {
-        let then = Ticks::of("cpu  10 1 4 80 5 0 0 100 7 0\ncpu0 1 1").unwrap();
+        let then = ProcessorTicks::of("cpu  10 1 4 80 5 0 0 100 7 0\ncpu0 1 1").unwrap();
         assert_eq!((then.all, then.stolen), (200, 100));
-        let now = Ticks::of("cpu  20 1 4 160 5 0 0 110 9 9\n").unwrap();
+        let now = ProcessorTicks::of("cpu  20 1 4 160 5 0 0 110 9 9\n").unwrap();
         assert_eq!(now.stolen_percent_since(&then), 10.0);
         assert_eq!(then.stolen_percent_since(&now), 0.0);
-        // Of kernels that do not say.
+        // Kernels that do not report it.
         for nothing in ["", "cpu  1 2 3 4 5 6 7", "intr 1 2 3 4 5 6 7 8"] {
-            assert!(Ticks::of(nothing).is_none(), "{nothing}");
+            assert!(ProcessorTicks::of(nothing).is_none(), "{nothing}");
         }
     }
 }

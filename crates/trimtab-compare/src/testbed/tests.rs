@@ -1,12 +1,12 @@
-//! A rig of simulated drives must give what the simulation gives.
+//! A testbed of simulated drives must give the figures of the simulation.
 
 use trimtab_predict::{Predictor, Simple};
+use trimtab_sim::array::{ArrayDrive, ArrayOptions, RunOptions, run};
 
 use super::*;
-use crate::array::{ArrayDrive, ArrayOptions, Judge, run};
-use crate::compare::prepare::{begun, record, rested};
-use crate::compare::{SlowFrom, Trained, compare};
-use crate::scenario::derived;
+use crate::error::TrainError;
+use crate::prepare::{record, rested, starting_now};
+use crate::{SlowThreshold, TrainedPredictor, compare};
 
 const SCENARIO: &str = "seeds = [5]
 phase_one = { reads = 2_000 }
@@ -36,8 +36,12 @@ fill = { share = 1.0, kind = 'aged' }
 struct Simply;
 
 impl Trainer for Simply {
-    fn inflections(&self, recordings: &[Vec<Record>], _: u64) -> Result<Vec<SlowFrom>, String> {
-        let slow_from = SlowFrom { latency: Nanos::from_micros(300), alone: false };
+    fn inflections(
+        &self,
+        recordings: &[Vec<Record>],
+        _: u64,
+    ) -> Result<Vec<SlowThreshold>, TrainError> {
+        let slow_from = SlowThreshold { latency: Nanos::from_micros(300), alone: false };
         Ok(vec![slow_from; recordings.len()])
     }
 
@@ -48,9 +52,9 @@ impl Trainer for Simply {
         _: &[Vec<Record>],
         inflections: &[Nanos],
         _: u64,
-    ) -> Result<Trained, String> {
+    ) -> Result<TrainedPredictor, TrainError> {
         let predictor: Box<dyn Predictor> = Box::new(Simple::new(4));
-        Ok(Trained {
+        Ok(TrainedPredictor {
             predictor,
             threshold: inflections[drive],
             false_submit_rate: 0.0,
@@ -66,35 +70,38 @@ struct Simulated<'a> {
     doubtful: Option<&'static str>,
 }
 
-impl Rig for Simulated<'_> {
-    fn prepare(&mut self, seed: u64) -> Result<(), String> {
-        let drive = |(number, spec): (u64, &crate::scenario::DeviceSpec)| {
-            ArrayDrive::new(spec.drive(number as u32, derived(seed, number)), spec.host.queue_depth)
+impl Testbed for Simulated<'_> {
+    fn prepare(&mut self, seed: u64) -> Result<(), TestbedError> {
+        let drive = |(number, spec): (u64, &DeviceSpec)| {
+            ArrayDrive::new(
+                spec.drive(number as u32, derived_seed(seed, number)),
+                spec.host.queue_depth,
+            )
         };
         self.drives = (0..).zip(&self.comparison.devices).map(drive).collect();
         Ok(())
     }
 
-    fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, String> {
+    fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, TestbedError> {
         let recorded = std::mem::take(&mut self.drives).into_iter().zip(0..).map(|(drive, n)| {
-            record(&n.to_string(), n, drive, requests).map_err(|e| e.to_string())
+            record(&n.to_string(), n, drive, requests).map_err(TestbedError::new)
         });
         let (drives, records) = recorded.collect::<Result<(Vec<_>, Vec<_>), _>>()?;
         self.drives = rested(drives, self.comparison.gap);
         Ok(records)
     }
 
-    fn serve(&mut self, row: Row<'_>) -> Result<Served, String> {
-        let judge = row.thresholds.map(|thresholds| Judge { thresholds, samples: 0 });
-        let options = ArrayOptions { seed: row.seed, judge, record: false };
-        let requests = begun(row.requests.to_vec(), &self.drives);
+    fn serve(&mut self, row: Row<'_>) -> Result<Served, TestbedError> {
+        let options = RunOptions { seed: row.seed, thresholds: row.thresholds, log: false };
+        let options = ArrayOptions { run: options, refusal_samples: 0 };
+        let requests = starting_now(row.requests.to_vec(), &self.drives);
         let run = run(self.drives.clone(), (row.strategy)(), &requests, &options);
         if self.doubtful == Some(row.name) {
             self.doubtful = None;
             let (figures, doubt) = (ArrayFigures::default(), Some(Nanos::from_secs(1)));
             return Ok(Served { figures, doubt });
         }
-        Ok(Served { figures: run.map_err(|e| e.to_string())?.figures, doubt: None })
+        Ok(Served { figures: run.map_err(TestbedError::new)?.figures, doubt: None })
     }
 
     fn has_ideal(&self) -> bool {
@@ -103,39 +110,39 @@ impl Rig for Simulated<'_> {
 }
 
 #[test]
-fn a_rig_of_simulated_drives_gives_what_the_simulation_gives() {
+fn testbed_of_simulated_drives_equals_simulation() {
     let comparison = Comparison::parse(SCENARIO, ".".as_ref()).unwrap();
     let doubtful = Some("heur-sim");
-    let mut rig = Simulated { comparison: &comparison, drives: Vec::new(), doubtful };
-    let on_rig = compare_on(&mut rig, &comparison, &Simply, 1, &|_| {}).unwrap();
-    assert!(rig.doubtful.is_none());
+    let mut testbed = Simulated { comparison: &comparison, drives: Vec::new(), doubtful };
+    let on_testbed = compare_on(&mut testbed, &comparison, &Simply, 1, &|_| {}).unwrap();
+    assert!(testbed.doubtful.is_none());
     let simulated = compare(&comparison, &Simply, 1, &|_| {}).unwrap();
-    assert!(on_rig.strategies[2].seeds[0].refused > 0);
+    assert!(on_testbed.strategies[2].seeds[0].refused > 0);
     let json = |report: &Report| serde_json::to_value(report).unwrap();
-    assert_eq!(json(&on_rig), json(&simulated));
+    assert_eq!(json(&on_testbed), json(&simulated));
 }
 
 #[test]
-fn what_a_rig_cannot_do_is_left_out_or_said() {
+fn rows_a_testbed_cannot_serve_are_left_out() {
     let with = |from: &str, to: &str| {
         Comparison::parse(&SCENARIO.replace(from, to), ".".as_ref()).unwrap()
     };
     let ideal = with("'base',", "'base', 'ideal',");
-    let mut rig = Simulated { comparison: &ideal, drives: Vec::new(), doubtful: None };
-    let report = compare_on(&mut rig, &ideal, &Simply, 1, &|_| {}).unwrap();
+    let mut testbed = Simulated { comparison: &ideal, drives: Vec::new(), doubtful: None };
+    let report = compare_on(&mut testbed, &ideal, &Simply, 1, &|_| {}).unwrap();
     assert!(report.strategies.iter().all(|row| row.name != "ideal"));
     let workload = &SCENARIO[SCENARIO.find("read_share").unwrap()..];
     let workload = workload.split("\n\n").next().unwrap();
     let change = "[change]\nretrain = { reads = 10 }\n[change.workload]\n".to_owned() + workload;
     let text = SCENARIO.replace("[workload]", &(change + "\n[workload]"));
     let changing = Comparison::parse(&text, ".".as_ref()).unwrap();
-    let mut rig = Simulated { comparison: &changing, drives: Vec::new(), doubtful: None };
-    let error = compare_on(&mut rig, &changing, &Simply, 1, &|_| {}).unwrap_err();
+    let mut testbed = Simulated { comparison: &changing, drives: Vec::new(), doubtful: None };
+    let error = compare_on(&mut testbed, &changing, &Simply, 1, &|_| {}).unwrap_err();
     assert!(error.is_bad_input() && error.to_string().contains("`change` is for simulations"));
 }
 
-/// Rows whose first runs are so late; a run later they take the next of these. Who was
-/// served, in order, and which of each row's runs counts.
+/// Serves rows whose runs are this late, one number per run. Returns the rows in the order
+/// in which they were served, and which run of each counts.
 fn served(late: &[&[u64]]) -> (Vec<usize>, Vec<u64>) {
     let (mut order, mut runs) = (Vec::new(), vec![0; late.len()]);
     let figures = serve_all(late.len(), &mut |row, again| {
@@ -150,7 +157,7 @@ fn served(late: &[&[u64]]) -> (Vec<usize>, Vec<u64>) {
 }
 
 #[test]
-fn doubtful_rows_are_served_again_at_the_end_as_long_as_that_helps() {
+fn doubtful_rows_are_served_again_while_that_helps() {
     assert_eq!(served(&[&[0], &[0]]), (vec![0, 1], vec![1, 1]));
     // One gets well, so that the other is given a third run; the least late counts.
     assert_eq!(served(&[&[9, 7, 8], &[0], &[5, 0]]), (vec![0, 1, 2, 0, 2, 0], vec![2, 1, 2]));
@@ -160,9 +167,9 @@ fn doubtful_rows_are_served_again_at_the_end_as_long_as_that_helps() {
 }
 
 #[test]
-fn what_was_served_is_kept_if_it_cannot_be_served_again() {
+fn doubtful_figures_are_kept_if_the_testbed_fails() {
     let serve = &mut |_, again| match again {
-        true => Err(Error::Rig("gone".to_owned())),
+        true => Err(TestbedError::new("gone").into()),
         false => Ok(Served { figures: ArrayFigures::default(), doubt: Some(Nanos(1)) }),
     };
     assert_eq!(serve_all(2, serve).unwrap().len(), 2);

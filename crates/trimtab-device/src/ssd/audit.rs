@@ -121,11 +121,15 @@ impl Ssd {
         for user in 0..self.layout.user_units {
             let Place::Flash(unit) = self.map.place(user) else { continue };
             if self.map.next_valid(unit, unit + 1).is_none() {
-                return Err(Inconsistent(format!("user unit {user} is mapped to unit {unit}, which is invalid")));
+                return Err(Inconsistent(format!(
+                    "user unit {user} is mapped to unit {unit}, which is invalid"
+                )));
             }
             if self.map.owner(unit) != user {
                 let owner = self.map.owner(unit);
-                return Err(Inconsistent(format!("user unit {user} is mapped to unit {unit} of {owner}")));
+                return Err(Inconsistent(format!(
+                    "user unit {user} is mapped to unit {unit} of {owner}"
+                )));
             }
             valid[self.layout.block_of_unit(unit) as usize] += 1;
         }
@@ -138,7 +142,9 @@ impl Ssd {
         for (block, &valid) in (0..).zip(&valid) {
             if self.map.valid_in(block) != valid {
                 let counted = self.map.valid_in(block);
-                return Err(Inconsistent(format!("block {block} has {valid} valid units, counted as {counted}")));
+                return Err(Inconsistent(format!(
+                    "block {block} has {valid} valid units, counted as {counted}"
+                )));
             }
         }
         self.blocks.verify(&self.layout, &self.map)

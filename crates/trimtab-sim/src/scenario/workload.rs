@@ -130,7 +130,9 @@ impl WorkloadSpec {
     /// Whether it ends by itself.
     pub(super) fn ends(&self) -> bool {
         match &self.kind {
-            WorkloadKind::Synthetic { spec, .. } => spec.requests().is_some() || spec.duration().is_some(),
+            WorkloadKind::Synthetic { spec, .. } => {
+                spec.requests().is_some() || spec.duration().is_some()
+            }
             WorkloadKind::Trace { .. } => true,
         }
     }
@@ -140,12 +142,7 @@ impl WorkloadSpec {
     ///
     /// # Errors
     /// A trace cannot be read.
-    pub fn build(
-        &self,
-        capacity: u64,
-        seed: u64,
-        bursts: Option<u64>,
-    ) -> Result<Workload, Error> {
+    pub fn build(&self, capacity: u64, seed: u64, bursts: Option<u64>) -> Result<Workload, Error> {
         let source = match &self.kind {
             WorkloadKind::Synthetic { spec, rate_millionths } => {
                 let reach = spec.capacity_bytes().unwrap_or(capacity);
@@ -257,10 +254,7 @@ fn millionths(rate: Option<&Spanned<f64>>, text: Text<'_>) -> Result<u64, Error>
 ///
 /// # Errors
 /// It does not fit `T`; the text has the line.
-pub fn read<T: DeserializeOwned>(
-    value: Spanned<DeValue<'_>>,
-    text: Text<'_>,
-) -> Result<T, Error> {
+pub fn read<T: DeserializeOwned>(value: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<T, Error> {
     let at = value.span();
     T::deserialize(ValueDeserializer::from(value)).map_err(|e| match e.span() {
         Some(_) => text.error(&e),

@@ -124,7 +124,8 @@ impl Trimtab {
         turn: &Turn<'_>,
         which: impl Fn(Replica) -> bool,
     ) -> Option<(Replica, Forecast, Replicas)> {
-        let (primary, TrimtabSettings { costs, margin, charge_moves, .. }) = (turn.primary(), self.settings);
+        let (primary, TrimtabSettings { costs, margin, charge_moves, .. }) =
+            (turn.primary(), self.settings);
         let mut late = Replicas::NONE;
         let mut best: Option<(Replica, Forecast, Option<Nanos>)> = None;
         for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {

@@ -9,7 +9,8 @@ use trimtab_steer::strategies::{
     Base, C3, Clone, Failover, Hedge, Patience, Snitch, Tied, Timeout, Trimtab, TrimtabSettings,
 };
 use trimtab_steer::{
-    Action, Actions, Attempt, Costs, Order, PredictorSet, Reason, Replica, Steering, Strategy, Timer,
+    Action, Actions, Attempt, Costs, Order, PredictorSet, Reason, Replica, Steering, Strategy,
+    Timer,
 };
 
 /// How a drive treats one request.
@@ -219,8 +220,11 @@ impl Predictor for Suspicious {
 
 /// Each strategy over `replicas` replicas; those that predict first.
 pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
-    let predictors =
-        || PredictorSet::new((0..replicas).map(|_| Box::new(Suspicious::default()) as Box<dyn Predictor>));
+    let predictors = || {
+        PredictorSet::new(
+            (0..replicas).map(|_| Box::new(Suspicious::default()) as Box<dyn Predictor>),
+        )
+    };
     let patience = |us| Patience::new(&vec![Nanos::from_micros(us); replicas]);
     let costs = Costs::new(Nanos::from_micros(6));
     let settings = TrimtabSettings {

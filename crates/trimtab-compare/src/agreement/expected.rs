@@ -1,24 +1,25 @@
-//! What a simulation foretells of a row that is run live.
+//! What a simulation predicts of a row that is run live.
 
 use trimtab_io::{LatencyHistogram, PercentileKind};
-use trimtab_sim::compare::{StrategyReport, median};
+
+use crate::figures::{StrategyReport, median};
 
 /// The latencies of a row as simulated, with what the path to the drives takes on top.
 ///
-/// Means of sums are sums of means, whatever the one has to do with the other. Percentiles are
-/// those of the convolution: what a read takes on the path is as if it had nothing to do with
-/// what it takes in the drive. Both are right of strategies that send a read once, and too much
-/// of those that take the first of two answers.
-pub(super) struct Foretold {
-    /// Of each turn: with the path's.
+/// Means of sums are sums of means, whatever the dependence. Percentiles are
+/// those of the convolution, as if what a read takes on the path were independent of what it
+/// takes in the drive. Both hold for strategies that send a read once, and are too high for
+/// those that take the first of two completions.
+pub(super) struct Expected {
+    /// The latencies of each turn, with the path's.
     turns: Vec<LatencyHistogram>,
-    /// Samples that each percentile rests on: those of the lesser of the two distributions.
+    /// The samples behind each percentile: those of the smaller distribution.
     samples: u64,
     pub(super) mean: f64,
 }
 
-impl Foretold {
-    /// With nothing on top if nothing is known of the path. None of a row without figures.
+impl Expected {
+    /// The simulated row as it is if nothing is known of the path; none without figures.
     pub(super) fn of(row: &StrategyReport, path: &LatencyHistogram) -> Option<Self> {
         let bare = row.median.get("mean_ns")?;
         let least = row.turns.iter().map(LatencyHistogram::count).min()?;

@@ -343,8 +343,8 @@ impl DeviceSpec {
     }
 }
 
-/// Takes out of each device what is read dependent.
-pub(crate) fn take_dependent<'i>(root: &mut DeTable<'i>) -> Vec<DependentKeys<'i>> {
+/// Takes its [`DependentKeys`] out of each device.
+pub fn take_dependent<'i>(root: &mut DeTable<'i>) -> Vec<DependentKeys<'i>> {
     let Some(devices) = root.get_mut("device").map(Spanned::get_mut) else { return Vec::new() };
     let DeValue::Array(devices) = devices else { return Vec::new() };
     let dependent = devices.iter_mut().map(|device| match device.get_mut() {

@@ -180,7 +180,7 @@ impl Testbed for Emulated<'_> {
         let recorder = Recorder::load(&devices, &Options::default()).map_err(Error::from)?;
         let mut recording = recorder.start();
         let mut all = Vec::new();
-        let poll = &mut || Ok(recording.poll(&mut all)?);
+        let poll = &mut || recording.poll(&mut all).map_err(Error::from);
         let meter = Meter::begin(&self.drives);
         let (run, paths) = self.serve_logged(requests, poll)?;
         let note = meter.note(PHASE_ONE, &run);

@@ -29,7 +29,7 @@ const APART: u32 = 20;
 const FIRST_TURN: f64 = 2.2;
 const LAST_TURN: f64 = 1.05;
 /// One child in this many differs in an alternative.
-const OTHER_WAYS: u32 = 4;
+const ALTERNATIVE: u32 = 4;
 
 /// A profile, and how far it is from the drive.
 #[derive(Clone, Debug)]
@@ -179,11 +179,11 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
         profiles.into_iter().zip(results).map(candidate).collect()
     }
 
-    /// A profile like another one but for a few knobs, or one that is another way in
-    /// something besides; none if it cannot be.
+    /// A profile like another one but for a few parameters, or also for an alternative;
+    /// none if it is not valid.
     fn child(&self, parent: &Profile, turn: f64, random: &mut Pcg64) -> Option<Profile> {
         let mut child = parent.clone();
-        if random.random_ratio(1, OTHER_WAYS) {
+        if random.random_ratio(1, ALTERNATIVE) {
             let mut variants = alternatives(&child, self.size);
             let chosen = random.random_range(0..variants.len().max(1));
             child = (chosen < variants.len()).then(|| variants.swap_remove(chosen))?;

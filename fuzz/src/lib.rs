@@ -1,6 +1,7 @@
 //! What the fuzz targets have in common. Each target is one line in
 //! `fuzz_targets/`, named after the format that it feeds.
 
+use trimtab_compare::Comparison;
 use trimtab_device::{Profile, Ssd};
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_learn::calibrate::{Platt, Table};
@@ -9,7 +10,6 @@ use trimtab_learn::standardise::Standardiser;
 use trimtab_learn::store::{Reader, Stored, Writer};
 use trimtab_learn::{Simd, dense, integer, lightgbm, tree};
 use trimtab_sim::Scenario;
-use trimtab_sim::compare::Comparison;
 use trimtab_trace::{Format, Options, Trace, recording_spool};
 
 /// Reads `bytes` as a trace in this format, passing over bad records so that

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Read, Write};
 
+use crate::error::Inconsistent;
 use crate::firmware::Candidates;
 use crate::layout::Layout;
 use crate::map::Map;
@@ -315,28 +316,30 @@ impl Blocks {
     }
 
     /// Checks that free blocks are empty, and that each block is one thing only.
-    pub(crate) fn verify(&self, layout: &Layout, map: &Map) -> Result<(), String> {
+    pub(crate) fn verify(&self, layout: &Layout, map: &Map) -> Result<(), Inconsistent> {
         let mut free = 0;
         for plane in &self.planes {
             free += plane.free.len();
             for &Reverse((_, block)) in &plane.free {
                 if self.full[block as usize] || map.valid_in(block) > 0 {
-                    return Err(format!("block {block} is free and not empty"));
+                    return Err(Inconsistent(format!("block {block} is free and not empty")));
                 }
             }
             for page in plane.open.into_iter().flatten() {
                 let block = layout.block_of_page(page);
                 if self.full[block as usize] {
-                    return Err(format!("block {block} is being written and full"));
+                    return Err(Inconsistent(format!("block {block} is being written and full")));
                 }
                 let rest = page * layout.units_per_page..(block + 1) * layout.units_per_block;
                 if map.next_valid(rest.start, rest.end).is_some() {
-                    return Err(format!("block {block} holds data beyond page {page}"));
+                    return Err(Inconsistent(format!(
+                        "block {block} holds data beyond page {page}"
+                    )));
                 }
             }
         }
         if free != self.free {
-            return Err(format!("{free} blocks are free, counted as {}", self.free));
+            return Err(Inconsistent(format!("{free} blocks are free, counted as {}", self.free)));
         }
         Ok(())
     }

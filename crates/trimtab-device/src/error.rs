@@ -31,6 +31,12 @@ pub enum Error {
     },
 }
 
+/// The bookkeeping of a drive contradicts itself: a defect of the model, or a damaged
+/// saved state. Displays as one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Inconsistent(pub(crate) String);
+
 impl Error {
     pub(crate) fn profile<T>(what: impl Into<String>) -> Result<T, Self> {
         Err(Self::Profile(what.into()))

@@ -21,7 +21,7 @@ mod slab;
 mod ssd;
 mod study;
 
-pub use error::Error;
+pub use error::{Error, Inconsistent};
 pub use firmware::{Answer, Candidate, Candidates, Contention, Firmware, Ideal, Standard};
 pub use profile::{
     Buffer, Copying, Dimension, Ftl, Gc, Geometry, Noise, Profile, Schedule, Scope, Timing, Victim,

@@ -1,5 +1,7 @@
 //! All numbers below a bound in random order, without a table of them.
 
+use trimtab_io::SplitMix64;
+
 /// The numbers below a bound, each once, in an order that looks random but is
 /// kind to memory.
 ///
@@ -16,7 +18,7 @@ pub(crate) struct Permutation {
     bits: u32,
     /// Numbers in a row.
     length: u32,
-    seed: u64,
+    random: SplitMix64,
     keys: [u32; 4],
     round: u32,
     in_round: u32,
@@ -30,20 +32,23 @@ impl Permutation {
         // Rows of sixteen numbers at least, where there are so many.
         let bits = (bound / 16).checked_ilog2().map_or(0, |bits| bits / 2).min(MOST_BITS);
         let length = bound.div_ceil(1 << (2 * bits));
-        let mut permutation =
-            Self { bound, bits, length, seed, keys: [0; 4], round: 0, in_round: 0 };
+        let mut permutation = Self {
+            bound,
+            bits,
+            length,
+            random: SplitMix64::new(seed),
+            keys: [0; 4],
+            round: 0,
+            in_round: 0,
+        };
         permutation.draw_keys();
         permutation
     }
 
-    /// Keys for a round: SplitMix64 (Steele, Lea and Flood, 2014).
+    /// Draws the keys of a round.
     fn draw_keys(&mut self) {
         for key in &mut self.keys {
-            self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut mixed = self.seed;
-            mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            *key = (mixed >> 32) as u32 | 1;
+            *key = (self.random.next() >> 32) as u32 | 1;
         }
     }
 

@@ -1,5 +1,5 @@
-//! The vocabulary of trimtab: one [`Request`], one
-//! [`Completion`], one [`Nanos`].
+//! The vocabulary that every crate of trimtab shares: one [`Request`], one
+//! [`Completion`], one [`Nanos`], and one mixing function ([`mix64`]).
 //!
 //! Inside trimtab sizes and offsets are bytes and times are nanoseconds.
 //! Sectors, milliseconds and text exist only where data enters or leaves.
@@ -45,8 +45,8 @@ mod whole;
 pub use clock::monotonic;
 pub use completion::{Completion, Outcome};
 pub use histogram::LatencyHistogram;
-pub use mix::mix64;
-pub use range::within;
+pub use mix::{SplitMix64, derived_seed, mix64};
+pub use range::{OutOfRange, within};
 pub use recent::RecentLatencies;
 pub use request::{DeviceId, Flags, Op, Request, RequestId};
 pub use run_directory::{RUN_VARIABLE, run_directory};

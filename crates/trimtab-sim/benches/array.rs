@@ -4,9 +4,9 @@
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use trimtab_device::{Profile, Ssd};
-use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op};
+use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, SplitMix64};
 use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, run};
-use trimtab_steer::{Costs, Kind, Known, Means, Random, Replica, Tuning};
+use trimtab_steer::{Costs, Replica, ReplicaHistory, StrategyInputs, StrategyKind, Tuning};
 
 const DRIVES: usize = 3;
 const REQUESTS: usize = 1_000_000;
@@ -26,14 +26,14 @@ fn drives(profile: &Profile) -> Vec<ArrayDrive> {
 
 /// Random requests of 4 KiB, 70% reads.
 fn requests(capacity: u64) -> Vec<ArrayIo> {
-    let mut random = Random::new(1);
+    let mut random = SplitMix64::new(1);
     let mut at = 0;
     let io = |number: usize| {
         at += random.next() % (2_000_000_000 / (IOPS * DRIVES as u64));
         let op = if random.unit() < 0.7 { Op::Read } else { Op::Write };
         let offset = random.next() % (capacity / 4096) * 4096;
-        let home = Replica((number % DRIVES) as u8);
-        ArrayIo { at: Nanos(at), op, offset, length: 4096, home }
+        let primary = Replica((number % DRIVES) as u8);
+        ArrayIo { at: Nanos(at), op, offset, length: 4096, primary }
     };
     (0..REQUESTS).map(io).collect()
 }
@@ -46,18 +46,24 @@ fn array(c: &mut Criterion) {
     let mut reads = LatencyHistogram::new();
     reads.extend((40..=600).map(Nanos::from_micros));
     let inflection = Nanos::from_micros(500);
-    let known = vec![Known { reads, inflection, false_submit_rate: 0.1 }; DRIVES];
+    let history = vec![ReplicaHistory { reads, inflection, false_submit_rate: 0.1 }; DRIVES];
     let mut group = c.benchmark_group("array");
     group.sample_size(10);
     group.throughput(Throughput::Elements(REQUESTS as u64));
-    for kind in [Kind::Base, Kind::Clone, Kind::Hedge, Kind::Snitch, Kind::C3] {
+    for kind in [
+        StrategyKind::Base,
+        StrategyKind::Clone,
+        StrategyKind::Hedge,
+        StrategyKind::Snitch,
+        StrategyKind::C3,
+    ] {
         group.bench_function(kind.name(), |b| {
             // Copying the drives is not what is measured.
             b.iter_batched(
                 || {
                     let (costs, tuning) = (Costs::default(), Tuning::default());
-                    let means = Means { panel: None, costs, tuning, seed: 1 };
-                    (drives.clone(), kind.build(&known, means))
+                    let inputs = StrategyInputs { predictors: None, costs, tuning, seed: 1 };
+                    (drives.clone(), kind.build(&history, inputs))
                 },
                 |(drives, strategy)| {
                     let run = run(drives, strategy, &requests, &ArrayOptions::default());

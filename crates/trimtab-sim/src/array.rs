@@ -1,20 +1,63 @@
-//! Drives that hold the same data, and a strategy that says which of them is
-//! asked: one loop over all of them, in virtual time.
+//! Arrays of simulated drives under a strategy: the back end of
+//! [`trimtab_steer::driver`] in virtual time.
 //!
-//! Every block is on all drives. Each drive serves a workload of its own: its
-//! writes go to it, and its reads have it as their home, from where the strategy
-//! may send them elsewhere. Requests come when they come, whatever the drives do
-//! (open loop). A drive takes so many at a time; the others wait in the host's
-//! queue before it, first come, first served.
-//!
-//! The loop goes to whatever is earliest: something in a drive, a timer or a
-//! delayed request of the strategy, an arrival; at one instant in that order.
-//! So a strategy has seen all that happened up to the moment of a decision, and
-//! nothing else.
+//! The drives meet in a strategy, so one loop serves all of them. The back end goes to the
+//! earliest event of any drive, or to the time at which the driver has something to do. A
+//! simulated drive can be copied, so the reads that a strategy has refused are scored
+//! exactly: a copy of the drive serves a sample of them.
 
+mod backend;
 mod drive;
-mod run;
+mod sampler;
 
 pub use drive::ArrayDrive;
-pub use run::{ArrayOptions, ArrayRun, Judge, run};
-pub use trimtab_steer::array::{ArrayFigures, ArrayIo, HomeFigures, Judged};
+pub use trimtab_steer::driver::{ArrayFigures, ArrayIo, LogEntry, RunOptions};
+
+use trimtab_steer::Strategy;
+use trimtab_steer::driver::{self, DriverRun};
+
+use crate::error::Error;
+use backend::Simulated;
+use sampler::Sampler;
+
+/// How a workload is run on an array.
+#[derive(Clone, Debug, Default)]
+pub struct ArrayOptions {
+    /// As for every back end.
+    pub run: RunOptions,
+    /// How many refused reads are served by a copy of the drive, at most, spread evenly
+    /// over the run. None are without [`RunOptions::thresholds`].
+    pub refusal_samples: usize,
+}
+
+/// The result of a run.
+#[derive(Debug)]
+pub struct ArrayRun {
+    /// The figures.
+    pub figures: ArrayFigures,
+    /// The drives afterwards, with all requests complete.
+    pub drives: Vec<ArrayDrive>,
+    /// What each drive was sent, in order; empty unless [`RunOptions::log`] is set.
+    pub log: Vec<Vec<LogEntry>>,
+}
+
+/// Serves requests, which come in order of time, under a strategy.
+///
+/// # Errors
+/// A drive does not take a request, or stands still.
+///
+/// # Panics
+/// There are no drives, or more than [`trimtab_steer::MOST_REPLICAS`].
+pub fn run(
+    drives: Vec<ArrayDrive>,
+    strategy: Box<dyn Strategy>,
+    requests: &[ArrayIo],
+    options: &ArrayOptions,
+) -> Result<ArrayRun, Error> {
+    let sampler = Sampler::new(options.refusal_samples, requests.len());
+    let mut backend = Simulated::new(drives, options.run.thresholds.as_deref(), sampler);
+    let run = driver::run(&mut backend, strategy, requests, &options.run)?;
+    let DriverRun { mut figures, log } = run;
+    backend.add_samples(&mut figures.score);
+    Ok(ArrayRun { figures, drives: backend.drives, log })
+}

@@ -38,8 +38,8 @@ pub enum Error {
         /// What it said.
         source: trimtab_device::Error,
     },
-    /// A device has requests and answers none: nothing will ever happen, or has
-    /// not for a minute of its time.
+    /// A device has requests and completes none: it has no event, or has completed nothing
+    /// for a minute of its time.
     #[error(
         "device `{device}` stands still at {at} with {in_flight} requests unanswered: \
          it waits for what never happens, or is busy with itself"
@@ -66,12 +66,6 @@ pub enum Error {
         /// When.
         at: Nanos,
     },
-    /// A predictor cannot be trained on what was recorded.
-    #[error("{0}")]
-    Training(String),
-    /// Drives that are not simulated here have failed, or cannot be had.
-    #[error("{0}")]
-    Rig(String),
     /// Nothing was measured.
     #[error("device `{device}`: all its {requests} requests came during the warm-up")]
     OnlyWarmUp {
@@ -92,12 +86,11 @@ impl Error {
             | Self::Replay { .. }
             | Self::Device { .. }
             | Self::Fit(_)
-            | Self::Training(_)
             | Self::Endless { .. }
             | Self::OnlyWarmUp { .. } => true,
             Self::Open { source, .. } => source.kind() != std::io::ErrorKind::PermissionDenied,
             Self::Trace(error) => error.is_bad_input(),
-            Self::Stuck { .. } | Self::Rig(_) => false,
+            Self::Stuck { .. } => false,
         }
     }
 }

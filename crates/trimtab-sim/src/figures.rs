@@ -17,7 +17,7 @@ pub(crate) struct Figures {
     /// Of reads, and of writes.
     pub(crate) times: [OpTimes; 2],
     /// Answers, the warm-up's included.
-    pub(crate) answers: u64,
+    pub(crate) completions: u64,
     /// When the last one came.
     pub(crate) last: Nanos,
 }
@@ -72,7 +72,7 @@ impl Figures {
             stop: NEVER,
             workloads: vec![Default::default(); workloads].into(),
             times: Default::default(),
-            answers: 0,
+            completions: 0,
             last: Nanos::ZERO,
         }
     }
@@ -81,7 +81,7 @@ impl Figures {
     pub(crate) fn add(&mut self, sent: &Sent, served: &Served) {
         let completion = &served.completion;
         let at = completion.complete;
-        self.answers += 1;
+        self.completions += 1;
         self.last = at;
         let op = &mut self.workloads[sent.workload as usize][sent.op as usize];
         match completion.outcome {

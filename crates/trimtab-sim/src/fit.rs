@@ -51,7 +51,7 @@ pub struct Fitted {
 
 /// Fits a profile to a recording of one drive, in order of arrival. The profile has about
 /// `capacity` bytes, and the models that are tried that or 2 GiB, whichever is less; places
-/// beyond that are folded in. `progress` is told how many models were tried, and the least
+/// beyond that are folded in. `progress` is called with the number of models tried and the least
 /// error so far (infinite at first); it may end the search by returning false. The result
 /// is the same for any number of threads.
 ///

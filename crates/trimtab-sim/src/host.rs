@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 use trimtab_io::{Nanos, Op};
+use trimtab_steer::InFlightTable;
 use trimtab_trace::synth::Drawn;
 
 /// How the host talks to a device.
@@ -77,19 +78,16 @@ pub(crate) struct Host {
     arbitration: Arbitration,
     /// The queue that is asked first in its turn.
     turn: usize,
-    sent: Box<[Sent]>,
-    /// Slots that are free, the one used last on top: it is still in the
-    /// processor's cache.
-    free: Vec<u32>,
+    sent: InFlightTable<Sent>,
+    /// Requests that the device takes at a time.
+    slots: usize,
 }
 
-/// Bits of a request's name that tell its slot; the others are its number.
+/// Bits of a request's name that hold its slot; the others are its number.
 const SLOT_BITS: u32 = HostInterface::MOST_DEPTH.trailing_zeros();
 
 impl Host {
     pub(crate) fn new(interface: HostInterface) -> Self {
-        let nothing =
-            Sent { arrived: Nanos::ZERO, length: 0, workload: 0, op: Op::Read, measured: false };
         let slots = interface.queue_depth.clamp(1, HostInterface::MOST_DEPTH);
         let queues = match interface.arbitration {
             // First come, first served over several queues is one queue.
@@ -103,15 +101,15 @@ impl Host {
             waiting: 0,
             arbitration: interface.arbitration,
             turn: 0,
-            sent: vec![nothing; slots as usize].into(),
-            free: (0..slots).rev().collect(),
+            sent: InFlightTable::with_capacity(slots as usize),
+            slots: slots as usize,
         }
     }
 
     /// Requests that the device has.
     #[inline]
     pub(crate) const fn in_flight(&self) -> usize {
-        self.sent.len() - self.free.len()
+        self.sent.len()
     }
 
     /// Requests that wait for the device to take them.
@@ -129,7 +127,7 @@ impl Host {
     /// Whether a request that comes now can go to the device at once.
     #[inline]
     pub(crate) const fn is_open(&self) -> bool {
-        self.waiting == 0 && !self.free.is_empty()
+        self.waiting == 0 && self.in_flight() < self.slots
     }
 
     /// Puts a request into a submission queue, counted round.
@@ -143,7 +141,7 @@ impl Host {
     /// is one.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Arrived> {
-        if self.waiting == 0 || self.free.is_empty() {
+        if self.waiting == 0 || self.in_flight() >= self.slots {
             return None;
         }
         let queue = match self.arbitration {
@@ -160,29 +158,27 @@ impl Host {
         self.queues[queue].pop_front()
     }
 
-    /// Takes a slot for a request, and says what to call it on the way.
-    ///
-    /// # Panics
-    /// No slot is free: ask [`is_open`](Self::is_open).
+    /// Takes a slot for a request, and returns the request's name while it is in flight. A
+    /// slot must be free: ask [`is_open`](Self::is_open).
     #[inline]
     pub(crate) fn send(&mut self, arrived: &Arrived) -> u64 {
-        let slot = self.free.pop().expect("is_open was asked");
-        self.sent[slot as usize] = Sent {
+        debug_assert!(self.in_flight() < self.slots, "is_open was asked");
+        let slot = self.sent.insert(Sent {
             arrived: arrived.at,
             length: arrived.drawn.length,
             workload: arrived.workload,
             op: arrived.drawn.op,
             measured: arrived.measured,
-        };
+        });
         arrived.number << SLOT_BITS | u64::from(slot)
     }
 
-    /// A request has been answered: its slot is free again.
+    /// A request has completed: its slot is free again.
     #[inline]
     pub(crate) fn done(&mut self, name: u64) -> Sent {
         let slot = (name & ((1 << SLOT_BITS) - 1)) as u32;
-        self.free.push(slot);
-        self.sent[slot as usize]
+        self.sent.remove(slot);
+        self.sent[slot]
     }
 }
 

@@ -18,8 +18,8 @@ use crate::source::{NEVER, Source};
 /// without end.
 const MOST_AT_ONCE: u64 = 1 << 22;
 
-/// A device that has requests and has answered none for so long never will: it
-/// is busy with itself (cleans without end, say).
+/// A device that has completed none of its requests for this long never will: it is busy
+/// with itself (cleans without end, say).
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
 /// A device to simulate, and what it is given to do.
@@ -54,8 +54,7 @@ pub struct Span {
     pub warm_up: Nanos,
     /// Requests of each device after the warm-up, if that ends it.
     pub requests: Option<u64>,
-    /// Time after the warm-up, if that ends it. Requests on their way are still
-    /// waited for.
+    /// Time after the warm-up, if that ends it. Requests in flight are still waited for.
     pub duration: Option<Nanos>,
 }
 
@@ -66,7 +65,7 @@ pub(crate) struct Lane<S> {
     server: S,
     host: Host,
     workloads: Box<[Workload]>,
-    /// Whether one of them waits for answers.
+    /// Whether one of them waits for completions.
     closed_loop: bool,
     span: Span,
     pub(crate) figures: Figures,
@@ -116,7 +115,7 @@ impl<S: Server> Lane<S> {
         }
     }
 
-    /// Goes on for so many events or requests.
+    /// Goes on for `steps` events or requests.
     pub(crate) fn run(&mut self, steps: u32) -> Result<(), Error> {
         for _ in 0..steps {
             let (arrival, workload) = self.next_arrival();
@@ -130,7 +129,7 @@ impl<S: Server> Lane<S> {
             }
             // At one instant the device goes first.
             if event <= arrival {
-                // If nobody waits for answers, they can come in one go.
+                // If nothing waits for completions, they can be taken at once.
                 let reacts = self.closed_loop || self.host.waiting() > 0 || arrival == NEVER;
                 self.at_once = 0;
                 if reacts {
@@ -142,8 +141,8 @@ impl<S: Server> Lane<S> {
                     self.server.advance(arrival);
                 }
             } else {
-                // Some things are answered at once: what was never written, a
-                // discard.
+                // Some requests complete at once: reads of what was never written,
+                // discards.
                 self.arrive(arrival, workload)?;
             }
             self.settle()?;
@@ -249,7 +248,7 @@ impl<S: Server> Lane<S> {
         sent.map_err(|source| Error::Device { device: self.name.clone(), source })
     }
 
-    /// Takes the answers that have come, and sends what waited for room.
+    /// Takes completions, and submits what waited for room.
     #[inline]
     fn settle(&mut self) -> Result<(), Error> {
         loop {
@@ -257,7 +256,7 @@ impl<S: Server> Lane<S> {
             server.drain(|served| {
                 let sent = host.done(served.completion.request.0);
                 figures.add(&sent, served);
-                workloads[sent.workload as usize].source.answered(served.completion.complete);
+                workloads[sent.workload as usize].source.completed(served.completion.complete);
             });
             let Some(next) = self.host.pop() else { return Ok(()) };
             self.send(&next)?;
@@ -283,7 +282,7 @@ impl<S: Server> Lane<S> {
         match self.span.duration {
             // It went to its end, whether or not something came after that.
             Some(duration) if self.over => duration,
-            // The last request's answer ends what a number of requests ends.
+            // A run that a number of requests ends, ends with the last completion.
             _ if self.finished => self.figures.last.since(start),
             _ => self.now.min(self.figures.stop).since(start),
         }

@@ -1,16 +1,15 @@
-//! Doing several things at once.
+//! Independent jobs on several threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Calls `work` with each number below `count`, on so many threads, and returns
-/// what it gives in the order of the numbers: the same for any number of
-/// threads, if `work` is.
-pub(crate) fn map<T: Send>(
-    threads: usize,
-    count: usize,
-    work: impl Fn(usize) -> T + Sync,
-) -> Vec<T> {
+/// Calls `work` with each number below `count`, on `threads` threads, and returns the
+/// results in the order of the numbers. The result does not depend on the number of
+/// threads, if `work` does not.
+///
+/// # Panics
+/// `work` panics.
+pub fn map<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let results: Vec<_> = (0..count).map(|_| Mutex::new(None)).collect();
     let run = || {
@@ -34,7 +33,7 @@ pub(crate) fn map<T: Send>(
 #[cfg(test)]
 mod tests {
     #[test]
-    fn results_stand_in_order() {
+    fn results_are_in_order() {
         for threads in [1, 2, 5] {
             let squares = super::map(threads, 100, |i| i * i);
             assert!(squares.into_iter().eq((0..100).map(|i| i * i)));

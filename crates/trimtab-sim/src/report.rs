@@ -33,9 +33,9 @@ pub struct DeviceReport {
     pub warm_up_requests: u64,
     /// Requests that arrived in the measured time.
     pub requests: u64,
-    /// Those of them that have no answer, because the simulation was ended.
+    /// Those of them that are not complete, because the simulation was ended.
     pub unanswered: u64,
-    /// The measured time: to its end, or to the last answer where a number of
+    /// The measured time: to its end, or to the last completion where a number of
     /// requests or a trace ended it.
     pub measured_ns: Nanos,
     /// Each op that occurred.
@@ -51,7 +51,7 @@ pub struct DeviceReport {
     pub write_amplification: Option<f64>,
     /// Blocks erased.
     pub erases: u64,
-    /// Times that free blocks ran out, so that everybody had to wait.
+    /// Times that free blocks ran out, so that all requests had to wait.
     pub stalls: u64,
     /// Time in which they had.
     pub stalled_ns: Nanos,
@@ -74,9 +74,9 @@ pub struct OpReport {
     pub iops: Option<f64>,
     /// 10⁶ bytes per second.
     pub mb_s: Option<f64>,
-    /// From arrival to answer, for requests that arrived in the measured time.
+    /// From arrival to completion, for requests that arrived in the measured time.
     pub latency: Summary,
-    /// Requests answered as refused; they are not among the latencies.
+    /// Requests that were refused; they are not among the latencies.
     pub refused: u64,
     /// Requests that ended in an error, likewise.
     pub errors: u64,
@@ -99,7 +99,7 @@ pub struct TimeReport {
     pub waited_for_cleaning: f64,
     /// In a submission queue.
     pub submission_queue_ns: Nanos,
-    /// While the drive let nobody in.
+    /// While the drive took no requests.
     pub stalled_ns: Nanos,
     /// For the die, because of other requests.
     pub die_ns: Nanos,

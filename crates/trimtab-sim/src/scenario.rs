@@ -1,9 +1,9 @@
 //! A simulation as it stands in TOML; docs/scenario.md has every key.
 
 mod drive;
-pub(crate) mod text;
+mod text;
 mod values;
-pub(crate) mod workload;
+mod workload;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use trimtab_device::{FillWatch, Profile, Ssd};
-use trimtab_io::{DeviceId, Nanos, WholeFile};
+use trimtab_io::{DeviceId, Nanos, WholeFile, derived_seed};
 
-use self::text::Text;
+pub use self::text::Text;
+pub use self::workload::{WorkloadSpec, read};
+
 use self::values::Bytes;
-use self::workload::WorkloadSpec;
 use crate::error::Error;
 use crate::host::HostInterface;
 use crate::lane::{Device, Span};
@@ -51,14 +52,19 @@ pub struct Scenario {
     devices: Vec<DeviceSpec>,
 }
 
-/// A device, read and checked.
+/// A device of a scenario, read and checked.
 #[derive(Clone, Debug)]
-pub(crate) struct DeviceSpec {
-    pub(crate) name: String,
-    pub(crate) profile: Profile,
-    pub(crate) fill: Fill,
-    pub(crate) host: HostInterface,
-    pub(crate) workloads: Vec<WorkloadSpec>,
+pub struct DeviceSpec {
+    /// Its name in reports.
+    pub name: String,
+    /// Its profile, with the scenario's overrides.
+    pub profile: Profile,
+    /// What is on it at the start.
+    pub fill: Fill,
+    /// How the host talks to it.
+    pub host: HostInterface,
+    /// Its workloads.
+    pub workloads: Vec<WorkloadSpec>,
 }
 
 /// What is on a drive when the simulation begins.
@@ -96,7 +102,7 @@ impl Default for Fill {
     }
 }
 
-/// The scenario without what is read apart from it.
+/// The scenario without its devices' [`DependentKeys`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
@@ -108,10 +114,10 @@ struct Raw {
     device: Vec<Spanned<RawDevice>>,
 }
 
-/// A device without what is read apart from it.
+/// A device as it stands in TOML, without its [`DependentKeys`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RawDevice {
+pub struct RawDevice {
     name: Option<Spanned<String>>,
     profile: Spanned<String>,
     capacity: Option<Spanned<Bytes>>,
@@ -120,11 +126,12 @@ pub(crate) struct RawDevice {
     host: Option<Spanned<HostInterface>>,
 }
 
-/// What is read apart, because its keys depend on each other.
+/// The parts of a device whose keys depend on each other, which are read after the rest.
 #[derive(Clone, Default)]
-pub(crate) struct Apart<'i> {
+pub struct DependentKeys<'i> {
     overrides: Option<Spanned<DeValue<'i>>>,
-    pub(crate) workload: Option<Spanned<DeValue<'i>>>,
+    /// One workload or a list of them.
+    pub workload: Option<Spanned<DeValue<'i>>>,
 }
 
 /// More makes no difference to a drive: after ten it is in its steady state.
@@ -135,8 +142,8 @@ const MOST_REQUESTS: u64 = 1 << 47;
 /// The default size of a drive.
 const CAPACITY: u64 = 64 << 30;
 
-/// Sets how much may be kept of the traces of all workloads while they are read.
-pub(crate) fn set_max_spool(devices: &mut [DeviceSpec], bytes: u64) {
+/// Sets how many bytes may be kept of the traces of all workloads while they are read.
+pub fn set_max_spool(devices: &mut [DeviceSpec], bytes: u64) {
     let workloads = devices.iter_mut().flat_map(|device| &mut device.workloads);
     workloads.for_each(|workload| workload.set_max_spool(bytes));
 }
@@ -171,14 +178,14 @@ impl Scenario {
     pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
         let (whole, text) = (text, Text(text));
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
-        let apart = take_apart(root.get_mut());
+        let dependent = take_dependent(root.get_mut());
         let raw =
             Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
         let span = span(&raw, text)?;
         if raw.device.is_empty() {
             return Err(Error::Scenario("there must be at least one `[[device]]`".to_owned()));
         }
-        let devices = devices(raw.device, apart, text, directory)?;
+        let devices = devices(raw.device, dependent, text, directory)?;
         let mut workloads = devices.iter().flat_map(|device| &device.workloads);
         if let (None, None, Some(endless)) =
             (span.requests, span.duration, workloads.find(|workload| !workload.ends()))
@@ -195,12 +202,12 @@ impl Scenario {
     /// A trace cannot be read.
     pub fn simulation(&self) -> Result<Simulation<Ssd>, Error> {
         let made = self.simulation_watched(&mut |_, _| ControlFlow::Continue(()))?;
-        Ok(made.expect("nobody ended it"))
+        Ok(made.expect("it is not ended"))
     }
 
     /// As [`simulation`](Self::simulation): filling large drives takes seconds.
-    /// `watch` is told from time to time which device is being filled, and what
-    /// share of that is done, 0 to 1; it may end the work, and then there is none.
+    /// `watch` is called from time to time with the device that is being filled and the
+    /// share of that that is done, 0 to 1; it may end the work, and then there is none.
     ///
     /// # Errors
     /// A trace cannot be read.
@@ -210,7 +217,7 @@ impl Scenario {
     ) -> Result<Option<Simulation<Ssd>>, Error> {
         let mut devices = Vec::with_capacity(self.devices.len());
         for (number, spec) in (0..).zip(&self.devices) {
-            let seed = derived(self.seed, number.into());
+            let seed = derived_seed(self.seed, number.into());
             let filled = spec.drive_watched(number, seed, &mut |share| watch(&spec.name, share));
             let ControlFlow::Continue(ssd) = filled else { return Ok(None) };
             let build = |workload: &WorkloadSpec| workload.build(ssd.capacity(), seed, None);
@@ -238,15 +245,19 @@ impl Scenario {
     }
 }
 
-/// The devices of a scenario.
-pub(crate) fn devices(
+/// Builds and checks the devices of a scenario. Files that they name are looked for in
+/// `directory`.
+///
+/// # Errors
+/// A key is missing or out of range, or a profile cannot be read.
+pub fn devices(
     raw: Vec<Spanned<RawDevice>>,
-    apart: Vec<Apart<'_>>,
+    dependent: Vec<DependentKeys<'_>>,
     text: Text<'_>,
     directory: &Path,
 ) -> Result<Vec<DeviceSpec>, Error> {
     let mut devices: Vec<DeviceSpec> = Vec::new();
-    for ((number, device), apart) in (0_u64..).zip(raw).zip(apart) {
+    for ((number, device), dependent) in (0_u64..).zip(raw).zip(dependent) {
         let line = device.span();
         let device = device.into_inner();
         let name = device.name.clone().map_or(format!("device {number}"), Spanned::into_inner);
@@ -254,7 +265,7 @@ pub(crate) fn devices(
             let at = device.name.as_ref().map_or(line, Spanned::span);
             return Err(text.wrong(&at, format!("there are two devices called `{name}`")));
         }
-        devices.push(DeviceSpec::new(name, device, apart, &line, text, directory)?);
+        devices.push(DeviceSpec::new(name, device, dependent, &line, text, directory)?);
     }
     Ok(devices)
 }
@@ -263,12 +274,12 @@ impl DeviceSpec {
     fn new(
         name: String,
         raw: RawDevice,
-        apart: Apart<'_>,
+        dependent: DependentKeys<'_>,
         line: &std::ops::Range<usize>,
         text: Text<'_>,
         directory: &Path,
     ) -> Result<Self, Error> {
-        let profile = drive::profile(&raw, apart.overrides, text, directory)?;
+        let profile = drive::profile(&raw, dependent.overrides, text, directory)?;
         if let Some(fill) = &raw.fill {
             text.within("fill", &fill.span(), fill.get_ref().share, 0.0..=1.0)?;
             let overwrites = fill.get_ref().overwrites;
@@ -282,7 +293,7 @@ impl DeviceSpec {
             text.within("host.submission_queues", &at, host.submission_queues, queues)?;
             Ok::<_, Error>(host)
         })?;
-        let Some(workload) = apart.workload else {
+        let Some(workload) = dependent.workload else {
             return Err(text.wrong(line, "missing field `workload`"));
         };
         let fill = raw.fill.map(Spanned::into_inner).unwrap_or_default();
@@ -291,7 +302,10 @@ impl DeviceSpec {
     }
 
     /// The same device with another workload, or several.
-    pub(crate) fn with_workload(
+    ///
+    /// # Errors
+    /// A key of the workload is unknown, missing or out of range.
+    pub fn with_workload(
         self,
         workload: Spanned<DeValue<'_>>,
         text: Text<'_>,
@@ -304,10 +318,11 @@ impl DeviceSpec {
     }
 
     /// The drive, filled.
-    pub(crate) fn drive(&self, number: u32, seed: u64) -> Ssd {
+    #[must_use]
+    pub fn drive(&self, number: u32, seed: u64) -> Ssd {
         match self.drive_watched(number, seed, &mut |_| ControlFlow::Continue(())) {
             ControlFlow::Continue(ssd) => ssd,
-            ControlFlow::Break(()) => unreachable!("nobody ended it"),
+            ControlFlow::Break(()) => unreachable!("it is not ended"),
         }
     }
 
@@ -328,17 +343,18 @@ impl DeviceSpec {
     }
 }
 
-/// Takes out of each device what is read apart.
-pub(crate) fn take_apart<'i>(root: &mut DeTable<'i>) -> Vec<Apart<'i>> {
+/// Takes its [`DependentKeys`] out of each device.
+pub fn take_dependent<'i>(root: &mut DeTable<'i>) -> Vec<DependentKeys<'i>> {
     let Some(devices) = root.get_mut("device").map(Spanned::get_mut) else { return Vec::new() };
     let DeValue::Array(devices) = devices else { return Vec::new() };
-    let apart = devices.iter_mut().map(|device| match device.get_mut() {
-        DeValue::Table(device) => {
-            Apart { overrides: device.remove("override"), workload: device.remove("workload") }
-        }
-        _ => Apart::default(),
+    let dependent = devices.iter_mut().map(|device| match device.get_mut() {
+        DeValue::Table(device) => DependentKeys {
+            overrides: device.remove("override"),
+            workload: device.remove("workload"),
+        },
+        _ => DependentKeys::default(),
     });
-    apart.collect()
+    dependent.collect()
 }
 
 fn span(raw: &Raw, text: Text<'_>) -> Result<Span, Error> {
@@ -361,15 +377,6 @@ fn span(raw: &Raw, text: Text<'_>) -> Result<Span, Error> {
         requests: raw.requests.as_ref().map(|requests| *requests.get_ref()),
         duration: seconds("duration_s", &raw.duration_s, 1e-9)?,
     })
-}
-
-/// A seed for one of several things, unlike those of the others (the mixing
-/// function is splitmix64's).
-pub(crate) fn derived(seed: u64, number: u64) -> u64 {
-    let mut z = seed.wrapping_add((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub trait Server {
     /// Lets time pass: all that happens up to and including `until`.
     fn advance(&mut self, until: Nanos);
 
-    /// Lets time pass until a request is answered, or something else happens, at
+    /// Lets time pass until a request completes, or something else happens, at
     /// most up to and including `until`; returns the time that has come.
     fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
         let at = self.next_event().map_or(until, |at| at.min(until));
@@ -39,7 +39,7 @@ pub trait Server {
         at
     }
 
-    /// Hands over the answers given since the last call, in order of time.
+    /// Hands over the completions since the last call, in order of time.
     fn drain(&mut self, take: impl FnMut(&Served));
 
     /// What has been going on inside, for reports. What a server does not count

@@ -57,8 +57,7 @@ pub struct Simulation<S> {
 }
 
 impl<S: Server> Simulation<S> {
-    /// Devices at the beginning of time. `seed` is what theirs were made from:
-    /// the report tells it.
+    /// Devices at time zero. `seed` is the one that they were made from, for the report.
     ///
     /// # Panics
     /// A device has no workload.
@@ -98,10 +97,10 @@ impl<S: Server> Simulation<S> {
         unfinished.or_else(|| self.lanes.iter().map(Lane::now).max()).unwrap_or_default()
     }
 
-    /// Requests answered so far, the warm-up's included.
+    /// Requests completed so far, with those of the warm-up.
     #[must_use]
-    pub fn answered(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.figures.answers).sum()
+    pub fn completed(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.figures.completions).sum()
     }
 
     /// The share that is done, 0 to 1; none if the end is that of a trace.
@@ -121,7 +120,7 @@ impl<S: Server> Simulation<S> {
         Some(shares?.into_iter().fold(1.0, f64::min))
     }
 
-    /// What there is to tell so far.
+    /// The figures so far.
     #[must_use]
     pub fn report(&self) -> Report {
         Report { seed: self.seed, devices: self.lanes.iter().map(DeviceReport::of).collect() }

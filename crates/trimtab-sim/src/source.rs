@@ -13,11 +13,11 @@ use crate::error::Error;
 pub use replay::{Offsets, Replay, ReplayOptions};
 
 /// A time that never comes.
-pub(crate) const NEVER: Nanos = Nanos::MAX;
+pub const NEVER: Nanos = Nanos::MAX;
 
 /// Where requests come from: a synthetic workload or a trace.
 pub struct Source {
-    kind: Kind,
+    kind: SourceKind,
     /// When the next request comes.
     next: Nanos,
     /// Requests that it may still give.
@@ -31,7 +31,7 @@ pub struct Source {
 /// In millionths: as it is.
 const AS_IT_IS: u64 = 1_000_000;
 
-enum Kind {
+enum SourceKind {
     Synthetic(Pace, Ahead),
     Replay(Replay),
 }
@@ -42,9 +42,9 @@ enum Pace {
     Closed(Clients),
 }
 
-/// Requests drawn before they are due, so that the device can be told of them.
-/// They are drawn and told of in batches: what the device then looks up in large
-/// tables takes long, but not longer for several at once.
+/// Requests drawn before they are due, so that the device can prefetch its tables. They
+/// are drawn and announced in batches: a look-up in large tables takes long, but no
+/// longer for several at once.
 struct Ahead {
     requests: Requests,
     /// Two batches: one that is being used, and one that is being looked up.
@@ -133,7 +133,7 @@ impl Clients {
     }
 
     #[inline]
-    fn answered(&mut self, at: Nanos) {
+    fn completed(&mut self, at: Nanos) {
         if self.think.is_none() {
             self.ready += 1;
             self.ready_at = at;
@@ -145,7 +145,7 @@ impl Clients {
 }
 
 impl Source {
-    /// A synthetic workload that ends after so many requests, or at a time.
+    /// A synthetic workload that ends after a number of requests, or at a time.
     #[must_use]
     pub fn synthetic(workload: Workload, requests: Option<u64>, end: Option<Nanos>) -> Self {
         let pace = match workload.timing {
@@ -153,7 +153,7 @@ impl Source {
             Timing::Closed { clients, think } => Pace::Closed(Clients::new(clients, think)),
         };
         let mut source = Self {
-            kind: Kind::Synthetic(pace, Ahead::new(workload.requests)),
+            kind: SourceKind::Synthetic(pace, Ahead::new(workload.requests)),
             next: NEVER,
             left: requests.unwrap_or(u64::MAX),
             end: end.unwrap_or(NEVER),
@@ -163,12 +163,12 @@ impl Source {
         source
     }
 
-    /// The same, faster: times are divided by so many millionths, lengths of
+    /// The same, faster: times are divided by `millionths` / 10⁶, lengths of
     /// bursts included. To be called before anything is taken from it; a closed
     /// loop and a trace stay as they are.
     #[must_use]
     pub fn at_rate(mut self, millionths: u64) -> Self {
-        if matches!(self.kind, Kind::Synthetic(Pace::Open(_), _)) {
+        if matches!(self.kind, SourceKind::Synthetic(Pace::Open(_), _)) {
             self.rate_millionths = millionths.max(1);
             self.next = self.within_end(self.next);
         }
@@ -181,27 +181,31 @@ impl Source {
     /// The trace cannot be read, or holds nothing.
     pub fn replay(mut replay: Replay) -> Result<Self, Error> {
         let next = replay.next_arrival()?;
-        let kind = Kind::Replay(replay);
+        let kind = SourceKind::Replay(replay);
         Ok(Self { kind, next, left: u64::MAX, end: NEVER, rate_millionths: AS_IT_IS })
     }
 
-    /// When the next request comes; [`NEVER`] if none does, or none is known to.
+    /// When the next request comes; [`NEVER`] if none does, or none is known yet.
+    #[must_use]
     #[inline]
-    pub(crate) const fn next(&self) -> Nanos {
+    pub const fn next(&self) -> Nanos {
         self.next
     }
 
-    /// Whether it waits for answers before it sends more.
+    /// Whether it waits for completions before it sends more.
     pub(crate) const fn is_closed(&self) -> bool {
-        matches!(self.kind, Kind::Synthetic(Pace::Closed(_), _))
+        matches!(self.kind, SourceKind::Synthetic(Pace::Closed(_), _))
     }
 
     /// Takes the request that comes at [`next`](Self::next).
+    ///
+    /// # Errors
+    /// The trace cannot be read on, or does not fit.
     #[inline]
-    pub(crate) fn take(&mut self) -> Result<(Drawn, Flags), Error> {
+    pub fn take(&mut self) -> Result<(Drawn, Flags), Error> {
         self.left -= 1;
         match &mut self.kind {
-            Kind::Synthetic(pace, ahead) => {
+            SourceKind::Synthetic(pace, ahead) => {
                 let drawn = ahead.take();
                 if let Pace::Closed(clients) = pace {
                     clients.send();
@@ -209,7 +213,7 @@ impl Source {
                 self.find_next();
                 Ok((drawn, Flags::empty()))
             }
-            Kind::Replay(replay) => {
+            SourceKind::Replay(replay) => {
                 // Field by field, see `Ahead::take`.
                 let (Drawn { op, offset, length }, flags) = replay.take()?;
                 self.next = replay.next_arrival()?;
@@ -223,16 +227,16 @@ impl Source {
     #[inline]
     pub(crate) fn coming(&self) -> &[Drawn] {
         match &self.kind {
-            Kind::Synthetic(_, ahead) => ahead.fresh(),
-            Kind::Replay(_) => &[],
+            SourceKind::Synthetic(_, ahead) => ahead.fresh(),
+            SourceKind::Replay(_) => &[],
         }
     }
 
-    /// One of its requests has been answered.
+    /// One of its requests has completed.
     #[inline]
-    pub(crate) fn answered(&mut self, at: Nanos) {
-        if let Kind::Synthetic(Pace::Closed(clients), _) = &mut self.kind {
-            clients.answered(at);
+    pub(crate) fn completed(&mut self, at: Nanos) {
+        if let SourceKind::Synthetic(Pace::Closed(clients), _) = &mut self.kind {
+            clients.completed(at);
             self.find_next();
         }
     }
@@ -241,9 +245,9 @@ impl Source {
     fn find_next(&mut self) {
         let next = match &mut self.kind {
             _ if self.left == 0 => NEVER,
-            Kind::Synthetic(Pace::Open(arrivals), _) => arrivals.next(),
-            Kind::Synthetic(Pace::Closed(clients), _) => clients.next(),
-            Kind::Replay(_) => return,
+            SourceKind::Synthetic(Pace::Open(arrivals), _) => arrivals.next(),
+            SourceKind::Synthetic(Pace::Closed(clients), _) => clients.next(),
+            SourceKind::Replay(_) => return,
         };
         self.next = self.within_end(next);
     }

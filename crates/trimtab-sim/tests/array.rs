@@ -5,10 +5,12 @@ mod suspicious;
 use proptest::prelude::*;
 use suspicious::Suspicious;
 use trimtab_device::{Profile, Ssd};
-use trimtab_io::{DeviceId, Flags, LatencyHistogram, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, LatencyHistogram, Nanos, Op, Request, RequestId, SplitMix64};
 use trimtab_predict::Predictor;
-use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, ArrayRun, Judge, run};
-use trimtab_steer::{Costs, Kind, Known, Means, Panel, Random, Replica, Strategy, Tuning};
+use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, ArrayRun, RunOptions, run};
+use trimtab_steer::{
+    Costs, PredictorSet, Replica, ReplicaHistory, Strategy, StrategyInputs, StrategyKind, Tuning,
+};
 
 const DRIVES: usize = 3;
 
@@ -31,7 +33,7 @@ fn drives(depth: u32) -> Vec<ArrayDrive> {
 /// So many requests with this gap on average, a third of them writes.
 fn requests(count: u64, gap: u64, seed: u64) -> Vec<ArrayIo> {
     let capacity = profile().capacity_bytes() / 4096;
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     let mut at = Nanos::ZERO;
     let io = |_| {
         at += Nanos(random.next() % (2 * gap));
@@ -40,40 +42,41 @@ fn requests(count: u64, gap: u64, seed: u64) -> Vec<ArrayIo> {
             op: if random.next().is_multiple_of(3) { Op::Write } else { Op::Read },
             offset: random.next() % (capacity - 4) * 4096,
             length: (1 + random.next() % 4) * 4096,
-            home: Replica((random.next() % DRIVES as u64) as u8),
+            primary: Replica((random.next() % DRIVES as u64) as u8),
         }
     };
     (0..count).map(io).collect()
 }
 
-fn strategy(kind: Kind) -> Box<dyn Strategy> {
+fn strategy(kind: StrategyKind) -> Box<dyn Strategy> {
     let mut reads = LatencyHistogram::new();
     reads.extend((1..=1000).map(Nanos::from_micros));
     let inflection = Nanos::from_micros(800);
-    let known = vec![Known { reads, inflection, false_submit_rate: 0.1 }; DRIVES];
+    let history = vec![ReplicaHistory { reads, inflection, false_submit_rate: 0.1 }; DRIVES];
     let predictor = |_| Box::new(Suspicious::new(inflection)) as Box<dyn Predictor>;
-    let panel = Some(Panel::new((0..DRIVES).map(predictor)));
+    let predictors = Some(PredictorSet::new((0..DRIVES).map(predictor)));
     let costs = Costs::new(Nanos::from_micros(6));
-    kind.build(&known, Means { panel, costs, tuning: Tuning::default(), seed: 1 })
+    kind.build(&history, StrategyInputs { predictors, costs, tuning: Tuning::default(), seed: 1 })
 }
 
-fn run_kind(kind: Kind, depth: u32, requests: &[ArrayIo]) -> ArrayRun {
-    let judge = Judge { thresholds: vec![Nanos::from_micros(800); DRIVES], samples: 20 };
-    let options = ArrayOptions { seed: 5, judge: Some(judge), record: true };
+fn run_kind(kind: StrategyKind, depth: u32, requests: &[ArrayIo]) -> ArrayRun {
+    let thresholds = Some(vec![Nanos::from_micros(800); DRIVES]);
+    let options =
+        ArrayOptions { run: RunOptions { seed: 5, thresholds, log: true }, refusal_samples: 20 };
     run(drives(depth), strategy(kind), requests, &options).unwrap()
 }
 
 /// Nothing is shared between drives under `base`, so each is as if alone.
 #[test]
-fn base_is_drives_alone() {
+fn base_equals_drives_alone() {
     let requests = requests(30_000, 300_000, 1);
-    let run = run_kind(Kind::Base, 1024, &requests);
+    let run = run_kind(StrategyKind::Base, 1024, &requests);
     for (number, drive) in drives(1024).into_iter().enumerate() {
         let mut ssd = drive.ssd;
         let mut alone = LatencyHistogram::new();
         let mut served = Vec::new();
-        let ours = requests.iter().enumerate().filter(|(_, io)| io.home.index() == number);
-        for (id, io) in ours {
+        let own = requests.iter().enumerate().filter(|(_, io)| io.primary.index() == number);
+        for (id, io) in own {
             ssd.submit(io.at, &request(id as u64, io)).unwrap();
             served.extend(ssd.served());
         }
@@ -87,9 +90,9 @@ fn base_is_drives_alone() {
                 alone.record(answer.completion.service_time());
             }
         }
-        let home = &run.figures.homes[number];
-        assert_eq!(home.reads.summary(), alone.summary());
-        assert_eq!(home.served.summary(), alone.summary());
+        let replica = &run.figures.replicas[number];
+        assert_eq!(replica.reads.summary(), alone.summary());
+        assert_eq!(replica.served.summary(), alone.summary());
         assert!(alone.max().unwrap() > Nanos::from_millis(1), "nothing was slow");
     }
     assert_eq!(run.figures.counts.extra_share(), 0.0);
@@ -98,7 +101,7 @@ fn base_is_drives_alone() {
 fn request(id: u64, io: &ArrayIo) -> Request {
     Request {
         id: RequestId(id),
-        device: DeviceId(io.home.0.into()),
+        device: DeviceId(io.primary.0.into()),
         arrival: io.at,
         op: io.op,
         offset: io.offset,
@@ -109,76 +112,76 @@ fn request(id: u64, io: &ArrayIo) -> Request {
 }
 
 #[test]
-fn records_are_what_drives_were_sent() {
+fn log_holds_all_requests_sent() {
     let requests = requests(5_000, 200_000, 2);
-    let run = run_kind(Kind::Clone, 4, &requests);
+    let run = run_kind(StrategyKind::Clone, 4, &requests);
     let mut reads = LatencyHistogram::new();
     let mut rows = 0;
-    for records in &run.records {
-        assert!(records.is_sorted_by_key(|record| record.arrival));
-        for record in records {
-            let (issue, complete) = (record.issue.unwrap(), record.complete.unwrap());
-            assert!(record.arrival <= issue && issue <= complete);
-            if record.op == Op::Read {
-                reads.record(complete.since(record.arrival));
+    for log in &run.log {
+        assert!(log.is_sorted_by_key(|entry| entry.arrival));
+        for entry in log {
+            let (issue, complete) = (entry.issue.unwrap(), entry.complete.unwrap());
+            assert!(entry.arrival <= issue && issue <= complete);
+            if entry.op == Op::Read {
+                reads.record(complete.since(entry.arrival));
             }
         }
-        rows += records.len() as u64;
+        rows += log.len() as u64;
     }
     let counts = run.figures.counts;
     let writes = requests.iter().filter(|io| io.op == Op::Write).count() as u64;
     assert_eq!(rows, writes + counts.sent);
     assert_eq!(counts.sent, 2 * counts.reads);
     let mut served = LatencyHistogram::new();
-    run.figures.homes.iter().for_each(|home| served.merge(&home.served));
+    run.figures.replicas.iter().for_each(|replica| served.merge(&replica.served));
     assert_eq!(reads.summary(), served.summary());
 }
 
 /// With one request at a time the others wait in the host's queue, where a copy
 /// can be taken back.
 #[test]
-fn what_waits_in_the_host_can_be_taken_back() {
+fn queued_requests_can_be_cancelled() {
     let requests = requests(5_000, 300_000, 3);
-    let counts = run_kind(Kind::Tied, 1, &requests).figures.counts;
+    let counts = run_kind(StrategyKind::Tied, 1, &requests).figures.counts;
     assert!(counts.cancelled > counts.reads / 10, "{counts:?}");
     assert_eq!(counts.sent + counts.cancelled, 2 * counts.reads);
-    let roomy = run_kind(Kind::Tied, 1024, &requests).figures.counts;
+    let roomy = run_kind(StrategyKind::Tied, 1024, &requests).figures.counts;
     assert_eq!(roomy.cancelled, 0);
 }
 
 #[test]
 fn deciding_costs_time() {
     let requests = requests(2_000, 2_000_000, 4);
-    let base = run_kind(Kind::Base, 1024, &requests).figures;
-    let linnos = run_kind(Kind::Linnos, 1024, &requests).figures;
+    let base = run_kind(StrategyKind::Base, 1024, &requests).figures;
+    let linnos = run_kind(StrategyKind::Linnos, 1024, &requests).figures;
     let p50 = |figures: &trimtab_sim::array::ArrayFigures| figures.reads.quantile(0.5).unwrap().0;
     // Nothing is slow at this load but what an erase holds up.
     assert!((5_500..8_000).contains(&(p50(&linnos) - p50(&base))), "{}", p50(&linnos) - p50(&base));
 }
 
 #[test]
-fn decisions_are_judged() {
+fn decisions_are_scored() {
     let requests = requests(40_000, 300_000, 5);
-    let base = run_kind(Kind::Base, 1024, &requests).figures;
-    assert_eq!((base.judged.submitted, base.judged.sampled), (0, 0));
-    let judged = run_kind(Kind::Linnos, 1024, &requests).figures.judged;
-    assert!(judged.submitted > 10_000 && judged.false_submits > 100, "{judged:?}");
-    assert!(judged.refused > 1_000 && (10..20).contains(&judged.sampled), "{judged:?}");
-    assert!(judged.false_revokes < judged.sampled, "{judged:?}");
+    let base = run_kind(StrategyKind::Base, 1024, &requests).figures;
+    assert_eq!((base.score.submitted, base.score.sampled), (0, 0));
+    let score = run_kind(StrategyKind::Linnos, 1024, &requests).figures.score;
+    assert!(score.submitted > 10_000 && score.false_submits > 100, "{score:?}");
+    assert!(score.refused > 1_000 && (10..20).contains(&score.sampled), "{score:?}");
+    assert!(score.false_revokes < score.sampled, "{score:?}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
     #[test]
-    fn every_read_is_answered(seed: u64, gap in 20_000_u64..400_000, depth in 1_u32..40) {
+    fn every_read_completes(seed: u64, gap in 20_000_u64..400_000, depth in 1_u32..40) {
         let requests = requests(3_000, gap, seed);
         let reads = requests.iter().filter(|io| io.op == Op::Read).count() as u64;
-        for kind in Kind::ALL {
-            let ArrayRun { figures, drives, records } = run_kind(kind, depth, &requests);
+        for kind in StrategyKind::ALL {
+            let ArrayRun { figures, drives, log } = run_kind(kind, depth, &requests);
             prop_assert_eq!(figures.reads.count(), reads, "{}", kind);
             prop_assert_eq!(figures.errors, 0);
             prop_assert_eq!(figures.counts.reads, reads);
-            let read = records.iter().flatten().filter(|r| r.op == Op::Read);
+            let read = log.iter().flatten().filter(|r| r.op == Op::Read);
             let done = read.filter(|r| r.complete.is_some()).count() as u64;
             prop_assert_eq!(done, figures.counts.sent, "{}", kind);
             for drive in drives {
@@ -187,7 +190,7 @@ proptest! {
             }
             let again = run_kind(kind, depth, &requests);
             prop_assert_eq!(figures.reads.summary(), again.figures.reads.summary());
-            prop_assert_eq!(figures.judged, again.figures.judged);
+            prop_assert_eq!(figures.score, again.figures.score);
         }
     }
 }

@@ -1,33 +1,33 @@
-//! What comes out: actions, to be carried out in their order.
+//! What a strategy asks for: actions, carried out in their order.
 
 use trimtab_io::{Nanos, Outcome, RequestId};
 
 use crate::replica::Replica;
 
-/// One request to one drive on behalf of a read: each drive has at most one of
-/// each read.
+/// One request to one replica on behalf of a read. A read has at most one attempt at
+/// each replica at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub(crate) slot: u32,
-    /// The drive that is asked.
+    /// The replica that is asked.
     pub replica: Replica,
 }
 
 impl Attempt {
-    /// As a number, for a driver that has room for no more.
+    /// The attempt as a number, for drivers that can carry only a number.
     #[must_use]
     pub const fn to_u64(self) -> u64 {
         (self.slot as u64) << 8 | self.replica.0 as u64
     }
 
-    /// The one that became this number.
+    /// The attempt of this number.
     #[must_use]
     pub const fn from_u64(number: u64) -> Self {
         Self { slot: (number >> 8) as u32, replica: Replica(number as u8) }
     }
 }
 
-/// Names a timer when its time has come.
+/// Identifies a timer when it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer {
     pub(crate) slot: u32,
@@ -37,63 +37,63 @@ pub struct Timer {
     pub(crate) purpose: u8,
 }
 
-/// Why a drive is asked.
+/// The reason for which a replica is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// The strategy chose it, and predicts nothing.
+pub enum Reason {
+    /// The strategy chose it without a prediction.
     Chosen,
-    /// A predictor said that it would be fast.
+    /// A predictor forecast a fast read.
     Fast,
-    /// All were predicted to be late, and someone must be asked.
+    /// All replicas were predicted late; this one least.
     LeastBad,
-    /// Another drive has been asked and has not answered yet.
+    /// Another replica has been asked and has not completed yet.
     Duplicate,
-    /// To hear how a drive is that has been refused for a while.
+    /// A probe of a replica that has been avoided for a while.
     Probe,
-    /// Another drive has failed, or refused.
+    /// Another replica has failed or refused.
     Retry,
 }
 
-/// Something to do.
+/// Something for the driver to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Ask a drive: call [`Steering::send`](crate::Steering::send) at this time,
-    /// and submit what that returns.
+    /// Ask a replica: call [`Steering::send`](crate::Steering::send) at this time,
+    /// and submit the request that it returns.
     Send {
-        /// What to call it.
+        /// The attempt.
         attempt: Attempt,
-        /// When: later than now by what deciding costs.
+        /// When: now, plus the cost of the decision.
         at: Nanos,
-        /// Why.
-        why: Why,
+        /// The reason.
+        reason: Reason,
     },
-    /// Take an attempt back if the drive does not have it yet, and tell
-    /// [`Steering::cancelled`](crate::Steering::cancelled); otherwise do nothing.
+    /// Take an attempt back if it still waits in the host queue, and call
+    /// [`Steering::cancelled`](crate::Steering::cancelled). Otherwise do nothing.
     Cancel(Attempt),
     /// Call [`Steering::timer`](crate::Steering::timer) at this time.
     Timer {
         /// When.
         at: Nanos,
-        /// What to say then.
+        /// The timer to pass.
         timer: Timer,
     },
-    /// The user has the answer now. There is exactly one for each read.
-    Answer {
+    /// The read is complete. Each read gets exactly one of these.
+    Complete {
         /// The read.
         read: RequestId,
         /// Done, or an error if every replica failed.
         outcome: Outcome,
     },
-    /// For the record: a predictor decided against a drive.
+    /// A predictor decided against a replica. For statistics and forced samples.
     Refused {
         /// The read.
         read: RequestId,
-        /// The drive.
+        /// The replica.
         replica: Replica,
     },
 }
 
-/// A buffer for actions, owned by the driver and used again and again.
+/// A buffer for actions, owned by the driver and reused.
 pub type Actions = Vec<Action>;
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_is_its_number() {
+    fn attempts_survive_conversion_to_numbers() {
         for (slot, replica) in [(0, 0), (7, 3), (u32::MAX, 7)] {
             let attempt = Attempt { slot, replica: Replica(replica) };
             assert_eq!(Attempt::from_u64(attempt.to_u64()), attempt);

@@ -1,14 +1,14 @@
-//! What deciding costs.
+//! The cost of a decision.
 
 use trimtab_io::Nanos;
 
 /// What deciding costs a read, in time before its request goes out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// For each verdict that is asked for.
+    /// For each forecast.
     pub inference: Nanos,
-    /// For each change to another drive, on top of that: the way back to whoever
-    /// chooses the next. LinnOS (§5.1) has 15 µs for both, of which 6 µs are
+    /// For each failover to another replica, on top of that: the return to the code that
+    /// selects the next replica. LinnOS (§5.1) states 15 µs for both, of which 6 µs are
     /// inference.
     pub failover: Nanos,
 }

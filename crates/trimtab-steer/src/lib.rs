@@ -1,24 +1,50 @@
-//! Where a read goes, when several drives hold its data.
+//! Replica selection and hedging: which of the drives that hold a read's data serves it,
+//! and when a second one is asked.
 //!
-//! A [`Strategy`] decides: which drive is asked first, whether and when a second
-//! one is, and what becomes of the first. The published ones are here beside our
-//! own, so that they can be compared on the same requests. A strategy is a plain
-//! state machine; [`Steering`] runs one, keeps its reads in flight, and sees to
-//! it that each is answered exactly once. Neither knows a clock or a drive:
+//! A [`Strategy`] decides: which replica is asked first, whether and when a second one is,
+//! and what becomes of the first. The published strategies are here beside trimtab's own,
+//! so that they can be compared on the same requests: hedged and tied requests (Dean and
+//! Barroso, CACM 56(2), 2013), C3 (NSDI'15, §3.1), Cassandra's dynamic snitch, and failover
+//! on a prediction (LinnOS, OSDI'20, §3.1 and §5.3).
+//!
+//! A strategy is a plain state machine. [`Steering`] tracks its reads in flight and
+//! guarantees exactly one completion per read. Neither reads a clock or touches a drive:
 //!
 //! ```text
-//!   read, timer, begun, completed ──> Steering ──> Actions: send, cancel, timer, answer
-//!   what others send there ────────>  (Strategy)
+//!   read, timer, begun, completed ──> Steering ──> Actions: send, cancel, timer, complete
+//!   other traffic ─────────────────>  (Strategy)
 //! ```
 //!
-//! The simulation's driver carries the actions out in virtual time, a live one
-//! will on the wall clock.
+//! The [`driver`] carries the actions out, over any [`driver::Backend`]: simulated drives
+//! (`trimtab-sim`) in virtual time, files and block devices (`trimtab-uring`) on the wall
+//! clock.
+//!
+//! # Decisions that are not obvious
+//!
+//! - **`Steering` stands between strategies and drivers.** What must hold under every
+//!   strategy (one completion per read, no replica asked twice, the last one asked without
+//!   a deadline) is implemented there, once. A strategy is a few lines.
+//! - **The in-flight table keeps a freed slot's generation.** A timer carries the slot and
+//!   the generation, so a timer of a read that has completed finds nothing.
+//! - **A hedge has a price.** `trimtab` may send a given share of the reads twice. The
+//!   delay before a hedge is the price at which that budget is just spent, the same for all
+//!   reads; so a replica with a small risk of being late is not expensive
+//!   ([`strategies::Trimtab`]).
+//! - **A failover takes its time.** A strategy that refuses a replica considers the next
+//!   one when the failover has happened, with the state known then. `trimtab` forecasts all
+//!   replicas when a read arrives, and fails over to the best of them: the time is charged,
+//!   but the decision is not repeated after it.
+//! - **Replicas that are avoided are probed** ([`Probing`]). A predictor learns from
+//!   completions, and a drive without reads has none.
+//! - **The driver owns the host queues, the back end the queue depth.** A simulated drive
+//!   frees a slot at the instant at which it completes a request, before the completion is
+//!   handed over; a ring frees it when the completion is taken.
 //!
 //! # Example
 //!
 //! ```
 //! use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
-//! use trimtab_steer::{Action, Actions, Order, Replica, Steering, Why, strategies};
+//! use trimtab_steer::{Action, Actions, Order, Reason, Replica, Steering, strategies};
 //!
 //! let patience = strategies::Patience::new(&[Nanos::from_micros(500); 3]);
 //! let mut steering = Steering::new(Box::new(strategies::Hedge::new("hedge", patience)));
@@ -35,21 +61,21 @@
 //! let mut actions = Actions::new();
 //! let order = Order::new(&[Replica(2), Replica(0), Replica(1)]);
 //! steering.read(Nanos(0), &read, order, &mut actions);
-//! // Its home is asked, and a timer set.
-//! let Action::Send { attempt: first, at: Nanos(0), why } = actions[0] else { panic!() };
+//! // The primary replica is asked, and a timer set.
+//! let Action::Send { attempt: first, at: Nanos(0), reason } = actions[0] else { panic!() };
 //! let Action::Timer { at, timer } = actions[1] else { panic!() };
 //! assert_eq!((first.replica, at), (Replica(2), Nanos::from_micros(500)));
-//! assert!(steering.send(Nanos(0), first, why).is_some());
-//! // No answer comes, so the next drive is asked as well.
+//! assert!(steering.send(Nanos(0), first, reason).is_some());
+//! // It does not complete, so the next replica is asked as well.
 //! actions.clear();
 //! steering.timer(at, timer, &mut actions);
-//! let Action::Send { attempt: second, why: Why::Duplicate, .. } = actions[0] else { panic!() };
+//! let Action::Send { attempt: second, reason: Reason::Duplicate, .. } = actions[0] else { panic!() };
 //! assert_eq!(second.replica, Replica(0));
-//! steering.send(at, second, Why::Duplicate);
-//! // The first answer is the read's; the other one is nobody's.
+//! steering.send(at, second, Reason::Duplicate);
+//! // The first completion is the read's; the second one is dropped.
 //! actions.clear();
 //! steering.completed(Nanos::from_micros(600), second, Outcome::Done, &mut actions);
-//! assert_eq!(actions, [Action::Answer { read: RequestId(1), outcome: Outcome::Done }]);
+//! assert_eq!(actions, [Action::Complete { read: RequestId(1), outcome: Outcome::Done }]);
 //! actions.clear();
 //! steering.completed(Nanos::from_micros(900), first, Outcome::Done, &mut actions);
 //! assert!(actions.is_empty() && steering.in_flight() == 0);
@@ -57,25 +83,25 @@
 //! ```
 
 mod action;
-pub mod array;
 mod costs;
-mod kind;
-mod panel;
+pub mod driver;
+mod in_flight;
+mod predictors;
 mod probing;
-mod random;
 mod replica;
 mod steering;
 pub mod strategies;
 mod strategy;
+mod strategy_kind;
 mod turn;
 
-pub use action::{Action, Actions, Attempt, Timer, Why};
+pub use action::{Action, Actions, Attempt, Reason, Timer};
 pub use costs::Costs;
-pub use kind::{Kind, Known, Means, Tuning};
-pub use panel::Panel;
+pub use in_flight::InFlightTable;
+pub use predictors::PredictorSet;
 pub use probing::Probing;
-pub use random::Random;
 pub use replica::{MOST_REPLICAS, Order, Replica};
 pub use steering::{Counts, Steering};
 pub use strategy::{Ended, Strategy};
+pub use strategy_kind::{ReplicaHistory, StrategyInputs, StrategyKind, Tuning, UnknownStrategy};
 pub use turn::Turn;

@@ -1,73 +1,74 @@
-//! News of drives that nobody asks.
+//! Probes of replicas that are avoided.
 
 use trimtab_io::Nanos;
 
-use crate::action::Why;
+use crate::action::Reason;
 use crate::replica::{MOST_REPLICAS, Replica, Replicas};
 use crate::turn::Turn;
 
-/// Keeps a drive that is avoided from being avoided for ever.
+/// Ends the avoidance of replicas that have recovered.
 ///
-/// What is known of a drive comes from its answers. One that gets no reads gives
-/// none, and would be taken for slow long after it has recovered. So if a drive
-/// has been passed over, and was sent no read for a while since, the next read,
-/// whose ever it is, goes there as well: a duplicate that is not waited for.
+/// The state of a drive is known from its completions. A drive that gets no reads
+/// completes none, and would be taken for slow long after it has recovered. So if a
+/// replica has been avoided and was sent no read for a while, the next read, whatever
+/// its primary replica, goes there as well: a duplicate that the read does not wait for.
 #[derive(Clone, Debug)]
 pub struct Probing {
     every: Nanos,
-    /// Passed over since it was sent a read last.
+    /// Avoided since the replica was last sent a read.
     avoided: Replicas,
-    /// Since when.
+    /// The time since which.
     since: [Nanos; MOST_REPLICAS],
-    /// Whose last answer was good news.
-    better: Replicas,
+    /// Replicas whose last completion was much faster than expected.
+    recovering: Replicas,
 }
 
 impl Probing {
-    /// A predictor that looks at the last four answers (LinnOS, §4.3) has seen
-    /// nothing but new ones after 100 ms, even if the drive's own reads are some
-    /// milliseconds apart.
+    /// A predictor that looks at the last four completions (LinnOS, §4.3) has seen
+    /// only new ones after 100 ms, even if the drive's own reads are some milliseconds
+    /// apart.
     pub const EVERY: Nanos = Nanos::from_millis(15);
 
-    /// For strategies that rank drives instead of refusing them: they pass a drive
-    /// over as soon as another is a little better, and come back by themselves
-    /// where that changes.
+    /// For strategies that rank replicas instead of refusing them: they avoid a replica
+    /// as soon as another is a little better, and come back by themselves when that
+    /// changes.
     pub const SELDOM: Nanos = Nanos::from_millis(100);
 
-    /// After an answer that was good news: one is not enough for everybody.
+    /// After a completion much faster than expected: predictors need more than one.
     const SOON: Nanos = Nanos::from_millis(5);
 
-    /// With so much time before a probe.
+    /// Probing after `every` without a read.
     #[must_use]
     pub const fn new(every: Nanos) -> Self {
         let since = [Nanos::ZERO; MOST_REPLICAS];
-        Self { every, avoided: Replicas::NONE, since, better: Replicas::NONE }
+        Self { every, avoided: Replicas::NONE, since, recovering: Replicas::NONE }
     }
 
-    /// A read was not sent to this drive, though it might have been.
+    /// A read was not sent to this replica, though it might have been.
     pub const fn avoided(&mut self, now: Nanos, replica: Replica) {
         if !self.avoided.has(replica) {
             self.avoided.add(replica);
             self.since[replica.index()] = now;
         }
-        if self.better.has(replica) {
-            self.better.remove(replica);
+        if self.recovering.has(replica) {
+            self.recovering.remove(replica);
             self.since[replica.index()] = now.since(self.every.since(Self::SOON));
         }
     }
 
-    /// A drive has answered much sooner than was thought: if it is passed over all
-    /// the same, it is asked again soon.
-    pub const fn good_news(&mut self, replica: Replica) {
-        self.better.add(replica);
+    /// A replica has completed a read much sooner than expected: if it is still avoided,
+    /// it is probed again soon.
+    pub const fn faster_than_expected(&mut self, replica: Replica) {
+        self.recovering.add(replica);
     }
 
-    /// A read is sent to this drive.
+    /// A read is sent to this replica.
     pub const fn read_sent(&mut self, replica: Replica) {
         self.avoided.remove(replica);
     }
 
-    /// Sends the read to a drive that is due, besides; which that was.
+    /// Duplicates the read to a replica that is due for a probe, if there is one, and
+    /// returns that replica.
     pub fn probe(&self, turn: &mut Turn<'_>) -> Option<Replica> {
         if self.avoided.is_empty() {
             return None;
@@ -77,7 +78,7 @@ impl Probing {
             self.avoided.has(replica) && now.since(self.since[replica.index()]) >= self.every
         };
         let replica = turn.order().iter().copied().find(due)?;
-        turn.send(replica, now, Why::Probe);
+        turn.send(replica, now, Reason::Probe);
         Some(replica)
     }
 }

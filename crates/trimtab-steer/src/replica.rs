@@ -52,8 +52,8 @@ impl Replicas {
     }
 }
 
-/// In which order a read's replicas are asked: the first is its home, the
-/// others are where it may fail over to.
+/// The order in which a read's replicas are asked: the primary replica first, then the
+/// ones that it may fail over to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     replicas: [Replica; MOST_REPLICAS],
@@ -75,27 +75,27 @@ impl Order {
             );
             seen.add(replica);
         }
-        assert!(!replicas.is_empty(), "data is somewhere");
+        assert!(!replicas.is_empty(), "there must be a replica");
         let mut order = Self { replicas: [Replica(0); MOST_REPLICAS], count: replicas.len() as u8 };
         order.replicas[..replicas.len()].copy_from_slice(replicas);
         order
     }
 
-    /// `home` first, then the other ones of `count` replicas in an order that
-    /// `random` decides, each as likely as any other.
+    /// `primary` first, then the other ones of `count` replicas in an order drawn from
+    /// `random`, each order equally likely.
     ///
     /// # Panics
-    /// There is no such home.
+    /// `primary` is not below `count`, or `count` is above [`MOST_REPLICAS`].
     #[must_use]
-    pub fn shuffled(home: Replica, count: usize, mut random: u64) -> Self {
-        assert!(home.index() < count && count <= MOST_REPLICAS, "no such replica");
+    pub fn shuffled(primary: Replica, count: usize, mut random: u64) -> Self {
+        assert!(primary.index() < count && count <= MOST_REPLICAS, "no such replica");
         let mut replicas = [Replica(0); MOST_REPLICAS];
-        replicas[0] = home;
-        let others = (0..count as u8).map(Replica).filter(|&other| other != home);
+        replicas[0] = primary;
+        let others = (0..count as u8).map(Replica).filter(|&other| other != primary);
         for (place, other) in replicas[1..].iter_mut().zip(others) {
             *place = other;
         }
-        // Fisher and Yates; eight things have 40,320 orders, so 64 bits do.
+        // Fisher and Yates; eight replicas have 40,320 orders, so 64 bits suffice.
         for i in (2..count).rev() {
             let choices = i as u64;
             replicas.swap(i, 1 + (random % choices) as usize);
@@ -104,9 +104,9 @@ impl Order {
         Self { replicas, count: count as u8 }
     }
 
-    /// The first.
+    /// The primary replica.
     #[must_use]
-    pub const fn home(&self) -> Replica {
+    pub const fn primary(&self) -> Replica {
         self.replicas[0]
     }
 
@@ -123,11 +123,11 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_order_is_as_likely() {
+    fn orders_are_equally_likely() {
         let mut seen = std::collections::BTreeMap::<Vec<Replica>, u32>::new();
         for random in 0..6000 {
             let order = Order::shuffled(Replica(2), 4, random);
-            assert_eq!(order.home(), Replica(2));
+            assert_eq!(order.primary(), Replica(2));
             *seen.entry(order.replicas().to_vec()).or_default() += 1;
         }
         assert!(seen.len() == 6 && seen.values().all(|&n| n == 1000), "{seen:?}");
@@ -135,9 +135,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_order_has_each_once(home in 0_u8..8, more in 0_usize..8, random: u64) {
-            let count = (usize::from(home) + 1 + more).min(MOST_REPLICAS);
-            let order = Order::shuffled(Replica(home), count, random);
+        fn an_order_has_each_replica_once(primary in 0_u8..8, more in 0_usize..8, random: u64) {
+            let count = (usize::from(primary) + 1 + more).min(MOST_REPLICAS);
+            let order = Order::shuffled(Replica(primary), count, random);
             prop_assert_eq!(order, Order::new(order.replicas()));
             prop_assert_eq!(order.replicas().len(), count);
         }

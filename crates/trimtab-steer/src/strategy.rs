@@ -1,4 +1,4 @@
-//! What a strategy is.
+//! The strategy trait.
 
 use trimtab_io::{Nanos, Op, Request};
 use trimtab_predict::Ticket;
@@ -6,60 +6,59 @@ use trimtab_predict::Ticket;
 use crate::replica::Replica;
 use crate::turn::Turn;
 
-/// Decides where reads go, and when else.
+/// Decides which replicas a read is sent to, and when.
 ///
-/// It is told what it may know, in order of time, and says what to do by way of
-/// a [`Turn`]. It need not care that every read is answered:
-/// [`Steering`](crate::Steering), in which it runs, asks the replicas that are
-/// left when those that were asked fail.
+/// Events arrive in order of time; a strategy answers them through a [`Turn`]. It does
+/// not have to guarantee that every read completes: [`Steering`](crate::Steering) asks
+/// the remaining replicas when those that were asked fail.
 pub trait Strategy: Send {
     /// Its name in tables and options.
     fn name(&self) -> &'static str;
 
-    /// A read has come. If this asks nobody and sets no timer, the read's home is
-    /// asked.
+    /// A read has arrived. If the strategy asks no replica and sets no timer, the
+    /// primary replica is asked.
     fn read(&mut self, turn: &mut Turn<'_>);
 
-    /// A timer of an unanswered read has gone off.
+    /// A timer of an incomplete read has expired.
     fn timer(&mut self, turn: &mut Turn<'_>, purpose: u8) {
         _ = (turn, purpose);
     }
 
-    /// An attempt has left the host's queue: the drive has it.
+    /// An attempt has left the host queue: the drive has it.
     fn begun(&mut self, turn: &mut Turn<'_>, replica: Replica) {
         _ = (turn, replica);
     }
 
-    /// An attempt has brought the data, and the read is being answered.
-    fn answered(&mut self, turn: &mut Turn<'_>, replica: Replica) {
+    /// An attempt has returned the data, and the read completes with it.
+    fn read_completed(&mut self, turn: &mut Turn<'_>, replica: Replica) {
         _ = (turn, replica);
     }
 
-    /// A request goes to a drive: an attempt, or what others send there (writes,
-    /// say). The ticket comes back with its end.
+    /// A request goes to a replica: an attempt, or other traffic (writes, forced
+    /// samples). The ticket comes back with its end.
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
         _ = (now, replica, request);
         Ticket(0)
     }
 
-    /// A drive is done with a request.
+    /// A request on a replica has ended.
     fn completed(&mut self, now: Nanos, ended: &Ended) {
         _ = (now, ended);
     }
 }
 
-/// A request that a drive is done with.
+/// A request that has ended on its replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The drive.
+    /// The replica.
     pub replica: Replica,
-    /// What [`Strategy::sent`] said.
+    /// The ticket that [`Strategy::sent`] returned.
     pub ticket: Ticket,
-    /// What it did.
+    /// The request's operation.
     pub op: Op,
     /// When it was sent.
     pub sent: Nanos,
-    /// Whether the drive did what was asked. If not (an error, a refusal, a
-    /// cancellation), its time tells nothing.
+    /// Whether the drive did what was asked. After an error, a refusal or a
+    /// cancellation the latency means nothing.
     pub data: bool,
 }

@@ -1,32 +1,33 @@
-//! A strategy's turn: one read, and what to do with it.
+//! A strategy's turn: one read, and the actions on it.
 
 use trimtab_io::{Nanos, Request, RequestId};
 use trimtab_predict::Ticket;
 
-use crate::action::{Action, Actions, Attempt, Timer, Why};
+use crate::action::{Action, Actions, Attempt, Reason, Timer};
 use crate::replica::{MOST_REPLICAS, Order, Replica, Replicas};
 
-/// A read that has not been answered, or of which attempts are still out.
+/// A read that is not complete, or of which attempts are still in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct InFlight {
     pub(crate) request: Request,
     pub(crate) order: Order,
     pub(crate) generation: u32,
-    /// Attempts that have not ended, and those of them that have been sent.
+    /// Attempts that have not ended.
     pub(crate) out: Replicas,
+    /// Those of them that have been sent.
     pub(crate) sent: Replicas,
-    /// Who was asked: not again, unless it refused or was cancelled.
+    /// Replicas that were asked: not again, unless they refused or were cancelled.
     pub(crate) asked: Replicas,
-    /// Whom the strategy decided against.
+    /// Replicas that the strategy decided against.
     pub(crate) refused: Replicas,
-    /// Who failed.
+    /// Replicas that failed.
     pub(crate) failed: Replicas,
-    /// Whose answer nobody waits for any more.
+    /// Replicas whose data no longer completes the read.
     pub(crate) abandoned: Replicas,
-    /// Who was asked without leave to refuse.
-    pub(crate) plain: Replicas,
+    /// Replicas that were asked without a deadline: they may not refuse.
+    pub(crate) no_deadline: Replicas,
     pub(crate) timers: u8,
-    pub(crate) answered: bool,
+    pub(crate) completed: bool,
     pub(crate) memo: u32,
     pub(crate) tickets: [Ticket; MOST_REPLICAS],
     pub(crate) sent_at: [Nanos; MOST_REPLICAS],
@@ -44,21 +45,21 @@ impl InFlight {
             refused: Replicas::NONE,
             failed: Replicas::NONE,
             abandoned: Replicas::NONE,
-            plain: Replicas::NONE,
+            no_deadline: Replicas::NONE,
             timers: 0,
-            answered: false,
+            completed: false,
             memo: 0,
             tickets: [Ticket(0); MOST_REPLICAS],
             sent_at: [Nanos::ZERO; MOST_REPLICAS],
         }
     }
 
-    /// Whether an answer of this drive is the read's.
+    /// Whether data from this replica completes the read.
     pub(crate) const fn counts(&self, replica: Replica) -> bool {
         !self.abandoned.has(replica) || self.out.without(self.abandoned).is_empty()
     }
 
-    /// Who can be asked next: in order, but those that were refused last.
+    /// The replica to ask next: in order, refused ones last.
     pub(crate) fn untried(&self) -> Option<Replica> {
         let mut left = self.order.replicas().iter().copied().filter(|&r| !self.asked.has(r));
         let first = left.clone().find(|&r| !self.refused.has(r));
@@ -66,7 +67,7 @@ impl InFlight {
     }
 }
 
-/// One read whose turn it is: what there is to know of it, and what to do.
+/// One read at one event: its state, and the actions that a strategy can take.
 #[derive(Debug)]
 pub struct Turn<'a> {
     pub(crate) now: Nanos,
@@ -94,66 +95,66 @@ impl Turn<'_> {
         &self.read.request
     }
 
-    /// Its replicas, the home first.
+    /// Its replicas, the primary first.
     #[must_use]
     pub fn order(&self) -> &[Replica] {
         self.read.order.replicas()
     }
 
-    /// The first of them.
+    /// The primary replica.
     #[must_use]
-    pub const fn home(&self) -> Replica {
-        self.read.order.home()
+    pub const fn primary(&self) -> Replica {
+        self.read.order.primary()
     }
 
-    /// Whether this drive has been asked.
+    /// Whether this replica has been asked.
     #[must_use]
     pub const fn has_asked(&self, replica: Replica) -> bool {
         self.read.asked.has(replica)
     }
 
-    /// Who can be asked next: in order, but those that were refused last.
+    /// The replica to ask next: in order, refused ones last.
     #[must_use]
     pub fn untried(&self) -> Option<Replica> {
         self.read.untried()
     }
 
-    /// A number that the strategy has left with this read; 0 at first.
+    /// The number that the strategy has stored with this read; 0 at first.
     #[must_use]
     pub const fn memo(&self) -> u32 {
         self.read.memo
     }
 
-    /// Leaves a number with this read.
+    /// Stores a number with this read.
     pub const fn set_memo(&mut self, memo: u32) {
         self.read.memo = memo;
     }
 
-    /// Asks a drive, now or a little later. One that has been asked already is
+    /// Asks a replica, now or a little later. One that has been asked already is
     /// not asked again.
-    pub fn send(&mut self, replica: Replica, at: Nanos, why: Why) {
+    pub fn send(&mut self, replica: Replica, at: Nanos, reason: Reason) {
         if self.read.asked.has(replica) {
             return;
         }
         self.read.asked.add(replica);
         self.read.out.add(replica);
         let attempt = Attempt { slot: self.slot, replica };
-        self.actions.push(Action::Send { attempt, at, why });
+        self.actions.push(Action::Send { attempt, at, reason });
     }
 
-    /// Decides against a drive.
+    /// Decides against a replica.
     pub fn refuse(&mut self, replica: Replica) {
         self.read.refused.add(replica);
         self.actions.push(Action::Refused { read: self.read.request.id, replica });
     }
 
-    /// Waits no more for those that have been asked so far: their answers count
-    /// only if nobody else is left who could give one.
+    /// Gives up on the replicas that have been asked so far: their data counts only if
+    /// no other attempt is left.
     pub const fn abandon(&mut self) {
         self.read.abandoned = self.read.asked;
     }
 
-    /// Takes an attempt back, if that is still possible.
+    /// Takes an attempt back, if it still waits in the host queue.
     pub fn cancel(&mut self, replica: Replica) {
         if self.read.out.has(replica) {
             self.actions.push(Action::Cancel(Attempt { slot: self.slot, replica }));
@@ -168,7 +169,7 @@ impl Turn<'_> {
     }
 
     /// Has [`Strategy::timer`](crate::Strategy::timer) called at a time, unless
-    /// the read has been answered by then.
+    /// the read is complete by then.
     pub fn timer(&mut self, at: Nanos, purpose: u8) {
         self.read.timers = self.read.timers.saturating_add(1);
         let timer = Timer { slot: self.slot, generation: self.read.generation, purpose };

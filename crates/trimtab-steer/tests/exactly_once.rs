@@ -1,10 +1,9 @@
-//! Whatever drives do, every read is answered exactly once.
+//! Every read completes exactly once, whatever the drives do.
 
 mod world;
 
 use proptest::prelude::*;
-use trimtab_io::{Flags, Nanos, Outcome};
-use trimtab_steer::Random;
+use trimtab_io::{Flags, Nanos, Outcome, SplitMix64};
 use world::{PREDICTING, SLOW, Treatment, World, all};
 
 /// Drives that fail, refuse, and are slow, at random.
@@ -17,7 +16,7 @@ struct Temper {
 }
 
 impl Temper {
-    fn treat(self, random: &mut Random, may_refuse: bool) -> Treatment {
+    fn treat(self, random: &mut SplitMix64, may_refuse: bool) -> Treatment {
         let mut chance = |p: f64| random.unit() <= p;
         let outcome = if chance(self.fails) {
             Outcome::Error
@@ -37,7 +36,7 @@ impl Temper {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn every_read_is_answered_once(
+    fn every_read_completes_once(
         seed: u64,
         replicas in 1_usize..6,
         gap_us in 1_u64..300,
@@ -49,20 +48,20 @@ proptest! {
         const READS: u64 = 400;
         let temper = Temper { fails, refuses, slow, queued };
         for strategy in all(replicas) {
-            let mut random = Random::new(seed);
+            let mut random = SplitMix64::new(seed);
             let mut world = World::new(strategy, replicas, |_, _, request| {
                 temper.treat(&mut random, request.flags.contains(Flags::LATENCY_CRITICAL))
             });
-            let mut at = Random::new(!seed);
+            let mut at = SplitMix64::new(!seed);
             let mut now = Nanos::ZERO;
             world.run((0..READS).map(|_| {
                 now += Nanos::from_micros(at.next() % (2 * gap_us));
                 now
             }));
             let name = world.steering.name();
-            prop_assert_eq!(world.answers.len() as u64, READS, "{}", name);
+            prop_assert_eq!(world.completions.len() as u64, READS, "{}", name);
             prop_assert_eq!(world.steering.in_flight(), 0, "{}", name);
-            let failed = world.answers.values().filter(|a| a.1 != Outcome::Done).count();
+            let failed = world.completions.values().filter(|a| a.1 != Outcome::Done).count();
             if fails == 0.0 {
                 prop_assert_eq!(failed, 0, "{}", name);
             }
@@ -80,23 +79,23 @@ proptest! {
     }
 }
 
-/// A drive that was slow for a while is used again soon after, however much it
-/// was avoided.
+/// A replica that was slow for a while is used again soon after, however much it was
+/// avoided.
 #[test]
-fn who_has_recovered_is_asked_again() {
+fn recovered_replicas_are_used_again() {
     for strategy in all(3).into_iter().take(PREDICTING) {
         recovers(strategy, Nanos(20 * SLOW.0));
     }
 }
 
-/// `trimtab` also passes over who is slower than others and yet not late.
+/// `trimtab` also avoids replicas that are slower than others and yet not late.
 #[test]
-fn who_ranked_behind_and_has_recovered_is_asked_again() {
-    let ours = all(3).into_iter().find(|strategy| strategy.name() == "trimtab").unwrap();
-    recovers(ours, Nanos(SLOW.0 * 9 / 10));
+fn recovered_replicas_that_ranked_behind_are_used_again() {
+    let trimtab = all(3).into_iter().find(|strategy| strategy.name() == "trimtab").unwrap();
+    recovers(trimtab, Nanos(SLOW.0 * 9 / 10));
 }
 
-/// Drive 0 takes so long while it is ill.
+/// Replica 0 takes `ill_for` per read for 300 ms.
 fn recovers(strategy: Box<dyn trimtab_steer::Strategy>, ill_for: Nanos) {
     let (ill, well) = (Nanos::from_secs(1), Nanos::from_millis(1_300));
     let mut world = World::new(strategy, 3, |now, replica, _| {
@@ -106,7 +105,7 @@ fn recovers(strategy: Box<dyn trimtab_steer::Strategy>, ill_for: Nanos) {
     });
     world.run((0..10_000).map(|i| Nanos::from_micros(500 * i)));
     let name = world.steering.name();
-    // Reads whose home it is, and how many of these it was asked for.
+    // The share of the reads with primary replica 0 that it was asked for.
     let share = |from: Nanos, to: Nanos| {
         let within = |at: Nanos| at >= from && at < to;
         let asked = world
@@ -117,7 +116,7 @@ fn recovers(strategy: Box<dyn trimtab_steer::Strategy>, ill_for: Nanos) {
         asked as f64 / (to.since(from).as_secs_f64() * 2_000.0 / 3.0)
     };
     let before = share(Nanos::ZERO, ill);
-    // Who ranks drives goes elsewhere now and then, where that is faster.
+    // Strategies that rank replicas go elsewhere now and then, where that is faster.
     assert!(before > 0.9, "{name}: {before}");
     let meanwhile = share(ill + Nanos::from_millis(30), well);
     assert!(meanwhile < 0.1, "{name}: {meanwhile}");

@@ -3,7 +3,6 @@
 mod live;
 mod page;
 mod table;
-mod teacher;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -13,16 +12,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde::Serialize;
+use trimtab_compare::{BuiltinTrainer, Comparison};
 use trimtab_report::machine;
-use trimtab_sim::compare::{self, Comparison};
 
 use crate::console;
-use crate::exit::BadInput;
 use crate::json::Json;
 use crate::output::Report;
 use crate::progress::{Progress, during};
 use crate::size;
-use teacher::Teacher;
 
 const HELP: &str = "\
 Examples:
@@ -77,22 +74,22 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// All that is reported.
+/// The report as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Summary<'a> {
     trimtab: &'static str,
-    /// The scenario as it was.
+    /// The scenario's text.
     scenario: &'a str,
     machine: String,
     #[serde(flatten)]
-    report: &'a compare::Report,
+    report: &'a trimtab_compare::Report,
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let path = &args.scenario;
     let mut comparison = Comparison::load(path)?;
     if !args.seeds.is_empty() {
-        comparison.set_seeds(args.seeds.clone()).map_err(BadInput)?;
+        comparison.set_seeds(args.seeds.clone())?;
     }
     if let Some(bytes) = args.max_spool {
         comparison.set_max_spool(bytes);
@@ -105,7 +102,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
     let progress = if args.quiet { Progress::hidden() } else { Progress::new() };
     let progress = Mutex::new(progress);
-    let show = |at: &compare::Progress<'_>| {
+    let show = |at: &trimtab_compare::Progress<'_>| {
         if let Ok(mut progress) = progress.lock() {
             progress.show(|elapsed| line(at, elapsed));
         }
@@ -113,7 +110,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if args.live {
         return live::run(&args, comparison, json, page, threads, &show);
     }
-    let work = || compare::compare(&comparison, &Teacher, threads, &show);
+    let work = || trimtab_compare::compare(&comparison, &BuiltinTrainer, threads, &show);
     let report = if args.quiet { work() } else { during("comparing", work) }?;
     drop(progress);
     let text = table::text(path, &report);
@@ -123,7 +120,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let to_standard_output = matches!(json, Some(Json::StandardOutput));
     if let Some(json) = json {
         let (trimtab, scenario) = (env!("CARGO_PKG_VERSION"), comparison.text());
-        json.write(&Told { trimtab, scenario, machine: machine(), report: &report })?;
+        json.write(&Summary { trimtab, scenario, machine: machine(), report: &report })?;
     }
     if !args.quiet && !to_standard_output {
         let mut out = console::out(false);
@@ -133,7 +130,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-fn line(at: &compare::Progress<'_>, elapsed: Duration) -> String {
+fn line(at: &trimtab_compare::Progress<'_>, elapsed: Duration) -> String {
     let (seed, piece) = (at.seed, at.piece);
     format!(
         "seed {} of {}: {}, {} of {}; {:.0} s",

@@ -13,7 +13,7 @@ mod stat;
 use anyhow::Result;
 use clap::Subcommand;
 
-pub(crate) use serve::{Leash, on_leash};
+pub(crate) use serve::on_leash;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -106,6 +106,9 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
         || error.is::<trimtab_block::DeviceError>()
         || error.downcast_ref::<trimtab_emu::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_sim::Error>().is_some_and(|e| e.is_bad_input())
+        || error.downcast_ref::<trimtab_compare::Error>().is_some_and(|e| e.is_bad_input())
+        || error.downcast_ref::<trimtab_compare::live::Error>().is_some_and(|e| e.is_bad_input())
+        || error.is::<trimtab_compare::SeedsError>()
         || error.downcast_ref::<trimtab_predict::Error>().is_some_and(|e| e.is_bad_input())
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use trimtab_sim::compare::Comparison;
+use trimtab_compare::Comparison;
 
 const SCENARIO: &str = "seeds = [1]
 phase_one = { reads = 15_000 }

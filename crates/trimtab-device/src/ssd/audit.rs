@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Ssd;
 use super::ops::Queue;
+use crate::error::Inconsistent;
 use crate::map::Place;
 use crate::slab::NONE;
 
@@ -115,16 +116,20 @@ impl Ssd {
     ///
     /// # Errors
     /// What does not agree.
-    pub fn verify(&self) -> Result<(), String> {
+    pub fn verify(&self) -> Result<(), Inconsistent> {
         let mut valid = vec![0_u16; self.layout.blocks() as usize];
         for user in 0..self.layout.user_units {
             let Place::Flash(unit) = self.map.place(user) else { continue };
             if self.map.next_valid(unit, unit + 1).is_none() {
-                return Err(format!("user unit {user} is mapped to unit {unit}, which is invalid"));
+                return Err(Inconsistent(format!(
+                    "user unit {user} is mapped to unit {unit}, which is invalid"
+                )));
             }
             if self.map.owner(unit) != user {
                 let owner = self.map.owner(unit);
-                return Err(format!("user unit {user} is mapped to unit {unit} of {owner}"));
+                return Err(Inconsistent(format!(
+                    "user unit {user} is mapped to unit {unit} of {owner}"
+                )));
             }
             valid[self.layout.block_of_unit(unit) as usize] += 1;
         }
@@ -132,12 +137,14 @@ impl Ssd {
         let bits = self.map.valid_total();
         let mapped: u64 = valid.iter().map(|&n| u64::from(n)).sum();
         if bits != mapped {
-            return Err(format!("{bits} units are valid, and {mapped} are mapped"));
+            return Err(Inconsistent(format!("{bits} units are valid, and {mapped} are mapped")));
         }
         for (block, &valid) in (0..).zip(&valid) {
             if self.map.valid_in(block) != valid {
                 let counted = self.map.valid_in(block);
-                return Err(format!("block {block} has {valid} valid units, counted as {counted}"));
+                return Err(Inconsistent(format!(
+                    "block {block} has {valid} valid units, counted as {counted}"
+                )));
             }
         }
         self.blocks.verify(&self.layout, &self.map)

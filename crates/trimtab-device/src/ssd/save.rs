@@ -119,7 +119,7 @@ impl Ssd {
         if from.read(&mut [0])? != 0 {
             return Err(damaged("goes on after its end"));
         }
-        ssd.verify().map_err(|what| damaged(&what))?;
+        ssd.verify().map_err(|wrong| damaged(&wrong.0))?;
         Ok((ssd, profile))
     }
 

@@ -1,4 +1,4 @@
-//! One drive of an array, with the host's queue before it.
+//! One drive of an array.
 
 use std::collections::VecDeque;
 
@@ -7,15 +7,14 @@ use trimtab_io::{Nanos, Request, RequestId};
 
 use crate::source::NEVER;
 
-/// A drive with the host's queue before it.
+/// A drive with the queue depth that the host uses of it.
 #[derive(Clone, Debug)]
 pub struct ArrayDrive {
     /// The drive.
     pub ssd: Ssd,
     /// Requests that it takes at a time.
     depth: usize,
-    waiting: VecDeque<Request>,
-    /// When something will happen in it.
+    /// The time of its next event.
     next: Nanos,
 }
 
@@ -24,89 +23,82 @@ impl ArrayDrive {
     #[must_use]
     pub fn new(ssd: Ssd, depth: u32) -> Self {
         let next = ssd.next_event().unwrap_or(NEVER);
-        Self { ssd, depth: depth.max(1) as usize, waiting: VecDeque::new(), next }
+        Self { ssd, depth: depth.max(1) as usize, next }
     }
 
-    /// When something will happen in it; [`NEVER`] if nothing will.
+    /// The time of its next event; [`NEVER`] if there is none.
+    #[inline]
     pub(super) const fn next(&self) -> Nanos {
         self.next
     }
 
-    /// Lets time pass until then with nobody asking.
-    pub(crate) fn rest(&mut self, until: Nanos) {
+    /// Lets time pass until then, without requests.
+    pub fn rest(&mut self, until: Nanos) {
         self.ssd.advance(until);
-        self.see_what_is_next();
+        self.update_next();
     }
 
-    /// Whether it has nothing to do for anybody.
-    pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.ssd.in_flight() == 0
-    }
-
-    /// Puts a request into the queue; whether the drive has room for it now.
-    pub(super) fn push(&mut self, request: Request) -> bool {
-        self.waiting.push_back(request);
-        self.waiting.len() == 1 && self.has_room()
-    }
-
-    fn has_room(&self) -> bool {
+    #[inline]
+    pub(super) const fn has_room(&self) -> bool {
         self.ssd.in_flight() < self.depth
     }
 
-    /// Lets the drive take the first of the queue, if it has room; says which.
-    pub(super) fn begin(&mut self, now: Nanos) -> Result<Option<RequestId>, Error> {
-        if !self.has_room() {
-            return Ok(None);
-        }
-        let Some(request) = self.waiting.pop_front() else { return Ok(None) };
-        self.ssd.submit(now, &request)?;
-        self.see_what_is_next();
-        Ok(Some(request.id))
+    /// Submits a request.
+    #[inline]
+    pub(super) fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
+        self.ssd.submit(now, request)?;
+        self.update_next();
+        Ok(())
     }
 
-    /// Takes a request out of the queue, if it is still there.
-    pub(super) fn take_back(&mut self, is: impl Fn(RequestId) -> bool) -> Option<RequestId> {
-        let place = self.waiting.iter().position(|request| is(request.id))?;
-        self.waiting.remove(place).map(|request| request.id)
-    }
-
-    /// Lets time pass until something is answered, at most up to `until`.
+    /// Lets time pass until a request completes, up to `until` at most.
+    #[inline]
     pub(super) fn advance(&mut self, until: Nanos) {
         self.ssd.advance_to_answer(until);
-        self.see_what_is_next();
+        self.update_next();
     }
 
-    /// Takes the answers that have been given.
-    pub(super) fn served(&mut self, into: &mut Vec<Served>) {
-        into.extend(self.ssd.served());
-    }
-
-    fn see_what_is_next(&mut self) {
+    #[inline]
+    fn update_next(&mut self) {
         self.next = self.ssd.next_event().unwrap_or(NEVER);
     }
 
-    /// How long a request that came now would take, if nothing else came after
-    /// it; none if it could not be served.
-    pub(super) fn would_take(&self, now: Nanos, request: Request) -> Option<Nanos> {
-        const ASKED: RequestId = RequestId(u64::MAX);
+    /// How long a request that came now, behind those in the host queue, would take if
+    /// nothing came after it; none if it could not be served. It is served by a copy.
+    pub(super) fn would_take<'q>(
+        &self,
+        now: Nanos,
+        request: &Request,
+        queued: impl Iterator<Item = &'q Request>,
+    ) -> Option<Nanos> {
+        const SAMPLE: RequestId = RequestId(u64::MAX);
+        let sample = Request { id: SAMPLE, ..*request };
+        let mut queue: VecDeque<Request> = queued.copied().chain([sample]).collect();
         let mut copy = self.clone();
-        copy.push(Request { id: ASKED, ..request });
-        let mut served = Vec::new();
         let mut at = now;
         loop {
-            while copy.begin(at).ok()?.is_some() {}
-            copy.served(&mut served);
-            if let Some(answer) = served.iter().find(|s| s.completion.request == ASKED) {
-                return Some(answer.completion.complete.since(now));
+            while copy.has_room()
+                && let Some(next) = queue.pop_front()
+            {
+                copy.submit(at, &next).ok()?;
             }
-            if served.is_empty() && copy.next == NEVER {
-                return None;
+            let (mut any, mut took) = (false, None);
+            copy.ssd.drain(|Served { completion, .. }| {
+                any = true;
+                if completion.request == SAMPLE {
+                    took = took.or(Some(completion.complete.since(now)));
+                }
+            });
+            if took.is_some() {
+                return took;
             }
-            if served.is_empty() {
+            if !any {
+                if copy.next == NEVER {
+                    return None;
+                }
                 copy.advance(NEVER);
             }
             at = copy.ssd.now().max(at);
-            served.clear();
         }
     }
 }

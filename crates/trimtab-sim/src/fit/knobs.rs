@@ -1,4 +1,4 @@
-//! What can be turned of a profile, and what is one way or another.
+//! The parameters of a profile: numbers to vary, and alternatives to choose from.
 
 use trimtab_device::{Buffer, Copying, Noise, Profile, Schedule, Scope, Timing};
 
@@ -23,7 +23,7 @@ impl Size {
 /// A key of a profile, or a few that go together.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Knob {
-    /// All that is done in the cells, and the way out of them.
+    /// All operations on the cells, and the transfer out of them.
     Flash,
     Read,
     Program,
@@ -103,14 +103,14 @@ impl Knob {
     }
 }
 
-/// The same profile with one thing another way.
-pub(super) fn other_ways(profile: &Profile, size: Size) -> Vec<Profile> {
-    let mut ways = Vec::new();
+/// The same profile with one alternative chosen differently.
+pub(super) fn alternatives(profile: &Profile, size: Size) -> Vec<Profile> {
+    let mut variants = Vec::new();
     let mut add = |change: &dyn Fn(&mut Profile)| {
         let mut other = profile.clone();
         change(&mut other);
         if other != *profile {
-            ways.extend(size.of(other));
+            variants.extend(size.of(other));
         }
     };
     if profile.buffer.size_mb > 0.0 {
@@ -143,7 +143,7 @@ pub(super) fn other_ways(profile: &Profile, size: Size) -> Vec<Profile> {
     } else {
         add(&|p| p.noise = Noise::default());
     }
-    ways
+    variants
 }
 
 /// Whether programs take longer than reads, and erases longer than those.
@@ -157,7 +157,7 @@ fn program_times(timing: &mut Timing) -> impl Iterator<Item = &mut f64> {
     timing.program_us.iter_mut().chain(timing.program_pattern_us.iter_mut().flatten())
 }
 
-/// A profile to begin with, and others like it: with so many dies, with a buffer or without,
+/// A profile to begin with, and others like it: with as many dies, with a buffer or without,
 /// and with a link that is no faster than this.
 pub(super) fn variants(base: &Profile, size: Size, link_mb_s: Option<f64>) -> Vec<Profile> {
     let mut all: Vec<_> = size.of(base.clone()).into_iter().collect();

@@ -1,9 +1,9 @@
 //! A recording, played to models.
 //!
 //! Requests come to the model at the times between them in the recording, with one exception.
-//! Who keeps a queue full (a closed loop, a program that catches up) sends a request when an
-//! answer has made room for it: it is the drive that sets the pace. Such a request is sent to
-//! the model when *its* answers make room. Otherwise a model that is a little slower than the
+//! A program that keeps a queue full (a closed loop, a program that catches up) sends a request
+//! when a completion has made room for it: the drive sets the pace. Such a request is sent to
+//! the model when *the model's* completions make room. Otherwise a model that is a little slower than the
 //! drive would be buried under its queue, and one a little faster would have none.
 
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use trimtab_trace::Record;
 
 use super::distance::Latencies;
 
-/// More requests on their way than this: the model is too slow for the load.
+/// With more requests in flight than this the model is too slow for the load.
 const HOPELESS: usize = 4096;
 /// States that are kept.
 const KEPT: usize = 6;
@@ -32,9 +32,9 @@ pub(super) struct Sent {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
-    /// So long after the one before.
+    /// This long after the one before.
     After(Nanos),
-    /// So long after an answer, with fewer than so many in flight.
+    /// This long after a completion, with fewer than this many in flight.
     Below(usize, Nanos),
 }
 
@@ -45,18 +45,18 @@ pub(super) fn sent(records: &[Record]) -> Vec<Sent> {
     ends.sort_unstable();
     let mut last = records.first().map_or(Nanos::ZERO, |record| record.arrival);
     let mut ended = 0;
-    // With its depth each, itself included, and how long after an answer it came, if one came
-    // after the request before.
+    // Each with its queue depth, itself included, and the time since the last completion, if
+    // there was one after the request before.
     let mut all = Vec::with_capacity(records.len());
     for (before, &record) in records.iter().enumerate() {
-        let answers = ends[ended..].iter().take_while(|&&end| end <= record.arrival).count();
-        ended += answers;
+        let completions = ends[ended..].iter().take_while(|&&end| end <= record.arrival).count();
+        ended += completions;
         // Of those that ended at once some may come after this one.
         let depth = before.saturating_sub(ended) + 1;
         let since = |time| Nanos(record.arrival.since(time).0);
         let after = When::After(since(last));
-        let answered = (answers > 0).then(|| since(ends[ended - 1]));
-        all.push((depth, answered, Sent { record, when: after }));
+        let completed = (completions > 0).then(|| since(ends[ended - 1]));
+        all.push((depth, completed, Sent { record, when: after }));
         last = record.arrival;
     }
     for near in all.chunks_mut(WITHIN) {
@@ -65,11 +65,11 @@ pub(super) fn sent(records: &[Record]) -> Vec<Sent> {
         let full = FULL * depths[depths.len() * 99 / 100] as f64;
         let is_full = |depth: usize| depth as f64 >= full;
         let finds_full = || near.iter().filter(|(depth, ..)| is_full(*depth));
-        // Or else the drive had stalled, and who sends did not care.
-        let cared = finds_full().filter(|(_, answered, _)| answered.is_some()).count();
-        if 2 * cared >= finds_full().count() {
-            for (depth, answered, sent) in near.iter_mut().filter(|near| is_full(near.0)) {
-                sent.when = When::Below(*depth, answered.unwrap_or_default());
+        // Otherwise the drive had stalled, and the program did not wait for it.
+        let paced = finds_full().filter(|(_, completed, _)| completed.is_some()).count();
+        if 2 * paced >= finds_full().count() {
+            for (depth, completed, sent) in near.iter_mut().filter(|near| is_full(near.0)) {
+                sent.when = When::Below(*depth, completed.unwrap_or_default());
             }
         }
     }
@@ -84,7 +84,7 @@ pub(super) struct Player {
 }
 
 impl Player {
-    /// The latencies of all requests but the first so many; none if the model does not keep
+    /// The latencies of all requests after the first `warm_up`; none if the model does not keep
     /// up with the load.
     pub(super) fn play(
         &self,
@@ -95,7 +95,7 @@ impl Player {
         let mut ssd = self.drive(profile);
         let capacity = ssd.capacity();
         let mut all = Latencies::default();
-        // Returns when the last answer came, if one did.
+        // Returns the time of the last completion, if there was one.
         let mut take = |ssd: &mut Ssd| {
             let mut last = None;
             for served in ssd.served() {
@@ -107,7 +107,7 @@ impl Player {
             }
             last
         };
-        let mut answered = Nanos::ZERO;
+        let mut completed = Nanos::ZERO;
         for (number, Sent { record, when }) in requests.iter().enumerate() {
             let at = match *when {
                 When::After(time) => ssd.now() + time,
@@ -115,9 +115,9 @@ impl Player {
                     while ssd.in_flight() >= depth {
                         let at = ssd.next_event()?;
                         ssd.advance(at);
-                        answered = take(&mut ssd).unwrap_or(answered);
+                        completed = take(&mut ssd).unwrap_or(completed);
                     }
-                    ssd.now().max(answered + time)
+                    ssd.now().max(completed + time)
                 }
             };
             let mut request = record.request(RequestId(number as u64));
@@ -126,7 +126,7 @@ impl Player {
             request.offset %= capacity - request.length;
             request.offset -= request.offset % 512;
             ssd.submit(at, &request).ok()?;
-            answered = take(&mut ssd).unwrap_or(answered);
+            completed = take(&mut ssd).unwrap_or(completed);
             if ssd.in_flight() > HOPELESS {
                 return None;
             }

@@ -8,7 +8,7 @@ use trimtab_device::Profile;
 use trimtab_io::Op;
 
 use super::distance::Latencies;
-use super::knobs::{Knob, Size, other_ways, variants};
+use super::knobs::{Knob, Size, alternatives, variants};
 use super::player::{Player, Sent, When};
 use crate::parallel;
 
@@ -28,8 +28,8 @@ const APART: u32 = 20;
 /// Knobs of a child are turned by at most so much: in the first generation, and in the last.
 const FIRST_TURN: f64 = 2.2;
 const LAST_TURN: f64 = 1.05;
-/// One child in so many is another way in something.
-const OTHER_WAYS: u32 = 4;
+/// One child in this many differs in an alternative.
+const ALTERNATIVE: u32 = 4;
 
 /// A profile, and how far it is from the drive.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ struct Candidate {
     slower_by: f64,
 }
 
-/// Tries models. `progress` is told how many were tried, and the least error so far; if it
+/// Tries models. `progress` is called with the number tried and the least error so far; if it
 /// returns false, nothing more is tried.
 pub(super) struct Search<'a, P> {
     player: &'a Player,
@@ -179,14 +179,14 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
         profiles.into_iter().zip(results).map(candidate).collect()
     }
 
-    /// A profile like another one but for a few knobs, or one that is another way in
-    /// something besides; none if it cannot be.
+    /// A profile like another one but for a few parameters, or also for an alternative;
+    /// none if it is not valid.
     fn child(&self, parent: &Profile, turn: f64, random: &mut Pcg64) -> Option<Profile> {
         let mut child = parent.clone();
-        if random.random_ratio(1, OTHER_WAYS) {
-            let mut ways = other_ways(&child, self.size);
-            let chosen = random.random_range(0..ways.len().max(1));
-            child = (chosen < ways.len()).then(|| ways.swap_remove(chosen))?;
+        if random.random_ratio(1, ALTERNATIVE) {
+            let mut variants = alternatives(&child, self.size);
+            let chosen = random.random_range(0..variants.len().max(1));
+            child = (chosen < variants.len()).then(|| variants.swap_remove(chosen))?;
         }
         for _ in 0..random.random_range(1..4) {
             let knob = Knob::ALL[random.random_range(0..Knob::ALL.len())];

@@ -108,7 +108,7 @@ fn a_full_queue_sets_the_pace() {
     };
     assert_eq!(paced(0..200), 0);
     assert_eq!(paced(216..1200), 1200 - 216);
-    // A model ten and more times slower would be buried, but nobody sends into a full queue.
+    // A model ten and more times slower would be buried, but no program sends into a full queue.
     let mut profile = small();
     profile.timing.read_us = 1600.0;
     let slow = Player::default().play(&profile, &requests, 0).unwrap();

@@ -32,7 +32,7 @@ pub(super) fn profile(
     };
     let (bytes, at) = match &raw.capacity {
         Some(capacity) => (capacity.get_ref().0, capacity.span()),
-        // Whoever sets the blocks has set the size.
+        // A profile whose blocks are set has its size.
         None if keeps_its_size => return Ok(profile),
         None => (CAPACITY, raw.profile.span()),
     };

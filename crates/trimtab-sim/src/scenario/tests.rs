@@ -51,7 +51,7 @@ fn what_is_left_out() {
     assert_eq!((device.name.as_str(), device.fill.share), ("device 0", 1.0));
     assert!(device.profile.capacity_bytes().abs_diff(64 << 30) < 64 << 20);
 
-    // Whoever overrides the blocks has said how large the drive is.
+    // An override of the blocks sets the size of the drive.
     let text = text.replace("timing.read_us = 50", "geometry.blocks_per_plane = 300");
     assert_eq!(parse(&text).unwrap().devices[0].profile.geometry.blocks_per_plane, 300);
 }

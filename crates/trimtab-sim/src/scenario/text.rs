@@ -7,13 +7,14 @@ use trimtab_io::within;
 
 use crate::error::Error;
 
-/// A scenario's text, to find lines in.
+/// The text of a scenario, which locates errors by line.
 #[derive(Clone, Copy)]
-pub(crate) struct Text<'t>(pub(crate) &'t str);
+pub struct Text<'t>(pub &'t str);
 
 impl Text<'_> {
-    /// Something is wrong there.
-    pub(crate) fn wrong(self, at: &Range<usize>, what: impl Display) -> Error {
+    /// An error at this place.
+    #[must_use]
+    pub fn wrong(self, at: &Range<usize>, what: impl Display) -> Error {
         let before = &self.0.as_bytes()[..at.start.min(self.0.len())];
         let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
         // Names may hold anything.
@@ -21,8 +22,9 @@ impl Text<'_> {
         Error::Scenario(format!("line {line}: {what}"))
     }
 
-    /// What the TOML reader says, on one line.
-    pub(crate) fn error(self, error: &toml::de::Error) -> Error {
+    /// The TOML reader's error, on one line.
+    #[must_use]
+    pub fn error(self, error: &toml::de::Error) -> Error {
         let what = error.message().trim().replace('\n', " ");
         match error.span() {
             // A key that is missing from the top stands nowhere.
@@ -33,8 +35,11 @@ impl Text<'_> {
         }
     }
 
-    /// Whether a value is in its range; not-a-number is in none.
-    pub(crate) fn within<T: PartialOrd + Display>(
+    /// Checks that a value is in its range; not-a-number is in none.
+    ///
+    /// # Errors
+    /// It is not; the text has the line, the key and the range.
+    pub fn within<T: PartialOrd + Display>(
         self,
         key: &str,
         at: &Range<usize>,

@@ -1,4 +1,4 @@
-//! Values that can be written in more than one way.
+//! Values that have several notations.
 
 use std::fmt;
 

@@ -7,30 +7,29 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
-use trimtab_io::Nanos;
+use trimtab_io::{Nanos, derived_seed};
 use trimtab_trace::Format;
 use trimtab_trace::synth::{self, Spec};
 
-use super::derived;
 use super::text::Text;
 use crate::error::Error;
 use crate::lane::Workload;
 use crate::source::{Offsets, Replay, ReplayOptions, Source};
 
-/// A workload, read and checked.
+/// A workload of a scenario, read and checked.
 #[derive(Clone, Debug)]
-pub(crate) struct WorkloadSpec {
+pub struct WorkloadSpec {
     name: String,
     queue: Option<u32>,
     /// Its number on its device.
     number: u64,
-    kind: Kind,
-    /// Where it stands in the text.
-    pub(crate) span: Range<usize>,
+    kind: WorkloadKind,
+    /// Its place in the text.
+    pub span: Range<usize>,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum WorkloadKind {
     Synthetic { spec: Box<Spec>, rate_millionths: u64 },
     Trace { path: PathBuf, options: ReplayOptions },
 }
@@ -105,48 +104,49 @@ impl WorkloadSpec {
         });
         let queue = queue.transpose()?;
         let kind = if table.contains_key("trace") {
-            Kind::trace(table, &span, text, about)?
+            WorkloadKind::trace(table, &span, text, about)?
         } else {
-            Kind::synthetic(table, &span, text, about.capacity)?
+            WorkloadKind::synthetic(table, &span, text, about.capacity)?
         };
         Ok(Self { name, queue, number, kind, span })
     }
 
     /// The most that may be kept of its trace while it is read, if it has one.
     pub(super) const fn set_max_spool(&mut self, bytes: u64) {
-        if let Kind::Trace { options, .. } = &mut self.kind {
+        if let WorkloadKind::Trace { options, .. } = &mut self.kind {
             options.max_spool = Some(bytes);
         }
     }
 
-    /// Whether requests come whatever becomes of those before.
-    pub(crate) fn is_open_loop(&self) -> bool {
+    /// Whether requests arrive whatever becomes of those before.
+    #[must_use]
+    pub fn is_open_loop(&self) -> bool {
         match &self.kind {
-            Kind::Synthetic { spec, .. } => spec.is_open_loop(),
-            Kind::Trace { .. } => true,
+            WorkloadKind::Synthetic { spec, .. } => spec.is_open_loop(),
+            WorkloadKind::Trace { .. } => true,
         }
     }
 
     /// Whether it ends by itself.
     pub(super) fn ends(&self) -> bool {
         match &self.kind {
-            Kind::Synthetic { spec, .. } => spec.requests().is_some() || spec.duration().is_some(),
-            Kind::Trace { .. } => true,
+            WorkloadKind::Synthetic { spec, .. } => {
+                spec.requests().is_some() || spec.duration().is_some()
+            }
+            WorkloadKind::Trace { .. } => true,
         }
     }
 
     /// The workload on a device of `capacity` bytes. `seed` is the device's;
     /// `bursts` decides when there are bursts, if they are not the workload's own.
-    pub(crate) fn build(
-        &self,
-        capacity: u64,
-        seed: u64,
-        bursts: Option<u64>,
-    ) -> Result<Workload, Error> {
+    ///
+    /// # Errors
+    /// A trace cannot be read.
+    pub fn build(&self, capacity: u64, seed: u64, bursts: Option<u64>) -> Result<Workload, Error> {
         let source = match &self.kind {
-            Kind::Synthetic { spec, rate_millionths } => {
+            WorkloadKind::Synthetic { spec, rate_millionths } => {
                 let reach = spec.capacity_bytes().unwrap_or(capacity);
-                let seed = spec.seed().unwrap_or_else(|| derived(seed, self.number));
+                let seed = spec.seed().unwrap_or_else(|| derived_seed(seed, self.number));
                 let workload = match bursts {
                     Some(bursts) => synth::Workload::with_bursts(spec, seed, reach, bursts),
                     None => synth::Workload::new(spec, seed, reach),
@@ -154,7 +154,7 @@ impl WorkloadSpec {
                 let source = Source::synthetic(workload, spec.requests(), spec.duration());
                 source.at_rate(*rate_millionths)
             }
-            Kind::Trace { path, options } => {
+            WorkloadKind::Trace { path, options } => {
                 Source::replay(Replay::open(&expanded(path)?, capacity, options.clone())?)?
             }
         };
@@ -162,7 +162,7 @@ impl WorkloadSpec {
     }
 }
 
-impl Kind {
+impl WorkloadKind {
     fn synthetic(
         mut table: DeTable<'_>,
         span: &Range<usize>,
@@ -250,10 +250,11 @@ fn millionths(rate: Option<&Spanned<f64>>, text: Text<'_>) -> Result<u64, Error>
     Ok((rate.get_ref() * 1e6).round() as u64)
 }
 
-pub(crate) fn read<T: DeserializeOwned>(
-    value: Spanned<DeValue<'_>>,
-    text: Text<'_>,
-) -> Result<T, Error> {
+/// Reads a value of a scenario.
+///
+/// # Errors
+/// It does not fit `T`; the text has the line.
+pub fn read<T: DeserializeOwned>(value: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<T, Error> {
     let at = value.span();
     T::deserialize(ValueDeserializer::from(value)).map_err(|e| match e.span() {
         Some(_) => text.error(&e),

@@ -34,7 +34,7 @@ pub struct ReplayOptions {
     pub rate_millionths: u64,
     /// The trace's device, by name, where it has several.
     pub device: Option<String>,
-    /// The trace's format, where its content does not tell.
+    /// The trace's format, where its content does not show it.
     pub format: Option<Format>,
     /// The most that may be kept of the trace outside of it while it is read, in bytes; where
     /// nothing is said, as [`Options::max_spool`] has it.
@@ -67,7 +67,7 @@ pub struct Replay {
 struct Fit {
     offsets: Offsets,
     capacity: u64,
-    /// Bytes of the trace's own device, as far as it tells.
+    /// Bytes of the trace's own device, as far as it is known.
     span: u64,
 }
 

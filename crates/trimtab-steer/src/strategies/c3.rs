@@ -1,40 +1,39 @@
-//! Whoever has the shortest queue, and is fast.
+//! C3: the replica with the shortest queue and a short service time.
 
 use trimtab_io::{Nanos, Op, Request};
 use trimtab_predict::Ticket;
 
-use crate::action::Why;
+use crate::action::Reason;
 use crate::probing::Probing;
 use crate::replica::Replica;
 use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
 
-/// The weight that an average keeps when something new comes. The authors' programs
+/// The weight that an average keeps when a sample arrives. The authors' programs
 /// keep 0.1 (ALPHA = 0.9 in cassandra-c3's `ScoreTracker`, where α weighs what is
-/// new). Drives change within milliseconds between two states, cleaning and not, and a
-/// single answer says less of that than one of a server's does of its load: with 0.1 C3
-/// came out up to 5% worse in the mean, and on one array 37%. The yardstick shall not be
-/// shorter than it need be.
+/// new). Drives change within milliseconds between two states, cleaning and not, and one
+/// completion says less of that than a server's response says of its load: with 0.1 C3
+/// measured up to 5% worse in the mean, and 37% on one array. The comparison uses C3 at
+/// its better setting.
 const KEPT: f64 = 0.9;
 
 /// C3's ranking of replicas (Suresh et al., "C3: Cutting Tail Latency in Cloud
 /// Data Stores via Adaptive Replica Selection", NSDI'15, §3.1): a read goes to
-/// the drive with the least
+/// the replica with the least
 ///
 /// ```text
 ///   R - 1/μ + q³/μ,   q = 1 + os·n + q_s
 /// ```
 ///
 /// where R is the mean response time, 1/μ the mean service time, os the reads
-/// that are out, n the number of clients and `q_s` the mean length of the queue
-/// that answers came with. C3's servers tell the last two; drives tell nothing.
-/// Here there is one client, which sees everything that a drive is sent: `q_s`
-/// is what was in flight beside the reads when answers came, and a service time
-/// counts from when the request was sent or the drive gave its answer before, if
-/// that was later.
+/// in flight, n the number of clients and `q_s` the mean queue length that responses
+/// report. C3's servers report the last two; drives report nothing. Here there is one
+/// client, which sees all that a drive is sent: `q_s` is what was in flight beside the
+/// reads at completions, and a service time counts from the submission or from the
+/// drive's previous completion, whichever is later.
 ///
-/// C3's other half, rate control, is left out: it keeps many clients that know
-/// nothing of each other from rushing to the same server.
+/// C3's other half, rate control, is left out: it keeps many clients that do not know of
+/// each other from rushing to the same server.
 pub struct C3 {
     drives: Box<[Drive]>,
     probing: Probing,
@@ -48,12 +47,12 @@ struct Drive {
     response: f64,
     service: f64,
     queue: f64,
-    last_answer: Nanos,
+    last_completion: Nanos,
     known: bool,
 }
 
 impl C3 {
-    /// Over so many drives.
+    /// C3 over `replicas` replicas.
     #[must_use]
     pub fn new(replicas: usize) -> Self {
         let drives = vec![Drive::default(); replicas].into();
@@ -69,11 +68,11 @@ impl Strategy for C3 {
     fn read(&mut self, turn: &mut Turn<'_>) {
         let score = |replica: &Replica| self.drives[replica.index()].score();
         let by_score = |a: &Replica, b: &Replica| score(a).total_cmp(&score(b));
-        let best = turn.order().iter().copied().min_by(by_score).unwrap_or(turn.home());
-        if best != turn.home() {
-            self.probing.avoided(turn.now(), turn.home());
+        let best = turn.order().iter().copied().min_by(by_score).unwrap_or(turn.primary());
+        if best != turn.primary() {
+            self.probing.avoided(turn.now(), turn.primary());
         }
-        turn.send(best, turn.now(), Why::Chosen);
+        turn.send(best, turn.now(), Reason::Chosen);
         self.probing.probe(turn);
     }
 
@@ -108,8 +107,8 @@ impl Drive {
         if !ended.data {
             return;
         }
-        let began = ended.sent.max(self.last_answer);
-        self.last_answer = now;
+        let began = ended.sent.max(self.last_completion);
+        self.last_completion = now;
         if ended.op != Op::Read {
             return;
         }
@@ -127,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_count_cubed() {
+    fn queue_length_counts_cubed() {
         let drive = |reads, service| Drive {
             reads,
             service,

@@ -1,58 +1,57 @@
-//! Predicting, and going elsewhere.
+//! Prediction and failover.
 
 use trimtab_io::{Nanos, Request};
 use trimtab_predict::{Ticket, Verdict};
 
 use super::hedge::Patience;
-use crate::action::Why;
+use crate::action::Reason;
 use crate::costs::Costs;
-use crate::panel::Panel;
+use crate::predictors::PredictorSet;
 use crate::replica::Replica;
 use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
 
-/// Drives are asked in a read's order, each by way of its predictor: one that
-/// would be late is refused and the next is tried. The last one is not predicted
-/// but asked (LinnOS, §3.1). With patience, a read that has no answer after a
-/// while goes to one more drive as well (LinnOS, §4.4, "masking small
-/// inaccuracy").
+/// Replicas are considered in a read's order, each through its predictor: one that would
+/// be late is refused and the next is considered. The last one is asked without a
+/// prediction (LinnOS, §3.1). With patience, a read that has not completed after a while
+/// goes to one more replica as well (LinnOS, §4.4, "masking small inaccuracy").
 pub struct Failover {
     name: &'static str,
-    panel: Panel,
+    predictors: PredictorSet,
     costs: Costs,
     patience: Option<Patience>,
 }
 
-/// What a timer is for.
+/// The purposes of timers.
 const NEXT: u8 = 0;
 const HEDGE: u8 = 1;
 
 impl Failover {
-    /// With these predictors, by this name.
+    /// The strategy under this name, with these predictors.
     #[must_use]
-    pub const fn new(name: &'static str, panel: Panel, costs: Costs) -> Self {
-        Self { name, panel, costs, patience: None }
+    pub const fn new(name: &'static str, predictors: PredictorSet, costs: Costs) -> Self {
+        Self { name, predictors, costs, patience: None }
     }
 
-    /// Hedged.
+    /// The same strategy, hedged.
     #[must_use]
     pub fn hedged(self, patience: Patience) -> Self {
         Self { patience: Some(patience), ..self }
     }
 
-    /// Asks the drive whose turn it is.
+    /// Asks or refuses the replica that is next in order.
     fn next(&mut self, turn: &mut Turn<'_>) {
         let (now, step) = (turn.now(), turn.memo());
         let replica = turn.order()[step as usize];
         if step as usize + 1 == turn.order().len() {
-            turn.send(replica, now, Why::LeastBad);
+            turn.send(replica, now, Reason::LeastBad);
             return;
         }
-        match self.panel.forecast(now, replica, turn.request()).verdict {
-            Verdict::Fast => turn.send(replica, now + self.costs.inference, Why::Fast),
+        match self.predictors.forecast(now, replica, turn.request()).verdict {
+            Verdict::Fast => turn.send(replica, now + self.costs.inference, Reason::Fast),
             Verdict::Late => {
                 turn.refuse(replica);
-                self.panel.probing.avoided(now, replica);
+                self.predictors.probing.avoided(now, replica);
                 turn.set_memo(step + 1);
                 turn.timer(now + self.costs.inference + self.costs.failover, NEXT);
             }
@@ -67,7 +66,7 @@ impl Strategy for Failover {
 
     fn read(&mut self, turn: &mut Turn<'_>) {
         self.next(turn);
-        self.panel.probing.probe(turn);
+        self.predictors.probing.probe(turn);
         if let Some(patience) = &self.patience {
             patience.start(turn, HEDGE);
         }
@@ -77,15 +76,15 @@ impl Strategy for Failover {
         if purpose == NEXT {
             self.next(turn);
         } else if let Some(other) = turn.untried() {
-            turn.send(other, turn.now(), Why::Duplicate);
+            turn.send(other, turn.now(), Reason::Duplicate);
         }
     }
 
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
-        self.panel.sent(now, replica, request)
+        self.predictors.sent(now, replica, request)
     }
 
     fn completed(&mut self, now: Nanos, ended: &Ended) {
-        self.panel.completed(now, ended);
+        self.predictors.completed(now, ended);
     }
 }

@@ -1,43 +1,43 @@
-//! Waiting a while, and asking another.
+//! Hedged requests: waiting a while, then asking another replica as well.
 
 use trimtab_io::Nanos;
 
-use crate::action::Why;
+use crate::action::Reason;
 use crate::replica::Replica;
 use crate::strategy::Strategy;
 use crate::turn::Turn;
 
-/// When to stop waiting for the first answer: a latency by home drive.
+/// How long to wait for the first completion: a latency by primary replica.
 #[derive(Clone, Debug)]
 pub struct Patience(Box<[Nanos]>);
 
 impl Patience {
-    /// By number of the drive.
+    /// The latencies in the order of the replicas.
     #[must_use]
-    pub fn new(by_drive: &[Nanos]) -> Self {
-        Self(by_drive.into())
+    pub fn new(by_replica: &[Nanos]) -> Self {
+        Self(by_replica.into())
     }
 
-    /// For reads whose home is this drive.
-    pub(crate) fn of(&self, home: Replica) -> Nanos {
-        self.0[home.index()]
+    /// For reads with this primary replica.
+    pub(crate) fn of(&self, primary: Replica) -> Nanos {
+        self.0[primary.index()]
     }
 
-    /// The least of all drives.
+    /// The least of all replicas.
     pub(crate) fn least(&self) -> Nanos {
         self.0.iter().copied().min().unwrap_or_default()
     }
 
-    /// Sets the timer for a read that comes now.
+    /// Sets the timer for a read that arrives now.
     pub(super) fn start(&self, turn: &mut Turn<'_>, purpose: u8) {
-        turn.timer(turn.now() + self.of(turn.home()), purpose);
+        turn.timer(turn.now() + self.of(turn.primary()), purpose);
     }
 }
 
-/// A read that its home has not answered after a while goes to another drive as
-/// well, once; the first answer counts (Dean and Barroso, "The Tail at Scale",
-/// CACM 56(2), 2013, "hedged requests"). How long a while is, is what hedging at
-/// p95 and at the inflection point (LinnOS, §5.3) differ in.
+/// A read that its primary replica has not completed after a while goes to another
+/// replica as well, once; the first completion counts (Dean and Barroso, "The Tail at
+/// Scale", CACM 56(2), 2013, "hedged requests"). Hedging at p95 and at the inflection
+/// point (LinnOS, §5.3) differ in how long that is.
 #[derive(Debug)]
 pub struct Hedge {
     name: &'static str,
@@ -45,7 +45,7 @@ pub struct Hedge {
 }
 
 impl Hedge {
-    /// With so much patience, by this name.
+    /// The strategy under this name, hedging after `patience`.
     #[must_use]
     pub const fn new(name: &'static str, patience: Patience) -> Self {
         Self { name, patience }
@@ -58,13 +58,13 @@ impl Strategy for Hedge {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {
-        turn.send(turn.home(), turn.now(), Why::Chosen);
+        turn.send(turn.primary(), turn.now(), Reason::Chosen);
         self.patience.start(turn, 0);
     }
 
     fn timer(&mut self, turn: &mut Turn<'_>, _: u8) {
         if let Some(other) = turn.untried() {
-            turn.send(other, turn.now(), Why::Duplicate);
+            turn.send(other, turn.now(), Reason::Duplicate);
         }
     }
 }

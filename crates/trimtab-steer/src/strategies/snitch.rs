@@ -1,51 +1,50 @@
-//! Whoever was fast lately.
+//! Cassandra's dynamic snitch: the replica that was fast lately.
 
-use trimtab_io::{Nanos, Op, Request};
+use trimtab_io::{Nanos, Op, Request, SplitMix64};
 use trimtab_predict::Ticket;
 
-use crate::action::Why;
+use crate::action::Reason;
 use crate::probing::Probing;
-use crate::random::Random;
 use crate::replica::{MOST_REPLICAS, Replica};
 use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
 
-/// Latencies that are remembered of each drive, the rate at which old ones lose
-/// weight (per second), and how often drives are ranked anew: Cassandra's
+/// Latencies that are kept of each replica, the rate at which old ones lose weight (per
+/// second), and how often replicas are ranked: Cassandra's
 /// `DynamicEndpointSnitch` (`WINDOW_SIZE`, `ALPHA`,
 /// `dynamic_snitch_update_interval`).
 const WINDOW: usize = 100;
 const ALPHA: f64 = 0.75;
 const UPDATE: Nanos = Nanos::from_millis(100);
-/// How much worse than the best a drive may be before it is passed over
+/// How much worse than the best a replica may be before it is avoided
 /// (`dynamic_snitch_badness_threshold` before Cassandra 4.0).
 const BADNESS: f64 = 0.1;
 
-/// Cassandra's dynamic snitch: each drive's score is the median of a sample of
-/// its read latencies in which recent ones weigh more; ten times a second the
-/// scores are taken anew. A read stays with its order unless a drive there is
-/// over 10% worse than what that place could have; then it goes to the best.
+/// Cassandra's dynamic snitch: each replica's score is the median of a sample of
+/// its read latencies in which recent ones weigh more; the scores are recomputed ten
+/// times a second. A read keeps its order unless a replica in it is over 10% worse than
+/// the replica of that rank; then it goes to the best.
 ///
-/// Cassandra forgets all scores every ten minutes. Here a drive that is passed
-/// over is probed instead, as with every strategy that passes drives over.
+/// Cassandra forgets all scores every ten minutes. Here a replica that is avoided is
+/// probed instead, as in every strategy that avoids replicas.
 pub struct Snitch {
     samples: Box<[Sample]>,
-    /// Medians, ns; 0 of a drive that nothing is known of.
+    /// Medians, ns; 0 while nothing is known of a replica.
     scores: [u64; MOST_REPLICAS],
     next_update: Nanos,
-    random: Random,
+    random: SplitMix64,
     probing: Probing,
 }
 
 impl Snitch {
-    /// Over so many drives.
+    /// The snitch over `replicas` replicas.
     #[must_use]
     pub fn new(replicas: usize, seed: u64) -> Self {
         Self {
             samples: vec![Sample::default(); replicas].into(),
             scores: [0; MOST_REPLICAS],
             next_update: UPDATE,
-            random: Random::new(seed),
+            random: SplitMix64::new(seed),
             probing: Probing::new(Probing::SELDOM),
         }
     }
@@ -60,8 +59,8 @@ impl Snitch {
         }
     }
 
-    /// Whether some place of the order has a drive much worse than the drives in
-    /// order of their scores have there.
+    /// Whether some replica in the order is much worse than the replica of that rank by
+    /// score.
     fn is_bad(&self, order: &[Replica]) -> bool {
         let mut ranked = [0; MOST_REPLICAS];
         let ranked = &mut ranked[..order.len()];
@@ -84,15 +83,15 @@ impl Strategy for Snitch {
     fn read(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now();
         self.update(now);
-        let mut first = turn.home();
+        let mut first = turn.primary();
         if self.is_bad(turn.order()) {
             let best = turn.order().iter().copied().min_by_key(|r| self.scores[r.index()]);
             first = best.unwrap_or(first);
-            if first != turn.home() {
-                self.probing.avoided(now, turn.home());
+            if first != turn.primary() {
+                self.probing.avoided(now, turn.primary());
             }
         }
-        turn.send(first, now, Why::Chosen);
+        turn.send(first, now, Reason::Chosen);
         self.probing.probe(turn);
     }
 
@@ -123,7 +122,7 @@ struct Sample {
 }
 
 impl Sample {
-    fn add(&mut self, now: Nanos, latency: Nanos, random: &mut Random) {
+    fn add(&mut self, now: Nanos, latency: Nanos, random: &mut SplitMix64) {
         let priority = ALPHA * now.as_secs_f64() - libm::log(random.unit());
         let new = (priority, latency.0);
         if self.kept.len() < WINDOW {
@@ -157,9 +156,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_follows_the_last_seconds() {
+    fn median_follows_recent_seconds() {
         let mut sample = Sample::default();
-        let mut random = Random::new(1);
+        let mut random = SplitMix64::new(1);
         assert_eq!(sample.median(), 0);
         for ms in 0..10_000 {
             let latency = if ms < 5_000 { Nanos(10) } else { Nanos(20) };
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn small_differences_change_nothing() {
+    fn small_differences_keep_the_order() {
         let mut snitch = Snitch::new(3, 1);
         let order = [Replica(0), Replica(1), Replica(2)];
         snitch.scores[..3].copy_from_slice(&[105, 100, 100]);

@@ -1,24 +1,23 @@
-//! Asking two, and taking one back.
+//! Two replicas, one of which is taken back.
 
 use trimtab_io::Nanos;
 
-use crate::action::Why;
+use crate::action::Reason;
 use crate::replica::Replica;
 use crate::strategy::Strategy;
 use crate::turn::Turn;
 
 /// Tied requests (Dean and Barroso, "The Tail at Scale", CACM 56(2), 2013): a
-/// read is put into the queues of two drives, and when one begins with it, the
-/// other is told to drop it.
+/// read enters the queues of two servers, and when one begins it, the other is told to
+/// drop it.
 ///
-/// What can be done of that at the block level: a request can be taken back only
-/// as long as it waits in the host's queue for the drive to have room. Once the
-/// drive has it, the drive may do it any time, and nobody hears when it begins.
-/// So this is modelled: the copy goes to the second drive after `delay`; when
-/// one of the two leaves the host's queue, or is answered, the other is
-/// cancelled if it is still in the host's queue (or still waits for the delay).
-/// Without a delay and with room in both drives that is the same as cloning;
-/// with any delay and room in the home drive it is the same as doing nothing.
+/// At the block level a request can be taken back only while it waits in the host queue
+/// for the drive to have room. Once the drive has it, the drive may serve it at any time,
+/// and the host does not learn when it begins. So this is modelled: the copy goes to the
+/// second replica after `delay`; when one of the two leaves the host queue, or completes,
+/// the other is cancelled if it is still in the host queue (or still waits for the delay).
+/// Without a delay and with room in both drives that equals cloning; with any delay and
+/// room in the primary it equals reading the primary only.
 #[derive(Debug)]
 pub struct Tied {
     delay: Nanos,
@@ -38,9 +37,9 @@ impl Strategy for Tied {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {
-        turn.send(turn.home(), turn.now(), Why::Chosen);
+        turn.send(turn.primary(), turn.now(), Reason::Chosen);
         if let Some(other) = turn.untried() {
-            turn.send(other, turn.now() + self.delay, Why::Duplicate);
+            turn.send(other, turn.now() + self.delay, Reason::Duplicate);
         }
     }
 
@@ -48,7 +47,7 @@ impl Strategy for Tied {
         turn.cancel_others(replica);
     }
 
-    fn answered(&mut self, turn: &mut Turn<'_>, replica: Replica) {
+    fn read_completed(&mut self, turn: &mut Turn<'_>, replica: Replica) {
         turn.cancel_others(replica);
     }
 }

@@ -1,14 +1,13 @@
-//! Giving up on a drive.
+//! Giving up on a replica.
 
 use super::hedge::Patience;
-use crate::action::Why;
+use crate::action::Reason;
 use crate::strategy::Strategy;
 use crate::turn::Turn;
 
-/// A read that is not answered in time goes to the next drive, as often as there
-/// are drives; the last one has all the time it needs. As where an application
-/// times out and fails over, who was given up is not listened to any more, unless
-/// those that were asked after it fail.
+/// A read that does not complete in time goes to the next replica, and so on; the last
+/// one has no time limit. As in an application that times out and fails over, data from a
+/// replica that was given up is ignored, unless those that were asked after it fail.
 #[derive(Debug)]
 pub struct Timeout {
     patience: Patience,
@@ -28,14 +27,14 @@ impl Strategy for Timeout {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {
-        turn.send(turn.home(), turn.now(), Why::Chosen);
+        turn.send(turn.primary(), turn.now(), Reason::Chosen);
         self.patience.start(turn, 0);
     }
 
     fn timer(&mut self, turn: &mut Turn<'_>, _: u8) {
         let Some(next) = turn.untried() else { return };
         turn.abandon();
-        turn.send(next, turn.now(), Why::Duplicate);
+        turn.send(next, turn.now(), Reason::Duplicate);
         if turn.untried().is_some() {
             self.patience.start(turn, 0);
         }

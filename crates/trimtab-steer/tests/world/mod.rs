@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId, SplitMix64};
 use trimtab_predict::{Forecast, Predictor, Ticket, Verdict};
 use trimtab_steer::strategies::{
-    Base, C3, Clone, Failover, Hedge, Ours, Patience, Settings, Snitch, Tied, Timeout,
+    Base, C3, Clone, Failover, Hedge, Patience, Snitch, Tied, Timeout, Trimtab, TrimtabSettings,
 };
 use trimtab_steer::{
-    Action, Actions, Attempt, Costs, Order, Panel, Random, Replica, Steering, Strategy, Timer, Why,
+    Action, Actions, Attempt, Costs, Order, PredictorSet, Reason, Replica, Steering, Strategy,
+    Timer,
 };
 
 /// How a drive treats one request.
@@ -25,7 +26,7 @@ pub(crate) struct Treatment {
 enum Event {
     Read(u64),
     Timer(Timer),
-    Send(Attempt, Why),
+    Send(Attempt, Reason),
     Begin(Attempt, u64),
     End(Attempt, u64, Outcome),
 }
@@ -47,9 +48,9 @@ pub(crate) struct World<T> {
     events: BinaryHeap<Reverse<(Nanos, u64)>>,
     kinds: Vec<Event>,
     stages: BTreeMap<u64, Stage>,
-    pub(crate) answers: BTreeMap<u64, (Nanos, Outcome)>,
-    /// When, on behalf of which drive's reads, where, and why requests were sent.
-    pub(crate) sent: Vec<(Nanos, Request, Replica, Why)>,
+    pub(crate) completions: BTreeMap<u64, (Nanos, Outcome)>,
+    /// Requests sent: when, the request, the replica, and the reason.
+    pub(crate) sent: Vec<(Nanos, Request, Replica, Reason)>,
 }
 
 impl<T: FnMut(Nanos, Replica, &Request) -> Treatment> World<T> {
@@ -62,7 +63,7 @@ impl<T: FnMut(Nanos, Replica, &Request) -> Treatment> World<T> {
             events: BinaryHeap::new(),
             kinds: Vec::new(),
             stages: BTreeMap::new(),
-            answers: BTreeMap::new(),
+            completions: BTreeMap::new(),
             sent: Vec::new(),
         }
     }
@@ -73,8 +74,8 @@ impl<T: FnMut(Nanos, Replica, &Request) -> Treatment> World<T> {
         self.kinds.push(event);
     }
 
-    /// Runs reads that come at these times, the home of each being its number
-    /// modulo the drives, until nothing happens any more.
+    /// Runs reads that arrive at these times until nothing happens any more. The primary
+    /// replica of each is its number modulo the replicas.
     pub(crate) fn run(&mut self, reads: impl IntoIterator<Item = Nanos>) {
         for (number, at) in (0..).zip(reads) {
             self.schedule(at, Event::Read(number));
@@ -97,15 +98,15 @@ impl<T: FnMut(Nanos, Replica, &Request) -> Treatment> World<T> {
         let now = self.now;
         match event {
             Event::Read(number) => {
-                let home = Replica((number % self.replicas as u64) as u8);
-                let order = Order::shuffled(home, self.replicas, Random::new(number).next());
+                let primary = Replica((number % self.replicas as u64) as u8);
+                let order = Order::shuffled(primary, self.replicas, SplitMix64::new(number).next());
                 let read = read(number, now);
                 self.steering.read(now, &read, order, actions);
             }
             Event::Timer(timer) => self.steering.timer(now, timer, actions),
-            Event::Send(attempt, why) => {
+            Event::Send(attempt, reason) => {
                 if self.stages.get(&attempt.to_u64()) == Some(&Stage::Waiting) {
-                    self.send(attempt, why);
+                    self.send(attempt, reason);
                 }
             }
             Event::Begin(attempt, number) => {
@@ -127,10 +128,10 @@ impl<T: FnMut(Nanos, Replica, &Request) -> Treatment> World<T> {
 
     fn act(&mut self, action: Action, actions: &mut Actions) {
         match action {
-            Action::Send { attempt, at, why } => {
+            Action::Send { attempt, at, reason } => {
                 let before = self.stages.insert(attempt.to_u64(), Stage::Waiting);
                 assert_eq!(before, None, "asked twice: {attempt:?}");
-                self.schedule(at, Event::Send(attempt, why));
+                self.schedule(at, Event::Send(attempt, reason));
             }
             Action::Cancel(attempt) => {
                 let name = attempt.to_u64();
@@ -140,21 +141,21 @@ impl<T: FnMut(Nanos, Replica, &Request) -> Treatment> World<T> {
                 }
             }
             Action::Timer { at, timer } => self.schedule(at, Event::Timer(timer)),
-            Action::Answer { read, outcome } => {
-                let before = self.answers.insert(read.0, (self.now, outcome));
-                assert_eq!(before, None, "answered twice: {read:?}");
+            Action::Complete { read, outcome } => {
+                let before = self.completions.insert(read.0, (self.now, outcome));
+                assert_eq!(before, None, "completed twice: {read:?}");
             }
             Action::Refused { .. } => {}
         }
     }
 
-    fn send(&mut self, attempt: Attempt, why: Why) {
+    fn send(&mut self, attempt: Attempt, reason: Reason) {
         let name = attempt.to_u64();
-        let Some(request) = self.steering.send(self.now, attempt, why) else {
+        let Some(request) = self.steering.send(self.now, attempt, reason) else {
             self.stages.remove(&name);
             return;
         };
-        self.sent.push((self.now, request, attempt.replica, why));
+        self.sent.push((self.now, request, attempt.replica, reason));
         let number = self.sent.len() as u64;
         self.stages.insert(name, Stage::Queued(number));
         let treatment = (self.treat)(self.now, attempt.replica, &request);
@@ -177,12 +178,12 @@ fn read(number: u64, arrival: Nanos) -> Request {
     }
 }
 
-/// Takes a drive for slow as long as one of the last four answers was.
+/// Takes a replica for slow as long as one of the last four completions was.
 #[derive(Clone, Default)]
 pub(crate) struct Suspicious {
     sent: Vec<Nanos>,
     last: [Nanos; 4],
-    answers: usize,
+    completions: usize,
 }
 
 /// What `Suspicious` takes for slow.
@@ -207,8 +208,8 @@ impl Predictor for Suspicious {
 
     fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
         if data {
-            self.last[self.answers % 4] = now.since(self.sent[ticket.0 as usize]);
-            self.answers += 1;
+            self.last[self.completions % 4] = now.since(self.sent[ticket.0 as usize]);
+            self.completions += 1;
         }
     }
 
@@ -217,13 +218,16 @@ impl Predictor for Suspicious {
     }
 }
 
-/// Each strategy, over so many drives; first those that predict.
+/// Each strategy over `replicas` replicas; those that predict first.
 pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
-    let panel =
-        || Panel::new((0..replicas).map(|_| Box::new(Suspicious::default()) as Box<dyn Predictor>));
+    let predictors = || {
+        PredictorSet::new(
+            (0..replicas).map(|_| Box::new(Suspicious::default()) as Box<dyn Predictor>),
+        )
+    };
     let patience = |us| Patience::new(&vec![Nanos::from_micros(us); replicas]);
     let costs = Costs::new(Nanos::from_micros(6));
-    let settings = Settings {
+    let settings = TrimtabSettings {
         costs,
         margin: 0.2,
         most_extra: 0.5,
@@ -231,9 +235,9 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
         charge_moves: false,
     };
     vec![
-        Box::new(Failover::new("linnos", panel(), costs)),
-        Box::new(Failover::new("linnos+hl", panel(), costs).hedged(patience(900))),
-        Box::new(Ours::new(panel(), settings)),
+        Box::new(Failover::new("linnos", predictors(), costs)),
+        Box::new(Failover::new("linnos+hl", predictors(), costs).hedged(patience(900))),
+        Box::new(Trimtab::new(predictors(), settings)),
         Box::new(Base::new("base")),
         Box::new(Clone),
         Box::new(Hedge::new("hedge", patience(900))),

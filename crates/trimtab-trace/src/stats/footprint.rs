@@ -22,10 +22,9 @@
 //! are full and most hold one sector.
 
 use rustc_hash::FxHashMap;
-use trimtab_io::DeviceId;
+use trimtab_io::{DeviceId, mix64};
 
 use super::report::FootprintSize;
-use trimtab_io::mix64;
 
 const SECTOR: u64 = 512;
 /// Sectors per group, one bit each.

@@ -2,9 +2,9 @@
 
 use rand::Rng;
 use rand_pcg::Pcg64;
+use trimtab_io::mix64;
 
 use super::Purpose;
-use trimtab_io::mix64;
 
 /// A seeded generator with the few distributions that are needed.
 #[derive(Clone, Debug)]

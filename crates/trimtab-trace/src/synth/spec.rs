@@ -300,7 +300,7 @@ fn within<T: PartialOrd + Display>(
     trimtab_io::within(&format!("`{key}`"), value, range).map_err(|what| Wrong {
         key: Some(key),
         entry: 0,
-        what,
+        what: what.into(),
     })
 }
 

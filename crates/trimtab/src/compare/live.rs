@@ -1,43 +1,39 @@
 //! `trimtab compare --live`: the same comparison on drives that the kernel has.
 
 mod agreement;
-mod emulated;
-mod files;
-mod foretold;
 mod notes;
-mod serve;
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use trimtab_emu::RunDirectory;
-use trimtab_live::array;
-use trimtab_report::{Section, Table, machine};
-use trimtab_sim::compare::{self, Comparison, Progress, Report, Rig};
+use trimtab_compare::live::{DriveGuard, Emulated, Files, Notes, StartDrive, drive_specs};
+use trimtab_compare::{
+    Agreement, BuiltinTrainer, Comparison, Progress, Report, Testbed, compare, compare_on,
+};
+use trimtab_emu::{RunDirectory, Spec};
 
-use super::teacher::Teacher;
+use trimtab_report::{Section, Table, machine};
+
 use super::{Args, page, table};
 use crate::console;
-use crate::exit::{BadInput, Incomplete};
+use crate::drive::on_leash;
+use crate::exit::Incomplete;
 use crate::interrupt::Interrupt;
 use crate::json::Json;
 use crate::output;
-use agreement::Agreement;
-use emulated::Emulated;
-use files::Files;
-use notes::Notes;
 
-/// How often phase two is simulated for each seed. It is to say what can be expected, and
-/// one turn is as much chance as one live run is.
+/// How often phase two is simulated for each seed, to say what can be expected: one turn
+/// varies as much as one live run.
 const TURNS: u32 = 5;
 
-/// Beside Ctrl-C and SIGTERM: drives are to go with the terminal too.
+/// Caught beside Ctrl-C and SIGTERM: drives end with the terminal too.
 const HANG_UP: [i32; 1] = [signal_hook::consts::SIGHUP];
 
-/// All that is reported.
+/// The report as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Summary<'a> {
     trimtab: &'static str,
     scenario: &'a str,
     machine: String,
@@ -60,23 +56,24 @@ pub(super) fn run(
 ) -> Result<()> {
     needs(args, &comparison)?;
     if args.seeds.is_empty() {
-        // Real time is dear: one seed, unless more are asked for.
-        comparison.set_seeds(comparison.seeds()[..1].to_vec()).map_err(BadInput)?;
+        // Real time is expensive: one seed, unless more are asked for.
+        comparison.set_seeds(comparison.seeds()[..1].to_vec())?;
     }
     let (live, notes, simulated) = if args.files.is_empty() {
         let mut in_turns = comparison.clone();
         in_turns.set_turns(TURNS);
-        let simulated = compare::compare(&in_turns, &Teacher, threads, progress)?;
+        let simulated = compare(&in_turns, &BuiltinTrainer, threads, progress)?;
         // Not before: a simulation ends at once.
         let end = Interrupt::catch(&HANG_UP)?;
-        let mut rig = Emulated::new(&comparison, end.clone())?;
-        let live = on_rig(&mut rig, &comparison, threads, progress, &end)?;
-        (live, rig.into_notes(), Some(simulated))
+        let mut testbed = Emulated::new(&comparison, start_drives(), should_stop(&end));
+        let live = on_testbed(&mut testbed, &comparison, threads, progress, &end)?;
+        (live, testbed.into_notes(), Some(simulated))
     } else {
         let end = Interrupt::catch(&HANG_UP)?;
-        let mut rig = Files::new(&args.files, args.destroys, &mut comparison, end.clone())?;
-        let live = on_rig(&mut rig, &comparison, threads, progress, &end)?;
-        (live, rig.into_notes(), None)
+        let stop = should_stop(&end);
+        let mut testbed = Files::new(&args.files, args.destroys, &mut comparison, stop)?;
+        let live = on_testbed(&mut testbed, &comparison, threads, progress, &end)?;
+        (live, testbed.into_notes(), None)
     };
     let agreement =
         simulated.as_ref().map(|simulated| Agreement::new(&live, simulated, &notes.added));
@@ -84,21 +81,21 @@ pub(super) fn run(
     if let Some(file) = report {
         let mut page = page::page(path, &comparison, &live);
         let mut section = Section::new("How it was measured");
-        section.table(notes.table());
+        section.table(notes::table(&notes));
         page.section(section);
         if let (Some(simulated), Some(agreement)) = (&simulated, &agreement) {
             let mut section = Section::new("The same in simulation");
             section.table(in_simulation(simulated));
-            section.table(agreement.table());
-            section.note(agreement.verdict());
-            agreement.trouble().into_iter().for_each(|trouble| section.note(trouble));
+            section.table(agreement::table(agreement));
+            section.note(agreement::verdict(agreement));
+            agreement::trouble(agreement).into_iter().for_each(|trouble| section.note(trouble));
             page.section(section);
         }
         file.write(&page)?;
     }
     let to_standard_output = matches!(json, Some(Json::StandardOutput));
     if let Some(json) = json {
-        json.write(&Told {
+        json.write(&Summary {
             trimtab: env!("CARGO_PKG_VERSION"),
             scenario: comparison.text(),
             machine: machine(),
@@ -111,31 +108,42 @@ pub(super) fn run(
     if !args.quiet && !to_standard_output {
         let mut out = console::out(false);
         writeln!(out, "{}", table::text(path, &live))?;
-        writeln!(out, "{}", notes.table())?;
+        writeln!(out, "{}", notes::table(&notes))?;
         if let (Some(simulated), Some(agreement)) = (&simulated, &agreement) {
             let simulated = in_simulation(simulated);
-            writeln!(out, "{simulated}\n{}\n{}", agreement.table(), agreement.verdict())?;
+            let (table, verdict) = (agreement::table(agreement), agreement::verdict(agreement));
+            writeln!(out, "{simulated}\n{table}\n{verdict}")?;
         }
     }
-    let of_agreement = agreement.as_ref().and_then(Agreement::trouble);
-    let trouble: Vec<_> = notes.trouble().into_iter().chain(of_agreement).collect();
+    let of_agreement = agreement.as_ref().and_then(agreement::trouble);
+    let trouble: Vec<_> = notes::trouble(&notes).into_iter().chain(of_agreement).collect();
     if trouble.is_empty() { Ok(()) } else { Err(Incomplete(trouble.join("; ")).into()) }
 }
 
-/// Makes sure of all that a comparison needs of the scenario, the machine and this process,
-/// before minutes of simulation.
+/// Checks all that a comparison needs of the scenario, the machine and this process, before
+/// minutes of simulation.
 fn needs(args: &Args, comparison: &Comparison) -> Result<()> {
     comparison.check_live()?;
     if args.files.is_empty() {
         let home = RunDirectory::from_environment();
-        for spec in emulated::specs(comparison, comparison.seeds()[0]) {
+        for spec in drive_specs(comparison, comparison.seeds()[0]) {
             spec.check()?;
             trimtab_emu::check_machine(&spec)?;
         }
         home.check()?;
         trimtab_record::check()?;
     }
-    Ok(array::check()?)
+    Ok(trimtab_uring::check()?)
+}
+
+/// Starts each emulated drive in a server of its own, which ends with this process.
+fn start_drives() -> StartDrive {
+    Box::new(|spec: &Spec| Ok(Box::new(on_leash(spec)?) as DriveGuard))
+}
+
+fn should_stop(end: &Interrupt) -> trimtab_compare::live::ShouldStop {
+    let end = end.clone();
+    Arc::new(move || end.has_come())
 }
 
 fn in_simulation(simulated: &Report) -> Table {
@@ -145,14 +153,14 @@ fn in_simulation(simulated: &Report) -> Table {
     ))
 }
 
-fn on_rig(
-    rig: &mut dyn Rig,
+fn on_testbed(
+    testbed: &mut dyn Testbed,
     comparison: &Comparison,
     threads: usize,
     progress: &(dyn Fn(&Progress<'_>) + Sync),
     end: &Interrupt,
 ) -> Result<Report> {
-    let result = compare::compare_on(rig, comparison, &Teacher, threads, progress);
+    let result = compare_on(testbed, comparison, &BuiltinTrainer, threads, progress);
     if end.has_come() {
         bail!("ended before it was complete");
     }

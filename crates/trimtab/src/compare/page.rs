@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use trimtab_compare::{Comparison, MEASURES, Report, StrategyReport};
 use trimtab_io::Nanos;
 use trimtab_report::chart::{self, Axis, Binned, Line, Unit};
 use trimtab_report::{Page, Section};
-use trimtab_sim::compare::{Comparison, MEASURES, Report, StrategyReport};
 
 use super::table;
 use crate::units;

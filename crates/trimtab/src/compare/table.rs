@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use trimtab_compare::{DriveFacts, MEASURES, Measure, Report, StrategyReport};
 use trimtab_io::Nanos;
 use trimtab_report::{Align, Facts, Table, count, machine};
-use trimtab_sim::compare::{DriveFacts, MEASURES, Measure, Report, StrategyReport};
 
 use crate::units::{self, NONE};
 
@@ -79,7 +79,7 @@ fn shown(measure: &Measure, value: Option<f64>) -> String {
     }
 }
 
-/// What phase one told of the drives.
+/// What phase one has shown of the drives.
 pub(super) fn drives(report: &Report) -> Table {
     let mut columns = vec![
         ("device", Align::Left),

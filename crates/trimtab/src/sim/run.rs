@@ -95,7 +95,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         json.write(&told)?;
     }
     if !args.quiet && !to_standard_output {
-        let speed = Speed { took: begun.elapsed(), requests: simulation.answered() };
+        let speed = Speed { took: begun.elapsed(), requests: simulation.completed() };
         let text = summary::text(path, &scenario, &report, &speed);
         let mut out = console::out(false);
         out.write_all(text.as_bytes())?;
@@ -149,7 +149,7 @@ fn go(
 }
 
 fn line(simulation: &Simulation<trimtab_device::Ssd>, elapsed: Duration) -> String {
-    let million = simulation.answered() as f64 / 1e6;
+    let million = simulation.completed() as f64 / 1e6;
     let rate = million / elapsed.as_secs_f64();
     let share = simulation.share_done().map_or_else(String::new, |share| bar(share) + "  ");
     let now = units::long(simulation.now());

@@ -1,0 +1,199 @@
+//! The requests of a phase.
+
+use trimtab_io::{Nanos, Op, derived_seed};
+use trimtab_sim::array::ArrayIo;
+use trimtab_sim::scenario::DeviceSpec;
+use trimtab_sim::{Error, NEVER, Source};
+use trimtab_steer::Replica;
+
+/// Which part of the workloads a phase is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Slice {
+    /// Its start on the workloads' clock; none: where the phase before has ended.
+    pub(crate) from: Option<Nanos>,
+    /// Its duration,
+    pub(crate) duration: Option<Nanos>,
+    /// or the number of reads, of all drives together, that ends it.
+    pub(crate) reads: Option<u64>,
+}
+
+/// The most requests per read, in the long run: others only cost time and memory.
+const MOST_PER_READ: u64 = 1000;
+
+/// All the workloads of an array, merged in order of time.
+pub(crate) struct Workloads {
+    sources: Vec<(Source, Replica)>,
+    drives: usize,
+}
+
+impl Workloads {
+    /// The workloads of these devices. Offsets fit the smallest, because every
+    /// block is on all of them, and what they are allowed to `reach`.
+    pub(crate) fn new(
+        devices: &[DeviceSpec],
+        seed: u64,
+        correlated: bool,
+        reach: Option<u64>,
+    ) -> Result<Self, Error> {
+        let capacities = devices.iter().map(|device| device.profile.capacity_bytes());
+        let capacity = capacities.chain(reach).min().unwrap_or_default();
+        let bursts = correlated.then(|| derived_seed(seed, u64::MAX - 1));
+        let mut sources = Vec::new();
+        for (number, device) in (0..).zip(devices) {
+            for workload in &device.workloads {
+                let seed = derived_seed(seed, number);
+                let source = workload.build(capacity, seed, bursts)?.source;
+                sources.push((source, Replica(number as u8)));
+            }
+        }
+        Ok(Self { sources, drives: devices.len() })
+    }
+
+    /// The requests of the next phase, counted from its beginning; `phase` is
+    /// its name.
+    ///
+    /// # Errors
+    /// The workloads end before the phase does, or one has no reads in it.
+    pub(crate) fn take(&mut self, phase: &str, slice: &Slice) -> Result<Vec<ArrayIo>, Error> {
+        while let Some(from) = slice.from
+            && self.next().is_some_and(|(at, _)| at < from)
+        {
+            self.request()?;
+        }
+        let start = slice.from.or(self.next().map(|(at, _)| at)).unwrap_or_default();
+        let end = slice.duration.map_or(NEVER, |duration| start + duration);
+        let wanted = slice.reads.unwrap_or(u64::MAX);
+        let (mut requests, mut reads) = (Vec::new(), vec![0; self.drives]);
+        while reads.iter().sum::<u64>() < wanted {
+            match self.next() {
+                Some((at, _)) if at >= end => break,
+                Some(_) => {}
+                None => {
+                    let reads: u64 = reads.iter().sum();
+                    let what = format!("the workloads end in it, after {reads} reads");
+                    return Err(Error::Scenario(format!("`{phase}` is too long: {what}")));
+                }
+            }
+            let Some(io) = self.request()? else { break };
+            if requests.len() as u64 >= MOST_PER_READ * (1000 + reads.iter().sum::<u64>()) {
+                let (all, reads) = (requests.len(), reads.iter().sum::<u64>());
+                let what = format!("only {reads} of its first {all} requests are reads");
+                let todo = "comparing needs reads: raise `read_share`";
+                return Err(Error::Scenario(format!("`{phase}`: {what}; {todo}")));
+            }
+            reads[io.primary.index()] += u64::from(io.op == Op::Read);
+            requests.push(ArrayIo { at: io.at.since(start), ..io });
+        }
+        if let Some(idle) = reads.iter().position(|&reads| reads == 0) {
+            let what = format!("device number {idle}, from 0, has no reads in it");
+            return Err(Error::Scenario(format!("`{phase}` is too short: {what}")));
+        }
+        Ok(requests)
+    }
+
+    /// When the next request comes, and of which workload; at one instant the first
+    /// workload's.
+    fn next(&self) -> Option<(Nanos, usize)> {
+        let next = self.sources.iter().map(|(source, _)| source.next()).zip(0..).min()?;
+        (next.0 != NEVER).then_some(next)
+    }
+
+    fn request(&mut self) -> Result<Option<ArrayIo>, Error> {
+        let Some((at, number)) = self.next() else { return Ok(None) };
+        let (source, primary) = &mut self.sources[number];
+        let (drawn, _) = source.take()?;
+        let (op, offset, length) = (drawn.op, drawn.offset, drawn.length);
+        Ok(Some(ArrayIo { at, op, offset, length, primary: *primary }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Comparison;
+
+    fn workloads(correlated: bool) -> Workloads {
+        let text = "phase_one = { reads = 1 }
+            phase_two = { reads = 1 }
+            [workload]
+            read_share = 0.5
+            sizes = [{ bytes = 4096, weight = 1 }]
+            offsets = { kind = 'uniform' }
+            arrivals = { kind = 'bursty', on_iops = 5000, off_iops = 0, on_ms = 20, off_ms = 80 }
+            [[device]]
+            profile = 'reference'
+            capacity = '8G'
+            [[device]]
+            profile = 'reference'
+            capacity = '12G'";
+        let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
+        Workloads::new(&comparison.devices, 1, correlated, None).unwrap()
+    }
+
+    const fn seconds(from: Option<Nanos>, duration: u64) -> Slice {
+        Slice { from, duration: Some(Nanos::from_secs(duration)), reads: None }
+    }
+
+    #[test]
+    fn phases_are_parts_of_one_workload() {
+        let whole = workloads(true).take("whole", &seconds(Some(Nanos::ZERO), 20)).unwrap();
+        assert!(whole.is_sorted_by_key(|io| io.at));
+        assert!(whole.iter().all(|io| io.offset + io.length <= 9 << 30), "fits the smallest");
+        let mut parts = workloads(true);
+        let first = parts.take("first", &seconds(Some(Nanos::from_secs(2)), 5)).unwrap();
+        let later = parts.take("later", &seconds(Some(Nanos::from_secs(12)), 5)).unwrap();
+        for (part, start) in [(first, 2), (later, 12)] {
+            let (start, end) = (Nanos::from_secs(start), Nanos::from_secs(start + 5));
+            let within = whole.iter().filter(|io| io.at >= start && io.at < end);
+            assert!(part.iter().copied().eq(within.map(|io| ArrayIo { at: io.at - start, ..*io })));
+        }
+    }
+
+    #[test]
+    fn correlated_bursts_coincide() {
+        let shared = |correlated| {
+            let all = workloads(correlated).take("all", &seconds(None, 20)).unwrap();
+            // Hundredths of a second in which each drive has something to do.
+            let busy = |drive: u8| {
+                let own = all.iter().filter(|io| io.primary == Replica(drive));
+                own.map(|io| io.at.0 / 10_000_000).collect::<std::collections::BTreeSet<_>>()
+            };
+            let (one, other) = (busy(0), busy(1));
+            one.intersection(&other).count() as f64 / one.len() as f64
+        };
+        assert!(shared(true) > 0.9 && shared(false) < 0.5, "{} {}", shared(true), shared(false));
+    }
+
+    #[test]
+    fn a_workload_without_reads_is_refused() {
+        let text = "phase_one = { reads = 1 }
+            phase_two = { reads = 1 }
+            [workload]
+            read_share = 0
+            sizes = [{ bytes = 4096, weight = 1 }]
+            offsets = { kind = 'uniform' }
+            arrivals = { kind = 'poisson', iops = 100_000 }
+            [[device]]
+            profile = 'reference'
+            capacity = '8G'
+            [[device]]
+            profile = 'reference'
+            capacity = '8G'";
+        let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
+        let mut none = Workloads::new(&comparison.devices, 1, true, None).unwrap();
+        let slice = Slice { from: None, duration: None, reads: Some(1) };
+        let error = none.take("phase_one", &slice).unwrap_err().to_string();
+        assert!(
+            error.contains("`phase_one`: only 0 of its first 1000000 requests are reads"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn reads_end_a_phase() {
+        let slice = Slice { from: None, duration: None, reads: Some(1000) };
+        let requests = workloads(true).take("all", &slice).unwrap();
+        assert_eq!(requests.iter().filter(|io| io.op == Op::Read).count(), 1000);
+        assert_eq!(requests.last().unwrap().op, Op::Read);
+    }
+}

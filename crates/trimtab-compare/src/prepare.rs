@@ -1,0 +1,270 @@
+//! All that precedes phase two: drives, phase one, training.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, derived_seed};
+use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, RunOptions, run};
+use trimtab_sim::parallel;
+use trimtab_steer::{PredictorSet, Replica, ReplicaHistory, strategies};
+use trimtab_trace::Record;
+
+use crate::error::Error;
+use crate::phase::Workloads;
+use crate::recording::{Recordings, recording};
+use crate::spec::{Comparison, Entry};
+use crate::trainer::{SlowThreshold, TrainedPredictor, Trainer};
+
+/// What all strategies start from, for one seed.
+pub(crate) struct Prepared {
+    /// The drives as they are before phase two.
+    pub(crate) drives: Vec<ArrayDrive>,
+    pub(crate) ready: Ready,
+}
+
+impl Prepared {
+    /// Delays the start of phase two.
+    pub(crate) fn start_later(&mut self, time: Nanos) {
+        self.drives = rested(std::mem::take(&mut self.drives), time);
+        self.ready.requests.iter_mut().for_each(|io| io.at += time);
+    }
+}
+
+/// The requests of phase two and the predictors.
+pub(crate) struct Ready {
+    pub(crate) seed: u64,
+    /// The requests of phase two.
+    pub(crate) requests: Vec<ArrayIo>,
+    /// What phase one has taught.
+    pub(crate) learnt: Learnt,
+    /// What the recording after the change of workload has taught.
+    pub(crate) again: Option<Learnt>,
+}
+
+/// What recordings teach.
+pub(crate) struct Learnt {
+    /// By drive.
+    pub(crate) history: Vec<ReplicaHistory>,
+    pub(crate) slow_from: Vec<SlowThreshold>,
+    pub(crate) predictors: BTreeMap<&'static str, Trainees>,
+}
+
+/// The predictors of one name, one for each drive.
+pub(crate) struct Trainees {
+    /// The history of the drives, with the predictors' false submits.
+    pub(crate) history: Vec<ReplicaHistory>,
+    pub(crate) thresholds: Vec<Nanos>,
+    pub(crate) inference: Nanos,
+    /// Not all predictors can be shared between threads.
+    predictors: Mutex<PredictorSet>,
+}
+
+impl Trainees {
+    fn new(trained: Vec<TrainedPredictor>, history: &[ReplicaHistory]) -> Self {
+        let with_rate = |(history, trained): (&ReplicaHistory, &TrainedPredictor)| ReplicaHistory {
+            false_submit_rate: trained.false_submit_rate,
+            ..history.clone()
+        };
+        Self {
+            history: history.iter().zip(&trained).map(with_rate).collect(),
+            thresholds: trained.iter().map(|trained| trained.threshold).collect(),
+            inference: trained.iter().map(|trained| trained.inference).max().unwrap_or_default(),
+            predictors: Mutex::new(PredictorSet::new(trained.into_iter().map(|t| t.predictor))),
+        }
+    }
+
+    /// Fresh copies of the predictors.
+    pub(crate) fn predictors(&self) -> PredictorSet {
+        self.predictors.lock().expect("copying does not panic").clone()
+    }
+}
+
+/// The inputs of the preparation of one seed.
+struct Preparation<'a> {
+    comparison: &'a Comparison,
+    seed: u64,
+    trainer: &'a dyn Trainer,
+    threads: usize,
+    tell: &'a (dyn Fn(&str, usize, usize) + Sync),
+}
+
+/// Ages the drives, runs phase one, and trains.
+pub(crate) fn prepare(
+    comparison: &Comparison,
+    seed: u64,
+    trainer: &dyn Trainer,
+    threads: usize,
+    tell: &(dyn Fn(&str, usize, usize) + Sync),
+) -> Result<Prepared, Error> {
+    let new = Preparation { comparison, seed, trainer, threads, tell };
+    let bursts = comparison.correlated_bursts;
+    let mut workloads = Workloads::new(&comparison.devices, seed, bursts, comparison.reach)?;
+    let first = workloads.take("phase_one", &comparison.phase_one)?;
+    let mut after = None;
+    if let Some(change) = &comparison.change {
+        workloads = Workloads::new(
+            &change.devices,
+            derived_seed(seed, u64::MAX - 4),
+            bursts,
+            comparison.reach,
+        )?;
+        after = Some(workloads.take("change.retrain", &change.retrain)?);
+    }
+    let requests = workloads.take("phase_two", &comparison.phase_two)?;
+
+    let (drives, recordings) = new.record("phase one", &first, &|number| new.drive(number))?;
+    let learnt = new.learn("training", &recordings, |entry| !entry.retrained)?;
+    let (mut drives, mut again) = (rested(drives, comparison.gap), None);
+    if let Some(after) = after {
+        let after = starting_now(after, &drives);
+        let recorded = new.record("the change", &after, &|number| drives[number].clone())?;
+        again = Some(new.learn("training again", &recorded.1, |entry| entry.retrained)?);
+        drives = rested(recorded.0, comparison.gap);
+    }
+    let requests = starting_now(requests, &drives);
+    Ok(Prepared { drives, ready: Ready { seed, requests, learnt, again } })
+}
+
+/// The same on a testbed: `record` lets its drives serve phase one and returns their
+/// recordings.
+pub(crate) fn prepare_on(
+    comparison: &Comparison,
+    seed: u64,
+    trainer: &dyn Trainer,
+    threads: usize,
+    tell: &(dyn Fn(&str, usize, usize) + Sync),
+    record: &mut dyn FnMut(&[ArrayIo]) -> Result<Recordings, Error>,
+) -> Result<Ready, Error> {
+    let new = Preparation { comparison, seed, trainer, threads, tell };
+    let bursts = comparison.correlated_bursts;
+    let mut workloads = Workloads::new(&comparison.devices, seed, bursts, comparison.reach)?;
+    let first = workloads.take("phase_one", &comparison.phase_one)?;
+    let requests = workloads.take("phase_two", &comparison.phase_two)?;
+    tell("phase one", 0, 1);
+    let recordings = record(&first)?;
+    let learnt = new.learn("training", &recordings, |entry| !entry.retrained)?;
+    Ok(Ready { seed, requests, learnt, again: None })
+}
+
+/// The drives after a pause, all at the same time.
+pub(crate) fn rested(mut drives: Vec<ArrayDrive>, gap: Nanos) -> Vec<ArrayDrive> {
+    let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
+    drives.iter_mut().for_each(|drive| drive.rest(now + gap));
+    drives
+}
+
+/// The requests, starting at the drives' time.
+pub(crate) fn starting_now(mut requests: Vec<ArrayIo>, drives: &[ArrayDrive]) -> Vec<ArrayIo> {
+    let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
+    requests.iter_mut().for_each(|io| io.at += now);
+    requests
+}
+
+impl Preparation<'_> {
+    /// A drive as it is before phase one.
+    fn drive(&self, number: usize) -> ArrayDrive {
+        let spec = &self.comparison.devices[number];
+        let ssd = spec.drive(number as u32, derived_seed(self.seed, number as u64));
+        ArrayDrive::new(ssd, spec.host.queue_depth)
+    }
+
+    /// Each drive alone with its workload; the drives afterwards, and the
+    /// recordings.
+    fn record(
+        &self,
+        doing: &str,
+        requests: &[ArrayIo],
+        drive: &(dyn Fn(usize) -> ArrayDrive + Sync),
+    ) -> Result<(Vec<ArrayDrive>, Recordings), Error> {
+        let devices = &self.comparison.devices;
+        (self.tell)(doing, 0, devices.len());
+        let recorded = parallel::map(self.threads, devices.len(), |number| {
+            let result = record(&devices[number].name, number, drive(number), requests);
+            (self.tell)(doing, number + 1, devices.len());
+            result
+        });
+        recorded.into_iter().collect()
+    }
+
+    /// Trains what the rows that `which` names need on these recordings.
+    fn learn(
+        &self,
+        doing: &str,
+        recordings: &[Vec<Record>],
+        which: impl Fn(&Entry) -> bool,
+    ) -> Result<Learnt, Error> {
+        let slow_from = self.trainer.inflections(recordings, self.seed);
+        let slow_from = slow_from.map_err(Error::Inflections)?;
+        let history = history(recordings, &slow_from);
+        let rows = self.comparison.entries.iter().filter(|entry| which(entry));
+        let mut names: Vec<_> = rows.filter_map(|entry| entry.kind.predictor()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let predictors = self.train(doing, &names, &history, recordings)?;
+        Ok(Learnt { history, slow_from, predictors })
+    }
+
+    fn train(
+        &self,
+        doing: &str,
+        names: &[&'static str],
+        history: &[ReplicaHistory],
+        recordings: &[Vec<Record>],
+    ) -> Result<BTreeMap<&'static str, Trainees>, Error> {
+        let Self { seed, trainer, .. } = *self;
+        let inflections: Vec<_> = history.iter().map(|drive| drive.inflection).collect();
+        let drives = history.len();
+        let trained = parallel::map(self.threads, names.len() * drives, |job| {
+            let (name, drive) = (names[job / drives], job % drives);
+            (self.tell)(doing, job, names.len() * drives);
+            let seed = derived_seed(seed, drive as u64);
+            let trained = trainer.train(name, drive, recordings, &inflections, seed);
+            trained.map_err(|source| {
+                let device = self.comparison.devices[drive].name.clone();
+                Error::Training { device, predictor: name, source }
+            })
+        });
+        let mut trained = trained.into_iter();
+        let all = names.iter().map(|&name| {
+            let drives = trained.by_ref().take(drives).collect::<Result<Vec<_>, _>>()?;
+            Ok((name, Trainees::new(drives, history)))
+        });
+        all.collect()
+    }
+}
+
+/// One drive, alone with its workload.
+pub(crate) fn record(
+    name: &str,
+    number: usize,
+    drive: ArrayDrive,
+    requests: &[ArrayIo],
+) -> Result<(ArrayDrive, Vec<Record>), Error> {
+    let own = requests.iter().filter(|io| io.primary.index() == number);
+    let own: Vec<_> = own.map(|io| ArrayIo { primary: Replica(0), ..*io }).collect();
+    let run_options = RunOptions { log: true, ..RunOptions::default() };
+    let options = ArrayOptions { run: run_options, ..ArrayOptions::default() };
+    let base = Box::new(strategies::Base::new("base"));
+    let device = name.to_owned();
+    let named = |error| match error {
+        trimtab_sim::Error::Device { source, .. } => trimtab_sim::Error::Device { device, source },
+        trimtab_sim::Error::Stuck { at, in_flight, .. } => {
+            trimtab_sim::Error::Stuck { device, at, in_flight }
+        }
+        other => other,
+    };
+    let mut run = run(vec![drive], base, &own, &options).map_err(named)?;
+    let records = recording(DeviceId(number as u32), run.log.remove(0));
+    Ok((run.drives.remove(0), records))
+}
+
+/// The drives' history, without the false submits of predictors.
+fn history(recordings: &[Vec<Record>], slow_from: &[SlowThreshold]) -> Vec<ReplicaHistory> {
+    let of = |(records, slow_from): (&Vec<Record>, &SlowThreshold)| {
+        let mut reads = LatencyHistogram::new();
+        let completed = records.iter().filter(|record| record.op == Op::Read);
+        reads.extend(completed.filter_map(Record::response_time));
+        ReplicaHistory { reads, inflection: slow_from.latency, false_submit_rate: 0.0 }
+    };
+    recordings.iter().zip(slow_from).map(of).collect()
+}

@@ -1,0 +1,134 @@
+//! The comparison on simulated drives: phase two, for each seed and strategy.
+
+use trimtab_device::Ideal;
+use trimtab_io::{Nanos, derived_seed};
+use trimtab_sim::array::{ArrayFigures, ArrayOptions, RunOptions, run};
+use trimtab_sim::parallel;
+use trimtab_steer::{Costs, Strategy, StrategyInputs, StrategyKind};
+
+use crate::error::Error;
+use crate::figures::{DriveFacts, Report, SeedFigures};
+use crate::prepare::{Learnt, Prepared, Ready, Trainees, prepare};
+use crate::spec::{Comparison, Entry};
+use crate::trainer::Trainer;
+
+/// The progress of a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// The seed's number, from 0, and the number of seeds.
+    pub seed: (usize, usize),
+    /// What is being done.
+    pub doing: &'a str,
+    /// The number of the piece of work, and the number of pieces.
+    pub piece: (usize, usize),
+}
+
+/// Runs a comparison on simulated drives, on `threads` threads, whose number makes no
+/// difference to the result.
+///
+/// # Errors
+/// A trace cannot be read, a drive does not take a request, or the recordings do not
+/// suffice for training.
+pub fn compare(
+    comparison: &Comparison,
+    trainer: &dyn Trainer,
+    threads: usize,
+    progress: &(dyn Fn(&Progress<'_>) + Sync),
+) -> Result<Report, Error> {
+    let mut report = Report::new(comparison);
+    let seeds = comparison.seeds.len();
+    for (number, &seed) in comparison.seeds.iter().enumerate() {
+        let tell = |doing: &str, piece, of| {
+            progress(&Progress { seed: (number, seeds), doing, piece: (piece, of) });
+        };
+        let mut prepared = prepare(comparison, seed, trainer, threads, &tell)?;
+        report.add_seed(seed, prepared.ready.facts(comparison));
+        let entries = &comparison.entries;
+        for turn in 0..comparison.turns {
+            if turn > 0 {
+                prepared.start_later(STAGGER);
+            }
+            let figures = parallel::map(threads, entries.len(), |entry| {
+                let before = turn as usize * entries.len();
+                let all = comparison.turns as usize * entries.len();
+                tell(&entries[entry].name, before + entry, all);
+                phase_two(comparison, &prepared, &entries[entry])
+            });
+            report.add_turn(turn, figures.into_iter().collect::<Result<Vec<_>, _>>()?);
+        }
+    }
+    report.finish();
+    Ok(report)
+}
+
+/// By how much each turn starts later: drives that flush their buffers twice a second, say,
+/// are at another point of that in each of the first few turns.
+const STAGGER: Nanos = Nanos(137_310_000);
+
+/// One strategy.
+fn phase_two(
+    comparison: &Comparison,
+    prepared: &Prepared,
+    entry: &Entry,
+) -> Result<(SeedFigures, ArrayFigures), Error> {
+    let (mut drives, ready) = (prepared.drives.clone(), &prepared.ready);
+    if entry.kind == StrategyKind::Ideal {
+        for (drive, device) in drives.iter_mut().zip(&comparison.devices) {
+            drive.ssd.replace_firmware(Box::new(Ideal::new(&device.profile)));
+        }
+    }
+    let measured = ready.trainees(entry).map(|trainees| trainees.inference);
+    let inference = comparison.inference(entry, measured);
+    let costs = Costs { inference, failover: comparison.failover };
+    let strategy = ready.strategy(comparison, entry, costs);
+    let thresholds = ready.trainees(entry).map(|trainees| trainees.thresholds.clone());
+    let options = ArrayOptions {
+        run: RunOptions { seed: ready.order_seed(), thresholds, log: false },
+        refusal_samples: comparison.judge_samples,
+    };
+    let run = run(drives, strategy, &ready.requests, &options)?;
+    Ok((SeedFigures::new(ready.seed, inference, &run.figures), run.figures))
+}
+
+impl Ready {
+    /// What the row was trained on.
+    fn learnt(&self, entry: &Entry) -> &Learnt {
+        match &self.again {
+            Some(again) if entry.retrained => again,
+            _ => &self.learnt,
+        }
+    }
+
+    /// The predictors of a row that asks any.
+    pub(crate) fn trainees(&self, entry: &Entry) -> Option<&Trainees> {
+        entry.kind.predictor().map(|name| &self.learnt(entry).predictors[name])
+    }
+
+    /// The strategy of a row, which has seen nothing of phase two.
+    pub(crate) fn strategy(
+        &self,
+        comparison: &Comparison,
+        entry: &Entry,
+        costs: Costs,
+    ) -> Box<dyn Strategy> {
+        let trainees = self.trainees(entry);
+        let inputs = StrategyInputs {
+            predictors: trainees.map(Trainees::predictors),
+            costs,
+            tuning: comparison.tuning,
+            seed: derived_seed(self.seed, u64::MAX - 2),
+        };
+        entry.kind.build(trainees.map_or(&self.learnt(entry).history, |t| &t.history), inputs)
+    }
+
+    /// Decides the order in which each read fails over.
+    pub(crate) fn order_seed(&self) -> u64 {
+        derived_seed(self.seed, u64::MAX - 3)
+    }
+
+    /// What phase one has shown of the drives.
+    pub(crate) fn facts(&self, comparison: &Comparison) -> Vec<DriveFacts> {
+        let devices = comparison.devices.iter().zip(0..);
+        devices.map(|(device, number)| DriveFacts::new(&device.name, self, number)).collect()
+    }
+}

@@ -1,0 +1,453 @@
+//! A comparison as it stands in TOML; docs/compare.md has every key.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use trimtab_io::{Nanos, WholeFile};
+use trimtab_sim::Error;
+use trimtab_sim::scenario::{self, DeviceSpec, RawDevice, Text, devices, read, take_dependent};
+use trimtab_steer::{Costs, MOST_REPLICAS, StrategyKind, Tuning};
+
+use crate::error::SeedsError;
+use crate::phase::Slice;
+
+/// What is compared, read and checked.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    text: String,
+    pub(crate) seeds: Vec<u64>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) correlated_bursts: bool,
+    pub(crate) phase_one: Slice,
+    pub(crate) phase_two: Slice,
+    pub(crate) gap: Nanos,
+    pub(crate) judge_samples: usize,
+    pub(crate) failover: Nanos,
+    inference: BTreeMap<String, Nanos>,
+    pub(crate) tuning: Tuning,
+    pub(crate) devices: Vec<DeviceSpec>,
+    pub(crate) change: Option<Change>,
+    /// Workloads reach no farther, bytes.
+    pub(crate) reach: Option<u64>,
+    /// How often phase two is served for each seed.
+    pub(crate) turns: u32,
+}
+
+/// Another workload after phase one, and the part of it that retrained rows learn from.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) retrain: Slice,
+    /// The devices with their workloads after the change.
+    pub(crate) devices: Vec<DeviceSpec>,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// The strategy.
+    pub kind: StrategyKind,
+    /// The charge for a decision, if it is not the predictor's cost.
+    pub inference: Option<Nanos>,
+    /// Whether it is trained on what was recorded after the workload had changed.
+    pub retrained: bool,
+}
+
+/// The published time of a decision of LinnOS (§5.1).
+const PUBLISHED_INFERENCE: Nanos = Nanos::from_micros(6);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    seeds: Option<Spanned<Vec<u64>>>,
+    #[serde(default = "yes")]
+    correlated_bursts: bool,
+    phase_one: Spanned<RawPhase>,
+    phase_two: Spanned<RawPhase>,
+    gap_s: Option<Spanned<f64>>,
+    judge_samples: Option<Spanned<u32>>,
+    #[serde(default)]
+    costs: RawCosts,
+    #[serde(default)]
+    tuning: RawTuning,
+    device: Vec<Spanned<RawDevice>>,
+    change: Option<RawChange>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawChange {
+    retrain: Spanned<RawPhase>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPhase {
+    from_s: Option<f64>,
+    duration_s: Option<f64>,
+    reads: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCosts {
+    failover_us: Option<Spanned<f64>>,
+    #[serde(default)]
+    inference_us: BTreeMap<String, Spanned<f64>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTuning {
+    tied_delay_us: Option<Spanned<f64>>,
+    margin: Option<Spanned<f64>>,
+    most_extra: Option<Spanned<f64>>,
+    #[serde(default)]
+    charge_moves: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEntry {
+    strategy: Spanned<String>,
+    name: Option<String>,
+    inference_us: Option<Spanned<f64>>,
+    retrained: Option<Spanned<bool>>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl Comparison {
+    /// Reads a comparison from a file.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), with the file's name; or it cannot be read.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let text = WholeFile::toml("a comparison")
+            .read_text(path)
+            .map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        Self::parse(&text, directory).map_err(|error| match error {
+            Error::Scenario(what) => Error::Scenario(format!("{}: {what}", path.display())),
+            other => other,
+        })
+    }
+
+    /// Sets the most bytes that may be kept of a trace that is compressed or not a file
+    /// while it is read.
+    pub fn set_max_spool(&mut self, bytes: u64) {
+        scenario::set_max_spool(&mut self.devices, bytes);
+        if let Some(change) = &mut self.change {
+            scenario::set_max_spool(&mut change.devices, bytes);
+        }
+    }
+
+    /// Reads a comparison. Files that it names are looked for in `directory`.
+    ///
+    /// # Errors
+    /// It is no TOML, or a key is unknown, missing or out of its range, or a
+    /// profile cannot be read.
+    pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
+        let (whole, text) = (text, Text(text));
+        let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
+        let mut dependent = take_dependent(root.get_mut());
+        // The workload of the devices that have none of their own.
+        let shared = root.get_mut().remove("workload");
+        for device in &mut dependent {
+            device.workload = device.workload.take().or_else(|| shared.clone());
+        }
+        let strategies = root.get_mut().remove("strategies");
+        let later = match root.get_mut().get_mut("change").map(Spanned::get_mut) {
+            Some(DeValue::Table(change)) => change.remove("workload"),
+            _ => None,
+        };
+        let raw =
+            Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
+        let replicas = 2..=MOST_REPLICAS;
+        if !replicas.contains(&raw.device.len()) {
+            let (least, most) = (replicas.start(), replicas.end());
+            return Err(Error::Scenario(format!(
+                "there must be {least} to {most} `[[device]]`, not {}: a read that one refuses \
+                 goes to another",
+                raw.device.len()
+            )));
+        }
+        let devices = devices(raw.device, dependent, text, directory)?;
+        let change = raw.change.map(|raw| change(&raw, later, &devices, text, directory));
+        let change = change.transpose()?;
+        let later = change.iter().flat_map(|change| &change.devices);
+        let mut workloads = devices.iter().chain(later).flat_map(|device| &device.workloads);
+        if let Some(closed) = workloads.find(|workload| !workload.is_open_loop()) {
+            let what = "a closed loop waits for answers, so strategies would not be given the \
+                        same requests; `arrivals` must be \"poisson\" or \"bursty\"";
+            return Err(text.wrong(&closed.span, what));
+        }
+        let times = Times(text);
+        Ok(Self {
+            text: whole.to_owned(),
+            seeds: seeds(raw.seeds, text)?,
+            entries: entries(strategies, change.is_some(), text)?,
+            correlated_bursts: raw.correlated_bursts,
+            phase_one: slice("phase_one", &raw.phase_one, text)?,
+            phase_two: slice("phase_two", &raw.phase_two, text)?,
+            gap: times.seconds("gap_s", raw.gap_s.as_ref())?.unwrap_or(Nanos::from_secs(1)),
+            judge_samples: judge_samples(raw.judge_samples, text)?,
+            failover: times
+                .micros("costs.failover_us", raw.costs.failover_us.as_ref())?
+                .unwrap_or(Costs::FAILOVER),
+            inference: inference(raw.costs.inference_us, text)?,
+            tuning: tuning(&raw.tuning, text)?,
+            devices,
+            change,
+            reach: None,
+            turns: 1,
+        })
+    }
+
+    /// The TOML that it was read from.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The rows of the table.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The names of the predictors that its strategies use.
+    pub fn predictors(&self) -> impl Iterator<Item = &'static str> {
+        let asked = |name: &&str| self.entries.iter().any(|e| e.kind.predictor() == Some(*name));
+        ["heur-sim", "heur-adv", "linnos", "trimtab"].into_iter().filter(asked)
+    }
+
+    /// Replaces the seeds.
+    ///
+    /// # Errors
+    /// There are none, or two are alike.
+    pub fn set_seeds(&mut self, seeds: Vec<u64>) -> Result<(), SeedsError> {
+        check_seeds(&seeds)?;
+        self.seeds = seeds;
+        Ok(())
+    }
+
+    /// Simulates phase two `turns` times for each seed, starting a little later each time,
+    /// when the drives are at another point of their periodic work. That decides whether two
+    /// of them stall together, and no run on the wall clock repeats it: what to expect of one
+    /// run shows in several turns. On a testbed there is always one turn.
+    pub const fn set_turns(&mut self, turns: u32) {
+        self.turns = if turns == 0 { 1 } else { turns };
+    }
+
+    /// The charge for a decision of this row, whose predictor says `predictor`.
+    pub(crate) fn inference(&self, entry: &Entry, predictor: Option<Nanos>) -> Nanos {
+        let said = entry.kind.predictor().and_then(|name| self.inference.get(name)).copied();
+        entry.inference.or(said).or(predictor).unwrap_or_default()
+    }
+}
+
+fn seeds(raw: Option<Spanned<Vec<u64>>>, text: Text<'_>) -> Result<Vec<u64>, Error> {
+    let Some(raw) = raw else { return Ok((1..=5).collect()) };
+    let at = raw.span();
+    let seeds = raw.into_inner();
+    check_seeds(&seeds).map_err(|what| text.wrong(&at, what))?;
+    Ok(seeds)
+}
+
+fn check_seeds(seeds: &[u64]) -> Result<(), SeedsError> {
+    let twice = seeds.iter().enumerate().any(|(i, seed)| seeds[..i].contains(seed));
+    if seeds.is_empty() || twice {
+        return Err(SeedsError);
+    }
+    Ok(())
+}
+
+fn judge_samples(raw: Option<Spanned<u32>>, text: Text<'_>) -> Result<usize, Error> {
+    let Some(raw) = raw else { return Ok(300) };
+    text.within("judge_samples", &raw.span(), *raw.get_ref(), 0..=100_000)?;
+    Ok(*raw.get_ref() as usize)
+}
+
+fn change(
+    raw: &RawChange,
+    workload: Option<Spanned<DeValue<'_>>>,
+    devices: &[DeviceSpec],
+    text: Text<'_>,
+    directory: &Path,
+) -> Result<Change, Error> {
+    let retrain = slice("change.retrain", &raw.retrain, text)?;
+    let Some(workload) = workload else {
+        return Err(text.wrong(&raw.retrain.span(), "missing field `change.workload`"));
+    };
+    let changed =
+        |device: &DeviceSpec| device.clone().with_workload(workload.clone(), text, directory);
+    let devices = devices.iter().map(changed).collect::<Result<_, _>>()?;
+    Ok(Change { retrain, devices })
+}
+
+impl Entry {
+    fn new(kind: StrategyKind) -> Self {
+        Self { name: kind.name().to_owned(), kind, inference: None, retrained: false }
+    }
+
+    /// LinnOS at the published cost.
+    fn published(kind: StrategyKind) -> Self {
+        let name = format!("{kind} at 6 µs");
+        Self { name, inference: Some(PUBLISHED_INFERENCE), ..Self::new(kind) }
+    }
+
+    fn retrained(kind: StrategyKind) -> Self {
+        Self { name: format!("{kind}, retrained"), retrained: true, ..Self::new(kind) }
+    }
+}
+
+/// All strategies, and those of LinnOS a second time at the published cost; if the workload
+/// changes, those that predict once more, retrained.
+fn every_entry(changes: bool) -> Vec<Entry> {
+    let linnos = [StrategyKind::Linnos, StrategyKind::LinnosHl, StrategyKind::LinnosH99];
+    let all = StrategyKind::ALL.map(Entry::new).into_iter().chain(linnos.map(Entry::published));
+    let asking = StrategyKind::ALL.into_iter().filter(|kind| changes && kind.predictor().is_some());
+    all.chain(asking.map(Entry::retrained)).collect()
+}
+
+fn entries(
+    raw: Option<Spanned<DeValue<'_>>>,
+    changes: bool,
+    text: Text<'_>,
+) -> Result<Vec<Entry>, Error> {
+    let Some(raw) = raw else { return Ok(every_entry(changes)) };
+    let at = raw.span();
+    let DeValue::Array(list) = raw.into_inner() else {
+        return Err(text.wrong(&at, "`strategies` must be a list"));
+    };
+    let mut entries: Vec<Entry> = Vec::new();
+    for item in list {
+        let at = item.span();
+        let entry = entry(item, changes, text)?;
+        if entries.iter().any(|other| other.name == entry.name) {
+            let what = format!("there are two strategies called `{}`", entry.name);
+            return Err(text.wrong(&at, what));
+        }
+        entries.push(entry);
+    }
+    if entries.is_empty() {
+        return Err(text.wrong(&at, "`strategies` must have at least one entry"));
+    }
+    Ok(entries)
+}
+
+/// A row: a strategy's name, or a table with more.
+fn entry(item: Spanned<DeValue<'_>>, changes: bool, text: Text<'_>) -> Result<Entry, Error> {
+    let at = item.span();
+    let raw: RawEntry = match item.get_ref() {
+        DeValue::String(name) => {
+            let strategy = Spanned::new(at, name.to_string());
+            RawEntry { strategy, name: None, inference_us: None, retrained: None }
+        }
+        _ => read(item, text)?,
+    };
+    let kind: StrategyKind =
+        raw.strategy.get_ref().parse().map_err(|e| text.wrong(&raw.strategy.span(), e))?;
+    let retrained = raw.retrained.filter(|retrained| *retrained.get_ref());
+    if let Some(retrained) = &retrained
+        && !(changes && kind.predictor().is_some())
+    {
+        let what = "`retrained` is for strategies that ask predictors, where there is a \
+                    `change` to learn from";
+        return Err(text.wrong(&retrained.span(), what));
+    }
+    let inference = Times(text).micros("inference_us", raw.inference_us.as_ref())?;
+    let entry = if retrained.is_some() { Entry::retrained(kind) } else { Entry::new(kind) };
+    Ok(Entry { name: raw.name.unwrap_or(entry.name), inference, ..entry })
+}
+
+fn slice(key: &str, raw: &Spanned<RawPhase>, text: Text<'_>) -> Result<Slice, Error> {
+    let (at, raw) = (raw.span(), raw.get_ref());
+    let seconds = |key: &str, value: Option<f64>, least: f64| {
+        let Some(value) = value else { return Ok(None) };
+        text.within(key, &at, value, least..=1e9)?;
+        Ok::<_, Error>(Some(Nanos::from_secs_f64(value)))
+    };
+    if let Some(reads) = raw.reads {
+        text.within(&format!("{key}.reads"), &at, reads, 1..=1 << 32)?;
+    }
+    if raw.reads.is_none() && raw.duration_s.is_none() {
+        let what = format!("`{key}.reads` or `{key}.duration_s` must say where it ends");
+        return Err(text.wrong(&at, what));
+    }
+    Ok(Slice {
+        from: seconds(&format!("{key}.from_s"), raw.from_s, 0.0)?,
+        duration: seconds(&format!("{key}.duration_s"), raw.duration_s, 1e-6)?,
+        reads: raw.reads,
+    })
+}
+
+fn inference(
+    raw: BTreeMap<String, Spanned<f64>>,
+    text: Text<'_>,
+) -> Result<BTreeMap<String, Nanos>, Error> {
+    let known = |name: &str| StrategyKind::ALL.iter().any(|kind| kind.predictor() == Some(name));
+    let mut costs = BTreeMap::new();
+    for (name, value) in raw {
+        if !known(&name) {
+            let what = format!("`costs.inference_us.{name}`: there is no such predictor");
+            return Err(text.wrong(&value.span(), what));
+        }
+        let key = format!("costs.inference_us.{name}");
+        costs.insert(name, Times(text).micros(&key, Some(&value))?.unwrap_or_default());
+    }
+    Ok(costs)
+}
+
+fn tuning(raw: &RawTuning, text: Text<'_>) -> Result<Tuning, Error> {
+    let mut tuning = Tuning { charge_moves: raw.charge_moves, ..Tuning::default() };
+    let set = |key: &str, value: &Option<Spanned<f64>>, range: Range<f64>| {
+        let Some(value) = value else { return Ok(None) };
+        text.within(key, &value.span(), *value.get_ref(), range.start..=range.end)?;
+        Ok::<_, Error>(Some(*value.get_ref()))
+    };
+    let delay = Times(text).micros("tuning.tied_delay_us", raw.tied_delay_us.as_ref())?;
+    tuning.tied_delay = delay.unwrap_or(tuning.tied_delay);
+    if let Some(margin) = set("tuning.margin", &raw.margin, 0.0..1.0)? {
+        tuning.margin = margin;
+    }
+    if let Some(most) = set("tuning.most_extra", &raw.most_extra, 0.0..1.0)? {
+        tuning.most_extra = most;
+    }
+    Ok(tuning)
+}
+
+/// Times with their units.
+struct Times<'t>(Text<'t>);
+
+impl Times<'_> {
+    fn micros(&self, key: &str, value: Option<&Spanned<f64>>) -> Result<Option<Nanos>, Error> {
+        self.scaled(key, value, 1e-6)
+    }
+
+    fn seconds(&self, key: &str, value: Option<&Spanned<f64>>) -> Result<Option<Nanos>, Error> {
+        self.scaled(key, value, 1.0)
+    }
+
+    fn scaled(
+        &self,
+        key: &str,
+        value: Option<&Spanned<f64>>,
+        unit: f64,
+    ) -> Result<Option<Nanos>, Error> {
+        let Some(value) = value else { return Ok(None) };
+        self.0.within(key, &value.span(), *value.get_ref(), 0.0..=1e9)?;
+        Ok(Some(Nanos::from_secs_f64(value.get_ref() * unit)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Comparisons that cannot be, and what is said of them.
+
+use super::*;
+
+const COMPLETE: &str = "seeds = [1, 2]
+phase_one = { reads = 100 }
+phase_two = { reads = 100, duration_s = 60 }
+strategies = ['base', { strategy = 'linnos', name = 'slow', inference_us = 6 }]
+gap_s = 0.5
+costs = { failover_us = 1, inference_us = { linnos = 2 } }
+tuning = { margin = 0.2 }
+
+[workload]
+read_share = 0.5
+sizes = [{ bytes = 4096, weight = 1 }]
+offsets = { kind = 'uniform' }
+arrivals = { kind = 'poisson', iops = 1000 }
+
+[[device]]
+profile = 'reference'
+capacity = '8G'
+
+[[device]]
+profile = 'reference'
+capacity = '8G'
+";
+
+fn parse(text: &str) -> Result<Comparison, Error> {
+    Comparison::parse(text, Path::new("."))
+}
+
+#[test]
+fn what_is_written_is_what_is_read() {
+    let comparison = parse(COMPLETE).unwrap();
+    assert_eq!((comparison.seeds.as_slice(), comparison.devices.len()), (&[1, 2][..], 2));
+    assert_eq!(comparison.gap, Nanos::from_millis(500));
+    assert_eq!(comparison.tuning, Tuning { margin: 0.2, ..Tuning::default() });
+    let [base, slow] = comparison.entries() else { panic!("two entries") };
+    assert_eq!((base.name.as_str(), base.kind), ("base", StrategyKind::Base));
+    assert_eq!((slow.name.as_str(), slow.kind), ("slow", StrategyKind::Linnos));
+    assert_eq!(comparison.inference(slow, None), Nanos::from_micros(6));
+    assert!(comparison.predictors().eq(["linnos"]));
+}
+
+#[test]
+fn what_is_left_out() {
+    let mut text = COMPLETE.to_owned();
+    for key in ["seeds", "strategies", "gap_s", "costs", "tuning"] {
+        let line = text.lines().find(|line| line.starts_with(key)).unwrap().to_owned() + "\n";
+        text = text.replace(&line, "");
+    }
+    let comparison = parse(&text).unwrap();
+    assert_eq!(comparison.seeds, [1, 2, 3, 4, 5]);
+    assert_eq!((comparison.gap, comparison.failover), (Nanos::from_secs(1), Costs::FAILOVER));
+    assert!(
+        comparison.correlated_bursts && comparison.entries.len() == StrategyKind::ALL.len() + 3
+    );
+    let trained = Some(Nanos(150));
+    for entry in &comparison.entries {
+        let expected = match entry.kind.predictor() {
+            _ if entry.name.ends_with("at 6 µs") => Nanos(6_000),
+            _ => Nanos(150),
+        };
+        assert_eq!(comparison.inference(entry, trained), expected);
+    }
+}
+
+/// COMPLETE with this in the place of its strategies, and a change of workload.
+fn changing(strategies: &str, change: &str) -> String {
+    let line = COMPLETE.lines().find(|line| line.starts_with("strategies")).unwrap();
+    let workload = &COMPLETE[COMPLETE.find("read_share").unwrap()..];
+    let workload = workload.split("\n\n").next().unwrap();
+    let text = COMPLETE.replace(line, strategies);
+    format!("{text}\n{change}\n[change.workload]\n{}", workload.replace("0.5", "0.9"))
+}
+
+#[test]
+fn the_workload_may_change() {
+    let retrain = "[change]\nretrain = { reads = 50 }";
+    let two = "strategies = ['trimtab', { strategy = 'trimtab', retrained = true }]";
+    let comparison = parse(&changing(two, retrain)).unwrap();
+    assert_eq!(comparison.change.as_ref().unwrap().devices.len(), 2);
+    let names: Vec<_> = comparison.entries().iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["trimtab", "trimtab, retrained"]);
+    let all = parse(&changing("", retrain)).unwrap();
+    let retrained = all.entries().iter().filter(|entry| entry.retrained);
+    assert!(retrained.clone().all(|entry| entry.kind.predictor().is_some()));
+    assert_eq!(retrained.count(), 6);
+
+    let said = |text: &str| parse(text).unwrap_err().to_string();
+    let base = changing("strategies = [{ strategy = 'base', retrained = true }]", retrain);
+    assert!(
+        said(&base).contains("line 4: `retrained` is for strategies that ask"),
+        "{}",
+        said(&base)
+    );
+    let none = COMPLETE.replace("inference_us = 6", "retrained = true");
+    assert!(said(&none).contains("line 4: `retrained` is for"), "{}", said(&none));
+    let alone = format!("{COMPLETE}\n{retrain}");
+    assert!(said(&alone).contains("missing field `change.workload`"), "{}", said(&alone));
+    let endless = changing("", "[change]\nretrain = {}");
+    assert!(said(&endless).contains("`change.retrain.reads` or"), "{}", said(&endless));
+}
+
+#[test]
+fn errors_name_the_key() {
+    let device = &COMPLETE[COMPLETE.rfind("[[device]]").unwrap()..];
+    for (from, to, expected) in [
+        ("seeds = [1, 2]", "seeds = []", "line 1: `seeds` must have at least one number"),
+        ("seeds = [1, 2]", "seeds = [1, 1]", "line 1: `seeds` must have at least one number"),
+        ("seeds", "seed", "line 1: unknown field `seed`"),
+        ("phase_one = { reads = 100 }", "", "missing field `phase_one`"),
+        ("{ reads = 100 }", "{}", "line 2: `phase_one.reads` or `phase_one.duration_s` must"),
+        ("{ reads = 100 }", "{ reads = 0 }", "line 2: `phase_one.reads` must be from 1"),
+        ("{ reads = 100 }", "{ writes = 1 }", "line 2: unknown field `writes`"),
+        ("duration_s = 60", "duration_s = -1", "line 3: `phase_two.duration_s` must be from"),
+        ("'base'", "'bass'", "line 4: unknown strategy `bass`; there are base, ideal"),
+        ("'base'", "3", "line 4: invalid type"),
+        ("'base'", "\"a\\nb\"", "line 4: unknown strategy `a b`"),
+        ("name = 'slow'", "nome = 'slow'", "line 4: unknown field `nome`"),
+        ("'slow'", "'base'", "line 4: there are two strategies called `base`"),
+        ("inference_us = 6", "inference_us = -6", "line 4: `inference_us` must be from 0"),
+        ("gap_s = 0.5", "gap_s = nan", "line 5: `gap_s` must be from 0"),
+        ("failover_us", "fallover_us", "line 6: unknown field `fallover_us`"),
+        ("{ linnos = 2 }", "{ lynx = 2 }", "line 6: `costs.inference_us.lynx`: there is no such"),
+        ("margin = 0.2", "margin = 1.5", "line 7: `tuning.margin` must be from 0 to 1"),
+        ("read_share", "raed_share", "line 10: unknown field `raed_share`"),
+        (
+            "kind = 'poisson', iops = 1000",
+            "kind = 'closed', queue_depth = 1, think_us = 0",
+            "line 9: a closed loop waits for answers",
+        ),
+        ("profile = 'reference'", "profile = 'x'", "line 16: unknown profile `x`"),
+        (device, "", "there must be 2 to 8 `[[device]]`, not 1"),
+    ] {
+        let text = COMPLETE.replacen(from, to, 1);
+        assert_ne!(text, COMPLETE, "{from}");
+        let error = parse(&text).unwrap_err();
+        let shown = error.to_string();
+        assert!(shown.contains(expected), "{shown:?} should say {expected:?}");
+        assert!(!shown.contains('\n') && error.is_bad_input(), "{shown:?}");
+    }
+}

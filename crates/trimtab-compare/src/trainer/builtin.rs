@@ -1,0 +1,128 @@
+//! Training of the predictors of `trimtab-predict`.
+
+use trimtab_io::{Nanos, Op, Outcome, RequestId};
+use trimtab_predict::label::inflection;
+use trimtab_predict::{Kind, Label, Lesson, Options, Recorded, evaluate, train};
+use trimtab_trace::Record;
+
+use super::{SlowThreshold, TrainedPredictor, Trainer};
+use crate::error::TrainError;
+
+/// Trains the predictors that `trimtab-predict` has.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltinTrainer;
+
+impl Trainer for BuiltinTrainer {
+    fn inflections(
+        &self,
+        recordings: &[Vec<Record>],
+        seed: u64,
+    ) -> Result<Vec<SlowThreshold>, TrainError> {
+        let latencies: Vec<Vec<Nanos>> = recordings.iter().map(|r| read_latencies(r)).collect();
+        if let Some(drive) = latencies.iter().position(Vec::is_empty) {
+            return Err(TrainError::NoReads { drive });
+        }
+        let find = |drive: usize| {
+            let peers = (0..latencies.len()).filter(|&peer| peer != drive);
+            let peers: Vec<&[Nanos]> = peers.map(|peer| latencies[peer].as_slice()).collect();
+            let own = &latencies[drive];
+            let slow_from = |alone| move |latency| SlowThreshold { latency, alone };
+            let among_its_peers = inflection(own, &peers, seed).map(|found| found.latency);
+            // None where the others are much slower, say: the comparison is still useful.
+            let alone = || inflection(own, &[], seed).map(|found| found.latency);
+            let found = among_its_peers.map(slow_from(false));
+            let found = found.or_else(|| alone().map(slow_from(true)));
+            let trainable = |found: SlowThreshold| SlowThreshold {
+                latency: between(own, found.latency),
+                ..found
+            };
+            found.map(trainable).ok_or(TrainError::NoInflection { drive })
+        };
+        (0..latencies.len()).map(find).collect()
+    }
+
+    fn train(
+        &self,
+        predictor: &str,
+        drive: usize,
+        recordings: &[Vec<Record>],
+        inflections: &[Nanos],
+        seed: u64,
+    ) -> Result<TrainedPredictor, TrainError> {
+        let failed = |error: trimtab_predict::Error| TrainError::Other(error.into());
+        let kind: Kind = predictor.parse().map_err(failed)?;
+        let recorded: Vec<Recorded> = recorded(&recordings[drive]);
+        let label = Label::Threshold { latency: inflections[drive] };
+        let lesson = Lesson::whole(&recorded);
+        let options = Options { seed, ..Options::default() };
+        let lessons = std::slice::from_ref(&lesson);
+        let trained = train(kind, lessons, &label, &options, |_, _| {}).map_err(failed)?;
+        let score = evaluate(&trained, &recorded, &lesson.reads, &label);
+        Ok(TrainedPredictor {
+            predictor: trained.predictor(),
+            threshold: label.threshold(),
+            false_submit_rate: score.false_submit_rate.unwrap_or_default(),
+            inference: inference(kind),
+        })
+    }
+}
+
+/// At least one read in a thousand, and at least 40, are on either side of the threshold:
+/// training needs 20 of each.
+const SHARE: usize = 1000;
+const LEAST: usize = 40;
+
+/// The latency, moved so that a few reads are faster and a few slower: of a drive that is
+/// always slower than its peers almost no read is fast, which leaves nothing to train on.
+fn between(latencies: &[Nanos], latency: Nanos) -> Nanos {
+    let few = (latencies.len() / SHARE).max(LEAST).min((latencies.len() - 1) / 2);
+    latency.clamp(latencies[few], latencies[latencies.len() - 1 - few])
+}
+
+fn recorded(records: &[Record]) -> Vec<Recorded> {
+    let numbered = records.iter().enumerate();
+    numbered.filter_map(|(number, record)| completed(record, number)).collect()
+}
+
+/// A record as a request to learn from, if its completion was measured. Requests without
+/// data tell little, but they are in flight like any other.
+fn completed(record: &Record, number: usize) -> Option<Recorded> {
+    let id = RequestId(number as u64);
+    let completion = record.completion(id)?;
+    let data = completion.outcome == Outcome::Done && matches!(record.op, Op::Read | Op::Write);
+    Some(Recorded { request: record.request(id), complete: completion.complete, data })
+}
+
+fn read_latencies(records: &[Record]) -> Vec<Nanos> {
+    let recorded = recorded(records);
+    let mut latencies: Vec<Nanos> =
+        recorded.iter().filter(|r| r.is_read()).map(Recorded::latency).collect();
+    latencies.sort_unstable();
+    latencies
+}
+
+/// The charge for a decision: what `trimtab evaluate` measured, features included, with
+/// AVX-512 (docs/measurements/learning.md), rounded up. It is not measured on this machine, so that
+/// figures are the same everywhere. A scenario can set another one (`costs.inference_us`).
+const fn inference(kind: Kind) -> Nanos {
+    match kind {
+        Kind::HeurSim | Kind::HeurAdv => Nanos(15),
+        Kind::Linnos => Nanos(140),
+        Kind::Trimtab => Nanos(220),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_reads_are_left_on_either_side() {
+        let latencies: Vec<Nanos> = (0..100_000).map(Nanos).collect();
+        assert_eq!(between(&latencies, Nanos(8)), Nanos(100));
+        assert_eq!(between(&latencies, Nanos(500)), Nanos(500));
+        assert_eq!(between(&latencies, Nanos(200_000)), Nanos(99_899));
+        assert_eq!(between(&latencies[..1000], Nanos(999)), Nanos(959));
+        assert_eq!(between(&latencies[..1], Nanos(7)), Nanos(0));
+    }
+}

@@ -1,3 +1,0 @@
-//! Reads from replicas on the wall clock.
-
-pub mod array;

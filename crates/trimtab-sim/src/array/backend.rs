@@ -1,0 +1,141 @@
+//! The back end of the driver: drives in virtual time.
+
+use trimtab_io::{Nanos, Request, RequestId};
+use trimtab_steer::Replica;
+use trimtab_steer::driver::{Backend, Completed, DecisionScore, Wake};
+
+use super::ArrayDrive;
+use super::sampler::Sampler;
+use crate::error::Error;
+use crate::source::NEVER;
+
+/// Simulated drives, one beside the other.
+pub(super) struct Simulated<'a> {
+    pub(super) drives: Vec<ArrayDrive>,
+    now: Nanos,
+    /// Completions of the drive that is handled, and how many of them have been taken.
+    completed: Vec<Completed>,
+    taken: usize,
+    /// What samples of refused reads are scored by.
+    thresholds: Option<&'a [Nanos]>,
+    sampler: Sampler,
+}
+
+impl<'a> Simulated<'a> {
+    /// Samples are taken if there are thresholds.
+    pub(super) fn new(
+        drives: Vec<ArrayDrive>,
+        thresholds: Option<&'a [Nanos]>,
+        sampler: Sampler,
+    ) -> Self {
+        let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
+        Self { drives, now, completed: Vec::new(), taken: 0, thresholds, sampler }
+    }
+
+    /// Adds the samples of refused reads.
+    pub(super) fn add_samples(&self, score: &mut DecisionScore) {
+        score.sampled = self.sampler.count();
+        score.false_revokes = self.sampler.fast();
+    }
+
+    /// A drive has requests, and no event of any drive will complete them.
+    fn stuck(&self) -> Error {
+        let in_flight = |drive: &ArrayDrive| drive.ssd.in_flight();
+        let stuck = self.drives.iter().position(|drive| in_flight(drive) > 0);
+        Error::Stuck {
+            device: stuck.unwrap_or_default().to_string(),
+            at: self.now,
+            in_flight: self.drives.iter().map(in_flight).sum(),
+        }
+    }
+}
+
+impl Backend for Simulated<'_> {
+    type Error = Error;
+
+    fn drives(&self) -> usize {
+        self.drives.len()
+    }
+
+    #[inline]
+    fn now(&self) -> Nanos {
+        self.now
+    }
+
+    #[inline]
+    fn wait(&mut self, until: Nanos) -> Result<Wake, Error> {
+        // The drive with the earliest event, and the time of the earliest other event.
+        let (mut first, mut at, mut other) = (0, NEVER, until);
+        for (number, drive) in self.drives.iter().enumerate() {
+            if drive.next() < at {
+                (first, other) = (number, other.min(at));
+                at = drive.next();
+            } else {
+                other = other.min(drive.next());
+            }
+        }
+        if at <= until && at != NEVER {
+            let drive = &mut self.drives[first];
+            drive.advance(other);
+            self.now = self.now.max(drive.ssd.now());
+            return Ok(Wake::Drive(Replica(first as u8)));
+        }
+        if until == NEVER {
+            return Err(self.stuck());
+        }
+        self.now = until;
+        Ok(Wake::Due)
+    }
+
+    #[inline]
+    fn completion(&mut self, drive: Replica) -> Option<Completed> {
+        if self.taken == self.completed.len() {
+            self.taken = 0;
+            self.completed.clear();
+            let completed = &mut self.completed;
+            self.drives[drive.index()].ssd.drain(|served| {
+                let (slot, outcome) =
+                    (served.completion.request.0 as u32, served.completion.outcome);
+                completed.push(Completed { slot, outcome });
+            });
+        }
+        let next = self.completed.get(self.taken).copied();
+        self.taken += usize::from(next.is_some());
+        next
+    }
+
+    #[inline]
+    fn has_room(&self, drive: Replica) -> bool {
+        self.drives[drive.index()].has_room()
+    }
+
+    #[inline]
+    fn submit(&mut self, drive: Replica, slot: u32, request: &Request) -> Result<(), Error> {
+        let request = Request { id: RequestId(slot.into()), ..*request };
+        let submitted = self.drives[drive.index()].submit(self.now, &request);
+        submitted.map_err(|source| Error::Device { device: drive.index().to_string(), source })
+    }
+
+    #[inline]
+    fn expect(&mut self, drive: Replica, offset: u64) {
+        self.drives[drive.index()].ssd.expect(offset);
+    }
+
+    /// Some of the refused reads are served by a copy of the drive.
+    fn sample_refusal<'q>(
+        &mut self,
+        drive: Replica,
+        request: &Request,
+        queued: impl Iterator<Item = &'q Request>,
+    ) -> bool {
+        if let Some(thresholds) = self.thresholds
+            && self.sampler.is_due()
+        {
+            let drive_now = &self.drives[drive.index()];
+            let took = drive_now.would_take(self.now, request, queued);
+            let fast = took.is_some_and(|took| took <= thresholds[drive.index()]);
+            self.sampler.add(fast);
+        }
+        false
+    }
+}

@@ -1,0 +1,94 @@
+//! What a driver needs of the drives.
+
+use trimtab_io::{Nanos, Outcome, Request};
+
+use crate::replica::Replica;
+
+/// Drives and a clock.
+///
+/// A back end serves requests to drives, each with a limited queue depth, and waits. It
+/// knows neither reads nor strategies: a request is a drive, a slot number and a
+/// [`Request`], and its end is the slot number and an [`Outcome`]. So a driver that makes
+/// several member reads of one read (a parity array) can use the same back ends.
+///
+/// The driver calls it from one thread. It is compiled for each back end, so the methods
+/// of the hot path ([`wait`](Self::wait), [`completion`](Self::completion),
+/// [`has_room`](Self::has_room), [`submit`](Self::submit)) are direct calls.
+pub trait Backend {
+    /// Why the back end cannot go on.
+    type Error;
+
+    /// The number of drives.
+    fn drives(&self) -> usize;
+
+    /// The current time. It stands still between two calls of [`wait`](Self::wait), so all
+    /// that one event causes happens at one time.
+    fn now(&self) -> Nanos;
+
+    /// Waits for the first of two: a drive may have completions, or `until` comes
+    /// ([`Nanos::MAX`]: nothing is due). Completions go first at the same time.
+    ///
+    /// # Errors
+    /// The drives have failed, or nothing will ever happen.
+    fn wait(&mut self, until: Nanos) -> Result<Wake, Self::Error>;
+
+    /// The next completion of a drive that [`wait`](Self::wait) has named, or that was
+    /// just sent a request, if there is one.
+    fn completion(&mut self, drive: Replica) -> Option<Completed>;
+
+    /// Whether a drive takes another request now.
+    fn has_room(&self, drive: Replica) -> bool;
+
+    /// Submits a request under its slot number to a drive that has room.
+    ///
+    /// # Errors
+    /// The drive does not take the request.
+    fn submit(&mut self, drive: Replica, slot: u32, request: &Request) -> Result<(), Self::Error>;
+
+    /// A request at this offset arrives at the drive soon. A hint, which may make the back
+    /// end faster and changes nothing else.
+    #[inline]
+    fn expect(&mut self, drive: Replica, offset: u64) {
+        _ = (drive, offset);
+    }
+
+    /// A request of the workload that was due at this time is being handed out.
+    #[inline]
+    fn handed_out(&mut self, due: Nanos) {
+        _ = due;
+    }
+
+    /// A predictor has refused this read of a drive whose host queue holds `queued`. A
+    /// back end that can find out what would have become of the read does so now and
+    /// returns false, or it returns true, and the driver sends the read as a forced sample
+    /// that no read waits for.
+    fn sample_refusal<'q>(
+        &mut self,
+        drive: Replica,
+        request: &Request,
+        queued: impl Iterator<Item = &'q Request>,
+    ) -> bool {
+        _ = (drive, request, queued);
+        false
+    }
+}
+
+/// Why [`Backend::wait`] has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// This drive may have completions.
+    Drive(Replica),
+    /// The time has come.
+    Due,
+    /// Neither: wait again.
+    Idle,
+}
+
+/// The end of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// The slot number under which it was submitted.
+    pub slot: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+}

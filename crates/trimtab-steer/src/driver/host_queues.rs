@@ -1,0 +1,143 @@
+//! The host queues before the drives, and the requests in flight.
+
+use std::collections::VecDeque;
+
+use trimtab_io::{Nanos, Op, Outcome, Request};
+
+use super::backend::{Backend, Completed};
+use crate::in_flight::InFlightTable;
+use crate::replica::Replica;
+
+/// One request as a drive saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// When it entered the host queue.
+    pub arrival: Nanos,
+    /// When the drive took it; none if it was cancelled before.
+    pub issue: Option<Nanos>,
+    /// When it completed; none after a cancellation or an error.
+    pub complete: Option<Nanos>,
+    /// What it did.
+    pub op: Op,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// Host queues before the drives of a [`Backend`], first come, first served, and the table
+/// of the requests in flight. `P` is what the driver remembers of a request.
+///
+/// This layer knows nothing of reads and strategies: a driver for parity arrays uses it
+/// with a `P` of its own.
+#[derive(Debug)]
+pub(super) struct HostQueues<P> {
+    queues: Vec<VecDeque<u32>>,
+    in_flight: InFlightTable<InFlight<P>>,
+    /// By drive, in the order of arrival; empty if nothing is logged.
+    log: Vec<Vec<LogEntry>>,
+}
+
+/// A request in a host queue or on a drive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight<P> {
+    pub(super) drive: Replica,
+    /// When it entered the host queue.
+    pub(super) sent: Nanos,
+    pub(super) purpose: P,
+    pub(super) request: Request,
+    /// Its row in the drive's log.
+    row: u32,
+}
+
+impl<P: Copy> HostQueues<P> {
+    /// Empty queues before this many drives.
+    pub(super) fn new(drives: usize, log: bool) -> Self {
+        Self {
+            queues: vec![VecDeque::new(); drives],
+            in_flight: InFlightTable::default(),
+            log: vec![Vec::new(); if log { drives } else { 0 }],
+        }
+    }
+
+    /// Whether no request is queued or on a drive.
+    #[inline]
+    pub(super) const fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    pub(super) fn into_log(self) -> Vec<Vec<LogEntry>> {
+        self.log
+    }
+
+    /// Queues a request; returns whether it is the only one in its queue.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        now: Nanos,
+        drive: Replica,
+        request: Request,
+        purpose: P,
+    ) -> bool {
+        let mut row = 0;
+        if let Some(log) = self.log.get_mut(drive.index()) {
+            row = log.len() as u32;
+            let Request { op, offset, length, .. } = request;
+            log.push(LogEntry { arrival: now, issue: None, complete: None, op, offset, length });
+        }
+        let slot = self.in_flight.insert(InFlight { drive, sent: now, purpose, request, row });
+        let queue = &mut self.queues[drive.index()];
+        queue.push_back(slot);
+        queue.len() == 1
+    }
+
+    /// Submits the first request of a drive's queue if the drive has room; returns its
+    /// purpose.
+    #[inline]
+    pub(super) fn issue<B: Backend>(
+        &mut self,
+        now: Nanos,
+        drive: Replica,
+        backend: &mut B,
+    ) -> Result<Option<P>, B::Error> {
+        if !backend.has_room(drive) {
+            return Ok(None);
+        }
+        let Some(slot) = self.queues[drive.index()].pop_front() else { return Ok(None) };
+        let InFlight { purpose, request, row, .. } = &self.in_flight[slot];
+        backend.submit(drive, slot, request)?;
+        if let Some(log) = self.log.get_mut(drive.index()) {
+            log[*row as usize].issue = Some(now);
+        }
+        Ok(Some(*purpose))
+    }
+
+    /// Takes a completed request out of the table.
+    #[inline]
+    pub(super) fn complete(&mut self, now: Nanos, completed: Completed) -> &InFlight<P> {
+        let Completed { slot, outcome } = completed;
+        self.in_flight.remove(slot);
+        let request = &self.in_flight[slot];
+        if let Some(log) = self.log.get_mut(request.drive.index())
+            && outcome != Outcome::Error
+        {
+            log[request.row as usize].complete = Some(now);
+        }
+        request
+    }
+
+    /// Takes the first request that fits out of a drive's queue; returns whether there was
+    /// one. A request that the drive has cannot be taken back.
+    pub(super) fn cancel(&mut self, drive: Replica, fits: impl Fn(&P) -> bool) -> bool {
+        let (queue, in_flight) = (&mut self.queues[drive.index()], &mut self.in_flight);
+        let place = queue.iter().position(|&slot| fits(&in_flight[slot].purpose));
+        let Some(slot) = place.and_then(|place| queue.remove(place)) else { return false };
+        in_flight.remove(slot);
+        true
+    }
+
+    /// The requests in a drive's queue, in order.
+    pub(super) fn queued(&self, drive: Replica) -> impl Iterator<Item = &Request> {
+        self.queues[drive.index()].iter().map(|&slot| &self.in_flight[slot].request)
+    }
+}

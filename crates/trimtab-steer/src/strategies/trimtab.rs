@@ -1,0 +1,312 @@
+//! trimtab's strategy: the least expected wait, and a second replica only where it pays.
+
+use trimtab_io::{Nanos, Op, Request};
+use trimtab_predict::{Forecast, Ticket, Verdict};
+
+use crate::action::Reason;
+use crate::costs::Costs;
+use crate::predictors::PredictorSet;
+use crate::probing::Probing;
+use crate::replica::{MOST_REPLICAS, Replica, Replicas};
+use crate::strategy::{Ended, Strategy};
+use crate::turn::Turn;
+
+/// The parameters of [`Trimtab`].
+#[derive(Clone, Copy, Debug)]
+pub struct TrimtabSettings {
+    /// The cost of decisions.
+    pub costs: Costs,
+    /// By which share another replica's expected wait must be below the primary's for the
+    /// read to go there.
+    pub margin: f64,
+    /// The greatest share of reads that are sent twice, in the long run.
+    pub most_extra: f64,
+    /// Whether a move to another replica is charged a failover even if the primary was not
+    /// refused but only ranks behind.
+    pub charge_moves: bool,
+    /// A latency that most reads stay below: the initial delay by which a read may exceed
+    /// its expected latency before it is hedged.
+    pub usual: Nanos,
+}
+
+/// Predicts all replicas and reads from the one with the least expected wait: the
+/// primary, unless another is ahead by a margin. Among replicas that would be fast this
+/// is ranking, as C3 and the snitch do it, and costs the inferences; a primary that is
+/// refused costs a failover as well. Where all would be late the least late is asked.
+///
+/// A read that takes longer than expected is hedged with a replica that will be sooner.
+/// Hedges have a budget, and are worth most where a read has waited longest in vain. So
+/// the delay before a hedge is the same for all reads: the price at which the budget is
+/// just spent (`Delay`). The delay also bounds the cost of a replica that is fast except
+/// for a small risk of being late: the risk ends at the hedge.
+pub struct Trimtab {
+    predictors: PredictorSet,
+    settings: TrimtabSettings,
+    delay: Delay,
+    /// Duplicates that may still be sent.
+    budget: f64,
+    /// Each replica's expected wait at its last forecast.
+    expected: [Nanos; MOST_REPLICAS],
+    /// Reads in flight on each replica.
+    out: [u32; MOST_REPLICAS],
+    /// Replicas with a probe in flight.
+    probed: Replicas,
+}
+
+/// How long a replica is avoided before it is probed.
+const PROBE: Nanos = Nanos::from_millis(75);
+
+/// A probe that completes this many times as fast as expected is followed by another one
+/// soon: the replica may have recovered.
+const SURPRISE: u64 = 4;
+
+/// This many reads in flight on a late replica double its expected wait, which grows with
+/// their square. A predictor was trained on a drive that served its own reads, and
+/// forecasts the same for a stalled drive whatever waits there. Without this all reads
+/// would go to the one of several stalled replicas that is expected back first.
+const CROWD: f64 = 24.0;
+
+/// Hedges that can be saved up, and probes that can be owed: a quiet array needs more
+/// probes than its reads pay for.
+const MOST_SAVED: f64 = 100.0;
+/// The share of the budget that the delay is set to spend; the rest is for probes and for
+/// worse times.
+const PLANNED: f64 = 0.8;
+
+/// The purpose of the timers.
+const HEDGE: u8 = 0;
+/// How often a hedge looks for a replica that would be sooner.
+const LOOKS: u32 = 8;
+
+impl Trimtab {
+    /// The strategy with these predictors.
+    #[must_use]
+    pub fn new(mut predictors: PredictorSet, settings: TrimtabSettings) -> Self {
+        predictors.probing = Probing::new(PROBE);
+        let delay = Delay::new(settings.usual, PLANNED * settings.most_extra);
+        let expected = [Nanos::ZERO; MOST_REPLICAS];
+        Self {
+            predictors,
+            settings,
+            delay,
+            budget: 1.0,
+            expected,
+            out: [0; MOST_REPLICAS],
+            probed: Replicas::NONE,
+        }
+    }
+
+    /// Sends the read and sets its hedging timer.
+    fn send(&self, turn: &mut Turn<'_>, replica: Replica, forecast: &Forecast, at: Nanos) {
+        let late = forecast.verdict == Verdict::Late;
+        turn.send(replica, at, if late { Reason::LeastBad } else { Reason::Fast });
+        let expected = forecast.fast.or(forecast.wait).unwrap_or_default();
+        // A hedge takes as long as the read was expected to take: before that it gains
+        // nothing.
+        turn.timer(at + expected + self.delay.get().max(expected), HEDGE);
+    }
+
+    /// The expected wait of a read that is hedged if it turns out to be late.
+    fn wait(&self, forecast: &Forecast) -> Option<Nanos> {
+        let (Some(wait), Some(fast)) = (forecast.wait, forecast.fast) else { return forecast.wait };
+        if self.budget < 1.0 {
+            return Some(wait);
+        }
+        // The delay, and then about as long again.
+        let late = (self.delay.get() + fast).0 as f64;
+        Some(wait.min(fast + Nanos((f64::from(forecast.probability) * late) as u64)))
+    }
+
+    /// The replica with the least expected wait among those that `which` admits, with the
+    /// failover to it; its forecast, and the replicas that would be late.
+    fn least_wait(
+        &mut self,
+        turn: &Turn<'_>,
+        which: impl Fn(Replica) -> bool,
+    ) -> Option<(Replica, Forecast, Replicas)> {
+        let (primary, TrimtabSettings { costs, margin, charge_moves, .. }) =
+            (turn.primary(), self.settings);
+        let mut late = Replicas::NONE;
+        let mut best: Option<(Replica, Forecast, Option<Nanos>)> = None;
+        for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {
+            let forecast = self.predictors.forecast(turn.now(), replica, turn.request());
+            self.expected[replica.index()] = forecast.wait.unwrap_or(Nanos::MAX);
+            if forecast.verdict == Verdict::Late {
+                late.add(replica);
+            }
+            let mut wait = self.wait(&forecast);
+            if forecast.verdict == Verdict::Late {
+                let crowd = f64::from(self.out[replica.index()]) / CROWD;
+                wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 + crowd * crowd)) as u64));
+            }
+            if replica == primary {
+                wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 - margin)) as u64));
+            } else if late.has(primary) || charge_moves {
+                // The primary refuses; the failover from there takes its time.
+                wait = wait.map(|wait| wait + costs.failover);
+            }
+            // Among equals the first in order wins.
+            let is_less = best.as_ref().is_none_or(|(_, best, least)| match (wait, least) {
+                (Some(wait), Some(least)) => wait < *least,
+                _ => forecast.probability < best.probability,
+            });
+            if is_less {
+                best = Some((replica, forecast, wait));
+            }
+        }
+        best.map(|(replica, forecast, _)| (replica, forecast, late))
+    }
+
+    /// The read has taken too long: duplicates it to another replica if one would be
+    /// sooner.
+    fn hedge(&mut self, turn: &mut Turn<'_>) {
+        if turn.memo() == 0 {
+            self.delay.was_reached();
+        }
+        if self.budget < 1.0 {
+            return;
+        }
+        let found = self.least_wait(turn, |replica| !turn.has_asked(replica));
+        let Some((best, forecast, _)) = found else { return };
+        // A late replica is soon enough if it is sooner than the wait so far.
+        let waited = turn.now().since(turn.request().arrival);
+        let is_sooner = forecast.wait.is_some_and(|wait| wait < waited);
+        if forecast.verdict == Verdict::Fast || is_sooner {
+            let untried = turn.order().iter().filter(|r| !turn.has_asked(**r)).count() as u64;
+            let at = turn.now() + Nanos(self.settings.costs.inference.0 * untried);
+            turn.send(best, at, Reason::Duplicate);
+            self.budget -= 1.0;
+        } else if turn.memo() < LOOKS {
+            turn.set_memo(turn.memo() + 1);
+            turn.timer(turn.now() + self.settings.usual, HEDGE);
+        }
+    }
+}
+
+impl Strategy for Trimtab {
+    fn name(&self) -> &'static str {
+        "trimtab"
+    }
+
+    fn read(&mut self, turn: &mut Turn<'_>) {
+        self.delay.was_set();
+        self.budget = (self.budget + self.settings.most_extra).min(MOST_SAVED);
+        let (now, primary) = (turn.now(), turn.primary());
+        let Some((best, forecast, late)) = self.least_wait(turn, |_| true) else { return };
+        let costs = self.settings.costs;
+        let mut at = now + Nanos(costs.inference.0 * turn.order().len() as u64);
+        if best != primary && (late.has(primary) || self.settings.charge_moves) {
+            at += costs.failover;
+        }
+        if best != primary && late.has(primary) {
+            turn.refuse(primary);
+        }
+        for replica in late.iter().filter(|&replica| replica != best) {
+            self.predictors.probing.avoided(now, replica);
+        }
+        // A primary that only ranks behind must be probed as well, but not at any price:
+        // where reads are rare, each of them would be sent twice.
+        if best != primary && !late.has(primary) && self.budget >= 1.0 {
+            self.predictors.probing.avoided(now, primary);
+        }
+        self.send(turn, best, &forecast, at);
+        if let Some(replica) = self.predictors.probing.probe(turn) {
+            self.probed.add(replica);
+            self.budget = (self.budget - 1.0).max(-MOST_SAVED);
+        }
+    }
+
+    fn timer(&mut self, turn: &mut Turn<'_>, _: u8) {
+        self.hedge(turn);
+    }
+
+    fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
+        self.out[replica.index()] += u32::from(request.op == Op::Read);
+        self.predictors.sent(now, replica, request)
+    }
+
+    fn completed(&mut self, now: Nanos, ended: &Ended) {
+        self.predictors.completed(now, ended);
+        self.out[ended.replica.index()] -= u32::from(ended.op == Op::Read);
+        if ended.op != Op::Read || !self.probed.has(ended.replica) {
+            return;
+        }
+        self.probed.remove(ended.replica);
+        let expected = self.expected[ended.replica.index()];
+        let took = now.since(ended.sent).0.saturating_mul(SURPRISE);
+        if ended.data && took < expected.0 {
+            self.predictors.probing.faster_than_expected(ended.replica);
+        }
+    }
+}
+
+/// By how much a read may exceed its expected latency before it is hedged: the quantile
+/// that a given share of the reads exceeds. It follows the quantile by stochastic
+/// approximation (Robbins and Monro, 1951), in logarithms; quickly at first, then so
+/// slowly that quiet and busy minutes have one price.
+#[derive(Clone, Debug)]
+struct Delay {
+    nanos: f64,
+    share: f64,
+    reads: u64,
+}
+
+/// Steps of the logarithm for a read that reaches the delay: the first step, the number of
+/// reads after which steps are half as large, and the smallest step.
+const FIRST_STEP: f64 = 0.1;
+const HALF_AFTER: f64 = 1000.0;
+const LEAST_STEP: f64 = 0.005;
+
+/// The shortest delay, ns.
+const LEAST_DELAY: f64 = 1000.0;
+
+impl Delay {
+    fn new(first: Nanos, share: f64) -> Self {
+        Self { nanos: (first.0 as f64).max(LEAST_DELAY), share, reads: 0 }
+    }
+
+    const fn get(&self) -> Nanos {
+        Nanos(self.nanos as u64)
+    }
+
+    fn step(&self) -> f64 {
+        (FIRST_STEP / (1.0 + self.reads as f64 / HALF_AFTER)).max(LEAST_STEP)
+    }
+
+    /// A read has started to wait.
+    fn was_set(&mut self) {
+        self.reads += 1;
+        self.nanos = (self.nanos * libm::exp(-self.step() * self.share)).max(LEAST_DELAY);
+    }
+
+    /// A read has waited for the whole delay.
+    fn was_reached(&mut self) {
+        self.nanos *= libm::exp(self.step());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits whose logarithms are uniform between 10 µs and 10 ms, so quantiles are known.
+    #[test]
+    fn delay_follows_the_quantile() {
+        let mut delay = Delay::new(Nanos::from_millis(1), 0.02);
+        let (mut reached, mut sum) = (0, 0.0);
+        for i in 0..200_000_u64 {
+            delay.was_set();
+            let random =
+                (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
+            if 1e4 * 1000_f64.powf(random) > delay.nanos {
+                delay.was_reached();
+                reached += 1;
+            }
+            sum += delay.nanos.ln();
+        }
+        assert!((3_600..4_400).contains(&reached), "{reached} of 200,000 are not 2%");
+        let mean = (sum / 200_000.0).exp();
+        let expected = 1e4 * 1000_f64.powf(0.98);
+        assert!((mean / expected).ln().abs() < 0.1, "{mean} is not {expected}");
+    }
+}

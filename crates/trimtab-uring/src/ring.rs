@@ -1,0 +1,205 @@
+//! The kernel's queues, and the clock of a run.
+
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode};
+use trimtab_io::{Nanos, Op, Outcome, Request};
+use trimtab_steer::Replica;
+use trimtab_steer::driver::{ArrayIo, Completed};
+
+use crate::buffer::Buffer;
+use crate::{Disk, Error};
+
+/// Requests that can be handed to the kernel at once.
+const ENTRIES: u32 = 256;
+
+/// The alignment of offsets and lengths in direct I/O.
+const SECTOR: u64 = 512;
+
+/// The kernel wakes a sleeping thread some microseconds late; the last part of a wait is
+/// spent polling the clock.
+const SPIN: Duration = Duration::from_micros(25);
+
+/// How long the end of a run waits for requests in flight.
+const PATIENCE: Nanos = Nanos::from_millis(2_000);
+
+/// Checks that the kernel gives this process an io_uring, before long work that needs it.
+///
+/// # Errors
+/// It does not.
+pub fn check() -> Result<(), Error> {
+    IoUring::new(1).map(drop).map_err(Error::Ring)
+}
+
+/// What must be remembered of a submitted request.
+#[derive(Clone, Copy)]
+struct Submitted {
+    drive: Replica,
+    /// The bytes that the kernel reports if all was done.
+    length: u32,
+}
+
+/// The kernel's queues, and the time since the run began.
+pub(super) struct Ring {
+    ring: IoUring,
+    start: Instant,
+    files: Vec<RawFd>,
+    /// The kernel works with these until all requests are complete.
+    read_into: ManuallyDrop<Buffer>,
+    written: ManuallyDrop<Buffer>,
+    /// By slot.
+    submitted: Vec<Submitted>,
+    /// Requests submitted whose completions have not been taken.
+    in_flight: usize,
+}
+
+impl Ring {
+    /// A ring for requests to these disks, the largest of which is `largest`.
+    pub(super) fn new(disks: &[Disk], largest: Option<&ArrayIo>) -> Result<Self, Error> {
+        let all: u32 = disks.iter().map(|disk| disk.depth).sum();
+        // The kernel takes a power of two; all completions must fit.
+        let room = (2 * all).clamp(2 * ENTRIES, 1 << 16).next_power_of_two();
+        let ring = IoUring::builder().setup_cqsize(room).build(ENTRIES).map_err(Error::Ring)?;
+        let (offset, length) = largest.map_or((0, 0), |io| (io.offset, io.length));
+        if u32::try_from(length).is_err() {
+            return Err(Error::TooLarge { offset, length });
+        }
+        let bytes = length.next_multiple_of(SECTOR) + SECTOR;
+        // All requests share them: what is read is not looked at, and zeroes are written.
+        let buffer = || Buffer::new(bytes).map_err(|source| Error::Memory { bytes, source });
+        Ok(Self {
+            ring,
+            start: Instant::now(),
+            files: disks.iter().map(|disk| disk.file.as_raw_fd()).collect(),
+            read_into: ManuallyDrop::new(buffer()?),
+            written: ManuallyDrop::new(buffer()?),
+            submitted: Vec::new(),
+            in_flight: 0,
+        })
+    }
+
+    /// Starts the clock.
+    pub(super) fn begin(&mut self) {
+        self.start = Instant::now();
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Submits a request to a drive, under its slot number.
+    pub(super) fn submit(&mut self, drive: Replica, slot: u32, io: &Request) -> Result<(), Error> {
+        let file = Fd(self.files[drive.index()]);
+        // Whole sectors, as a file system would request.
+        let offset = io.offset / SECTOR * SECTOR;
+        let length = io.end().next_multiple_of(SECTOR) - offset;
+        let too_large = || Error::TooLarge { offset: io.offset, length: io.length };
+        let length = u32::try_from(length).map_err(|_| too_large())?;
+        let (entry, length) = match io.op {
+            Op::Read => {
+                let into = self.read_into.for_request(length);
+                (opcode::Read::new(file, into, length).offset(offset).build(), length)
+            }
+            Op::Write => {
+                let from = self.written.for_request(length);
+                (opcode::Write::new(file, from, length).offset(offset).build(), length)
+            }
+            Op::Flush => (opcode::Fsync::new(file).build(), 0),
+            Op::Discard => {
+                const KEEP_SIZE_PUNCH_HOLE: i32 = 0x01 | 0x02;
+                let discard = opcode::Fallocate::new(file, length.into());
+                (discard.offset(offset).mode(KEEP_SIZE_PUNCH_HOLE).build(), 0)
+            }
+        };
+        let (place, submitted) = (slot as usize, Submitted { drive, length });
+        if place >= self.submitted.len() {
+            self.submitted.resize(place + 1, submitted);
+        }
+        self.submitted[place] = submitted;
+        let entry = entry.user_data(slot.into());
+        loop {
+            // SAFETY: the files and the buffers outlive the requests in the ring (see
+            // `drop`), the buffers are as large as any request, and their content is never
+            // read by this program.
+            let pushed = unsafe { self.ring.submission().push(&entry) }.is_ok();
+            // At once: a request in the ring is not in flight on its drive, while its
+            // latency counts.
+            self.hand_over()?;
+            if pushed {
+                self.in_flight += 1;
+                return Ok(());
+            }
+        }
+    }
+
+    fn hand_over(&self) -> Result<(), Error> {
+        match self.ring.submit() {
+            Ok(_) => Ok(()),
+            Err(e) if is_no_failure(&e) => Ok(()),
+            Err(e) => Err(Error::Wait(e)),
+        }
+    }
+
+    /// Takes a completion, if there is one. A request that was done in part is an error.
+    pub(super) fn take(&mut self) -> Option<(Replica, Completed)> {
+        let entry = self.ring.completion().next()?;
+        self.in_flight -= 1;
+        let slot = entry.user_data() as u32;
+        let Submitted { drive, length } = self.submitted[slot as usize];
+        let whole = entry.result() >= 0 && entry.result().unsigned_abs() == length;
+        let outcome = if whole { Outcome::Done } else { Outcome::Error };
+        Some((drive, Completed { slot, outcome }))
+    }
+
+    /// Waits for a completion, until the given time at most.
+    pub(super) fn wait(&mut self, until: Nanos) -> Result<(), Error> {
+        let left = Duration::from_nanos(until.since(self.now()).0);
+        if left > SPIN {
+            let time = Timespec::from(left - SPIN);
+            let result =
+                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time));
+            return match result {
+                Ok(_) => Ok(()),
+                Err(e) if is_no_failure(&e) => Ok(()),
+                Err(e) => Err(Error::Wait(e)),
+            };
+        }
+        self.hand_over()?;
+        while self.now() < until && self.ring.completion().is_empty() {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+}
+
+/// The time is over, a signal came, or the kernel wants completions to be taken first.
+fn is_no_failure(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let expected = [Errno::TIME, Errno::INTR, Errno::BUSY, Errno::AGAIN];
+    Errno::from_io_error(error).is_some_and(|errno| expected.contains(&errno))
+}
+
+impl Drop for Ring {
+    /// Waits for the requests in flight: the kernel must not write to freed memory.
+    fn drop(&mut self) {
+        let until = self.now() + PATIENCE;
+        while self.in_flight > 0 && self.now() < until {
+            if self.wait(self.now() + Nanos::from_millis(100)).is_err() {
+                break;
+            }
+            while self.take().is_some() {}
+        }
+        if self.in_flight > 0 {
+            // A drive does not complete its requests: leave the memory to the kernel.
+            return;
+        }
+        // SAFETY: dropped once, here, and no request in flight uses them.
+        unsafe {
+            ManuallyDrop::drop(&mut self.read_into);
+            ManuallyDrop::drop(&mut self.written);
+        }
+    }
+}

@@ -2,9 +2,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use serde_json::Value;
-
-use crate::chart::Chart;
+use crate::chart::{BinnedSeries, Bins, Chart, Data, rounded};
 
 /// One line of CSV for each row of these cells.
 pub(crate) fn line<S: AsRef<str>>(out: &mut String, cells: impl IntoIterator<Item = S>) {
@@ -23,38 +21,59 @@ pub(crate) fn line<S: AsRef<str>>(out: &mut String, cells: impl IntoIterator<Ite
 }
 
 impl Chart {
-    /// What the chart draws: a row for each point, with its series' name first.
+    /// The chart's figures: a row for each point, bin or cell, with its series' name
+    /// first. Gaps are left out.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut out = String::new();
-        let encoding = &self.spec["encoding"];
-        let title = |field: &str| encoding[field]["title"].as_str().unwrap_or(field).to_owned();
-        let series = self.spec["data"]["values"].as_array();
-        let Some(first) = series.and_then(|all| all.first()) else { return out };
-        // A heat map counts what is in cells, by column and row.
-        let fields: &[&str] = if first["n"].is_array() { &["c", "r", "n"] } else { &["x", "y"] };
-        let names = fields.iter().map(|&field| match field {
-            "c" => format!("column of {}", title("x")),
-            "r" => format!("row of {}", title("y")),
-            "n" => "requests".to_owned(),
-            field => title(field),
-        });
-        line(&mut out, std::iter::once("series".to_owned()).chain(names));
-        // The first series stands last, to be drawn on top.
-        for one in series.into_iter().flatten().rev() {
-            let columns: Vec<&[Value]> =
-                fields.iter().map(|&f| one[f].as_array().map_or(&[][..], Vec::as_slice)).collect();
-            for row in 0..columns[0].len() {
-                let cell = |values: &&[Value]| match values.get(row) {
-                    Some(Value::String(text)) => text.clone(),
-                    None | Some(Value::Null) => String::new(),
-                    Some(other) => other.to_string(),
-                };
-                let name = one["s"].as_str().unwrap_or_default().to_owned();
-                line(&mut out, std::iter::once(name).chain(columns.iter().map(cell)));
+        let (x, y) = (self.x.column_name(), self.y.column_name());
+        let number = |value: f64| rounded(value).to_string();
+        match &self.data {
+            Data::Lines(lines) => {
+                line(&mut out, ["series", &x, &y]);
+                for series in lines {
+                    for &(at, value) in &series.points {
+                        let Some(value) = value else { continue };
+                        let (at, value) = (self.x.cell(at), self.y.cell(value));
+                        line(&mut out, [series.name.as_str(), &at, &value]);
+                    }
+                }
+            }
+            Data::Steps(bins, series) | Data::Areas(bins, series) => {
+                line(&mut out, ["series", &format!("{x} from"), &format!("{x} to"), &y]);
+                let edge = |bin| number(bins.edge(bin));
+                rows(series, |name, bin, value| {
+                    line(&mut out, [name, &edge(bin), &edge(bin + 1), &number(value)]);
+                });
+            }
+            Data::Bars(categories, series) => {
+                line(&mut out, ["series", &x, &y]);
+                rows(series, |name, index, value| {
+                    let category = categories.get(index).map_or("", String::as_str);
+                    line(&mut out, [name, category, &number(value)]);
+                });
+            }
+            Data::HeatMap { columns, rows, cells } => {
+                line(&mut out, [format!("{x} from"), format!("{y} from"), "requests".to_owned()]);
+                for cell in cells {
+                    let edge = |bins: &Bins, bin: u32| number(bins.edge(bin as usize));
+                    let (at, value) = (edge(columns, cell.column), edge(rows, cell.row));
+                    line(&mut out, [at, value, cell.count.to_string()]);
+                }
             }
         }
         out
+    }
+}
+
+/// Hands over each known value with its series' name and its index.
+fn rows(series: &[BinnedSeries], mut row: impl FnMut(&str, usize, f64)) {
+    for one in series {
+        for (index, value) in one.values.iter().enumerate() {
+            if let Some(value) = *value {
+                row(&one.name, index, value);
+            }
+        }
     }
 }
 
@@ -95,7 +114,7 @@ impl Display for Download<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::{Axis, Binned, Bins, Unit, steps};
+    use crate::chart::{Axis, Cell, LineSeries, Unit, area, bars, heat_map, steps};
 
     #[test]
     fn cells_are_quoted_where_they_must_be() {
@@ -105,19 +124,32 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_gives_its_points() {
+    fn a_chart_gives_its_figures() {
         let axis = |title: &str| Axis::new(title, Unit::Plain);
-        let binned = |name: &str, values: [Option<f64>; 2]| Binned {
+        let series = |name: &str, values: [Option<f64>; 2]| BinnedSeries {
             name: name.to_owned(),
             values: values.to_vec(),
         };
-        let series = [binned("p50", [Some(1.0), Some(2.5)]), binned("max", [None, Some(7.0)])];
+        let both = [series("p50", [Some(1.0), Some(2.5)]), series("max", [None, Some(7.0)])];
         let bins = Bins { start: 0.0, width: 0.5 };
-        let csv = steps("t", &axis("time (s)"), &axis("latency"), bins, &series).csv();
-        let expected = "series,time (s),latency\r\np50,0.0,1.0\r\np50,0.5,2.5\r\np50,1.0,2.5\r\n\
-                        max,0.5,7.0\r\nmax,1.0,7.0\r\n";
-        let numbers = |text: &str| text.replace(".0", "");
-        assert_eq!(numbers(&csv), numbers(expected));
+        let (x, ns) = (axis("time (s)"), Axis::new("latency", Unit::Nanos));
+        let expected = "series,time (s) from,time (s) to,latency (ns)\r\n\
+                        p50,0,0.5,1\r\np50,0.5,1,2.5\r\nmax,0.5,1,7\r\n";
+        assert_eq!(steps("t", &x, &ns, bins, &both).csv(), expected);
+        assert_eq!(area("t", &x, &ns, bins, &both).csv(), expected);
+
+        let expected = "series,size,requests\r\np50,4K,1\r\np50,8K,2.5\r\nmax,8K,7\r\n";
+        assert_eq!(bars("t", "size", &axis("requests"), &["4K", "8K"], &both).csv(), expected);
+
+        let cells = [Cell { column: 1, row: 2, count: 3 }];
+        let expected = "time (s) from,offset from,requests\r\n0.5,1,3\r\n";
+        assert_eq!(heat_map("t", &x, &axis("offset"), (bins, bins), &cells).csv(), expected);
+
+        let points = vec![(900.0, Some(0.1)), (950.0, None), (1000.0, Some(0.001))];
+        let percentile = Axis::new("percentile", Unit::Percentile);
+        let lines = [LineSeries { name: "read".to_owned(), points }];
+        let expected = "series,latency (ns),percentile\r\nread,900,90\r\nread,1000,99.9\r\n";
+        assert_eq!(crate::chart::line("t", &ns, &percentile, &lines).csv(), expected);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use std::fmt::{self, Write};
 
+use serde::Serialize;
+
 /// Displays text so that HTML shows it as it is, in elements and in quoted
 /// attributes.
 pub(crate) struct Html<'a>(pub(crate) &'a str);
@@ -30,11 +32,12 @@ impl fmt::Display for Html<'_> {
 /// Such an element ends at the first `</script`, even inside a JSON string,
 /// and `<!--` changes how the rest is read. In JSON `<` occurs in strings
 /// only, where `\u003c` means the same.
-pub(crate) struct Json<'a>(pub(crate) &'a serde_json::Value);
+pub(crate) struct Json<'a, T>(pub(crate) &'a T);
 
-impl fmt::Display for Json<'_> {
+impl<T: Serialize> fmt::Display for Json<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.to_string().chars() {
+        let json = serde_json::to_string(self.0).map_err(|_| fmt::Error)?;
+        for c in json.chars() {
             match c {
                 '<' => f.write_str("\\u003c")?,
                 c => f.write_char(c)?,

@@ -1,14 +1,14 @@
-//! Results to look at: text tables for a terminal, and one HTML file with
-//! plots for everything else.
+//! Shows results: text tables for a terminal, and one HTML file with plots.
 //!
-//! A report is read long after it was made, by someone who was not there. So a
-//! [`Page`] is one file that needs no network and no server, says how its
-//! figures came about ([`Facts`]), and carries its data inside: the plots are
-//! Vega-Lite specifications, drawn by the JavaScript in the same file.
+//! A report outlives the run that made it, and its reader may have no network. So a
+//! [`Page`] is one file that opens offline: it states how its figures were made
+//! ([`Facts`]), contains them, as plots and as CSV, and carries the plotting library
+//! (plotly.js, from the crate `plotly`). [`chart`] describes a plot by its series, axes
+//! with units, and marks; callers do not depend on the library.
 //!
-//! The same [`Table`] prints aligned on a terminal and becomes an HTML table
-//! on a page. Text from outside is harmless in both: [`escaped`] for a terminal, and as
-//! HTML.
+//! The same [`Table`] prints aligned on a terminal and becomes an HTML table on a page.
+//! Text from outside (names of files, devices and commands) is harmless in both: pages
+//! and plots escape it, and [`escaped`] and [`Printer`] do so for a terminal.
 //!
 //! # Example
 //!
@@ -39,6 +39,7 @@ mod csv;
 mod date;
 mod escape;
 mod exposition;
+mod library;
 mod machine;
 mod number;
 mod page;

@@ -2,24 +2,17 @@
 
 use std::fmt::{self, Display};
 
-use crate::chart::Chart;
+use crate::chart::{self, Chart};
 use crate::csv::{self, Download};
 use crate::escape::{Html, Json};
+use crate::library;
 use crate::table::{Facts, Table};
 
 const STYLE: &str = include_str!("../assets/page.css");
 const DRAW: &str = include_str!("../assets/page.js");
 
-/// The plotting library with the licences under which it may be passed on.
-const LIBRARY: [(&str, &str); 3] = [
-    (include_str!("../assets/vega.LICENSE"), include_str!("../assets/vega.min.js")),
-    (include_str!("../assets/vega-lite.LICENSE"), include_str!("../assets/vega-lite.min.js")),
-    (include_str!("../assets/vega-embed.LICENSE"), include_str!("../assets/vega-embed.min.js")),
-];
-const BUNDLED_LICENSES: &str = include_str!("../assets/bundled.LICENSES");
-
-/// What the page may do: run its own scripts and styles, nothing else. A
-/// browser then refuses any access to the network, whatever a page's data says.
+/// Permissions of the page: its own scripts and styles. A browser then refuses any
+/// access to the network, whatever a page's data says.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data: blob:; base-uri 'none'; form-action 'none'";
 
@@ -62,6 +55,11 @@ impl Page {
     /// Adds a sentence to what the page begins with: what came out, before how.
     pub fn verdict(&mut self, sentence: impl Into<String>) {
         self.verdict.push(sentence.into());
+    }
+
+    fn has_charts(&self) -> bool {
+        let mut parts = self.parts.iter().chain(self.sections.iter().flat_map(|s| &s.parts));
+        parts.any(|part| matches!(part, Part::Chart(_)))
     }
 
     /// Every table and chart as a CSV file: names, which differ, and contents.
@@ -157,7 +155,9 @@ impl Display for Page {
             writeln!(f, "<p class=\"verdict\">{}</p>", Html(&self.verdict.join(" ")))?;
         }
         f.write_str(&self.facts.html())?;
-        writeln!(f, "<noscript><p class=\"note\">The charts need JavaScript.</p></noscript>")?;
+        if self.has_charts() {
+            writeln!(f, "<noscript><p class=\"note\">The charts need JavaScript.</p></noscript>")?;
+        }
         write_parts(f, &self.parts)?;
         if self.sections.len() > 1 {
             writeln!(f, "<nav>\n<ul>")?;
@@ -171,7 +171,9 @@ impl Display for Page {
             write_parts(f, &section.parts)?;
             writeln!(f, "</section>")?;
         }
-        write_scripts(f)?;
+        if self.has_charts() {
+            write_scripts(f)?;
+        }
         writeln!(f, "</body>\n</html>")
     }
 }
@@ -203,83 +205,22 @@ fn write_parts(f: &mut fmt::Formatter<'_>, parts: &[Part]) -> fmt::Result {
 
 fn write_chart(f: &mut fmt::Formatter<'_>, chart: &Chart) -> fmt::Result {
     writeln!(f, "<figure class=\"chart\">\n<h3>{}</h3>", Html(&chart.title))?;
-    writeln!(f, "<div class=\"plot\"></div>")?;
+    writeln!(f, "<div class=\"plot\" style=\"min-height: {}px\"></div>", chart::HEIGHT)?;
     let name = csv::file_name(&chart.title);
     writeln!(f, "{}", Download { name: &name, csv: &chart.csv() })?;
     if let Some(note) = &chart.note {
         writeln!(f, "<figcaption>{}</figcaption>", Html(note))?;
     }
-    let spec = Json(&chart.spec);
-    writeln!(f, "<script type=\"application/json\">{spec}</script>\n</figure>")
+    let figure = chart.figure();
+    let figure = Json(&figure);
+    writeln!(f, "<script type=\"application/json\">{figure}</script>\n</figure>")
 }
 
+/// The plotting library and the script that draws the charts with it.
 fn write_scripts(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for (license, script) in LIBRARY {
-        writeln!(f, "<script>\n/*\n{}\n*/\n{}\n</script>", license.trim_end(), script.trim_end())?;
-    }
-    writeln!(f, "<script>\n/*\n{}\n*/\n{DRAW}</script>", BUNDLED_LICENSES.trim_end())
+    writeln!(f, "<script>\n/*\n{}*/\n{}\n</script>", library::LICENSE, library::plotly_js())?;
+    writeln!(f, "<script>\n{DRAW}</script>")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Align;
-    use crate::chart::{Axis, Binned, Bins, Unit, steps};
-
-    const NASTY: &str = "</script><b>x";
-
-    fn page() -> String {
-        let mut facts = Facts::new();
-        facts.add("source", NASTY);
-        let mut page = Page::new(NASTY, facts);
-        let mut table = Table::new(&[(NASTY, Align::Left)]).with_caption(NASTY);
-        table.row([NASTY]);
-        table.group(NASTY);
-        page.table(table);
-        let axis = Axis::new(NASTY, Unit::Plain);
-        let series = [Binned { name: NASTY.to_owned(), values: vec![Some(1.0)] }];
-        let bins = Bins { start: 0.0, width: 1.0 };
-        page.chart(steps(NASTY, &axis, &axis, bins, &series).with_note(NASTY));
-        for _ in 0..2 {
-            let mut section = Section::new(NASTY);
-            section.note(NASTY);
-            section.text(NASTY);
-            page.section(section);
-        }
-        page.to_string()
-    }
-
-    #[test]
-    fn names_from_outside_stay_text() {
-        let page = page();
-        assert!(!page.contains(NASTY) && !page.contains("<b>x"));
-        assert!(page.contains("<h1>&lt;/script&gt;&lt;b&gt;x</h1>"));
-        assert!(page.contains("\\u003c/script>\\u003cb>x"));
-    }
-
-    /// A script element ends at the first `</script`, and `<!--` followed by
-    /// `<script` keeps it from ending at all.
-    #[test]
-    fn scripts_end_where_they_should() {
-        for (license, script) in LIBRARY {
-            for text in [license, script, DRAW, BUNDLED_LICENSES] {
-                let text = text.to_ascii_lowercase();
-                assert!(!text.contains("</script") && !text.contains("<!--"));
-            }
-            assert!(!license.contains("*/") && !BUNDLED_LICENSES.contains("*/"));
-            assert!(!script.contains("sourceMappingURL"));
-        }
-        let page = page();
-        assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
-    }
-
-    #[test]
-    fn nothing_is_loaded_from_elsewhere() {
-        let page = page();
-        for load in ["src=\"", "href=\"http", "@import", "url("] {
-            let body = page.split("<script>\n/*").next().unwrap();
-            assert!(!body.contains(load), "{load}");
-        }
-        assert!(page.contains("default-src 'none'"));
-    }
-}
+mod tests;

@@ -1,47 +1,31 @@
 //! Cumulative distributions of latency.
 
-use serde_json::json;
 use trimtab_io::LatencyHistogram;
 
-use super::{Axis, Chart, Line, Unit, line};
+use super::points::Point;
+use super::{Axis, Chart, LineSeries, Unit, line};
 
 /// Points per factor of ten of the tail.
 const POINTS_PER_DECADE: i32 = 64;
 
-/// Cumulative distributions of latencies, with a logarithmic latency axis.
+/// Cumulative distributions of latencies: the percentile over the latency, both on a
+/// logarithmic scale (see [`Unit::Percentile`]).
 ///
-/// Up the other axis the share of requests *slower* than that shrinks by the
-/// same factor with each step (p90, p99, p99.9 …). So the tail, which is what
-/// one looks for, has as much room as the body. Each curve ends at the last
-/// percentile that its number of samples supports: ten must lie beyond.
+/// Each curve ends at the last percentile that its number of samples supports: ten must
+/// lie beyond.
 #[must_use]
 pub fn cdf(title: &str, x_title: &str, series: &[(&str, &LatencyHistogram)]) -> Chart {
     let lines: Vec<_> = series
         .iter()
-        .map(|(name, latencies)| Line { name: (*name).to_owned(), points: points(latencies) })
+        .map(|(name, latencies)| LineSeries { name: (*name).to_owned(), points: points(latencies) })
         .collect();
-    let least = lines.iter().flat_map(|l| &l.points).filter_map(|p| p.1).fold(1.0, f64::min);
-
     let x = Axis::new(x_title, Unit::Nanos).log();
-    let y = Axis::new("percentile", Unit::Plain);
-    let mut chart = line(title, &x, &y, &lines);
-    let percentile = |v: &str| format!("{v} >= 1 ? 'min' : 'p' + format(100 * (1 - {v}), '.7~r')");
-    let ticks = (1..=9).map(|decade| 10_f64.powi(-decade));
-    let ticks: Vec<_> = [1.0, 0.5].into_iter().chain(ticks).filter(|t| *t >= least).collect();
-    chart.spec["height"] = json!(290);
-    let encoding = &mut chart.spec["encoding"]["y"];
-    encoding["scale"] = json!({"type": "log", "reverse": true, "domain": [least * 0.9, 1]});
-    encoding["axis"] = json!({"values": ticks, "labelExpr": percentile("datum.value")});
-    for transform in chart.spec["transform"].as_array_mut().into_iter().flatten() {
-        if transform["as"] == "value" {
-            transform["calculate"] = json!(percentile("datum.y"));
-        }
-    }
-    chart
+    let y = Axis::new("percentile", Unit::Percentile);
+    line(title, &x, &y, &lines)
 }
 
 /// Latency, and the share of requests that took longer.
-fn points(latencies: &LatencyHistogram) -> Vec<(f64, Option<f64>)> {
+fn points(latencies: &LatencyHistogram) -> Vec<Point> {
     let last = 10.0 / latencies.count() as f64;
     let shares = (0..).map(|i| 10_f64.powf(-f64::from(i) / f64::from(POINTS_PER_DECADE)));
     shares

@@ -1,29 +1,30 @@
-//! Points, few enough and short enough to be kept in a page.
+//! Points of a series: the corners of steps, and fewer and shorter ones for a page.
 
-use serde_json::Value;
+/// x, and y where it is known.
+pub(crate) type Point = (f64, Option<f64>);
 
-/// Points of one series that a page keeps. More than a screen has columns is
-/// of no use.
+/// Points of one series that a page keeps. A screen has fewer columns.
 const MOST_POINTS: usize = 2_000;
 
 /// Bins of equal width along an axis, in the axis' unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bins {
-    /// Where the first begins.
+    /// Lower edge of the first bin.
     pub start: f64,
-    /// Of each.
+    /// Width of each bin.
     pub width: f64,
 }
 
 impl Bins {
-    fn edge(self, index: usize) -> f64 {
+    /// The lower edge of a bin.
+    pub(crate) fn edge(self, index: usize) -> f64 {
         self.start + self.width * index as f64
     }
 }
 
-/// The corners of a step line. With `step-after` a value reaches to the next
-/// point, so the last one before a gap or the end needs another.
-pub(super) fn steps_of(bins: Bins, values: &[Option<f64>]) -> Vec<(f64, Option<f64>)> {
+/// The corners of a step line. A value holds up to the next point, so the last one before
+/// a gap or the end needs another at its bin's end.
+pub(super) fn corners(bins: Bins, values: &[Option<f64>]) -> Vec<Point> {
     let mut points = Vec::with_capacity(values.len() + 1);
     let mut last = None;
     for (i, &value) in values.iter().enumerate() {
@@ -44,7 +45,7 @@ pub(super) fn steps_of(bins: Bins, values: &[Option<f64>]) -> Vec<(f64, Option<f
 
 /// At most [`MOST_POINTS`] of the points: of each stretch the least and the
 /// greatest, so that no spike is lost.
-pub(super) fn thin(points: &[(f64, Option<f64>)]) -> Vec<(f64, Option<f64>)> {
+pub(super) fn thin(points: &[Point]) -> Vec<Point> {
     if points.len() <= MOST_POINTS {
         return points.to_vec();
     }
@@ -68,29 +69,9 @@ pub(super) fn thin(points: &[(f64, Option<f64>)]) -> Vec<(f64, Option<f64>)> {
     kept
 }
 
-/// Numbers for a page: six significant digits are more than a plot shows.
-pub(super) fn column(values: impl Iterator<Item = Option<f64>>) -> Vec<Value> {
-    values.map(|v| v.map_or(Value::Null, number)).collect()
-}
-
-fn number(v: f64) -> Value {
-    if v == 0.0 || !v.is_finite() {
-        return if v == 0.0 { Value::from(0) } else { Value::Null };
-    }
-    let scale = 10_f64.powi(5 - v.abs().log10().floor() as i32);
-    // Dividing by a whole number rounds to the shortest decimal; multiplying
-    // by its inverse does not.
-    let rounded = if scale.is_finite() && scale >= 1.0 {
-        (v * scale).round() / scale
-    } else {
-        let unit = (1.0 / scale).round();
-        (v / unit).round() * unit
-    };
-    if rounded.fract() == 0.0 && rounded.abs() < 9e15 {
-        Value::from(rounded as i64)
-    } else {
-        Value::from(rounded)
-    }
+/// A number with six significant digits: more than a plot shows.
+pub(crate) fn rounded(v: f64) -> f64 {
+    format!("{v:.5e}").parse().unwrap_or(v)
 }
 
 #[cfg(test)]
@@ -100,11 +81,11 @@ mod tests {
     #[test]
     fn steps_reach_to_the_end_of_their_bin() {
         let bins = Bins { start: 0.0, width: 1.0 };
-        let points = steps_of(bins, &[None, Some(5.0), None, None, Some(6.0)]);
+        let points = corners(bins, &[None, Some(5.0), None, None, Some(6.0)]);
         let expected =
             [(1.0, Some(5.0)), (2.0, Some(5.0)), (2.0, None), (4.0, Some(6.0)), (5.0, Some(6.0))];
         assert_eq!(points, expected);
-        assert!(steps_of(bins, &[None]).is_empty());
+        assert!(corners(bins, &[None]).is_empty());
     }
 
     #[test]
@@ -120,8 +101,9 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let texts = [0.0, 1.0, 0.1 + 0.2, 123_456.7, 1_234_567_890.0, 1e-7 / 3.0, f64::NAN]
-            .map(|v| number(v).to_string());
-        assert_eq!(texts, ["0", "1", "0.3", "123457", "1234570000", "3.33333e-8", "null"]);
+        let texts = [0.0, 1.0, 0.1 + 0.2, 123_456.7, 1_234_567_890.0, 1e-7 / 3.0]
+            .map(|v| rounded(v).to_string());
+        assert_eq!(texts, ["0", "1", "0.3", "123457", "1234570000", "0.0000000333333"]);
+        assert!(rounded(f64::NAN).is_nan());
     }
 }

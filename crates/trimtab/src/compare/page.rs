@@ -4,7 +4,7 @@ use std::path::Path;
 
 use trimtab_compare::{Comparison, MEASURES, Report, StrategyReport};
 use trimtab_io::Nanos;
-use trimtab_report::chart::{self, Axis, Binned, Line, Unit};
+use trimtab_report::chart::{self, Axis, BinnedSeries, LineSeries, Unit};
 use trimtab_report::{Page, Section};
 
 use super::table;
@@ -62,7 +62,7 @@ fn verdict(report: &Report) -> Option<String> {
 fn averages(report: &Report) -> chart::Chart {
     let names: Vec<_> = report.strategies.iter().map(|row| row.name.as_str()).collect();
     let values = report.strategies.iter().map(|row| row.median.get("mean_ns")).collect();
-    let series = [Binned { name: "mean".to_owned(), values }];
+    let series = [BinnedSeries { name: "mean".to_owned(), values }];
     let y = Axis::new("mean latency", Unit::Nanos);
     chart::bars("Mean latency of reads", "strategy", &y, &names, &series)
 }
@@ -85,18 +85,17 @@ fn drawn(report: &Report) -> Vec<&StrategyReport> {
     if known.is_empty() { report.strategies.iter().take(LINES).collect() } else { known }
 }
 
-/// Latency over percentile, the tail drawn out.
+/// Latency over percentile, with as much room for the tail as for the body.
 fn percentiles(report: &Report) -> chart::Chart {
     let at = |name: &str| -> Option<f64> { name.strip_prefix('p')?.parse().ok() };
     let lines = drawn(report).into_iter().map(|row| {
         let points = MEASURES.iter().filter_map(|measure| {
-            let slower = 1.0 - at(measure.name)? / 100.0;
-            Some((1.0 / slower, row.median.get(measure.key)))
+            Some((1.0 - at(measure.name)? / 100.0, row.median.get(measure.key)))
         });
-        Line { name: row.name.clone(), points: points.collect() }
+        LineSeries { name: row.name.clone(), points: points.collect() }
     });
     let lines: Vec<_> = lines.collect();
-    let x = Axis::new("one read in so many is slower", Unit::Plain).log();
+    let x = Axis::new("percentile", Unit::Percentile);
     let y = Axis::new("latency", Unit::Nanos).log();
     chart::line("Percentiles of latency", &x, &y, &lines)
 }

@@ -1,6 +1,6 @@
 //! The scores as a page with plots.
 
-use trimtab_report::chart::{self, Axis, Binned, Chart, Line, Unit};
+use trimtab_report::chart::{self, Axis, BinnedSeries, Chart, LineSeries, Unit};
 use trimtab_report::{Facts, Page, Section, count};
 
 use super::{Told, ToldScore, table};
@@ -130,11 +130,11 @@ fn section(told: &Told) -> Section {
     section
 }
 
-fn lines(told: &Told, points: impl Fn(&ToldScore) -> Vec<[f64; 2]>) -> Vec<Line> {
+fn lines(told: &Told, points: impl Fn(&ToldScore) -> Vec<[f64; 2]>) -> Vec<LineSeries> {
     // Ours last in the table, first in a chart: what is first is drawn on top.
     let line = |score: &ToldScore| {
         let points = points(score).into_iter().map(|[x, y]| (x, Some(y))).collect();
-        Line { name: score.name(), points }
+        LineSeries { name: score.name(), points }
     };
     told.predictors.iter().rev().map(line).collect()
 }
@@ -174,7 +174,7 @@ fn calibration(told: &Told) -> Chart {
 }
 
 fn probabilities(told: &Told) -> Chart {
-    let series: Vec<Binned> = told
+    let series: Vec<BinnedSeries> = told
         .predictors
         .iter()
         .rev()
@@ -184,7 +184,7 @@ fn probabilities(told: &Told) -> Chart {
                 let tenth = (bin.probability * 10.0) as usize;
                 values[tenth.min(9)] = Some(bin.count as f64);
             }
-            Binned { name: told.name(), values }
+            BinnedSeries { name: told.name(), values }
         })
         .collect();
     let y = Axis::new("reads", Unit::Plain);
@@ -198,7 +198,7 @@ fn section_importance(section: &mut Section, told: &ToldScore) {
     }
     let names: Vec<&str> = strongest.iter().map(|one| one.feature.as_str()).collect();
     let values = strongest.iter().map(|one| Some(100.0 * one.auc_lost)).collect();
-    let series = [Binned { name: told.name(), values }];
+    let series = [BinnedSeries { name: told.name(), values }];
     let y = Axis::new("AUC lost (hundredths)", Unit::Plain);
     let title = format!("What {} goes by", told.name());
     section.chart(chart::bars(&title, "number it decides by", &y, &names, &series).with_note(

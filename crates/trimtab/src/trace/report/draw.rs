@@ -1,7 +1,7 @@
 //! The plots of one trace.
 
 use trimtab_io::{LatencyHistogram, Nanos, Op};
-use trimtab_report::chart::{self, Axis, Binned, Bins, Cell, Chart, Unit};
+use trimtab_report::chart::{self, Axis, BinnedSeries, Bins, Cell, Chart, Unit};
 use trimtab_trace::{
     DepthOverTime, HeatMap, LatencyOverTime, OpPlots, Plots, SIZE_CLASSES, TimeBins,
 };
@@ -59,7 +59,7 @@ fn over_time(plots: &Plots, stretches: &[Stretch]) -> Vec<Chart> {
             let mut chart = latency(op, times, &clock);
             if let Some(beyond) = plots.slow_beyond {
                 let level = beyond.0.max(1) as f64;
-                chart = chart.with_rule((0.0, level), (clock.at(plots.duration), level));
+                chart = chart.with_threshold_y(level);
             }
             chart.with_bands(&bands)
         })
@@ -118,9 +118,7 @@ fn response_cdf(plots: &Plots) -> Option<Chart> {
         cdf("Response time", "response time (arrival to completion)", plots, |op| &op.response)?;
     let Some(beyond) = plots.slow_beyond else { return Some(chart.with_note(note)) };
     note += &format!(" Dashed: beyond {beyond}, responses count as slow.");
-    let samples = plots.ops.iter().map(|op| op.response.count()).max().unwrap_or(1);
-    let (least, level) = (10.0 / samples.max(10) as f64, beyond.0.max(1) as f64);
-    Some(chart.with_rule((level, 1.0), (level, least)).with_note(note))
+    Some(chart.with_threshold_x(beyond.0.max(1) as f64).with_note(note))
 }
 
 fn service_cdf(plots: &Plots) -> Option<Chart> {
@@ -145,7 +143,7 @@ fn cdf(
 fn latency(op: &OpPlots, times: &LatencyOverTime, clock: &TimeAxis) -> Chart {
     // A log axis has no zero.
     let ns = |t: &Option<Nanos>| t.map(|t| t.0.max(1) as f64);
-    let binned = |name: &str, values: &[Option<Nanos>]| Binned {
+    let binned = |name: &str, values: &[Option<Nanos>]| BinnedSeries {
         name: name.to_owned(),
         values: values.iter().map(ns).collect(),
     };
@@ -172,7 +170,7 @@ fn writes_beside(plots: &Plots, clock: &TimeAxis) -> Option<Chart> {
     if slow.total == 0 {
         return None;
     }
-    let series = [Binned { name: "write".to_owned(), values: write.mb_s.clone() }];
+    let series = [BinnedSeries { name: "write".to_owned(), values: write.mb_s.clone() }];
     let (x, y) = (clock.axis(), Axis::new("written (MB/s)", Unit::Plain));
     let bins = clock.bins(plots.rate_bins);
     Some(
@@ -194,7 +192,7 @@ fn rate(
         .ops
         .iter()
         .filter(moves)
-        .map(|op| Binned { name: op.op.name().to_owned(), values: values(op).clone() })
+        .map(|op| BinnedSeries { name: op.op.name().to_owned(), values: values(op).clone() })
         .collect();
     let x = clock.axis();
     let y = Axis::new(y_title, Unit::Plain);
@@ -206,8 +204,8 @@ fn in_flight(depth: &DepthOverTime, clock: &TimeAxis) -> Chart {
     let mean = depth.mean.iter().map(|&mean| Some(mean)).collect();
     let max = depth.max.iter().map(|&max| Some(max as f64)).collect();
     let series = [
-        Binned { name: "mean".to_owned(), values: mean },
-        Binned { name: "max".to_owned(), values: max },
+        BinnedSeries { name: "mean".to_owned(), values: mean },
+        BinnedSeries { name: "max".to_owned(), values: max },
     ];
     let x = clock.axis();
     let y = Axis::new("requests in flight", Unit::Plain);
@@ -223,7 +221,7 @@ fn size_mix(plots: &Plots) -> Chart {
     let series: Vec<_> = plots
         .ops
         .iter()
-        .map(|op| Binned {
+        .map(|op| BinnedSeries {
             name: op.op.name().to_owned(),
             values: op.sizes[first..=last].iter().map(|&n| Some(n as f64)).collect(),
         })
@@ -287,7 +285,7 @@ mod tests {
     }
 
     fn titles(charts: &[Chart]) -> Vec<&str> {
-        charts.iter().filter_map(|chart| chart.spec()["description"].as_str()).collect()
+        charts.iter().map(Chart::title).collect()
     }
 
     #[test]

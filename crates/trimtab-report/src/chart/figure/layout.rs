@@ -1,0 +1,185 @@
+//! Axes, legend and marks of a figure.
+
+use plotly::common::{Anchor, DashType, ExponentFormat, Label, Orientation, Title};
+use plotly::layout::{
+    self, AxisType, BarMode, HoverMode, Layout, Legend, Margin, RangeMode, Shape, ShapeLayer,
+    ShapeLine, ShapeType, TraceOrder,
+};
+
+use super::super::axis::Scale;
+use super::super::{Axis, Chart, Data, Mark, Unit};
+use super::{PLAIN, SECONDS, percentile, plotted, text};
+
+/// Red for slow; readable on white and on black.
+const SLOW: &str = "#c8443a";
+const NEUTRAL: &str = "#808890";
+
+/// Of each chart, in pixels. A page keeps the room before the chart is drawn.
+pub(crate) const HEIGHT: usize = 340;
+
+impl Chart {
+    pub(super) fn layout(&self) -> Layout {
+        let shared = matches!(self.data, Data::Steps(..) | Data::Areas(..));
+        let reversed = matches!(self.data, Data::Steps(..) | Data::Lines(..));
+        let lone_bars = matches!(&self.data, Data::Bars(_, series) if series.len() < 2);
+        let order = if reversed { TraceOrder::Reversed } else { TraceOrder::Normal };
+        let legend = Legend::new()
+            .orientation(Orientation::Horizontal)
+            .trace_order(order)
+            .x(0.0)
+            .y(1.02)
+            .y_anchor(Anchor::Bottom);
+        Layout::new()
+            .height(HEIGHT)
+            .margin(Margin::new().left(56).right(12).top(36).bottom(44))
+            .bar_mode(BarMode::Group)
+            .hover_mode(if shared { HoverMode::XUnified } else { HoverMode::Closest })
+            .hover_label(Label::new().name_length(-1))
+            .show_legend(!lone_bars && !matches!(self.data, Data::HeatMap { .. }))
+            .legend(legend)
+            .x_axis(self.x_axis())
+            .y_axis(self.y_axis())
+            .shapes(self.marks.iter().map(|&mark| self.shape(mark)).collect())
+    }
+
+    fn x_axis(&self) -> layout::Axis {
+        let axis = layout_axis(&self.x, self.extent(&self.x)).show_grid(false);
+        match &self.data {
+            // Without it, names such as 64 or 2026-01-01 become numbers and dates.
+            Data::Bars(..) => axis.type_(AxisType::Category),
+            _ => axis.ticks(layout::TicksDirection::Outside),
+        }
+    }
+
+    fn y_axis(&self) -> layout::Axis {
+        let axis = layout_axis(&self.y, self.extent(&self.y));
+        match self.y.scale {
+            Scale::Linear if self.y.range.is_none() && self.y.unit != Unit::Percentile => {
+                axis.range_mode(RangeMode::ToZero)
+            }
+            _ => axis,
+        }
+    }
+
+    /// Least and greatest value along an axis; of lines and steps, which alone have axes
+    /// that need it.
+    fn extent(&self, axis: &Axis) -> Option<(f64, f64)> {
+        if let Some(range) = axis.range {
+            return Some(range);
+        }
+        let along_x = std::ptr::eq(axis, &self.x);
+        let wider = |extent: Option<(f64, f64)>, value: f64| {
+            let (least, most) = extent.unwrap_or((value, value));
+            Some((least.min(value), most.max(value)))
+        };
+        match &self.data {
+            Data::Lines(lines) => {
+                let points = lines.iter().flat_map(|line| &line.points);
+                let values = points.filter_map(|p| p.1.map(|y| if along_x { p.0 } else { y }));
+                values.fold(None, wider)
+            }
+            Data::Steps(_, series) if !along_x => {
+                series.iter().flat_map(|s| &s.values).filter_map(|v| *v).fold(None, wider)
+            }
+            _ => None,
+        }
+    }
+
+    fn shape(&self, mark: Mark) -> Shape {
+        let line = |colour: &'static str, width, dash| {
+            Shape::new()
+                .shape_type(ShapeType::Line)
+                .layer(ShapeLayer::Below)
+                .line(ShapeLine::new().color(colour).width(width).dash(dash))
+        };
+        match mark {
+            Mark::ThresholdX(x) => {
+                let x = plotted(&self.x, x);
+                let shape = line(SLOW, 1.5, DashType::Dash).x0(x).x1(x);
+                shape.y_ref("paper").y0(0.0).y1(1.0)
+            }
+            Mark::ThresholdY(y) => {
+                let y = plotted(&self.y, y);
+                let shape = line(SLOW, 1.5, DashType::Dash).y0(y).y1(y);
+                shape.x_ref("paper").x0(0.0).x1(1.0)
+            }
+            Mark::Band(from, to) => Shape::new()
+                .shape_type(ShapeType::Rect)
+                .layer(ShapeLayer::Below)
+                .fill_color(SLOW)
+                .opacity(0.18)
+                .line(ShapeLine::new().width(0.0))
+                .x0(plotted(&self.x, from))
+                .x1(plotted(&self.x, to))
+                .y_ref("paper")
+                .y0(0.0)
+                .y1(1.0),
+            Mark::Diagonal => line(NEUTRAL, 1.0, DashType::Dot).x0(0.0).x1(1.0).y0(0.0).y1(1.0),
+        }
+    }
+}
+
+fn layout_axis(axis: &Axis, extent: Option<(f64, f64)>) -> layout::Axis {
+    let drawn = layout::Axis::new()
+        .title(Title::with_text(text(&axis.title)))
+        .auto_margin(true)
+        .zero_line(false);
+    let drawn = match axis.unit {
+        Unit::Plain => drawn.exponent_format(ExponentFormat::SI).hover_format(PLAIN),
+        Unit::Nanos => drawn.tick_format("$~s").hover_format(SECONDS),
+        Unit::Percentile => return percentile_axis(drawn, extent),
+    };
+    let ends = axis.range.map(|(from, to)| (plotted(axis, from), plotted(axis, to)));
+    match (axis.scale, ends) {
+        (Scale::Linear, None) => drawn,
+        (Scale::Linear, Some((from, to))) => drawn.range(vec![from, to]),
+        (Scale::Log, None) => drawn.type_(AxisType::Log).n_ticks(most_log_ticks(extent)),
+        (Scale::Log, Some((from, to))) => drawn
+            .type_(AxisType::Log)
+            .n_ticks(most_log_ticks(extent))
+            .range(vec![from.log10(), to.log10()]),
+    }
+}
+
+/// The limit of ticks by which plotly.js labels powers of ten alone from three decades
+/// on, 1, 2 and 5 of each below that, and even steps within one. By itself it labels
+/// nine of each decade, one over the other.
+fn most_log_ticks(extent: Option<(f64, f64)>) -> usize {
+    let (least, most) = extent.unwrap_or((1.0, 1e3));
+    match (most / least).log10() {
+        decades if decades < 1.0 => 6,
+        decades if decades < 3.0 => (decades / 0.65).ceil() as usize,
+        // A tenth more, for the room that plotly.js leaves around the figures.
+        decades => (1.1 * decades).clamp(3.0, 20.0).ceil() as usize,
+    }
+}
+
+fn percentile_axis(drawn: layout::Axis, extent: Option<(f64, f64)>) -> layout::Axis {
+    let (least, most) = extent.unwrap_or((0.1, 1.0));
+    let (least, most) = (least.clamp(1e-12, 0.5), most.max(0.5));
+    let shares = [1.0, 0.5].into_iter().chain((1..=12).map(|n| 10_f64.powi(-n)));
+    let shown = (0.99 * least)..=(1.01 * most);
+    let shares: Vec<_> = shares.filter(|share| shown.contains(share)).collect();
+    let labels: Vec<_> = shares.iter().map(|&share| percentile(share)).collect();
+    let ends = vec![most.log10() + 0.02, least.log10() - 0.02];
+    drawn.type_(AxisType::Log).range(ends).tick_values(shares).tick_text(labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As plotly.js chooses: by the decades for each tick.
+    #[test]
+    fn log_axes_label_1_2_and_5_below_three_decades() {
+        for (most, labels) in [(15.0, 0.3..0.7), (100.0, 0.3..0.7), (999.0, 0.3..0.7)] {
+            let per_tick = f64::log10(most) / most_log_ticks(Some((1.0, most))) as f64;
+            assert!(labels.contains(&per_tick), "{most}: {per_tick}");
+        }
+        for most in [1e3, 1e4, 3e5, 1e9] {
+            let per_tick = f64::log10(most) / most_log_ticks(Some((1.0, most))) as f64;
+            assert!((0.7..=1.0).contains(&per_tick), "{most}: {per_tick}");
+        }
+        assert_eq!(most_log_ticks(Some((90.0, 110.0))), 6);
+    }
+}

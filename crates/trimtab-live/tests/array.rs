@@ -50,7 +50,7 @@ fn serve(
     match run(disks, strategy, requests, options, &mut |_| ControlFlow::Continue(())) {
         Ok(run) => Some(run),
         Err(Error::Ring(e)) => {
-            trimtab_testdisk::say(&format!("skipped: no io_uring: {e}"));
+            trimtab_testdisk::skip(trimtab_testdisk::Feature::IoUring, &e.to_string());
             None
         }
         Err(e) => panic!("{e}"),
@@ -154,8 +154,8 @@ fn a_run_can_be_ended() {
 /// One that is stuck holds up neither the end of a run nor, before, what others are asked.
 #[test]
 fn a_run_ends_though_a_drive_does_not_answer() {
-    if let Some(why) = emulated::missing() {
-        return trimtab_testdisk::say(&format!("skipped a run on a stalled drive: {why}"));
+    if !emulated::can_run() {
+        return;
     }
     let emulated = Emulated::new();
     let directory = tempfile::tempdir().unwrap();

@@ -20,8 +20,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Lets one test after the other have the machine. None, having said so, where that lacks
 /// something.
 pub(crate) fn real_disks() -> Option<MutexGuard<'static, ()>> {
-    if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped a test of the drives' state: {why}"));
+    if !disk::requires(disk::REAL_DISKS) {
         return None;
     }
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner()))

@@ -76,7 +76,7 @@ fn missed(drives: &[LiveDrive]) -> u64 {
 fn each_of_twenty_drives_has_its_own_counts() {
     let Some(_alone) = real_disks() else { return };
     let (disks, untracked) = (disks(20), LoopDisk::new(1));
-    let units = |i| vec![UnitFunction::Stripe { shift: 12, units: 2 + i as u16 }];
+    let units = |i| vec![UnitFunction::Stripe { shift: 12, units: 2 + i as u32 }];
     let functions = (0..disks.len()).map(units).collect();
     let options = TrackerOptions { functions, ..TrackerOptions::default() };
     let (_tracker, drives) = track(&disks, &options);

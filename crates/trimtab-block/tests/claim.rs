@@ -4,16 +4,10 @@ use std::fs::{self, File};
 use std::process::Command;
 
 use trimtab_block::claim::{Claim, ClaimError, Holder};
-use trimtab_testdisk::{self as testdisk, LoopDisk};
+use trimtab_testdisk::{self as testdisk, Feature, LoopDisk};
 
 fn can_run() -> bool {
-    match testdisk::missing() {
-        Some(why) => {
-            testdisk::say(&format!("skipped a test of claims: {why}"));
-            false
-        }
-        None => true,
-    }
+    testdisk::requires(&[Feature::Root, Feature::Loop, Feature::Program("mkfs.ext4")])
 }
 
 fn holder(result: Result<Claim, ClaimError>) -> Holder {

@@ -87,8 +87,8 @@ impl Drop for NothingAhead {
 
 #[test]
 fn the_example_fails_over_between_drives() {
-    if let Some(why) = disk::missing() {
-        return disk::say(&format!("skipped a test of the C library: {why}"));
+    if !disk::requires(disk::REAL_DISKS) {
+        return;
     }
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("failover");
@@ -169,8 +169,8 @@ fn what_is_wrong_is_errno_and_a_line() {
 
 #[test]
 fn options_do_what_they_say() {
-    if let Some(why) = disk::missing() {
-        return disk::say(&format!("skipped a test of the C library: {why}"));
+    if !disk::requires(disk::REAL_DISKS) {
+        return;
     }
     let directory = tempfile::tempdir().unwrap();
     let (source, program) = (directory.path().join("options.c"), directory.path().join("options"));
@@ -197,18 +197,19 @@ fn options_do_what_they_say() {
 fn the_header_is_good_for_cpp() {
     let header = Path::new(ROOT).join("include/trimtab.h");
     let args = ["-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"];
-    match Command::new("c++").args(args).arg(header).output() {
-        Ok(output) => assert!(output.status.success(), "{}", stderr(&output)),
-        Err(_) => disk::say("skipped: there is no C++ compiler"),
+    if disk::requires(&[disk::Feature::Program("c++")]) {
+        let output = Command::new("c++").args(args).arg(header).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
     }
 }
 
 #[test]
 fn nothing_else_is_exported() {
+    if !disk::requires(&[disk::Feature::Program("nm")]) {
+        return;
+    }
     let library = LIBRARIES.join("libtrimtab.so");
-    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output() else {
-        return disk::say("skipped: there is no nm");
-    };
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let mut names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     names.sort_unstable();

@@ -73,6 +73,7 @@ fn escaped(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trimtab_testdisk::{Feature, requires};
 
     #[test]
     fn mounts_are_read_with_and_without_optional_fields() {
@@ -92,13 +93,13 @@ mod tests {
 
     #[test]
     fn there_is_no_connection_of_this_number() {
-        if !rustix::process::geteuid().is_root() {
-            return trimtab_testdisk::say("skipped a test of FUSE connections: needs root");
+        if !requires(&[Feature::Root]) {
+            return;
         }
         match abort(u32::MAX) {
             Err(rustix::io::Errno::NOENT) => {}
             // A container may not mount, and a kernel may have no FUSE.
-            Err(e) => trimtab_testdisk::say(&format!("skipped a test of FUSE connections: {e}")),
+            Err(e) => trimtab_testdisk::skip(Feature::Fuse, &e.to_string()),
             Ok(()) => panic!("it was aborted"),
         }
     }

@@ -39,7 +39,7 @@ const PAGES: u64 = 4096;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runs = std::env::args().nth(1).map_or(Ok(9), |runs| runs.parse())?;
-    if let Some(why) = disk::missing() {
+    if let Some(why) = disk::missing(disk::REAL_DISKS) {
         return Err(why.into());
     }
     let (late, fast) =

@@ -112,8 +112,8 @@ mod tests {
         file.sync_all().unwrap();
         match is_held(&file, 100, 2 * 4096) {
             Held::Unknown => {
-                trimtab_testdisk::say("skipped: the kernel does not tell what it caches");
-                return;
+                let why = "the kernel does not tell what it caches";
+                return trimtab_testdisk::skip(trimtab_testdisk::Feature::Kernel, why);
             }
             held => assert_eq!(held, Held::Yes),
         }

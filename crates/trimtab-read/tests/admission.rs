@@ -12,7 +12,7 @@ use trimtab_io::Nanos;
 use trimtab_predict::units::UnitFunction;
 use trimtab_predict::{Identity, Model};
 use trimtab_read::{Error, FailedOpen, ReadError, ReadOptions, Reader, Source, Urgency};
-use trimtab_testdisk::{self as disk, LoopDisk};
+use trimtab_testdisk::{self as disk, Feature, LoopDisk};
 use trimtab_tracker::{StateTracker, TrackerOptions};
 
 mod models;
@@ -24,8 +24,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Skips a test, saying so, where the machine lacks something.
 macro_rules! needs_real_disks {
     () => {
-        if let Some(why) = disk::missing() {
-            disk::say(&format!("skipped a test of reads: {why}"));
+        if !disk::requires(disk::REAL_DISKS) {
             return;
         }
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -161,7 +160,7 @@ fn the_end_of_a_file_is_no_wrong_call() {
     let options = ReadOptions { direct: true, publish: None, ..ReadOptions::default() };
     let reader = match Reader::open(&path, &options) {
         Ok(reader) => reader,
-        Err(e) => return disk::say(&format!("skipped a test of direct reads: {e}")),
+        Err(e) => return disk::skip(Feature::DirectIo, &e.to_string()),
     };
     let mut pages = Aligned(disk::aligned(8192), 8192);
     let error = reader.read_exact_at(pages.as_slice(), 0, Urgency::None).unwrap_err();
@@ -375,7 +374,7 @@ fn by_io_uring_it_is_the_same() {
     let drive = tracker.drive(0).unwrap();
     let mut ring = match io_uring::IoUring::new(8) {
         Ok(ring) => ring,
-        Err(e) => return disk::say(&format!("skipped: no io_uring: {e}")),
+        Err(e) => return disk::skip(Feature::IoUring, &e.to_string()),
     };
     let options = ReadOptions { direct: true, ..strictly(late, &drive) };
     let reader = Reader::open(&disk.path, &options).unwrap();

@@ -12,7 +12,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use trimtab_block::BlockDevice;
 use trimtab_predict::Model;
 use trimtab_read::{ReadError, Reader, Urgency};
-use trimtab_testdisk::{self as disk, LoopDisk};
+use trimtab_testdisk::{self as disk, Feature, LoopDisk};
 use trimtab_tracker::{StateTracker, TrackerOptions};
 
 mod models;
@@ -85,15 +85,14 @@ impl Drop for Partition {
     }
 }
 
-/// Why the test cannot be made here, if it cannot.
-fn missing(kind: &str) -> Option<String> {
-    let mkfs = format!("mkfs.{kind}");
-    let programs = [mkfs.as_str(), "mknod"];
-    let lacks = |program: &&&str| Command::new(program).arg("--version").output().is_err();
-    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    disk::missing()
-        .or_else(|| programs.iter().find(lacks).map(|program| format!("needs {program}")))
-        .or_else(|| (!known.contains(kind)).then(|| format!("the kernel has no {kind}")))
+/// Whether tests with such a file system can run here.
+fn can_run(kind: &str) -> bool {
+    let (kernel, mkfs) = match kind {
+        "xfs" => (Feature::Xfs, "mkfs.xfs"),
+        _ => (Feature::Ext4, "mkfs.ext4"),
+    };
+    let programs = [Feature::Program(mkfs), Feature::Program("mknod")];
+    disk::requires(&[disk::REAL_DISKS, &[kernel], &programs].concat())
 }
 
 /// A page that no other is like.
@@ -119,8 +118,7 @@ fn write_pieces(partition: &Partition) -> [File; 2] {
 }
 
 fn places_are_where_the_data_are(kind: &str) {
-    if let Some(why) = missing(kind) {
-        disk::say(&format!("skipped a test of files on {kind}: {why}"));
+    if !can_run(kind) {
         return;
     }
     let partition = Partition::new(kind, &[]);
@@ -242,8 +240,8 @@ fn on_xfs() {
 /// other places, and counts.
 #[test]
 fn data_without_a_place_are_refused_too() {
-    if let Some(why) = missing("ext4") {
-        return disk::say(&format!("skipped a test of files on ext4: {why}"));
+    if !can_run("ext4") {
+        return;
     }
     let partition = Partition::new("ext4", &["-O", "inline_data", "-I", "256"]);
     let path = partition.file("small");

@@ -14,7 +14,7 @@ use trimtab_block::{BlockDevice, DeviceStat, OpStat};
 use trimtab_bpf::Arrival;
 use trimtab_io::{Flags, Op};
 use trimtab_record::{Error, Outcome, Recorder, RecorderOptions, Recording};
-use trimtab_testdisk::{self as disk, LoopDisk};
+use trimtab_testdisk::{self as disk, Feature, LoopDisk};
 use trimtab_trace::Record;
 
 /// One recording at a time: each test is to see its own load only.
@@ -23,8 +23,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Skips a test, saying so, where the machine lacks something.
 macro_rules! needs_real_disks {
     () => {
-        if let Some(why) = disk::missing() {
-            disk::say(&format!("skipped a recorder test: {why}"));
+        if !disk::requires(disk::REAL_DISKS) {
             return;
         }
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -263,7 +262,7 @@ fn a_short_read_is_one_request_in_parts_and_requeued() {
     needs_real_disks!();
     let disk = LoopDisk::new(16);
     if !disk.is_direct() {
-        return disk::say("skipped a test of short reads: needs direct I/O below loop devices");
+        return disk::skip(Feature::DirectIo, "needs direct I/O below loop devices");
     }
     // The loop driver completes a read that the file cannot fill in part, and
     // requeues the rest; recent kernels then fail it, older ones give zeros.
@@ -315,7 +314,7 @@ fn what_takes_the_number_of_a_device_is_not_recorded() {
         let mut records = Vec::new();
         recording.poll(&mut records).unwrap();
         if !disk.attach_anew() {
-            return disk::say("skipped a test: another process has taken the loop device");
+            return disk::skip(Feature::Quiet, "another process has taken the loop device");
         }
         write(&disk, 8192);
         let outcome = stop(recording, &mut records);

@@ -1,8 +1,14 @@
-//! Real block devices for tests: loop devices over temporary files.
+//! What tests need of a machine: real block devices, which are loop devices over temporary
+//! files, and [`requires`], by which a test is skipped where the machine lacks something.
 //!
 //! What fails here panics: it is a test that fails.
 
+mod feature;
 mod partition;
+mod skip;
+
+pub use feature::Feature;
+pub use skip::{missing, requires, skip};
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -13,6 +19,15 @@ use std::sync::Mutex;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+/// What tests on real disks need: [`LoopDisk`]s with BPF programs that look at them, and load.
+pub const REAL_DISKS: &[Feature] = &[
+    Feature::Root,
+    Feature::Bpf,
+    Feature::Loop,
+    Feature::Program("fio"),
+    Feature::Program("blkdiscard"),
+];
 
 /// A loop device, gone when dropped.
 pub struct LoopDisk {
@@ -197,22 +212,4 @@ pub fn with_bpf_files(mode: u32, run: impl FnOnce(&Path) + Send) {
 /// tests print.
 pub fn say(what: &str) {
     _ = writeln!(std::io::stderr(), "{what}");
-}
-
-/// What is missing to run these tests here, if anything.
-#[must_use]
-pub fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("needs root".to_owned());
-    }
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Some("needs a kernel with BTF".to_owned());
-    }
-    if !Path::new("/dev/loop-control").exists() {
-        return Some("needs loop devices".to_owned());
-    }
-    ["losetup", "fio", "blkdiscard"]
-        .into_iter()
-        .find(|tool| Command::new(tool).arg("--version").output().is_err())
-        .map(|tool| format!("needs the program {tool}"))
 }

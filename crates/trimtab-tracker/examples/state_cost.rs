@@ -32,7 +32,7 @@ use trimtab_tracker::{StateTracker, TrackerOptions};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runs = std::env::args().nth(1).map_or(Ok(9), |runs| runs.parse())?;
     let only = std::env::args().nth(2);
-    if let Some(why) = disk::missing() {
+    if let Some(why) = disk::missing(disk::REAL_DISKS) {
         return Err(why.into());
     }
     let parity = |bits| UnitFunction::Parity { masks: (12..12 + bits).map(|b| 9 << b).collect() };

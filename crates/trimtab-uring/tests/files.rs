@@ -45,7 +45,7 @@ fn serve(
     match run(disks, strategy, requests, options, &mut |_| ControlFlow::Continue(())) {
         Ok(run) => Some(run),
         Err(Error::Ring(e)) => {
-            trimtab_testdisk::say(&format!("skipped: no io_uring: {e}"));
+            trimtab_testdisk::skip(trimtab_testdisk::Feature::IoUring, &e.to_string());
             None
         }
         Err(e) => panic!("{e}"),

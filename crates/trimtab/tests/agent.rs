@@ -26,8 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A disk to watch, or a word past the test runner on why there is none.
 fn disk() -> Option<LoopDisk> {
-    if let Some(why) = testdisk::missing() {
-        testdisk::say(&format!("skipped a test of trimtab agent: {why}"));
+    if !testdisk::requires(testdisk::REAL_DISKS) {
         return None;
     }
     Some(LoopDisk::new(64))
@@ -319,8 +318,8 @@ fn what_root_may_not_use_any_more_is_told() {
 #[test]
 fn two_capabilities_suffice() {
     let Some(disk) = disk() else { return };
-    if Command::new("setpriv").arg("--version").output().is_err() {
-        return testdisk::say("skipped a test of trimtab agent: needs the program setpriv");
+    if !testdisk::requires(&[testdisk::Feature::Program("setpriv")]) {
+        return;
     }
     let place = place();
     assert_eq!(unit("CapabilityBoundingSet"), "CAP_BPF CAP_PERFMON");

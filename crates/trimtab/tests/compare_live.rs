@@ -42,8 +42,7 @@ fn compare(bench: &Bench, args: &[&str]) -> Output {
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn bench() -> Option<(MutexGuard<'static, ()>, Bench)> {
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        testdisk::say("skipped a live comparison: needs a kernel with BTF");
+    if !testdisk::requires(&[testdisk::Feature::Bpf]) {
         return None;
     }
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

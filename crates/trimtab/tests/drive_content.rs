@@ -116,8 +116,7 @@ fn ext4_holds_its_files_and_stays_clean_and_trim_reaches_the_model() {
 fn xfs_holds_its_files_and_stays_clean() {
     let programs = ["mkfs.xfs", "xfs_repair", "mount", "umount"];
     let Some(bench) = Bench::new(&programs) else { return };
-    if !fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("xfs") {
-        testdisk::say("skipped a test of emulated drives: this kernel has no xfs");
+    if !testdisk::requires(&[testdisk::Feature::Xfs]) {
         return;
     }
     let device = bench.create("xfs", &["--size", "384M", "--block-size", "4096"]);
@@ -182,9 +181,8 @@ fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     let limited = match Limited::new(64 << 20) {
         Ok(limited) => limited,
         Err(why) => {
-            let what = "skipped a test of emulated drives: cannot limit memory in a cgroup";
-            testdisk::say(&format!("{what}: {why}"));
-            return;
+            let why = format!("cannot limit memory in a cgroup: {why}");
+            return testdisk::skip(testdisk::Feature::Kernel, &why);
         }
     };
     let program = env!("CARGO_BIN_EXE_trimtab");

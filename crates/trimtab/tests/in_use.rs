@@ -32,7 +32,7 @@ capacity = '128M'
 
 const EXT4: [&str; 4] = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
 
-fn bench(programs: &[&str]) -> Option<Bench> {
+fn bench(programs: &[&'static str]) -> Option<Bench> {
     let bench = Bench::new(&[&["losetup", "mkfs.ext4", "fsck.ext4"], programs].concat())?;
     fs::write(bench.path("s.toml"), SCENARIO).unwrap();
     File::create(bench.path("other")).unwrap().set_len(32 << 20).unwrap();
@@ -120,7 +120,7 @@ impl Swap {
         if output.status.success() {
             return Some(Self(path.to_owned()));
         }
-        testdisk::say(&format!("skipped a test of swap: {}", stderr(&output).trim()));
+        testdisk::skip(testdisk::Feature::Kernel, stderr(&output).trim());
         None
     }
 }

@@ -37,7 +37,7 @@ sizes = [{ bytes = 4096, weight = 1 }], arrivals = { kind = 'poisson', iops = 20
 
 const NOBODY: u32 = 65_534;
 
-fn bench(programs: &[&str]) -> Option<Bench> {
+fn bench(programs: &[&'static str]) -> Option<Bench> {
     let bench = Bench::new(programs)?;
     fs::write(bench.path("long.toml"), LONG).unwrap();
     Some(bench)

@@ -31,8 +31,7 @@ impl Drop for Running {
 
 /// A disk to record, or a word past the test runner on why there is none.
 fn disk() -> Option<LoopDisk> {
-    if let Some(why) = testdisk::missing() {
-        testdisk::say(&format!("skipped a test of trimtab record: {why}"));
+    if !testdisk::requires(testdisk::REAL_DISKS) {
         return None;
     }
     Some(LoopDisk::new(64))
@@ -175,6 +174,9 @@ fn what_cannot_be_is_one_line() {
 #[test]
 fn without_privilege_it_says_what_is_needed() {
     let Some(disk) = disk() else { return };
+    if !testdisk::requires(&[testdisk::Feature::Program("setpriv")]) {
+        return;
+    }
     // The test runs as root: give that up for the command.
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--clear-groups", "--inh-caps=-all", env!("CARGO_BIN_EXE_trimtab")])
@@ -183,8 +185,8 @@ fn without_privilege_it_says_what_is_needed() {
     let output = output.expect("setpriv runs");
     // A build directory that only root may enter hides the program itself.
     if output.status.code() == Some(127) || output.status.code() == Some(126) {
-        testdisk::say(concat!("skipped: others may not run ", env!("CARGO_BIN_EXE_trimtab")));
-        return;
+        let why = concat!("others may not run ", env!("CARGO_BIN_EXE_trimtab"));
+        return testdisk::skip(testdisk::Feature::Others, why);
     }
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("CAP_BPF"), "{}", stderr(&output));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use trimtab_testdisk::{self as testdisk, LoopDisk};
+use trimtab_testdisk::{self as testdisk, Feature, LoopDisk};
 
 /// A process that does not outlive the test.
 struct Running(Child);
@@ -75,16 +75,14 @@ impl Counting {
 
 #[test]
 fn counts_agree_with_those_of_bpftrace() {
-    let installed = Command::new("bpftrace").arg("--version").output().is_ok();
-    let missing = testdisk::missing()
-        .or_else(|| (!installed).then(|| "needs the program bpftrace".to_owned()));
-    if let Some(why) = missing {
-        return testdisk::say(&format!("skipped the comparison with bpftrace: {why}"));
+    let bpftrace = Feature::Program("bpftrace");
+    if !testdisk::requires(&[testdisk::REAL_DISKS, &[bpftrace]].concat()) {
+        return;
     }
     let disk = LoopDisk::new(64);
     let counting = match Counting::begin(&disk) {
         Ok(counting) => counting,
-        Err(why) => return testdisk::say(&format!("skipped the comparison: {why}")),
+        Err(why) => return testdisk::skip(bpftrace, &why),
     };
     let trace = disk.beside("trace.parquet");
     let fio = format!(

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use trimtab_testdisk::{self as testdisk, LoopDisk};
+use trimtab_testdisk::{self as testdisk, Feature, LoopDisk};
 
 const TRIMTAB: &str = env!("CARGO_BIN_EXE_trimtab");
 
@@ -52,8 +52,7 @@ impl Drop for Running {
 
 /// A disk to record, or a word past the test runner on why there is none.
 fn disk() -> Option<LoopDisk> {
-    if let Some(why) = testdisk::missing() {
-        testdisk::say(&format!("skipped a test of recordings cut short: {why}"));
+    if !testdisk::requires(testdisk::REAL_DISKS) {
         return None;
     }
     Some(LoopDisk::new(64))
@@ -232,8 +231,7 @@ fn a_device_attached_anew_is_told_of_and_not_recorded() {
     let recorder = recorder(&disk, &trace, &["--tolerate-lost", "100%"]);
     let (before, name) = (counted(&disk), disk.name().to_owned());
     if !disk.attach_anew() {
-        testdisk::say("skipped a test: another process has taken the loop device");
-        return;
+        return testdisk::skip(Feature::Quiet, "another process has taken the loop device");
     }
     read_some(&disk, 400);
     // The recorder looks twice a second.

@@ -37,8 +37,7 @@ const MOST_GROWTH: u64 = 48 << 20;
 
 #[test]
 fn nothing_is_lost_and_nothing_is_left_behind() {
-    if let Some(why) = testdisk::missing() {
-        testdisk::say(&format!("skipped the test of reliability: {why}"));
+    if !testdisk::requires(testdisk::REAL_DISKS) {
         return;
     }
     testdisk::with_bpf_files(0o755, run);

@@ -28,8 +28,7 @@ fn top(args: &[&str]) -> Output {
 
 /// A disk to look at, or a word past the test runner on why there is none.
 fn disk() -> Option<LoopDisk> {
-    if let Some(why) = testdisk::missing() {
-        testdisk::say(&format!("skipped a test of trimtab top: {why}"));
+    if !testdisk::requires(testdisk::REAL_DISKS) {
         return None;
     }
     Some(LoopDisk::new(64))
@@ -127,13 +126,14 @@ fn says_in_one_line_what_is_wrong() {
 fn without_privilege_there_are_rates() {
     let Some(disk) = disk() else { return };
     let _load = load(&disk);
+    if !testdisk::requires(&[testdisk::Feature::Program("setpriv")]) {
+        return;
+    }
     let output = Command::new("setpriv")
         .args(["--bounding-set=-all", env!("CARGO_BIN_EXE_trimtab"), "top", &disk.path])
         .args(["--count", "2", "--json"])
         .output();
-    let Ok(output) = output else {
-        return testdisk::say("skipped a test of trimtab top: needs the program setpriv");
-    };
+    let output = output.expect("setpriv runs");
     let rows = objects(&output);
     assert!(rows[1]["reads_per_second"].as_f64().unwrap() > 0.0, "{rows:?}");
     assert!(rows[1].get("p50_ns").is_none());
@@ -239,8 +239,8 @@ impl Shown {
 #[test]
 fn the_terminal_is_given_back() {
     let Some(disk) = disk() else { return };
-    if Command::new("script").arg("--version").output().is_err() {
-        return testdisk::say("skipped a test of trimtab top: needs the program script");
+    if !testdisk::requires(&[testdisk::Feature::Program("script")]) {
+        return;
     }
     let mut shown = Shown::begin(&disk);
     assert!(shown.screen().contains(disk.name()));
@@ -278,8 +278,8 @@ fn the_terminal_is_given_back() {
 #[test]
 fn the_terminal_is_given_back_while_it_is_stopped() {
     let Some(disk) = disk() else { return };
-    if Command::new("script").arg("--version").output().is_err() {
-        return testdisk::say("skipped a test of trimtab top: needs the program script");
+    if !testdisk::requires(&[testdisk::Feature::Program("script")]) {
+        return;
     }
     let mut shown = Shown::begin(&disk);
     shown.signal(Signal::TSTP);

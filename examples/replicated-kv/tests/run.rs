@@ -8,22 +8,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-
-/// What is missing to run it here, in words.
-fn missing() -> Option<String> {
-    let tool = |name: &str| Command::new(name).arg("-V").output().is_ok();
-    trimtab_testdisk::missing()
-        .or_else(|| (!Path::new("/dev/fuse").exists()).then(|| "needs FUSE".to_owned()))
-        .or_else(|| (!tool("mkfs.ext4")).then(|| "needs the program mkfs.ext4".to_owned()))
-}
+use trimtab_testdisk::{Feature, REAL_DISKS, requires};
 
 /// The program, with a place of its own for what its drives leave.
 struct Place(TempDir);
 
 impl Place {
     fn new() -> Option<Self> {
-        if let Some(missing) = missing() {
-            trimtab_testdisk::say(&format!("skipped: {missing}"));
+        let more = [Feature::Fuse, Feature::Program("mkfs.ext4")];
+        if !requires(&[REAL_DISKS, &more].concat()) {
             return None;
         }
         Some(Self(tempfile::tempdir().unwrap()))

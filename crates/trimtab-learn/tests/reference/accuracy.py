@@ -1,5 +1,5 @@
 """How well scikit-learn does on the tests' samples. The figures that this prints
-are constants in tests/accuracy.rs. Run with scikit-learn 1.9.1, NumPy 2.4.6:
+are constants in tests/learn/accuracy.rs. Run with scikit-learn 1.9.1, NumPy 2.4.6:
 
     python accuracy.py
 """

@@ -1,5 +1,5 @@
 """The samples that the tests train on, made of integers so that Rust makes the
-same ones (tests/dataset/mod.rs)."""
+same ones (tests/learn/dataset/mod.rs)."""
 
 import numpy as np
 

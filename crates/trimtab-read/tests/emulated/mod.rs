@@ -4,7 +4,6 @@
 
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
@@ -34,9 +33,9 @@ const MIB: u64 = 1 << 20;
 /// Of the drive, those that hold something: each its number, in every byte.
 pub(crate) const PAGES: u64 = 8 * MIB / 4096;
 
-/// Why the machine cannot run these tests.
-pub(crate) fn missing() -> Option<String> {
-    disk::missing().or_else(|| (!Path::new("/dev/fuse").exists()).then(|| "needs FUSE".to_owned()))
+/// Whether the machine can run these tests.
+pub(crate) fn can_run() -> bool {
+    disk::requires(&[disk::REAL_DISKS, &[disk::Feature::Fuse]].concat())
 }
 
 /// What the drive's server has this program do in another process.

@@ -239,10 +239,7 @@ fn fio_iolog_names_files_safely() {
 /// fio itself takes the log, does every request, and keeps the time.
 #[test]
 fn fio_replays_the_log() {
-    if Command::new("fio").arg("--version").output().is_err() {
-        // The test harness shows this only on request; there is no other way
-        // to say that a test was skipped.
-        _ = io::Write::write_all(&mut io::stderr(), b"skipped: fio is not installed\n");
+    if !trimtab_testdisk::requires(&[trimtab_testdisk::Feature::Program("fio")]) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,5 @@
 //! Real traces, in the folder that `TRIMTAB_TRACES` names.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use trimtab_io::Op;
@@ -21,11 +20,10 @@ fn read_real(root: &Path, name: &str, format: Format, count: usize) -> Vec<Recor
 
 #[test]
 fn real_traces() {
-    let Some(root) = std::env::var_os("TRIMTAB_TRACES").map(PathBuf::from) else {
-        // Past the test runner, which shows only what failed tests print.
-        _ = writeln!(std::io::stderr(), "skipped a test on real traces: TRIMTAB_TRACES is not set");
+    if !trimtab_testdisk::requires(&[trimtab_testdisk::Feature::Traces]) {
         return;
-    };
+    }
+    let root = PathBuf::from(std::env::var_os("TRIMTAB_TRACES").unwrap());
     let detect = |name: &str| Trace::open(&[root.join(name)], &Options::default());
     let recognised = |name: &str| detect(name).unwrap_or_else(|e| panic!("{e}")).meta().format;
 

@@ -9,7 +9,7 @@ use trimtab_block::BlockDevice;
 use trimtab_bpf::Arrival;
 use trimtab_io::monotonic;
 use trimtab_io::{Nanos, Op};
-use trimtab_testdisk::{self as disk, LoopDisk};
+use trimtab_testdisk::{self as disk, Feature, LoopDisk};
 use trimtab_tracker::{Act, StateTracker, Step, TrackerOptions};
 
 #[test]
@@ -104,7 +104,7 @@ fn merged_requests_grow() {
     let options = TrackerOptions { arrival: Arrival::IoStart, ..logged() };
     let tracker = match StateTracker::load(&[BlockDevice::find(&disk.path).unwrap()], &options) {
         Ok(tracker) => tracker,
-        Err(why) => return disk::say(&format!("skipped a test of merged requests: {why}")),
+        Err(why) => return disk::skip(Feature::Kernel, &why.to_string()),
     };
     let drive = tracker.drive(0).unwrap();
     mergeable_load(&disk);

@@ -20,8 +20,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Lets one test after the other have the machine. None, having said so, where that lacks
 /// something.
 pub(crate) fn real_disks() -> Option<MutexGuard<'static, ()>> {
-    if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped a test of the drives' state: {why}"));
+    if !disk::requires(disk::REAL_DISKS) {
         return None;
     }
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner()))
@@ -120,12 +119,20 @@ pub(crate) fn wait_until_idle(drive: &LiveDrive) {
 
 /// All steps, and what is known after them: nothing happens meanwhile.
 pub(crate) fn settled(tracker: &StateTracker, drive: &LiveDrive) -> (Vec<Step>, StateSnapshot) {
+    settled_of(tracker, 0, drive)
+}
+
+fn settled_of(
+    tracker: &StateTracker,
+    index: usize,
+    drive: &LiveDrive,
+) -> (Vec<Step>, StateSnapshot) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         assert!(Instant::now() < until, "never settled: {:?}", drive.counters());
         wait_until_idle(drive);
         let before = drive.snapshot(0, 0);
-        let steps = tracker.steps(0).expect("the log holds all");
+        let steps = tracker.steps(index).expect("the log holds all");
         let after = drive.snapshot(0, 0);
         if before.is_consistent && before.changed == after.changed && before.drive == after.drive {
             return (steps, after);
@@ -135,7 +142,16 @@ pub(crate) fn settled(tracker: &StateTracker, drive: &LiveDrive) -> (Vec<Step>, 
 
 /// What the kernel has is what our watch has.
 pub(crate) fn assert_equal(tracker: &StateTracker, drive: &LiveDrive) -> Vec<Step> {
-    let (steps, look) = settled(tracker, drive);
+    assert_equal_of(tracker, 0, drive)
+}
+
+/// The same of the drive with this index.
+pub(crate) fn assert_equal_of(
+    tracker: &StateTracker,
+    index: usize,
+    drive: &LiveDrive,
+) -> Vec<Step> {
+    let (steps, look) = settled_of(tracker, index, drive);
     let mut told = Told::new();
     steps.iter().for_each(|step| told.tell(step));
     assert_eq!(&look.drive, told.watch.state());

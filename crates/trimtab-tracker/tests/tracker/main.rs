@@ -1,5 +1,6 @@
 //! The state tracker on real disks.
 
+mod contention;
 mod events;
 mod harness;
 mod network;

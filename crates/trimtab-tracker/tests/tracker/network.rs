@@ -22,8 +22,7 @@ const GOLDEN: &str = include_str!("../../../trimtab-learn/golden/integer-network
 /// Skips a test, saying so, where the machine lacks something.
 macro_rules! needs_real_disks {
     () => {
-        if let Some(why) = disk::missing() {
-            disk::say(&format!("skipped a test of the network in the kernel: {why}"));
+        if !disk::requires(disk::REAL_DISKS) {
             return;
         }
     };

@@ -15,13 +15,12 @@ use trimtab_block::BlockDevice;
 use trimtab_io::monotonic;
 use trimtab_predict::units::UnitFunction;
 use trimtab_state::LiveDrive;
-use trimtab_testdisk::{self as disk, LoopDisk};
+use trimtab_testdisk::{self as disk, Feature, LoopDisk};
 use trimtab_tracker::{StateTracker, TrackerOptions};
 
 #[test]
 fn others_read_what_is_pinned() {
-    if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of pinned state: {why}"));
+    if !disk::requires(disk::REAL_DISKS) {
         return;
     }
     let (disk, unwatched) = (LoopDisk::new(16), LoopDisk::new(16));
@@ -61,8 +60,7 @@ fn others_read_what_is_pinned() {
 
 #[test]
 fn what_was_unmounted_is_mounted_and_pinned_anew() {
-    if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of pins whose file system goes: {why}"));
+    if !disk::requires(disk::REAL_DISKS) {
         return;
     }
     let disk = LoopDisk::new(16);
@@ -96,8 +94,7 @@ fn what_was_unmounted_is_mounted_and_pinned_anew() {
 
 #[test]
 fn nothing_is_kept_of_a_device_whose_name_another_has_taken() {
-    if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of a device that is replaced: {why}"));
+    if !disk::requires(disk::REAL_DISKS) {
         return;
     }
     let mut disk = LoopDisk::new(16);
@@ -107,8 +104,7 @@ fn nothing_is_kept_of_a_device_whose_name_another_has_taken() {
     let drive = tracker.drive(0).unwrap();
     assert!(drive.is_fresh(monotonic()) && !device.is_replaced());
     if !disk.attach_anew() {
-        disk::say("skipped the rest: another process has taken the loop device");
-        return;
+        return disk::skip(Feature::Quiet, "another process has taken the loop device");
     }
     assert!(device.is_replaced());
     assert!(!BlockDevice::find(&disk.path).unwrap().is_replaced());
@@ -158,13 +154,11 @@ fn read_all(disk: &LoopDisk) {
 /// Any user reads what is pinned, and none writes it.
 #[test]
 fn anyone_reads_it_and_nobody_writes_it() {
-    if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of pinned state read by others: {why}"));
+    if !disk::requires(disk::REAL_DISKS) {
         return;
     }
     if kernel() < (5, 19) {
-        disk::say("skipped the test of pinned state read by others: it needs Linux 5.19");
-        return;
+        return disk::skip(Feature::Kernel, "needs Linux 5.19");
     }
     with_pinned(|tracker, pins, disk, device| {
         let ours = tracker.drive(0).unwrap();
@@ -188,8 +182,7 @@ fn anyone_reads_it_and_nobody_writes_it() {
 /// which it could be learned where its memory is, and no places of other users.
 #[test]
 fn what_is_pinned_has_figures_only() {
-    if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of what is pinned: {why}"));
+    if !disk::requires(disk::REAL_DISKS) {
         return;
     }
     with_pinned(|mut tracker, pins, disk, _| {

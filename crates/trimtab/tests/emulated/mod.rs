@@ -9,7 +9,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use trimtab_testdisk as testdisk;
+use trimtab_testdisk::{self as testdisk, Feature};
+
+/// What emulated drives need of a machine.
+pub(crate) const NEEDED: &[Feature] = &[Feature::Root, Feature::Fuse, Feature::Loop];
 
 /// A drive that can be 64 MiB small, and is fast: tests are of content and commands.
 /// Blocks of 128 KiB, so that there is much to clean.
@@ -39,9 +42,9 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// None, and a word on why, where the machine lacks something.
-    pub(crate) fn new(programs: &[&str]) -> Option<Self> {
-        if let Some(why) = missing(programs) {
-            testdisk::say(&format!("skipped a test of emulated drives: {why}"));
+    pub(crate) fn new(programs: &[&'static str]) -> Option<Self> {
+        let programs: Vec<_> = programs.iter().map(|&name| Feature::Program(name)).collect();
+        if !testdisk::requires(&[NEEDED, &programs].concat()) {
             return None;
         }
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -157,21 +160,4 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-pub(crate) fn missing(programs: &[&str]) -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("needs root".to_owned());
-    }
-    for device in ["/dev/fuse", "/dev/loop-control"] {
-        if !Path::new(device).exists() {
-            return Some(format!("needs {device}"));
-        }
-    }
-    let is_there = |program: &str| {
-        let paths = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&paths).any(|path| path.join(program).exists())
-    };
-    let program = programs.iter().find(|program| !is_there(program))?;
-    Some(format!("needs the program {program}"))
 }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use collect::Shown;
 use stage::{Outcome, Stage};
 use table::{Needs, Plan};
-use trimtab_testdisk as testdisk;
+use trimtab_testdisk::{self as testdisk, Feature};
 
 /// Processors are few where tests run, and some commands wait for time to pass.
 const AT_ONCE: usize = 3;
@@ -44,22 +44,25 @@ fn every_command_that_is_shown_works() {
     }
     let (failed, skipped) = run_all(&stage, &run);
     problems.extend(failed);
-    let of = |needs: &str| skipped.iter().filter(|why| why.contains(needs)).count();
     testdisk::say(&format!(
         "commands of pages and help texts: {} found, {} run, {} not run for a reason in the \
-         table, {} skipped here ({} for emulated drives, {} for eBPF)",
+         table, {} skipped here",
         shown.len(),
         run.len() - skipped.len(),
         kept.len(),
         skipped.len(),
-        of("drives"),
-        of("eBPF"),
     ));
+    for (command, feature, why) in skipped {
+        testdisk::skip(feature, &format!("{command}: {why}"));
+    }
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
+/// A command that was not run, and what the machine lacks for it.
+type Skipped = (String, Feature, String);
+
 /// Runs commands, some at a time; gives those that failed, and why others were skipped.
-fn run_all(stage: &Stage, commands: &[(&Shown, Plan)]) -> (Vec<String>, Vec<String>) {
+fn run_all(stage: &Stage, commands: &[(&Shown, Plan)]) -> (Vec<String>, Vec<Skipped>) {
     let next = AtomicUsize::new(0);
     let (failed, skipped) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let done = Mutex::new(BTreeSet::new());
@@ -73,7 +76,9 @@ fn run_all(stage: &Stage, commands: &[(&Shown, Plan)]) -> (Vec<String>, Vec<Stri
                     }
                     match stage.run(&shown.command, plan) {
                         Outcome::Done => {}
-                        Outcome::Skipped(why) => skipped.lock().unwrap().push(why),
+                        Outcome::Skipped(feature, why) => {
+                            skipped.lock().unwrap().push((shown.command.clone(), feature, why));
+                        }
                         Outcome::Failed(why) => {
                             let text = format!("{}: {}\n    {why}", shown.place, shown.command);
                             failed.lock().unwrap().push(text);

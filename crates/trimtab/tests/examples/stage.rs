@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use trimtab_testdisk::{self as testdisk, LoopDisk};
+use trimtab_testdisk::{self as testdisk, Feature, LoopDisk};
 
 use super::collect::{Shown, root};
 use super::emulated;
@@ -19,7 +19,7 @@ mod drive;
 /// What came of a command.
 pub(crate) enum Outcome {
     Done,
-    Skipped(String),
+    Skipped(Feature, String),
     Failed(String),
 }
 
@@ -54,7 +54,7 @@ impl Stage {
                 .iter()
                 .any(|(_, plan)| matches!(plan, Plan::Run { needs: n, .. } if *n == needs))
         };
-        let disks = match testdisk::missing() {
+        let disks = match testdisk::missing(testdisk::REAL_DISKS) {
             Some(why) => Err(why),
             None if !wants(Needs::Ebpf) => Err("are not needed".to_owned()),
             None => {
@@ -63,7 +63,9 @@ impl Stage {
                 Ok((loads, disks))
             }
         };
-        let stage = Self { directory, disks, no_drives: emulated::missing(&["mkfs.ext4"]) };
+        let mkfs = [Feature::Program("mkfs.ext4")];
+        let no_drives = testdisk::missing(&[emulated::NEEDED, &mkfs].concat());
+        let stage = Self { directory, disks, no_drives };
         stage.make_programs();
         stage.make_inputs();
         stage
@@ -137,8 +139,8 @@ impl Stage {
         let Plan::Run { needs, before, script, endless } = plan else {
             unreachable!("is not to run");
         };
-        if let Some(why) = self.lacks(*needs, command) {
-            return Outcome::Skipped(why);
+        if let Some((feature, why)) = self.lacks(*needs, command) {
+            return Outcome::Skipped(feature, why);
         }
         let place = tempfile::tempdir_in(self.directory.path()).expect("a temporary directory");
         self.furnish(place.path());
@@ -183,22 +185,20 @@ impl Stage {
         if output.status.success() { Ok(()) } else { Err(said(&output)) }
     }
 
-    fn lacks(&self, needs: Needs, command: &str) -> Option<String> {
-        if command.contains("fio ") || command.contains("jq ") {
-            let program = if command.contains("| jq ") { "jq" } else { "fio" };
-            if Command::new(program).arg("--version").output().is_err() {
-                return Some(format!("needs the program {program}"));
-            }
+    fn lacks(&self, needs: Needs, command: &str) -> Option<(Feature, String)> {
+        let programs = ["fio", "jq"].into_iter();
+        let programs = programs.filter(|program| command.contains(&format!("{program} ")));
+        let mut features: Vec<_> = programs.map(Feature::Program).collect();
+        if command.contains("compare-cloudphysics") {
+            features.push(Feature::Traces);
         }
-        if command.contains("compare-cloudphysics") && std::env::var_os("TRIMTAB_TRACES").is_none()
-        {
-            return Some("needs the trace that TRIMTAB_TRACES names".to_owned());
-        }
-        match needs {
+        let missing = |feature| Some((feature, testdisk::missing(&[feature])?));
+        let lacking = match needs {
             Needs::Nothing => None,
-            Needs::Drives => self.no_drives.as_ref().map(|why| format!("drives: {why}")),
-            Needs::Ebpf => self.disks.as_ref().err().map(|why| format!("eBPF: {why}")),
-        }
+            Needs::Drives => self.no_drives.as_ref().map(|why| (Feature::Fuse, why.clone())),
+            Needs::Ebpf => self.disks.as_ref().err().map(|why| (Feature::Bpf, why.clone())),
+        };
+        features.into_iter().find_map(missing).or(lacking)
     }
 
     /// The inputs, and what of the source tree commands name.

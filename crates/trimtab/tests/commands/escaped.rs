@@ -1,7 +1,9 @@
 //! Names and notes from outside reach no terminal as they are: neither control sequences
 //! nor line ends.
 
+#[path = "../drive/mod.rs"]
 mod drive;
+#[path = "../place/mod.rs"]
 mod place;
 
 use std::fs;

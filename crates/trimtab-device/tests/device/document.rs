@@ -2,7 +2,7 @@
 
 use trimtab_device::Profile;
 
-const DOCUMENT: &str = include_str!("../../../docs/device-profile.md");
+const DOCUMENT: &str = include_str!("../../../../docs/device-profile.md");
 
 fn example() -> &'static str {
     let (_, example) = DOCUMENT.split_once("```toml\n").unwrap();

@@ -1,5 +1,6 @@
 //! `trimtab trace convert`, as a user runs it.
 
+#[path = "../place/mod.rs"]
 mod place;
 
 use std::fs;
@@ -102,8 +103,7 @@ fn issued(log: &str) -> Vec<(bool, u64, u64)> {
 /// once although the recording's clock had run for hours, and no file `loop0`.
 #[test]
 fn fio_replays_a_recording_on_another_device() {
-    if Command::new("fio").arg("--version").output().is_err() {
-        trimtab_testdisk::say("skipped: fio is not installed");
+    if !trimtab_testdisk::requires(&[trimtab_testdisk::Feature::Program("fio")]) {
         return;
     }
     let mut biosnoop = String::from(
@@ -225,8 +225,8 @@ fn a_full_disk_leaves_nothing_behind() {
     let disk = place.path("disk");
     fs::create_dir(&disk).unwrap();
     let Some(_mount) = Mount::new(&disk) else {
-        trimtab_testdisk::say("skipped: mounting a file system takes root");
-        return;
+        let why = "a file system cannot be mounted";
+        return trimtab_testdisk::skip(trimtab_testdisk::Feature::Mount, why);
     };
     for out in ["disk/out.parquet", "disk/out.csv", "disk/out.iolog"] {
         place.fails(&["in.csv", "-o", out], 1, "cannot write");

@@ -16,7 +16,7 @@ fn linnos() -> Network {
 
 /// A file with a model of each kind.
 fn file() -> Vec<u8> {
-    let forest = lightgbm::read(include_str!("../golden/lightgbm.txt")).unwrap().forest;
+    let forest = lightgbm::read(include_str!("../../golden/lightgbm.txt")).unwrap().forest;
     let mut writer = Writer::default();
     writer.put("dense", &linnos());
     writer.put("integer", &LinnOs::quantise(&linnos()).unwrap());
@@ -35,7 +35,7 @@ fn the_format_stays() {
     const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/models.safetensors");
     let layers = [(16, Activation::Relu), (2, Activation::Softmax)];
     let dense = Network::random(3, &layers, Start::He, 2).unwrap();
-    let forest = lightgbm::read(include_str!("../golden/lightgbm.txt")).unwrap().forest;
+    let forest = lightgbm::read(include_str!("../../golden/lightgbm.txt")).unwrap().forest;
     let mut writer = Writer::default();
     writer.put("dense", &dense);
     writer.put("integer", &integer::Network::<3, 2, 16>::quantise(&dense).unwrap());
@@ -60,7 +60,7 @@ fn every_model_comes_back() {
     let integer = reader.get::<Box<LinnOs>>("integer").unwrap();
     assert_eq!(integer, LinnOs::quantise(&linnos()).unwrap());
     let forest = reader.get::<tree::Forest>("forest").unwrap();
-    assert_eq!(forest, lightgbm::read(include_str!("../golden/lightgbm.txt")).unwrap().forest);
+    assert_eq!(forest, lightgbm::read(include_str!("../../golden/lightgbm.txt")).unwrap().forest);
     let integer_forest = reader.get::<IntegerForest>("integer_forest").unwrap();
     let sample = [50; 10];
     for simd in Simd::all() {

@@ -1,6 +1,7 @@
 //! Every number in every description has a range: each is set to values that no number of
 //! ours may have, and to values that few may. A new key without a range fails here.
 
+#[path = "../place/mod.rs"]
 mod place;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,8 @@
 //! What no input may do to the program that reads it: endless files.
 
+#[path = "../drive/mod.rs"]
 mod drive;
+#[path = "../place/mod.rs"]
 mod place;
 
 use std::process::{Command, Output};

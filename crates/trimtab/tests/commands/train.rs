@@ -1,6 +1,8 @@
 //! `trimtab train`, as a user runs it.
 
+#[path = "../drive/mod.rs"]
 mod drive;
+#[path = "../place/mod.rs"]
 mod place;
 
 use std::fs;

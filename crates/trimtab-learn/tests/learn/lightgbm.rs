@@ -7,10 +7,10 @@ use trimtab_learn::forest::IntegerForest;
 use trimtab_learn::lightgbm;
 use trimtab_learn::tree::Missing;
 
-const MODEL: &str = include_str!("../golden/lightgbm.txt");
-const SCORES: &str = include_str!("../golden/lightgbm-scores.txt");
-const ZERO_MODEL: &str = include_str!("../golden/lightgbm-zero.txt");
-const ZERO_SCORES: &str = include_str!("../golden/lightgbm-zero-scores.txt");
+const MODEL: &str = include_str!("../../golden/lightgbm.txt");
+const SCORES: &str = include_str!("../../golden/lightgbm-scores.txt");
+const ZERO_MODEL: &str = include_str!("../../golden/lightgbm-zero.txt");
+const ZERO_SCORES: &str = include_str!("../../golden/lightgbm-zero-scores.txt");
 
 /// The scores, each with its sample.
 fn cases(text: &str) -> Vec<(f64, Vec<f64>)> {

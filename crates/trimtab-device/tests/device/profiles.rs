@@ -1,9 +1,7 @@
 //! The profiles of LinnOS's arrays have a tail of slow reads under the loads that
 //! were published with them, and it is the writes that make it.
 
-mod load;
-
-use load::{Load, aged, knee, latencies, quantile, serve, share_above};
+use crate::load::{Load, aged, knee, latencies, quantile, serve, share_above};
 use trimtab_device::Profile;
 use trimtab_io::{Nanos, Op};
 

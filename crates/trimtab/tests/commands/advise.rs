@@ -1,6 +1,8 @@
 //! `trimtab advise` and `trimtab profile fit`, as a user runs them.
 
+#[path = "../drive/mod.rs"]
 mod drive;
+#[path = "../place/mod.rs"]
 mod place;
 
 use std::fs;

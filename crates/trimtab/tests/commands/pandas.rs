@@ -1,5 +1,6 @@
 //! A trace through pandas and back: nothing of it is lost.
 
+#[path = "../place/mod.rs"]
 mod place;
 
 use std::fmt::Write as _;
@@ -26,9 +27,7 @@ fn python(script: &str) -> Option<Output> {
 
 #[test]
 fn a_round_trip_through_pandas_loses_nothing() {
-    let there = python("import pandas, pyarrow").is_some_and(|output| output.status.success());
-    if !there {
-        trimtab_testdisk::say("skipped: python3 has no pandas with pyarrow");
+    if !trimtab_testdisk::requires(&[trimtab_testdisk::Feature::Pandas]) {
         return;
     }
     // Times of this century in ns, beyond what a float holds exactly; rows

@@ -1,6 +1,7 @@
 //! `trimtab trace cut`, `rerate` and `synth`, as a user runs them: what they
 //! write, compared with what the definition says, and what they refuse.
 
+#[path = "../place/mod.rs"]
 mod place;
 
 use std::fs;

@@ -1,6 +1,8 @@
 //! `trimtab evaluate`, as a user runs it.
 
+#[path = "../drive/mod.rs"]
 mod drive;
+#[path = "../place/mod.rs"]
 mod place;
 
 use std::fs;
@@ -294,10 +296,10 @@ fn what_cannot_be_judged_is_said_in_one_line() {
 /// On real recordings, which are not part of the repository.
 #[test]
 fn real_drives_can_be_predicted() {
-    let Some(folder) = std::env::var_os("TRIMTAB_TRACES").map(PathBuf::from) else {
-        trimtab_testdisk::say("skipped: TRIMTAB_TRACES does not name a folder of traces");
+    if !trimtab_testdisk::requires(&[trimtab_testdisk::Feature::Traces]) {
         return;
-    };
+    }
+    let folder = PathBuf::from(std::env::var_os("TRIMTAB_TRACES").unwrap());
     let place = Place::new(&[]);
     for (name, least) in [("nvme-a.csv", 0.83), ("nvme-b.csv", 0.81)] {
         let trace = folder.join("nvme-replay").join(name);

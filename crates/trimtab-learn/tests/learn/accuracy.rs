@@ -2,10 +2,9 @@
 //! and of AUC. Its figures are from tests/reference/accuracy.py.
 #![cfg(feature = "train")]
 
-mod dataset;
-
 use std::ops::ControlFlow;
 
+use crate::dataset;
 use trimtab_learn::dense::{Activation, Network, Training};
 use trimtab_learn::forest::IntegerForest;
 use trimtab_learn::metrics::{Confusion, average_precision, roc_auc};

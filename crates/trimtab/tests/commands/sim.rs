@@ -1,5 +1,6 @@
 //! `trimtab sim run`, as a user runs it.
 
+#[path = "../place/mod.rs"]
 mod place;
 
 use std::fs;

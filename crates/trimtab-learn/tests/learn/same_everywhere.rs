@@ -1,10 +1,9 @@
 //! Training gives the same model to the bit with any number of threads, and on
 //! every machine: what it gave here is written down.
 
-mod dataset;
-
 use std::ops::ControlFlow;
 
+use crate::dataset;
 use trimtab_learn::dense::{self, Activation, Loss, Network, Optimiser, Start, Training};
 use trimtab_learn::store::{Stored, Writer};
 use trimtab_learn::{Rows, boost};

@@ -1,0 +1,58 @@
+//! Programs that link the library compile what a read needs and no more.
+
+use std::process::Command;
+
+/// All that a package depends on, with the features that it turns on in each, as in
+/// `rand v0.10.1 std,std_rng`; packages without features end with their version.
+fn tree(package: &str) -> Vec<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--package", package, "--edges", "normal", "--prefix", "none"])
+        .args(["--format", "{p} {f}", "--offline", "--locked"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines.dedup();
+    assert!(lines.iter().any(|line| line.starts_with(&format!("{package} v"))), "{text}");
+    lines
+}
+
+/// Those whose names begin so.
+fn found<'a>(tree: &'a [String], prefixes: &[&str]) -> Vec<&'a str> {
+    let name = |line: &&str| line.split(' ').next().unwrap_or_default().to_owned();
+    let is_listed = |line: &&str| prefixes.iter().any(|prefix| name(line).starts_with(prefix));
+    tree.iter().map(String::as_str).filter(is_listed).collect()
+}
+
+#[test]
+fn the_library_does_without_traces_drives_and_bpf_loading() {
+    let tree = tree("trimtab-c");
+    let not_needed = [
+        "parquet",
+        "arrow",
+        "libbpf",
+        "fuser",
+        "rusqlite",
+        "trimtab-emu",
+        "trimtab-sim",
+        "trimtab-device",
+        "trimtab-trace",
+        "trimtab-train",
+        "trimtab-steer",
+        "trimtab-record",
+        "trimtab-tracker",
+        "trimtab-bpf",
+        "trimtab-testdisk",
+    ];
+    assert_eq!(found(&tree, &not_needed), [""; 0]);
+    // The search finds what is there.
+    assert_eq!(found(&tree, &["trimtab-read", "trimtab-state"]).len(), 2, "{tree:#?}");
+}
+
+#[test]
+fn the_state_is_read_without_libbpf() {
+    assert_eq!(found(&tree("trimtab-state"), &["libbpf", "trimtab-bpf"]), [""; 0]);
+}

@@ -1,0 +1,17 @@
+//! Drives as users of the crate see them. One program: linking takes longer than most of
+//! these tests.
+
+mod closed_form;
+mod document;
+mod endurance;
+mod explained;
+mod features;
+mod firmware;
+mod invariants;
+mod load;
+mod profiles;
+mod saved;
+mod steady_state;
+mod thresholds;
+mod timing;
+mod tune;

@@ -352,7 +352,7 @@ struct st_pretend {
 	__u64 sector;
 };
 
-/* What the log says of each step, in the words of trimtab_predict::Watch. */
+/* What the log says of each step, in the words of trimtab_predict::DriveTracker. */
 enum st_step {
 	ST_STEP_SENT = 1,
 	ST_STEP_GROWN = 2,

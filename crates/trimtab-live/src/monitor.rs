@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   record ─> Records, in order of arrival ─> DriveFigures ─┬─ totals, latencies
-//!                                              (each drive)  ├─ Judge: predicted, and late?
-//!                                                            └─ DriftCheck: does it still fit?
+//!                                              (each drive)  ├─ OnlineEvaluator: predicted, and late?
+//!                                                            └─ latest latencies, for a drift check
 //! ```
 //!
 //! The recorder sees every request of the machine, whoever sent it; what is made of its
@@ -28,12 +28,10 @@
 
 mod background;
 mod buckets;
-mod drift;
 mod figures;
 
 pub use background::Background;
 pub use buckets::{BOUNDS, LatencyBuckets};
-pub use drift::{Checked, DriftCheck};
 pub use figures::{Depth, DriveFigures, OpTotal, Totals};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -6,7 +6,7 @@
 //!               any process that may read it:  LiveDrive::look ─> features ─> Forecast
 //! ```
 //!
-//! The kernel keeps the very numbers that [`trimtab_predict::Watch`] keeps in
+//! The kernel keeps the very numbers that [`trimtab_predict::DriveTracker`] keeps in
 //! simulation and training, for every request of the machine, and forecasts are
 //! made from them by the same code. Reading them is no system call and takes some
 //! ten nanoseconds.

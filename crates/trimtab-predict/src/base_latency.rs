@@ -1,44 +1,25 @@
-//! How long a read takes at least, by its size.
+//! The latency of a read on an idle drive, by its size.
 
 use serde::{Deserialize, Serialize};
 use trimtab_io::Nanos;
 
-/// Which of the reads of a size the floor is at: so many in a hundred are faster.
-const PERCENT: usize = 10;
-/// Reads that a size must have, to say something.
-const ENOUGH: usize = 20;
-/// Sizes, by powers of two.
-const SIZES: usize = 16;
-
-/// The latency of a read that meets an idle drive, by its 4 KiB pages: a line
-/// from each size that was learnt to the next. What comes on top of it is what a
-/// predictor has to say, and it is the same kind of number for all sizes.
+/// The latency of a read on an idle drive, by its 4 KiB pages: linear between the sizes that
+/// training has seen. A predictor forecasts the excess over it, which is the same kind of
+/// number for all sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Floor(Vec<(u32, u32)>);
+pub struct BaseLatency(Vec<(u32, u32)>);
 
-impl Floor {
-    /// Learns it from reads: latencies, and pages. A larger read never takes less.
-    pub(crate) fn learn(reads: impl Iterator<Item = (Nanos, u32)>) -> Self {
-        let mut sizes: [Vec<(u64, u32)>; SIZES] = Default::default();
-        for (latency, pages) in reads {
-            let size = pages.max(1).ilog2() as usize;
-            sizes[size.min(SIZES - 1)].push((latency.0, pages));
-        }
-        let mut points: Vec<(u32, u32)> = Vec::new();
-        for mut reads in sizes.into_iter().filter(|reads| reads.len() >= ENOUGH) {
-            let pages = reads.iter().map(|read| u64::from(read.1)).sum::<u64>();
-            let pages = (pages / reads.len() as u64) as u32;
-            let place = reads.len() * PERCENT / 100;
-            let latency = reads.select_nth_unstable(place).1.0;
-            let latency = u32::try_from(latency).unwrap_or(u32::MAX);
-            points.push((pages, latency.max(points.last().map_or(0, |point| point.1))));
-        }
-        Self(points)
+impl BaseLatency {
+    /// Takes points of pages and latency (ns). `None` if sizes do not rise, or a larger read
+    /// takes less.
+    #[must_use]
+    pub fn new(points: Vec<(u32, u32)>) -> Option<Self> {
+        Some(Self(points)).filter(Self::is_valid)
     }
 
-    /// The floor of a read of so many pages; of sizes beyond those known, that of
-    /// the nearest.
+    /// The base latency of a read of so many pages. Beyond the known sizes it is that of the
+    /// nearest.
     #[must_use]
     pub fn latency(&self, pages: u32) -> Nanos {
         let after = self.0.partition_point(|point| point.0 <= pages);
@@ -54,7 +35,7 @@ impl Floor {
         Nanos(nanos.into())
     }
 
-    /// Whether it is one that could have been learnt.
+    /// Whether sizes rise and latencies do not fall. A file may hold other points.
     pub(crate) fn is_valid(&self) -> bool {
         self.0.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1)
     }
@@ -65,19 +46,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_between_sizes() {
-        // One page 80 µs, then 5 µs a page; every third read is hindered.
-        let read = |i: u32| {
-            let pages = [1, 2, 6, 24][i as usize % 4];
-            let late = if i.is_multiple_of(3) { 900 } else { 0 };
-            (Nanos::from_micros((75 + 5 * pages + late).into()), pages)
-        };
-        let floor = Floor::learn((0..1200).map(read));
-        assert!(floor.is_valid());
-        for (pages, micros) in [(0, 80), (1, 80), (2, 85), (4, 95), (15, 150), (24, 195), (99, 195)]
+    fn latency_is_linear_between_points_and_constant_beyond() {
+        let base = BaseLatency::new(vec![(1, 80_000), (6, 105_000), (24, 195_000)]).unwrap();
+        for (pages, micros) in
+            [(0, 80), (1, 80), (2, 85), (6, 105), (15, 150), (24, 195), (99, 195)]
         {
-            assert_eq!(floor.latency(pages), Nanos::from_micros(micros), "{pages}");
+            assert_eq!(base.latency(pages), Nanos::from_micros(micros), "{pages}");
         }
-        assert_eq!(Floor::learn(std::iter::empty()).latency(7), Nanos::ZERO);
+        assert_eq!(BaseLatency::new(Vec::new()).unwrap().latency(7), Nanos::ZERO);
+        assert_eq!(BaseLatency::new(vec![(1, 2), (1, 3)]), None);
+        assert_eq!(BaseLatency::new(vec![(1, 3), (2, 2)]), None);
     }
 }

@@ -1,12 +1,12 @@
-//! `trimtab`: our predictor.
+//! `trimtab`: forests over the tracked state of the drive.
 //!
-//! Three forests of small trees over what a [`Watch`] knows, trained by gradient
-//! boosting: one tells late from not late, one how long a request takes that is
-//! not late, one how long any takes. The first two are asked together, and the last
-//! about what is late: what tells two idle drives apart is not what tells two busy ones.
-//! Everything is integers up to the verdict. Tables, learnt from samples that the
-//! trees had not seen, turn their scores into a probability and into the latency
-//! to expect; where to refuse follows from what a wrong answer costs, not from the
+//! Three forests of small trees, trained by gradient boosting, take the
+//! [features](crate::FEATURE_NAMES) of a request. One tells late from not late, one gives the
+//! latency of a request that is not late, one that of any request. The first two are evaluated
+//! together, and the third only for a request that is late: what separates two idle drives
+//! differs from what separates two busy ones. All arithmetic up to the verdict is integer.
+//! Tables, from samples that the trees have not seen, map scores to a probability and to the
+//! expected latency. The score to refuse from follows from the costs of both errors, not from
 //! training.
 
 use std::sync::Arc;
@@ -15,46 +15,46 @@ use trimtab_io::{Nanos, Request};
 use trimtab_learn::calibrate::Table;
 use trimtab_learn::forest::IntegerForest;
 
-use crate::floor::Floor;
-use crate::history::Watcher;
-use crate::in_flight::pages_of;
+use crate::base_latency::BaseLatency;
+use crate::pages::pages_of;
 use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
 use crate::state::FEATURES;
+use crate::tracker::DriveTracker;
 use crate::units::UnitFunction;
-use crate::watch::Watch;
 
-/// The unit of waits in a table: 32 bits of it are two minutes.
-pub(crate) const WAIT_TICK: Nanos = Nanos(64);
+/// The unit of latencies in [`ForestModel`]'s tables: 32 bits of it are two minutes.
+pub const WAIT_TICK: Nanos = Nanos(64);
 
-/// What has been learnt of a drive.
+/// The parameters of the predictor `trimtab` for one drive.
 #[derive(Debug)]
-pub struct Knowledge {
-    /// How it tells the drive's parallel units apart.
+pub struct ForestModel {
+    /// The functions that tell the drive's parallel units apart.
     pub functions: Vec<UnitFunction>,
-    /// From the watch's numbers to a score, log-odds.
+    /// From features to a score: log-odds of being late.
     pub forest: IntegerForest,
     /// From a score to the probability of being late, in 2^-16ths.
     pub probability: Table,
-    /// What a read takes in any case.
-    pub floor: Floor,
-    /// From the watch's numbers to a score that grows with what comes on top.
+    /// The latency of a read on an idle drive.
+    pub base_latency: BaseLatency,
+    /// From features to a score that grows with the latency in excess of the base latency.
     pub wait_forest: IntegerForest,
-    /// From that score to the mean of what comes on top, in ticks of 64 ns.
+    /// From that score to the mean excess, in ticks of 64 ns ([`WAIT_TICK`]).
     pub wait: Table,
-    /// The same, of reads that are not late.
+    /// As `wait_forest`, for reads that are not late.
     pub fast_forest: IntegerForest,
-    /// See `fast_forest`.
+    /// As `wait`, for reads that are not late.
     pub fast: Table,
-    /// The mean latency of reads that would have been sent, and were late.
+    /// The mean latency of false submits: reads predicted fast that were late.
     pub late: Nanos,
-    /// From this score on a request is refused.
+    /// A request with this score or more is refused.
     pub refuse_from: i32,
 }
 
-impl Knowledge {
-    /// What follows from a watch's numbers.
-    pub(crate) fn forecast(&self, request: &Request, features: &[i32; FEATURES]) -> Forecast {
-        // Most are not refused, and then both of these are wanted.
+impl ForestModel {
+    /// The forecast for a request with these features.
+    #[must_use]
+    pub fn forecast(&self, request: &Request, features: &[i32; FEATURES]) -> Forecast {
+        // Most requests are not refused, and need both scores.
         let [score, fast] = self.forest.both_scores(&self.fast_forest, features);
         if score >= self.refuse_from {
             return self.late(request, features, score);
@@ -70,12 +70,10 @@ impl Knowledge {
         }
     }
 
-    /// The same; of what is not late, nothing but that it is not.
-    pub(crate) fn forecast_if_late(
-        &self,
-        request: &Request,
-        features: &[i32; FEATURES],
-    ) -> Forecast {
+    /// As [`forecast`](Self::forecast) for a request that is late; for any other the
+    /// [bare](Forecast::bare) verdict.
+    #[must_use]
+    pub fn forecast_if_late(&self, request: &Request, features: &[i32; FEATURES]) -> Forecast {
         let score = self.forest.score(features);
         if score >= self.refuse_from {
             return self.late(request, features, score);
@@ -83,7 +81,7 @@ impl Knowledge {
         Forecast::bare(Verdict::Fast)
     }
 
-    /// Of a request with this score, which is late.
+    /// The forecast for a late request.
     fn late(&self, request: &Request, features: &[i32; FEATURES], score: i32) -> Forecast {
         Forecast {
             verdict: Verdict::Late,
@@ -93,10 +91,10 @@ impl Knowledge {
         }
     }
 
-    /// The latency that a table says of a score.
+    /// The latency that a table gives for a score.
     fn expected(&self, table: &Table, score: i32, request: &Request) -> Nanos {
         let above = Nanos(WAIT_TICK.0 * u64::from(table.value(score).unsigned_abs()));
-        self.floor.latency(pages_of(request)) + above
+        self.base_latency.latency(pages_of(request)) + above
     }
 }
 
@@ -105,49 +103,39 @@ fn share_of_one(probability: i32) -> f32 {
     probability as f32 / 65536.0
 }
 
-/// Our predictor, watching a drive.
+/// The predictor `trimtab` for one drive.
 #[derive(Clone, Debug)]
-pub struct Learned {
-    watch: Watch,
-    knowledge: Arc<Knowledge>,
+pub struct ForestPredictor {
+    tracker: DriveTracker,
+    model: Arc<ForestModel>,
 }
 
-impl Learned {
-    /// A drive of which nothing is known but what was learnt.
+impl ForestPredictor {
+    /// Starts tracking a drive.
     #[must_use]
-    pub fn new(knowledge: Arc<Knowledge>) -> Self {
-        Self { watch: Watch::new(&knowledge.functions), knowledge }
+    pub fn new(model: Arc<ForestModel>) -> Self {
+        Self { tracker: DriveTracker::new(&model.functions), model }
     }
 }
 
-impl Predictor for Learned {
+impl Predictor for ForestPredictor {
     fn name(&self) -> &'static str {
         "trimtab"
     }
 
     fn predict(&self, now: Nanos, request: &Request) -> Forecast {
-        self.knowledge.forecast(request, &self.watch.features(now, request))
+        self.model.forecast(request, &self.tracker.features(now, request))
     }
 
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
-        self.watch.sent(now, request)
+        self.tracker.sent(now, request)
     }
 
     fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
-        self.watch.completed(now, ticket, data);
+        self.tracker.completed(now, ticket, data);
     }
 
     fn boxed_clone(&self) -> Box<dyn Predictor> {
         Box::new(self.clone())
-    }
-}
-
-impl Watcher for Watch {
-    fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
-        Self::sent(self, now, request)
-    }
-
-    fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
-        Self::completed(self, now, ticket, data);
     }
 }

@@ -1,13 +1,12 @@
-//! How right is a predictor about a drive that is at work right now?
+//! The online evaluator: how accurate is a model on a drive in use?
 //!
-//! [`evaluate`](crate::evaluate()) judges by a whole recording; a [`Judge`] by requests
-//! as they come. It goes through the same steps in the same order: before a read
-//! is sent the predictor says what it thinks, knowing only what had been answered
-//! by then, and when the answer has come, both are compared.
+//! `trimtab_train::evaluate` evaluates on a whole recording; an [`OnlineEvaluator`] on requests
+//! as they come. It takes the same steps in the same order: before a read is sent the predictor
+//! makes its forecast, from completions up to then, and when the read completes the two are
+//! compared.
 //!
-//! Whoever watches does not refuse. So all reads that are seen were sent, those too
-//! that were predicted late: whether that would have been a false revoke is known of
-//! each of them. Reads that somebody has refused are not seen at all.
+//! The evaluator observes and does not refuse, so the outcome of reads that were predicted late
+//! is known as well. Reads that something else refused are not seen at all.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,17 +14,17 @@ use std::collections::BinaryHeap;
 use serde::Serialize;
 use trimtab_io::Nanos;
 
-use crate::drift::{Drift, Found};
-use crate::history::Recorded;
-use crate::in_flight::pages_of;
-use crate::model::{Kind, Model};
-use crate::predictor::{Predictor, Ticket, Verdict};
-use crate::{Forecast, Label};
+use crate::drift::{DriftDetector, DriftReport};
+use crate::label::Label;
+use crate::model::{Model, PredictorKind};
+use crate::pages::pages_of;
+use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
+use crate::recorded::Recorded;
 
-/// What came of comparing forecasts with answers, so far.
+/// Counts of forecasts compared with outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Judged {
-    /// Reads that were answered with their data.
+pub struct OnlineScore {
+    /// Reads that completed with their data.
     pub reads: u64,
     /// How many of them were late, by the model's label.
     pub late: u64,
@@ -37,26 +36,26 @@ pub struct Judged {
     pub false_revokes: u64,
 }
 
-impl Judged {
+impl OnlineScore {
     /// The share of reads that was predicted late, 0 to 1.
     #[must_use]
     pub fn predicted_late_share(&self) -> Option<f64> {
-        share(self.predicted_late, self.reads)
+        ratio(self.predicted_late, self.reads)
     }
 
     /// Of the reads predicted fast, the share that was late, 0 to 1.
     #[must_use]
     pub fn false_submit_rate(&self) -> Option<f64> {
-        share(self.false_submits, self.reads - self.predicted_late)
+        ratio(self.false_submits, self.reads - self.predicted_late)
     }
 
     /// Of the reads predicted late, the share that was fast, 0 to 1.
     #[must_use]
     pub fn false_revoke_rate(&self) -> Option<f64> {
-        share(self.false_revokes, self.predicted_late)
+        ratio(self.false_revokes, self.predicted_late)
     }
 
-    /// These and others together.
+    /// The sum of both.
     #[must_use]
     pub const fn and(&self, others: &Self) -> Self {
         Self {
@@ -68,7 +67,7 @@ impl Judged {
         }
     }
 
-    /// What was added since `earlier`.
+    /// The difference to an `earlier` count.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -81,44 +80,43 @@ impl Judged {
     }
 }
 
-fn share(part: u64, of: u64) -> Option<f64> {
+fn ratio(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// Compares what a model foretells with what a drive does.
+/// Compares a model's forecasts with a drive's completions.
 ///
 /// ```
 /// use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
-/// use trimtab_predict::{Judge, Model, Recorded};
+/// use trimtab_predict::{Model, OnlineEvaluator, Recorded};
 ///
-/// # fn judge(model: &Model) {
-/// let mut judge = Judge::new(model);
+/// # fn evaluate(model: &Model) {
+/// let mut evaluator = OnlineEvaluator::new(model);
 /// for i in 0..100 {
 ///     let sent = Nanos::from_micros(100 * i);
 ///     let request = Request::new(RequestId(i), DeviceId(0), sent, Op::Read, 4096 * i, 4096);
-///     judge.take(&Recorded { request, complete: sent + Nanos(80_000), data: true });
+///     evaluator.take(&Recorded { request, complete: sent + Nanos(80_000), data: true });
 /// }
-/// judge.settle(Nanos::MAX);
-/// assert_eq!(judge.judged().reads, 100);
+/// evaluator.settle(Nanos::MAX);
+/// assert_eq!(evaluator.score().reads, 100);
 /// # }
 /// ```
-pub struct Judge {
+pub struct OnlineEvaluator {
     predictor: Box<dyn Predictor>,
     label: Label,
-    /// What has been sent and is not answered by the time of the last request.
-    on_their_way: BinaryHeap<Reverse<OnItsWay>>,
+    /// Requests that have not completed by the arrival of the last one.
+    in_flight: BinaryHeap<Reverse<InFlight>>,
     /// 4 KiB pages in flight.
     load: u32,
     taken: u64,
-    /// Of those predictors whose probabilities say anything.
-    drift: Option<Drift>,
-    judged: Judged,
+    /// `None` for predictors without calibrated probabilities.
+    drift: Option<DriftDetector>,
+    score: OnlineScore,
 }
 
-/// A request between its being sent and its answer. First comes what is answered
-/// first; at one instant, what was sent first.
+/// A request in flight, ordered by completion, and at one instant by submission.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct OnItsWay {
+struct InFlight {
     complete: Nanos,
     number: u64,
     what: Sent,
@@ -132,127 +130,99 @@ struct Sent {
     load: u32,
     data: bool,
     /// Of a read: whether it was predicted late, and the probability's bits.
-    foretold: Option<(bool, u32)>,
+    forecast: Option<(bool, u32)>,
 }
 
-impl Judge {
-    /// Begins to judge a model; nothing is known of the drive yet.
+impl OnlineEvaluator {
+    /// Starts with an empty drive state.
     #[must_use]
     pub fn new(model: &Model) -> Self {
         Self {
             predictor: model.trained.predictor(),
             label: model.card.label.clone(),
-            on_their_way: BinaryHeap::new(),
+            in_flight: BinaryHeap::new(),
             load: 0,
             taken: 0,
-            drift: (model.trained.kind() == Kind::Trimtab).then(Drift::default),
-            judged: Judged::default(),
+            drift: (model.trained.kind() == PredictorKind::Trimtab).then(DriftDetector::default),
+            score: OnlineScore::default(),
         }
     }
 
-    /// Takes a request, with its answer. They come in order of arrival.
+    /// Takes a request and its completion, in order of arrival.
     ///
-    /// The answer lies in the future of the forecast, and is kept from the
-    /// predictor until its time has come.
+    /// The completion lies in the future of the forecast; the predictor learns of it when its
+    /// time has come.
     pub fn take(&mut self, recorded: &Recorded) {
         let Recorded { request, complete, data } = recorded;
         self.settle(request.arrival);
-        let foretold = recorded.is_read().then(|| {
+        let forecast = recorded.is_read().then(|| {
             let Forecast { verdict, probability, .. } =
                 self.predictor.predict(request.arrival, request);
             (verdict == Verdict::Late, probability.to_bits())
         });
         let ticket = self.predictor.sent(request.arrival, request).0;
         let (pages, load, data) = (pages_of(request), self.load, *data);
-        let what = Sent { sent: request.arrival, ticket, pages, load, data, foretold };
+        let what = Sent { sent: request.arrival, ticket, pages, load, data, forecast };
         self.load += pages;
-        self.on_their_way.push(Reverse(OnItsWay { complete: *complete, number: self.taken, what }));
+        self.in_flight.push(Reverse(InFlight { complete: *complete, number: self.taken, what }));
         self.taken += 1;
     }
 
-    /// Takes in all answers up to and including `now`: no request that arrived
-    /// before is to come.
+    /// Applies all completions up to and including `now`: no request that arrived before will
+    /// be taken.
     pub fn settle(&mut self, now: Nanos) {
-        while let Some(Reverse(first)) = self.on_their_way.peek()
+        while let Some(Reverse(first)) = self.in_flight.peek()
             && first.complete <= now
         {
-            let Reverse(OnItsWay { complete, what, .. }) =
-                self.on_their_way.pop().expect("there is a first");
-            self.answered(complete, &what);
+            let Reverse(InFlight { complete, what, .. }) =
+                self.in_flight.pop().expect("there is a first");
+            self.complete(complete, &what);
         }
     }
 
-    fn answered(&mut self, complete: Nanos, what: &Sent) {
+    fn complete(&mut self, complete: Nanos, what: &Sent) {
         self.load -= what.pages;
         self.predictor.completed(complete, Ticket(what.ticket), what.data);
-        let Some((predicted_late, probability)) = what.foretold else { return };
+        let Some((predicted_late, probability)) = what.forecast else { return };
         let late = self.label.is_slow(complete.since(what.sent), what.pages, what.load);
-        self.judged.reads += 1;
-        self.judged.late += u64::from(late);
-        self.judged.predicted_late += u64::from(predicted_late);
-        self.judged.false_submits += u64::from(late && !predicted_late);
-        self.judged.false_revokes += u64::from(!late && predicted_late);
+        self.score.reads += 1;
+        self.score.late += u64::from(late);
+        self.score.predicted_late += u64::from(predicted_late);
+        self.score.false_submits += u64::from(late && !predicted_late);
+        self.score.false_revokes += u64::from(!late && predicted_late);
         if let Some(drift) = &mut self.drift {
-            drift.answered(f32::from_bits(probability), late);
+            drift.completed(f32::from_bits(probability), late);
         }
     }
 
-    /// What came of it so far.
+    /// The score so far.
     #[must_use]
-    pub const fn judged(&self) -> Judged {
-        self.judged
+    pub const fn score(&self) -> OnlineScore {
+        self.score
     }
 
-    /// Whether the model's probabilities go on coming true, if it gives any.
+    /// Whether the model's probabilities still fit, if it gives any.
     #[must_use]
-    pub fn drift(&self) -> Option<Found> {
-        self.drift.as_ref().map(Drift::found)
+    pub fn drift(&self) -> Option<DriftReport> {
+        self.drift.as_ref().map(DriftDetector::report)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{data_model, recording};
-    use crate::{evaluate, reads};
-
-    /// Judged as they come, reads have the figures that they have as a recording.
-    #[test]
-    fn agrees_with_the_evaluation_of_the_recording() {
-        let recorded = recording();
-        for kind in Kind::ALL {
-            let model = data_model(kind, &recorded);
-            let mut judge = Judge::new(&model);
-            recorded.iter().for_each(|request| judge.take(request));
-            judge.settle(Nanos::MAX);
-            let score = evaluate(&model.trained, &recorded, &reads(&recorded), &model.card.label);
-            let judged = judge.judged();
-            assert_eq!(judged.reads, 4000);
-            assert_eq!(judged.false_submit_rate(), score.false_submit_rate, "{kind:?}");
-            assert_eq!(judged.false_revoke_rate(), score.false_revoke_rate, "{kind:?}");
-            assert_eq!(judged.predicted_late_share(), Some(score.refused), "{kind:?}");
-            assert_eq!(judge.drift(), score.drift);
-            assert!(judged.late > 0 && judged.late < judged.reads);
-        }
-    }
 
     #[test]
-    fn an_answer_counts_when_it_has_come() {
-        let recorded = recording();
-        let mut judge = Judge::new(&data_model(Kind::HeurSim, &recorded));
-        judge.take(&recorded[0]);
-        judge.settle(Nanos(recorded[0].complete.0 - 1));
-        assert_eq!(judge.judged(), Judged::default());
-        judge.settle(recorded[0].complete);
-        assert_eq!(judge.judged().reads, 1);
-    }
-
-    #[test]
-    fn rates_are_of_those_that_they_can_be_of() {
-        let none = Judged::default();
+    fn rates_are_none_without_reads_to_count() {
+        let none = OnlineScore::default();
         assert_eq!((none.false_submit_rate(), none.false_revoke_rate()), (None, None));
-        let some =
-            Judged { reads: 10, late: 3, predicted_late: 2, false_submits: 2, false_revokes: 1 };
+        let some = OnlineScore {
+            reads: 10,
+            late: 3,
+            predicted_late: 2,
+            false_submits: 2,
+            false_revokes: 1,
+        };
         assert_eq!(some.false_submit_rate(), Some(0.25));
         assert_eq!(some.false_revoke_rate(), Some(0.5));
         assert_eq!(some.since(&some), none);

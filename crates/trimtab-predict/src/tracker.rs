@@ -1,51 +1,52 @@
-//! What our predictor knows of a drive: [`Watch`], and the numbers it is made of.
+//! The state tracker: from submissions and completions to a [`DriveState`].
 //!
-//! Everything is updated in constant time when a request is sent or answered (of a long
-//! one, for each of its first 16 pieces), in integers, and read so for a decision. A
-//! request that is not a read or write is in flight like any other but counts nowhere.
+//! Each update takes constant time (for a long request, per piece, of which the first 16
+//! count), in integers. A request that is neither a read nor a write adds to the requests in
+//! flight and to nothing else.
 
 use trimtab_io::{Nanos, Op, Request};
 
-use crate::in_flight::{InFlight, Pending, Span, UNITS, pages_of};
+use crate::in_flight::{InFlight, Pending, Span};
+use crate::pages::pages_of;
 use crate::predictor::Ticket;
 use crate::state::{DriveState, FEATURES, HISTORY, Rest, Stall, Unit, WINDOWS, ticks};
-use crate::units::{self, UnitFunction};
+use crate::units::{self, MAX_FUNCTIONS, UnitFunction};
 
-/// No read answered for so long, though three or more were in flight, is a stall.
+/// A stall: no read completes for this long while three or more are in flight.
 const STALL: Nanos = Nanos::from_micros(300);
 const STALLED_READS: u32 = 3;
-/// Nothing sent for so long is a rest.
+/// An idle period: nothing is sent for this long.
 const REST: Nanos = Nanos::from_millis(5);
 
-/// A drive, watched from outside.
+/// Tracks one drive's state from outside, as the block layer sees it.
 ///
-/// What it does at each step, bpf/state.bpf.c does alike: whoever changes one
-/// changes the other, and a test compares all bits.
+/// bpf/state.bpf.c does the same at each step. A change to one is a change to the other; a
+/// test compares all bits.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct DriveTracker {
     functions: Box<[UnitFunction]>,
     /// The units of each function, one function after the other.
     units: Box<[Unit]>,
     /// Where each function's units begin.
-    first: [usize; UNITS],
-    /// The least of the functions' stretches: what lies in one such stretch is in one
-    /// piece by all functions.
+    first: [usize; MAX_FUNCTIONS],
+    /// The least of the functions' stretches: a request within one such stretch is one piece
+    /// by every function.
     least_shift: u32,
     state: DriveState,
     reads: InFlight,
     others: InFlight,
 }
 
-/// The mark of a ticket for something that is no read.
+/// Marks the ticket of a request other than a read.
 const OTHER: u32 = 1 << 31;
 
-impl Watch {
-    /// A drive of which nothing is known but its parallel units: at most
-    /// three functions, the others are left out.
+impl DriveTracker {
+    /// Starts tracking. `functions` tell the drive's parallel units apart; the first three
+    /// are used.
     #[must_use]
     pub fn new(functions: &[UnitFunction]) -> Self {
-        let functions: Box<[_]> = functions.iter().take(UNITS).cloned().collect();
-        let mut first = [0; UNITS];
+        let functions: Box<[_]> = functions.iter().take(MAX_FUNCTIONS).cloned().collect();
+        let mut first = [0; MAX_FUNCTIONS];
         let mut all = 0;
         for (function, first) in functions.iter().zip(&mut first) {
             *first = all;
@@ -62,33 +63,33 @@ impl Watch {
         }
     }
 
-    /// The functions by which it tells units apart.
+    /// The functions that tell units apart.
     #[must_use]
     pub fn functions(&self) -> &[UnitFunction] {
         &self.functions
     }
 
-    /// What it knows of the drive as a whole.
+    /// The state of the drive as a whole.
     #[must_use]
     pub const fn state(&self) -> &DriveState {
         &self.state
     }
 
-    /// The units that one of its functions (by its number) tells apart.
+    /// The units of one function, by its index.
     #[must_use]
     pub fn units(&self, function: usize) -> &[Unit] {
         let first = self.first[function];
         &self.units[first..first + self.functions[function].units() as usize]
     }
 
-    /// The numbers for a request that would be sent now, in the order of
+    /// The features of a request that would be sent now, in the order of
     /// [`FEATURE_NAMES`](crate::FEATURE_NAMES).
     #[must_use]
     #[expect(clippy::inline_always, reason = "as DriveState::features, which see")]
     #[inline(always)]
     pub fn features(&self, now: Nanos, request: &Request) -> [i32; FEATURES] {
-        // All units are found before anything is read: what is not in the cache is on its way.
-        let mut units = [&self.state.whole; UNITS];
+        // All units are located before any is read, so that cache misses overlap.
+        let mut units = [&self.state.whole; MAX_FUNCTIONS];
         for ((unit, function), first) in units.iter_mut().zip(&self.functions).zip(&self.first) {
             *unit = &self.units[first + usize::from(function.unit(request.offset))];
         }
@@ -104,9 +105,9 @@ impl Watch {
     }
 
     /// Of the units that a request's pieces lie in, the busiest by each function: a request
-    /// is answered when its last piece is.
+    /// completes when its last piece does.
     #[cold]
-    fn find_busiest<'a>(&'a self, request: &Request, busiest: &mut [&'a Unit; UNITS]) {
+    fn find_busiest<'a>(&'a self, request: &Request, busiest: &mut [&'a Unit; MAX_FUNCTIONS]) {
         for (i, (unit, function)) in busiest.iter_mut().zip(&self.functions).enumerate() {
             let pieces = function.pieces(request.offset, request.length);
             let units = pieces.map(|unit| &self.units[self.first[i] + usize::from(unit)]);
@@ -116,14 +117,14 @@ impl Watch {
 
     fn span_of(&self, request: &Request) -> Span {
         let &Request { offset, length, .. } = request;
-        let mut units = [0; UNITS];
+        let mut units = [0; MAX_FUNCTIONS];
         for (unit, function) in units.iter_mut().zip(&self.functions) {
             *unit = function.unit(offset);
         }
         Span { offset, length, units, is_spread: self.is_spread(request) }
     }
 
-    /// Does something with the drive, and with the unit of each piece of a request.
+    /// Updates the drive as one unit, and the unit of each piece of a request.
     fn each_unit(&mut self, span: &Span, mut f: impl FnMut(&mut Unit)) {
         f(&mut self.state.whole);
         for (i, function) in self.functions.iter().enumerate() {
@@ -138,7 +139,7 @@ impl Watch {
         }
     }
 
-    /// A request is sent to the drive.
+    /// A request is sent to the drive at `now`.
     pub fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
         let state = &mut self.state;
         if now.since(state.last_sent) > REST {
@@ -181,8 +182,8 @@ impl Watch {
         }
     }
 
-    /// A request in flight has become a larger one: the kernel has merged others
-    /// into it since it was sent. Its pieces stay what they were.
+    /// A request in flight has grown: the kernel has merged others into it since it was
+    /// sent. It stays in the units that it was sent to.
     pub fn grown(&mut self, now: Nanos, ticket: Ticket, request: &Request) {
         let is_read = ticket.0 & OTHER == 0;
         let list = if is_read { &mut self.reads } else { &mut self.others };
@@ -212,7 +213,7 @@ impl Watch {
         }
     }
 
-    /// The drive has answered; `data` as in
+    /// A request completed at `now`; `data` as in
     /// [`Predictor::completed`](crate::Predictor::completed).
     pub fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
         let pending = if ticket.0 & OTHER == 0 {
@@ -266,7 +267,7 @@ impl Watch {
         state.latencies[0] = latency;
         let ticks = ticks(latency) as u32;
         for (i, shift) in WINDOWS.into_iter().enumerate() {
-            state.reads_answered[i].add(shift, now, 1);
+            state.reads_completed[i].add(shift, now, 1);
             state.read_latencies[i].add(shift, now, ticks);
         }
     }
@@ -274,6 +275,6 @@ impl Watch {
     fn remember(&mut self, now: Nanos, pending: &Pending) {
         let history = &mut self.state.history;
         history.copy_within(..HISTORY - 1, 1);
-        history[0] = pending.answered(now);
+        history[0] = pending.completed(now);
     }
 }

@@ -1,17 +1,35 @@
+//! Models in files.
+
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use trimtab_io::Nanos;
+use trimtab_predict::{
+    CardError, FilesError, Identity, Label, LabelRule, Model, PredictorKind, Provenance, Recorded,
+    card_path, fingerprint,
+};
+use trimtab_train::{Event, TrainingOptions, TrainingSet, events, train};
 
-use super::*;
-use crate::testing::recording;
-use crate::{Lesson, Options, train};
+#[path = "../../trimtab-train/tests/recording/mod.rs"]
+mod recording;
+use recording::recording;
 
-fn model(kind: Kind, recorded: &[Recorded]) -> Model {
+/// The checksum of a card before it has one.
+const BLANK: &str = "0000000000000000";
+
+/// FNV-1a, 64 bits.
+fn hash(parts: &[&[u8]]) -> String {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = parts.iter().copied().flatten().fold(0xcbf2_9ce4_8422_2325, step);
+    format!("{hash:016x}")
+}
+
+fn model(kind: PredictorKind, recorded: &[Recorded]) -> Model {
     let label = Label::Threshold { latency: Nanos(400_000) };
-    let lesson = Lesson::whole(recorded);
-    let options = Options { trees: 10, ..Options::default() };
-    let trained = train(kind, &[lesson], &label, &options, |_, _| {}).unwrap();
-    let training = Training {
+    let set = TrainingSet::whole(recorded);
+    let options = TrainingOptions { trees: 10, ..TrainingOptions::default() };
+    let trained = train(kind, &[set], &label, &options, |_, _| {}).unwrap();
+    let training = Provenance {
         trace: "here".into(),
         fingerprint: fingerprint(recorded),
         reads: recorded.len(),
@@ -21,7 +39,7 @@ fn model(kind: Kind, recorded: &[Recorded]) -> Model {
         false_submit_rate: None,
         seed: 1,
     };
-    Model::new(trained, Rule::Knee, label, training)
+    Model::new(trained, LabelRule::Knee, label, training)
 }
 
 fn written(model: &Model) -> (tempfile::TempDir, PathBuf) {
@@ -34,17 +52,17 @@ fn written(model: &Model) -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn what_was_written_decides_alike() {
+fn loaded_model_decides_like_the_saved_one() {
     let recorded = recording();
-    for kind in Kind::ALL {
+    for kind in PredictorKind::ALL {
         let model = model(kind, &recorded);
         let (_folder, path) = written(&model);
         let loaded = Model::load(&path).unwrap();
         assert_eq!(loaded.card.training, model.card.training);
         let (mut a, mut b) = (model.trained.predictor(), loaded.trained.predictor());
-        for event in crate::events(&recorded[..500]) {
-            // Tickets are the same, as both are told the same.
-            let crate::Event::Sent(i) = event else { continue };
+        for event in events(&recorded[..500]) {
+            // Tickets are equal, as both get the same calls.
+            let Event::Sent(i) = event else { continue };
             let (request, now) = (&recorded[i].request, recorded[i].request.arrival);
             assert_eq!(a.predict(now, request), b.predict(now, request));
             let ticket = a.sent(now, request);
@@ -57,10 +75,10 @@ fn what_was_written_decides_alike() {
     }
 }
 
-/// Cards had none before recordings noted it, and some are to fit any drive.
+/// Older cards name no drive, and a model may be meant for any.
 #[test]
-fn a_card_may_say_of_which_drive_it_is() {
-    let mut model = model(Kind::HeurSim, &recording());
+fn card_may_name_its_drive() {
+    let mut model = model(PredictorKind::HeurSim, &recording());
     let here = Identity { bytes: Some(4096), serial: Some("S1".into()), ..Identity::default() };
     let there = Identity { serial: Some("S2".into()), ..here.clone() };
     let (_folder, path) = written(&model);
@@ -81,23 +99,25 @@ fn a_card_may_say_of_which_drive_it_is() {
     assert!(error.contains("unknown field `colour`"), "{error}");
 }
 
-/// A card that somebody changed who knows how to seal it.
+/// A changed card with the checksum that belongs to it.
 fn resealed(card: &str, tensors: &[u8]) -> String {
-    let checksum = card.len() - BLANK.len() - "\"\n}\n".len();
-    seal(&format!("{}{BLANK}\"\n}}\n", &card[..checksum]), tensors)
+    let end = "\"\n}\n";
+    let covered = &card[..card.len() - BLANK.len() - end.len()];
+    let length = (tensors.len() as u64).to_le_bytes();
+    format!("{covered}{}{end}", hash(&[&length, tensors, covered.as_bytes()]))
 }
 
-/// The same model as versions before the fourth wrote it.
+/// A card as versions before the fourth wrote it.
 fn of_version(version: u32, tensors: &[u8], card: &str) -> String {
     let mut card: serde_json::Value = serde_json::from_str(card).unwrap();
     card["version"] = version.into();
-    card["checksum"] = of_tensors(tensors).into();
+    card["checksum"] = hash(&[tensors]).into();
     serde_json::to_string_pretty(&card).unwrap() + "\n"
 }
 
 #[test]
-fn other_files_are_refused_with_a_reason() {
-    let model = model(Kind::Trimtab, &recording());
+fn malformed_models_are_refused_with_a_reason() {
+    let model = model(PredictorKind::Trimtab, &recording());
     let (_folder, path) = written(&model);
     let card = fs::read_to_string(card_path(&path)).unwrap();
     let mut bytes = fs::read(&path).unwrap();
@@ -122,65 +142,68 @@ fn other_files_are_refused_with_a_reason() {
     assert!(Model::load(&path).unwrap_err().to_string().contains("is not the model that"));
 }
 
-/// A flipped bit in a card once turned a threshold of -3092 into -7092, and was accepted.
+/// A flipped bit in a card can turn a threshold of -3092 into -7092.
 #[test]
-fn no_flipped_bit_is_accepted() {
+fn flipped_bits_are_refused() {
     let recorded = recording();
-    for kind in Kind::ALL {
+    for kind in PredictorKind::ALL {
         let (tensors, card) = model(kind, &recorded).to_files().unwrap();
-        assert!(Model::of_files(&tensors, &card).is_ok());
+        assert!(Model::from_files(&tensors, &card).is_ok());
         for bit in 0..card.len() * 8 {
             let mut flipped = card.clone().into_bytes();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            // What is no text any more is not even read.
+            // A card that is no text is refused before.
             let Ok(flipped) = String::from_utf8(flipped) else { continue };
-            let accepted = Model::of_files(&tensors, &flipped).is_ok();
+            let accepted = Model::from_files(&tensors, &flipped).is_ok();
             assert!(!accepted, "{kind:?}: bit {bit} of the card:\n{flipped}");
         }
         // A large sample of the tensors' bits, spread over all bytes' places.
         let mut flipped = tensors.clone();
         for bit in (0..tensors.len() * 8).step_by((tensors.len() / 1_000).max(1) * 8 + 3) {
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(Model::of_files(&flipped, &card).is_err(), "{kind:?}: bit {bit} of tensors");
+            assert!(Model::from_files(&flipped, &card).is_err(), "{kind:?}: bit {bit} of tensors");
             flipped[bit / 8] ^= 1 << (bit % 8);
         }
-        // What is cut off or goes on is not accepted either.
+        // Nor is a card that is cut off or continued.
         for other in [format!("{card} "), card.trim_end().to_owned(), card.replace('\n', "\r\n")] {
-            assert!(Model::of_files(&tensors, &other).is_err(), "{kind:?}: {other:?}");
+            assert!(Model::from_files(&tensors, &other).is_err(), "{kind:?}: {other:?}");
         }
     }
 }
 
 #[test]
-fn older_versions_are_read_with_a_caution() {
+fn older_versions_are_loaded_with_a_caution() {
     let recorded = recording();
-    for kind in Kind::ALL {
+    for kind in PredictorKind::ALL {
         let new = model(kind, &recorded);
         assert_eq!(new.caution(), None);
         let (tensors, card) = new.to_files().unwrap();
         for version in 1..=3 {
             let old = of_version(version, &tensors, &card);
-            let loaded = Model::of_files(&tensors, &old);
-            if kind == Kind::Trimtab && version < 3 {
-                let Err(Fault::Card(why)) = loaded else { panic!("version {version} was read") };
+            let loaded = Model::from_files(&tensors, &old);
+            if kind == PredictorKind::Trimtab && version < 3 {
+                let Err(FilesError::Card(why @ CardError::OldFeatures { .. })) = loaded else {
+                    panic!("version {version} was loaded")
+                };
+                let why = why.to_string();
                 assert!(why.contains("meant something else then; train it again"), "{why}");
                 continue;
             }
-            let Ok(loaded) = loaded else { panic!("{kind:?} of version {version} was not read") };
+            let Ok(loaded) = loaded else { panic!("{kind:?} of version {version} was not loaded") };
             let caution = loaded.caution().unwrap();
             assert!(caution.starts_with(&format!("its card is of version {version}, ")));
-            // Written again, it is of this version.
+            // Saved again, it is of this version.
             assert_eq!(loaded.to_files().unwrap(), (tensors.clone(), card.clone()));
             let mut damaged = tensors.clone();
             *damaged.last_mut().unwrap() ^= 1;
-            assert!(matches!(Model::of_files(&damaged, &old), Err(Fault::Apart)));
+            assert!(matches!(Model::from_files(&damaged, &old), Err(FilesError::Checksum)));
         }
     }
 }
 
 #[test]
-fn endless_files_are_no_models() {
-    let (folder, path) = written(&model(Kind::HeurSim, &recording()));
+fn oversized_files_are_refused() {
+    let (folder, path) = written(&model(PredictorKind::HeurSim, &recording()));
     let zero = folder.path().join("zero");
     std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
     let reason = |path: &Path| Model::load(path).unwrap_err().to_string();

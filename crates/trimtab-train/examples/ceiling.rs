@@ -1,10 +1,10 @@
-//! How good could our predictor be if decisions might take any time? Larger
-//! forests, and several of them averaged, on recordings in the form of published
-//! replays (see `trimtab trace info --help`); the first half of the reads to
-//! train, the second to judge, labels as `trimtab evaluate` makes them.
+//! How accurate would `trimtab` be without a limit on the time of a decision? Larger forests,
+//! and averages of several, on recordings in the format of published replays (see
+//! `trimtab trace info --help`): trained on the first half of the reads and evaluated on the
+//! second, with labels as `trimtab evaluate` makes them.
 //!
 //! ```console
-//! $ cargo run --release -p trimtab-predict --example ceiling nvme-a.csv knee
+//! $ cargo run --release -p trimtab-train --example ceiling nvme-a.csv knee
 //! ```
 
 use std::error::Error;
@@ -12,10 +12,9 @@ use std::io::{self, Write};
 
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_learn::metrics::roc_auc;
-use trimtab_predict::label::data_latencies;
-use trimtab_predict::{
-    Event, Kind, Label, Lesson, Options, Recorded, Ticket, Trained, events, reads, train,
-};
+use trimtab_predict::{PredictorKind, Recorded, Ticket, Trained};
+use trimtab_train::label::{self, data_latencies};
+use trimtab_train::{Event, TrainingOptions, TrainingSet, events, reads, train};
 
 /// Trees, leaves of each, and seeds that are averaged.
 const SIZES: [(usize, usize, u64); 5] =
@@ -28,14 +27,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let recorded = recording(&std::fs::read_to_string(&path)?).ok_or("not a replay")?;
     let all = reads(&recorded);
     let (past, future) = all.split_at(all.len() / 2);
-    let label = Label::make(rule, past, &data_latencies(&[&recorded]), &[])?;
-    let slow: Vec<bool> = future.iter().map(|read| label.is_slow_read(read)).collect();
+    let label = label::make(rule, past, &data_latencies(&[&recorded]), &[])?;
+    let slow: Vec<bool> = future.iter().map(|read| read.is_slow(&label)).collect();
     for (trees, leaves, seeds) in SIZES {
         let mut sums = vec![0.0; recorded.len()];
         for seed in 1..=seeds {
-            let options = Options { trees, leaves, seed, ..Options::default() };
-            let lesson = Lesson { recorded: &recorded, reads: past.to_vec() };
-            let trained = train(Kind::Trimtab, &[lesson], &label, &options, |_, _| {})?;
+            let options = TrainingOptions { trees, leaves, seed, ..TrainingOptions::default() };
+            let set = TrainingSet { recorded: &recorded, reads: past.to_vec() };
+            let trained = train(PredictorKind::Trimtab, &[set], &label, &options, |_, _| {})?;
             add(&mut sums, &trained, &recorded);
         }
         let scores: Vec<f64> = future.iter().map(|read| sums[read.index]).collect();
@@ -45,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Adds what a predictor says of each request.
+/// Adds the probability that a predictor gives to each request.
 fn add(sums: &mut [f64], trained: &Trained, recorded: &[Recorded]) {
     let (mut predictor, mut tickets) = (trained.predictor(), vec![Ticket(0); recorded.len()]);
     for event in events(recorded) {

@@ -1,37 +1,37 @@
-//! What failing over would bring, from recordings alone.
+//! Advice: what would failing over gain, from recordings alone?
 //!
-//! The drives' reads are divided in time, at the same moment where that can be told. From the earlier half come the
-//! inflection points and the predictors; the later half is gone through as if
-//! every block lay on all drives: a read that is refused takes the latency of
-//! the peer's read that is nearest in time, so that slow periods which coincide
-//! stay together. What failing over adds to the peers' load is not in it.
+//! The drives' reads are divided in time, at one moment for all drives where their clocks agree.
+//! Inflection points and predictors come from the earlier half. The later half is evaluated as
+//! if every block lay on all drives: a refused read takes the latency of the peer's read that is
+//! nearest in time, so that the correlation of slow periods is kept. The load that failing over
+//! adds to the peers is not modelled.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use serde::Serialize;
 use trimtab_io::{LatencyHistogram, Nanos};
+use trimtab_predict::{Label, PredictorKind, Recorded, Verdict};
 
-use crate::dataset::{Read, reads};
-use crate::history::{Recorded, replay};
+use crate::error::Error;
+use crate::evaluate::forecasts;
 use crate::label::{Inflection, inflection};
-use crate::model::Kind;
-use crate::predictor::Verdict;
-use crate::train::{Lesson, Options, train};
-use crate::watching::Watching;
-use crate::{Error, Label};
+use crate::options::TrainingOptions;
+use crate::reads::{Read, latencies, reads};
+use crate::set::TrainingSet;
+use crate::train::train;
 
-/// What a failover costs (LinnOS, §5.1, without its inference).
+/// The cost of a failover (LinnOS, §5.1, without its inference).
 const FAILOVER: Nanos = Nanos::from_micros(9);
-/// A peer's read that is farther away in time says nothing about now.
+/// The largest distance in time at which a peer's read counts as simultaneous.
 const NEAR: Nanos = Nanos::from_millis(100);
-/// How many of a drive's reads need a near one, for the clocks to be the same.
+/// The share of a drive's reads that need a simultaneous one for the clocks to agree.
 const SAME_CLOCK: f64 = 0.5;
 
-/// What recordings of several drives let expect.
+/// The expected gain of failing over between several drives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// Whether the recordings are of the same time. If they are not, slow
-    /// periods are taken to be independent, which flatters failing over.
+    /// Whether the recordings are of the same time. If not, slow periods are taken to be
+    /// independent, which overestimates the gain.
     pub same_clock: bool,
     /// Drive by drive, in the order of the recordings.
     pub drives: Vec<DriveAdvice>,
@@ -40,31 +40,30 @@ pub struct Advice {
     pub coincide: Vec<Vec<Option<f64>>>,
 }
 
-/// One drive.
+/// The expected gain on one drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DriveAdvice {
     /// Reads in its later half.
     pub reads: usize,
-    /// Where failing over begins to pay, and its percentile; from the earlier
-    /// half.
+    /// The inflection point, and its percentile, in the earlier half.
     pub inflection: Nanos,
     /// See `inflection`.
     pub inflection_percentile: f64,
     /// The share of the later half that was slower than that.
     pub slow_share: f64,
-    /// As it was.
-    pub before: Expected,
-    /// With predictors such as ours, trained on the earlier half.
-    pub likely: Expected,
-    /// If every slow read were foreseen: no predictor does better.
-    pub best: Expected,
-    /// Of all reads, the share that would be sent elsewhere.
+    /// The latency without failing over.
+    pub before: ReadLatency,
+    /// With the predictor `trimtab`, trained on the earlier half.
+    pub likely: ReadLatency,
+    /// With a perfect predictor.
+    pub best: ReadLatency,
+    /// The share of reads that would be refused.
     pub refused: f64,
 }
 
 /// The latency of reads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Expected {
+pub struct ReadLatency {
     /// Their mean.
     pub mean: Nanos,
     /// Their p99, if there are enough of them for one.
@@ -85,11 +84,11 @@ struct Later {
     refused: bool,
 }
 
-/// Goes through recordings of at least two drives, whose clocks count from the same
-/// moment or not (`one_clock`). `progress` is told which is being learnt.
+/// Evaluates recordings of at least two drives. `one_clock` tells whether their clocks count from
+/// the same moment. `progress` gets the index of the drive whose predictor is trained next.
 ///
 /// # Errors
-/// There is but one drive, or a recording is too short to learn from.
+/// There is only one drive, or a recording is too short to train on.
 pub fn advise(
     recordings: &[&[Recorded]],
     one_clock: bool,
@@ -117,17 +116,18 @@ pub fn advise(
         found as f64 >= SAME_CLOCK * a.reads.len() as f64
     };
     let same_clock = one_clock && drives.iter().all(|a| drives.iter().all(|b| near(a, b)));
-    let told = (0..drives.len()).map(|number| tell(&drives, number, same_clock, seed)).collect();
+    let advised =
+        (0..drives.len()).map(|number| advise_drive(&drives, number, same_clock, seed)).collect();
     let coincide = drives
         .iter()
         .map(|a| drives.iter().map(|b| same_clock.then(|| coincide(a, b)).flatten()).collect())
         .collect();
-    Ok(Advice { same_clock, drives: told, coincide })
+    Ok(Advice { same_clock, drives: advised, coincide })
 }
 
-/// How many of each drive's reads are its earlier half: those before one moment for
-/// all, so that the later halves are of the same time; where that leaves one of them
-/// with next to nothing, half of them.
+/// How many of each drive's reads are its earlier half: those before one moment for all drives,
+/// so that the later halves are of the same time. If a half would have less than a tenth of a
+/// drive's reads, each drive is divided on its own.
 fn halves(recordings: &[&[Recorded]], all: &[Vec<Read>], one_clock: bool) -> Vec<usize> {
     let own = || all.iter().map(|reads| reads.len() / 2).collect();
     if !one_clock {
@@ -149,13 +149,7 @@ fn halves(recordings: &[&[Recorded]], all: &[Vec<Read>], one_clock: bool) -> Vec
     if halves.iter().zip(all).all(is_fair) { halves } else { own() }
 }
 
-fn latencies(reads: &[Read]) -> Vec<Nanos> {
-    let mut latencies: Vec<Nanos> = reads.iter().map(|read| read.latency).collect();
-    latencies.sort_unstable();
-    latencies
-}
-
-/// Learns a drive's earlier half, and asks about its later one.
+/// Trains on a drive's earlier half, and evaluates its later one.
 fn drive(
     recorded: &[Recorded],
     (past, future): (&[Read], &[Read]),
@@ -169,29 +163,21 @@ fn drive(
     };
     let found = inflection(earlier, peers, seed).ok_or(none)?;
     let label = Label::Threshold { latency: found.latency };
-    // What is told is told of the recordings, in which nobody steered.
-    let options = Options { seed, steered: 0.0, ..Options::default() };
-    let lesson = Lesson { recorded, reads: past.to_vec() };
-    let trained = train(Kind::Trimtab, &[lesson], &label, &options, |_, _| {})?;
-    let mut wanted = vec![false; recorded.len()];
-    future.iter().for_each(|read| wanted[read.index] = true);
-    let mut later = Vec::with_capacity(future.len());
-    replay(recorded, &mut Watching(trained.predictor()), |i, predictor| {
-        if wanted[i] {
-            let request = &recorded[i].request;
-            let forecast = predictor.0.predict(request.arrival, request);
-            later.push(Later {
-                at: request.arrival,
-                latency: recorded[i].latency(),
-                slow: recorded[i].latency() > found.latency,
-                refused: forecast.verdict == Verdict::Late,
-            });
-        }
+    // Nothing steered reads in a recording.
+    let options = TrainingOptions { seed, steered: 0.0, ..TrainingOptions::default() };
+    let set = TrainingSet { recorded, reads: past.to_vec() };
+    let trained = train(PredictorKind::Trimtab, &[set], &label, &options, |_, _| {})?;
+    let forecasts = forecasts(&trained, recorded, future).all;
+    let later = future.iter().zip(forecasts).map(|(read, forecast)| Later {
+        at: recorded[read.index].request.arrival,
+        latency: read.latency,
+        slow: read.latency > found.latency,
+        refused: forecast.verdict == Verdict::Late,
     });
-    Ok(Drive { found, reads: later })
+    Ok(Drive { found, reads: later.collect() })
 }
 
-/// The read that was sent at the time nearest to this, if it is near.
+/// The read sent nearest to this time, if it is near enough.
 fn nearest(reads: &[Later], at: Nanos) -> Option<&Later> {
     let next = reads.partition_point(|read| read.at < at);
     let around = &reads[next.saturating_sub(1)..(next + 1).min(reads.len())];
@@ -207,7 +193,7 @@ fn coincide(a: &Drive, b: &Drive) -> Option<f64> {
     (all > 0).then(|| f64::from(slow) / f64::from(all))
 }
 
-fn tell(drives: &[Drive], number: usize, same_clock: bool, seed: u64) -> DriveAdvice {
+fn advise_drive(drives: &[Drive], number: usize, same_clock: bool, seed: u64) -> DriveAdvice {
     let drive = &drives[number];
     let mut random = Pcg64::seed_from_u64(seed ^ (number as u64) << 32);
     let mut with = |refused: fn(&Later) -> bool| {
@@ -215,7 +201,7 @@ fn tell(drives: &[Drive], number: usize, same_clock: bool, seed: u64) -> DriveAd
         for read in &drive.reads {
             histogram.record(end(drives, number, read, refused, same_clock, &mut random));
         }
-        expected(&histogram)
+        read_latency(&histogram)
     };
     let share = |is: fn(&&Later) -> bool| {
         drive.reads.iter().filter(is).count() as f64 / drive.reads.len().max(1) as f64
@@ -232,11 +218,11 @@ fn tell(drives: &[Drive], number: usize, same_clock: bool, seed: u64) -> DriveAd
     }
 }
 
-/// What a read takes when it goes from drive to drive until one does not refuse
-/// it; the last one has to take it.
+/// The latency of a read that goes from drive to drive until one does not refuse it; the last
+/// one must serve it.
 fn end(
     drives: &[Drive],
-    home: usize,
+    primary: usize,
     read: &Later,
     refused: fn(&Later) -> bool,
     same_clock: bool,
@@ -250,7 +236,7 @@ fn end(
             break;
         }
         // The peers in turn, from one at random.
-        let peer = (home + 1 + (begin + turn) % (drives.len() - 1)) % drives.len();
+        let peer = (primary + 1 + (begin + turn) % (drives.len() - 1)) % drives.len();
         let reads = &drives[peer].reads;
         let there = if same_clock { nearest(reads, read.at) } else { None };
         now = there.copied().unwrap_or_else(|| reads[random.random_range(..reads.len())]);
@@ -259,10 +245,10 @@ fn end(
     spent + now.latency
 }
 
-fn expected(histogram: &LatencyHistogram) -> Expected {
+fn read_latency(histogram: &LatencyHistogram) -> ReadLatency {
     let summary = histogram.summary();
     let p99 = summary.percentile("p99");
-    Expected { mean: summary.mean.unwrap_or_default(), p99 }
+    ReadLatency { mean: summary.mean.unwrap_or_default(), p99 }
 }
 
 #[cfg(test)]

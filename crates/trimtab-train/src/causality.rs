@@ -1,28 +1,33 @@
-//! Nobody sees the future, and what is trained on is what is decided by.
+//! Causality: no feature and no forecast depends on the future, and predictors decide on the
+//! features that they were trained on.
 
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use trimtab_io::{Nanos, Op, Request};
 use trimtab_learn::Simd;
-
-use crate::dataset::{digits, features};
-use crate::history::{Recorded, Watcher, replay};
-use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
-use crate::testing::{recording, request};
-use crate::units::UnitFunction;
-use crate::{
-    Event, Kind, Label, Lesson, Linnos, Model, Options, Rule, Trained, Training, Watch, events,
-    reads, train,
+use trimtab_predict::units::UnitFunction;
+use trimtab_predict::{
+    DriveTracker, Forecast, Label, LabelRule, Linnos, Model, PredictorKind, Provenance, Recorded,
+    Ticket, Trained, Verdict,
 };
 
-/// One of each kind, trained on a drive that has nothing to do with the tests'.
+use crate::dataset::{digits, features};
+use crate::options::TrainingOptions;
+use crate::reads::reads;
+use crate::replay::{Event, Observer, events, replay};
+use crate::set::TrainingSet;
+use crate::testing::{recording, request};
+use crate::train::train;
+
+/// One predictor of each kind, trained on another drive than the tests'.
 static TRAINED: LazyLock<Vec<Trained>> = LazyLock::new(|| {
     let recorded = recording();
     let label = Label::Threshold { latency: Nanos(400_000) };
-    let options = Options { trees: 10, ..Options::default() };
-    let one = |kind| train(kind, &[Lesson::whole(&recorded)], &label, &options, |_, _| {}).unwrap();
-    Kind::ALL.map(one).into()
+    let options = TrainingOptions { trees: 10, ..TrainingOptions::default() };
+    let one =
+        |kind| train(kind, &[TrainingSet::whole(&recorded)], &label, &options, |_, _| {}).unwrap();
+    PredictorKind::ALL.map(one).into()
 });
 
 /// A function of each kind.
@@ -34,8 +39,8 @@ fn functions() -> Vec<UnitFunction> {
     ]
 }
 
-/// A request to be sent so long after the one before, and its answer. Times are
-/// coarse, so that many things happen at one instant.
+/// A request, relative to the one before, and its completion. Times are coarse, so that many
+/// events fall on one instant.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     gap: u64,
@@ -70,9 +75,9 @@ fn add(recorded: &mut Vec<Recorded>, steps: &[Step]) {
     }
 }
 
-/// A recording, and one that is the same up to the moment in which the last of
-/// the first so many requests is about to be sent: what is in flight then is
-/// answered at other times and in other ways, and what comes later is another.
+/// Two recordings that are equal up to the moment before a request is sent, and the number of
+/// requests up to it. Requests in flight at that moment complete at different times and in
+/// different ways, and later requests differ.
 fn twins() -> impl Strategy<Value = (Vec<Recorded>, Vec<Recorded>, usize)> {
     let steps = || prop::collection::vec(step(), 0..40);
     let past = prop::collection::vec((step(), step()), 1..60);
@@ -83,7 +88,7 @@ fn twins() -> impl Strategy<Value = (Vec<Recorded>, Vec<Recorded>, usize)> {
         let mut other = one.clone();
         let now = one[one.len() - 1].request.arrival;
         for (number, (recorded, changed)) in other.iter_mut().zip(&others).enumerate() {
-            // Of the last one not even the answer at once is known.
+            // The last one's completion is unknown even if it is immediate.
             if recorded.complete > now || number == steps.len() - 1 {
                 let least = u64::from(number < steps.len() - 1);
                 recorded.complete = Nanos(now.0 + changed.latency.max(least));
@@ -96,7 +101,7 @@ fn twins() -> impl Strategy<Value = (Vec<Recorded>, Vec<Recorded>, usize)> {
     })
 }
 
-/// What a predictor says of each request before it is sent.
+/// The forecasts of a predictor for each request before it is sent.
 fn forecasts(trained: &Trained, recorded: &[Recorded]) -> Vec<Forecast> {
     let (mut predictor, mut all) = (trained.predictor(), Vec::new());
     let mut tickets = vec![Ticket(0); recorded.len()];
@@ -115,23 +120,22 @@ fn forecasts(trained: &Trained, recorded: &[Recorded]) -> Vec<Forecast> {
     all
 }
 
-/// The same by the most literal reading of "what had happened by then": before
-/// each request all answers that had come by then, in their order.
-fn told_by_hand<W: Watcher, T>(
+/// A naive replay: before each request, all completions up to then in their order.
+fn naive_replay<O: Observer, T>(
     recorded: &[Recorded],
-    watcher: &mut W,
-    look: impl Fn(&W, &Request) -> T,
+    observer: &mut O,
+    look: impl Fn(&O, &Request) -> T,
 ) -> Vec<T> {
     let (mut all, mut tickets) = (Vec::new(), Vec::new());
     let mut waiting: Vec<usize> = Vec::new();
     for (i, Recorded { request, .. }) in recorded.iter().enumerate() {
         waiting.sort_by_key(|&j| (recorded[j].complete, j));
         while let Some(&j) = waiting.first().filter(|&&j| recorded[j].complete <= request.arrival) {
-            watcher.completed(recorded[j].complete, tickets[j], recorded[j].data);
+            observer.completed(recorded[j].complete, tickets[j], recorded[j].data);
             waiting.remove(0);
         }
-        all.push(look(watcher, request));
-        tickets.push(watcher.sent(request.arrival, request));
+        all.push(look(observer, request));
+        tickets.push(observer.sent(request.arrival, request));
         waiting.push(i);
     }
     all
@@ -139,7 +143,7 @@ fn told_by_hand<W: Watcher, T>(
 
 proptest! {
     #[test]
-    fn the_future_changes_no_number((one, other, known) in twins()) {
+    fn features_do_not_depend_on_the_future((one, other, known) in twins()) {
         let all = |recorded: &[Recorded]| vec![true; recorded.len()];
         let functions = functions();
         let ours = features(&one, &all(&one), &functions);
@@ -150,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn the_future_changes_no_forecast((one, other, known) in twins()) {
+    fn forecasts_do_not_depend_on_the_future((one, other, known) in twins()) {
         for trained in &*TRAINED {
             let (ours, others) = (forecasts(trained, &one), forecasts(trained, &other));
             prop_assert_eq!(&ours[..known], &others[..known], "{:?}", trained.kind());
@@ -158,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn trained_on_is_what_is_decided_by(
+    fn predictors_decide_on_the_features_trained_on(
         steps in prop::collection::vec((step(), any::<bool>()), 1..80),
     ) {
         let (steps, wanted): (Vec<_>, Vec<_>) = steps.into_iter().unzip();
@@ -169,8 +173,8 @@ proptest! {
 
         let functions = functions();
         let trained_on = features(&recorded, &wanted, &functions);
-        let watch = &mut Watch::new(&functions);
-        let live = told_by_hand(&recorded, watch, |watch, r| watch.features(r.arrival, r));
+        let tracker = &mut DriveTracker::new(&functions);
+        let live = naive_replay(&recorded, tracker, |tracker, r| tracker.features(r.arrival, r));
         prop_assert_eq!(&trained_on, &asked.iter().map(|&i| live[i]).collect::<Vec<_>>());
 
         for trained in &*TRAINED {
@@ -198,10 +202,9 @@ proptest! {
     }
 }
 
-/// Who wants to know of late requests alone is told the same of them, and that the others
-/// are not.
+/// `forecast_if_late` equals `forecast` for late requests, and is bare for others.
 #[test]
-fn of_late_requests_the_short_forecast_is_the_same() {
+fn short_forecast_equals_the_full_one_for_late_requests() {
     let recorded = &recording();
     let every = vec![true; recorded.len()];
     for trained in &*TRAINED {
@@ -222,52 +225,40 @@ fn of_late_requests_the_short_forecast_is_the_same() {
     }
 }
 
-/// Asked or not asked, a predictor goes on alike.
+/// Forecasts change no state.
 #[test]
-fn asking_changes_nothing() {
+fn predict_changes_nothing() {
     let recorded = &recording()[..1000];
     for trained in &*TRAINED {
         let (mut asked, mut silent) = (Vec::new(), Vec::new());
-        replay(recorded, &mut Boxed(trained.predictor()), |i, predictor| {
+        replay(recorded, &mut trained.predictor(), |i, predictor| {
             let request = &recorded[i].request;
             for later in [0, 1000, 1 << 30] {
-                asked.push(predictor.0.predict(request.arrival + Nanos(later), request));
+                asked.push(predictor.predict(request.arrival + Nanos(later), request));
             }
         });
-        replay(recorded, &mut Boxed(trained.predictor()), |i, predictor| {
+        replay(recorded, &mut trained.predictor(), |i, predictor| {
             let request = &recorded[i].request;
-            silent.push(predictor.0.predict(request.arrival, request));
+            silent.push(predictor.predict(request.arrival, request));
         });
         assert!(asked.iter().step_by(3).eq(&silent), "{:?}", trained.kind());
     }
 }
 
-struct Boxed(Box<dyn Predictor>);
-
-impl Watcher for Boxed {
-    fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
-        self.0.sent(now, request)
-    }
-
-    fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
-        self.0.completed(now, ticket, data);
-    }
-}
-
-/// What is sent after the last read that is learnt from teaches nothing.
+/// Requests after the last read trained on do not change the model.
 #[test]
-fn what_comes_later_teaches_nothing() {
+fn later_requests_do_not_change_the_model() {
     let recorded = recording();
     let label = Label::Threshold { latency: Nanos(400_000) };
-    let options = Options { trees: 10, ..Options::default() };
+    let options = TrainingOptions { trees: 10, ..TrainingOptions::default() };
     let past = recorded.len() / 2;
-    for kind in Kind::ALL {
+    for kind in PredictorKind::ALL {
         let model = |recorded: &[Recorded]| {
             let mut reads = reads(recorded);
             reads.truncate(past);
-            let lesson = Lesson { recorded, reads };
-            let trained = train(kind, &[lesson], &label, &options, |_, _| {}).unwrap();
-            let training = Training {
+            let set = TrainingSet { recorded, reads };
+            let trained = train(kind, &[set], &label, &options, |_, _| {}).unwrap();
+            let training = Provenance {
                 trace: String::new(),
                 fingerprint: String::new(),
                 reads: past,
@@ -277,7 +268,7 @@ fn what_comes_later_teaches_nothing() {
                 false_submit_rate: None,
                 seed: 1,
             };
-            Model::new(trained, Rule::Knee, label.clone(), training).to_files().unwrap()
+            Model::new(trained, LabelRule::Knee, label.clone(), training).to_files().unwrap()
         };
         assert!(model(&recorded) == model(&recorded[..past]), "{kind:?}");
     }

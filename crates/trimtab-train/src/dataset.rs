@@ -1,104 +1,61 @@
-//! From recordings to what is learnt from.
+//! From recordings to samples.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
-use trimtab_io::{Nanos, Op};
+use trimtab_io::Op;
+use trimtab_predict::units::UnitFunction;
+use trimtab_predict::{DIGITS, DriveTracker, FEATURES, Recorded};
 
-use crate::digits::{DIGITS, Watched};
-use crate::history::{Event, Recorded, Watcher, events, replay, replay_part};
-use crate::in_flight::pages_of;
-use crate::state::FEATURES;
-use crate::units::UnitFunction;
-use crate::watch::Watch;
+use crate::replay::{replay, replay_part};
 
-/// What every read of a recording met, whoever predicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Read {
-    /// Its number in the recording.
-    pub index: usize,
-    /// How long it took.
-    pub latency: Nanos,
-    /// Its 4 KiB pages.
-    pub pages: u32,
-    /// Pages in flight when it was sent.
-    pub load: u32,
-    /// Requests in flight when it was sent.
-    pub queue: u32,
-}
-
-/// The reads of a recording, in order of submission.
-#[must_use]
-pub fn reads(recorded: &[Recorded]) -> Vec<Read> {
-    let (mut reads, mut load, mut queue) = (Vec::new(), 0, 0);
-    for event in events(recorded) {
-        match event {
-            Event::Sent(index) => {
-                let pages = pages_of(&recorded[index].request);
-                if recorded[index].is_read() {
-                    let latency = recorded[index].latency();
-                    reads.push(Read { index, latency, pages, load, queue });
-                }
-                load += pages;
-                queue += 1;
-            }
-            Event::Completed(index) => {
-                load -= pages_of(&recorded[index].request);
-                queue -= 1;
-            }
-        }
-    }
-    reads
-}
-
-/// LinnOS's digits of some of the reads.
+/// LinnOS's digits of the selected requests.
 pub(crate) fn digits(recorded: &[Recorded], wanted: &[bool]) -> Vec<[u8; DIGITS]> {
-    watched(recorded, wanted, &mut Watched::default(), |watched, i| {
-        watched.digits(&recorded[i].request)
+    tracked(recorded, wanted, &mut DriveTracker::new(&[]), |tracker, i| {
+        tracker.state().digits(&recorded[i].request)
     })
 }
 
-/// Our numbers of some of the reads.
+/// The features of the selected requests.
 pub(crate) fn features(
     recorded: &[Recorded],
     wanted: &[bool],
     functions: &[UnitFunction],
 ) -> Vec<[i32; FEATURES]> {
-    watched(recorded, wanted, &mut Watch::new(functions), |watch, i| {
+    tracked(recorded, wanted, &mut DriveTracker::new(functions), |tracker, i| {
         let request = &recorded[i].request;
-        watch.features(request.arrival, request)
+        tracker.features(request.arrival, request)
     })
 }
 
-/// The same, if a share of the reads that changes all the time had gone to other
-/// drives.
+/// As [`features`], if a changing share of the reads had been steered to other drives.
 pub(crate) fn steered_features(
     recorded: &[Recorded],
     wanted: &[bool],
     functions: &[UnitFunction],
     seed: u64,
 ) -> Vec<[i32; FEATURES]> {
-    let told = sent_here(recorded, seed);
+    let sent = sent_here(recorded, seed);
     let mut all = Vec::with_capacity(wanted.iter().filter(|w| **w).count());
     replay_part(
         recorded,
-        |i| told[i],
-        &mut Watch::new(functions),
-        |i, watch| {
+        |i| sent[i],
+        &mut DriveTracker::new(functions),
+        |i, tracker| {
             if wanted[i] {
                 let request = &recorded[i].request;
-                all.push(watch.features(request.arrival, request));
+                all.push(tracker.features(request.arrival, request));
             }
         },
     );
     all
 }
 
-/// Reads for which a drive is liked as much as before.
-const LIKED_FOR: std::ops::Range<u32> = 4..100;
-/// How much that is: the share of the reads that it is sent.
-const LIKED: [f64; 5] = [1.0, 0.5, 0.2, 0.05, 0.0];
+/// For how many reads the share of reads that come to this drive stays the same.
+const SHARE_LASTS: std::ops::Range<u32> = 4..100;
+/// That share.
+const SHARES: [f64; 5] = [1.0, 0.5, 0.2, 0.05, 0.0];
 
-/// Which requests come to this drive when reads are steered: all but some reads.
+/// Which requests come to this drive when reads are steered: all but some of the reads.
 fn sent_here(recorded: &[Recorded], seed: u64) -> Vec<bool> {
     let mut random = Pcg64::seed_from_u64(seed);
     let (mut left, mut share) = (0, 1.0);
@@ -107,8 +64,8 @@ fn sent_here(recorded: &[Recorded], seed: u64) -> Vec<bool> {
             return true;
         }
         if left == 0 {
-            left = random.random_range(LIKED_FOR);
-            share = LIKED[random.random_range(..LIKED.len())];
+            left = random.random_range(SHARE_LASTS);
+            share = SHARES[random.random_range(..SHARES.len())];
         }
         left -= 1;
         random.random_bool(share)
@@ -116,16 +73,16 @@ fn sent_here(recorded: &[Recorded], seed: u64) -> Vec<bool> {
     recorded.iter().map(&mut is_sent).collect()
 }
 
-fn watched<W: Watcher, T>(
+fn tracked<T>(
     recorded: &[Recorded],
     wanted: &[bool],
-    watcher: &mut W,
-    look: impl Fn(&W, usize) -> T,
+    tracker: &mut DriveTracker,
+    look: impl Fn(&DriveTracker, usize) -> T,
 ) -> Vec<T> {
     let mut all = Vec::with_capacity(wanted.iter().filter(|w| **w).count());
-    replay(recorded, watcher, |i, watcher| {
+    replay(recorded, tracker, |i, tracker| {
         if wanted[i] {
-            all.push(look(watcher, i));
+            all.push(look(tracker, i));
         }
     });
     all

@@ -1,4 +1,4 @@
-//! How good is a predictor?
+//! How accurate is a predictor?
 
 use std::time::Instant;
 
@@ -6,53 +6,51 @@ use serde::Serialize;
 use trimtab_learn::metrics::{
     Bin, average_precision, brier, calibration, expected_calibration_error, roc_auc,
 };
+use trimtab_predict::{
+    DriftDetector, DriftReport, Forecast, Label, PredictorKind, Recorded, Trained, Verdict,
+};
 
-use crate::Label;
-use crate::dataset::Read;
-use crate::drift::{Drift, Found};
-use crate::history::{Event, Recorded, events, replay};
-use crate::model::{Kind, Trained};
-use crate::predictor::Verdict;
-use crate::watching::Watching;
+use crate::reads::{Read, mask};
+use crate::replay::{Event, events, replay};
 
 /// Bins of the calibration.
 const BINS: usize = 10;
 
-/// A predictor's figures over the reads it was judged by.
+/// A predictor's figures over the reads that it was evaluated on.
 ///
-/// Rates are `None` where there is nothing that they could be of.
+/// Rates are `None` where they have no reads to be of.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Score {
     /// Its name.
     pub predictor: &'static str,
-    /// The area under the ROC curve: how likely a slow read is given a greater
+    /// The area under the ROC curve: the probability that a slow read is given a greater
     /// probability than a fast one.
     pub auc: Option<f64>,
     /// The area under the curve of precision over recall (average precision).
     pub pr_auc: Option<f64>,
     /// The share of right verdicts.
     pub accuracy: Option<f64>,
-    /// Of the reads it would have sent, the share that was slow.
+    /// Of the reads predicted fast, the share that was slow.
     pub false_submit_rate: Option<f64>,
-    /// Of the reads it would have refused, the share that was fast.
+    /// Of the reads predicted late, the share that was fast.
     pub false_revoke_rate: Option<f64>,
     /// The same two, as shares of all reads.
     pub false_submits_of_all: f64,
     /// See `false_submits_of_all`.
     pub false_revokes_of_all: f64,
-    /// The share of reads that it would have refused.
+    /// The share of reads predicted late, which it would have refused.
     pub refused: f64,
-    /// The mean distance between the probability it gives and the share that
-    /// was slow, over tenths of the range.
+    /// The mean distance between the probability and the share of slow reads, over tenths of
+    /// the range.
     pub calibration_error: Option<f64>,
     /// The mean squared error of the probability.
     pub brier: Option<f64>,
-    /// Whether its probabilities went on coming true, if it gives any.
-    pub drift: Option<Found>,
+    /// Whether its probabilities kept fitting, if it gives any.
+    pub drift: Option<DriftReport>,
     /// The median time of a decision, with its features, ns.
     pub ns_per_decision: f64,
-    /// The calibration, and the ROC curve as pairs of false and true positive
-    /// rates: to be drawn.
+    /// The calibration, and the ROC curve as pairs of false and true positive rates, for
+    /// charts.
     pub bins: Vec<CalibrationBin>,
     /// See `bins`.
     pub roc: Vec<[f64; 2]>,
@@ -60,10 +58,10 @@ pub struct Score {
     pub precision_recall: Vec<[f64; 2]>,
 }
 
-/// Reads that were given about the same probability.
+/// Reads with about the same probability.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CalibrationBin {
-    /// The mean probability that they were given.
+    /// Their mean probability.
     pub probability: f64,
     /// The share of them that was slow.
     pub slow: f64,
@@ -71,55 +69,80 @@ pub struct CalibrationBin {
     pub count: u64,
 }
 
-/// Judges a predictor by some of a recording's reads. It watches the recording
-/// from its beginning, but is asked about these only.
-#[must_use]
-pub fn evaluate(trained: &Trained, recorded: &[Recorded], judged: &[Read], label: &Label) -> Score {
-    let mut wanted = vec![false; recorded.len()];
-    judged.iter().for_each(|read| wanted[read.index] = true);
-    let mut probabilities = Vec::with_capacity(judged.len());
-    let mut refused = Vec::with_capacity(judged.len());
-    let mut times = Vec::with_capacity(judged.len());
-    let mut predictor = Watching(trained.predictor());
-    replay(recorded, &mut predictor, |i, predictor| {
-        if wanted[i] {
-            let request = &recorded[i].request;
-            let start = Instant::now();
-            let forecast = std::hint::black_box(predictor.0.predict(request.arrival, request));
-            times.push(start.elapsed());
-            probabilities.push(f64::from(forecast.probability));
-            refused.push(forecast.verdict == Verdict::Late);
-        }
-    });
-    let slow: Vec<bool> = judged.iter().map(|read| label.is_slow_read(read)).collect();
-    times.sort_unstable();
-    let median = times.get(times.len() / 2).map_or(0.0, |time| time.as_nanos() as f64);
-    let ns_per_decision = (median - clock_cost()).max(0.0);
-    let drift = (trained.kind() == Kind::Trimtab).then(|| {
-        let all = judged.iter().zip(&probabilities).zip(&slow);
-        drift(recorded, all.map(|((read, &p), &slow)| (read.index, p, slow)))
-    });
-    let score = score(predictor.0.name(), &probabilities, &refused, &slow, ns_per_decision);
-    Score { drift, ..score }
+/// What a predictor forecast for some reads of a recording.
+#[derive(Clone, Debug)]
+pub struct Forecasts {
+    /// One for each read, in the same order.
+    pub all: Vec<Forecast>,
+    /// The median time of a decision, with its features, ns.
+    pub ns_per_decision: f64,
 }
 
-/// Tells a [`Drift`] of reads (by number, probability and whether they were slow)
-/// as they were answered.
-fn drift(recorded: &[Recorded], told: impl Iterator<Item = (usize, f64, bool)>) -> Found {
+/// Replays a recording to a predictor, from its beginning, and asks for forecasts of some of
+/// its reads.
+#[must_use]
+pub fn forecasts(trained: &Trained, recorded: &[Recorded], asked: &[Read]) -> Forecasts {
+    let asked_of = mask(recorded, asked);
+    let mut all = Vec::with_capacity(asked.len());
+    let mut times = Vec::with_capacity(asked.len());
+    replay(recorded, &mut trained.predictor(), |i, predictor| {
+        if asked_of[i] {
+            let request = &recorded[i].request;
+            let start = Instant::now();
+            let forecast = std::hint::black_box(predictor.predict(request.arrival, request));
+            times.push(start.elapsed());
+            all.push(forecast);
+        }
+    });
+    times.sort_unstable();
+    let median = times.get(times.len() / 2).map_or(0.0, |time| time.as_nanos() as f64);
+    Forecasts { all, ns_per_decision: (median - clock_cost()).max(0.0) }
+}
+
+/// Evaluates a predictor on some reads of a recording: [`forecasts`], and their [`score`].
+#[must_use]
+pub fn evaluate(trained: &Trained, recorded: &[Recorded], reads: &[Read], label: &Label) -> Score {
+    score(trained.kind(), &forecasts(trained, recorded, reads), recorded, reads, label)
+}
+
+/// Compares forecasts of some reads of a recording with their outcomes.
+#[must_use]
+pub fn score(
+    kind: PredictorKind,
+    forecasts: &Forecasts,
+    recorded: &[Recorded],
+    reads: &[Read],
+    label: &Label,
+) -> Score {
+    let slow: Vec<bool> = reads.iter().map(|read| read.is_slow(label)).collect();
+    let all = &forecasts.all;
+    let probabilities: Vec<f64> = all.iter().map(|f| f64::from(f.probability)).collect();
+    let refused: Vec<bool> = all.iter().map(|f| f.verdict == Verdict::Late).collect();
+    let drift = (kind == PredictorKind::Trimtab).then(|| {
+        let outcomes = reads.iter().zip(all).zip(&slow);
+        drift(recorded, outcomes.map(|((read, f), &slow)| (read.index, f.probability, slow)))
+    });
+    let counted = counted(kind.name(), &probabilities, &refused, &slow);
+    Score { drift, ns_per_decision: forecasts.ns_per_decision, ..counted }
+}
+
+/// Gives a drift detector the outcomes of reads (index, probability, whether it was slow) in
+/// order of completion.
+fn drift(recorded: &[Recorded], outcomes: impl Iterator<Item = (usize, f32, bool)>) -> DriftReport {
     let mut asked = vec![None; recorded.len()];
-    told.for_each(|(index, probability, slow)| asked[index] = Some((probability, slow)));
-    let mut drift = Drift::default();
+    outcomes.for_each(|(index, probability, slow)| asked[index] = Some((probability, slow)));
+    let mut drift = DriftDetector::default();
     for event in events(recorded) {
         if let Event::Completed(i) = event
             && let Some((probability, slow)) = asked[i]
         {
-            drift.answered(probability as f32, slow);
+            drift.completed(probability, slow);
         }
     }
-    drift.found()
+    drift.report()
 }
 
-/// What reading the clock costs, ns.
+/// The cost of reading the clock, ns.
 fn clock_cost() -> f64 {
     let mut times: Vec<_> = (0..1001)
         .map(|_| {
@@ -131,12 +154,12 @@ fn clock_cost() -> f64 {
     times[times.len() / 2].as_nanos() as f64
 }
 
-fn score(
+/// The figures that are counts and areas.
+fn counted(
     predictor: &'static str,
     probabilities: &[f64],
     refused: &[bool],
     slow: &[bool],
-    ns_per_decision: f64,
 ) -> Score {
     let count = |is: &dyn Fn(bool, bool) -> bool| {
         refused.iter().zip(slow).filter(|(refused, slow)| is(**refused, **slow)).count() as f64
@@ -161,7 +184,7 @@ fn score(
         calibration_error: expected_calibration_error(&bins),
         brier: brier(probabilities, slow),
         drift: None,
-        ns_per_decision,
+        ns_per_decision: 0.0,
         bins: bins.iter().map(CalibrationBin::new).collect(),
         roc,
         precision_recall,

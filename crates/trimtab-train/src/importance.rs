@@ -1,49 +1,45 @@
-//! Which numbers does our predictor live by?
+//! Permutation importance: which features do the forests depend on?
 
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64;
 use serde::Serialize;
 use trimtab_learn::metrics::roc_auc;
+use trimtab_predict::{FEATURE_NAMES, FEATURES, ForestModel, Label, Recorded};
 
-use crate::dataset::{Read, features};
-use crate::history::Recorded;
-use crate::learned::Knowledge;
-use crate::state::FEATURES;
-use crate::{FEATURE_NAMES, Label};
+use crate::dataset::features;
+use crate::reads::{Read, mask};
 
-/// Reads that are looked at, at most.
+/// The most reads used.
 const READS: usize = 20_000;
 
-/// What a number is worth to a predictor.
+/// The importance of a feature.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Importance {
     /// Its name, of [`FEATURE_NAMES`].
     pub feature: String,
-    /// By how much the area under the ROC curve falls if each read gets the
-    /// number of another read (Breiman, *Random Forests*, 2001, §10). Numbers
-    /// that say the same stand in for each other, and both seem to matter little.
+    /// The fall of the area under the ROC curve if the feature is permuted among the reads
+    /// (Breiman, *Random Forests*, 2001, §10). Of features that carry the same information each
+    /// replaces the other, so both show little importance.
     pub auc_lost: f64,
 }
 
-/// What each number is worth on some of a recording's reads (of many, on evenly
-/// spread ones), the greatest first; none if all of them are slow or fast.
+/// The importance of each feature on some of a recording's reads (of many, on evenly spread
+/// ones), the greatest first. Empty if all reads are slow, or all are fast.
 #[must_use]
 pub fn importance(
-    known: &Knowledge,
+    model: &ForestModel,
     recorded: &[Recorded],
-    judged: &[Read],
+    reads: &[Read],
     label: &Label,
     seed: u64,
 ) -> Vec<Importance> {
-    let judged: Vec<Read> =
-        judged.iter().step_by(judged.len().div_ceil(READS).max(1)).copied().collect();
-    let mut wanted = vec![false; recorded.len()];
-    judged.iter().for_each(|read| wanted[read.index] = true);
-    let slow: Vec<bool> = judged.iter().map(|read| label.is_slow_read(read)).collect();
-    let mut rows = features(recorded, &wanted, &known.functions);
+    let reads: Vec<Read> =
+        reads.iter().step_by(reads.len().div_ceil(READS).max(1)).copied().collect();
+    let slow: Vec<bool> = reads.iter().map(|read| read.is_slow(label)).collect();
+    let mut rows = features(recorded, &mask(recorded, &reads), &model.functions);
     let auc = |rows: &[[i32; FEATURES]]| {
-        let scores: Vec<f64> = rows.iter().map(|row| f64::from(known.forest.score(row))).collect();
+        let scores: Vec<f64> = rows.iter().map(|row| f64::from(model.forest.score(row))).collect();
         roc_auc(&scores, &slow)
     };
     let Some(whole) = auc(&rows) else { return Vec::new() };
@@ -65,27 +61,31 @@ pub fn importance(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::testing::recording;
-    use crate::{Kind, Lesson, Options, Trained, train};
     use trimtab_io::Nanos;
+    use trimtab_predict::{PredictorKind, Trained};
 
-    /// On a drive that serves one after the other, the queue is what matters.
+    use super::*;
+    use crate::options::TrainingOptions;
+    use crate::set::TrainingSet;
+    use crate::testing::recording;
+    use crate::train::train;
+
+    /// On a drive that serves one request at a time, the queue matters.
     #[test]
-    fn the_queue_matters_where_there_is_one() {
+    fn queue_features_are_the_most_important_on_a_queue() {
         let recorded = recording();
         let label = Label::Threshold { latency: Nanos(400_000) };
-        let lesson = Lesson::whole(&recorded);
-        let judged = lesson.reads.clone();
-        let options = Options { trees: 10, ..Options::default() };
-        let trained = train(Kind::Trimtab, &[lesson], &label, &options, |_, _| {}).unwrap();
-        let Trained::Trimtab(known) = trained else { unreachable!() };
-        let all = importance(&known, &recorded, &judged, &label, 1);
+        let set = TrainingSet::whole(&recorded);
+        let reads = set.reads.clone();
+        let options = TrainingOptions { trees: 10, ..TrainingOptions::default() };
+        let trained = train(PredictorKind::Trimtab, &[set], &label, &options, |_, _| {}).unwrap();
+        let Trained::Trimtab(model) = trained else { unreachable!() };
+        let all = importance(&model, &recorded, &reads, &label, 1);
         assert_eq!(all.len(), FEATURES);
         assert!(all[0].auc_lost > 0.02, "{all:?}");
         let queues = ["oldest-read", "drive.reads", "drive.mean-age", "drive.queue"];
         let strong = all[..4].iter().any(|i| queues.contains(&i.feature.as_str()));
         assert!(strong, "{:?}", &all[..4]);
-        assert_eq!(importance(&known, &recorded, &[], &label, 1), []);
+        assert_eq!(importance(&model, &recorded, &[], &label, 1), []);
     }
 }

@@ -1,115 +1,111 @@
-//! From a recording to a model: what is slow, what tells it beforehand, and a card
-//! that says what it was learnt from.
+//! A training job: from a recording to a model with its card.
 
 use trimtab_io::Nanos;
+use trimtab_predict::{LabelRule, Model, PredictorKind, Provenance, Recorded, fingerprint};
 
-use crate::label::{data_latencies, inflection};
-use crate::train::{Lesson, Options, train};
-use crate::{
-    Error, Kind, Label, Model, Read, Recorded, Rule, Training, evaluate, fingerprint, reads,
-};
+use crate::error::Error;
+use crate::evaluate::evaluate;
+use crate::label::{self, data_latencies, inflection};
+use crate::options::TrainingOptions;
+use crate::reads::{Read, latencies, reads};
+use crate::set::TrainingSet;
+use crate::train::train;
 
-/// What shall be learnt, and from what.
+/// What to train, and on what.
 #[derive(Clone, Copy, Debug)]
-pub struct Teaching<'a> {
+pub struct TrainingJob<'a> {
     /// Which predictor.
-    pub kind: Kind,
-    /// The rule that says what is slow.
-    pub rule: Rule,
+    pub kind: PredictorKind,
+    /// The rule that makes the label.
+    pub rule: LabelRule,
     /// The recording's name, for people.
     pub name: &'a str,
     /// The recording, in order of arrival.
     pub recorded: &'a [Recorded],
-    /// Which of its reads are learnt from; what came after the last of them is not
-    /// there yet.
+    /// Those of its reads to train on. Nothing after the last of them is used.
     pub past: &'a [Read],
     /// The read latencies of the other drives, each ascending, for
-    /// [`Rule::Inflection`]. Without them the drive is its own peer.
+    /// [`LabelRule::Inflection`]. Without them the drive is its own peer.
     pub peers: &'a [&'a [Nanos]],
     /// How to train.
-    pub options: &'a Options,
+    pub options: &'a TrainingOptions,
 }
 
-/// A model, and the latencies that it was taught by, ascending.
+/// A model, and the latencies that its label was made from.
 #[derive(Debug)]
-pub struct Taught {
+pub struct TrainingResult {
     /// The model.
     pub model: Model,
-    /// The latencies of all the reads that it could learn from.
+    /// The latencies of the reads to train on, ascending.
     pub latencies: Vec<Nanos>,
 }
 
-impl Teaching<'_> {
-    /// Makes a label, trains, and judges. `progress` is told what is going on, in
-    /// steps out of steps.
+impl TrainingJob<'_> {
+    /// Makes the label, trains, and evaluates on the reads trained on. `progress` gets the
+    /// number of the step and the number of steps.
     ///
     /// # Errors
-    /// There is too little to learn from, or the latencies do not divide into fast
-    /// and slow.
-    pub fn run(&self, progress: impl FnMut(usize, usize)) -> Result<Taught, Error> {
+    /// There are too few reads, or the latencies do not divide into fast and slow.
+    pub fn run(&self, progress: impl FnMut(usize, usize)) -> Result<TrainingResult, Error> {
         let Self { kind, rule, recorded, past, peers, options, .. } = *self;
         let seen = past.last().map_or(0, |read| read.index + 1);
-        let label = Label::make(rule, past, &data_latencies(&[&recorded[..seen]]), peers)?;
-        let lesson = Lesson { recorded, reads: past.to_vec() };
-        let trained = train(kind, &[lesson], &label, options, progress)?;
+        let label = label::make(rule, past, &data_latencies(&[&recorded[..seen]]), peers)?;
+        let set = TrainingSet { recorded, reads: past.to_vec() };
+        let trained = train(kind, &[set], &label, options, progress)?;
         let score = evaluate(&trained, recorded, past, &label);
-        let mut latencies: Vec<Nanos> = past.iter().map(|read| read.latency).collect();
-        latencies.sort_unstable();
-        let training = Training {
+        let latencies = latencies(past);
+        let training = Provenance {
             trace: self.name.to_owned(),
             fingerprint: fingerprint(recorded),
             reads: past.len().min(options.samples),
-            slow: past.iter().filter(|read| label.is_slow_read(read)).count(),
+            slow: past.iter().filter(|read| read.is_slow(&label)).count(),
             until: past.last().map_or(Nanos::ZERO, |read| recorded[read.index].request.arrival),
             inflection_percentile: inflection(&latencies, peers, 1).map(|found| found.percentile),
             false_submit_rate: score.false_submit_rate,
             seed: options.seed,
         };
-        Ok(Taught { model: Model::new(trained, rule, label, training), latencies })
+        Ok(TrainingResult { model: Model::new(trained, rule, label, training), latencies })
     }
 }
 
-impl Model {
-    /// Learns from all reads of a recording what this model had learnt from another:
-    /// the same predictor, the same rule for what is slow. `name` is the recording's,
-    /// for people.
-    ///
-    /// # Errors
-    /// As [`Teaching::run`].
-    pub fn again(&self, name: &str, recorded: &[Recorded]) -> Result<Self, Error> {
-        let teaching = Teaching {
-            kind: self.card.predictor,
-            rule: self.card.rule,
-            name,
-            recorded,
-            past: &reads(recorded),
-            peers: &[],
-            options: &Options { seed: self.card.training.seed, ..Options::default() },
-        };
-        Ok(teaching.run(|_, _| {})?.model)
-    }
+/// Trains a model again, on all reads of another recording: the same predictor, with a label by
+/// the same rule. `name` is the recording's, for people.
+///
+/// # Errors
+/// As [`TrainingJob::run`].
+pub fn retrain(model: &Model, name: &str, recorded: &[Recorded]) -> Result<Model, Error> {
+    let job = TrainingJob {
+        kind: model.card.predictor,
+        rule: model.card.rule,
+        name,
+        recorded,
+        past: &reads(recorded),
+        peers: &[],
+        options: &TrainingOptions { seed: model.card.training.seed, ..TrainingOptions::default() },
+    };
+    Ok(job.run(|_, _| {})?.model)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{data_model, recording};
+    use crate::testing::{model_of, recording};
 
     #[test]
-    fn learning_the_same_again_gives_the_same() {
+    fn retraining_on_the_same_recording_gives_the_same_model() {
         let recorded = recording();
-        for kind in [Kind::HeurSim, Kind::Trimtab] {
-            let first = data_model(kind, &recorded);
-            let second = first.again("recording", &recorded).unwrap();
+        for kind in [PredictorKind::HeurSim, PredictorKind::Trimtab] {
+            let first = model_of(kind, &recorded);
+            let second = retrain(&first, "recording", &recorded).unwrap();
             assert_eq!(first.to_files().unwrap(), second.to_files().unwrap());
         }
     }
 
     #[test]
-    fn too_little_is_an_error() {
+    fn too_few_reads_are_an_error() {
         let recorded = recording();
-        let model = data_model(Kind::HeurSim, &recorded);
-        let error = model.again("few", &recorded[..500]).unwrap_err();
+        let model = model_of(PredictorKind::HeurSim, &recorded);
+        let error = retrain(&model, "few", &recorded[..500]).unwrap_err();
         assert!(error.to_string().contains("at least 1000 are needed"), "{error}");
     }
 }

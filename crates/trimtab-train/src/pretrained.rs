@@ -1,118 +1,98 @@
-//! Models that are judged instead of training any.
+//! Models that are evaluated instead of training any.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::Result;
 use serde::Serialize;
 use trimtab_io::Nanos;
-use trimtab_predict::label::data_latencies;
-use trimtab_predict::{Label, Model, Read, Recorded, Rule, fingerprint, reads};
+use trimtab_predict::{Label, LabelRule, Model, Recorded, fingerprint};
 
-use crate::exit::BadInput;
-use crate::learning::Recording;
-use crate::model_files;
+use crate::error::Error;
+use crate::label::{self, data_latencies};
+use crate::reads::{Read, reads};
+use crate::recording::Recording;
 
-/// A model, and where it lies.
-pub(super) struct Judge {
-    file: String,
-    pub(super) model: Model,
+/// A model under the name of its file.
+#[derive(Clone, Debug)]
+pub struct PretrainedModel {
+    /// The file's name, for people.
+    pub file: String,
+    /// The model.
+    pub model: Model,
 }
 
-/// What is told of a model.
-#[derive(Debug, Serialize)]
-pub(super) struct ToldModel {
-    pub(super) file: String,
-    /// The recording that it was trained on, by its name then.
-    pub(super) trained_on: String,
-    pub(super) reads_trained_on: usize,
-    /// Whether that is the very recording that it is judged by. Then only what
-    /// was sent after the training's last read counts.
-    pub(super) same_recording: bool,
+/// What a model was trained on, seen from the recording that it is evaluated on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ModelOrigin {
+    /// The model's file.
+    pub file: String,
+    /// The name that the recording trained on had then.
+    pub trained_on: String,
+    /// Reads trained on.
+    pub reads_trained_on: usize,
+    /// Whether it was trained on the same recording. Then it is evaluated only on reads that
+    /// were sent after the last one trained on.
+    pub same_recording: bool,
 }
 
-impl Judge {
-    pub(super) fn load(paths: &[PathBuf]) -> Result<Vec<Self>> {
-        let one = |path: &PathBuf| {
-            Ok(Self { file: path.display().to_string(), model: model_files::load(path)? })
-        };
-        paths.iter().map(one).collect()
-    }
-
-    pub(super) fn file(&self) -> &str {
-        &self.file
-    }
-
-    /// When the last read was sent that it was trained on, if that was in this
-    /// recording.
-    fn seen_until(&self, fingerprint: &str) -> Option<Nanos> {
+impl PretrainedModel {
+    /// What it was trained on, seen from a recording with this fingerprint.
+    #[must_use]
+    pub fn origin(&self, fingerprint: &str) -> ModelOrigin {
         let training = &self.model.card.training;
-        (training.fingerprint == fingerprint).then_some(training.until)
-    }
-
-    /// The reads that none of the models was trained on.
-    pub(super) fn unseen(models: &[Self], recording: &Recording) -> Result<Vec<Read>> {
-        let recorded = &recording.recorded;
-        let print = fingerprint(recorded);
-        let mut left = reads(recorded);
-        for judge in models {
-            let Some(until) = judge.seen_until(&print) else { continue };
-            left.retain(|read| recorded[read.index].request.arrival > until);
-            if left.is_empty() {
-                let text = format!(
-                    "{}: was trained on all reads of {}; judge it by another recording, or train \
-                     it with --first 0.5",
-                    judge.file, recording.file
-                );
-                return Err(BadInput(text).into());
-            }
-        }
-        Ok(left)
-    }
-
-    /// What is slow: by the knee of this recording, or else what all models were
-    /// taught.
-    pub(super) fn label(models: &[Self], rule: Rule, recorded: &[Recorded]) -> Result<Label> {
-        if rule == Rule::Knee {
-            return Ok(Label::make(rule, &[], &data_latencies(&[recorded]), &[])?);
-        }
-        for judge in models {
-            let taught = judge.model.card.rule;
-            if taught != rule {
-                let (file, taught, rule) = (&judge.file, taught.name(), rule.name());
-                let text = format!(
-                    "{file}: was taught the label {taught} and knows no {rule}; judge it by \
-                     --label {taught}, or train it with --label {rule}"
-                );
-                return Err(BadInput(text).into());
-            }
-        }
-        let (first, others) = models.split_first().expect("there are models");
-        if let Some(other) = others.iter().find(|o| o.model.card.label != first.model.card.label) {
-            let text = format!(
-                "{} and {} were taught different things to be slow; judge them one by one, or by \
-                 --label knee",
-                first.file, other.file
-            );
-            return Err(BadInput(text).into());
-        }
-        Ok(first.model.card.label.clone())
-    }
-
-    pub(super) fn told(&self, fingerprint: &str) -> ToldModel {
-        let training = &self.model.card.training;
-        ToldModel {
+        ModelOrigin {
             file: self.file.clone(),
             trained_on: training.trace.clone(),
             reads_trained_on: training.reads,
-            same_recording: self.seen_until(fingerprint).is_some(),
+            same_recording: self.trained_until(fingerprint).is_some(),
         }
+    }
+
+    /// When the last read trained on was sent, if it is in this recording.
+    fn trained_until(&self, fingerprint: &str) -> Option<Nanos> {
+        let training = &self.model.card.training;
+        (training.fingerprint == fingerprint).then_some(training.until)
     }
 }
 
-impl ToldModel {
-    /// The file's name without its folder.
-    pub(super) fn name(&self) -> String {
-        let path = Path::new(&self.file);
-        path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+/// The reads of a recording that none of the models was trained on.
+pub(crate) fn unseen(
+    models: &[PretrainedModel],
+    recording: &Recording,
+) -> Result<Vec<Read>, Error> {
+    let recorded = &recording.recorded;
+    let print = fingerprint(recorded);
+    let mut left = reads(recorded);
+    for pretrained in models {
+        let Some(until) = pretrained.trained_until(&print) else { continue };
+        left.retain(|read| recorded[read.index].request.arrival > until);
+        if left.is_empty() {
+            let (model, recording) = (pretrained.file.clone(), recording.name.clone());
+            return Err(Error::AllSeen { model, recording });
+        }
+    }
+    Ok(left)
+}
+
+/// The label to evaluate by: the knee of this recording, or else the label that all models were
+/// trained on.
+pub(crate) fn common_label(
+    models: &[PretrainedModel],
+    rule: LabelRule,
+    recorded: &[Recorded],
+) -> Result<Label, Error> {
+    if rule == LabelRule::Knee {
+        return label::make(rule, &[], &data_latencies(&[recorded]), &[]);
+    }
+    for PretrainedModel { file, model } in models {
+        if model.card.rule != rule {
+            let (trained, asked) = (model.card.rule.name(), rule.name());
+            return Err(Error::OtherRule { model: file.clone(), trained, asked });
+        }
+    }
+    let (first, others) = models.split_first().expect("there are models");
+    let label = &first.model.card.label;
+    match others.iter().find(|other| other.model.card.label != *label) {
+        Some(other) => {
+            Err(Error::OtherLabel { model: first.file.clone(), other: other.file.clone() })
+        }
+        None => Ok(label.clone()),
     }
 }

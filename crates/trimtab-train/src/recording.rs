@@ -1,172 +1,189 @@
-//! What the commands that learn from recordings share.
+//! Recordings of drives, from traces.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-use trimtab_io::{DeviceId, Nanos, Op, RequestId};
+use trimtab_io::{DeviceId, Nanos, RequestId};
 use trimtab_predict::{Identity, Recorded};
-use trimtab_trace::{Clock, Meta, Record};
+use trimtab_trace::{Clock, Meta, Names, Record};
 
-use crate::exit::BadInput;
-use crate::input::{ReadArgs, Skipped};
+use crate::error::Error;
 
 /// A recording of one drive.
-pub(crate) struct Recording {
-    pub(crate) file: String,
-    pub(crate) recorded: Vec<Recorded>,
-    /// Which drive it is of, if the recording tells.
-    pub(crate) drive: Option<Identity>,
-    /// Requests whose end was not measured.
-    pub(crate) unanswered: u64,
-    /// What its times count from; none: something of its own, that no other
-    /// recording need share.
-    pub(crate) since: Option<Epoch>,
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The trace's name, for people.
+    pub name: String,
+    /// Its completed requests, in order of arrival.
+    pub recorded: Vec<Recorded>,
+    /// The drive's identity, if the trace has it.
+    pub drive: Option<Identity>,
+    /// Requests whose completion was not measured.
+    pub unanswered: u64,
+    /// Whether times count from the Unix epoch, so that they can be compared with those of
+    /// other recordings.
+    pub on_unix_clock: bool,
 }
 
-/// The Unix epoch, that is: times of different recordings can be compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Epoch;
-
 impl Recording {
-    /// Reads a recording. If it is of several drives, `device` says which.
-    pub(crate) fn read(
-        path: &Path,
-        device: Option<&str>,
-        read: &ReadArgs,
-    ) -> Result<(Self, Skipped)> {
-        let (mut drives, skipped) = Self::read_all(path, read)?;
-        let names = drives.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    /// Divides a trace into recordings, one for each drive, with the drives' names. `name` is
+    /// the trace's.
+    ///
+    /// # Errors
+    /// The trace is empty, or of one drive only that has no completed reads; or the note about a
+    /// drive is malformed.
+    pub fn of_drives(
+        name: &str,
+        mut records: Vec<Record>,
+        names: &Names,
+        meta: &Meta,
+    ) -> Result<Vec<(String, Self)>, Error> {
+        let clock = RecordingClock::new(meta);
+        records.iter_mut().for_each(|record| clock.apply(record));
+        let mut drives: BTreeMap<DeviceId, Self> = BTreeMap::new();
+        for record in &records {
+            let drive = drives.entry(record.device).or_insert_with(|| Self {
+                name: name.to_owned(),
+                recorded: Vec::new(),
+                drive: None,
+                unanswered: 0,
+                on_unix_clock: clock.is_unix,
+            });
+            match recorded(record, drive.recorded.len()) {
+                Some(request) => drive.recorded.push(request),
+                None => drive.unanswered += 1,
+            }
+        }
+        if drives.is_empty() {
+            return Err(Error::Empty { recording: name.to_owned() });
+        }
+        if let (1, Some(only)) = (drives.len(), drives.values().next()) {
+            only.must_have_reads()?;
+        }
+        let mut drives: Vec<(String, Self)> =
+            drives.into_iter().map(|(id, drive)| (drive_name(names, id), drive)).collect();
+        for (device, drive) in &mut drives {
+            drive.drive = noted_identity(name, &meta.notes, device)?;
+        }
+        Ok(drives)
+    }
+
+    /// Of a trace's recordings the one of the drive with this name, or the only one.
+    ///
+    /// # Errors
+    /// There is no such drive, or it has no completed reads; or none is named, and there are
+    /// several.
+    pub fn pick(mut drives: Vec<(String, Self)>, device: Option<&str>) -> Result<Self, Error> {
+        let names = || drives.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+        let recording = || drives.first().map(|(_, drive)| drive.name.clone()).unwrap_or_default();
         let wanted = match device {
             None if drives.len() == 1 => 0,
             None => {
-                let file = path.display();
-                let text = format!("{file}: is of several drives, pick one by --device: {names}");
-                return Err(BadInput(text).into());
+                return Err(Error::SeveralDrives { recording: recording(), drives: names() });
             }
             Some(device) => match drives.iter().position(|(name, _)| name == device) {
                 Some(wanted) => wanted,
                 None => {
-                    let file = path.display();
-                    let text = format!("{file}: has no device `{device}`; it has {names}");
-                    return Err(BadInput(text).into());
+                    let (recording, drives) = (recording(), names());
+                    return Err(Error::NoSuchDrive {
+                        recording,
+                        device: device.to_owned(),
+                        drives,
+                    });
                 }
             },
         };
         let (_, recording) = drives.swap_remove(wanted);
         recording.must_have_reads()?;
-        Ok((recording, skipped))
+        Ok(recording)
     }
 
-    /// Reads a recording of one or more drives: each with its name, of those
-    /// that have reads.
-    pub(crate) fn read_all(path: &Path, read: &ReadArgs) -> Result<(Vec<(String, Self)>, Skipped)> {
-        let file = path.display().to_string();
-        let ((mut records, names, clock, notes), skipped) =
-            read.with_trace(&[PathBuf::from(path)], |trace| {
-                let all = read.all_records(trace)?;
-                let names: Vec<_> =
-                    trace.names().devices().map(|(id, name)| (id, name.to_owned())).collect();
-                Ok((all, names, Clocked::of(trace.meta()), trace.meta().notes.clone()))
-            })?;
-        records.iter_mut().for_each(|record| clock.set(record));
-        let mut drives = BTreeMap::new();
-        for record in &records {
-            let since = clock.since;
-            let empty = || Self {
-                file: file.clone(),
-                recorded: Vec::new(),
-                drive: None,
-                unanswered: 0,
-                since,
-            };
-            let drive: &mut Self = drives.entry(record.device).or_insert_with(empty);
-            match answered(record, drive.recorded.len()) {
-                Some(request) => drive.recorded.push(request),
-                None => drive.unanswered += 1,
-            }
-        }
-        if let [only] = &drives.values().collect::<Vec<_>>()[..] {
-            only.must_have_reads()?;
-        }
-        let name = |id: DeviceId| {
-            let found = names.iter().find(|(other, _)| *other == id);
-            found.map_or_else(|| id.0.to_string(), |(_, name)| name.clone())
-        };
-        let mut drives: Vec<_> = drives.into_iter().map(|(id, drive)| (name(id), drive)).collect();
-        if drives.is_empty() {
-            return Err(BadInput(format!("{file}: is empty")).into());
-        }
-        for (name, drive) in &mut drives {
-            drive.drive = noted(&notes, name).map_err(|e| BadInput(format!("{file}: {e}")))?;
-        }
-        Ok((drives, skipped))
+    /// Of a trace's recordings those that have reads, without that of the drive `but`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn peers(drives: Vec<(String, Self)>, but: Option<&str>) -> Result<Vec<Self>, Error> {
+        let recording = drives.first().map(|(_, drive)| drive.name.clone()).unwrap_or_default();
+        let is_peer = |(name, drive): &(String, Self)| but != Some(name) && drive.has_reads();
+        let peers: Vec<Self> = drives.into_iter().filter(is_peer).map(|(_, drive)| drive).collect();
+        if peers.is_empty() { Err(Error::NoPeers { recording }) } else { Ok(peers) }
     }
 
-    /// Reads a recording of peers: of all the drives in it that have reads, but for the
-    /// one that they are peers of, should it be the same file. (A recording of one
-    /// drive may be its own peer.)
-    pub(crate) fn read_peers(
-        path: &Path,
-        of: &Path,
-        device: Option<&str>,
-        read: &ReadArgs,
-    ) -> Result<(Vec<Self>, Skipped)> {
-        let (drives, skipped) = Self::read_all(path, read)?;
-        let same_file = path.canonicalize().ok() == of.canonicalize().ok();
-        let is_peer = |name: &str| !same_file || device != Some(name);
-        let peers = drives
-            .into_iter()
-            .filter(|(name, drive)| is_peer(name) && drive.recorded.iter().any(Recorded::is_read));
-        let peers: Vec<Self> = peers.map(|(_, drive)| drive).collect();
-        if peers.is_empty() {
-            let text = format!("{}: has no other drive with reads", path.display());
-            return Err(BadInput(text).into());
-        }
-        Ok((peers, skipped))
+    /// The latencies of its reads, ascending.
+    #[must_use]
+    pub fn read_latencies(&self) -> Vec<Nanos> {
+        read_latencies(&self.recorded)
     }
 
-    fn must_have_reads(&self) -> Result<()> {
-        if self.recorded.iter().any(Recorded::is_read) {
+    fn has_reads(&self) -> bool {
+        self.recorded.iter().any(Recorded::is_read)
+    }
+
+    fn must_have_reads(&self) -> Result<(), Error> {
+        if self.has_reads() {
             return Ok(());
         }
-        let why = if self.unanswered > 0 {
-            "holds no latencies, only arrivals; record with `trimtab record`, or simulate it"
-        } else {
-            "holds no reads"
-        };
-        Err(BadInput(format!("{}: {why}", self.file)).into())
+        let has_arrivals = self.unanswered > 0;
+        Err(Error::NoReads { recording: self.name.clone(), has_arrivals })
     }
 }
 
-/// What a recording has noted of the drive that has this name in it.
-fn noted(notes: &[(String, String)], device: &str) -> Result<Option<Identity>, String> {
-    let key = Identity::note_key(device);
-    let Some((_, text)) = notes.iter().find(|(other, _)| *other == key) else { return Ok(None) };
-    let wrong = |e| format!("expected of its note {key} what tells a drive from others: {e}");
-    Identity::parse(text).map(Some).map_err(wrong)
+/// A record of a trace as a completed request with this index; `None` if its completion was not
+/// measured.
+#[must_use]
+pub fn recorded(record: &Record, index: usize) -> Option<Recorded> {
+    let id = RequestId(index as u64);
+    Some(Recorded::new(record.request(id), &record.completion(id)?))
 }
 
-/// What a recording's times count from.
-struct Clocked {
-    since: Option<Epoch>,
-    /// The recording's beginning, if that is told apart from its times.
+/// The latencies of the reads among completed requests, ascending.
+#[must_use]
+pub fn read_latencies(recorded: &[Recorded]) -> Vec<Nanos> {
+    let reads = recorded.iter().filter(|recorded| recorded.is_read());
+    let mut latencies: Vec<Nanos> = reads.map(Recorded::latency).collect();
+    latencies.sort_unstable();
+    latencies
+}
+
+/// The name of a drive; its number if it has none.
+fn drive_name(names: &Names, id: DeviceId) -> String {
+    let found = names.devices().find(|(other, _)| *other == id);
+    found.map_or_else(|| id.0.to_string(), |(_, name)| name.to_owned())
+}
+
+/// The identity that a recording notes for the drive of this name.
+fn noted_identity(
+    recording: &str,
+    notes: &[(String, String)],
+    device: &str,
+) -> Result<Option<Identity>, Error> {
+    let key = Identity::note_key(device);
+    let Some((_, text)) = notes.iter().find(|(other, _)| *other == key) else { return Ok(None) };
+    match Identity::parse(text) {
+        Ok(identity) => Ok(Some(identity)),
+        Err(source) => Err(Error::Note { recording: recording.to_owned(), key, source }),
+    }
+}
+
+/// What a trace's times count from.
+struct RecordingClock {
+    is_unix: bool,
+    /// The beginning of the recording, if times count from there and it is known.
     began: Nanos,
 }
 
-impl Clocked {
-    fn of(meta: &Meta) -> Self {
-        // `trimtab record` counts from its beginning, and says when that was.
+impl RecordingClock {
+    fn new(meta: &Meta) -> Self {
+        // `trimtab record` counts from its beginning, and notes when that was.
         let note = meta.notes.iter().find(|(key, _)| key == "started_unix_ns");
         let began = note.and_then(|(_, value)| value.parse().ok()).map(Nanos);
         match (meta.clock, began) {
-            (Clock::Unix, _) => Self { since: Some(Epoch), began: Nanos::ZERO },
-            (Clock::Own, Some(began)) => Self { since: Some(Epoch), began },
-            (Clock::Own, None) => Self { since: None, began: Nanos::ZERO },
+            (Clock::Unix, _) => Self { is_unix: true, began: Nanos::ZERO },
+            (Clock::Own, Some(began)) => Self { is_unix: true, began },
+            (Clock::Own, None) => Self { is_unix: false, began: Nanos::ZERO },
         }
     }
 
-    fn set(&self, record: &mut Record) {
+    fn apply(&self, record: &mut Record) {
         record.arrival += self.began;
         for time in [&mut record.issue, &mut record.complete].into_iter().flatten() {
             *time += self.began;
@@ -174,33 +191,23 @@ impl Clocked {
     }
 }
 
-/// A record as what is learnt from, if its end was measured. Requests without
-/// data tell little, but they are in flight like any other.
-pub(crate) fn answered(record: &Record, number: usize) -> Option<Recorded> {
-    let id = RequestId(number as u64);
-    let completion = record.completion(id)?;
-    let data = completion.outcome == trimtab_io::Outcome::Done
-        && matches!(record.op, Op::Read | Op::Write);
-    Some(Recorded { request: record.request(id), complete: completion.complete, data })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_drives_note_is_its_own_and_must_be_one() {
+    fn note_is_of_its_drive_and_must_be_an_identity() {
         let note = |key: &str, text: &str| (key.to_owned(), text.to_owned());
         let notes = [
             note("machine", "here"),
             note("drive.sda", r#"{"bytes":4096,"serial":"S1"}"#),
             note("drive.sdb", "the second"),
         ];
-        let sda = noted(&notes, "sda").unwrap().unwrap();
+        let sda = noted_identity("a.parquet", &notes, "sda").unwrap().unwrap();
         assert_eq!((sda.bytes, sda.serial.as_deref()), (Some(4096), Some("S1")));
-        assert_eq!(noted(&notes, "sd"), Ok(None));
-        let wrong = noted(&notes, "sdb").unwrap_err();
-        assert!(wrong.starts_with("expected of its note drive.sdb"), "{wrong}");
-        assert_eq!(wrong.lines().count(), 1);
+        assert_eq!(noted_identity("a.parquet", &notes, "sd").unwrap(), None);
+        let error = noted_identity("a.parquet", &notes, "sdb").unwrap_err().to_string();
+        assert!(error.starts_with("a.parquet: expected of its note drive.sdb"), "{error}");
+        assert_eq!(error.lines().count(), 1);
     }
 }

@@ -1,62 +1,34 @@
-//! A recording, gone through as it happened.
+//! Replay: a recording's submissions and completions, in the order in which they happened.
 
-use trimtab_io::{Nanos, Op, Request};
+use trimtab_io::{Nanos, Request};
+use trimtab_predict::{DriveTracker, Predictor, Recorded, Ticket};
 
-use crate::predictor::Ticket;
-
-/// A request of a recording, and when it was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded {
-    /// The request; it was sent to the drive when it arrived.
-    pub request: Request,
-    /// When its answer had come in full.
-    pub complete: Nanos,
-    /// Whether the answer was one: no error, no refusal.
-    pub data: bool,
-}
-
-impl Recorded {
-    /// How long it took.
-    #[must_use]
-    pub const fn latency(&self) -> Nanos {
-        self.complete.since(self.request.arrival)
-    }
-
-    /// Whether it is a read that was answered with its data: what is learnt
-    /// from, and what is judged.
-    #[must_use]
-    pub fn is_read(&self) -> bool {
-        self.request.op == Op::Read && self.data
-    }
-}
-
-/// What happens next in a recording.
+/// An event of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The request with this number is about to be sent.
+    /// The request of this index is about to be sent.
     Sent(usize),
-    /// It is answered.
+    /// The request of this index completes.
     Completed(usize),
 }
 
-/// The events of a recording in the order in which they happened. Requests are
-/// in order of arrival. At one instant answers go first: what is decided then
-/// may know them.
+/// The events of a recording, which holds requests in order of arrival, in the order in which
+/// they happened. At one instant completions come first: a decision made then may use them.
 ///
-/// What comes after an event has no influence on what comes before it; so
-/// whoever is fed with these events sees nothing of the future.
+/// The events up to a moment do not depend on what comes after it. So a consumer of these
+/// events sees nothing of the future.
 pub fn events(recorded: &[Recorded]) -> impl Iterator<Item = Event> {
-    let mut answers: Vec<u32> = (0..recorded.len() as u32).collect();
-    answers.sort_by_key(|&i| (recorded[i as usize].complete, i));
-    let (mut sent, mut answered) = (0, 0);
+    let mut completions: Vec<u32> = (0..recorded.len() as u32).collect();
+    completions.sort_by_key(|&i| (recorded[i as usize].complete, i));
+    let (mut sent, mut completed) = (0, 0);
     std::iter::from_fn(move || {
-        if let Some(&answer) = answers.get(answered) {
-            let answer = answer as usize;
+        if let Some(&index) = completions.get(completed) {
+            let index = index as usize;
             let next = recorded.get(sent).map_or(Nanos(u64::MAX), |r| r.request.arrival);
-            // Nothing is answered before it is sent, even if that took no time.
-            if answer < sent && recorded[answer].complete <= next {
-                answered += 1;
-                return Some(Event::Completed(answer));
+            // A request that took no time still completes after it was sent.
+            if index < sent && recorded[index].complete <= next {
+                completed += 1;
+                return Some(Event::Completed(index));
             }
         }
         (sent < recorded.len()).then(|| {
@@ -66,44 +38,64 @@ pub fn events(recorded: &[Recorded]) -> impl Iterator<Item = Event> {
     })
 }
 
-/// Someone who is told what happens to a drive.
-pub trait Watcher {
+/// Takes the events of a drive.
+pub trait Observer {
     /// `request` is sent to the drive.
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket;
-    /// The drive has answered.
+    /// The request of this ticket completes; `data` as in [`Predictor::completed`].
     fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool);
 }
 
-/// Tells a watcher all of a recording. Before each request is sent, `before` may
-/// look at what the watcher knows by then.
-pub fn replay<W: Watcher>(
-    recorded: &[Recorded],
-    watcher: &mut W,
-    mut before: impl FnMut(usize, &W),
-) {
-    replay_part(recorded, |_| true, watcher, &mut before);
+impl Observer for DriveTracker {
+    fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
+        Self::sent(self, now, request)
+    }
+
+    fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
+        Self::completed(self, now, ticket, data);
+    }
 }
 
-/// The same, but that only some of the requests are told of.
-pub(crate) fn replay_part<W: Watcher>(
+impl Observer for Box<dyn Predictor> {
+    fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
+        self.as_mut().sent(now, request)
+    }
+
+    fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
+        self.as_mut().completed(now, ticket, data);
+    }
+}
+
+/// Feeds a recording to an observer. Before each request is sent, `before` gets its index and
+/// the observer as it is by then.
+pub fn replay<O: Observer>(
     recorded: &[Recorded],
-    told: impl Fn(usize) -> bool,
-    watcher: &mut W,
-    mut before: impl FnMut(usize, &W),
+    observer: &mut O,
+    mut before: impl FnMut(usize, &O),
+) {
+    replay_part(recorded, |_| true, observer, &mut before);
+}
+
+/// As [`replay`], with only those requests sent to this drive that `is_sent` selects.
+pub(crate) fn replay_part<O: Observer>(
+    recorded: &[Recorded],
+    is_sent: impl Fn(usize) -> bool,
+    observer: &mut O,
+    mut before: impl FnMut(usize, &O),
 ) {
     let mut tickets = vec![Ticket(0); recorded.len()];
     for event in events(recorded) {
         match event {
             Event::Sent(i) => {
-                before(i, watcher);
-                if told(i) {
+                before(i, observer);
+                if is_sent(i) {
                     let request = &recorded[i].request;
-                    tickets[i] = watcher.sent(request.arrival, request);
+                    tickets[i] = observer.sent(request.arrival, request);
                 }
             }
             Event::Completed(i) => {
-                if told(i) {
-                    watcher.completed(recorded[i].complete, tickets[i], recorded[i].data);
+                if is_sent(i) {
+                    observer.completed(recorded[i].complete, tickets[i], recorded[i].data);
                 }
             }
         }
@@ -116,7 +108,7 @@ mod tests {
     use crate::testing::recorded;
 
     #[test]
-    fn answers_go_first_but_not_before_they_are_asked_for() {
+    fn completions_come_first_at_one_instant_but_after_their_submission() {
         let all = [recorded(0, 5), recorded(5, 5), recorded(5, 0), recorded(7, 1)];
         use Event::{Completed, Sent};
         let expected = [

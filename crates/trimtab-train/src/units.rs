@@ -1,52 +1,51 @@
-//! Finding a drive's parallel units in a recording of it.
+//! Finding a drive's parallel units in recordings of it.
 //!
-//! The evidence is a pair of requests that are in flight together: does the
-//! later one, a read, take longer if the two share some of their addresses'
-//! structure? Three kinds of structure are tried: the same page, the same parity
-//! of some address bits (any mask of them, by a Walsh–Hadamard transform over
-//! the pairs), and the same turn in a round of stripes.
+//! The evidence is a pair of requests that are in flight together: does the later one, a read,
+//! take longer if the two share some structure of their addresses? Three kinds of structure
+//! are tried: the same page, the same parity of some address bits (any mask of them, by a
+//! Walsh–Hadamard transform over the pairs), and the same stripe modulo a number of units.
 //!
-//! How long a read took is its rank among the recording's reads, less the mean
-//! of its neighbours in time: so what slows everybody down does not count, nor
-//! does it matter how long the tail is. Neighbours are alike, which makes a
-//! million pairs much less evidence than they seem. So the pairs are divided
-//! into blocks of time, and what counts is whether the blocks agree. The best of
-//! a million masks looks good by chance alone: what is found in every other
-//! block has to prove itself in the blocks between.
+//! A read's latency counts by its rank among the recording's reads, minus the mean rank of its
+//! neighbours in time. So what slows all reads down does not count, nor does the length of the
+//! tail. Neighbours are alike, so a million pairs are much less evidence than their number
+//! suggests. The pairs are divided into blocks of time, and the measure is the agreement of
+//! the blocks. The best of a million masks looks good by chance, so what is found in the even
+//! blocks is tested in the odd ones.
+
+mod spectrum;
 
 use trimtab_io::Op;
+use trimtab_predict::Recorded;
+use trimtab_predict::units::{MOST_UNITS, UnitFunction};
 
-use super::spectrum::walsh;
-use super::{MOST_UNITS, UnitFunction};
-use crate::history::{Event, Recorded, events};
+use self::spectrum::walsh;
+use crate::replay::{Event, events};
 
-/// Blocks of time whose verdicts are compared.
+/// Blocks of time whose evidence is compared.
 const BLOCKS: usize = 16;
-/// Pairs that are looked at, at most; more do not say more.
+/// The most pairs used; more add no evidence.
 const PAIRS: usize = 2_000_000;
-/// The latest so many of the requests in flight are paired with a new one.
+/// The most requests in flight that are paired with a new one: the latest.
 const PARTNERS: usize = 128;
 /// Address bits that masks are made of, from [`PAGE_SHIFT`] on.
 const MASK_BITS: u32 = 20;
 /// The smallest page, 4 KiB, and the largest.
 const PAGE_SHIFT: u32 = 12;
 const LARGEST_PAGE_SHIFT: u32 = 16;
-/// The largest stripe, 1 MiB, and the most units in a round that are tried.
+/// The largest stripe, 1 MiB, and the most units that stripes are tried with.
 const LARGEST_STRIPE_SHIFT: u32 = 20;
-const LARGEST_ROUND: u32 = 128;
-/// Neighbours on each side of a read, whose mean is taken off.
+const MOST_STRIPED_UNITS: u32 = 128;
+/// Neighbours on each side of a read, whose mean rank is subtracted.
 const NEIGHBOURS: usize = 16;
-/// How many times its uncertainty an effect has to be where it has to prove
-/// itself.
+/// An effect in the odd blocks counts if it is this many times its uncertainty.
 const SURE: f64 = 3.0;
-/// Masks at most.
+/// The most masks.
 const MASKS: usize = 6;
 
-/// What was found.
+/// The units found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// The functions to watch, the same page first, then from the strongest
-    /// effect on.
+pub struct FoundUnits {
+    /// The functions to track: the page first, then by falling effect.
     pub functions: Vec<UnitFunction>,
     /// Pairs of requests that were in flight together.
     pub pairs: usize,
@@ -58,33 +57,32 @@ struct Pair {
     /// Their offsets.
     a: u64,
     b: u64,
-    /// By how much the rank of the later one is above that of its neighbours.
+    /// The rank of the later one minus that of its neighbours.
     excess: f32,
     block: u8,
 }
 
-/// What pairs that have something in common have to say.
+/// The evidence of the pairs that share a structure.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
-    /// In how many standard deviations of the excess squared pairs are told
-    /// apart: what a predictor would gain.
+    /// The separation of the pairs, in squared standard deviations of the excess: what a
+    /// predictor would gain.
     gain: f64,
     /// The effect as a multiple of its uncertainty.
     sureness: f64,
-    /// The mean excess of the pairs that have it.
+    /// The mean excess of the pairs that share it.
     mean: f64,
 }
 
-/// Finds the parallel units of the drive (or of the like drives) that recordings
-/// are of. The page is always among them; the others only if the recordings are
-/// sure of them.
+/// Finds the parallel units of the drive, or of the drives of one model, that recordings are
+/// of. The page is always among them, other functions only with enough evidence.
 #[must_use]
-pub fn find(recordings: &[&[Recorded]]) -> Found {
+pub fn find(recordings: &[&[Recorded]]) -> FoundUnits {
     let most = PAIRS / recordings.len().max(1);
     let pairs = recordings.iter().flat_map(|recorded| pairs(recorded, most)).collect::<Vec<_>>();
     let page = page_shift(&pairs);
     let mut functions = vec![UnitFunction::Page { shift: page }];
-    // What is on the same page meets anyhow: it says nothing about the rest.
+    // Pairs on one page meet in any case, and say nothing about other structures.
     let apart: Vec<Pair> =
         pairs.iter().copied().filter(|pair| (pair.a ^ pair.b) >> page != 0).collect();
     let (search, proof) = apart.iter().copied().partition::<Vec<_>, _>(|pair| pair.block % 2 == 0);
@@ -97,23 +95,23 @@ pub fn find(recordings: &[&[Recorded]]) -> Found {
         candidates.push(UnitFunction::Parity { masks });
     }
     candidates.extend(stripe(&search));
-    let mut judged: Vec<(f64, UnitFunction)> = candidates
+    let mut tested: Vec<(f64, UnitFunction)> = candidates
         .into_iter()
-        .map(|function| (judge(&proof, |pair| meets(&function, pair)), function))
+        .map(|function| (evidence(&proof, |pair| meets(&function, pair)), function))
         .filter(|(evidence, _)| evidence.sureness >= SURE)
         .map(|(evidence, function)| (evidence.gain, function))
         .collect();
-    judged.sort_by(|a, b| b.0.total_cmp(&a.0));
-    functions.extend(judged.into_iter().map(|(_, function)| function));
-    Found { functions, pairs: pairs.len() }
+    tested.sort_by(|a, b| b.0.total_cmp(&a.0));
+    functions.extend(tested.into_iter().map(|(_, function)| function));
+    FoundUnits { functions, pairs: pairs.len() }
 }
 
 fn meets(function: &UnitFunction, pair: &Pair) -> bool {
     function.unit(pair.a) == function.unit(pair.b)
 }
 
-/// The pairs of a read and what was in flight when it was sent: of all reads, or
-/// of every nth, so that there are not more than about `most`.
+/// The pairs of a read and a request that was in flight when it was sent: of all reads, or of
+/// every nth, so that there are at most about `most`.
 fn pairs(recorded: &[Recorded], most: usize) -> Vec<Pair> {
     let excess = excess(recorded);
     let reads = excess.iter().flatten().count().max(1);
@@ -143,7 +141,7 @@ fn pairs(recorded: &[Recorded], most: usize) -> Vec<Pair> {
     pairs
 }
 
-/// By how much each read's rank (0 to 1) is above the mean of its neighbours.
+/// Each read's rank (0 to 1) minus the mean rank of its neighbours.
 fn excess(recorded: &[Recorded]) -> Vec<Option<f32>> {
     let reads: Vec<usize> = (0..recorded.len()).filter(|&i| recorded[i].is_read()).collect();
     let mut order: Vec<usize> = (0..reads.len()).collect();
@@ -166,8 +164,8 @@ fn excess(recorded: &[Recorded]) -> Vec<Option<f32>> {
     excess
 }
 
-/// Compares the pairs that have something in common with the others.
-fn judge(pairs: &[Pair], has: impl Fn(&Pair) -> bool) -> Evidence {
+/// Compares the pairs that share a structure with the others.
+fn evidence(pairs: &[Pair], has: impl Fn(&Pair) -> bool) -> Evidence {
     let mut sums = [[(0.0_f64, 0_u64); 2]; BLOCKS];
     let mut squares = 0.0;
     for pair in pairs {
@@ -192,7 +190,7 @@ fn judge(pairs: &[Pair], has: impl Fn(&Pair) -> bool) -> Evidence {
     let n = blocks.len() as f64;
     let mean = blocks.iter().sum::<f64>() / n;
     let spread = blocks.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    // With few blocks one cannot be sure of anything.
+    // Few blocks are no evidence.
     let sureness = if n < 4.0 { 0.0 } else { mean / (spread / n).sqrt().max(1e-9) };
     let variance = squares / pairs.len() as f64;
     let weight = n0 as f64 * n1 as f64 / (n0 + n1) as f64;
@@ -200,16 +198,15 @@ fn judge(pairs: &[Pair], has: impl Fn(&Pair) -> bool) -> Evidence {
     Evidence { gain, sureness, mean: those / n1 as f64 }
 }
 
-/// The size up to which two requests to the same page meet: where pairs that
-/// share the larger stretch, but not its half, suffer at least half as much as
-/// those that share 4 KiB.
+/// The page's size: the largest stretch such that pairs that share it, but not its half, have
+/// at least half the excess of those that share 4 KiB.
 fn page_shift(pairs: &[Pair]) -> u32 {
-    let same = judge(pairs, |pair| (pair.a ^ pair.b) >> PAGE_SHIFT == 0);
+    let same = evidence(pairs, |pair| (pair.a ^ pair.b) >> PAGE_SHIFT == 0);
     if same.sureness < SURE {
         return PAGE_SHIFT;
     }
     let grows = |&shift: &u32| {
-        let step = judge(pairs, |pair| {
+        let step = evidence(pairs, |pair| {
             let difference = pair.a ^ pair.b;
             difference >> shift == 0 && difference >> (shift - 1) != 0
         });
@@ -218,15 +215,15 @@ fn page_shift(pairs: &[Pair]) -> u32 {
     PAGE_SHIFT + (PAGE_SHIFT + 1..=LARGEST_PAGE_SHIFT).take_while(grows).count() as u32
 }
 
-/// Masks of address bits whose parity separates what meets from what does not,
-/// the strongest first; each tells apart what those before it leave together.
+/// Masks of address bits whose parity separates pairs that meet from others, the strongest
+/// first; each divides the pairs that the masks before it leave together.
 fn masks(search: &[Pair], proof: &[Pair], page: u32) -> Vec<u64> {
     let mut masks = Vec::new();
     let (mut search, mut proof) = (search.to_vec(), proof.to_vec());
     while masks.len() < MASKS {
         let agree = |pair: &Pair, mask: u64| parity((pair.a ^ pair.b) & mask) == 0;
         let Some(mask) = strongest(&search, page) else { break };
-        if judge(&proof, |pair| agree(pair, mask)).sureness < SURE {
+        if evidence(&proof, |pair| agree(pair, mask)).sureness < SURE {
             break;
         }
         search.retain(|pair| agree(pair, mask));
@@ -240,11 +237,10 @@ const fn parity(bits: u64) -> u32 {
     bits.count_ones() & 1
 }
 
-/// The mask that tells most about the pairs.
+/// The mask that separates the pairs best.
 fn strongest(pairs: &[Pair], page: u32) -> Option<u64> {
     let mean = pairs.iter().map(|p| f64::from(p.excess)).sum::<f64>() / pairs.len() as f64;
-    // Bits within a page do not matter; those beyond the highest are left, and
-    // so are those in which no pair differs.
+    // Without the bits within a page, and those above the highest in which pairs differ.
     let differing = pairs.iter().fold(0, |all, pair| all | (pair.a ^ pair.b) >> page);
     let bits = (u64::BITS - differing.leading_zeros()).min(MASK_BITS);
     let mut excess = vec![0.0; 1 << bits];
@@ -256,8 +252,8 @@ fn strongest(pairs: &[Pair], page: u32) -> Option<u64> {
     }
     walsh(&mut excess);
     walsh(&mut counts);
-    // Excess of those that agree, less that of the others, is the transform; it
-    // is worth the more, the more evenly the mask divides.
+    // The transform is the excess of the pairs that agree minus that of the others. It weighs
+    // more the more evenly the mask divides.
     let n = pairs.len() as f64;
     let gain = |m: usize| {
         let (agree, differ) = ((n + counts[m]) / 2.0, (n - counts[m]) / 2.0);
@@ -269,8 +265,8 @@ fn strongest(pairs: &[Pair], page: u32) -> Option<u64> {
     let few = 16.min(best.len().checked_sub(1)?);
     best.select_nth_unstable_by(few, |a, b| b.0.total_cmp(&a.0));
     best.truncate(few);
-    // Of masks that are about as good it is the one with the fewest bits: a drive's
-    // maker did not wire more than was needed.
+    // Of masks that are about as good, the one with the fewest bits: an address mapping uses
+    // no more than it needs.
     best.sort_by(|a, b| b.0.total_cmp(&a.0));
     let most = best[0].0;
     best.retain(|(gain, _)| *gain > 0.0 && *gain >= most * 0.8);
@@ -278,23 +274,23 @@ fn strongest(pairs: &[Pair], page: u32) -> Option<u64> {
     best.first().map(|&(_, mask)| (mask as u64) << page)
 }
 
-/// The best round of stripes whose number of units is no power of two (those
-/// are parities).
+/// The best stripes over a number of units that is no power of two. (Stripes over a power of
+/// two are parities.)
 fn stripe(apart: &[Pair]) -> Option<UnitFunction> {
-    let rounds = (3..=LARGEST_ROUND.min(MOST_UNITS)).filter(|units| !units.is_power_of_two());
-    // A part of the pairs shows which are worth a closer look.
+    let units = (3..=MOST_STRIPED_UNITS.min(MOST_UNITS)).filter(|units| !units.is_power_of_two());
+    // A sample of the pairs selects the candidates.
     let some: Vec<Pair> = apart.iter().copied().step_by(apart.len() / 50_000 + 1).collect();
-    let mut tried: Vec<(f64, UnitFunction)> = rounds
+    let mut tried: Vec<(f64, UnitFunction)> = units
         .flat_map(|units| {
             (PAGE_SHIFT..=LARGEST_STRIPE_SHIFT)
                 .map(move |shift| UnitFunction::Stripe { shift, units })
         })
-        .map(|function| (judge(&some, |pair| meets(&function, pair)).gain, function))
+        .map(|function| (evidence(&some, |pair| meets(&function, pair)).gain, function))
         .collect();
     tried.sort_by(|a, b| b.0.total_cmp(&a.0));
     tried.truncate(8);
     let closer = tried.into_iter().map(|(_, function)| {
-        let evidence = judge(apart, |pair| meets(&function, pair));
+        let evidence = evidence(apart, |pair| meets(&function, pair));
         (evidence, function)
     });
     closer.max_by(|a, b| a.0.gain.total_cmp(&b.0.gain)).map(|(_, function)| function)

@@ -1,49 +1,45 @@
-//! Does a drive's model still fit? Asked from time to time, in the background: finding
-//! the inflection point takes about half a second.
+//! Does a monitored drive's model still fit? Checked periodically in the background: finding the
+//! inflection point takes about half a second.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use trimtab_io::Nanos;
-use trimtab_predict::{Comparison, Error};
+use trimtab_live::monitor::{Background, DriveFigures, unix_now};
+use trimtab_train::{Error, InflectionComparison};
 
-use super::background::{Background, take_finished};
-use super::figures::DriveFigures;
-use super::unix_now;
-
-/// With fewer reads since there is this model, it is not asked: a handful of
-/// latencies has its percentiles anywhere.
+/// The fewest reads since the model was set: percentiles of fewer are noise.
 const LEAST_READS: usize = 10_000;
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Checked {
+pub(crate) struct Checked {
     /// The inflection point then and now.
-    pub comparison: Comparison,
-    /// When it was looked, since the Unix epoch.
-    pub at: Nanos,
+    pub(crate) comparison: InflectionComparison,
+    /// When it was checked, since the Unix epoch.
+    pub(crate) at: Nanos,
 }
 
 /// Compares a drive's latest reads with those that its model was trained on.
 #[derive(Debug)]
-pub struct DriftCheck {
+pub(crate) struct DriftCheck {
     every: Duration,
     due: Instant,
-    running: Option<Background<Result<Comparison, Error>>>,
+    running: Option<Background<Result<InflectionComparison, Error>>>,
     last: Option<Checked>,
     far_since: Option<Nanos>,
 }
 
 impl DriftCheck {
-    /// Looks at most so often.
-    #[must_use]
-    pub fn new(every: Duration) -> Self {
+    /// Checks at most once in this time.
+    pub(crate) fn new(every: Duration) -> Self {
         Self { every, due: Instant::now(), running: None, last: None, far_since: None }
     }
 
-    /// Gives it its turn: begins what is due, takes up what is done. It does not wait.
-    pub fn turn(&mut self, drive: &DriveFigures) {
-        if let Some(Ok(comparison)) = take_finished(&mut self.running) {
+    /// Takes the result of a check that has ended, and starts one that is due. It does not block.
+    pub(crate) fn turn(&mut self, drive: &DriveFigures) {
+        let ended = self.running.take_if(|work| work.is_finished());
+        if let Some(Ok(comparison)) = ended.and_then(Background::finish) {
             self.found(Checked { comparison, at: unix_now() });
         }
         let Some(model) = drive.model() else { return };
@@ -52,27 +48,26 @@ impl DriftCheck {
         }
         self.due = Instant::now() + self.every;
         let (model, latest) = (Arc::clone(model), drive.latest());
-        self.running = Some(Background::start(move || Comparison::of(&model.card, &latest, &[])));
+        let compare = move || InflectionComparison::new(&model.card, &latest, &[]);
+        self.running = Some(Background::start(compare));
     }
 
     fn found(&mut self, checked: Checked) {
-        self.far_since = match checked.comparison.moved().is_far() {
+        self.far_since = match checked.comparison.shift().is_far() {
             true => self.far_since.or(Some(checked.at)),
             false => None,
         };
         self.last = Some(checked);
     }
 
-    /// What was found last.
-    #[must_use]
-    pub const fn last(&self) -> Option<&Checked> {
+    /// The last result.
+    pub(crate) const fn last(&self) -> Option<&Checked> {
         self.last.as_ref()
     }
 
-    /// Since when the inflection point has been found so far away, time and again,
-    /// that the model should be trained again; since the Unix epoch.
-    #[must_use]
-    pub const fn far_since(&self) -> Option<Nanos> {
+    /// Since when every check has found the inflection point so far away that the model should
+    /// be trained again; since the Unix epoch.
+    pub(crate) const fn far_since(&self) -> Option<Nanos> {
         self.far_since
     }
 }
@@ -82,10 +77,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn far_is_since_the_first_of_a_row() {
+    fn far_since_is_the_first_of_consecutive_checks() {
         let mut check = DriftCheck::new(Duration::from_secs(60));
         let at = |seconds, now| Checked {
-            comparison: Comparison {
+            comparison: InflectionComparison {
                 inflection_percentile_then: Some(90.0),
                 inflection_percentile_now: Some(now),
                 inflection_now: None,

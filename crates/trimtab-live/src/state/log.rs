@@ -5,7 +5,7 @@ use trimtab_io::{Nanos, Op};
 use super::abi::{Control, LogEntry};
 use crate::bpf::mapping::Mapping;
 
-/// A step, in the words of [`trimtab_predict::Watch`].
+/// A step, in the words of [`trimtab_predict::DriveTracker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// When.

@@ -12,7 +12,7 @@ use trimtab_io::{DeviceId, Flags, Nanos, Request, RequestId};
 use trimtab_live::record::BlockDevice;
 use trimtab_live::state::{Act, Extent, Keeper, LiveDrive, Look, Options, Step};
 use trimtab_predict::units::UnitFunction;
-use trimtab_predict::{Ticket, Unit, Watch};
+use trimtab_predict::{DriveTracker, Ticket, Unit};
 use trimtab_testdisk::{self as disk, LoopDisk};
 
 /// One at a time: each test is to see its own load only.
@@ -60,13 +60,13 @@ pub(crate) fn request(extent: &Extent) -> Request {
 
 /// Our watch, told of the kernel's steps one by one.
 pub(crate) struct Told {
-    pub(crate) watch: Watch,
+    pub(crate) watch: DriveTracker,
     tickets: HashMap<u32, Ticket>,
 }
 
 impl Told {
     pub(crate) fn new() -> Self {
-        Self { watch: Watch::new(&functions()), tickets: HashMap::new() }
+        Self { watch: DriveTracker::new(&functions()), tickets: HashMap::new() }
     }
 
     pub(crate) fn tell(&mut self, step: &Step) {

@@ -1,106 +1,60 @@
-//! Trained predictors.
-
-mod file;
-mod seal;
-
-pub use file::{Card, Model, Training, card_path, fingerprint};
+//! A trained predictor's parameters.
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use trimtab_io::{Nanos, Request};
 use trimtab_learn::Simd;
 use trimtab_learn::integer::LinnOs;
 
-use crate::heuristic::{Advanced, Limits, Simple, by_length};
-use crate::in_flight::UNITS;
-use crate::learned::{Knowledge, Learned};
-use crate::units::UnitFunction;
-use crate::{DriveState, Error, Forecast, Linnos, Predictor, Unit};
+use super::kind::PredictorKind;
+use crate::forest::{ForestModel, ForestPredictor};
+use crate::heuristic::{AdvancedHeuristic, HeuristicLimits, SimpleHeuristic, forecast_by_length};
+use crate::linnos::Linnos;
+use crate::predictor::{Forecast, Predictor};
+use crate::state::{DriveState, Unit};
+use crate::units::{MAX_FUNCTIONS, UnitFunction};
 
-/// The predictors there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// LinnOS's simple heuristic: [`Simple`].
-    HeurSim,
-    /// LinnOS's advanced heuristic: [`Advanced`].
-    HeurAdv,
-    /// LinnOS's network: [`Linnos`].
-    Linnos,
-    /// Ours: [`Learned`].
-    Trimtab,
-}
-
-impl Kind {
-    /// All of them, in the order in which tables list them.
-    pub const ALL: [Self; 4] = [Self::HeurSim, Self::HeurAdv, Self::Linnos, Self::Trimtab];
-
-    /// The word used in options, tables and files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::HeurSim => "heur-sim",
-            Self::HeurAdv => "heur-adv",
-            Self::Linnos => "linnos",
-            Self::Trimtab => "trimtab",
-        }
-    }
-}
-
-impl std::str::FromStr for Kind {
-    type Err = Error;
-
-    fn from_str(word: &str) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            Error::Unknown { what: "predictor", word: word.to_owned(), known }
-        })
-    }
-}
-
-/// What training made of a recording. Cheap to copy.
+/// A trained predictor's parameters, which predictors of any number of drives share. Cheap to
+/// clone.
 #[derive(Clone, Debug)]
 pub enum Trained {
-    /// Of [`Simple`].
-    HeurSim(Limits),
-    /// Of [`Advanced`].
-    HeurAdv(Limits),
+    /// Of [`SimpleHeuristic`].
+    HeurSim(HeuristicLimits),
+    /// Of [`AdvancedHeuristic`].
+    HeurAdv(HeuristicLimits),
     /// Of [`Linnos`].
     Linnos(Arc<LinnOs>),
-    /// Of [`Learned`].
-    Trimtab(Arc<Knowledge>),
+    /// Of [`ForestPredictor`].
+    Trimtab(Arc<ForestModel>),
 }
 
 impl Trained {
-    /// Which predictor it is of.
+    /// Which predictor they are of.
     #[must_use]
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> PredictorKind {
         match self {
-            Self::HeurSim(_) => Kind::HeurSim,
-            Self::HeurAdv(_) => Kind::HeurAdv,
-            Self::Linnos(_) => Kind::Linnos,
-            Self::Trimtab(_) => Kind::Trimtab,
+            Self::HeurSim(_) => PredictorKind::HeurSim,
+            Self::HeurAdv(_) => PredictorKind::HeurAdv,
+            Self::Linnos(_) => PredictorKind::Linnos,
+            Self::Trimtab(_) => PredictorKind::Trimtab,
         }
     }
 
-    /// The functions by which it tells a drive's parallel units apart: three at most,
-    /// though training may have found more.
+    /// The functions that tell a drive's parallel units apart: at most three, though training
+    /// may have found more.
     #[must_use]
     pub fn functions(&self) -> &[UnitFunction] {
         match self {
-            Self::Trimtab(knowledge) => {
-                &knowledge.functions[..knowledge.functions.len().min(UNITS)]
-            }
+            Self::Trimtab(model) => &model.functions[..model.functions.len().min(MAX_FUNCTIONS)],
             Self::HeurSim(_) | Self::HeurAdv(_) | Self::Linnos(_) => &[],
         }
     }
 
-    /// What would become of `request` if it were sent at `now`, by what someone
-    /// else keeps of the drive; `units` are those that the request lies in, by each of the
-    /// [`functions`](Self::functions) the [busiest](crate::Unit::busiest) of its pieces'. It is what a
-    /// [`predictor`](Self::predictor) says that has watched the same. None of
-    /// [`Advanced`], which remembers more than that.
+    /// The forecast for `request` if it were sent at `now`, from a state that is tracked
+    /// elsewhere. `units` holds one unit for each of the [`functions`](Self::functions): the
+    /// [busiest](Unit::busiest) of those that the request's pieces lie in. A
+    /// [`predictor`](Self::predictor) that has tracked the same requests gives the same
+    /// forecast. `None` for [`AdvancedHeuristic`], whose state is not in [`DriveState`].
     #[must_use]
     pub fn forecast(
         &self,
@@ -110,20 +64,19 @@ impl Trained {
         units: &[Unit],
     ) -> Option<Forecast> {
         match self {
-            Self::HeurSim(limits) => Some(by_length(drive.requests as usize, limits.high)),
+            Self::HeurSim(limits) => Some(forecast_by_length(drive.requests as usize, limits.high)),
             Self::HeurAdv(_) => None,
             Self::Linnos(network) => {
                 Some(Linnos::forecast(network.margin(Simd::best(), &drive.digits(request))))
             }
-            Self::Trimtab(knowledge) => {
-                Some(knowledge.forecast(request, &drive.features(now, request, units)))
+            Self::Trimtab(model) => {
+                Some(model.forecast(request, &drive.features(now, request, units)))
             }
         }
     }
 
-    /// As [`forecast`](Self::forecast), for who needs to know whether a request would be
-    /// late, and more only if it would be: of any other the forecast is
-    /// [bare](Forecast::bare), and takes about half the time.
+    /// As [`forecast`](Self::forecast) for a request that is late; for any other the
+    /// [bare](Forecast::bare) verdict, in about half the time.
     #[must_use]
     pub fn forecast_if_late(
         &self,
@@ -133,8 +86,8 @@ impl Trained {
         units: &[Unit],
     ) -> Option<Forecast> {
         match self {
-            Self::Trimtab(knowledge) => {
-                Some(knowledge.forecast_if_late(request, &drive.features(now, request, units)))
+            Self::Trimtab(model) => {
+                Some(model.forecast_if_late(request, &drive.features(now, request, units)))
             }
             Self::HeurSim(_) | Self::HeurAdv(_) | Self::Linnos(_) => {
                 self.forecast(now, request, drive, units)
@@ -142,14 +95,20 @@ impl Trained {
         }
     }
 
-    /// A predictor that begins to watch a drive.
+    /// A predictor that starts tracking a drive.
     #[must_use]
     pub fn predictor(&self) -> Box<dyn Predictor> {
         match self {
-            Self::HeurSim(limits) => Box::new(Simple::new(limits.high)),
-            Self::HeurAdv(limits) => Box::new(Advanced::new(*limits)),
+            Self::HeurSim(limits) => Box::new(SimpleHeuristic::new(limits.high)),
+            Self::HeurAdv(limits) => Box::new(AdvancedHeuristic::new(*limits)),
             Self::Linnos(network) => Box::new(Linnos::new(Arc::clone(network))),
-            Self::Trimtab(knowledge) => Box::new(Learned::new(Arc::clone(knowledge))),
+            Self::Trimtab(model) => Box::new(ForestPredictor::new(Arc::clone(model))),
         }
+    }
+}
+
+impl From<ForestModel> for Trained {
+    fn from(model: ForestModel) -> Self {
+        Self::Trimtab(Arc::new(model))
     }
 }

@@ -1,34 +1,20 @@
-//! What is known of a drive at a moment: plain numbers, whoever keeps them.
-//!
-//! [`Watch`](crate::Watch) keeps a [`DriveState`] as it is told of requests and
-//! answers: in simulation, and in training. On a running machine the kernel
-//! keeps the same (bpf/state.bpf.c), in memory that is mapped here. What is
-//! decided by, [`DriveState::features`], is one and the same code for both. The
-//! layout is that of `struct st_drive` and `struct st_unit` in bpf/state.h: no
-//! padding, and any bits are a value.
-
-mod features;
-mod unit;
-mod window;
+//! The state of a drive as a whole.
 
 use trimtab_io::Nanos;
 
-pub use features::{FEATURE_NAMES, FEATURES};
-pub use unit::Unit;
-pub use window::Window;
-
-pub(crate) use features::ticks;
+use super::unit::Unit;
+use super::window::Window;
 
 /// Lengths of the windows, as powers of two in nanoseconds: 1.05 ms and 34 ms.
 pub const WINDOWS: [u32; 2] = [20, 25];
 
-/// Answers that are remembered.
+/// Completed requests that are remembered.
 pub const HISTORY: usize = 4;
 
-/// What is known of a drive as a whole.
+/// The state of a drive as a whole.
 ///
-/// Times are on the clock of whoever keeps it (`CLOCK_MONOTONIC`, where that is
-/// the kernel). "Answered" is an answer that brought its data.
+/// Times are on the tracker's clock (`CLOCK_MONOTONIC` where the kernel tracks). A request
+/// counts as completed if its completion brought data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct DriveState {
@@ -36,20 +22,20 @@ pub struct DriveState {
     pub whole: Unit,
     /// Bytes written so far: of all writes that were sent.
     pub written: u64,
-    /// When a write was answered last.
+    /// When a write completed last.
     pub last_write_done: Nanos,
     /// How long that write took.
     pub last_write_latency: Nanos,
     /// When anything was sent last.
     pub last_sent: Nanos,
-    /// The last time that reads did not come back.
+    /// The last stall.
     pub stall: Stall,
-    /// The last time that nothing was sent.
+    /// The last idle period.
     pub rest: Rest,
-    /// When the oldest read in flight was sent; it means nothing if there is none
+    /// When the oldest read in flight was sent; undefined while there is none
     /// (`whole.reads` is 0).
     pub oldest_read: Nanos,
-    /// When the oldest in flight of what is no read was sent; 0: there is none.
+    /// When the oldest request in flight other than a read was sent; 0: there is none.
     pub oldest_other: Nanos,
     /// Bytes of the reads in flight.
     pub read_bytes: u64,
@@ -59,51 +45,51 @@ pub struct DriveState {
     pub requests: u32,
     /// 4 KiB pages in flight, of reads and writes.
     pub pages: u32,
-    /// The latencies of the reads that were answered last, the latest first.
+    /// The latencies of the reads that completed last, the latest first.
     pub latencies: [Nanos; HISTORY],
-    /// KiB written, by when it was sent; for each of the [`WINDOWS`].
+    /// KiB written, by the time of submission, in each of the [`WINDOWS`].
     pub bytes_written: [Window; WINDOWS.len()],
-    /// Reads answered.
-    pub reads_answered: [Window; WINDOWS.len()],
+    /// Reads completed.
+    pub reads_completed: [Window; WINDOWS.len()],
     /// Their latencies, in ticks of 1024 ns.
     pub read_latencies: [Window; WINDOWS.len()],
-    /// The reads and writes that were answered last, the latest first.
-    pub history: [Answered; HISTORY],
+    /// The reads and writes that completed last, the latest first.
+    pub history: [CompletedIo; HISTORY],
     /// Zero.
     pub reserved: [u64; 2],
 }
 
-/// The last time that reads did not come back.
+/// A stall: a period in which no read completed although several were in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Stall {
-    /// When it was over.
+    /// When it ended.
     pub ended: Nanos,
-    /// How long none had come back.
+    /// How long no read had completed.
     pub length: Nanos,
-    /// What had been written to the drive when it ended, bytes.
+    /// Bytes written to the drive by the time it ended.
     pub written: u64,
 }
 
-/// The last time that nothing was sent.
+/// An idle period: nothing was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Rest {
-    /// When it was over.
+    /// When it ended.
     pub ended: Nanos,
-    /// What had been written to the drive when it ended, bytes.
+    /// Bytes written to the drive by the time it ended.
     pub written: u64,
 }
 
-/// An answer that came.
+/// A completed read or write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Answered {
-    /// How long it took.
+pub struct CompletedIo {
+    /// Its latency.
     pub latency: Nanos,
-    /// 4 KiB pages that had been in flight when it was sent, with its own.
+    /// 4 KiB pages in flight when it was sent, its own included.
     pub pages_then: u32,
-    /// Requests that had been in flight then, without it.
+    /// Requests in flight when it was sent, without it.
     pub queue_then: u32,
 }
 

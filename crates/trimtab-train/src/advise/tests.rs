@@ -19,7 +19,7 @@ fn recording(phase: u64) -> Vec<Recorded> {
 }
 
 #[test]
-fn slow_periods_that_do_not_coincide_can_be_evaded() {
+fn independent_slow_periods_are_avoided() {
     let (a, b) = (recording(0), recording(25_000_000));
     let advice = advise(&[&a, &b], true, 1, |_| {}).unwrap();
     assert!(advice.same_clock);
@@ -33,7 +33,7 @@ fn slow_periods_that_do_not_coincide_can_be_evaded() {
 }
 
 #[test]
-fn slow_periods_that_coincide_cannot() {
+fn coinciding_slow_periods_are_not_avoided() {
     let a = recording(0);
     let advice = advise(&[&a, &a, &a], true, 1, |_| {}).unwrap();
     assert!(advice.coincide[0][1].unwrap() > 0.99);
@@ -43,7 +43,7 @@ fn slow_periods_that_coincide_cannot() {
 }
 
 #[test]
-fn recordings_of_other_times_are_taken_as_independent() {
+fn recordings_of_different_times_count_as_independent() {
     let a = recording(0);
     let mut b = recording(0);
     for recorded in &mut b {
@@ -57,7 +57,7 @@ fn recordings_of_other_times_are_taken_as_independent() {
 }
 
 #[test]
-fn clocks_of_their_own_say_nothing_of_each_other() {
+fn different_clocks_count_as_different_times() {
     let a = recording(0);
     let advice = advise(&[&a, &a], false, 1, |_| {}).unwrap();
     assert!(!advice.same_clock && advice.coincide[0][1].is_none());
@@ -65,7 +65,7 @@ fn clocks_of_their_own_say_nothing_of_each_other() {
 
 /// One of two drives has nine tenths of its reads in the first fifth of the time.
 #[test]
-fn halves_are_of_the_same_time() {
+fn drives_are_divided_at_one_moment() {
     let (a, mut b) = (recording(0), recording(25_000_000));
     let mut number = 0;
     b.retain(|recorded| {
@@ -79,7 +79,7 @@ fn halves_are_of_the_same_time() {
 }
 
 #[test]
-fn one_drive_has_nowhere_to_go() {
+fn one_drive_is_an_error() {
     let error = advise(&[&recording(0)], true, 1, |_| {}).unwrap_err();
     assert!(error.to_string().contains("drives to fail over between: 1"), "{error}");
 }

@@ -2,13 +2,13 @@
 
 use trimtab_io::Nanos;
 
-/// Latencies beyond this share say how long the tail is, not where it begins.
+/// Latencies beyond this share tell the tail's length, not where it begins.
 const BODY: f64 = 0.97;
 
 /// The latency where the distribution bends: with all latencies up to the 97th
 /// percentile scaled to 0–1, the one at which the CDF lies farthest above the
-/// diagonal (Satopää et al., *Kneedle*, 2011, without its smoothing). `None` of
-/// nothing, or if all latencies are the same.
+/// diagonal (Satopää et al., *Kneedle*, 2011, without its smoothing). `None`
+/// without latencies, or if all are the same.
 ///
 /// `sorted` are all latencies, ascending.
 #[must_use]
@@ -28,15 +28,14 @@ pub fn knee(sorted: &[Nanos]) -> Option<Nanos> {
     Some(body[best])
 }
 
-/// The same of a histogram: `counts` are latencies, ascending, and how many there
-/// are of each.
+/// As [`knee`], of a histogram: `counts` are latencies, ascending, with their counts.
 #[must_use]
 pub fn knee_of_counts(counts: &[(Nanos, u64)]) -> Option<Nanos> {
     knee_up_to(counts, BODY)
 }
 
-/// The knee of a histogram with its whole tail, which is where the tail begins if
-/// it has less than three of a hundred latencies.
+/// As [`knee_of_counts`] with the whole tail: where the tail begins if less than 3% of the
+/// latencies are in it.
 #[must_use]
 pub fn knee_of_all_counts(counts: &[(Nanos, u64)]) -> Option<Nanos> {
     knee_up_to(counts, 1.0)
@@ -64,7 +63,7 @@ fn knee_up_to(counts: &[(Nanos, u64)], share: f64) -> Option<Nanos> {
     body.iter().rev().max_by_key(|at| height(at)).map(|&(latency, _)| latency)
 }
 
-/// The index of a share's latency among so many: the nearest rank.
+/// The index of a share's latency among `count` ascending ones: the nearest rank.
 pub(super) fn rank(count: usize, share: f64) -> Option<usize> {
     let rank = (count as f64 * share).ceil() as usize;
     Some(rank.clamp(1, count.max(1)) - 1).filter(|_| count > 0)
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bends_where_the_tail_begins() {
+    fn knee_is_where_the_tail_begins() {
         // Nine of ten from 100 to 190, the others far out.
         let mut latencies: Vec<Nanos> = (0..900).map(|i| Nanos(100 + i / 10)).collect();
         latencies.extend((0..100).map(|i| Nanos(1000 + 10 * i)));
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_have_the_knee_of_what_they_count() {
+    fn histogram_has_the_knee_of_its_latencies() {
         let mut state = 1_u64;
         for n in [1, 2, 7, 400, 5_000] {
             let mut latencies: Vec<Nanos> = (0..n)
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_tail_begins_behind_the_body() {
+    fn whole_tail_knee_finds_a_short_tail() {
         let mut counts: Vec<_> = (100..150).map(|ns| (Nanos(ns), 20)).collect();
         counts.extend([(Nanos(5_000), 5), (Nanos(5_100), 5)]);
         assert!(knee_of_counts(&counts).unwrap() < Nanos(149));
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_knee() {
+    fn equal_latencies_have_no_knee() {
         assert_eq!(knee(&[]), None);
         assert_eq!(knee(&[Nanos(7); 20]), None);
     }

@@ -1,15 +1,15 @@
-//! Which bits of two addresses have to agree for two requests to meet?
+//! The spectrum of address differences: which bits must agree for two requests to meet?
 
 /// The Walsh–Hadamard transform, in place: element m becomes the sum of all
 /// elements x, each with the sign + if `m & x` has an even number of ones, and
 /// − otherwise.
 ///
-/// With the excess latency of all pairs of requests summed by the exclusive or
-/// of their addresses, this gives at once, for every mask there is, how much
-/// longer those pairs take that agree in its parity than those that do not.
+/// With the excess of all pairs summed by the exclusive or of their addresses, it gives for
+/// every mask at once the excess of the pairs that agree in its parity minus that of the
+/// others.
 ///
 /// # Panics
-/// The length is no power of two.
+/// If the length is no power of two.
 pub(super) fn walsh(values: &mut [f64]) {
     assert!(values.len().is_power_of_two());
     let mut half = 1;
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agrees_with_the_definition() {
+    fn walsh_equals_its_definition() {
         let values: Vec<f64> = (0..32_u32).map(|i| f64::from(i * i % 23)).collect();
         let mut fast = values.clone();
         walsh(&mut fast);

@@ -1,4 +1,4 @@
-//! Drives made of queues, whose units are known.
+//! Simulated drives whose units are known.
 
 use trimtab_io::{Nanos, Op, Request};
 

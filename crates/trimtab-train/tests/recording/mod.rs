@@ -1,20 +1,13 @@
-//! What several tests need.
+//! Recordings of simulated drives, for tests.
 
-use crate::{Kind, Model, Options, Recorded, Rule, Teaching, reads};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
-/// A request of which only the place matters.
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
+use trimtab_predict::Recorded;
+
+/// A request of which only the extent matters.
 pub(crate) fn request(op: Op, offset: u64, length: u64) -> Request {
-    Request {
-        id: RequestId(0),
-        device: DeviceId(0),
-        arrival: Nanos::ZERO,
-        op,
-        offset,
-        length,
-        flags: Flags::empty(),
-        deadline: None,
-    }
+    Request::new(RequestId(0), DeviceId(0), Nanos::ZERO, op, offset, length)
 }
 
 /// A read of the drive's first page.
@@ -23,7 +16,7 @@ pub(crate) fn recorded(at: u64, latency: u64) -> Recorded {
     Recorded { request, complete: Nanos(at + latency), data: true }
 }
 
-/// Reads on a drive that serves one at a time, now and then a slow one.
+/// Reads on a drive that serves one at a time; each 50th is slow.
 pub(crate) fn recording() -> Vec<Recorded> {
     let (mut now, mut free, mut state) = (0, 0, 7_u64);
     let mut random = move |below: u64| {
@@ -39,18 +32,4 @@ pub(crate) fn recording() -> Vec<Recorded> {
         Recorded { request, complete: Nanos(free), data: true }
     };
     (0..4000).map(one).collect()
-}
-
-/// A model of a recording, by the knee.
-pub(crate) fn data_model(kind: Kind, recorded: &[Recorded]) -> Model {
-    let teaching = Teaching {
-        kind,
-        rule: Rule::Knee,
-        name: "recording",
-        recorded,
-        past: &reads(recorded),
-        peers: &[],
-        options: &Options::default(),
-    };
-    teaching.run(|_, _| {}).unwrap().model
 }

@@ -1,19 +1,19 @@
 //! The predictors of a comparison, trained on its recordings.
 
 use trimtab_io::Nanos;
-use trimtab_predict::label::inflection;
-use trimtab_predict::{Kind, Label, Lesson, Options, Recorded, evaluate, train};
+use trimtab_predict::{Label, PredictorKind, Recorded};
 use trimtab_sim::compare::{SlowFrom, Trained, Trainer};
 use trimtab_trace::Record;
-
-use crate::learning::answered;
+use trimtab_train::label::inflection;
+use trimtab_train::{TrainingOptions, TrainingSet, evaluate, read_latencies, train};
 
 /// Trains the predictors of `trimtab-predict`.
 pub(super) struct Teacher;
 
 impl Trainer for Teacher {
     fn inflections(&self, recordings: &[Vec<Record>], seed: u64) -> Result<Vec<SlowFrom>, String> {
-        let latencies: Vec<Vec<Nanos>> = recordings.iter().map(|r| read_latencies(r)).collect();
+        let latencies: Vec<Vec<Nanos>> =
+            recordings.iter().map(|records| read_latencies(&recorded(records))).collect();
         if let Some(drive) = latencies.iter().position(Vec::is_empty) {
             return Err(format!("device number {drive}, from 0, answered no read of phase one"));
         }
@@ -48,15 +48,15 @@ impl Trainer for Teacher {
         inflections: &[Nanos],
         seed: u64,
     ) -> Result<Trained, String> {
-        let kind: Kind = predictor.parse().map_err(|e: trimtab_predict::Error| e.to_string())?;
+        let kind: PredictorKind =
+            predictor.parse().map_err(|e: trimtab_predict::Error| e.to_string())?;
         let recorded: Vec<Recorded> = recorded(&recordings[drive]);
         let label = Label::Threshold { latency: inflections[drive] };
-        let lesson = Lesson::whole(&recorded);
-        let options = Options { seed, ..Options::default() };
-        let lessons = std::slice::from_ref(&lesson);
-        let trained =
-            train(kind, lessons, &label, &options, |_, _| {}).map_err(|e| e.to_string())?;
-        let score = evaluate(&trained, &recorded, &lesson.reads, &label);
+        let set = TrainingSet::whole(&recorded);
+        let options = TrainingOptions { seed, ..TrainingOptions::default() };
+        let sets = std::slice::from_ref(&set);
+        let trained = train(kind, sets, &label, &options, |_, _| {}).map_err(|e| e.to_string())?;
+        let score = evaluate(&trained, &recorded, &set.reads, &label);
         Ok(Trained {
             predictor: trained.predictor(),
             threshold: label.threshold(),
@@ -81,26 +81,18 @@ fn between(latencies: &[Nanos], latency: Nanos) -> Nanos {
 
 fn recorded(records: &[Record]) -> Vec<Recorded> {
     let numbered = records.iter().enumerate();
-    numbered.filter_map(|(number, record)| answered(record, number)).collect()
-}
-
-fn read_latencies(records: &[Record]) -> Vec<Nanos> {
-    let recorded = recorded(records);
-    let mut latencies: Vec<Nanos> =
-        recorded.iter().filter(|r| r.is_read()).map(Recorded::latency).collect();
-    latencies.sort_unstable();
-    latencies
+    numbered.filter_map(|(number, record)| trimtab_train::recorded(record, number)).collect()
 }
 
 /// What a decision is charged: what `trimtab evaluate` measured, features included,
 /// with AVX-512 (docs/measurements.md), rounded up. Not what it takes on this
 /// machine: the figures are to be the same everywhere. A scenario can say
 /// otherwise (`costs.inference_us`).
-const fn inference(kind: Kind) -> Nanos {
+const fn inference(kind: PredictorKind) -> Nanos {
     match kind {
-        Kind::HeurSim | Kind::HeurAdv => Nanos(15),
-        Kind::Linnos => Nanos(140),
-        Kind::Trimtab => Nanos(220),
+        PredictorKind::HeurSim | PredictorKind::HeurAdv => Nanos(15),
+        PredictorKind::Linnos => Nanos(140),
+        PredictorKind::Trimtab => Nanos(220),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A rig of simulated drives must give what the simulation gives.
 
-use trimtab_predict::{Predictor, Simple};
+use trimtab_predict::{Predictor, SimpleHeuristic};
 
 use super::*;
 use crate::array::{ArrayDrive, ArrayOptions, Judge, run};
@@ -49,7 +49,7 @@ impl Trainer for Simply {
         inflections: &[Nanos],
         _: u64,
     ) -> Result<Trained, String> {
-        let predictor: Box<dyn Predictor> = Box::new(Simple::new(4));
+        let predictor: Box<dyn Predictor> = Box::new(SimpleHeuristic::new(4));
         Ok(Trained {
             predictor,
             threshold: inflections[drive],

@@ -1,0 +1,14 @@
+//! Trained predictors, and the files that hold them.
+
+mod card;
+mod file;
+mod fingerprint;
+mod kind;
+mod seal;
+mod trained;
+
+pub use card::{Card, Provenance};
+pub use file::{Model, card_path};
+pub use fingerprint::fingerprint;
+pub use kind::PredictorKind;
+pub use trained::Trained;

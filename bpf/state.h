@@ -125,7 +125,7 @@ struct st_drive {
 	__u32 pages;
 	__u64 latencies[4];
 	struct st_window bytes_written[2];
-	struct st_window reads_answered[2];
+	struct st_window reads_completed[2];
 	struct st_window read_latencies[2];
 	struct st_answer history[4];
 	__u64 reserved[2];
@@ -349,7 +349,7 @@ struct st_injected {
 	__u64 sector;
 };
 
-/* The steps in the log, in the terms of trimtab_predict::Watch. */
+/* What the log says of each step, in the words of trimtab_predict::DriveTracker. */
 enum st_step {
 	ST_STEP_SENT = 1,
 	ST_STEP_GROWN = 2,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Which units a request lies in, and what happens to each of them:
- * trimtab_predict::units::UnitFunction and Watch::each_unit.
+ * trimtab_predict::units::UnitFunction and DriveTracker::each_unit.
  *
  * Most requests are small, and in one piece by all functions: for them nothing is called
  * and nothing looped over. Those of several pieces go through functions of their own,
@@ -57,7 +57,7 @@ static __always_inline __u64 last_byte(__u64 offset, __u64 length)
 	return last < offset ? ~0ULL : last;
 }
 
-/* Watch::is_spread */
+/* DriveTracker::is_spread */
 static __always_inline bool is_spread(const struct st_config *config, __u64 offset, __u64 length)
 {
 	/* A drive that was never configured has no functions, and any number here. */
@@ -156,7 +156,7 @@ __noinline int st_spread(__u32 index, __u32 number, __u64 act_and_grown)
 #define unit_at(device, slot, i) \
 	(&(device)->units[(i) * ST_UNITS + ((slot)->units[i] & (ST_UNITS - 1))])
 
-/* Watch::each_unit */
+/* DriveTracker::each_unit */
 static __always_inline void each_unit(__u32 index, struct st_device *device,
 				      const struct st_slot *slot, __u32 number, __u32 act,
 				      __u32 grown)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What a drive's state becomes when a request is sent, grows or is answered: the
- * arithmetic of trimtab_predict::Watch, function by function and under the same
+ * arithmetic of trimtab_predict::DriveTracker, function by function and under the same
  * names (src/watch.rs, src/state/window.rs).
  * A test compares all bits. Callers hold the drive's lock.
  */
@@ -93,7 +93,7 @@ static __always_inline void unlink(struct st_device *device, struct st_work *wor
 		list->last = before;
 }
 
-/* Watch::sent; the slot's op and place are the caller's. */
+/* DriveTracker::sent; the slot's op and place are the caller's. */
 static __always_inline void watch_sent(__u32 index, struct st_device *device, struct st_work *work,
 				       struct st_slot *slot, __u32 number, __u64 now)
 {
@@ -122,7 +122,7 @@ static __always_inline void watch_sent(__u32 index, struct st_device *device, st
 	}
 }
 
-/* Watch::grown */
+/* DriveTracker::grown */
 static __always_inline void watch_grown(__u32 index, struct st_device *device, struct st_slot *slot,
 					__u32 number, __u64 now, __u64 offset, __u64 length)
 {
@@ -181,9 +181,9 @@ static __always_inline void read_completed(__u32 index, struct st_device *device
 	drive->latencies[1] = drive->latencies[0];
 	drive->latencies[0] = latency;
 	ticks = latency >> 10 > 1 << 30 ? 1 << 30 : latency >> 10;
-	window_add(&drive->reads_answered[0], WINDOW_SHORT, now, 1);
+	window_add(&drive->reads_completed[0], WINDOW_SHORT, now, 1);
 	window_add(&drive->read_latencies[0], WINDOW_SHORT, now, ticks);
-	window_add(&drive->reads_answered[1], WINDOW_LONG, now, 1);
+	window_add(&drive->reads_completed[1], WINDOW_LONG, now, 1);
 	window_add(&drive->read_latencies[1], WINDOW_LONG, now, ticks);
 }
 
@@ -201,7 +201,7 @@ static __always_inline void write_completed(__u32 index, struct st_device *devic
 	}
 }
 
-/* Watch::completed; `now` is the device's time. */
+/* DriveTracker::completed; `now` is the device's time. */
 static __always_inline void watch_completed(__u32 index, struct st_device *device,
 					    struct st_work *work, struct st_slot *slot, __u32 number,
 					    __u64 now, bool data)

@@ -1,13 +1,12 @@
-//! What a decision costs, with its features, and what keeping up with the drive
-//! costs: on a made-up drive of which eight units serve one read at a time.
+//! The cost of a decision, with its features, and of tracking the drive: on a simulated drive
+//! whose eight units serve one read at a time.
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
-use trimtab_predict::{
-    Event, Kind, Label, Lesson, Options, Predictor, Recorded, Ticket, Watch, events, train, units,
-};
+use trimtab_predict::{DriveTracker, Label, Predictor, PredictorKind, Recorded, Ticket};
+use trimtab_train::{Event, TrainingOptions, TrainingSet, events, replay, train, units};
 
 const REQUESTS: usize = 60_000;
 
@@ -62,10 +61,10 @@ fn decide(c: &mut Criterion) {
     let now = asked[0].request.arrival;
     let mut group = c.benchmark_group("decide");
     group.throughput(Throughput::Elements(asked.len() as u64));
-    for kind in Kind::ALL {
-        let lesson = Lesson::whole(&recorded);
-        let options = Options { samples: 20_000, ..Options::default() };
-        let trained = train(kind, &[lesson], &label, &options, |_, _| {}).expect("enough");
+    for kind in PredictorKind::ALL {
+        let set = TrainingSet::whole(&recorded);
+        let options = TrainingOptions { samples: 20_000, ..TrainingOptions::default() };
+        let trained = train(kind, &[set], &label, &options, |_, _| {}).expect("enough");
         let predictor = midway(trained.predictor(), &recorded);
         group.bench_function(kind.name(), |b| {
             b.iter(|| {
@@ -76,24 +75,24 @@ fn decide(c: &mut Criterion) {
         });
     }
     let functions = units::find(&[&recorded]).functions;
-    let mut watch = Watch::new(&functions);
-    trimtab_predict::replay(&recorded[..REQUESTS / 2], &mut watch, |_, _| {});
-    group.bench_function("our features alone", |b| {
+    let mut tracker = DriveTracker::new(&functions);
+    replay(&recorded[..REQUESTS / 2], &mut tracker, |_, _| {});
+    group.bench_function("features alone", |b| {
         b.iter(|| {
             for recorded in asked {
-                black_box(watch.features(now, &recorded.request));
+                black_box(tracker.features(now, &recorded.request));
             }
         });
     });
     group.finish();
 
-    let mut group = c.benchmark_group("keep up");
+    let mut group = c.benchmark_group("track");
     group.throughput(Throughput::Elements(REQUESTS as u64));
     group.bench_function("sent and completed", |b| {
         b.iter(|| {
-            let mut watch = Watch::new(&functions);
-            trimtab_predict::replay(&recorded, &mut watch, |_, _| {});
-            watch
+            let mut tracker = DriveTracker::new(&functions);
+            replay(&recorded, &mut tracker, |_, _| {});
+            tracker
         });
     });
     group.finish();

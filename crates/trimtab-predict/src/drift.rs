@@ -1,145 +1,144 @@
-//! Does a predictor still fit its drive?
+//! Drift: does a predictor still fit its drive?
 //!
-//! A drive fills up, ages, gets other work or another neighbour. A predictor
-//! whose probabilities are calibrated notices by itself: of reads that it gives
-//! 20%, a fifth should be slow. Whatever is refused does not disturb this, as
-//! those that are sent are compared with their own probabilities.
+//! A drive fills up and ages, and its load changes. A predictor with calibrated probabilities
+//! can detect that: of the reads that it gives 20%, a fifth should be slow. Refusals do not
+//! distort this, because each read that is sent is compared with its own probability.
 //!
-//! Slow reads come in heaps, so that counts of single reads prove little; a
-//! window misfits if it is wrong by more than heaps explain, and only several
-//! misfits in a row are drift.
+//! Slow reads come in bursts, so that counts of single reads prove little. A window misfits if
+//! its error is larger than bursts explain, and only several misfits in a row are drift.
 
 use serde::Serialize;
 
-/// Reads of a window.
+/// Reads per window.
 const WINDOW: u32 = 1000;
-/// A window misfits if the mean probability and the share of slow reads are
-/// farther apart than this…
+/// A window misfits if its mean probability and its share of slow reads differ by more than
+/// this …
 const GAP: f64 = 0.1;
-/// … or if the mean squared error is by so much above that of one who always
-/// gives the window's share of slow reads. (It is below if the probabilities are
-/// right: by what they tell apart.)
+/// … or if its mean squared error exceeds that of the constant forecast, the window's share
+/// of slow reads, by more than this. (Right probabilities are below it.)
 const EXCESS: f64 = 0.02;
-/// So many misfits in a row are drift.
+/// Misfits in a row that are drift.
 const MISFITS: u32 = 3;
 
-/// Watches how a predictor's probabilities come true. Told of answers as they
-/// come, it knows nothing of the future; it allocates nothing.
+/// Compares a predictor's probabilities with outcomes, in order of completion. It allocates
+/// nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Drift {
+pub struct DriftDetector {
     reads: u32,
     slow: u32,
     probabilities: f64,
     squares: f64,
     in_a_row: u32,
-    found: Found,
+    report: DriftReport,
 }
 
-/// What came of watching.
+/// The detector's result so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Found {
-    /// Reads of a window.
+pub struct DriftReport {
+    /// Reads per window.
     pub window: u32,
-    /// Windows that were full.
+    /// Complete windows.
     pub windows: u32,
-    /// How many of them did not fit.
+    /// Windows that misfit.
     pub misfits: u32,
-    /// After how many answers it was clear that the predictor should be trained
-    /// again, if it was.
+    /// The number of reads after which drift was detected: the predictor should be trained
+    /// again. `None` without drift.
     pub retrain_after: Option<u64>,
 }
 
-impl Drift {
-    /// A read was answered that had been given this probability of being slow.
-    /// Says whether the predictor should be trained again.
-    pub fn answered(&mut self, probability: f32, slow: bool) -> bool {
+impl DriftDetector {
+    /// A read completed that had been given this probability of being slow. Returns whether
+    /// the predictor should be trained again.
+    pub fn completed(&mut self, probability: f32, slow: bool) -> bool {
         let (probability, outcome) = (f64::from(probability), f64::from(u8::from(slow)));
         self.reads += 1;
         self.slow += u32::from(slow);
         self.probabilities += probability;
         self.squares += (probability - outcome) * (probability - outcome);
         if self.reads == WINDOW {
-            self.judge();
+            self.close_window();
         }
-        self.found.retrain_after.is_some()
+        self.report.retrain_after.is_some()
     }
 
-    fn judge(&mut self) {
+    fn close_window(&mut self) {
         let n = f64::from(WINDOW);
         let slow = f64::from(self.slow) / n;
         let gap = (self.probabilities / n - slow).abs();
         let excess = self.squares / n - slow * (1.0 - slow);
         let misfit = gap > GAP || excess > EXCESS;
         self.in_a_row = if misfit { self.in_a_row + 1 } else { 0 };
-        self.found.windows += 1;
-        self.found.misfits += u32::from(misfit);
-        if self.in_a_row >= MISFITS && self.found.retrain_after.is_none() {
-            self.found.retrain_after = Some(u64::from(self.found.windows) * u64::from(WINDOW));
+        self.report.windows += 1;
+        self.report.misfits += u32::from(misfit);
+        if self.in_a_row >= MISFITS && self.report.retrain_after.is_none() {
+            self.report.retrain_after = Some(u64::from(self.report.windows) * u64::from(WINDOW));
         }
         (self.reads, self.slow, self.probabilities, self.squares) = (0, 0, 0.0, 0.0);
     }
 
-    /// What came of watching until now.
+    /// The result so far.
     #[must_use]
-    pub const fn found(&self) -> Found {
-        Found { window: WINDOW, ..self.found }
+    pub const fn report(&self) -> DriftReport {
+        DriftReport { window: WINDOW, ..self.report }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{RngExt as _, SeedableRng as _};
-    use rand_pcg::Pcg64;
 
-    /// Probabilities up to `most`, that come true as `truth` makes of them.
-    fn watch(drift: &mut Drift, reads: u32, most: f32, truth: impl Fn(f32) -> f32) {
-        let mut random = Pcg64::seed_from_u64(7);
+    /// Probabilities up to `most`, which come true as `truth` makes of them.
+    fn feed(drift: &mut DriftDetector, reads: u32, most: f32, truth: impl Fn(f32) -> f32) {
+        let mut state = 7_u64;
+        let mut random = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 40) as f32 / (1 << 24) as f32
+        };
         for _ in 0..reads {
-            let probability = random.random_range(0.0..most);
-            drift.answered(probability, random.random_range(0.0..1.0) < truth(probability));
+            let probability = most * random();
+            drift.completed(probability, random() < truth(probability));
         }
     }
 
     #[test]
-    fn what_comes_true_fits() {
+    fn calibrated_probabilities_never_misfit() {
         for most in [0.001, 0.1, 1.0] {
-            let mut drift = Drift::default();
-            watch(&mut drift, 200_500, most, |p| p);
-            let found = drift.found();
-            assert_eq!((found.windows, found.misfits, found.retrain_after), (200, 0, None));
+            let mut drift = DriftDetector::default();
+            feed(&mut drift, 200_500, most, |p| p);
+            let report = drift.report();
+            assert_eq!((report.windows, report.misfits, report.retrain_after), (200, 0, None));
         }
         // Nothing slow, and nothing expected to be.
-        let mut drift = Drift::default();
-        watch(&mut drift, 10_000, 0.01, |_| 0.0);
-        assert_eq!(drift.found().misfits, 0);
+        let mut drift = DriftDetector::default();
+        feed(&mut drift, 10_000, 0.01, |_| 0.0);
+        assert_eq!(drift.report().misfits, 0);
     }
 
     #[test]
-    fn a_change_is_noticed_after_three_windows() {
+    fn change_is_detected_after_three_windows() {
         let changes: [fn(f32) -> f32; 3] = [
-            // Slow more often; never; as often, but others.
+            // Slow more often; never; as often, but other reads.
             |p| p.sqrt(),
             |_| 0.0,
             |p| 1.0 - p,
         ];
         for change in changes {
-            let mut drift = Drift::default();
-            watch(&mut drift, 50_000, 1.0, |p| p);
-            assert_eq!(drift.found().misfits, 0);
-            watch(&mut drift, 10_000, 1.0, change);
-            assert_eq!(drift.found().retrain_after, Some(53_000));
+            let mut drift = DriftDetector::default();
+            feed(&mut drift, 50_000, 1.0, |p| p);
+            assert_eq!(drift.report().misfits, 0);
+            feed(&mut drift, 10_000, 1.0, change);
+            assert_eq!(drift.report().retrain_after, Some(53_000));
         }
     }
 
     #[test]
-    fn a_heap_is_no_drift() {
-        let mut drift = Drift::default();
+    fn two_misfits_in_a_row_are_no_drift() {
+        let mut drift = DriftDetector::default();
         for _ in 0..20 {
-            watch(&mut drift, 8000, 0.2, |p| p);
-            watch(&mut drift, 2000, 0.2, |_| 0.5);
+            feed(&mut drift, 8000, 0.2, |p| p);
+            feed(&mut drift, 2000, 0.2, |_| 0.5);
         }
-        let found = drift.found();
-        assert_eq!((found.misfits, found.retrain_after), (40, None));
+        let report = drift.report();
+        assert_eq!((report.misfits, report.retrain_after), (40, None));
     }
 }

@@ -1,61 +1,165 @@
-//! What can be wrong.
+//! Errors.
 
+use std::io;
 use std::path::PathBuf;
 
-/// Why a predictor cannot be trained, loaded or judged.
+use crate::units::UnitFunction;
+
+/// Why a word names nothing, or a model cannot be loaded or stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A word that is none of those there are.
+    /// A word that names none of the choices.
     #[error("unknown {what} {word:?}; known are {known}")]
     Unknown {
-        /// What it should be.
+        /// What it should name.
         what: &'static str,
         /// The word.
         word: String,
-        /// Those there are.
+        /// The choices.
         known: String,
     },
-    /// There is too little to learn from, or to judge by.
-    #[error("{what}: {found}, at least {needed} are needed; record for longer")]
-    TooFew {
-        /// Too few of what.
-        what: &'static str,
-        /// How many there are.
-        found: usize,
-        /// How many it takes.
-        needed: usize,
+    /// A model's tensors cannot be read.
+    #[error("{}: cannot read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
     },
-    /// The latencies do not divide into fast and slow.
-    #[error("no threshold between fast and slow by {rule} in these latencies: {why}")]
-    NoLabel {
-        /// The rule that should have made a label.
-        rule: &'static str,
-        /// Why it did not.
-        why: &'static str,
+    /// A model's card cannot be read.
+    #[error(
+        "{}: cannot read: {reason}: it is the card of {}, and belongs beside it",
+        path.display(), model.display()
+    )]
+    ReadCard {
+        /// The card.
+        path: PathBuf,
+        /// The file of the model's tensors.
+        model: PathBuf,
+        /// What the system said.
+        reason: io::Error,
     },
-    /// The learning library could not.
-    #[error("training {predictor} failed: {source}")]
-    Learn {
-        /// Which predictor.
+    /// A card is not one of a model that this version can use.
+    #[error("{}: {source}", path.display())]
+    Card {
+        /// The card.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: CardError,
+    },
+    /// A model's tensors are not what its card promises.
+    #[error("{}: {source}", path.display())]
+    Tensors {
+        /// The file of tensors.
+        path: PathBuf,
+        /// What is wrong with them.
+        source: TensorsError,
+    },
+    /// The two files of a model do not belong together, or one is damaged.
+    #[error(
+        "{}: is not the model that {} is of, or one of the two was changed since; train it again",
+        path.display(), card.display()
+    )]
+    Checksum {
+        /// The file of tensors.
+        path: PathBuf,
+        /// The card.
+        card: PathBuf,
+    },
+    /// A model cannot be encoded.
+    #[error("cannot encode the model of {predictor}: {source}")]
+    Encode {
+        /// Its predictor.
         predictor: &'static str,
         /// Why.
         source: trimtab_learn::Error,
     },
-    /// A model's file is not what it should be.
-    #[error("{path}: {what}")]
-    Model {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it, and what to do.
-        what: String,
-    },
 }
 
 impl Error {
-    /// Whether what was asked for cannot be, rather than that something failed.
+    /// Whether the input is at fault, rather than the operation.
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
-        !matches!(self, Self::Learn { .. })
+        !matches!(self, Self::Encode { .. })
     }
+}
+
+/// What is wrong with a model's card.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CardError {
+    /// It is no JSON, or not that of a card.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    /// It is of a version that is not known.
+    #[error("model of version {found}, expected 1 to {newest}; train it again")]
+    Version {
+        /// The version that it says.
+        found: String,
+        /// The newest version known.
+        newest: u32,
+    },
+    /// It is of a version whose features meant something else.
+    #[error(
+        "model of version {version}: what {predictor} decides by meant something else then; \
+         train it again"
+    )]
+    OldFeatures {
+        /// The version.
+        version: u32,
+        /// The predictor.
+        predictor: &'static str,
+    },
+    /// It is of a model with another number of features.
+    #[error("decides by {found} numbers, not by the {expected} there are; train it again")]
+    Features {
+        /// How many features the model has.
+        found: usize,
+        /// How many the predictor has.
+        expected: usize,
+    },
+    /// The mean latency of late reads is longer than a day.
+    #[error("a read is said to take longer than a day; train it again")]
+    Late,
+    /// The base latency falls with size.
+    #[error("a larger read is said to take less; train it again")]
+    BaseLatency,
+    /// A function that cannot be tracked.
+    #[error("units cannot be told apart like this: {0:?}")]
+    Units(UnitFunction),
+}
+
+/// What is wrong with a model's tensors.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TensorsError {
+    /// A tensor is missing or malformed.
+    #[error("{0}")]
+    Learn(#[from] trimtab_learn::Error),
+    /// The card lacks something that belongs to the tensors.
+    #[error("its card has no {0}; train it again")]
+    Missing(&'static str),
+    /// A forest takes another number of features.
+    #[error("decides by {found} numbers, not by the {expected} there are; train it again")]
+    Features {
+        /// How many features the forest takes.
+        found: usize,
+        /// How many the predictor has.
+        expected: usize,
+    },
+}
+
+/// Which of a model's two files is wrong, and how.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// The card.
+    #[error("card: {0}")]
+    Card(#[from] CardError),
+    /// The tensors.
+    #[error("tensors: {0}")]
+    Tensors(#[from] TensorsError),
+    /// Together they do not have the checksum that the card says.
+    #[error("the tensors are not those that the card is of, or one of the two is damaged")]
+    Checksum,
 }

@@ -1,33 +1,33 @@
-//! LinnOS's two heuristics (LinnOS, §5.3): what an engineer would write by hand.
+//! LinnOS's two heuristics (LinnOS, §5.3), by the queue's length.
 
 use serde::{Deserialize, Serialize};
 use trimtab_io::{Nanos, Request};
 
-use crate::digits::Watched;
+use crate::digits::DigitTracker;
 use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
 
-/// `heur-sim`: a request is late if many are in flight.
+/// `heur-sim`: a request is late if more than a limit are in flight.
 #[derive(Clone, Debug)]
-pub struct Simple {
-    watched: Watched,
+pub struct SimpleHeuristic {
+    tracker: DigitTracker,
     /// Requests in flight from which on the next one is refused.
     limit: usize,
 }
 
-/// `heur-adv`: the same, and a drive that was slow though little was asked of it
-/// is taken to be busy with itself: until its last answers are all fast, it is
-/// only sent something when hardly anything is in flight.
+/// `heur-adv`: as `heur-sim`, and a drive that was slow at a low queue depth counts as
+/// internally busy. Until its last four completions were all fast, requests are sent to it
+/// only while next to nothing is in flight.
 #[derive(Clone, Debug)]
-pub struct Advanced {
-    watched: Watched,
-    limits: Limits,
+pub struct AdvancedHeuristic {
+    tracker: DigitTracker,
+    limits: HeuristicLimits,
     busy: bool,
 }
 
-/// What the heuristics go by, from a recording of the drive.
+/// The heuristics' limits, from a recording of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct HeuristicLimits {
     /// Longer is slow: the inflection point.
     pub slow: Nanos,
     /// Requests in flight at the inflection point's percentile.
@@ -38,37 +38,37 @@ pub struct Limits {
     pub low: usize,
 }
 
-/// A verdict by a queue's length, and for want of a probability something that
-/// grows with the length and passes one half at the limit.
-pub(crate) fn by_length(length: usize, limit: usize) -> Forecast {
+/// The forecast by a queue's length. The probability stands in for one: it grows with the
+/// length and passes one half at the limit.
+pub(crate) fn forecast_by_length(length: usize, limit: usize) -> Forecast {
     let verdict = if length > limit { Verdict::Late } else { Verdict::Fast };
     let probability = length as f32 / (length + limit + 1) as f32;
     Forecast { verdict, probability, wait: None, fast: None }
 }
 
-impl Simple {
-    /// Refuses what more than `limit` requests are in flight before.
+impl SimpleHeuristic {
+    /// Refuses a request if more than `limit` are in flight.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { watched: Watched::default(), limit }
+        Self { tracker: DigitTracker::default(), limit }
     }
 }
 
-impl Predictor for Simple {
+impl Predictor for SimpleHeuristic {
     fn name(&self) -> &'static str {
         "heur-sim"
     }
 
     fn predict(&self, _: Nanos, _: &Request) -> Forecast {
-        by_length(self.watched.queue_length(), self.limit)
+        forecast_by_length(self.tracker.queue_length(), self.limit)
     }
 
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
-        self.watched.sent(now, request)
+        self.tracker.sent(now, request)
     }
 
     fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
-        self.watched.completed(now, ticket, data);
+        self.tracker.completed(now, ticket, data);
     }
 
     fn boxed_clone(&self) -> Box<dyn Predictor> {
@@ -76,45 +76,44 @@ impl Predictor for Simple {
     }
 }
 
-impl Advanced {
-    /// A drive of which nothing is known but the limits.
+impl AdvancedHeuristic {
+    /// Starts with an empty queue and history.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
-        Self { watched: Watched::default(), limits, busy: false }
+    pub fn new(limits: HeuristicLimits) -> Self {
+        Self { tracker: DigitTracker::default(), limits, busy: false }
     }
 }
 
-impl Predictor for Advanced {
+impl Predictor for AdvancedHeuristic {
     fn name(&self) -> &'static str {
         "heur-adv"
     }
 
     fn predict(&self, _: Nanos, _: &Request) -> Forecast {
-        let Limits { high, low, .. } = self.limits;
+        let HeuristicLimits { high, low, .. } = self.limits;
         // "Less than the lower quartile" while it is busy.
         let limit = if self.busy { low.saturating_sub(1) } else { high };
-        by_length(self.watched.queue_length(), limit)
+        forecast_by_length(self.tracker.queue_length(), limit)
     }
 
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
-        // That a queue was short is told by what was in flight before the
-        // request came.
-        self.watched.sent(now, request)
+        // The queue depth of the history is the one before the request came.
+        self.tracker.sent(now, request)
     }
 
     fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
-        if !self.watched.completed(now, ticket, data) {
+        if !self.tracker.completed(now, ticket, data) {
             return;
         }
-        let Limits { slow, median, .. } = self.limits;
-        let mut history = self.watched.history.iter();
+        let HeuristicLimits { slow, median, .. } = self.limits;
+        let mut history = self.tracker.history.iter();
         if self.busy {
-            self.busy = history.any(|answer| answer.latency > slow);
+            self.busy = history.any(|io| io.latency > slow);
         } else {
-            // An empty queue is low even where the median is 0, as on drives with
-            // little to do; else such a drive would never be busy with itself.
+            // An empty queue is low even where the median is 0, as on drives with little
+            // load; else such a drive would never count as internally busy.
             self.busy =
-                history.any(|a| a.latency > slow && (a.queue_then as usize) < median.max(1));
+                history.any(|io| io.latency > slow && (io.queue_then as usize) < median.max(1));
         }
     }
 
@@ -134,8 +133,8 @@ mod tests {
     }
 
     #[test]
-    fn many_in_flight_are_too_many() {
-        let mut simple = Simple::new(2);
+    fn refuses_above_the_queue_limit() {
+        let mut simple = SimpleHeuristic::new(2);
         for _ in 0..2 {
             simple.sent(Nanos::ZERO, &request(Op::Read, 0, 4096));
         }
@@ -146,22 +145,22 @@ mod tests {
         assert_eq!(verdict(&simple), Verdict::Fast);
     }
 
-    /// A drive with little to do has a median queue of nothing.
+    /// A drive with little load has a median queue depth of 0.
     #[test]
-    fn an_empty_queue_is_a_low_one() {
-        let limits = Limits { slow: Nanos(100), high: 10, median: 0, low: 0 };
-        let mut advanced = Advanced::new(limits);
+    fn empty_queue_is_below_a_median_of_zero() {
+        let limits = HeuristicLimits { slow: Nanos(100), high: 10, median: 0, low: 0 };
+        let mut advanced = AdvancedHeuristic::new(limits);
         let slow = advanced.sent(Nanos::ZERO, &request(Op::Read, 0, 4096));
         advanced.completed(Nanos(101), slow, true);
         assert!(advanced.busy);
     }
 
     #[test]
-    fn slow_for_no_reason_is_busy_until_four_are_fast() {
-        let limits = Limits { slow: Nanos(100), high: 10, median: 4, low: 2 };
-        let mut advanced = Advanced::new(limits);
+    fn slow_completion_at_low_depth_refuses_until_four_are_fast() {
+        let limits = HeuristicLimits { slow: Nanos(100), high: 10, median: 4, low: 2 };
+        let mut advanced = AdvancedHeuristic::new(limits);
         let mut now = Nanos::ZERO;
-        let mut one = |advanced: &mut Advanced, latency: u64| {
+        let mut one = |advanced: &mut AdvancedHeuristic, latency: u64| {
             let ticket = advanced.sent(now, &request(Op::Read, 0, 4096));
             now += Nanos(latency);
             advanced.completed(now, ticket, true);
@@ -170,7 +169,7 @@ mod tests {
         assert!(!advanced.busy);
         one(&mut advanced, 101);
         assert!(advanced.busy);
-        // With less than the lower quartile in flight it may go on.
+        // Below the lower quartile of the queue depth, requests are still sent.
         assert_eq!(verdict(&advanced), Verdict::Fast);
         let _ = advanced.sent(Nanos(300), &request(Op::Read, 0, 4096));
         let held = advanced.sent(Nanos(300), &request(Op::Read, 0, 4096));

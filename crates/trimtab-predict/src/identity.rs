@@ -1,30 +1,30 @@
-//! Which drive a recording, or a model, is of.
+//! The identity of a drive, as recordings and models note it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What tells a drive from others, as far as it is known. A recording notes it of each
-/// drive, a model's card has that of the drive that it was trained on, and who is about to
-/// use the model compares it with the drive there is.
+/// The properties that tell a drive from others, as far as they are known. A recording notes
+/// them for each drive, a model's card those of the drive that it was trained on; before a
+/// model is used they are compared with those of the drive at hand.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
-    /// Its capacity, bytes: all that devices in memory and emulated ones have.
+    /// Its capacity, bytes: the only property of emulated drives and RAM disks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// What its maker calls this kind of drive.
+    /// The vendor's name of the product.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub product: Option<String>,
     /// Its serial number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
-    /// Its name among all drives of the world.
+    /// Its world-wide identifier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wwid: Option<String>,
 }
 
-/// In what a drive is another than the one that a model was trained on.
+/// How a drive differs from the one that a model was trained on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherDrive {
     what: &'static str,
@@ -40,29 +40,29 @@ impl fmt::Display for OtherDrive {
 }
 
 impl Identity {
-    /// What a recording has noted.
+    /// Reads a recording's note.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|e| e.to_string())
+    /// The text is not the JSON of an identity.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
     }
 
-    /// As a recording notes it: JSON on one line. None if nothing is known.
+    /// The note for a recording: JSON on one line. `None` if nothing is known.
     #[must_use]
     pub fn to_note(&self) -> Option<String> {
         let is_known = *self != Self::default();
         is_known.then(|| serde_json::to_string(self).expect("an identity is JSON"))
     }
 
-    /// The key under which a recording notes it, of the drive that has this name there.
+    /// The key of the note about the drive of this name.
     #[must_use]
     pub fn note_key(device: &str) -> String {
         format!("drive.{device}")
     }
 
-    /// In what `found` is another drive than this one, on which a model was trained. What
-    /// is not known of one of them tells nothing: none then, as if they were the same.
+    /// How `found` differs from this drive, on which a model was trained. A property that is
+    /// not known of both is not compared; with none to compare the drives count as the same.
     #[must_use]
     pub fn other_drive(&self, found: &Self) -> Option<OtherDrive> {
         let named = |what, trained: &Option<String>, found: &Option<String>| {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_another_drive_and_what_is_not_known_is_not() {
+    fn known_differences_are_reported_and_unknown_ones_ignored() {
         let (trained, none) = (whole(), Identity::default());
         assert_eq!(trained.other_drive(&trained), None);
         assert_eq!(trained.other_drive(&none), None);
@@ -120,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn a_note_is_read_as_it_was_written_and_no_other_is() {
+    fn note_round_trips_and_other_text_is_refused() {
         assert_eq!(Identity::default().to_note(), None);
         let note = whole().to_note().unwrap();
         assert!(!note.contains('\n'));
-        assert_eq!(Identity::parse(&note), Ok(whole()));
+        assert_eq!(Identity::parse(&note).unwrap(), whole());
         let capacity = Identity { bytes: Some(4096), ..Identity::default() };
         assert_eq!(capacity.to_note().unwrap(), r#"{"bytes":4096}"#);
         for wrong in ["", "4096", r#"{"bytes":-1}"#, r#"{"sectors":8}"#, r#"{"serial":7}"#] {

@@ -1,48 +1,38 @@
-//! When is an answer slow?
+//! Labels: which reads are slow.
 //!
-//! A user cares little whether a read took 90 or 110 µs, and much whether it was
-//! in the tail. So there are two classes, and a [`Label`] that says which of
-//! them an answer is in.
-//!
-//! - [`knee`]: where the distribution of latencies bends.
-//! - [`inflection`]: where failing over begins to pay (LinnOS, §4.2.1).
-//! - [`relative`]: compared with what such a request takes at such a load.
-
-mod inflection;
-mod knee;
-mod make;
-mod relative;
-
-pub use inflection::{Inflection, inflection};
-pub use knee::{knee, knee_of_all_counts, knee_of_counts, percentile_of};
-pub use make::data_latencies;
-pub use relative::{Expected, relative};
+//! An application hardly notices whether a read took 90 or 110 µs; it notices the tail. So
+//! there are two classes, and a [`Label`] assigns a completed read to one of them. Training
+//! makes a label from a recording by a [`LabelRule`] (`trimtab_train::label`); a model's card
+//! holds the result.
 
 use serde::{Deserialize, Serialize};
 use trimtab_io::Nanos;
 
-/// Which rule makes the label.
+use crate::error::Error;
+use crate::expected::ExpectedLatency;
+
+/// The rule by which a label is made from a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rule {
-    /// [`knee`].
+pub enum LabelRule {
+    /// Slow is beyond the knee of the latencies' distribution.
     #[default]
     Knee,
-    /// [`inflection`].
+    /// Slow is beyond the latency from which failing over pays (LinnOS, §4.2.1).
     Inflection,
-    /// [`relative`].
+    /// Slow is relative to reads of the same size at the same load.
     Relative,
-    /// The 95th percentile.
+    /// Slow is beyond the 95th percentile.
     P95,
-    /// The 99th percentile.
+    /// Slow is beyond the 99th percentile.
     P99,
 }
 
-impl Rule {
-    /// All of them, in the order in which tables list them.
+impl LabelRule {
+    /// All rules, in the order in which tables list them.
     pub const ALL: [Self; 5] = [Self::Knee, Self::Inflection, Self::Relative, Self::P95, Self::P99];
 
-    /// The word used in options, tables and files.
+    /// Its name in options, tables and files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,44 +45,44 @@ impl Rule {
     }
 }
 
-impl std::str::FromStr for Rule {
-    type Err = crate::Error;
+impl std::str::FromStr for LabelRule {
+    type Err = Error;
 
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
+    fn from_str(word: &str) -> Result<Self, Error> {
         Self::ALL.into_iter().find(|rule| rule.name() == word).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
-            crate::Error::Unknown { what: "label", word: word.to_owned(), known }
+            Error::Unknown { what: "label", word: word.to_owned(), known }
         })
     }
 }
 
-/// Says whether an answer was slow.
+/// Decides whether a completed read was slow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Label {
-    /// Whatever takes longer is slow.
+    /// One threshold for all reads.
     Threshold {
         /// The longest latency that is not slow.
         latency: Nanos,
     },
-    /// Whatever takes that many times as long as expected is slow.
+    /// A multiple of the latency to expect.
     Relative {
-        /// What to expect.
-        expected: Expected,
-        /// How many times as long.
+        /// The latency to expect.
+        expected: ExpectedLatency,
+        /// The largest multiple that is not slow.
         times: f64,
     },
 }
 
 impl Label {
-    /// Whether an answer was slow. `pages` are those of the request, `load` those
-    /// in flight when it was sent (4 KiB each, without its own).
+    /// Whether a read was slow. `pages` are the 4 KiB pages of the request, `load` those in
+    /// flight when it was sent, without its own.
     #[must_use]
     pub fn is_slow(&self, latency: Nanos, pages: u32, load: u32) -> bool {
         latency.0 as f64 > self.limit_ns(pages, load)
     }
 
-    /// The longest latency of such a request that is not slow, ns.
+    /// The longest latency of such a read that is not slow, ns.
     #[must_use]
     pub fn limit_ns(&self, pages: u32, load: u32) -> f64 {
         match self {
@@ -101,8 +91,7 @@ impl Label {
         }
     }
 
-    /// The latency from which on a read of one page on an idle drive is slow: the
-    /// threshold, where there is a single one.
+    /// The threshold; for a relative label that of a read of one page on an idle drive.
     #[must_use]
     pub fn threshold(&self) -> Nanos {
         match self {

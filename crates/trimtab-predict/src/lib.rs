@@ -1,78 +1,123 @@
-//! Will this I/O be late?
+//! Will this read be late?
 //!
-//! A [`Predictor`] watches one drive from outside, as any block layer can: what
-//! is sent to it, and when each answer comes. Asked about a request before that
-//! is sent, it gives a [`Forecast`]. It never sees more than had happened by
-//! then, it reads no clock and allocates nothing on the way of a request; the
-//! same code is trained on recordings, runs in the simulator and decides live.
+//! A [`Predictor`] tracks one drive from outside, as the block layer sees it: submissions and
+//! completions. Before a request is sent it gives a [`Forecast`]. The same code runs on
+//! recordings, in the simulator and on live drives.
 //!
 //! ```text
-//!            ┌───────────── predict ──> Forecast: late? how likely? how long?
+//!            ┌───────────── predict ──> Forecast: late? probability, expected latency
 //!   request ─┤
-//!            └─ sent ─> Ticket ··· the drive works ··· completed(Ticket)
+//!            └─ sent ─> Ticket ··· in flight ··· completed(Ticket)
 //! ```
 //!
-//! There are the published predictors, as yardsticks: the light neural network of
-//! LinnOS (Hao et al., OSDI'20, §4) and the two heuristics it was compared with
-//! (§5.3). And there is ours, [`Learned`]: forests of small trees over what a
-//! [`Watch`] knows of the drive and of its parallel units, which are
-//! [found](units) in the recording. [`label`] says what late is; [`train()`] and
-//! [`evaluate()`] learn and judge; a [`Judge`] does so while a drive is at work.
+//! This crate holds what a read needs at run time: the drive's state ([`DriveState`],
+//! [`DriveTracker`]), the features computed from it, the predictors, and model files
+//! ([`Model`]). Whatever needs a whole recording is in `trimtab-train`: labels, parallel units,
+//! training, evaluation, advice. So a program that only decides compiles no training code and
+//! no random number generator.
+//!
+//! # The predictors
+//!
+//! | [`PredictorKind`] | decides by | source |
+//! | --- | --- | --- |
+//! | `heur-sim` | the queue's length: [`SimpleHeuristic`] | LinnOS, §5.3 |
+//! | `heur-adv` | the same, and whether the drive was slow at a low queue depth: [`AdvancedHeuristic`] | LinnOS, §5.3 |
+//! | `linnos` | 31 digits of queue and history, by a light network: [`Linnos`] | LinnOS, §4.3–4.5 |
+//! | `trimtab` | features of the drive and of its parallel units, by forests of small trees: [`ForestPredictor`] | this project; gradient boosting is Friedman, *Greedy function approximation*, 2001 |
+//!
+//! LinnOS is Hao et al., *LinnOS: Predictability on Unpredictable Flash Storage with a Light
+//! Neural Network*, OSDI'20. The first three are the baselines that the fourth is compared
+//! with. docs/predictors.md has the features, the arithmetic and the format of model files.
+//!
+//! # Guarantees
+//!
+//! - **Causal.** A forecast uses completions up to the moment of the decision, and what is in
+//!   flight. At one instant completions come before submissions. Property tests in
+//!   `trimtab-train` alter everything that is not known at some moment, and no feature or
+//!   forecast up to then may change.
+//! - **Integer.** Scores are sums of integers that cannot overflow, so neither the order of
+//!   summation nor the vector width matters: the same forecast on every processor. LinnOS's
+//!   network decides the same in BPF.
+//! - **One code path.** Training, simulation and the kernel's state (bpf/state.bpf.c, read
+//!   through `trimtab-live`) share [`DriveState::features`]. [`Trained::forecast`] takes a state
+//!   that is tracked elsewhere; [`Trained::predictor`] tracks its own.
+//! - **Constant time.** A predictor reads no clock and, after the deepest queue has been seen,
+//!   allocates nothing.
+//!
+//! # Decisions that are not obvious
+//!
+//! - **A model names its drive.** A recording notes the drive's [`Identity`] as JSON under the
+//!   drive's name, and a model's card repeats it. The trace format stays as it is, cut or
+//!   converted traces keep it, and no user has to say at training or reading which model
+//!   belongs to which drive. Unknown properties count as fitting.
+//! - **Forests are not walked.** With vector instructions all splits of all trees are evaluated
+//!   at once (`trimtab_learn::forest`). A walk takes five times as long, since it waits for
+//!   memory at each node.
+//! - **The checksum covers the card.** A flipped bit in the card's threshold would otherwise
+//!   change decisions silently, so the [`Model`]'s checksum covers both of its files.
+//! - **The online evaluator does not refuse.** An [`OnlineEvaluator`] observes completions of
+//!   reads that were sent, so it knows the outcome of those predicted late, too.
+//!
+//! # Example
+//!
+//! ```
+//! use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
+//! use trimtab_predict::{HeuristicLimits, Trained, Verdict};
+//!
+//! // A model is usually loaded: `Model::load("disk.safetensors".as_ref())?.trained`.
+//! let limits = HeuristicLimits { slow: Nanos::from_micros(400), high: 2, median: 1, low: 0 };
+//! let mut predictor = Trained::HeurSim(limits).predictor();
+//!
+//! let read = |i: u64| {
+//!     Request::new(RequestId(i), DeviceId(0), Nanos(i), Op::Read, 4096 * i, 4096)
+//! };
+//! let first = predictor.sent(Nanos(0), &read(0));
+//! predictor.sent(Nanos(1), &read(1));
+//! assert_eq!(predictor.predict(Nanos(2), &read(2)).verdict, Verdict::Fast);
+//! predictor.sent(Nanos(2), &read(2));
+//! assert_eq!(predictor.predict(Nanos(3), &read(3)).verdict, Verdict::Late);
+//! predictor.completed(Nanos(80_000), first, true);
+//! assert_eq!(predictor.predict(Nanos(80_000), &read(3)).verdict, Verdict::Fast);
+//! ```
 
-mod advise;
-#[cfg(test)]
-mod causality;
-mod dataset;
+mod base_latency;
 mod digits;
 mod drift;
 mod error;
-mod evaluate;
-mod floor;
-#[cfg(test)]
-mod golden;
+pub mod expected;
+mod forest;
 mod heuristic;
-mod history;
 mod identity;
-mod importance;
 mod in_flight;
-mod judge;
-pub mod label;
-mod learned;
+mod label;
 mod linnos;
 mod model;
-mod moved;
+mod online;
+mod pages;
 mod predictor;
+mod recorded;
 mod share;
 mod state;
-mod teach;
 #[cfg(test)]
 mod testing;
-mod train;
+mod tracker;
 pub mod units;
-mod watch;
-mod watching;
 
-pub use advise::{Advice, DriveAdvice, Expected, advise};
-pub use dataset::{Read, reads};
+pub use base_latency::BaseLatency;
 pub use digits::DIGITS;
-pub use drift::{Drift, Found};
-pub use error::Error;
-pub use evaluate::{CalibrationBin, Score, evaluate};
-pub use floor::Floor;
-pub use heuristic::{Advanced, Limits, Simple};
-pub use history::{Event, Recorded, Watcher, events, replay};
+pub use drift::{DriftDetector, DriftReport};
+pub use error::{CardError, Error, FilesError, TensorsError};
+pub use forest::{ForestModel, ForestPredictor, WAIT_TICK};
+pub use heuristic::{AdvancedHeuristic, HeuristicLimits, SimpleHeuristic};
 pub use identity::{Identity, OtherDrive};
-pub use importance::{Importance, importance};
-pub use judge::{Judge, Judged};
-pub use label::{Label, Rule};
-pub use learned::{Knowledge, Learned};
+pub use label::{Label, LabelRule};
 pub use linnos::Linnos;
-pub use model::{Card, Kind, Model, Trained, Training, card_path, fingerprint};
-pub use moved::{Comparison, Moved};
+pub use model::{Card, Model, PredictorKind, Provenance, Trained, card_path, fingerprint};
+pub use online::{OnlineEvaluator, OnlineScore};
+pub use pages::pages_of;
 pub use predictor::{Forecast, Predictor, Ticket, Verdict};
+pub use recorded::Recorded;
 pub use state::{
-    Answered, DriveState, FEATURE_NAMES, FEATURES, HISTORY, Rest, Stall, Unit, WINDOWS, Window,
+    CompletedIo, DriveState, FEATURE_NAMES, FEATURES, HISTORY, Rest, Stall, Unit, WINDOWS, Window,
 };
-pub use teach::{Taught, Teaching};
-pub use train::{Lesson, Options, train};
-pub use watch::Watch;
+pub use tracker::DriveTracker;

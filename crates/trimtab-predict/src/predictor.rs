@@ -1,32 +1,33 @@
-//! What every predictor offers.
+//! The interface of predictors.
 
 use trimtab_io::{Nanos, Request};
 
-/// What a predictor would do with a request.
+/// A predictor's decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Send it: it will be fast.
+    /// Send it: it is expected to be fast.
     Fast,
-    /// Refuse it: it will be late.
+    /// Refuse it: it is expected to be late.
     Late,
 }
 
-/// What a predictor expects of a request, if it were sent now.
+/// What a predictor expects of a request that would be sent now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
     /// Send or refuse.
     pub verdict: Verdict,
-    /// How likely it is that it would be late, 0 to 1. A predictor that knows
-    /// no more than its verdict says 0 or 1.
+    /// The probability of being late, 0 to 1. A predictor with no more than a verdict says 0
+    /// or 1.
     pub probability: f32,
-    /// How long the drive is expected to take, if the predictor can tell.
+    /// The expected latency, if the predictor can tell.
     pub wait: Option<Nanos>,
-    /// Of a request that is expected to be fast: how long, if it turns out to be.
+    /// The expected latency if the request turns out to be fast; only of a request that is
+    /// expected to be.
     pub fast: Option<Nanos>,
 }
 
 impl Forecast {
-    /// A verdict and no more.
+    /// A verdict without an expected latency.
     #[must_use]
     pub const fn bare(verdict: Verdict) -> Self {
         let probability = match verdict {
@@ -37,29 +38,30 @@ impl Forecast {
     }
 }
 
-/// Names a request on its way to the predictor that was told of it.
+/// Identifies a request in flight to the predictor that tracks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u32);
 
-/// Someone who watches one drive, and says of a request whether it will be late.
+/// Tracks one drive, and forecasts whether a request will be late.
 ///
-/// Calls come in order of time. Everything that is sent to the drive is told,
-/// writes and the requests of others included.
+/// Calls come in order of time, and cover every request to the drive, writes and those of other
+/// processes included. An implementation reads no clock, and allocates nothing once the deepest
+/// queue has been seen.
 pub trait Predictor: Send {
     /// Its name in tables, options and model files.
     fn name(&self) -> &'static str;
 
-    /// What would become of `request` if it were sent at `now`. Changes nothing.
+    /// The forecast for `request` if it were sent at `now`. Changes nothing.
     fn predict(&self, now: Nanos, request: &Request) -> Forecast;
 
     /// `request` is sent to the drive at `now`.
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket;
 
-    /// The drive has answered at `now`. An answer that came without the data
-    /// (an error, a refusal) tells nothing of the drive's speed: `data` is false.
+    /// A request completed at `now`. `data` is false if it brought no data (an error, a
+    /// refusal): that says nothing about the drive's speed.
     fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool);
 
-    /// A copy of it, with all that it remembers.
+    /// A copy, with its state.
     fn boxed_clone(&self) -> Box<dyn Predictor>;
 }
 

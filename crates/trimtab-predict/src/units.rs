@@ -1,38 +1,35 @@
-//! A drive's parallel units, as far as addresses tell.
+//! A drive's parallel units, as functions of the address.
 //!
-//! Two requests that meet at one channel, die or page wait for each other; two
-//! that do not, need not. Which addresses meet is the drive's secret, but its
-//! latencies give it away: [`find`] looks for it in a recording. What it finds
-//! are [`UnitFunction`]s, each of which puts every offset into one of at most
-//! [`MOST_UNITS`] units; the predictor then watches each unit on its own. A request
-//! lies in the units of all its [pieces](UnitFunction::pieces).
-
-mod find;
-mod spectrum;
-
-pub use find::{Found, find};
+//! Two requests to one channel, die or page wait for each other; requests to different ones
+//! do not. The drive does not tell its address mapping, but a recording of its latencies
+//! shows it (`trimtab_train::units`). A [`UnitFunction`] maps every offset to one of at most
+//! [`MOST_UNITS`] units, and the tracker keeps the state of each unit. A request lies in the
+//! units of all its [pieces](UnitFunction::pieces).
 
 use serde::{Deserialize, Serialize};
 
-/// The most units that a function may tell apart. (What is kept of each fits a
-/// cache line, that of all of them a core's own cache.)
+/// The most functions that are tracked, next to the drive as a whole.
+pub const MAX_FUNCTIONS: usize = 3;
+
+/// The most units of a function. (The state of each is a cache line, that of all of them fits
+/// a core's private cache.)
 pub const MOST_UNITS: u32 = 4096;
 
-/// The most pieces of a request that are told apart: a longer one is in the units of its
-/// first ones.
+/// The most pieces of a request that count: a longer one lies in the units of its first
+/// pieces.
 pub const MOST_PIECES: usize = 16;
 
-/// Puts an offset into one of a drive's parallel units.
+/// Maps an offset to one of a drive's parallel units.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum UnitFunction {
-    /// All that lies in the same aligned stretch of `2^shift` bytes, spread over
-    /// [`MOST_UNITS`] by a hash: a flash page.
+    /// Aligned stretches of `2^shift` bytes, spread over [`MOST_UNITS`] by a hash: flash
+    /// pages.
     Page {
         /// The stretch's size, as a power of two.
         shift: u32,
     },
-    /// Stretches of `2^shift` bytes dealt out in turn.
+    /// Stretches of `2^shift` bytes in turn: the stretch number modulo `units`.
     Stripe {
         /// The stretch's size, as a power of two.
         shift: u32,
@@ -47,7 +44,7 @@ pub enum UnitFunction {
 }
 
 impl UnitFunction {
-    /// How many units it tells apart.
+    /// The number of units.
     #[must_use]
     #[inline]
     pub fn units(&self) -> u32 {
@@ -58,7 +55,7 @@ impl UnitFunction {
         }
     }
 
-    /// Whether it is one that can be watched.
+    /// Whether it can be tracked.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         match self {
@@ -68,8 +65,8 @@ impl UnitFunction {
         }
     }
 
-    /// The size, as a power of two, of aligned stretches of addresses none of which lies in
-    /// two units.
+    /// The size, as a power of two, of aligned stretches of addresses that each lie in one
+    /// unit.
     #[must_use]
     pub fn stretch_shift(&self) -> u32 {
         match self {
@@ -81,9 +78,9 @@ impl UnitFunction {
         }
     }
 
-    /// The units that a request (bytes) lies in, piece by piece: a piece is what it has of
-    /// one stretch ([`stretch_shift`](Self::stretch_shift)). The first [`MOST_PIECES`] of them; one that is
-    /// several pieces' unit comes several times.
+    /// The units that a request (bytes) lies in, piece by piece. A piece is the request's part
+    /// of one stretch ([`stretch_shift`](Self::stretch_shift)). Only the first [`MOST_PIECES`]
+    /// count; a unit comes as often as it has pieces.
     pub fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = u16> {
         let shift = self.stretch_shift();
         let first = offset >> shift;
@@ -111,20 +108,20 @@ impl UnitFunction {
     }
 }
 
-/// The least of some functions' [stretches](UnitFunction::stretch_shift): what does not reach
-/// beyond one is in one piece by all of them.
+/// The least of some functions' [stretches](UnitFunction::stretch_shift): a request within one
+/// such stretch is one piece by all of them.
 #[must_use]
 pub fn least_shift(functions: &[UnitFunction]) -> u32 {
     functions.iter().map(UnitFunction::stretch_shift).min().unwrap_or(u64::BITS - 1)
 }
 
-/// Whether a request (bytes) reaches beyond one aligned stretch of `2^shift` bytes.
+/// Whether a request (bytes) crosses a boundary of aligned stretches of `2^shift` bytes.
 #[must_use]
 pub const fn is_spread(offset: u64, length: u64, shift: u32) -> bool {
     (offset ^ last_byte(offset, length)) >> shift != 0
 }
 
-/// The last byte of a request; that at its offset if it has none.
+/// The last byte of a request; the byte at its offset if it is empty.
 const fn last_byte(offset: u64, length: u64) -> u64 {
     offset.saturating_add(length.saturating_sub(1))
 }
@@ -134,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_what_lies_in_one_stretch() {
+    fn pieces_end_at_stretch_boundaries() {
         let stripe = UnitFunction::Stripe { shift: 12, units: 6 };
         let parity = UnitFunction::Parity { masks: vec![0b1010 << 12, 0b100 << 12] };
         let pieces = |function: &UnitFunction, offset, length| -> Vec<u16> {
@@ -156,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn deals_out_in_turn() {
+    fn stripes_and_parities_follow_the_offset() {
         let stripe = UnitFunction::Stripe { shift: 12, units: 6 };
         let units = |function: &UnitFunction, step: u64| -> Vec<u16> {
             (0..8).map(|i| function.unit(i * step)).collect()
@@ -168,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_spread_evenly() {
+    fn page_hash_is_even() {
         let page = UnitFunction::Page { shift: 13 };
         assert_eq!(page.unit(8192), page.unit(16383));
         let mut counts = vec![0_u32; MOST_UNITS as usize];

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::{ArcSwapOption, Guard};
 use trimtab_io::Nanos;
-use trimtab_predict::{Kind, Model, OtherDrive, Trained};
+use trimtab_predict::{Model, OtherDrive, PredictorKind, Trained};
 
 use crate::figures::FailOpenReason;
 use trimtab_block::BlockDevice;
@@ -50,7 +50,7 @@ impl Ready {
 /// that it was trained with, so they must be the ones in force. Other models count
 /// none.
 fn fits(trained: &Trained, drive: &LiveDrive) -> bool {
-    trained.kind() != Kind::Trimtab || drive.tells_apart_by(trained.functions())
+    trained.kind() != PredictorKind::Trimtab || drive.tells_apart_by(trained.functions())
 }
 
 /// Where the state comes from, and the last one found.

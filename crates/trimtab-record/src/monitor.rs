@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   record ─> Records, in order of arrival ─> DriveFigures ─┬─ totals, latencies
-//!                                              (each drive)  ├─ Judge: predicted, and late?
-//!                                                            └─ DriftCheck: does it still fit?
+//!                                              (each drive)  ├─ OnlineEvaluator: predicted, and late?
+//!                                                            └─ latest latencies, for a drift check
 //! ```
 //!
 //! The recorder sees every request of the machine; its records feed [`DriveFigures`], a plain state machine without a clock. A request shows
@@ -27,12 +27,10 @@
 
 mod background;
 mod buckets;
-mod drift;
 mod figures;
 
 pub use background::Background;
 pub use buckets::{BOUNDS, LatencyBuckets};
-pub use drift::{Checked, DriftCheck};
 pub use figures::{Depth, DriveFigures, OpTotal, Totals};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

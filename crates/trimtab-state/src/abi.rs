@@ -173,7 +173,7 @@ pub struct TrackerStatus {
 #[cfg(test)]
 mod tests {
     use trimtab_bpf::{STATE, mirrors};
-    use trimtab_predict::{Answered, Window};
+    use trimtab_predict::{CompletedIo, Window};
 
     use super::*;
 
@@ -196,13 +196,13 @@ mod tests {
             last_done, written,
         });
         mirrors!(STATE, "st_window" => Window { stretch, current, before });
-        mirrors!(STATE, "st_answer" => Answered { latency, pages_then, queue_then });
+        mirrors!(STATE, "st_answer" => CompletedIo { latency, pages_then, queue_then });
         mirrors!(STATE, "st_drive" => DriveState {
             whole, written, last_write_done, last_write_latency, last_sent,
             stall_ended: stall.ended, stall_length: stall.length, stall_written: stall.written,
             rest_ended: rest.ended, rest_written: rest.written,
             oldest_read, oldest_other, read_bytes, write_bytes, requests, pages, latencies,
-            bytes_written, reads_answered, read_latencies, history,
+            bytes_written, reads_completed, read_latencies, history,
         });
     }
 

@@ -189,7 +189,7 @@ impl LiveDrive {
 
     /// What is to be expected of a request that would be sent now; none of a
     /// predictor that decides by more than a drive's state
-    /// ([`Kind::HeurAdv`](trimtab_predict::Kind)).
+    /// ([`HeurAdv`](trimtab_predict::PredictorKind::HeurAdv)).
     #[must_use]
     pub fn forecast(&self, trained: &Trained, now: Nanos, request: &Request) -> Option<Forecast> {
         let snapshot = self.snapshot(request.offset, request.length);

@@ -6,7 +6,7 @@
 //!               any process that may read it:  LiveDrive::snapshot ─> features ─> Forecast
 //! ```
 //!
-//! The kernel's programs update the very numbers that [`trimtab_predict::Watch`] updates in
+//! The kernel's programs update the very numbers that [`trimtab_predict::DriveTracker`] updates in
 //! simulation and training, for every request of the machine, and the same code makes
 //! forecasts from them. Reading takes some tens of nanoseconds and no system call.
 //!

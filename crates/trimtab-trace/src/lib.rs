@@ -49,4 +49,6 @@ pub use series::{
 pub use sort::SpillSort;
 pub use stats::Stats;
 pub use synth::Synth;
-pub use write::{AtomicFile, LeftOut, OutputFormat, Writer};
+pub use write::{
+    AtomicFile, LeftOut, OutputFormat, Prediction, PredictionSource, PredictionWriter, Writer,
+};

@@ -7,6 +7,7 @@ mod atomic;
 mod fio_iolog;
 mod msr;
 pub(crate) mod parquet;
+mod predictions;
 mod text;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use atomic::AtomicFile;
+pub use predictions::{Prediction, PredictionSource, PredictionWriter};
 
 use self::fio_iolog::FioIolog;
 use self::msr::Msr;

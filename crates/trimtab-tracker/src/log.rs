@@ -5,7 +5,7 @@ use trimtab_shm::Mapping;
 
 use crate::abi::{Control, LogEntry};
 
-/// A step, in the words of [`trimtab_predict::Watch`].
+/// A step, in the words of [`trimtab_predict::DriveTracker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// When.

@@ -5,27 +5,27 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use serde::Serialize;
-use trimtab_predict::{Advice, Expected, Recorded};
+use trimtab_predict::Recorded;
 use trimtab_report::{Align, Table, count, machine};
+use trimtab_train::{Advice, ReadLatency, advise};
 
 use crate::console;
 use crate::exit::BadInput;
 use crate::input::{ReadArgs, Skipped};
 use crate::json::Json;
-use crate::learning::Recording;
 use crate::progress::{Progress, during};
-use crate::units;
+use crate::{recordings, units};
 
 const HELP: &str = "\
 Examples:
   trimtab advise disks.parquet
   trimtab advise sda.parquet sdb.parquet sdc.parquet --json advice.json
 
-A recording of several drives is one of each. Predictors are trained on the
-earlier half of each, and everything is told of the later half. Where the
-recordings are of the same time (of one file, or with the time of day), a read that is refused takes the latency of the
-peer's read next in time; otherwise slow periods are taken to be independent.
-What failing over adds to the peers' load is not in the figures.";
+A trace of several drives is a recording of each. Predictors are trained on the
+earlier half of each, and all figures are of the later half. Where recordings are
+of the same time (in one file, or with the time of day), a refused read takes the
+latency of the peer's read nearest in time; otherwise slow periods are taken to be
+independent. The load that failing over adds to the peers is not modelled.";
 
 /// What to look at.
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// data.
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
-    /// From which random numbers come.
+    /// The seed of random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct Report<'a> {
     trimtab: &'static str,
     machine: String,
     seed: u64,
@@ -67,37 +67,37 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return Err(BadInput(text).into());
     }
     let mut skipped = Skipped::default();
-    let (mut names, mut recordings) = (Vec::new(), Vec::new());
+    let (mut names, mut found) = (Vec::new(), Vec::new());
     for path in &args.traces {
-        let (drives, bad) = Recording::read_all(path, &args.read)?;
+        let (drives, bad) = recordings::read_all(path, &args.read)?;
         skipped.add(bad);
         let several = drives.len() > 1;
         for (device, drive) in drives {
-            let file = drive.file.clone();
-            names.push(if several { format!("{file}:{device}") } else { file });
-            recordings.push(drive);
+            let trace = drive.name.clone();
+            names.push(if several { format!("{trace}:{device}") } else { trace });
+            found.push(drive);
         }
     }
-    if recordings.len() < 2 {
+    if found.len() < 2 {
         let what = "there is only one drive to fail over between; name recordings of two or more";
         return Err(BadInput(what.to_owned()).into());
     }
-    let recorded: Vec<&[Recorded]> = recordings.iter().map(|r| r.recorded.as_slice()).collect();
+    let recorded: Vec<&[Recorded]> = found.iter().map(|r| r.recorded.as_slice()).collect();
     let mut progress = Progress::new();
     // Drives of one file share its clock, whatever that counts from.
     let one_file = args.traces.len() == 1;
-    let one_clock = one_file || recordings.iter().all(|recording| recording.since.is_some());
-    let advice = during(&format!("learning {} drives", names.len()), || {
-        trimtab_predict::advise(&recorded, one_clock, args.seed, |number| {
+    let one_clock = one_file || found.iter().all(|recording| recording.on_unix_clock);
+    let advice = during(&format!("training {} drives", names.len()), || {
+        advise(&recorded, one_clock, args.seed, |number| {
             let of = names.len();
-            progress.show(|_| format!("learning {} ({} of {of})", names[number], number + 1));
+            progress.show(|_| format!("training {} ({} of {of})", names[number], number + 1));
         })
     })?;
     drop(progress);
     let on_standard_output = matches!(json, Some(Json::StandardOutput));
     if let Some(json) = json {
         let (trimtab, seed) = (env!("CARGO_PKG_VERSION"), args.seed);
-        json.write(&Told { trimtab, machine: machine(), seed, names: &names, advice: &advice })?;
+        json.write(&Report { trimtab, machine: machine(), seed, names: &names, advice: &advice })?;
     }
     if !on_standard_output {
         let mut out = console::out(false);
@@ -126,7 +126,7 @@ fn text(names: &[String], advice: &Advice) -> String {
     ];
     let mut drives = Table::new(&columns);
     for (name, drive) in names.iter().zip(&advice.drives) {
-        let of = |expected: &Expected| (time(Some(expected.mean)), time(expected.p99));
+        let of = |expected: &ReadLatency| (time(Some(expected.mean)), time(expected.p99));
         let (before, likely, best) = (of(&drive.before), of(&drive.likely), of(&drive.best));
         drives.row([
             name.clone(),
@@ -144,8 +144,8 @@ fn text(names: &[String], advice: &Advice) -> String {
         ]);
     }
     let mut text = format!(
-        "What failing over lets expect, of the later half of each recording. Likely: with\n\
-         predictors trained on the earlier half. At best: every slow read foreseen.\n\n{drives}"
+        "The expected gain of failing over, on the later half of each recording. Likely: with\n\
+         predictors trained on the earlier half. At best: with perfect predictors.\n\n{drives}"
     );
     if !advice.same_clock {
         return text

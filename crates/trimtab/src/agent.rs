@@ -337,7 +337,7 @@ impl Agent {
                 figures,
                 in_flight: self.live[i].in_flight(),
                 missed: counters.missed + counters.table_full,
-                moved: drive.drift.last().map(|checked| checked.comparison.moved()),
+                moved: drive.drift.last().map(|checked| checked.comparison.shift()),
                 retrain: drive.should_be_trained(figures),
                 readers: self.readers.of(drive.device.number).copied(),
                 trained: drive.trained,

@@ -1,28 +1,27 @@
 //! `trimtab evaluate`.
 
-mod models;
 mod page;
-mod protocol;
+mod predictions;
+mod summary;
 mod table;
-
-pub(crate) use table::drift;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use serde::Serialize;
-use trimtab_predict::{Importance, Label, Rule, Score, card_path, fingerprint};
+use trimtab_predict::{LabelRule, card_path, fingerprint};
 use trimtab_report::machine;
+use trimtab_train::{Evaluation, EvaluationStep, PretrainedModel, Protocol, Recording};
 
+use self::predictions::Predictions;
+use self::summary::{LabelSummary, PredictorSummary, Summary};
 use crate::console;
 use crate::input::{ReadArgs, Skipped};
 use crate::json::Json;
-use crate::learning::Recording;
+use crate::models;
 use crate::output::Report;
-use crate::progress::during;
-use models::{Judge, ToldModel};
-use protocol::{Judged, Protocol};
+use crate::progress::{Stage, during, in_stages};
+use crate::recordings;
 
 const HELP: &str = "\
 Examples:
@@ -31,41 +30,45 @@ Examples:
   trimtab evaluate --trace disk.parquet --label relative --json scores.json
   trimtab evaluate --trace a.csv --trace b.csv --protocol leave-one-out
   trimtab evaluate --trace today.parquet --model disk.safetensors
+  trimtab evaluate --trace disk.parquet --predictions forecasts.parquet
 
 Protocols:
-  time-forward   trained on the first half of the reads, judged by the second
-  leave-one-out  judged by each recording in turn, trained on all the others
-  leaky          trained on half of the reads at random: neighbours in time stand
-                 on both sides, which flatters every predictor; to compare with
+  time-forward   trained on the first half of the reads, evaluated on the second
+  leave-one-out  evaluated on each recording in turn, trained on all the others
+  leaky          trained on a random half of the reads: neighbours in time are on
+                 both sides, which overestimates every predictor; to compare with
                  publications that do so
 
-Nothing is filtered out, and no predictor sees a latency before its read was
-answered. The label `knee` is the judge's: it is found in the whole recording,
-reads and writes together. All other labels come from the reads trained on.
+Nothing is filtered out, and no predictor sees a latency before its read has
+completed. The label `knee` is found in the whole recording, reads and writes
+together. All other labels come from the reads trained on.
 
-A model is judged by all reads of a recording; if it was trained on that very
-recording, by what was sent after the last read that it was trained on.";
+A model is evaluated on all reads of a recording; if it was trained on the same
+recording, on those sent after the last read that it was trained on.
 
-/// What to judge.
+--predictions writes a row for each read evaluated on and each predictor, so that
+other tools can compute the same figures; docs/predictors.md has the columns.";
+
+/// What to evaluate.
 ///
 /// Without models every predictor is trained on the recording itself.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// A recording, with latencies. Several are judged one after the other.
+    /// A recording, with latencies. Several are evaluated one after the other.
     #[arg(long = "trace", value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
     /// Which drive of a recording that is of several.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// A model to judge, instead of training any; of several, all are judged by
-    /// the same reads.
+    /// A model to evaluate, instead of training any; several are evaluated on the
+    /// same reads.
     #[arg(long = "model", value_name = "MODEL", conflicts_with_all = ["protocol", "peers", "seed"])]
     models: Vec<PathBuf>,
     /// What is slow: knee, inflection, relative, p95, p99.
     #[arg(long, value_name = "LABEL", default_value = "knee")]
-    label: Rule,
-    /// What is trained on, and what is judged by: time-forward, leave-one-out,
+    label: LabelRule,
+    /// What is trained on, and what is evaluated on: time-forward, leave-one-out,
     /// leaky.
     #[arg(long, value_name = "PROTOCOL", default_value = "time-forward")]
     protocol: Protocol,
@@ -73,7 +76,7 @@ pub(crate) struct Args {
     /// the recording is its own peer.
     #[arg(long = "peer", value_name = "TRACE")]
     peers: Vec<PathBuf>,
-    /// From which training's random numbers come.
+    /// The seed of training's random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -86,56 +89,10 @@ pub(crate) struct Args {
     /// network.
     #[arg(long, value_name = "OUT")]
     report: Option<PathBuf>,
-}
-
-/// All that is reported of a recording.
-#[derive(Debug, Serialize)]
-struct Told {
-    trimtab: &'static str,
-    machine: String,
-    trace: String,
-    protocol: Protocol,
-    /// The protocol lets the past know of the future.
-    leaky: bool,
-    /// Of the training; a model's is in its card.
-    seed: Option<u64>,
-    label: ToldLabel,
-    /// `null` if models were given, each of which knows its own.
-    reads_trained_on: Option<usize>,
-    reads_judged: usize,
-    requests_without_latency: u64,
-    predictors: Vec<ToldScore>,
-}
-
-#[derive(Debug, Serialize)]
-struct ToldScore {
-    #[serde(flatten)]
-    score: Score,
-    /// The model it is of, if it was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<ToldModel>,
-    /// What each number is worth to it, if it is ours.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    importance: Vec<Importance>,
-}
-
-impl ToldScore {
-    /// What tables and legends call it.
-    fn name(&self) -> String {
-        let name = self.score.predictor;
-        self.model.as_ref().map_or_else(|| name.into(), |m| format!("{name} ({})", m.name()))
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct ToldLabel {
-    rule: Rule,
-    #[serde(flatten)]
-    label: Label,
-    /// The share of the reads judged by that was slow.
-    slow_share: f64,
-    /// Whether the recording stood in for its peers.
-    own_peer: bool,
+    /// Write every forecast and its outcome as Parquet: a row for each read and
+    /// predictor.
+    #[arg(long, value_name = "OUT")]
+    predictions: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
@@ -147,87 +104,126 @@ pub(crate) fn run(args: Args) -> Result<()> {
         .collect();
     let json = args.json.as_deref().map(|out| Json::create(out, &inputs)).transpose()?;
     let report = args.report.as_deref().map(|out| Report::create(out, &inputs)).transpose()?;
-    let models = Judge::load(&args.models)?;
-    let mut skipped = Skipped::default();
-    let mut load = |paths: &[PathBuf]| -> Result<Vec<Recording>> {
-        let one = |path: &PathBuf| {
-            let (recording, bad) = Recording::read(path, args.device.as_deref(), &args.read)?;
-            skipped.add(bad);
-            Ok(recording)
-        };
-        paths.iter().map(one).collect()
-    };
-    let recordings = load(&args.traces)?;
-    let mut peers = Vec::new();
-    for path in &args.peers {
-        let of = &args.traces[0];
-        let (others, bad) = Recording::read_peers(path, of, args.device.as_deref(), &args.read)?;
-        skipped.add(bad);
-        peers.extend(others);
-    }
-    let told = (0..recordings.len())
-        .map(|number| args.judge(&recordings, number, &peers, &models))
-        .collect::<Result<Vec<Told>>>()?;
+    let predictions = args.predictions.as_deref();
+    let mut predictions = predictions.map(|out| Predictions::create(out, &inputs)).transpose()?;
+    let (input, skipped) = args.load()?;
+    let summaries = (0..input.recordings.len())
+        .map(|index| args.evaluate(&input, index, predictions.as_mut()))
+        .collect::<Result<Vec<Summary>>>()?;
     if let Some(report) = report {
-        report.write(&page::page(&told))?;
+        report.write(&page::page(&summaries))?;
+    }
+    if let Some(predictions) = predictions {
+        predictions.finish()?;
     }
     let on_standard_output = matches!(json, Some(Json::StandardOutput));
-    match (json, &told[..]) {
+    match (json, &summaries[..]) {
         (None, _) => {}
         (Some(json), [only]) => json.write(only)?,
         (Some(json), several) => json.write(&several)?,
     }
     if !on_standard_output {
         let mut out = console::out(false);
-        for told in &told {
-            out.write_all(table::text(told).as_bytes())?;
+        for summary in &summaries {
+            out.write_all(table::text(summary).as_bytes())?;
         }
         out.flush()?;
     }
     skipped.into_result()
 }
 
+/// What an evaluation reads.
+struct Input {
+    models: Vec<PretrainedModel>,
+    recordings: Vec<Recording>,
+    peers: Vec<Recording>,
+}
+
 impl Args {
-    /// Judges by the recording with this number.
-    fn judge(
-        &self,
-        recordings: &[Recording],
-        number: usize,
-        peers: &[Recording],
-        models: &[Judge],
-    ) -> Result<Told> {
-        let recording = &recordings[number];
-        let (protocol, judged) = if models.is_empty() {
-            let judged = during("finding what is slow", || {
-                Judged::new(self.protocol, self.label, recordings, number, peers)
-            })?;
-            (self.protocol, judged)
-        } else {
-            (Protocol::Models, Judged::by_models(models, self.label, recording)?)
+    fn load(&self) -> Result<(Input, Skipped)> {
+        let model = |path: &PathBuf| -> Result<PretrainedModel> {
+            Ok(PretrainedModel { file: path.display().to_string(), model: models::load(path)? })
         };
+        let models = self.models.iter().map(model).collect::<Result<_>>()?;
+        let mut skipped = Skipped::default();
+        let device = self.device.as_deref();
+        let mut input = Input { models, recordings: Vec::new(), peers: Vec::new() };
+        for path in &self.traces {
+            let (recording, bad) = recordings::read(path, device, &self.read)?;
+            skipped.add(bad);
+            input.recordings.push(recording);
+        }
+        for path in &self.peers {
+            let (others, bad) = recordings::read_peers(path, &self.traces[0], device, &self.read)?;
+            skipped.add(bad);
+            input.peers.extend(others);
+        }
+        Ok((input, skipped))
+    }
+
+    /// Evaluates on the recording of this index.
+    fn evaluate(
+        &self,
+        input: &Input,
+        index: usize,
+        predictions: Option<&mut Predictions>,
+    ) -> Result<Summary> {
+        let Input { models, recordings, peers } = input;
+        let recording = &recordings[index];
+        let (protocol, evaluation) = if models.is_empty() {
+            let evaluation = during("finding the label", || {
+                Evaluation::by_protocol(self.protocol, self.label, recordings, index, peers)
+            })?;
+            (self.protocol, evaluation)
+        } else {
+            (Protocol::Models, Evaluation::of_models(models, self.label, recording)?)
+        };
+        let evaluated =
+            in_stages("evaluating", |stage| evaluation.run(self.seed, |step| show(stage, step)))?;
         let print = fingerprint(&recording.recorded);
-        let told = models.iter().map(|judge| Some(judge.told(&print)));
-        let told = told.chain(std::iter::repeat_with(|| None));
-        let scores = judged.scores(self.seed)?.into_iter().zip(told);
-        Ok(Told {
+        let origins = models.iter().map(|model| Some(model.origin(&print)));
+        let origins = origins.chain(std::iter::repeat_with(|| None));
+        if let Some(predictions) = predictions {
+            predictions.write(recording, &evaluation, &evaluated, models)?;
+        }
+        Ok(Summary {
             trimtab: env!("CARGO_PKG_VERSION"),
             machine: machine(),
-            trace: recording.file.clone(),
+            trace: recording.name.clone(),
             protocol,
             leaky: protocol == Protocol::Leaky,
             seed: models.is_empty().then_some(self.seed),
-            label: ToldLabel {
+            label: LabelSummary {
                 rule: self.label,
-                slow_share: judged.slow_share(),
-                own_peer: models.is_empty() && self.label == Rule::Inflection && peers.is_empty(),
-                label: judged.label().clone(),
+                slow_share: evaluation.slow_share(),
+                own_peer: models.is_empty()
+                    && self.label == LabelRule::Inflection
+                    && peers.is_empty(),
+                label: evaluation.label().clone(),
             },
-            reads_trained_on: judged.trained_on(),
-            reads_judged: judged.reads().len(),
+            reads_trained_on: evaluation.trained_on(),
+            reads_judged: evaluation.reads().len(),
             requests_without_latency: recording.unanswered,
-            predictors: scores
-                .map(|((score, importance), model)| ToldScore { score, model, importance })
+            predictors: evaluated
+                .into_iter()
+                .zip(origins)
+                .map(|(evaluated, model)| PredictorSummary {
+                    score: evaluated.score,
+                    model,
+                    importance: evaluated.importance,
+                })
                 .collect(),
         })
     }
+}
+
+/// Shows what an evaluation does next.
+fn show(stage: &Stage, step: EvaluationStep<'_>) {
+    stage.set(match step {
+        EvaluationStep::Training { kind, step: 0, .. } => format!("training {}", kind.name()),
+        EvaluationStep::Training { kind, step, steps } => {
+            format!("training {}: {step} of {steps}", kind.name())
+        }
+        EvaluationStep::Scoring(name) => format!("scoring {name}"),
+    });
 }

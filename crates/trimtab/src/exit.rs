@@ -48,7 +48,8 @@ pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
     };
     let place = if is_full_output(&error) { "standard output: cannot write: " } else { "" };
     // Nowhere is left to report a failure of this.
-    let line = format!("{place}{}", one_line(&error));
+    let hint = hint(&error).map_or_else(String::new, |hint| format!("; {hint}"));
+    let line = format!("{place}{}{hint}", one_line(&error));
     _ = writeln!(console::errors(), "trimtab: {word}: {}", escaped(&line));
     ExitCode::from(code)
 }
@@ -98,6 +99,24 @@ pub(crate) fn bpf_error(error: &anyhow::Error) -> Option<&trimtab_bpf::Error> {
     }
 }
 
+/// The option that helps, where the library's error cannot know it.
+fn hint(error: &anyhow::Error) -> Option<String> {
+    use trimtab_train::Error;
+    let hint = match error.downcast_ref::<Error>()? {
+        Error::SeveralDrives { .. } => "pick one by --device",
+        Error::OneRecording => "give more --trace",
+        Error::AllSeen { .. } => "or train it with --first 0.5",
+        Error::OtherLabel { .. } => "evaluate them one by one, or by --label knee",
+        Error::OtherRule { trained, asked, .. } => {
+            let text =
+                format!("evaluate it by --label {trained}, or train it with --label {asked}");
+            return Some(text);
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
 fn is_bad_input(error: &anyhow::Error) -> bool {
     error.is::<BadInput>()
         || error.downcast_ref::<trimtab_trace::Error>().is_some_and(|e| e.is_bad_input())
@@ -110,6 +129,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
         || error.downcast_ref::<trimtab_compare::live::Error>().is_some_and(|e| e.is_bad_input())
         || error.is::<trimtab_compare::SeedsError>()
         || error.downcast_ref::<trimtab_predict::Error>().is_some_and(|e| e.is_bad_input())
+        || error.downcast_ref::<trimtab_train::Error>().is_some_and(|e| e.is_bad_input())
 }
 
 /// Whether standard output is full: an error of any file would name it.

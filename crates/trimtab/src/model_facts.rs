@@ -1,18 +1,19 @@
-//! What is told of a model that is being watched.
+//! Facts about a model whose drive is monitored.
 
-use trimtab_predict::{Found, Judged, Model};
-use trimtab_record::monitor::DriftCheck;
+use trimtab_predict::{DriftReport, Model, OnlineScore};
 use trimtab_report::{count, utc};
 
+use crate::drift_check::DriftCheck;
+use crate::drift_text;
 use crate::units::{self, percent};
 
 /// Facts of the model in a file, each with its name.
 pub(crate) fn of(
     file: &str,
     model: &Model,
-    judged: &Judged,
+    score: &OnlineScore,
     drift: &DriftCheck,
-    calibration: Option<Found>,
+    calibration: Option<DriftReport>,
 ) -> Vec<(&'static str, String)> {
     let card = &model.card;
     let threshold = units::long(card.label.threshold());
@@ -22,14 +23,14 @@ pub(crate) fn of(
             "trained",
             format!("on {} reads of {}", count(card.training.reads as u64), trained_on(model)),
         ),
-        ("judged", judged_reads(judged)),
-        ("wrong", wrong(judged)),
+        ("judged", judged_reads(score)),
+        ("wrong", wrong(score)),
     ];
     facts.push((
         "drift",
         match drift.last() {
             None => "is looked for once 10,000 reads have been answered".to_owned(),
-            Some(checked) => format!("the inflection point {}", checked.comparison.moved()),
+            Some(checked) => format!("the inflection point {}", checked.comparison.shift()),
         },
     ));
     let moved = drift.far_since().map(|since| {
@@ -44,7 +45,7 @@ pub(crate) fn of(
         facts.push(("train again", format!("{}: {how}", reasons.join(", and "))));
     }
     if let Some(found) = calibration.filter(|found| found.windows > 0) {
-        facts.push(("calibration", crate::evaluate::drift(found)));
+        facts.push(("calibration", drift_text::drift(found)));
     }
     facts
 }
@@ -60,19 +61,19 @@ fn trained_on(model: &Model) -> String {
     }
 }
 
-fn judged_reads(judged: &Judged) -> String {
-    let Judged { reads, late, predicted_late, .. } = judged;
+fn judged_reads(score: &OnlineScore) -> String {
+    let OnlineScore { reads, late, predicted_late, .. } = score;
     let [reads, late, predicted_late] = [reads, late, predicted_late].map(|n| count(*n));
     format!("{reads} reads, {late} late, {predicted_late} predicted late")
 }
 
-fn wrong(judged: &Judged) -> String {
+fn wrong(score: &OnlineScore) -> String {
     let rate = |rate: Option<f64>| rate.map_or_else(|| units::NONE.to_owned(), percent);
     format!(
         "{} false submits ({}), {} false revokes ({})",
-        count(judged.false_submits),
-        rate(judged.false_submit_rate()),
-        count(judged.false_revokes),
-        rate(judged.false_revoke_rate()),
+        count(score.false_submits),
+        rate(score.false_submit_rate()),
+        count(score.false_revokes),
+        rate(score.false_revoke_rate()),
     )
 }

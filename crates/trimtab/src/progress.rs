@@ -68,20 +68,39 @@ impl Drop for Progress {
 /// terminal what is being done and for how long; not while a [`Progress`] within
 /// it has more to say.
 pub(crate) fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    in_stages(what, |_| work())
+}
+
+/// The stage that work is in.
+pub(crate) struct Stage(Mutex<String>);
+
+impl Stage {
+    /// The work enters this stage.
+    pub(crate) fn set(&self, what: String) {
+        if let Ok(mut stage) = self.0.lock() {
+            *stage = what;
+        }
+    }
+}
+
+/// As [`during`], for work that says which stage it is in; `what` is the first.
+pub(crate) fn in_stages<T>(what: &str, work: impl FnOnce(&Stage) -> T) -> T {
+    let stage = Stage(Mutex::new(what.to_owned()));
     if !console::errors_are_on_terminal() {
-        return work();
+        return work(&stage);
     }
     let (end, ended) = mpsc::channel();
     std::thread::scope(|scope| {
-        scope.spawn(move || tick(what, &ended));
+        let stage = &stage;
+        scope.spawn(move || tick(stage, &ended));
         // Also when `work` panics: the scope waits for the thread.
         let _end = end;
-        work()
+        work(stage)
     })
 }
 
-/// Shows what is being done until the other end of the channel is gone.
-fn tick(what: &str, ended: &Receiver<()>) {
+/// Shows the stage until the other end of the channel is gone.
+fn tick(stage: &Stage, ended: &Receiver<()>) {
     let begun = Instant::now();
     let mut shown = false;
     while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
@@ -89,6 +108,7 @@ fn tick(what: &str, ended: &Receiver<()>) {
         if last.is_some_and(|last| last.elapsed() < 2 * TICK) {
             continue;
         }
+        let Ok(what) = stage.0.lock().map(|stage| stage.clone()) else { continue };
         shown = true;
         console::rewrite_line(&format!("{what}; {} s", begun.elapsed().as_secs()));
     }

@@ -26,7 +26,7 @@ use self::source::{NamedModel, Source};
 use self::terminal::{Key, Terminal};
 use crate::duration;
 use crate::exit::BadInput;
-use crate::model_files;
+use crate::models;
 use crate::privileges::{self, keep_only};
 use crate::record::{Signal, Signals};
 
@@ -133,7 +133,7 @@ impl Args {
                 let text = format!("--model {name}=…: {name} is none of the devices shown");
                 return Err(BadInput(text).into());
             };
-            let model = Arc::new(model_files::load(path)?);
+            let model = Arc::new(models::load(path)?);
             models[place] = Some(NamedModel { file: file_name(path), model });
         }
         Ok(models)

@@ -7,18 +7,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use trimtab_io::Nanos;
-use trimtab_predict::label::percentile_of;
-use trimtab_predict::{Kind, Options, Read, Rule, Taught, Teaching, card_path, reads};
+use trimtab_predict::{LabelRule, PredictorKind, card_path};
 use trimtab_report::{Facts, count};
+use trimtab_train::label::percentile_of;
+use trimtab_train::{
+    ModelFiles, Read, Recording, TrainingJob, TrainingOptions, TrainingResult, reads,
+};
 
 use crate::console;
 use crate::exit::BadInput;
-use crate::input::{ReadArgs, Skipped};
-use crate::learning::Recording;
-use crate::model_files::ModelFiles;
+use crate::input::ReadArgs;
 use crate::output::{must_be_a_file, must_not_replace};
 use crate::progress::{Progress, during};
-use crate::units;
+use crate::{recordings, units};
 
 const HELP: &str = "\
 Examples:
@@ -28,7 +29,7 @@ Examples:
 
 Beside the model lies its card in JSON: what it was trained on, and for what.";
 
-/// What to learn from.
+/// What to train, and on what.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -40,31 +41,31 @@ pub(crate) struct Args {
     device: Option<String>,
     /// What to train: trimtab, linnos, heur-sim, heur-adv.
     #[arg(long, value_name = "PREDICTOR", default_value = "trimtab")]
-    predictor: Kind,
+    predictor: PredictorKind,
     /// What is slow: knee, inflection, relative, p95, p99.
     #[arg(long, value_name = "LABEL", default_value = "knee")]
-    label: Rule,
+    label: LabelRule,
     /// Recordings of the other drives, for the label `inflection`: all drives in
     /// them but the one that is trained for. Without them the recording is its own
     /// peer.
     #[arg(long = "peer", value_name = "TRACE")]
     peers: Vec<PathBuf>,
-    /// Learn from the first part of the reads only, 0 to 1.
+    /// Train on the first part of the reads only, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     first: f64,
-    /// Learn from so many reads at most: the last ones.
-    #[arg(long, value_name = "N", default_value_t = Options::default().samples)]
+    /// Train on so many reads at most: the last ones.
+    #[arg(long, value_name = "N", default_value_t = TrainingOptions::default().samples)]
     samples: usize,
-    /// trimtab learns from so many more samples, as a share of the reads, as if
-    /// other reads had gone to other drives: for those who will steer by it. With
-    /// 0 it fits the recording best.
-    #[arg(long, value_name = "SHARE", default_value_t = Options::default().steered)]
+    /// Train trimtab on so many additional samples, as a share of the reads, as if
+    /// other reads had gone to other drives: for steering by it. With 0 it fits the
+    /// recording best.
+    #[arg(long, value_name = "SHARE", default_value_t = TrainingOptions::default().steered)]
     steered: f64,
-    /// From which random numbers come.
+    /// The seed of random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Have the model fit any drive: its card does not say which one the recording is of.
-    /// Otherwise another drive than that is read plainly, if it can be told apart.
+    /// Otherwise reads of another drive are sent without a forecast, if it can be told apart.
     #[arg(long, conflicts_with = "check")]
     any_drive: bool,
     /// The model to write; its card is written beside it, ending in .json.
@@ -83,16 +84,17 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     args.check_shares()?;
-    // Places that cannot be written should show before minutes of reading.
+    // Before minutes of reading: the output may be unwritable.
     let files = args.out.as_deref().map(|out| args.create(out)).transpose()?;
-    let (recording, mut skipped) = args.recording(&args.trace)?;
+    let device = args.device.as_deref();
+    let (recording, mut skipped) = recordings::read(&args.trace, device, &args.read)?;
     let mut peers = Vec::new();
     for path in &args.peers {
-        let (others, bad) =
-            Recording::read_peers(path, &args.trace, args.device.as_deref(), &args.read)?;
+        let (others, bad) = recordings::read_peers(path, &args.trace, device, &args.read)?;
         skipped.add(bad);
-        peers.extend(others.iter().map(|peer| latencies(&reads(&peer.recorded))));
+        peers.extend(others.iter().map(Recording::read_latencies));
     }
+    let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
     let all = reads(&recording.recorded);
     let past = &all[..(all.len() as f64 * args.first) as usize];
     match (&args.check, args.out.as_deref().zip(files)) {
@@ -103,18 +105,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     skipped.into_result()
 }
 
-/// The latencies of reads, ascending.
-fn latencies(reads: &[Read]) -> Vec<Nanos> {
-    let mut latencies: Vec<Nanos> = reads.iter().map(|read| read.latency).collect();
-    latencies.sort_unstable();
-    latencies
-}
-
 impl Args {
-    fn recording(&self, path: &Path) -> Result<(Recording, Skipped)> {
-        Recording::read(path, self.device.as_deref(), &self.read)
-    }
-
     fn check_shares(&self) -> Result<(), BadInput> {
         let (first, steered) = (self.first, self.steered);
         if !(first > 0.0 && first <= 1.0) {
@@ -138,7 +129,7 @@ impl Args {
             self.peers.iter().chain([&self.trace]).map(PathBuf::as_path).collect();
         must_not_replace(out, &inputs)?;
         must_not_replace(&card_path(out), &inputs)?;
-        ModelFiles::create(out)
+        Ok(ModelFiles::create(out)?)
     }
 
     fn train(
@@ -147,28 +138,27 @@ impl Args {
         files: ModelFiles,
         recording: &Recording,
         past: &[Read],
-        peers: &[Vec<Nanos>],
+        peers: &[&[Nanos]],
     ) -> Result<()> {
-        let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
         let (samples, seed, steered) = (self.samples, self.seed, self.steered);
         let name = self.predictor.name();
-        let teaching = Teaching {
+        let job = TrainingJob {
             kind: self.predictor,
             rule: self.label,
-            name: &recording.file,
+            name: &recording.name,
             recorded: &recording.recorded,
             past,
-            peers: &peers,
-            options: &Options { samples, seed, steered, ..Options::default() },
+            peers,
+            options: &TrainingOptions { samples, seed, steered, ..TrainingOptions::default() },
         };
         let mut progress = Progress::new();
-        let taught = during(&format!("training {name}"), || {
-            teaching.run(|step, steps| {
+        let result = during(&format!("training {name}"), || {
+            job.run(|step, steps| {
                 progress.show(|_| format!("training {name}: {step} of {steps}"));
             })
         });
         drop(progress);
-        let Taught { mut model, latencies: sorted } = taught?;
+        let TrainingResult { mut model, latencies } = result?;
         model.card.drive = recording.drive.clone().filter(|_| !self.any_drive);
         let card = files.commit(&model)?;
         if self.json {
@@ -180,15 +170,15 @@ impl Args {
         facts.add("model", out.display().to_string());
         facts.add("predictor", name);
         let training = &model.card.training;
-        let learnt = count(training.reads as u64);
-        facts.add("trained on", format!("{learnt} reads of {}", recording.file));
+        let reads = count(training.reads as u64);
+        facts.add("trained on", format!("{reads} reads of {}", recording.name));
         facts.add(
             "slow",
             format!(
                 "{:.1}% of them, by {rule}: beyond {} (p{:.1})",
                 100.0 * training.slow as f64 / past.len() as f64,
                 units::long(threshold),
-                percentile_of(&sorted, threshold),
+                percentile_of(&latencies, threshold),
             ),
         );
         writeln!(console::out(false), "{facts}")?;

@@ -17,7 +17,7 @@ use trimtab_tracker::{StateTracker, TrackerOptions};
 use crate::console;
 use crate::duration;
 use crate::log;
-use crate::model_files;
+use crate::models;
 use crate::privileges::{self, keep_only};
 use crate::record::{Signal, Signals};
 use trimtab_report::escaped;
@@ -101,7 +101,7 @@ struct Shown<'a> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let devices =
         args.devices.iter().map(|name| BlockDevice::find(name)).collect::<Result<Vec<_>, _>>()?;
-    let model = args.model.as_deref().map(model_files::load).transpose()?;
+    let model = args.model.as_deref().map(models::load).transpose()?;
     let models: Vec<_> = devices.iter().map(|device| of_drive(model.as_ref(), device)).collect();
     let functions = |model: &Option<&Model>| {
         model.map_or(Vec::new(), |model| model.trained.functions().to_vec())
@@ -186,7 +186,7 @@ fn show<'a>(
     let age = |sent: Nanos| if sent == Nanos::ZERO { 0 } else { now.since(sent).0 };
     let window = trimtab_predict::WINDOWS[1];
     let (answered, ticks) =
-        (state.reads_answered[1].sum(window, now), state.read_latencies[1].sum(window, now));
+        (state.reads_completed[1].sum(window, now), state.read_latencies[1].sum(window, now));
     let counters = drive.counters();
     Some(Shown {
         device: &device.name,

@@ -50,7 +50,7 @@ fn long_work_shows_progress_on_a_terminal_only() {
         ("trace rerate long.csv --factor 2 -o rerated.parquet", "million records"),
         ("evaluate --trace a.csv", "training"),
         ("train --trace a.csv -o a.safetensors", "training"),
-        ("advise a.csv b.csv", "learning"),
+        ("advise a.csv b.csv", "training"),
     ] {
         let shown = on_terminal(&place, command);
         assert!(shown.contains(part), "{command}: {shown}");

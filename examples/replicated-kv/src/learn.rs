@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use trimtab_block::BlockDevice;
-use trimtab_io::{Nanos, Op, Outcome, RequestId};
-use trimtab_predict::{Kind, Model, Read, Recorded, Rule, Teaching, reads};
+use trimtab_io::Nanos;
+use trimtab_predict::{LabelRule, Model, PredictorKind, Recorded};
 use trimtab_record::{Error, Recorder, RecorderOptions};
-use trimtab_trace::Record;
+use trimtab_train::{Read, TrainingJob, TrainingOptions, latencies, reads, recorded};
 
 /// How long the recorder waits for the last answers.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -42,17 +42,9 @@ pub(crate) fn record<T: Send>(
     let of = |device: &BlockDevice| {
         let id = outcome.names.find_device(&device.name);
         let own = records.iter().filter(|record| Some(record.device) == id);
-        own.enumerate().filter_map(|(number, record)| answered(record, number)).collect()
+        own.enumerate().filter_map(|(index, record)| recorded(record, index)).collect()
     };
     Ok((devices.iter().map(of).collect(), done))
-}
-
-/// A record as what is learnt from, if its end was seen.
-fn answered(record: &Record, number: usize) -> Option<Recorded> {
-    let id = RequestId(number as u64);
-    let completion = record.completion(id)?;
-    let data = completion.outcome == Outcome::Done && matches!(record.op, Op::Read | Op::Write);
-    Some(Recorded { request: record.request(id), complete: completion.complete, data })
 }
 
 /// Trains a model for each drive. What is late is what is better refused, as there are
@@ -63,13 +55,13 @@ fn answered(record: &Record, number: usize) -> Option<Recorded> {
 pub(crate) fn models(recordings: &[Vec<Recorded>], seed: u64) -> Result<Vec<Arc<Model>>> {
     let all: Vec<Vec<Read>> = recordings.iter().map(|recorded| reads(recorded)).collect();
     let latencies: Vec<Vec<Nanos>> = all.iter().map(|reads| latencies(reads)).collect();
-    let options = trimtab_predict::Options { seed, ..Default::default() };
+    let options = TrainingOptions { seed, ..TrainingOptions::default() };
     let model = |(drive, recorded): (usize, &Vec<Recorded>)| {
         let peers = latencies.iter().enumerate().filter(|(peer, _)| *peer != drive);
         let peers: Vec<&[Nanos]> = peers.map(|(_, latencies)| &**latencies).collect();
-        let teach = |rule| {
-            Teaching {
-                kind: Kind::Trimtab,
+        let train = |rule| {
+            TrainingJob {
+                kind: PredictorKind::Trimtab,
                 rule,
                 name: "replicated-kv",
                 recorded,
@@ -79,17 +71,11 @@ pub(crate) fn models(recordings: &[Vec<Recorded>], seed: u64) -> Result<Vec<Arc<
             }
             .run(|_, _| {})
         };
-        let taught = match teach(Rule::Inflection) {
-            Err(trimtab_predict::Error::NoLabel { .. }) => teach(Rule::P95),
-            taught => taught,
+        let result = match train(LabelRule::Inflection) {
+            Err(trimtab_train::Error::NoLabel { .. }) => train(LabelRule::P95),
+            result => result,
         };
-        Ok(Arc::new(taught.with_context(|| format!("cannot learn drive {drive}"))?.model))
+        Ok(Arc::new(result.with_context(|| format!("cannot train on drive {drive}"))?.model))
     };
     recordings.iter().enumerate().map(model).collect()
-}
-
-fn latencies(reads: &[Read]) -> Vec<Nanos> {
-    let mut latencies: Vec<Nanos> = reads.iter().map(|read| read.latency).collect();
-    latencies.sort_unstable();
-    latencies
 }

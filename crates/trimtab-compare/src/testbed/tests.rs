@@ -1,6 +1,6 @@
 //! A testbed of simulated drives must give the figures of the simulation.
 
-use trimtab_predict::{Predictor, Simple};
+use trimtab_predict::{Predictor, SimpleHeuristic};
 use trimtab_sim::array::{ArrayDrive, ArrayOptions, RunOptions, run};
 
 use super::*;
@@ -53,7 +53,7 @@ impl Trainer for Simply {
         inflections: &[Nanos],
         _: u64,
     ) -> Result<TrainedPredictor, TrainError> {
-        let predictor: Box<dyn Predictor> = Box::new(Simple::new(4));
+        let predictor: Box<dyn Predictor> = Box::new(SimpleHeuristic::new(4));
         Ok(TrainedPredictor {
             predictor,
             threshold: inflections[drive],

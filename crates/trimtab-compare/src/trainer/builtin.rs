@@ -1,9 +1,10 @@
 //! Training of the predictors of `trimtab-predict`.
 
-use trimtab_io::{Nanos, Op, Outcome, RequestId};
-use trimtab_predict::label::inflection;
-use trimtab_predict::{Kind, Label, Lesson, Options, Recorded, evaluate, train};
+use trimtab_io::Nanos;
+use trimtab_predict::{Label, PredictorKind, Recorded};
 use trimtab_trace::Record;
+use trimtab_train::label::inflection;
+use trimtab_train::{TrainingOptions, TrainingSet, evaluate, read_latencies, train};
 
 use super::{SlowThreshold, TrainedPredictor, Trainer};
 use crate::error::TrainError;
@@ -18,7 +19,8 @@ impl Trainer for BuiltinTrainer {
         recordings: &[Vec<Record>],
         seed: u64,
     ) -> Result<Vec<SlowThreshold>, TrainError> {
-        let latencies: Vec<Vec<Nanos>> = recordings.iter().map(|r| read_latencies(r)).collect();
+        let latencies: Vec<Vec<Nanos>> =
+            recordings.iter().map(|records| read_latencies(&recorded(records))).collect();
         if let Some(drive) = latencies.iter().position(Vec::is_empty) {
             return Err(TrainError::NoReads { drive });
         }
@@ -49,15 +51,17 @@ impl Trainer for BuiltinTrainer {
         inflections: &[Nanos],
         seed: u64,
     ) -> Result<TrainedPredictor, TrainError> {
-        let failed = |error: trimtab_predict::Error| TrainError::Other(error.into());
-        let kind: Kind = predictor.parse().map_err(failed)?;
+        let kind: PredictorKind = predictor
+            .parse()
+            .map_err(|error: trimtab_predict::Error| TrainError::Other(error.into()))?;
+        let failed = |error: trimtab_train::Error| TrainError::Other(error.into());
         let recorded: Vec<Recorded> = recorded(&recordings[drive]);
         let label = Label::Threshold { latency: inflections[drive] };
-        let lesson = Lesson::whole(&recorded);
-        let options = Options { seed, ..Options::default() };
-        let lessons = std::slice::from_ref(&lesson);
-        let trained = train(kind, lessons, &label, &options, |_, _| {}).map_err(failed)?;
-        let score = evaluate(&trained, &recorded, &lesson.reads, &label);
+        let set = TrainingSet::whole(&recorded);
+        let options = TrainingOptions { seed, ..TrainingOptions::default() };
+        let sets = std::slice::from_ref(&set);
+        let trained = train(kind, sets, &label, &options, |_, _| {}).map_err(failed)?;
+        let score = evaluate(&trained, &recorded, &set.reads, &label);
         Ok(TrainedPredictor {
             predictor: trained.predictor(),
             threshold: label.threshold(),
@@ -81,34 +85,17 @@ fn between(latencies: &[Nanos], latency: Nanos) -> Nanos {
 
 fn recorded(records: &[Record]) -> Vec<Recorded> {
     let numbered = records.iter().enumerate();
-    numbered.filter_map(|(number, record)| completed(record, number)).collect()
-}
-
-/// A record as a request to learn from, if its completion was measured. Requests without
-/// data tell little, but they are in flight like any other.
-fn completed(record: &Record, number: usize) -> Option<Recorded> {
-    let id = RequestId(number as u64);
-    let completion = record.completion(id)?;
-    let data = completion.outcome == Outcome::Done && matches!(record.op, Op::Read | Op::Write);
-    Some(Recorded { request: record.request(id), complete: completion.complete, data })
-}
-
-fn read_latencies(records: &[Record]) -> Vec<Nanos> {
-    let recorded = recorded(records);
-    let mut latencies: Vec<Nanos> =
-        recorded.iter().filter(|r| r.is_read()).map(Recorded::latency).collect();
-    latencies.sort_unstable();
-    latencies
+    numbered.filter_map(|(number, record)| trimtab_train::recorded(record, number)).collect()
 }
 
 /// The charge for a decision: what `trimtab evaluate` measured, features included, with
 /// AVX-512 (docs/measurements/learning.md), rounded up. It is not measured on this machine, so that
 /// figures are the same everywhere. A scenario can set another one (`costs.inference_us`).
-const fn inference(kind: Kind) -> Nanos {
+const fn inference(kind: PredictorKind) -> Nanos {
     match kind {
-        Kind::HeurSim | Kind::HeurAdv => Nanos(15),
-        Kind::Linnos => Nanos(140),
-        Kind::Trimtab => Nanos(220),
+        PredictorKind::HeurSim | PredictorKind::HeurAdv => Nanos(15),
+        PredictorKind::Linnos => Nanos(140),
+        PredictorKind::Trimtab => Nanos(220),
     }
 }
 

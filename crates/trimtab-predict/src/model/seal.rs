@@ -1,8 +1,8 @@
 //! The checksum at the end of a card. It covers both files of a model as they are stored:
-//! the tensors' bytes, and every byte of the card before the checksum itself. What stands
-//! behind it is fixed, so no byte of either file can change without being noticed.
+//! the tensors' bytes, and every byte of the card before the checksum itself. The bytes after
+//! it are fixed, so a change of any byte of either file is detected.
 
-/// FNV-1a, 64 bits: enough to notice damage and mistakes. Any change of a single byte
+/// FNV-1a, 64 bits: enough to detect damage and mistakes. Any change of a single byte
 /// changes it, because each step is a bijection.
 pub(super) struct Hash(u64);
 
@@ -24,25 +24,25 @@ impl Hash {
     }
 }
 
-/// What stands before the checksum, and behind it to the end of the card.
+/// The text before the checksum, and after it to the end of the card.
 const BEFORE: &str = "\"checksum\": \"";
 const BEHIND: &str = "\"\n}\n";
 
-/// What a card has where its checksum will be.
+/// The placeholder of the checksum.
 pub(super) const BLANK: &str = "0000000000000000";
 
-/// Puts the checksum into a card that has [`BLANK`] in its place.
+/// Puts the checksum in the place of [`BLANK`].
 pub(super) fn seal(card: &str, tensors: &[u8]) -> String {
     let (covered, _) = parts(card).expect("a card ends with its checksum");
     format!("{covered}{}{BEHIND}", checksum(covered, tensors))
 }
 
-/// Whether both files are what they were when they were written.
+/// Whether both files are as they were written.
 pub(super) fn is_intact(card: &str, tensors: &[u8]) -> bool {
     parts(card).is_some_and(|(covered, found)| found == checksum(covered, tensors))
 }
 
-/// What the checksum of versions before the fourth covered: the tensors alone.
+/// The checksum of versions before the fourth, which covered the tensors alone.
 pub(super) fn of_tensors(tensors: &[u8]) -> String {
     let mut hash = Hash::default();
     hash.add(tensors);
@@ -56,7 +56,7 @@ fn parts(card: &str) -> Option<(&str, &str)> {
     covered.ends_with(BEFORE).then_some((covered, checksum))
 }
 
-/// The length tells where the tensors end and the card begins.
+/// The length separates the tensors from the card.
 fn checksum(covered: &str, tensors: &[u8]) -> String {
     let mut hash = Hash::default();
     hash.add(&(tensors.len() as u64).to_le_bytes());

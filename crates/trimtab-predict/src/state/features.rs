@@ -1,19 +1,21 @@
-//! The numbers that a decision is made from.
+//! Features: the numbers that a forecast is computed from.
 
 use trimtab_io::{Nanos, Request};
 
-use super::{DriveState, Unit, WINDOWS};
-use crate::in_flight::{UNITS, pages_of};
+use super::drive::{DriveState, WINDOWS};
+use super::unit::Unit;
+use crate::pages::pages_of;
 use crate::share::share;
+use crate::units::MAX_FUNCTIONS;
 
-/// Numbers of the drive as a whole: those before the sums over windows, and all.
+/// Features of the drive as a whole: those before the sums over windows, and all.
 const BEFORE_SUMS: usize = 10;
 const OF_DRIVE: usize = BEFORE_SUMS + 3 * WINDOWS.len();
-/// Numbers of each unit.
+/// Features of each unit.
 const OF_UNIT: usize = 10;
 
-/// How many numbers there are.
-pub const FEATURES: usize = OF_DRIVE + OF_UNIT * (1 + UNITS);
+/// How many features there are.
+pub const FEATURES: usize = OF_DRIVE + OF_UNIT * (1 + MAX_FUNCTIONS);
 
 const DRIVE_NAMES: [&str; OF_DRIVE] = [
     "pages",
@@ -47,7 +49,7 @@ const UNIT_NAMES: [&str; OF_UNIT] = [
     "written-ago-kib",
 ];
 
-/// What each number is called: those of the drive, of the drive as one unit
+/// The features' names as group and name: those of the drive, of the drive as one unit
 /// (`drive.`), and of the busiest of the request's units by each function
 /// (`unit0.` …). Times are in ticks of 1.024 µs: a shift instead of a division.
 pub const FEATURE_NAMES: [(&str, &str); FEATURES] = {
@@ -59,7 +61,7 @@ pub const FEATURE_NAMES: [(&str, &str); FEATURES] = {
     }
     let groups = ["drive.", "unit0.", "unit1.", "unit2."];
     let mut group = 0;
-    while group <= UNITS {
+    while group <= MAX_FUNCTIONS {
         let mut j = 0;
         while j < OF_UNIT {
             names[OF_DRIVE + group * OF_UNIT + j] = (groups[group], UNIT_NAMES[j]);
@@ -84,9 +86,9 @@ fn count(count: u32) -> i32 {
 }
 
 impl DriveState {
-    /// The numbers for a request that would be sent now, in the order of
-    /// [`FEATURE_NAMES`]. `units` are those that the request lies in, one by each
-    /// function: the [busiest](Unit::busiest) of its pieces'.
+    /// The features of a request that would be sent now, in the order of
+    /// [`FEATURE_NAMES`]. `units` holds one unit for each function: the
+    /// [busiest](Unit::busiest) of those that the request's pieces lie in.
     #[must_use]
     #[expect(clippy::inline_always, reason = "otherwise the array is copied before it is used")]
     #[inline(always)]
@@ -96,8 +98,8 @@ impl DriveState {
         request: &Request,
         units: impl IntoIterator<Item = &'a Unit>,
     ) -> [i32; FEATURES] {
-        // Written in place: what is copied right after it was written, in wider pieces, has to
-        // wait until it is in the cache.
+        // Written in place: a copy in wider pieces right after the stores would wait until the
+        // stores are in the cache.
         let mut features = [0; FEATURES];
         self.of_drive(now, request, &mut features);
         let (numbers, _) = features[OF_DRIVE..].as_chunks_mut::<OF_UNIT>();
@@ -124,11 +126,11 @@ impl DriveState {
         features[8] = kib(self.written - self.rest.written);
         features[9] = ticks(Nanos(self.latencies.iter().map(|latency| latency.0).sum::<u64>() / 4));
         for (i, shift) in WINDOWS.into_iter().enumerate() {
-            let answered = self.reads_answered[i].sum(shift, now);
+            let completed = self.reads_completed[i].sum(shift, now);
             let latencies = self.read_latencies[i].sum(shift, now);
             features[BEFORE_SUMS + i] = count(self.bytes_written[i].sum(shift, now));
-            features[BEFORE_SUMS + WINDOWS.len() + i] = count(answered);
-            features[BEFORE_SUMS + 2 * WINDOWS.len() + i] = count(share(latencies, answered));
+            features[BEFORE_SUMS + WINDOWS.len() + i] = count(completed);
+            features[BEFORE_SUMS + 2 * WINDOWS.len() + i] = count(share(latencies, completed));
         }
     }
 

@@ -1,11 +1,11 @@
-//! What is kept of each parallel unit: a cache line.
+//! The state of a parallel unit: a cache line.
 
 use trimtab_io::Nanos;
 use zerocopy::FromBytes;
 
 use crate::share::share;
 
-/// A parallel unit as seen from outside.
+/// The state of a parallel unit, as seen from outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes)]
 #[repr(C, align(64))]
 pub struct Unit {
@@ -19,20 +19,19 @@ pub struct Unit {
     pub write_pages: u32,
     /// The last read's latency, in ticks of 1024 ns.
     pub latency: u32,
-    /// A mean that follows the latencies of the last few reads, in such ticks.
+    /// A moving mean of the latencies of the last few reads, in such ticks.
     pub mean_latency: u32,
-    /// How long a read occupies the unit, ns: a mean that follows the last ten
-    /// or so.
+    /// How long a read occupies the unit, ns: a moving mean over about ten reads.
     pub service_ns: u32,
     /// Zero.
     pub reserved: u32,
-    /// The sum of the times at which the reads in flight were sent, ns; it may
-    /// run over, the difference to `reads` times now is what counts.
+    /// The sum of the times at which the reads in flight were sent, ns. It wraps around;
+    /// only its difference to `reads` times now has a meaning.
     pub sent: u64,
-    /// When a read was answered last.
+    /// When a read completed last.
     pub last_done: Nanos,
-    /// Bytes that had been written to the drive when this unit was written last,
-    /// plus one; 0: it has not been.
+    /// Bytes written to the drive by the time that this unit was written last, plus one;
+    /// 0: it has not been written.
     pub written: u64,
     /// Zero.
     pub reserved2: u64,
@@ -40,7 +39,7 @@ pub struct Unit {
 
 const _: () = assert!(size_of::<Unit>() == 64);
 
-/// What is not known to have been written lately, KiB.
+/// KiB written since: a unit that was not written lately, or not at all.
 const LONG_AGO: i32 = i32::MAX;
 
 impl Unit {
@@ -70,8 +69,8 @@ impl Unit {
         }
         self.latency = u32::try_from(now.since(sent).0 >> 10).unwrap_or(u32::MAX);
         follow(&mut self.mean_latency, self.latency, 2);
-        // It had been at work since it was sent, or since the one before. Of what is answered
-        // at the same instant, as are the pieces of one read, the first tells.
+        // The unit served it from when it was sent, or from when the read before it completed.
+        // Of completions at one instant, such as a read's pieces, the first counts.
         let service = now.since(self.last_done.max(sent)).0;
         if service > 0 {
             follow(&mut self.service_ns, u32::try_from(service).unwrap_or(u32::MAX), 3);
@@ -79,7 +78,7 @@ impl Unit {
         self.last_done = now;
     }
 
-    /// Of several, the one with the most reads in flight, the first of these.
+    /// Of several units, the first of those with the most reads in flight.
     pub fn busiest<'a>(units: impl IntoIterator<Item = &'a Self>) -> Option<&'a Self> {
         units.into_iter().reduce(|most, unit| if unit.reads > most.reads { unit } else { most })
     }
@@ -88,7 +87,7 @@ impl Unit {
     #[must_use]
     pub fn mean_age(&self, now: Nanos) -> u32 {
         let sum = now.0.wrapping_mul(self.reads.into()).wrapping_sub(self.sent);
-        // Below zero if they were sent by a clock that is ahead.
+        // Below zero if they were sent on a processor whose clock is ahead.
         let ticks = sum.cast_signed().max(0).cast_unsigned() >> 10;
         share(u32::try_from(ticks).unwrap_or(u32::MAX), self.reads)
     }
@@ -104,7 +103,7 @@ impl Unit {
     }
 }
 
-/// Moves a mean towards a new value by the `2^shift`th part of what is between.
+/// Moves a mean towards a new value by `2^-shift` of the distance.
 fn follow(mean: &mut u32, value: u32, shift: u32) {
     if *mean == 0 {
         *mean = value;
@@ -119,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_and_occupation() {
+    fn service_time_counts_from_submission_or_last_completion() {
         let mut unit = Unit::default();
         unit.read_sent(Nanos(1_000), 1);
         unit.read_sent(Nanos(3_000), 2);
@@ -127,7 +126,7 @@ mod tests {
         unit.read_done(Nanos(51_000), Nanos(1_000), 1, true);
         assert_eq!((unit.latency, unit.service_ns), (50_000 >> 10, 50_000));
         unit.read_done(Nanos(91_000), Nanos(3_000), 2, true);
-        // The second was at it for 40 µs.
+        // The second was served for 40 µs.
         assert_eq!(unit.service_ns, 50_000 - 10_000 / 8);
         assert_eq!((unit.reads, unit.read_pages), (0, 0));
         assert_eq!(unit.mean_age(Nanos(99_000)), 0);

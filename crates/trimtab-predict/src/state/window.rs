@@ -1,12 +1,14 @@
-//! Sums over the last while.
+//! Sums over sliding windows of time.
 
 use trimtab_io::Nanos;
 use zerocopy::FromBytes;
 
-/// A sum over about the last `2^shift` nanoseconds: of the stretch of that length
-/// that is going on, and of the one before, as far as the window still reaches
-/// into it. Two numbers instead of a list, and integers throughout, so that a
-/// kernel can keep the same. The `shift` is always the same for one window.
+/// A sum over about the last `2^shift` nanoseconds.
+///
+/// Time is cut into stretches of that length. The window counts the current stretch, and
+/// the one before by the share of it that the window still covers. It takes two integers
+/// instead of a list, so that the kernel can compute the same. A window is always used with
+/// the same `shift`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes)]
 #[repr(C)]
 pub struct Window {
@@ -21,8 +23,8 @@ pub struct Window {
 const _: () = assert!(size_of::<Window>() == 16);
 
 impl Window {
-    /// The sums of the stretch that `now` lies in, and of the one before. A clock
-    /// may be behind another processor's by a little: then no time has passed.
+    /// The sums of the stretch that `now` lies in, and of the one before. A clock that is
+    /// slightly behind another processor's counts as no time passed.
     const fn at(&self, shift: u32, now: Nanos) -> (u32, u32) {
         match (now.0 >> shift).saturating_sub(self.stretch) {
             0 => (self.current, self.before),
@@ -44,7 +46,7 @@ impl Window {
     #[must_use]
     pub const fn sum(&self, shift: u32, now: Nanos) -> u32 {
         let (current, before) = self.at(shift, now);
-        // What of the stretch before lies in the window, in 256ths.
+        // The share of the stretch before that has left the window, in 256ths.
         let past = (now.0 & ((1 << shift) - 1)) >> (shift - 8);
         current.saturating_add(((before as u64 * (256 - past)) >> 8) as u32)
     }
@@ -55,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forgets_gradually() {
+    fn previous_stretch_counts_by_its_share() {
         let mut window = Window::default();
         window.add(10, Nanos(1000), 100);
         assert_eq!(window.sum(10, Nanos(1000)), 100);

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_predict::{
-    Kind, Label, Lesson, Model, Options as Training, Recorded, Rule, Trained, train,
+    Label, LabelRule, Model, PredictorKind, Provenance, Recorded, Trained, fingerprint,
 };
 use trimtab_read::{ReadOptions, Source};
 use trimtab_state::LiveDrive;
+use trimtab_train::{TrainingOptions, TrainingSet, train};
 
 const US: u64 = 1000;
 /// A read that was answered.
@@ -53,17 +54,17 @@ pub(crate) fn patient_model() -> Model {
 
 /// A model of a recording, to which later than this is late.
 pub(crate) fn learnt_from(recorded: &[Recorded], latency: Nanos) -> Model {
-    let quickly = Training { trees: 16, leaves: 4, ..Training::default() };
+    let quickly = TrainingOptions { trees: 16, leaves: 4, ..TrainingOptions::default() };
     learnt(recorded, latency, &quickly)
 }
 
-fn learnt(recorded: &[Recorded], latency: Nanos, options: &Training) -> Model {
+fn learnt(recorded: &[Recorded], latency: Nanos, options: &TrainingOptions) -> Model {
     let label = Label::Threshold { latency };
-    let lessons = [Lesson::whole(recorded)];
-    let trained = train(Kind::Trimtab, &lessons, &label, options, |_, _| {}).unwrap();
-    let training = trimtab_predict::Training {
+    let sets = [TrainingSet::whole(recorded)];
+    let trained = train(PredictorKind::Trimtab, &sets, &label, options, |_, _| {}).unwrap();
+    let training = Provenance {
         trace: "none".to_owned(),
-        fingerprint: trimtab_predict::fingerprint(recorded),
+        fingerprint: fingerprint(recorded),
         reads: recorded.len(),
         slow: 0,
         until: Nanos::ZERO,
@@ -71,7 +72,7 @@ fn learnt(recorded: &[Recorded], latency: Nanos, options: &Training) -> Model {
         false_submit_rate: None,
         seed: 1,
     };
-    Model::new(trained, Rule::Knee, label, training)
+    Model::new(trained, LabelRule::Knee, label, training)
 }
 
 /// The same, but it calls every read late, or none.
@@ -82,18 +83,18 @@ pub(crate) fn stubborn(is_late: bool) -> Model {
 /// The same, with forests as large as `trimtab train` makes them.
 pub(crate) fn stubborn_of_full_size(is_late: bool) -> Model {
     of_one_mind(
-        learnt(&invented(100 * US, US), Nanos::from_millis(1), &Training::default()),
+        learnt(&invented(100 * US, US), Nanos::from_millis(1), &TrainingOptions::default()),
         is_late,
     )
 }
 
 fn of_one_mind(model: Model, is_late: bool) -> Model {
     let Model { card, trained } = model;
-    let Trained::Trimtab(mut knowledge) = trained else { unreachable!("it was asked for") };
-    let known = Arc::get_mut(&mut knowledge).expect("nobody else has it");
-    known.refuse_from = if is_late { i32::MIN } else { i32::MAX };
+    let Trained::Trimtab(mut shared) = trained else { unreachable!("it was asked for") };
+    let forests = Arc::get_mut(&mut shared).expect("there is one owner");
+    forests.refuse_from = if is_late { i32::MIN } else { i32::MAX };
     // As if it were fresh from training, so that its card is of this.
-    Model::new(Trained::Trimtab(knowledge), card.rule, card.label, card.training)
+    Model::new(Trained::Trimtab(shared), card.rule, card.label, card.training)
 }
 
 /// To read by a model and a state, and nothing else: unpublished, unsampled, with no

@@ -37,11 +37,6 @@ impl<T: Send + 'static> Background<T> {
     }
 }
 
-/// The result of work that is over, taken out of its place.
-pub(super) fn take_finished<T: Send + 'static>(place: &mut Option<Background<T>>) -> Option<T> {
-    place.take_if(|work| work.is_finished())?.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

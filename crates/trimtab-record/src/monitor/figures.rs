@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use trimtab_io::{Flags, LatencyHistogram, Nanos, Op, RecentLatencies, RequestId};
-use trimtab_predict::{Found, Judge, Judged, Model, Recorded};
+use trimtab_predict::{DriftReport, Model, OnlineEvaluator, OnlineScore, Recorded};
 use trimtab_trace::Record;
 
 use super::buckets::LatencyBuckets;
@@ -71,9 +71,9 @@ pub struct DriveFigures {
     writes: LatencyBuckets,
     recent: RecentLatencies,
     latest: VecDeque<Nanos>,
-    model: Option<(Arc<Model>, Judge)>,
+    model: Option<(Arc<Model>, OnlineEvaluator)>,
     /// What came of models before this one.
-    judged_before: Judged,
+    judged_before: OnlineScore,
     kept: VecDeque<Recorded>,
     keep: usize,
 }
@@ -90,7 +90,7 @@ impl DriveFigures {
             recent: RecentLatencies::new(seconds),
             latest: VecDeque::new(),
             model: None,
-            judged_before: Judged::default(),
+            judged_before: OnlineScore::default(),
             kept: VecDeque::new(),
             keep: 0,
         }
@@ -101,7 +101,7 @@ impl DriveFigures {
     pub fn set_model(&mut self, model: Option<Arc<Model>>) {
         self.judged_before = self.judged();
         self.latest.clear();
-        self.model = model.map(|model| (Arc::clone(&model), Judge::new(&model)));
+        self.model = model.map(|model| (Arc::clone(&model), OnlineEvaluator::new(&model)));
     }
 
     /// Keeps the last `count` completed requests from now on, to train on:
@@ -126,8 +126,8 @@ impl DriveFigures {
         if data {
             self.measured(&recorded);
         }
-        if let Some((_, judge)) = &mut self.model {
-            judge.take(&recorded);
+        if let Some((_, evaluator)) = &mut self.model {
+            evaluator.take(&recorded);
         }
         if self.keep > 0 {
             if self.kept.len() == self.keep {
@@ -152,8 +152,8 @@ impl DriveFigures {
 
     /// No request that arrived before `until` is to come.
     pub fn settle(&mut self, until: Nanos) {
-        if let Some((_, judge)) = &mut self.model {
-            judge.settle(until);
+        if let Some((_, evaluator)) = &mut self.model {
+            evaluator.settle(until);
         }
     }
 
@@ -214,15 +214,15 @@ impl DriveFigures {
 
     /// How right models were, since the beginning.
     #[must_use]
-    pub fn judged(&self) -> Judged {
-        let now = self.model.as_ref().map(|(_, judge)| judge.judged()).unwrap_or_default();
+    pub fn judged(&self) -> OnlineScore {
+        let now = self.model.as_ref().map(|(_, evaluator)| evaluator.score()).unwrap_or_default();
         self.judged_before.and(&now)
     }
 
     /// Whether the model's probabilities go on coming true, if it gives any.
     #[must_use]
-    pub fn calibration(&self) -> Option<Found> {
-        self.model.as_ref().and_then(|(_, judge)| judge.drift())
+    pub fn calibration(&self) -> Option<DriftReport> {
+        self.model.as_ref().and_then(|(_, evaluator)| evaluator.drift())
     }
 
     /// The requests kept, in order of arrival.
@@ -236,7 +236,8 @@ impl DriveFigures {
 mod tests {
     use super::*;
     use trimtab_io::DeviceId;
-    use trimtab_predict::{Kind, Options, Rule, Teaching, reads};
+    use trimtab_predict::{LabelRule, PredictorKind};
+    use trimtab_train::{TrainingJob, TrainingOptions, reads};
 
     /// One read at a time, every 100 µs; each 20th takes 5 ms and is late.
     fn record(i: u64, op: Op) -> Record {
@@ -257,16 +258,16 @@ mod tests {
 
     fn model() -> Arc<Model> {
         let recorded = recorded(4000);
-        let teaching = Teaching {
-            kind: Kind::HeurSim,
-            rule: Rule::Knee,
+        let job = TrainingJob {
+            kind: PredictorKind::HeurSim,
+            rule: LabelRule::Knee,
             name: "test",
             recorded: &recorded,
             past: &reads(&recorded),
             peers: &[],
-            options: &Options::default(),
+            options: &TrainingOptions::default(),
         };
-        Arc::new(teaching.run(|_, _| {}).unwrap().model)
+        Arc::new(job.run(|_, _| {}).unwrap().model)
     }
 
     #[test]
@@ -293,7 +294,7 @@ mod tests {
         let mut figures = DriveFigures::new(10);
         let model = model();
         figures.take(&record(0, Op::Read));
-        assert_eq!(figures.judged(), Judged::default());
+        assert_eq!(figures.judged(), OnlineScore::default());
         let mut taken = 1;
         for _ in 0..2 {
             figures.set_model(Some(Arc::clone(&model)));
@@ -304,7 +305,8 @@ mod tests {
             figures.settle(Nanos::MAX);
         }
         // The heuristic goes by the queue, which is empty: it never refuses.
-        let expected = Judged { reads: 200, late: 10, false_submits: 10, ..Judged::default() };
+        let expected =
+            OnlineScore { reads: 200, late: 10, false_submits: 10, ..OnlineScore::default() };
         assert_eq!(figures.judged(), expected);
         assert_eq!(figures.latest_len(), 100);
         assert!(figures.latest().is_sorted());

@@ -228,7 +228,7 @@ fn pair(key: &str, value: &str) -> KeyValue {
 }
 
 /// What the system said, where it was the system that failed.
-fn io_error(error: ParquetError) -> io::Error {
+pub(super) fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
             Ok(source) => *source,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use trimtab_block::BlockDevice;
 use trimtab_io::{DeviceId, Flags, Nanos, Request, RequestId};
 use trimtab_predict::units::UnitFunction;
-use trimtab_predict::{DriveState, Ticket, Unit, Watch};
+use trimtab_predict::{DriveState, DriveTracker, Ticket, Unit};
 use trimtab_state::{LiveDrive, StateSnapshot};
 use trimtab_testdisk::{self as disk, LoopDisk};
 use trimtab_tracker::{Act, Extent, StateTracker, Step, TrackerOptions};
@@ -58,13 +58,13 @@ pub(crate) fn request(extent: &Extent) -> Request {
 
 /// Our watch, told of the kernel's steps one by one.
 pub(crate) struct Told {
-    pub(crate) watch: Watch,
+    pub(crate) watch: DriveTracker,
     tickets: HashMap<u32, Ticket>,
 }
 
 impl Told {
     pub(crate) fn new() -> Self {
-        Self { watch: Watch::new(&functions()), tickets: HashMap::new() }
+        Self { watch: DriveTracker::new(&functions()), tickets: HashMap::new() }
     }
 
     pub(crate) fn tell(&mut self, step: &Step) {

@@ -12,7 +12,7 @@ use trimtab_io::monotonic;
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_learn::Simd;
 use trimtab_learn::integer::LinnOs;
-use trimtab_predict::{DIGITS, DriveState, Limits, Trained, Verdict};
+use trimtab_predict::{DIGITS, DriveState, HeuristicLimits, Trained, Verdict};
 use trimtab_state::{LiveDrive, SizeClass};
 use trimtab_testdisk::{self as disk, LoopDisk};
 use trimtab_tracker::{StateTracker, TrackerOptions};
@@ -279,7 +279,7 @@ fn says_what_it_cannot_decide_by() {
     assert!(said.to_string().contains("was not asked for"), "{said}");
     assert_eq!(tracker.drive(0).unwrap().verdict(SizeClass::Small), None);
 
-    let other = Trained::HeurSim(Limits { slow: Nanos(1), high: 3, median: 2, low: 1 });
+    let other = Trained::HeurSim(HeuristicLimits { slow: Nanos(1), high: 3, median: 2, low: 1 });
     let said = tracker.set_network(0, Some(&other)).unwrap_err();
     assert!(said.is_bad_input());
     assert!(said.to_string().contains("this is of `heur-sim`"), "{said}");

@@ -9,12 +9,14 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use trimtab_block::BlockDevice;
 use trimtab_io::Nanos;
 use trimtab_predict::{Model, Recorded};
-use trimtab_record::monitor::{DriftCheck, DriveFigures};
+use trimtab_record::monitor::DriveFigures;
+use trimtab_train::retrain;
 
 use super::config::Config;
 use super::training::{Outcome, Training};
+use crate::drift_check::DriftCheck;
 use crate::exit::BadInput;
-use crate::model_files;
+use crate::models;
 use crate::privileges::explain;
 
 /// How long there is no training after one that came to nothing, even if the configuration
@@ -53,8 +55,8 @@ impl Drive {
     /// The model in its file; none if it has none. It must not be another drive's.
     pub(super) fn load(&self) -> Result<Option<Arc<Model>>> {
         let Some(path) = &self.path else { return Ok(None) };
-        let model = model_files::load(path)
-            .map_err(|error| explain(error.into(), path, Access::READ_OK))?;
+        let model =
+            models::load(path).map_err(|error| explain(error.into(), path, Access::READ_OK))?;
         match model.other_drive(&self.device.identity()) {
             Some(other) => Err(BadInput(format!("{}: {other}", path.display())).into()),
             None => Ok(Some(Arc::new(model))),
@@ -105,7 +107,7 @@ impl Drive {
         // What it learns from is this drive's, whatever the model before was of.
         let identity = self.device.identity();
         self.training = Some(Training::start(path, move || {
-            let mut model = model.again(&name, &on_the_unix_clock(kept, began))?;
+            let mut model = retrain(&model, &name, &on_the_unix_clock(kept, began))?;
             model.card.drive = Some(identity);
             Ok(model)
         }));

@@ -2,11 +2,12 @@
 //! docs/agent.md says what each metric is.
 
 use trimtab_io::Op;
-use trimtab_predict::{Judged, Moved};
+use trimtab_predict::OnlineScore;
 use trimtab_read::Sum;
 use trimtab_record::Losses;
 use trimtab_record::monitor::{DriveFigures, LatencyBuckets};
 use trimtab_report::{Exposition, Metric};
+use trimtab_train::InflectionShift;
 
 /// A drive's figures, with what is told of it beside them.
 pub(super) struct Told<'a> {
@@ -17,7 +18,7 @@ pub(super) struct Told<'a> {
     /// What the maps' programs have missed.
     pub(super) missed: u64,
     /// What has become of the inflection point, if it has been looked for.
-    pub(super) moved: Option<Moved>,
+    pub(super) moved: Option<InflectionShift>,
     pub(super) retrain: bool,
     /// What those have done who read through `trimtab_read`.
     pub(super) readers: Option<Sum>,
@@ -54,7 +55,7 @@ pub(super) fn page(drives: &[Told<'_>], losses: &Losses) -> String {
     page.to_string()
 }
 
-fn judged(told: &Told<'_>) -> Option<Judged> {
+fn judged(told: &Told<'_>) -> Option<OnlineScore> {
     told.figures.model().map(|_| told.figures.judged())
 }
 
@@ -141,8 +142,8 @@ const NUMBERS: &[(&str, &str, Number)] = &[
         "How far the inflection point has moved since training; NaN if it has appeared or vanished.",
         |t| {
             Some(match t.moved? {
-                Moved::By(percentiles) => percentiles,
-                Moved::Appeared | Moved::Vanished => f64::NAN,
+                InflectionShift::By(percentiles) => percentiles,
+                InflectionShift::Appeared | InflectionShift::Vanished => f64::NAN,
             })
         },
     ),

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use trimtab_predict::{Model, card_path};
 use trimtab_record::monitor::Background;
-
-use crate::model_files::{ModelFiles, WrittenModel};
+use trimtab_train::{ModelFiles, WrittenModel};
 
 /// A training that has begun. Its files get their names only when its outcome is asked
 /// for, by who also loads models: so it can never take the place of one that was put
@@ -65,7 +64,10 @@ impl Training {
         if void || identities(&path) != before {
             return Outcome::Void;
         }
-        let committed = done.and_then(|(model, written)| written.commit().map(|_| model));
+        let committed = done.and_then(|(model, written)| {
+            written.commit()?;
+            Ok(model)
+        });
         committed.map_or_else(Outcome::Failed, |model| Outcome::Trained(Arc::new(model)))
     }
 }

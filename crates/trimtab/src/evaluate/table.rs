@@ -1,81 +1,73 @@
-//! The scores for people.
+//! The scores as text.
 
 use std::fmt::Write as _;
 
-use trimtab_predict::{Found, Label};
+use trimtab_predict::Label;
 use trimtab_report::{Align, Table, count, escaped};
+use trimtab_train::ModelOrigin;
 
-use super::{Told, ToldModel, ToldScore};
+use super::summary::{PredictorSummary, Summary};
+use crate::drift_text::drift;
 use crate::units;
 
 /// A recording's scores.
-pub(super) fn text(told: &Told) -> String {
+pub(super) fn text(summary: &Summary) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    _ = writeln!(text, "{}", escaped(&told.trace));
-    _ = writeln!(text, "protocol  {}", protocol(told));
-    _ = writeln!(text, "label     {}", label(told));
+    _ = writeln!(text, "{}", escaped(&summary.trace));
+    _ = writeln!(text, "protocol  {}", protocol(summary));
+    _ = writeln!(text, "label     {}", label(summary));
     let trained =
-        told.reads_trained_on.map(|reads| format!("trained on {}, ", count(reads as u64)));
+        summary.reads_trained_on.map(|reads| format!("trained on {}, ", count(reads as u64)));
     _ = writeln!(
         text,
-        "reads     {}judged by {} of which {:.1}% are slow",
+        "reads     {}evaluated on {} of which {:.1}% are slow",
         trained.unwrap_or_default(),
-        count(told.reads_judged as u64),
-        100.0 * told.label.slow_share,
+        count(summary.reads_judged as u64),
+        100.0 * summary.label.slow_share,
     );
-    for model in told.predictors.iter().filter_map(|told| told.model.as_ref()) {
+    for model in summary.predictors.iter().filter_map(|predictor| predictor.model.as_ref()) {
         _ = writeln!(text, "model     {}: {}", escaped(&model.file), escaped(&origin(model)));
     }
-    _ = writeln!(text, "\n{}", scores(told));
-    for (name, drift) in drifts(told) {
+    _ = writeln!(text, "\n{}", scores(summary));
+    for (name, drift) in drifts(summary) {
         _ = writeln!(text, "drift of {name}: {drift}\n");
     }
     text
 }
 
-pub(super) fn protocol(told: &Told) -> String {
-    let leaky = if told.leaky { " (leaky: the past knows of the future)" } else { "" };
-    format!("{}{leaky}", told.protocol.name())
+pub(super) fn protocol(summary: &Summary) -> String {
+    let leaky = if summary.leaky { " (leaky: training knows of the future)" } else { "" };
+    format!("{}{leaky}", summary.protocol.name())
 }
 
-/// What is slow, and by which rule.
-pub(super) fn label(told: &Told) -> String {
-    let label = match &told.label.label {
+/// The label, and its rule.
+pub(super) fn label(summary: &Summary) -> String {
+    let label = match &summary.label.label {
         Label::Threshold { latency } => format!("slow is beyond {}", units::long(*latency)),
         Label::Relative { times, .. } => {
-            format!("slow is beyond {times:.2} times what its size and load let expect")
+            format!("slow is beyond {times:.2} times the latency expected at its size and load")
         }
     };
-    let own = if told.label.own_peer { ", with the recording as its own peer" } else { "" };
-    format!("{}: {label}{own}", told.label.rule.name())
+    let own = if summary.label.own_peer { ", with the recording as its own peer" } else { "" };
+    format!("{}: {label}{own}", summary.label.rule.name())
 }
 
-/// Where a model comes from.
-pub(super) fn origin(model: &ToldModel) -> String {
+/// What a model was trained on.
+pub(super) fn origin(model: &ModelOrigin) -> String {
     let reads = count(model.reads_trained_on as u64);
-    let same = if model.same_recording { ", this very recording: its past" } else { "" };
+    let same = if model.same_recording { ", the past of this recording" } else { "" };
     format!("trained on {reads} reads of {}{same}", model.trained_on)
 }
 
-/// Whether the probabilities of those that give some went on coming true.
-pub(super) fn drifts(told: &Told) -> Vec<(String, String)> {
-    let one = |told: &ToldScore| Some((told.name(), drift(told.score.drift?)));
-    told.predictors.iter().filter_map(one).collect()
-}
-
-pub(crate) fn drift(found: Found) -> String {
-    let (misfits, windows) = (count(found.misfits.into()), count(found.windows.into()));
-    let verdict = match found.retrain_after {
-        Some(reads) => format!("train again, it was clear after {} reads", count(reads)),
-        None => "none".to_owned(),
-    };
-    let window = count(found.window.into());
-    format!("{verdict} ({misfits} of {windows} windows of {window} reads do not fit)")
+/// The drift of the predictors that give probabilities.
+pub(super) fn drifts(summary: &Summary) -> Vec<(String, String)> {
+    let one = |one: &PredictorSummary| Some((one.name(), drift(one.score.drift?)));
+    summary.predictors.iter().filter_map(one).collect()
 }
 
 /// The table.
-pub(super) fn scores(told: &Told) -> Table {
+pub(super) fn scores(summary: &Summary) -> Table {
     let columns = [
         ("predictor", Align::Left),
         ("AUC", Align::Right),
@@ -90,19 +82,19 @@ pub(super) fn scores(told: &Told) -> Table {
         ("ns/decision", Align::Right),
     ];
     let mut table = Table::new(&columns);
-    for score in &told.predictors {
+    for score in &summary.predictors {
         table.row(row(score));
     }
     table
 }
 
-fn row(told: &ToldScore) -> Vec<String> {
-    let score = &told.score;
+fn row(predictor: &PredictorSummary) -> Vec<String> {
+    let score = &predictor.score;
     let figure = |x: Option<f64>| x.map_or_else(|| units::NONE.to_owned(), |x| format!("{x:.3}"));
     let share =
         |x: Option<f64>| x.map_or_else(|| units::NONE.to_owned(), |x| format!("{:.1}%", 100.0 * x));
     vec![
-        told.name(),
+        predictor.name(),
         figure(score.auc),
         figure(score.pr_auc),
         share(score.accuracy),

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use trimtab_io::Nanos;
-use trimtab_predict::Moved;
+use trimtab_train::InflectionShift;
 
 use super::row::Row;
 use crate::units::{NONE, short_count};
@@ -135,13 +135,13 @@ fn drift(row: &Row) -> String {
     match row.drift {
         _ if row.retrain => "train".to_owned(),
         None => NONE.to_owned(),
-        Some(Moved::By(percentiles)) => match percentiles.abs() {
+        Some(InflectionShift::By(percentiles)) => match percentiles.abs() {
             ..0.05 => "0.0".to_owned(),
             ..9.95 => format!("{percentiles:+.1}"),
             _ => format!("{percentiles:+.0}"),
         },
-        Some(Moved::Appeared) => "new".to_owned(),
-        Some(Moved::Vanished) => "gone".to_owned(),
+        Some(InflectionShift::Appeared) => "new".to_owned(),
+        Some(InflectionShift::Vanished) => "gone".to_owned(),
     }
 }
 
@@ -168,11 +168,11 @@ mod tests {
     fn drift_has_a_sign_and_a_word_for_training() {
         let text = |drift, retrain| self::drift(&Row { drift, retrain, ..Row::default() });
         assert_eq!(text(None, false), NONE);
-        assert_eq!(text(Some(Moved::By(-0.04)), false), "0.0");
-        assert_eq!(text(Some(Moved::By(-3.21)), false), "-3.2");
-        assert_eq!(text(Some(Moved::By(12.3)), false), "+12");
-        assert_eq!(text(Some(Moved::Vanished), false), "gone");
-        for drift in [None, Some(Moved::By(-0.5)), Some(Moved::Vanished)] {
+        assert_eq!(text(Some(InflectionShift::By(-0.04)), false), "0.0");
+        assert_eq!(text(Some(InflectionShift::By(-3.21)), false), "-3.2");
+        assert_eq!(text(Some(InflectionShift::By(12.3)), false), "+12");
+        assert_eq!(text(Some(InflectionShift::Vanished), false), "gone");
+        for drift in [None, Some(InflectionShift::By(-0.5)), Some(InflectionShift::Vanished)] {
             assert_eq!(text(drift, true), "train");
         }
     }

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 use trimtab_io::{LatencyHistogram, Nanos, Op};
-use trimtab_predict::{Judged, Moved};
+use trimtab_predict::OnlineScore;
 use trimtab_read::Figures;
 use trimtab_record::monitor::{Depth, Totals};
+use trimtab_train::InflectionShift;
 
 /// What is seen of a drive. Some of it not everybody may see.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +17,7 @@ pub(super) struct Sight {
     /// The reads of the last seconds.
     pub(super) recent: Option<LatencyHistogram>,
     /// How right the model was, if there is one.
-    pub(super) judged: Option<Judged>,
+    pub(super) judged: Option<OnlineScore>,
 }
 
 /// What was seen at the looks before, to tell what is new.
@@ -25,7 +26,7 @@ pub(super) struct Past {
     /// The look before this one, and when it was.
     before: (Nanos, Totals, Depth),
     /// Judgements as they stood, the oldest first: those of the window.
-    judged: VecDeque<(Nanos, Judged)>,
+    judged: VecDeque<(Nanos, OnlineScore)>,
     window: Nanos,
 }
 
@@ -60,10 +61,10 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) false_revoke_rate: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) judged: Option<Judged>,
+    pub(super) judged: Option<OnlineScore>,
     /// What has become of the inflection point since training.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) drift: Option<Moved>,
+    pub(super) drift: Option<InflectionShift>,
     /// Whether the model should be trained again.
     pub(super) retrain: bool,
     /// What those have done who read through `trimtab_read`, if there are any.
@@ -150,7 +151,7 @@ mod tests {
         let mut sight = Sight::default();
         sight.totals.ops[Op::Read as usize].requests = reads;
         sight.totals.ops[Op::Read as usize].bytes = 4096 * reads;
-        sight.judged = Some(Judged { reads, predicted_late: late, ..Judged::default() });
+        sight.judged = Some(OnlineScore { reads, predicted_late: late, ..OnlineScore::default() });
         let mut recent = LatencyHistogram::new();
         recent.extend((0..reads.min(1000)).map(|_| Nanos::from_micros(100)));
         sight.recent = Some(recent);

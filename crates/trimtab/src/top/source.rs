@@ -11,10 +11,11 @@ use trimtab_io::{Nanos, Op};
 use trimtab_predict::{Model, OtherDrive};
 use trimtab_read::{ReaderSums, readers};
 use trimtab_record::Error;
-use trimtab_record::monitor::{DriftCheck, Monitor, OpTotal, Totals};
+use trimtab_record::monitor::{Monitor, OpTotal, Totals};
 use trimtab_report::count;
 
 use super::row::{Past, Row, Sight};
+use crate::drift_check::DriftCheck;
 use crate::model_facts;
 
 /// How often the inflection point is looked for: half a second of a processor.
@@ -204,7 +205,7 @@ impl Source {
         let Eyes::Recorder { monitor, drift, origins } = &self.eyes else { return };
         let drive = monitor.drive(i);
         let (Some(model), Some(origin)) = (drive.model(), &origins[i]) else { return };
-        row.drift = drift[i].last().map(|checked| checked.comparison.moved());
+        row.drift = drift[i].last().map(|checked| checked.comparison.shift());
         let calibration = drive.calibration();
         row.retrain = drift[i].far_since().is_some()
             || calibration.is_some_and(|found| found.retrain_after.is_some());

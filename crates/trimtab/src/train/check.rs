@@ -1,4 +1,4 @@
-//! Has a drive changed so much that its model is out of date?
+//! `trimtab train --check`: does a model still fit its drive?
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -6,64 +6,54 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 use trimtab_io::Nanos;
-use trimtab_predict::{Comparison, Found, Model, Read, Recorded, evaluate};
+use trimtab_predict::Recorded;
 use trimtab_report::Facts;
+use trimtab_train::{ModelCheck, Read};
 
-use super::latencies;
-use crate::console;
-use crate::{model_files, units};
+use crate::drift_text::drift;
+use crate::{console, models, units};
 
 #[derive(Debug, Serialize)]
-struct Told {
+struct Report {
     model: String,
     #[serde(flatten)]
-    comparison: Comparison,
-    /// Whether the model's probabilities come true, if it gives any.
-    drift: Option<Found>,
-    retrain: bool,
+    check: ModelCheck,
 }
 
-/// Compares the inflection point with that of the training, and what the model
-/// foretells with what comes.
+/// Checks a model on a recording, and prints the result.
 pub(super) fn run(
-    model: &Path,
+    path: &Path,
     recorded: &[Recorded],
     reads: &[Read],
-    peers: &[Vec<Nanos>],
+    peers: &[&[Nanos]],
     json: bool,
 ) -> Result<()> {
-    let Model { card, trained } = model_files::load(model)?;
-    let sorted = latencies(reads);
-    let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
-    let comparison = Comparison::of(&card, &sorted, &peers)?;
-    let moved = comparison.moved();
-    let drift = evaluate(&trained, recorded, reads, &card.label).drift;
-    let drifted = drift.is_some_and(|found| found.retrain_after.is_some());
-    let told = Told {
-        model: model.display().to_string(),
-        comparison,
-        drift,
-        retrain: drifted || moved.is_far(),
-    };
+    let check = ModelCheck::new(&models::load(path)?, recorded, reads, peers)?;
+    let report = Report { model: path.display().to_string(), check };
     let mut out = console::out(json);
     if json {
-        serde_json::to_writer_pretty(&mut out, &told).map_err(io::Error::from)?;
+        serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
         writeln!(out)?;
-        return Ok(());
+    } else {
+        writeln!(out, "{}", facts(report))?;
     }
+    Ok(())
+}
+
+fn facts(Report { model, check }: Report) -> Facts {
     let mut facts = Facts::new();
-    facts.add("model", told.model);
+    facts.add("model", model);
+    let comparison = check.comparison;
     let none = || "none: failing over did not pay".to_owned();
     let then = comparison.inflection_percentile_then;
     facts.add("inflection point then", then.map_or_else(none, |then| format!("p{then:.1}")));
     let now = comparison.inflection_percentile_now.zip(comparison.inflection_now);
     let shown = |(percentile, latency)| format!("p{percentile:.1}, {}", units::long(latency));
     facts.add("inflection point now", now.map_or_else(none, shown));
-    let verdict = if told.retrain { "train it again" } else { "still fits" };
-    if let Some(found) = drift {
-        facts.add("drift", crate::evaluate::drift(found));
+    if let Some(report) = check.drift {
+        facts.add("drift", drift(report));
     }
-    facts.add("verdict", format!("the inflection point {moved}: {verdict}"));
-    writeln!(out, "{facts}")?;
-    Ok(())
+    let verdict = if check.retrain { "train it again" } else { "still fits" };
+    facts.add("verdict", format!("the inflection point {}: {verdict}", comparison.shift()));
+    facts
 }

@@ -9,11 +9,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
+use super::predictions::Row;
 use drive::recording;
 use place::Place;
 use serde_json::Value;
 
-/// Enough for a hundredth of a half to be learnt.
+/// Enough for a hundredth of a half to be a class.
 const READS: usize = 5_000;
 const PREDICTORS: [&str; 4] = ["heur-sim", "heur-adv", "linnos", "trimtab"];
 
@@ -48,7 +49,7 @@ fn one_drive() -> Place {
 }
 
 #[test]
-fn the_table_says_how_it_was_made() {
+fn table_says_how_it_was_made() {
     let output = one_drive().evaluate(&["--trace", "a.csv"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(output.stderr.is_empty(), "{}", said(&output));
@@ -56,7 +57,7 @@ fn the_table_says_how_it_was_made() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[..2], ["a.csv", "protocol  time-forward"]);
     assert!(lines[2].starts_with("label     knee: slow is beyond "), "{text}");
-    assert!(lines[3].starts_with("reads     trained on 2,500, judged by 2,500 of which "));
+    assert!(lines[3].starts_with("reads     trained on 2,500, evaluated on 2,500 of which "));
     let columns = "predictor AUC PR AUC accuracy refused false submits of all false revokes of \
                    all calibration ns/decision";
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -98,7 +99,7 @@ fn json_has_an_object_for_each_predictor() {
         let judged = score["bins"].as_array().unwrap().iter().map(|bin| &bin["count"]);
         assert_eq!(judged.map(|count| count.as_u64().unwrap()).sum::<u64>(), 2500);
     }
-    // Who knows the queue of each unit knows who waits.
+    // The units' queues tell which reads wait.
     let auc = |i: usize| scores[i]["auc"].as_f64().unwrap();
     assert!(auc(3) > 0.85 && auc(3) > auc(2) + 0.03, "{} {}", auc(3), auc(2));
 
@@ -113,7 +114,7 @@ fn json_has_an_object_for_each_predictor() {
 }
 
 #[test]
-fn a_page_draws_the_scores() {
+fn page_draws_the_scores() {
     let place = one_drive();
     let output = place.evaluate(&["--trace", "a.csv", "--report", "scores.html"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -151,7 +152,7 @@ fn a_page_draws_the_scores() {
 }
 
 #[test]
-fn every_label_divides() {
+fn every_label_divides_reads() {
     let place = one_drive();
     let share = |label: &str| {
         let told = place.json(&["--trace", "a.csv", "--label", label]);
@@ -174,7 +175,7 @@ fn every_label_divides() {
 }
 
 #[test]
-fn every_protocol_divides_in_its_own_way() {
+fn protocols_train_and_evaluate_on_their_reads() {
     let (a, b) = (recording(READS, 1, false), recording(3_000, 2, false));
     let place = Place::new(&[("a.csv", &a), ("b.csv", &b)]);
     let both = ["--trace", "a.csv", "--trace", "b.csv", "--protocol", "leave-one-out"];
@@ -192,13 +193,13 @@ fn every_protocol_divides_in_its_own_way() {
     assert_eq!(past + future, 5000);
     assert!((2300..2700).contains(&past), "{past}");
     let text = String::from_utf8(place.evaluate(&leaky).stdout).unwrap();
-    assert!(text.contains("protocol  leaky (leaky: the past knows of the future)"), "{text}");
+    assert!(text.contains("protocol  leaky (leaky: training knows of the future)"), "{text}");
 
     place.refuses(&["--trace", "a.csv", "--protocol", "leave-one-out"], "give more --trace");
 }
 
 #[test]
-fn models_are_judged_by_what_they_have_not_seen() {
+fn models_are_evaluated_on_unseen_reads() {
     let (a, b) = (recording(READS, 1, false), recording(3_000, 2, false));
     let place = Place::new(&[("a.csv", &a), ("b.csv", &b)]);
     let train = |out: &str, more: &[&str]| {
@@ -210,8 +211,8 @@ fn models_are_judged_by_what_they_have_not_seen() {
     train("third.st", &["--first", "0.3333", "--predictor", "linnos"]);
     train("p95.st", &["--label", "p95", "--predictor", "heur-adv"]);
 
-    // Nearly what is trained on the way: but `train` has not seen the second half
-    // and finds the knee that it teaches in the first.
+    // Nearly what `evaluate` trains itself; but `train` has not seen the second half, and
+    // finds its knee in the first.
     let told = place.json(&["--trace", "a.csv", "--model", "half.st"]);
     assert_eq!((&told["protocol"], &told["seed"]), (&"models".into(), &Value::Null));
     assert_eq!((&told["reads_judged"], &told["reads_trained_on"]), (&2500.into(), &Value::Null));
@@ -223,7 +224,7 @@ fn models_are_judged_by_what_they_have_not_seen() {
     let auc = |score: &Value| score["auc"].as_f64().unwrap();
     assert!((auc(score) - auc(&trained["predictors"][3])).abs() < 0.02);
 
-    // Several are judged by what none of them has seen.
+    // Several are evaluated on what none of them was trained on.
     let both =
         ["--trace", "a.csv", "--trace", "b.csv", "--model", "half.st", "--model", "third.st"];
     let told = place.json(&both);
@@ -233,17 +234,20 @@ fn models_are_judged_by_what_they_have_not_seen() {
     let line = "model     half.st: trained on 2,500 reads of a.csv\n";
     assert!(text.contains(line) && text.contains("linnos (third.st)"), "{text}");
 
-    // Labels other than the judge's are what was taught.
-    let taught = place.json(&["--trace", "b.csv", "--model", "p95.st", "--label", "p95"]);
+    // Labels other than the knee are those trained on.
+    let trained = place.json(&["--trace", "b.csv", "--model", "p95.st", "--label", "p95"]);
     let card = fs::read_to_string(place.path("p95.json")).unwrap();
     let card: Value = serde_json::from_str(&card).unwrap();
-    assert_eq!(taught["label"]["latency"], card["label"]["latency"]);
+    assert_eq!(trained["label"]["latency"], card["label"]["latency"]);
 
     let refused =
         |args: &[&str], why: &str| place.refuses(&[&["--trace", "a.csv"], args].concat(), why);
-    let all = "p95.st: was trained on all reads of a.csv; judge it by another recording";
+    let all = "p95.st: was trained on all reads of a.csv; evaluate it on another recording; or train it with --first 0.5";
     refused(&["--model", "p95.st", "--label", "p95"], all);
-    refused(&["--model", "half.st", "--label", "p99"], "was taught the label knee");
+    refused(
+        &["--model", "half.st", "--label", "p99"],
+        "was trained on the label knee, not on p99; evaluate it by --label knee, or train",
+    );
     refused(&["--model", "no.st"], "no.st: cannot read");
     refused(&["--model", "half.st", "--protocol", "leaky"], "cannot be used with");
     let card = fs::read_to_string(place.path("half.json")).unwrap();
@@ -262,7 +266,7 @@ fn models_are_judged_by_what_they_have_not_seen() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_said_in_one_line() {
+fn unusable_input_is_one_line_and_exit_code_2() {
     let recorded = recording(READS, 1, false);
     let short: String = recorded.lines().take(1500).map(|line| format!("{line}\n")).collect();
     let two = recorded.replacen(",srv,0,", ",srv,1,", 2000);
@@ -283,7 +287,10 @@ fn what_cannot_be_judged_is_said_in_one_line() {
     place.refuses(&["--trace", "short.csv"], "reads to train on: ");
     let few = ["--trace", "short.csv", "--trace", "a.csv", "--protocol", "leave-one-out"];
     place.refuses(&[&few[..], &["--label", "p99"]].concat(), "slow reads to train on: ");
-    place.refuses(&["--trace", "two.csv"], "pick one by --device: srv.1, srv.0");
+    place.refuses(
+        &["--trace", "two.csv"],
+        "two.csv: is of several drives, srv.1, srv.0; pick one by --device",
+    );
     place.refuses(&["--trace", "two.csv", "--device", "srv.2"], "has no device `srv.2`");
     place.refuses(&["--trace", "a.csv", "--label", "p90"], "unknown label \"p90\"; known are knee");
     place.refuses(&["--trace", "a.csv", "--protocol", "any"], "expected time-forward");
@@ -291,6 +298,84 @@ fn what_cannot_be_judged_is_said_in_one_line() {
     let over = place.evaluate(&["--trace", "a.csv", "--json", "./a.csv"]);
     assert_eq!(over.status.code(), Some(2), "{}", said(&over));
     assert_eq!(place.json(&["--trace", "two.csv", "--device", "srv.0"])["reads_judged"], 1746);
+}
+
+/// The area under the ROC curve by its definition: the share of pairs of a slow and a fast read
+/// in which the slow one has the higher score; ties count half.
+fn auc(rows: &[(f64, bool)]) -> f64 {
+    let mut sorted = rows.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut fast_below, mut won) = (0.0, 0.0);
+    for ties in sorted.chunk_by(|a, b| a.0 == b.0) {
+        let slow = ties.iter().filter(|row| row.1).count() as f64;
+        let fast = ties.len() as f64 - slow;
+        won += slow * (fast_below + fast / 2.0);
+        fast_below += fast;
+    }
+    let slow = rows.iter().filter(|row| row.1).count() as f64;
+    won / (slow * (rows.len() as f64 - slow))
+}
+
+#[test]
+fn predictions_give_the_figures_of_the_table() {
+    let (a, b) = (recording(READS, 1, false), recording(3_000, 2, false));
+    let place = Place::new(&[("a.csv", &a), ("b.csv", &b)]);
+    let two = ["--trace", "a.csv", "--trace", "b.csv", "--predictions", "out.parquet"];
+    let scores = place.json(&two);
+    let rows = super::predictions::read(&place.path("out.parquet"));
+    for (recording, scores) in ["a.csv", "b.csv"].into_iter().zip(scores.as_array().unwrap()) {
+        for score in scores["predictors"].as_array().unwrap() {
+            let predictor = score["predictor"].as_str().unwrap();
+            let of = |row: &&Row| row.recording == recording && row.predictor == predictor;
+            let rows: Vec<&Row> = rows.iter().filter(of).collect();
+            assert_eq!(rows.len() as u64, scores["reads_judged"].as_u64().unwrap());
+            let pairs: Vec<_> = rows.iter().map(|row| (row.score, row.late)).collect();
+            let share = |is: &dyn Fn(&Row) -> bool| {
+                rows.iter().filter(|row| is(row)).count() as f64 / rows.len() as f64
+            };
+            for (figure, found) in [
+                ("auc", auc(&pairs)),
+                ("accuracy", share(&|row| row.refused == row.late)),
+                ("refused", share(&|row| row.refused)),
+                ("false_submits_of_all", share(&|row| !row.refused && row.late)),
+            ] {
+                let told = score[figure].as_f64().unwrap();
+                assert!((told - found).abs() < 1e-9, "{predictor}: {figure} {told} {found}");
+            }
+            for row in &rows {
+                assert_eq!(row.late, row.latency_ns as f64 > row.threshold_ns);
+                assert_eq!(row.forecast_ns.is_some(), predictor == "trimtab");
+                assert_eq!((row.model.as_deref(), row.length), (None, 4096));
+            }
+            assert!(rows.is_sorted_by_key(|row| row.arrival_ns));
+            let slow = share(&|row| row.late);
+            assert_eq!(slow, scores["label"]["slow_share"].as_f64().unwrap());
+        }
+    }
+
+    // Models under their files' names.
+    let args = ["train", "--trace", "a.csv", "-o", "m.st", "--predictor", "linnos"];
+    assert_eq!(place.command(&args).output().unwrap().status.code(), Some(0));
+    place.json(&["--trace", "b.csv", "--model", "m.st", "--predictions", "out.parquet"]);
+    let rows = super::predictions::read(&place.path("out.parquet"));
+    assert_eq!(rows.len(), 3000);
+    assert!(rows.iter().all(|row| row.model.as_deref() == Some("m.st")));
+    let offsets: Vec<i64> = rows.iter().map(|row| row.offset).collect();
+    assert!(offsets.iter().all(|offset| offset % 512 == 0) && offsets[0] != offsets[1]);
+}
+
+#[test]
+fn predictions_appear_whole_or_not_at_all() {
+    let place = one_drive();
+    let out = ["--predictions", "out.parquet"];
+    place.refuses(&[&["--trace", "missing.csv"], &out[..]].concat(), "missing.csv: cannot open");
+    assert!(!place.path("out.parquet").exists());
+    let over = ["--trace", "a.csv", "--predictions", "a.csv"];
+    place.refuses(&over, "is an input and would be replaced");
+    let nowhere = ["--trace", "a.csv", "--predictions", "none/out.parquet"];
+    let output = place.evaluate(&nowhere);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("none/out.parquet: cannot write: "), "{}", said(&output));
 }
 
 /// On real recordings, which are not part of the repository.

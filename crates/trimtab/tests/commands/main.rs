@@ -11,6 +11,7 @@ mod evaluate;
 mod inputs;
 mod numbers;
 mod pandas;
+mod predictions;
 mod profile;
 mod report;
 mod sim;

@@ -3,14 +3,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::mpsc::{Sender, channel};
 
 use trimtab_io::Nanos;
-use trimtab_predict::{Label, Limits, Rule, Trained, Training as Learnt};
+use trimtab_predict::{HeuristicLimits, Label, LabelRule, Provenance, Trained};
 
 use super::*;
 
 /// A model that is told from others by its name.
 fn model(name: &str) -> Model {
     let slow = Nanos::from_millis(1);
-    let training = Learnt {
+    let training = Provenance {
         trace: name.to_owned(),
         fingerprint: String::new(),
         reads: 1,
@@ -20,8 +20,8 @@ fn model(name: &str) -> Model {
         false_submit_rate: None,
         seed: 1,
     };
-    let trained = Trained::HeurSim(Limits { slow, high: 3, median: 2, low: 1 });
-    Model::new(trained, Rule::default(), Label::Threshold { latency: slow }, training)
+    let trained = Trained::HeurSim(HeuristicLimits { slow, high: 3, median: 2, low: 1 });
+    Model::new(trained, LabelRule::default(), Label::Threshold { latency: slow }, training)
 }
 
 fn put(path: &Path, name: &str) {

@@ -1,7 +1,8 @@
 //! The screen, letter by letter.
 
 use trimtab_io::Nanos;
-use trimtab_predict::{Judged, Moved};
+use trimtab_predict::OnlineScore;
+use trimtab_train::InflectionShift;
 
 use super::*;
 
@@ -19,8 +20,8 @@ fn rows() -> Vec<Row> {
         predicted_late_share: Some(0.0123),
         false_submit_rate: Some(0.004),
         false_revoke_rate: Some(0.25),
-        drift: Some(Moved::By(-6.2)),
-        judged: Some(Judged::default()),
+        drift: Some(InflectionShift::By(-6.2)),
+        judged: Some(OnlineScore::default()),
         ..Row::default()
     };
     busy.tell("model", "disk.safetensors, trimtab: late is beyond 400 µs");
@@ -28,7 +29,7 @@ fn rows() -> Vec<Row> {
     let idle = Row {
         device: "sda".to_owned(),
         window_s: 10,
-        judged: Some(Judged::default()),
+        judged: Some(OnlineScore::default()),
         ..Row::default()
     };
     vec![idle, busy]

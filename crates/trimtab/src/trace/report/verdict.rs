@@ -6,9 +6,9 @@
 //! slowest 3%; where nothing beyond it stands out, it is sought in all.
 
 use trimtab_io::{LatencyHistogram, Nanos, Op};
-use trimtab_predict::label::{knee_of_all_counts, knee_of_counts};
 use trimtab_report::count;
 use trimtab_trace::{OpPlots, Plots, SlowOverTime};
+use trimtab_train::label::{knee_of_all_counts, knee_of_counts};
 
 use super::TraceReport;
 use crate::units;

@@ -1,0 +1,255 @@
+//! Advice: what would failing over gain, from recordings alone?
+//!
+//! The drives' reads are divided in time, at one moment for all drives where their clocks agree.
+//! Inflection points and predictors come from the earlier half. The later half is evaluated as
+//! if every block lay on all drives: a refused read takes the latency of the peer's read that is
+//! nearest in time, so that the correlation of slow periods is kept. The load that failing over
+//! adds to the peers is not modelled.
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64;
+use serde::Serialize;
+use trimtab_io::{LatencyHistogram, Nanos};
+use trimtab_predict::{Label, PredictorKind, Recorded, Verdict};
+
+use crate::error::Error;
+use crate::evaluate::forecasts;
+use crate::label::{Inflection, inflection};
+use crate::options::TrainingOptions;
+use crate::reads::{Read, latencies, reads};
+use crate::set::TrainingSet;
+use crate::train::train;
+
+/// The cost of a failover (LinnOS, §5.1, without its inference).
+const FAILOVER: Nanos = Nanos::from_micros(9);
+/// The largest distance in time at which a peer's read counts as simultaneous.
+const NEAR: Nanos = Nanos::from_millis(100);
+/// The share of a drive's reads that need a simultaneous one for the clocks to agree.
+const SAME_CLOCK: f64 = 0.5;
+
+/// The expected gain of failing over between several drives.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// Whether the recordings are of the same time. If not, slow periods are taken to be
+    /// independent, which overestimates the gain.
+    pub same_clock: bool,
+    /// Drive by drive, in the order of the recordings.
+    pub drives: Vec<DriveAdvice>,
+    /// `coincide[i][j]`: of drive j's reads next in time to a slow read of drive
+    /// i, the share that was slow. Compare it with j's `slow_share`.
+    pub coincide: Vec<Vec<Option<f64>>>,
+}
+
+/// The expected gain on one drive.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DriveAdvice {
+    /// Reads in its later half.
+    pub reads: usize,
+    /// The inflection point, and its percentile, in the earlier half.
+    pub inflection: Nanos,
+    /// See `inflection`.
+    pub inflection_percentile: f64,
+    /// The share of the later half that was slower than that.
+    pub slow_share: f64,
+    /// The latency without failing over.
+    pub before: ReadLatency,
+    /// With the predictor `trimtab`, trained on the earlier half.
+    pub likely: ReadLatency,
+    /// With a perfect predictor.
+    pub best: ReadLatency,
+    /// The share of reads that would be refused.
+    pub refused: f64,
+}
+
+/// The latency of reads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ReadLatency {
+    /// Their mean.
+    pub mean: Nanos,
+    /// Their p99, if there are enough of them for one.
+    pub p99: Option<Nanos>,
+}
+
+/// A drive's later half.
+struct Drive {
+    found: Inflection,
+    reads: Vec<Later>,
+}
+
+#[derive(Clone, Copy)]
+struct Later {
+    at: Nanos,
+    latency: Nanos,
+    slow: bool,
+    refused: bool,
+}
+
+/// Evaluates recordings of at least two drives. `one_clock` tells whether their clocks count from
+/// the same moment. `progress` gets the index of the drive whose predictor is trained next.
+///
+/// # Errors
+/// There is only one drive, or a recording is too short to train on.
+pub fn advise(
+    recordings: &[&[Recorded]],
+    one_clock: bool,
+    seed: u64,
+    mut progress: impl FnMut(usize),
+) -> Result<Advice, Error> {
+    if recordings.len() < 2 {
+        let (found, needed) = (recordings.len(), 2);
+        return Err(Error::TooFew { what: "drives to fail over between", found, needed });
+    }
+    let all: Vec<Vec<Read>> = recordings.iter().map(|recorded| reads(recorded)).collect();
+    let halves = halves(recordings, &all, one_clock);
+    let earlier: Vec<Vec<Nanos>> =
+        all.iter().zip(&halves).map(|(reads, &half)| latencies(&reads[..half])).collect();
+    let mut drives = Vec::new();
+    for (number, (recorded, reads)) in recordings.iter().zip(&all).enumerate() {
+        progress(number);
+        let others = earlier.iter().enumerate().filter(|(other, _)| *other != number);
+        let peers: Vec<&[Nanos]> = others.map(|(_, peer)| peer.as_slice()).collect();
+        let parts = reads.split_at(halves[number]);
+        drives.push(drive(recorded, parts, &earlier[number], &peers, seed)?);
+    }
+    let near = |a: &Drive, b: &Drive| {
+        let found = a.reads.iter().filter(|read| nearest(&b.reads, read.at).is_some()).count();
+        found as f64 >= SAME_CLOCK * a.reads.len() as f64
+    };
+    let same_clock = one_clock && drives.iter().all(|a| drives.iter().all(|b| near(a, b)));
+    let advised =
+        (0..drives.len()).map(|number| advise_drive(&drives, number, same_clock, seed)).collect();
+    let coincide = drives
+        .iter()
+        .map(|a| drives.iter().map(|b| same_clock.then(|| coincide(a, b)).flatten()).collect())
+        .collect();
+    Ok(Advice { same_clock, drives: advised, coincide })
+}
+
+/// How many of each drive's reads are its earlier half: those before one moment for all drives,
+/// so that the later halves are of the same time. If a half would have less than a tenth of a
+/// drive's reads, each drive is divided on its own.
+fn halves(recordings: &[&[Recorded]], all: &[Vec<Read>], one_clock: bool) -> Vec<usize> {
+    let own = || all.iter().map(|reads| reads.len() / 2).collect();
+    if !one_clock {
+        return own();
+    }
+    let sent = |drive: usize, read: &Read| recordings[drive][read.index].request.arrival;
+    let times = all.iter().enumerate();
+    let mut times: Vec<Nanos> =
+        times.flat_map(|(drive, reads)| reads.iter().map(move |read| sent(drive, read))).collect();
+    times.sort_unstable();
+    let Some(&middle) = times.get(times.len() / 2) else { return own() };
+    let before = |(drive, reads): (usize, &Vec<Read>)| {
+        reads.partition_point(|read| sent(drive, read) < middle)
+    };
+    let halves: Vec<usize> = all.iter().enumerate().map(before).collect();
+    let is_fair = |(half, reads): (&usize, &Vec<Read>)| {
+        10 * half >= reads.len() && 10 * half <= 9 * reads.len()
+    };
+    if halves.iter().zip(all).all(is_fair) { halves } else { own() }
+}
+
+/// Trains on a drive's earlier half, and evaluates its later one.
+fn drive(
+    recorded: &[Recorded],
+    (past, future): (&[Read], &[Read]),
+    earlier: &[Nanos],
+    peers: &[&[Nanos]],
+    seed: u64,
+) -> Result<Drive, Error> {
+    let none = Error::NoLabel {
+        rule: "inflection point",
+        why: "failing over would not pay; there may be too few slow reads",
+    };
+    let found = inflection(earlier, peers, seed).ok_or(none)?;
+    let label = Label::Threshold { latency: found.latency };
+    // Nothing steered reads in a recording.
+    let options = TrainingOptions { seed, steered: 0.0, ..TrainingOptions::default() };
+    let set = TrainingSet { recorded, reads: past.to_vec() };
+    let trained = train(PredictorKind::Trimtab, &[set], &label, &options, |_, _| {})?;
+    let forecasts = forecasts(&trained, recorded, future).all;
+    let later = future.iter().zip(forecasts).map(|(read, forecast)| Later {
+        at: recorded[read.index].request.arrival,
+        latency: read.latency,
+        slow: read.latency > found.latency,
+        refused: forecast.verdict == Verdict::Late,
+    });
+    Ok(Drive { found, reads: later.collect() })
+}
+
+/// The read sent nearest to this time, if it is near enough.
+fn nearest(reads: &[Later], at: Nanos) -> Option<&Later> {
+    let next = reads.partition_point(|read| read.at < at);
+    let around = &reads[next.saturating_sub(1)..(next + 1).min(reads.len())];
+    let distance = |read: &&Later| read.at.0.abs_diff(at.0);
+    around.iter().min_by_key(distance).filter(|read| distance(read) <= NEAR.0)
+}
+
+fn coincide(a: &Drive, b: &Drive) -> Option<f64> {
+    let slow = a.reads.iter().filter(|read| read.slow);
+    let (slow, all) = slow
+        .filter_map(|read| nearest(&b.reads, read.at))
+        .fold((0_u32, 0_u32), |(slow, all), read| (slow + u32::from(read.slow), all + 1));
+    (all > 0).then(|| f64::from(slow) / f64::from(all))
+}
+
+fn advise_drive(drives: &[Drive], number: usize, same_clock: bool, seed: u64) -> DriveAdvice {
+    let drive = &drives[number];
+    let mut random = Pcg64::seed_from_u64(seed ^ (number as u64) << 32);
+    let mut with = |refused: fn(&Later) -> bool| {
+        let mut histogram = LatencyHistogram::new();
+        for read in &drive.reads {
+            histogram.record(end(drives, number, read, refused, same_clock, &mut random));
+        }
+        read_latency(&histogram)
+    };
+    let share = |is: fn(&&Later) -> bool| {
+        drive.reads.iter().filter(is).count() as f64 / drive.reads.len().max(1) as f64
+    };
+    DriveAdvice {
+        reads: drive.reads.len(),
+        inflection: drive.found.latency,
+        inflection_percentile: drive.found.percentile,
+        slow_share: share(|read| read.slow),
+        before: with(|_| false),
+        likely: with(|read| read.refused),
+        best: with(|read| read.slow),
+        refused: share(|read| read.refused),
+    }
+}
+
+/// The latency of a read that goes from drive to drive until one does not refuse it; the last
+/// one must serve it.
+fn end(
+    drives: &[Drive],
+    primary: usize,
+    read: &Later,
+    refused: fn(&Later) -> bool,
+    same_clock: bool,
+    random: &mut Pcg64,
+) -> Nanos {
+    let mut spent = Nanos::ZERO;
+    let mut now = *read;
+    let begin = random.random_range(..drives.len() - 1);
+    for turn in 0..drives.len() - 1 {
+        if !refused(&now) {
+            break;
+        }
+        // The peers in turn, from one at random.
+        let peer = (primary + 1 + (begin + turn) % (drives.len() - 1)) % drives.len();
+        let reads = &drives[peer].reads;
+        let there = if same_clock { nearest(reads, read.at) } else { None };
+        now = there.copied().unwrap_or_else(|| reads[random.random_range(..reads.len())]);
+        spent += FAILOVER;
+    }
+    spent + now.latency
+}
+
+fn read_latency(histogram: &LatencyHistogram) -> ReadLatency {
+    let summary = histogram.summary();
+    let p99 = summary.percentile("p99");
+    ReadLatency { mean: summary.mean.unwrap_or_default(), p99 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Does a drive still resemble the one that its model was trained on?
+//!
+//! The inflection point, from which failing over pays, is a percentile of the drive's latencies.
+//! If it moves, the label that was trained on is no longer the one that matters (LinnOS, §4.4).
+//! Together with the calibration of the model's probabilities
+//! ([`DriftDetector`](trimtab_predict::DriftDetector)) it tells whether to train again.
+
+use std::fmt;
+
+use serde::Serialize;
+use trimtab_io::Nanos;
+use trimtab_predict::{Card, DriftReport, Model, Recorded};
+
+use crate::error::Error;
+use crate::evaluate::evaluate;
+use crate::label::{inflection, percentile_of};
+use crate::reads::{Read, latencies};
+
+/// A shift by this many percentiles calls for training (LinnOS, §4.4).
+const FAR: f64 = 5.0;
+
+/// The fewest reads whose percentiles are compared: as many as training takes.
+const LEAST_READS: usize = 1000;
+
+/// The seed of the inflection point's simulation, as in training.
+const SEED: u64 = 1;
+
+/// How the inflection point has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InflectionShift {
+    /// By percentiles; negative is down.
+    By(f64),
+    /// Training found none: failing over did not pay.
+    Appeared,
+    /// There is none any more.
+    Vanished,
+}
+
+impl InflectionShift {
+    /// From one percentile to another.
+    #[must_use]
+    pub fn between(then: Option<f64>, now: Option<f64>) -> Self {
+        match (then, now) {
+            (Some(then), Some(now)) => Self::By(now - then),
+            (None, None) => Self::By(0.0),
+            (None, Some(_)) => Self::Appeared,
+            (Some(_), None) => Self::Vanished,
+        }
+    }
+
+    /// Whether the model should be trained again.
+    #[must_use]
+    pub fn is_far(self) -> bool {
+        !matches!(self, Self::By(percentiles) if percentiles.abs() < FAR)
+    }
+}
+
+impl fmt::Display for InflectionShift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::By(percentiles) => write!(f, "moved by {:.1} percentiles", percentiles.abs()),
+            Self::Appeared => f.write_str("has appeared"),
+            Self::Vanished => f.write_str("has vanished"),
+        }
+    }
+}
+
+/// A drive's inflection point, in training and now.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct InflectionComparison {
+    /// Its percentile among the latencies trained on.
+    pub inflection_percentile_then: Option<f64>,
+    /// Its percentile now.
+    pub inflection_percentile_now: Option<f64>,
+    /// Its latency now.
+    pub inflection_now: Option<Nanos>,
+    /// The percentile of the model's threshold now.
+    pub threshold_percentile_now: f64,
+}
+
+impl InflectionComparison {
+    /// Compares latencies of reads with those that a model was trained on. `sorted` are the
+    /// drive's own, `peers` those of the other drives, as they were given to training; all
+    /// ascending.
+    ///
+    /// # Errors
+    /// There are too few.
+    pub fn new(card: &Card, sorted: &[Nanos], peers: &[&[Nanos]]) -> Result<Self, Error> {
+        if sorted.len() < LEAST_READS {
+            let (found, needed) = (sorted.len(), LEAST_READS);
+            return Err(Error::TooFew { what: "reads to compare", found, needed });
+        }
+        let now = inflection(sorted, peers, SEED);
+        Ok(Self {
+            inflection_percentile_then: card.training.inflection_percentile,
+            inflection_percentile_now: now.map(|now| now.percentile),
+            inflection_now: now.map(|now| now.latency),
+            threshold_percentile_now: percentile_of(sorted, card.label.threshold()),
+        })
+    }
+
+    /// How far it has moved.
+    #[must_use]
+    pub fn shift(&self) -> InflectionShift {
+        InflectionShift::between(self.inflection_percentile_then, self.inflection_percentile_now)
+    }
+}
+
+/// Whether a model still fits its drive, from a recording of today.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ModelCheck {
+    /// The inflection point, in training and now.
+    #[serde(flatten)]
+    pub comparison: InflectionComparison,
+    /// Whether the model's probabilities still fit, if it gives any.
+    pub drift: Option<DriftReport>,
+    /// Whether the model should be trained again.
+    pub retrain: bool,
+}
+
+impl ModelCheck {
+    /// Checks a model on some reads of a recording. `peers` are the read latencies of the other
+    /// drives, as they were given to training, each ascending.
+    ///
+    /// # Errors
+    /// There are too few reads.
+    pub fn new(
+        model: &Model,
+        recorded: &[Recorded],
+        reads: &[Read],
+        peers: &[&[Nanos]],
+    ) -> Result<Self, Error> {
+        let Model { card, trained } = model;
+        let comparison = InflectionComparison::new(card, &latencies(reads), peers)?;
+        let drift = evaluate(trained, recorded, reads, &card.label).drift;
+        let drifted = drift.is_some_and(|report| report.retrain_after.is_some());
+        Ok(Self { comparison, drift, retrain: drifted || comparison.shift().is_far() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trimtab_predict::PredictorKind;
+
+    use super::*;
+    use crate::reads::reads;
+    use crate::testing::{model_of, recording};
+
+    #[test]
+    fn shift_of_five_percentiles_is_far() {
+        for (then, now, far, text) in [
+            (Some(90.0), Some(94.9), false, "moved by 4.9 percentiles"),
+            (Some(90.0), Some(85.0), true, "moved by 5.0 percentiles"),
+            (None, None, false, "moved by 0.0 percentiles"),
+            (None, Some(97.0), true, "has appeared"),
+            (Some(97.0), None, true, "has vanished"),
+        ] {
+            let shift = InflectionShift::between(then, now);
+            assert_eq!((shift.is_far(), shift.to_string().as_str()), (far, text));
+        }
+    }
+
+    #[test]
+    fn reads_trained_on_show_no_drift() {
+        let recorded = recording();
+        let model = model_of(PredictorKind::Trimtab, &recorded);
+        let reads = reads(&recorded);
+        let check = ModelCheck::new(&model, &recorded, &reads, &[]).unwrap();
+        assert_eq!(check.comparison.shift(), InflectionShift::By(0.0));
+        assert!(check.comparison.inflection_now.is_some());
+        assert!(check.drift.is_some() && !check.retrain);
+
+        let few = ModelCheck::new(&model, &recorded, &reads[..999], &[]).unwrap_err();
+        assert!(few.to_string().starts_with("reads to compare: 999, at least 1000 are needed"));
+    }
+}

@@ -1,0 +1,111 @@
+//! A training job: from a recording to a model with its card.
+
+use trimtab_io::Nanos;
+use trimtab_predict::{LabelRule, Model, PredictorKind, Provenance, Recorded, fingerprint};
+
+use crate::error::Error;
+use crate::evaluate::evaluate;
+use crate::label::{self, data_latencies, inflection};
+use crate::options::TrainingOptions;
+use crate::reads::{Read, latencies, reads};
+use crate::set::TrainingSet;
+use crate::train::train;
+
+/// What to train, and on what.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainingJob<'a> {
+    /// Which predictor.
+    pub kind: PredictorKind,
+    /// The rule that makes the label.
+    pub rule: LabelRule,
+    /// The recording's name, for people.
+    pub name: &'a str,
+    /// The recording, in order of arrival.
+    pub recorded: &'a [Recorded],
+    /// Those of its reads to train on. Nothing after the last of them is used.
+    pub past: &'a [Read],
+    /// The read latencies of the other drives, each ascending, for
+    /// [`LabelRule::Inflection`]. Without them the drive is its own peer.
+    pub peers: &'a [&'a [Nanos]],
+    /// How to train.
+    pub options: &'a TrainingOptions,
+}
+
+/// A model, and the latencies that its label was made from.
+#[derive(Debug)]
+pub struct TrainingResult {
+    /// The model.
+    pub model: Model,
+    /// The latencies of the reads to train on, ascending.
+    pub latencies: Vec<Nanos>,
+}
+
+impl TrainingJob<'_> {
+    /// Makes the label, trains, and evaluates on the reads trained on. `progress` gets the
+    /// number of the step and the number of steps.
+    ///
+    /// # Errors
+    /// There are too few reads, or the latencies do not divide into fast and slow.
+    pub fn run(&self, progress: impl FnMut(usize, usize)) -> Result<TrainingResult, Error> {
+        let Self { kind, rule, recorded, past, peers, options, .. } = *self;
+        let seen = past.last().map_or(0, |read| read.index + 1);
+        let label = label::make(rule, past, &data_latencies(&[&recorded[..seen]]), peers)?;
+        let set = TrainingSet { recorded, reads: past.to_vec() };
+        let trained = train(kind, &[set], &label, options, progress)?;
+        let score = evaluate(&trained, recorded, past, &label);
+        let latencies = latencies(past);
+        let training = Provenance {
+            trace: self.name.to_owned(),
+            fingerprint: fingerprint(recorded),
+            reads: past.len().min(options.samples),
+            slow: past.iter().filter(|read| read.is_slow(&label)).count(),
+            until: past.last().map_or(Nanos::ZERO, |read| recorded[read.index].request.arrival),
+            inflection_percentile: inflection(&latencies, peers, 1).map(|found| found.percentile),
+            false_submit_rate: score.false_submit_rate,
+            seed: options.seed,
+        };
+        Ok(TrainingResult { model: Model::new(trained, rule, label, training), latencies })
+    }
+}
+
+/// Trains a model again, on all reads of another recording: the same predictor, with a label by
+/// the same rule. `name` is the recording's, for people.
+///
+/// # Errors
+/// As [`TrainingJob::run`].
+pub fn retrain(model: &Model, name: &str, recorded: &[Recorded]) -> Result<Model, Error> {
+    let job = TrainingJob {
+        kind: model.card.predictor,
+        rule: model.card.rule,
+        name,
+        recorded,
+        past: &reads(recorded),
+        peers: &[],
+        options: &TrainingOptions { seed: model.card.training.seed, ..TrainingOptions::default() },
+    };
+    Ok(job.run(|_, _| {})?.model)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{model_of, recording};
+
+    #[test]
+    fn retraining_on_the_same_recording_gives_the_same_model() {
+        let recorded = recording();
+        for kind in [PredictorKind::HeurSim, PredictorKind::Trimtab] {
+            let first = model_of(kind, &recorded);
+            let second = retrain(&first, "recording", &recorded).unwrap();
+            assert_eq!(first.to_files().unwrap(), second.to_files().unwrap());
+        }
+    }
+
+    #[test]
+    fn too_few_reads_are_an_error() {
+        let recorded = recording();
+        let model = model_of(PredictorKind::HeurSim, &recorded);
+        let error = retrain(&model, "few", &recorded[..500]).unwrap_err();
+        assert!(error.to_string().contains("at least 1000 are needed"), "{error}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Training a predictor on recordings.
+
+use trimtab_predict::{HeuristicLimits, Label, PredictorKind, Recorded, Trained};
+
+use crate::dataset::digits;
+use crate::error::Error;
+use crate::options::TrainingOptions;
+use crate::reads::Read;
+use crate::set::TrainingSet;
+use crate::{forests, linnos, units};
+
+/// The fewest reads to train on, and of each class.
+const LEAST_READS: usize = 1000;
+const LEAST_OF_CLASS: usize = 20;
+
+/// Trains a predictor on recordings of a drive, or of drives of one model. `progress` gets the
+/// number of the step and the number of steps.
+///
+/// # Errors
+/// There are too few reads, or too few of a class.
+pub fn train(
+    kind: PredictorKind,
+    sets: &[TrainingSet<'_>],
+    label: &Label,
+    options: &TrainingOptions,
+    progress: impl FnMut(usize, usize),
+) -> Result<Trained, Error> {
+    let sets: Vec<TrainingSet<'_>> = sets.iter().map(|set| latest(set, options)).collect();
+    let all: Vec<Read> = sets.iter().flat_map(|set| set.reads.iter().copied()).collect();
+    let slow: Vec<bool> = all.iter().map(|read| read.is_slow(label)).collect();
+    enough("reads to train on", all.len(), LEAST_READS)?;
+    let count = slow.iter().filter(|slow| **slow).count();
+    enough("slow reads to train on", count, LEAST_OF_CLASS)?;
+    enough("fast reads to train on", all.len() - count, LEAST_OF_CLASS)?;
+    let failed = |source| Error::Learn { predictor: kind.name(), source };
+    match kind {
+        PredictorKind::HeurSim => Ok(Trained::HeurSim(limits(&all, &slow, label))),
+        PredictorKind::HeurAdv => Ok(Trained::HeurAdv(limits(&all, &slow, label))),
+        PredictorKind::Linnos => {
+            let digits: Vec<_> =
+                sets.iter().flat_map(|set| digits(set.recorded, &set.mask())).collect();
+            let slow: Vec<u8> = slow.iter().map(|&slow| slow.into()).collect();
+            let network = linnos::train(&digits, &slow, options.seed, progress);
+            network.map(Trained::Linnos).map_err(failed)
+        }
+        PredictorKind::Trimtab => {
+            let past: Vec<&[Recorded]> = sets.iter().map(TrainingSet::past).collect();
+            let functions = units::find(&past).functions;
+            forests::train(functions, &sets, all, label, options, progress)
+                .map(Trained::from)
+                .map_err(failed)
+        }
+    }
+}
+
+fn enough(what: &'static str, found: usize, needed: usize) -> Result<(), Error> {
+    if found < needed { Err(Error::TooFew { what, found, needed }) } else { Ok(()) }
+}
+
+/// At most the last `samples` of a recording's reads.
+fn latest<'a>(set: &TrainingSet<'a>, options: &TrainingOptions) -> TrainingSet<'a> {
+    let from = set.reads.len().saturating_sub(options.samples);
+    TrainingSet { recorded: set.recorded, reads: set.reads[from..].to_vec() }
+}
+
+/// The heuristics' limits (LinnOS, §5.3): from the distribution of the queue's length, at the
+/// percentile at which latencies become slow.
+fn limits(reads: &[Read], slow: &[bool], label: &Label) -> HeuristicLimits {
+    let mut lengths: Vec<u32> = reads.iter().map(|read| read.queue).collect();
+    lengths.sort_unstable();
+    let fast = slow.iter().filter(|slow| !**slow).count();
+    let at = |rank: usize| lengths[rank.min(lengths.len() - 1)] as usize;
+    HeuristicLimits {
+        slow: label.threshold(),
+        high: at(fast.saturating_sub(1)),
+        median: at(lengths.len() / 2),
+        low: at(lengths.len() / 4),
+    }
+}

@@ -1,0 +1,102 @@
+//! Does a monitored drive's model still fit? Checked periodically in the background: finding the
+//! inflection point takes about half a second.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use trimtab_io::Nanos;
+use trimtab_record::monitor::{Background, DriveFigures, unix_now};
+use trimtab_train::{Error, InflectionComparison};
+
+/// The fewest reads since the model was set: percentiles of fewer are noise.
+const LEAST_READS: usize = 10_000;
+
+/// The result of a check.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Checked {
+    /// The inflection point then and now.
+    pub(crate) comparison: InflectionComparison,
+    /// When it was checked, since the Unix epoch.
+    pub(crate) at: Nanos,
+}
+
+/// Compares a drive's latest reads with those that its model was trained on.
+#[derive(Debug)]
+pub(crate) struct DriftCheck {
+    every: Duration,
+    due: Instant,
+    running: Option<Background<Result<InflectionComparison, Error>>>,
+    last: Option<Checked>,
+    far_since: Option<Nanos>,
+}
+
+impl DriftCheck {
+    /// Checks at most once in this time.
+    pub(crate) fn new(every: Duration) -> Self {
+        Self { every, due: Instant::now(), running: None, last: None, far_since: None }
+    }
+
+    /// Takes the result of a check that has ended, and starts one that is due. It does not block.
+    pub(crate) fn turn(&mut self, drive: &DriveFigures) {
+        let ended = self.running.take_if(|work| work.is_finished());
+        if let Some(Ok(comparison)) = ended.and_then(Background::finish) {
+            self.found(Checked { comparison, at: unix_now() });
+        }
+        let Some(model) = drive.model() else { return };
+        if self.running.is_some() || Instant::now() < self.due || drive.latest_len() < LEAST_READS {
+            return;
+        }
+        self.due = Instant::now() + self.every;
+        let (model, latest) = (Arc::clone(model), drive.latest());
+        let compare = move || InflectionComparison::new(&model.card, &latest, &[]);
+        self.running = Some(Background::start(compare));
+    }
+
+    fn found(&mut self, checked: Checked) {
+        self.far_since = match checked.comparison.shift().is_far() {
+            true => self.far_since.or(Some(checked.at)),
+            false => None,
+        };
+        self.last = Some(checked);
+    }
+
+    /// The last result.
+    pub(crate) const fn last(&self) -> Option<&Checked> {
+        self.last.as_ref()
+    }
+
+    /// Since when every check has found the inflection point so far away that the model should
+    /// be trained again; since the Unix epoch.
+    pub(crate) const fn far_since(&self) -> Option<Nanos> {
+        self.far_since
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_since_is_the_first_of_consecutive_checks() {
+        let mut check = DriftCheck::new(Duration::from_secs(60));
+        let at = |seconds, now| Checked {
+            comparison: InflectionComparison {
+                inflection_percentile_then: Some(90.0),
+                inflection_percentile_now: Some(now),
+                inflection_now: None,
+                threshold_percentile_now: 90.0,
+            },
+            at: Nanos::from_secs(seconds),
+        };
+        for (checked, since) in [
+            (at(1, 91.0), None),
+            (at(2, 97.0), Some(2)),
+            (at(3, 82.0), Some(2)),
+            (at(4, 90.0), None),
+            (at(5, 99.0), Some(5)),
+        ] {
+            check.found(checked);
+            assert_eq!(check.far_since(), since.map(Nanos::from_secs));
+        }
+    }
+}

@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
     fn arrive(&mut self) -> Result<(), Error> {
         let io = self.requests[self.next];
         if let Some(coming) = self.requests.get(self.next + AHEAD) {
-            self.drives[coming.home.index()].ssd.expect(coming.offset);
+            self.drives[coming.home.index()].ssd.prefetch(coming.offset);
         }
         let id = RequestId(self.next as u64);
         self.next += 1;

@@ -121,7 +121,9 @@ impl Emulated<'_> {
         let (disks, options) = (self.disks()?, LiveOptions::default());
         serve(&disks, base, &requests[..first], &options, &self.end, &mut || Ok(()))?;
         self.when_idle(Drive::restore)?;
-        let lead = |drive: &Drive| drive.stat().map(|stat| stat.lead_us).map_err(|e| e.to_string());
+        let lead = |drive: &Drive| {
+            drive.stat().map(|stat| stat.compensation_us).map_err(|e| e.to_string())
+        };
         let leads = self.drives.iter().map(lead).collect::<Result<_, _>>()?;
         self.notes.leads_us.push(leads);
         Ok(())
@@ -140,7 +142,7 @@ impl Emulated<'_> {
         let run = serve(&self.disks()?, base, requests, &options, &self.end, each)?;
         let of = |(drive, records): (&Drive, &Vec<Record>)| {
             let said = drive.end_log().map_err(|e| e.to_string())?;
-            Ok(trimtab_emu::added(reads(records), said))
+            Ok(trimtab_emu::added_latency(reads(records), said))
         };
         let ways = self.drives.iter().zip(&run.records).map(of).collect::<Result<_, String>>()?;
         Ok((run, ways))

@@ -1,10 +1,9 @@
-//! What happens next: one timer for each thing that can be busy.
+//! The timer queue of a drive: one timer per resource that can be busy.
 //!
-//! A drive has a fixed number of dies, channels and other parts, and each of
-//! them waits for at most one moment. So there is no queue of events: a
-//! tournament tree over the timers gives the earliest in constant time, and
-//! setting one costs a comparison per level, most of the time fewer. At one
-//! instant the timer with the lowest number goes first, on every machine.
+//! A drive has a fixed number of dies, channels and other parts, and each of them waits for at most
+//! one point in time. A tournament tree over these timers yields the earliest in constant time;
+//! setting one costs a comparison per level, mostly fewer. Ties go to the timer with the lowest
+//! number, on every machine.
 
 use trimtab_io::Nanos;
 
@@ -13,14 +12,14 @@ pub(crate) const NEVER: Nanos = Nanos(u64::MAX);
 
 /// Timers, by number.
 #[derive(Clone, Debug)]
-pub(crate) struct Agenda {
-    /// The earliest time of all: the root of the tree.
+pub(crate) struct TimerQueue {
+    /// The earliest time: the root of the tree.
     earliest: Nanos,
-    /// The other nodes, level by level, of which each has four children: those
-    /// of the root are group 0, those of the node at place p are group p + 1.
-    /// Leaves hold the timers, every other node the earliest of its children.
+    /// The other nodes, level by level, with four children each: those of the root are group 0,
+    /// those of node p are group p + 1. Leaves hold the timers, every other node the minimum of its
+    /// children.
     groups: Box<[Group]>,
-    /// The place of the first leaf.
+    /// Index of the first leaf.
     leaves: usize,
 }
 
@@ -29,8 +28,8 @@ pub(crate) struct Agenda {
 #[repr(align(32))]
 struct Group([Nanos; 4]);
 
-impl Agenda {
-    /// So many timers, none of them set.
+impl TimerQueue {
+    /// `timers` timers, none of them set.
     pub(crate) fn new(timers: usize) -> Self {
         let (mut leaves, mut width) = (0, 4);
         while width < timers {
@@ -45,8 +44,8 @@ impl Agenda {
     #[inline]
     pub(crate) fn set(&mut self, timer: usize, at: Nanos) {
         let (mut place, mut earliest) = (self.leaves + timer, at);
-        // Up to the root, even where nothing changes any more: how soon that is
-        // nobody could predict, and a wrong guess costs more than a level.
+        // Up to the root, even if nothing changes any more: an early exit is unpredictable, and a
+        // mispredicted branch costs more than a level.
         loop {
             let (group, child) = (place / 4, place % 4);
             let Group(times) = &mut self.groups[group];
@@ -80,7 +79,7 @@ impl Agenda {
         let mut group = 0;
         loop {
             let Group([a, b, c, _]) = self.groups[group];
-            // Which child it is, without a branch that nobody could predict.
+            // Selects the child without an unpredictable branch.
             let not_a = a != at;
             let not_b = not_a & (b != at);
             let not_c = not_b & (c != at);
@@ -102,22 +101,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_search(
+        fn next_timer_is_the_earliest(
             timers in 1_usize..40,
             settings in prop::collection::vec((0_usize..40, prop::option::of(0_u64..8)), 1..200),
         ) {
-            let mut agenda = Agenda::new(timers);
+            let mut timer_queue = TimerQueue::new(timers);
             let mut plain = vec![NEVER; timers];
             for (timer, at) in settings {
                 let (timer, at) = (timer % timers, at.map_or(NEVER, Nanos));
-                agenda.set(timer, at);
+                timer_queue.set(timer, at);
                 plain[timer] = at;
                 let earliest = *plain.iter().min().unwrap();
-                prop_assert_eq!(agenda.next_time(), earliest);
-                prop_assert_eq!(agenda.at(timer), at);
+                prop_assert_eq!(timer_queue.next_time(), earliest);
+                prop_assert_eq!(timer_queue.at(timer), at);
                 if earliest != NEVER {
                     let first = plain.iter().position(|&t| t == earliest).unwrap();
-                    prop_assert_eq!(agenda.next_timer(), first);
+                    prop_assert_eq!(timer_queue.next_timer(), first);
                 }
             }
         }

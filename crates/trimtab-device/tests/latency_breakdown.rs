@@ -1,10 +1,10 @@
-//! Where a request's time went: the parts are right, and they are all.
+//! The latency breakdown is correct and complete.
 
 use rand::{RngExt as _, SeedableRng as _};
-use trimtab_device::{Copying, Explained, Profile, Scope, Served, Ssd};
+use trimtab_device::{CopyMode, LatencyBreakdown, Profile, Scope, Served, Ssd};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
-/// A read, and a program, of 4 KiB with nobody in the way.
+/// Latency of a read, and of a program, of 4 KiB on an idle drive.
 const READ: u64 = 45_120;
 const WRITE: u64 = 205_120;
 
@@ -20,8 +20,8 @@ fn request(id: u64, arrival: Nanos, op: Op, offset: u64) -> Request {
     Request::new(RequestId(id), DeviceId(0), arrival, op, offset, 4096)
 }
 
-/// Requests that are sent at the same moment, and what is said of each.
-fn together(profile: &Profile, requests: &[(Op, u64)]) -> Vec<Explained> {
+/// Sends requests at the same time; returns the breakdown of each.
+fn run_concurrently(profile: &Profile, requests: &[(Op, u64)]) -> Vec<LatencyBreakdown> {
     let mut ssd = Ssd::new(profile, DeviceId(0), 1);
     ssd.fill_in_order(1.0);
     for (id, &(op, offset)) in (0..).zip(requests) {
@@ -30,35 +30,35 @@ fn together(profile: &Profile, requests: &[(Op, u64)]) -> Vec<Explained> {
     ssd.advance(Nanos::from_secs(1));
     let mut served: Vec<_> = ssd.served().collect();
     served.sort_by_key(|served| served.completion.request);
-    served.into_iter().map(|served| served.explained).collect()
+    served.into_iter().map(|served| served.breakdown).collect()
 }
 
 #[test]
-fn each_wait_has_its_name() {
+fn each_wait_has_its_cause() {
     let profile = small();
-    let nothing = Explained::default();
+    let nothing = LatencyBreakdown::default();
     let (die, channel) = (
-        |ns| Explained { die: Nanos(ns), ..Explained::default() },
-        |ns| Explained { channel: Nanos(ns), ..Explained::default() },
+        |ns| LatencyBreakdown { die: Nanos(ns), ..LatencyBreakdown::default() },
+        |ns| LatencyBreakdown { channel: Nanos(ns), ..LatencyBreakdown::default() },
     );
-    // Pages go round two channels, then round two dies of each.
+    // Pages are striped over two channels, then over two dies of each.
     let unit = |n: u64| n * 4096;
-    let reads = |units: [u64; 2]| together(&profile, &units.map(|n| (Op::Read, unit(n))));
+    let reads = |units: [u64; 2]| run_concurrently(&profile, &units.map(|n| (Op::Read, unit(n))));
     assert_eq!(reads([0, 4]), [nothing, die(READ)]);
     assert_eq!(reads([0, 2]), [nothing, channel(5_120)]);
     assert_eq!(reads([0, 1]), [nothing, nothing]);
-    // So do writes, wherever they are to.
-    let writes = together(&profile, &[(Op::Write, 0); 5]);
+    // So are writes, whatever their offsets.
+    let writes = run_concurrently(&profile, &[(Op::Write, 0); 5]);
     let [on_one_channel, on_one_die] = [channel(5_120), die(WRITE)];
     assert_eq!(writes, [nothing, nothing, on_one_channel, on_one_channel, on_one_die]);
 
     let mut buffered = profile.clone();
     (buffered.buffer.size_mb, buffered.buffer.flush_watermark) = (0.0041, 0.0);
-    let writes = together(&buffered, &[(Op::Write, 0), (Op::Write, unit(1))]);
-    assert_eq!(writes, [nothing, Explained { buffer: Nanos(WRITE), ..nothing }]);
+    let writes = run_concurrently(&buffered, &[(Op::Write, 0), (Op::Write, unit(1))]);
+    assert_eq!(writes, [nothing, LatencyBreakdown { buffer: Nanos(WRITE), ..nothing }]);
 }
 
-/// Random reads and writes, some in flight all the time.
+/// Random reads and writes, several in flight.
 fn work(ssd: &mut Ssd, requests: u64) -> Vec<Served> {
     let mut random = rand_pcg::Pcg64::seed_from_u64(3);
     let units = ssd.capacity() / 4096;
@@ -76,21 +76,22 @@ fn work(ssd: &mut Ssd, requests: u64) -> Vec<Served> {
     served
 }
 
-/// Whatever cleaning, preempting, suspending and looking again do to it: what is
-/// left of a request's time beside its waits is what its operation takes.
+/// Whatever cleaning, preemption, suspension and relocation do: latency minus waits is the
+/// operation's service time.
 #[test]
-fn waits_are_all_that_is_not_service() {
+fn latency_is_waits_plus_service() {
     for n in 0..16 {
         let mut profile = small();
         let (preemptive, suspend) = (n & 1 != 0, n & 2 != 0);
         (profile.gc.preemptive, profile.gc.suspend) = (preemptive, suspend);
         profile.gc.blocks = [Scope::Plane, Scope::Die, Scope::Channel, Scope::Controller][n / 4];
-        profile.gc.copy = if n % 3 == 0 { Copying::Copyback } else { Copying::Serial };
+        profile.gc.copy = if n % 3 == 0 { CopyMode::Copyback } else { CopyMode::Serial };
         let mut ssd = Ssd::new(&profile, DeviceId(0), 1);
         ssd.age(&profile, 1.0, 2.0);
         let mut waited_for_cleaning = 0;
         for served in work(&mut ssd, 20_000) {
-            let Explained { stalled, die, cleaning, channel, buffer, retries } = served.explained;
+            let LatencyBreakdown { stalled, die, cleaning, channel, buffer, retries } =
+                served.breakdown;
             let waits = stalled + die + cleaning + channel + buffer + retries;
             let is_read = served.completion.request.0 & 1 == 1;
             let service = if is_read { READ } else { WRITE };
@@ -98,22 +99,21 @@ fn waits_are_all_that_is_not_service() {
             if is_read && time == Nanos::ZERO {
                 continue; // Its data was on the way into the flash.
             }
-            assert_eq!(time, waits + Nanos(service), "{n}: {:?}", served.explained);
+            assert_eq!(time, waits + Nanos(service), "{n}: {:?}", served.breakdown);
             waited_for_cleaning += u32::from(cleaning > Nanos::ZERO);
         }
         assert!(waited_for_cleaning > 100, "{n}: {waited_for_cleaning}");
-        assert_eq!(ssd.study().suspended > 0, suspend, "{n}");
+        assert_eq!(ssd.stats().suspended > 0, suspend, "{n}");
     }
 }
 
-/// What was waited for a page of the mapping table counts too.
+/// Waiting for a mapping-table page counts too.
 #[test]
-fn a_read_that_takes_several_operations_keeps_its_waits() {
+fn map_lookup_waits_are_included() {
     let mut profile = small();
     profile.ftl.mapping_cache_mb = 0.01;
-    let die = |ns| Explained { die: Nanos(ns), ..Explained::default() };
-    // Pages 0 and 4 of the table, and both units, are on one die, and each has to
-    // wait for the one before it.
-    let explained = together(&profile, &[(Op::Read, 0), (Op::Read, 4096 * 4096)]);
-    assert_eq!(explained, [die(READ), die(2 * READ)]);
+    let die = |ns| LatencyBreakdown { die: Nanos(ns), ..LatencyBreakdown::default() };
+    // Table pages 0 and 4, and both units, are on one die; each waits for the one before.
+    let breakdown = run_concurrently(&profile, &[(Op::Read, 0), (Op::Read, 4096 * 4096)]);
+    assert_eq!(breakdown, [die(READ), die(2 * READ)]);
 }

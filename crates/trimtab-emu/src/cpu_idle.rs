@@ -1,11 +1,10 @@
-//! Processors stay awake while a drive is in use.
+//! Keeps processors out of idle states while a drive is in use.
 //!
-//! A processor without work goes to sleep, and waking it takes some 10 to 50 µs, more in
-//! a virtual machine, where the host has to do it. Each step on a request's way wakes
-//! somebody, so that what a program would see, above all where its requests are sparse, is
-//! that sleep and not the drive. Linux has a file for those who cannot bear it: as long as
-//! one holds it open and has written 0 µs to it, idle processors poll
-//! (Documentation/power/pm_qos_interface.rst in its source). The kernel ends that with the
+//! Waking an idle processor takes some 10 to 50 µs, more in a virtual machine, where the host has
+//! to do it. Each step on a request's path wakes a thread, so a program with sparse requests would
+//! see these wake-ups and not the drive. Linux has a file against this: while a process holds it
+//! open with 0 µs written to it, idle processors poll (Documentation/power/pm_qos_interface.rst in
+//! its source). The kernel drops the setting when the process ends, however it ends.
 //! process, however that ends.
 
 use std::fs::{File, OpenOptions};
@@ -19,34 +18,34 @@ use trimtab_io::Nanos;
 
 use super::clock;
 
-/// The kernel's file for it.
-pub(super) const LATENCY: &str = "/dev/cpu_dma_latency";
+/// The kernel's PM QoS file.
+pub(super) const PM_QOS_FILE: &str = "/dev/cpu_dma_latency";
 
-/// A drive is in use until its last request is so long ago.
+/// A drive counts as in use for this long after its last request.
 const LINGER: Nanos = Nanos::from_millis(100);
 
-/// When a drive was used last.
+/// When a drive was last used.
 #[derive(Debug, Default)]
 struct Use {
     /// By the monotonic clock, ns.
     last: AtomicU64,
-    /// Nobody has used it for a while, and the thread waits to be told of it.
+    /// No request for [`LINGER`]: the thread is parked until the next one.
     rests: AtomicBool,
     ended: AtomicBool,
 }
 
-/// Keeps processors awake while a drive is in use; ended when dropped.
+/// Keeps processors awake while a drive is in use. Stops when dropped.
 #[derive(Debug)]
-pub(super) struct Awake {
+pub(super) struct IdleInhibitor {
     used: Arc<Use>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Awake {
-    /// Begins with it; the drive counts as used now.
+impl IdleInhibitor {
+    /// Starts the thread; the drive counts as used now.
     ///
     /// # Errors
-    /// The kernel has no such file, or it is not for this user: it takes root.
+    /// The kernel has no such file, or this user may not open it: it takes root.
     pub(super) fn start() -> io::Result<Self> {
         let held = hold()?;
         let used = Arc::new(Use::default());
@@ -57,14 +56,14 @@ impl Awake {
         Ok(Self { used, thread })
     }
 
-    /// For whoever takes requests.
-    pub(super) fn waker(&self) -> Waker {
+    /// A handle for the thread that takes requests.
+    pub(super) fn waker(&self) -> UseNotifier {
         let thread = self.thread.as_ref().expect("it runs until this is dropped").thread();
-        Waker { used: Arc::clone(&self.used), thread: thread.clone() }
+        UseNotifier { used: Arc::clone(&self.used), thread: thread.clone() }
     }
 }
 
-impl Drop for Awake {
+impl Drop for IdleInhibitor {
     fn drop(&mut self) {
         self.used.ended.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
@@ -74,18 +73,18 @@ impl Drop for Awake {
     }
 }
 
-/// By which a drive is said to be in use.
+/// Reports that the drive is in use.
 #[derive(Clone, Debug)]
-pub(super) struct Waker {
+pub(super) struct UseNotifier {
     used: Arc<Use>,
     thread: Thread,
 }
 
-impl Waker {
-    /// A request has come.
+impl UseNotifier {
+    /// A request has arrived.
     pub(super) fn used(&self, now: Nanos) {
         self.used.last.store(now.0, Ordering::Relaxed);
-        // If this one comes just as the thread goes to rest, the next one will see it.
+        // If the thread parks just now, the next request wakes it.
         if self.used.rests.load(Ordering::Relaxed) && self.used.rests.swap(false, Ordering::AcqRel)
         {
             self.thread.unpark();
@@ -101,7 +100,7 @@ impl Use {
             let now = clock::now();
             if now < until {
                 if held.is_none() {
-                    // It could be opened once; if not now, then with the next request.
+                    // The file could be opened at start; if not now, the next request tries again.
                     held = hold().ok();
                 }
                 thread::park_timeout(Duration::from_nanos(until.since(now).0));
@@ -116,9 +115,9 @@ impl Use {
     }
 }
 
-/// As long as this is open no processor goes to sleep.
+/// While this file is open, no processor enters an idle state.
 fn hold() -> io::Result<File> {
-    let mut file = OpenOptions::new().write(true).open(LATENCY)?;
+    let mut file = OpenOptions::new().write(true).open(PM_QOS_FILE)?;
     file.write_all(&0_i32.to_ne_bytes())?;
     Ok(file)
 }
@@ -133,7 +132,7 @@ mod tests {
     fn holds() -> bool {
         let open = std::fs::read_dir("/proc/self/fd").unwrap();
         let mut files = open.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
-        files.any(|file| file == std::path::Path::new(LATENCY))
+        files.any(|file| file == std::path::Path::new(PM_QOS_FILE))
     }
 
     fn wait_until(what: &str, is_so: impl Fn() -> bool) {
@@ -145,16 +144,16 @@ mod tests {
     }
 
     #[test]
-    fn processors_are_kept_awake_only_while_the_drive_is_in_use() {
-        let Ok(awake) = Awake::start() else {
-            let why = format!("skipped a test of sleep: {LATENCY} cannot be opened");
+    fn idle_states_are_blocked_only_while_the_drive_is_in_use() {
+        let Ok(awake) = IdleInhibitor::start() else {
+            let why = format!("skipped a test of sleep: {PM_QOS_FILE} cannot be opened");
             return trimtab_testdisk::say(&why);
         };
         let waker = awake.waker();
         for _ in 0..3 {
-            wait_until("it holds on without a use", || !holds());
+            wait_until("the file stays open without use", || !holds());
             waker.used(clock::now());
-            wait_until("it does not hold on with a use", || {
+            wait_until("the file is not held in use", || {
                 waker.used(clock::now());
                 holds()
             });

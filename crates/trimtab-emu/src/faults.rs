@@ -172,7 +172,7 @@ impl Fault {
     pub fn check(&self) -> Result<(), Error> {
         let within = |what: &str, value: f64, least: f64, most: f64| {
             trimtab_io::within(&format!("a fault's {what}"), value, least..=most)
-                .map_err(Error::BadInput)
+                .map_err(|error| Error::BadInput(error.to_string()))
         };
         within("at_s", self.at_s, 0.0, 1e7)?;
         if !(matches!(self.effect, Effect::PowerCut { .. }) && self.for_s == f64::INFINITY) {

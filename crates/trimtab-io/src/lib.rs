@@ -46,7 +46,7 @@ pub use clock::monotonic;
 pub use completion::{Completion, Outcome};
 pub use histogram::LatencyHistogram;
 pub use mix::mix64;
-pub use range::within;
+pub use range::{OutOfRange, within};
 pub use recent::RecentLatencies;
 pub use request::{DeviceId, Flags, Op, Request, RequestId};
 pub use run_directory::{RUN_VARIABLE, run_directory};

@@ -220,7 +220,7 @@ fn within<T: PartialOrd + Display>(
     value: T,
     range: RangeInclusive<T>,
 ) -> Result<(), Error> {
-    trimtab_io::within(key, value, range).or_else(Error::profile)
+    trimtab_io::within(key, value, range).or_else(|error| Error::profile(error.to_string()))
 }
 
 #[cfg(test)]

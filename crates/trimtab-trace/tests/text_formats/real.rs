@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use trimtab_io::Op;
-use trimtab_trace::{Error, Format, Options, Record, Trace};
+use trimtab_trace::{Error, Format, TraceOptions, Record, Trace};
 
 use super::{as_format, drain};
 
@@ -26,7 +26,7 @@ fn real_traces() {
         _ = writeln!(std::io::stderr(), "skipped a test on real traces: TRIMTAB_TRACES is not set");
         return;
     };
-    let detect = |name: &str| Trace::open(&[root.join(name)], &Options::default());
+    let detect = |name: &str| Trace::open(&[root.join(name)], &TraceOptions::default());
     let recognised = |name: &str| detect(name).unwrap_or_else(|e| panic!("{e}")).meta().format;
 
     for name in ["nvme-replay/nvme-a.csv", "nvme-replay/nvme-b.csv"] {

@@ -147,7 +147,7 @@ mod tests {
     fn idle_states_are_blocked_only_while_the_drive_is_in_use() {
         let Ok(awake) = IdleInhibitor::start() else {
             let why = format!("skipped a test of sleep: {PM_QOS_FILE} cannot be opened");
-            return trimtab_testdisk::say(&why);
+            return trimtab_testdisk::note(&why);
         };
         let waker = awake.waker();
         for _ in 0..3 {

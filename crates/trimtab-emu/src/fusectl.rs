@@ -92,12 +92,12 @@ mod tests {
     #[test]
     fn aborting_an_unknown_connection_fails() {
         if !rustix::process::geteuid().is_root() {
-            return trimtab_testdisk::say("skipped a test of FUSE connections: needs root");
+            return trimtab_testdisk::note("skipped a test of FUSE connections: needs root");
         }
         match abort(u32::MAX) {
             Err(rustix::io::Errno::NOENT) => {}
             // A container may not mount, and a kernel may have no FUSE.
-            Err(e) => trimtab_testdisk::say(&format!("skipped a test of FUSE connections: {e}")),
+            Err(e) => trimtab_testdisk::note(&format!("skipped a test of FUSE connections: {e}")),
             Ok(()) => panic!("it was aborted"),
         }
     }

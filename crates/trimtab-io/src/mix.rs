@@ -1,8 +1,8 @@
-//! The one mixing function.
+//! The mixing function of hashes and seeds.
 
-/// Spreads a number over all 64 bits, so that neighbours become unrelated: the output
-/// function of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA'14, Fig. 17). A bijection, the same on every machine.
+/// Mixes a number over all 64 bits, so that adjacent inputs give unrelated outputs: the output
+/// function of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+/// OOPSLA'14, Fig. 17). A bijection, the same on every machine.
 #[must_use]
 pub const fn mix64(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -50,7 +50,7 @@ fn serve(
     match run(disks, strategy, requests, options, &mut |_| ControlFlow::Continue(())) {
         Ok(run) => Some(run),
         Err(Error::Ring(e)) => {
-            trimtab_testdisk::say(&format!("skipped: no io_uring: {e}"));
+            trimtab_testdisk::note(&format!("skipped: no io_uring: {e}"));
             None
         }
         Err(e) => panic!("{e}"),
@@ -155,7 +155,7 @@ fn a_run_can_be_ended() {
 #[test]
 fn a_run_ends_though_a_drive_does_not_answer() {
     if let Some(why) = emulated::missing() {
-        return trimtab_testdisk::say(&format!("skipped a run on a stalled drive: {why}"));
+        return trimtab_testdisk::note(&format!("skipped a run on a stalled drive: {why}"));
     }
     let emulated = Emulated::new();
     let directory = tempfile::tempdir().unwrap();

@@ -330,7 +330,7 @@ fn forest(
         Objective::Logistic => 0.1,
         Objective::Squared => 0.2,
     };
-    let options = boost::Options {
+    let options = boost::BoostOptions {
         objective,
         trees: options.trees,
         leaves: options.leaves,
@@ -341,7 +341,7 @@ fn forest(
         row_share: 0.5,
         feature_share: 0.5,
         seed: options.seed,
-        ..boost::Options::default()
+        ..boost::BoostOptions::default()
     };
     let rows = Rows::new(features.as_flattened(), FEATURES)?;
     let data = boost::Data::new(rows, targets, &[], &options)?;

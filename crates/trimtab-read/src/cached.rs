@@ -112,7 +112,7 @@ mod tests {
         file.sync_all().unwrap();
         match is_held(&file, 100, 2 * 4096) {
             Held::Unknown => {
-                trimtab_testdisk::say("skipped: the kernel does not tell what it caches");
+                trimtab_testdisk::note("skipped: the kernel does not tell what it caches");
                 return;
             }
             held => assert_eq!(held, Held::Yes),

@@ -7,7 +7,9 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use trimtab_io::{Flags, Nanos, Op};
-use trimtab_trace::{Clock, Format, Meta, Names, TraceOptions, OutputFormat, Record, Trace, Writer};
+use trimtab_trace::{
+    Clock, Format, Meta, Names, OutputFormat, Record, Trace, TraceOptions, Writer,
+};
 
 const RECORDS: usize = 1_000_000;
 

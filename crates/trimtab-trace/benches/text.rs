@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use trimtab_trace::{Format, TraceOptions, Trace};
+use trimtab_trace::{Format, Trace, TraceOptions};
 
 const RECORDS: u64 = 100_000;
 

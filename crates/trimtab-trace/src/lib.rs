@@ -65,7 +65,7 @@ pub use error::{Error, Position};
 pub use format::Format;
 pub use input::can_be_read_twice;
 pub use names::{CommandId, Names};
-pub use reader::{Clock, Meta, TraceOptions, Sorting, Trace, with_trace};
+pub use reader::{Clock, Meta, Sorting, Trace, TraceOptions, with_trace};
 pub use record::Record;
 pub use series::{
     DepthOverTime, HeatMap, LatencyOverTime, OpPlots, Plots, SIZE_CLASSES, Series, SizeClass,

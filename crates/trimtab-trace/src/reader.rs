@@ -9,7 +9,7 @@ use crate::format::{Format, blktrace, has_offset_column, parquet, refuse_others}
 use crate::input::{Input, can_be_read_twice};
 use crate::names::Names;
 use crate::record::Record;
-use crate::sort::{SpillSort, BeyondWindow, WINDOW, WindowSort};
+use crate::sort::{BeyondWindow, SpillSort, WINDOW, WindowSort};
 use crate::source::{BATCH, Source};
 use crate::spool::{SpoolLimit, write_error};
 
@@ -237,10 +237,8 @@ impl Trace {
                 let mut incoming = std::mem::take(&mut self.incoming);
                 let more = self.read_skipping_bad(&mut incoming)?;
                 let Order::Window(sorter) = &mut self.order else { unreachable!() };
-                sorter.push(&mut incoming, out).map_err(|BeyondWindow(record)| Error::BeyondWindow {
-                    path: self.path.clone(),
-                    record,
-                    window: WINDOW,
+                sorter.push(&mut incoming, out).map_err(|BeyondWindow(record)| {
+                    Error::BeyondWindow { path: self.path.clone(), record, window: WINDOW }
                 })?;
                 self.incoming = incoming;
                 if !more {

@@ -87,7 +87,7 @@ use crate::record::Record;
 use crate::source::BATCH;
 
 pub use self::arrivals::Arrivals;
-pub use self::spec::{Spec, InvalidValue};
+pub use self::spec::{InvalidValue, Spec};
 pub use self::workload::{GeneratedRequest, Requests, ThinkTime, Timing, Workload};
 
 use self::random::Random;

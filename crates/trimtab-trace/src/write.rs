@@ -114,7 +114,9 @@ impl Writer {
         let begin = || -> io::Result<FormatWriter> {
             let file = AtomicFile::create(path)?;
             Ok(match format {
-                OutputFormat::Parquet => FormatWriter::Parquet(Box::new(ParquetWriter::new(file, meta)?)),
+                OutputFormat::Parquet => {
+                    FormatWriter::Parquet(Box::new(ParquetWriter::new(file, meta)?))
+                }
                 OutputFormat::FioIolog => FormatWriter::FioIolog(FioIolog::new(file)?),
                 OutputFormat::Msr => FormatWriter::Msr(Msr::new(file)),
             })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use trimtab_io::{Flags, Op};
-use trimtab_trace::{Error, Format, TraceOptions, Position, Record, Trace};
+use trimtab_trace::{Error, Format, Position, Record, Trace, TraceOptions};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)

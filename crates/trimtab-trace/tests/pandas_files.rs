@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use trimtab_io::{Nanos, Op};
-use trimtab_trace::{Clock, TraceOptions, Record, Trace};
+use trimtab_trace::{Clock, Record, Trace, TraceOptions};
 
 fn read(name: &str) -> Result<(Clock, Vec<Record>), trimtab_trace::Error> {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use trimtab_trace::{Error, Format, TraceOptions, Record, Trace, can_be_read_twice, with_trace};
+use trimtab_trace::{Error, Format, Record, Trace, TraceOptions, can_be_read_twice, with_trace};
 
 use crate::exit::Incomplete;
 use crate::progress::Progress;

@@ -103,7 +103,7 @@ fn issued(log: &str) -> Vec<(bool, u64, u64)> {
 #[test]
 fn fio_replays_a_recording_on_another_device() {
     if Command::new("fio").arg("--version").output().is_err() {
-        trimtab_testdisk::say("skipped: fio is not installed");
+        trimtab_testdisk::note("skipped: fio is not installed");
         return;
     }
     let mut biosnoop = String::from(
@@ -225,7 +225,7 @@ fn a_full_disk_leaves_nothing_behind() {
     let disk = place.path("disk");
     fs::create_dir(&disk).unwrap();
     let Some(_mount) = Mount::new(&disk) else {
-        trimtab_testdisk::say("skipped: mounting a file system takes root");
+        trimtab_testdisk::note("skipped: mounting a file system takes root");
         return;
     };
     for out in ["disk/out.parquet", "disk/out.csv", "disk/out.iolog"] {

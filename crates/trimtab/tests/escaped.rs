@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Output;
 
 use place::Place;
-use trimtab_trace::{Names, TraceOptions, OutputFormat, Trace, Writer};
+use trimtab_trace::{Names, OutputFormat, Trace, TraceOptions, Writer};
 
 /// What a terminal would obey: a new title, a line end, a C1 control, a mark of direction.
 const NASTY: &str = "\x1b]0;x\x07\nforged: line\u{9b}1m\u{202e}";

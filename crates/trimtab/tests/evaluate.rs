@@ -295,7 +295,7 @@ fn what_cannot_be_judged_is_said_in_one_line() {
 #[test]
 fn real_drives_can_be_predicted() {
     let Some(folder) = std::env::var_os("TRIMTAB_TRACES").map(PathBuf::from) else {
-        trimtab_testdisk::say("skipped: TRIMTAB_TRACES does not name a folder of traces");
+        trimtab_testdisk::note("skipped: TRIMTAB_TRACES does not name a folder of traces");
         return;
     };
     let place = Place::new(&[]);

@@ -28,7 +28,7 @@ fn python(script: &str) -> Option<Output> {
 fn a_round_trip_through_pandas_loses_nothing() {
     let there = python("import pandas, pyarrow").is_some_and(|output| output.status.success());
     if !there {
-        trimtab_testdisk::say("skipped: python3 has no pandas with pyarrow");
+        trimtab_testdisk::note("skipped: python3 has no pandas with pyarrow");
         return;
     }
     // Times of this century in ns, beyond what a float holds exactly; rows

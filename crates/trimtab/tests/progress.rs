@@ -50,7 +50,7 @@ fn long_work_shows_progress_on_a_terminal_only() {
         ("advise a.csv b.csv", "learning"),
     ] {
         let Some(shown) = on_terminal(&place, command) else {
-            trimtab_testdisk::say("skipped: there is no `script` (util-linux) to make a terminal");
+            trimtab_testdisk::note("skipped: there is no `script` (util-linux) to make a terminal");
             return;
         };
         assert!(shown.contains(part), "{command}: {shown}");

@@ -20,7 +20,7 @@ fn signals() -> Vec<Signal> {
     if ignored & (1 << (Signal::INT.as_raw() - 1)) == 0 {
         return vec![Signal::TERM, Signal::INT];
     }
-    trimtab_testdisk::say("skipped: SIGINT, which is ignored here");
+    trimtab_testdisk::note("skipped: SIGINT, which is ignored here");
     vec![Signal::TERM]
 }
 

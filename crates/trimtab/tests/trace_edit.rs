@@ -9,7 +9,7 @@ use std::process::Output;
 
 use place::Place;
 use trimtab_io::{Nanos, Op};
-use trimtab_trace::{TraceOptions, Record, Trace};
+use trimtab_trace::{Record, Trace, TraceOptions};
 
 const TRACE: &str = "\
 128166372000000000,usr,0,Read,0,4096,10000

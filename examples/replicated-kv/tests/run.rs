@@ -23,7 +23,7 @@ struct Place(TempDir);
 impl Place {
     fn new() -> Option<Self> {
         if let Some(missing) = missing() {
-            trimtab_testdisk::say(&format!("skipped: {missing}"));
+            trimtab_testdisk::note(&format!("skipped: {missing}"));
             return None;
         }
         Some(Self(tempfile::tempdir().unwrap()))

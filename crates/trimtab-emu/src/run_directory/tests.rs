@@ -64,7 +64,7 @@ fn failed_unmount_is_an_error() {
     let directory = run_directory.drive_directory("a");
     fs::create_dir_all(directory.mount()).unwrap();
     if !rustix::process::geteuid().is_root() {
-        return trimtab_testdisk::say("skipped a test of what drives leave: needs root");
+        return trimtab_testdisk::note("skipped a test of what drives leave: needs root");
     }
     let flags = rustix::mount::MountFlags::empty();
     rustix::mount::mount("tmpfs", directory.mount(), "tmpfs", flags, None).unwrap();

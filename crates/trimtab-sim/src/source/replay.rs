@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
 use trimtab_trace::synth::GeneratedRequest;
-use trimtab_trace::{Error as TraceError, Format, TraceOptions, Record, Trace};
+use trimtab_trace::{Error as TraceError, Format, Record, Trace, TraceOptions};
 
 use super::NEVER;
 use crate::error::Error;

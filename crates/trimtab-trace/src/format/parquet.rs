@@ -193,7 +193,9 @@ fn batches(
                 wanted[index] = Arc::new(fields[index].as_ref().clone().with_data_type(text));
             }
             ColumnKind::Number => return Err(wrong_type(name, "integers_parse_exactly", found)),
-            ColumnKind::Time => return Err(wrong_type(name, "integers_parse_exactly (ns) or timestamps", found)),
+            ColumnKind::Time => {
+                return Err(wrong_type(name, "integers_parse_exactly (ns) or timestamps", found));
+            }
             ColumnKind::Text => return Err(wrong_type(name, "strings", found)),
         }
         if required || !is_all_null(&footer, index) {

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::frame::{HEADER, FrameKind, MAX_LENGTH, checksum, unpack_records};
+use super::frame::{FrameKind, HEADER, MAX_LENGTH, checksum, unpack_records};
 use super::{ENDING, MAGIC};
 use crate::error::{Error, Malformed, Position};
 use crate::fields::show;
@@ -147,7 +147,12 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn take(&mut self, kind: FrameKind, payload: &[u8], out: &mut Vec<Record>) -> Result<(), Malformed> {
+    fn take(
+        &mut self,
+        kind: FrameKind,
+        payload: &[u8],
+        out: &mut Vec<Record>,
+    ) -> Result<(), Malformed> {
         match kind {
             FrameKind::Device => self.names.intern_device(payload).map(drop),
             FrameKind::Command => self.names.intern_command(payload).map(drop),

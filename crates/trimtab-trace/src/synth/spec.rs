@@ -126,7 +126,9 @@ impl Spec {
         }
         let Some(capacity) = self.capacity_bytes() else { return missing("capacity_gb") };
         if self.requests.is_none() && self.duration_s.is_none() {
-            return Err(InvalidValue::without_key("`requests` or `duration_s` must say where the trace ends"));
+            return Err(InvalidValue::without_key(
+                "`requests` or `duration_s` must say where the trace ends",
+            ));
         }
         if matches!(self.arrivals, Arrivals::Closed { service_us: None, .. }) {
             return missing("arrivals.service_us");
@@ -175,8 +177,9 @@ impl Spec {
                 within("offsets.streams", streams, 1..=MAX_CLIENTS)?;
                 let aligned = |sizes: &[Size], keys: &SizeKeys| {
                     sizes.iter().zip(0..).try_for_each(|(size, i)| {
-                        multiple(keys.bytes, size.bytes, self.align_bytes)
-                            .map_err(|wrong| wrong.with_reason("offsets are sequential").at_entry(i))
+                        multiple(keys.bytes, size.bytes, self.align_bytes).map_err(|wrong| {
+                            wrong.with_reason("offsets are sequential").at_entry(i)
+                        })
                     })
                 };
                 aligned(&self.sizes, &SIZES)?;

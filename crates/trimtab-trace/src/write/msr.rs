@@ -10,7 +10,7 @@ use trimtab_io::Op;
 
 use super::text::{Labels, plain};
 use super::{AtomicFile, LeftOut};
-use crate::format::msr::{MAX_TICKS, MAX_RESPONSE_TICKS, TICK_NS, UNIX_EPOCH_TICKS};
+use crate::format::msr::{MAX_RESPONSE_TICKS, MAX_TICKS, TICK_NS, UNIX_EPOCH_TICKS};
 use crate::names::Names;
 use crate::record::Record;
 

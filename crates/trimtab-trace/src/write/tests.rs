@@ -6,7 +6,7 @@ use trimtab_io::{DeviceId, Flags, Nanos, Op};
 
 use super::*;
 use crate::fields::{MAX_LENGTH, MAX_OFFSET, MAX_TIME_NS};
-use crate::reader::{Clock, TraceOptions, Sorting, Trace, with_trace};
+use crate::reader::{Clock, Sorting, Trace, TraceOptions, with_trace};
 use crate::{Format, Position};
 
 fn meta() -> Meta {
@@ -21,7 +21,10 @@ fn write(path: &Path, format: OutputFormat, records: &[Record], names: &Names) -
     left_out
 }
 
-fn read_from(path: &Path, options: &TraceOptions) -> Result<(Vec<Record>, Names, Meta, u64), Error> {
+fn read_from(
+    path: &Path,
+    options: &TraceOptions,
+) -> Result<(Vec<Record>, Names, Meta, u64), Error> {
     with_trace(&[path.to_owned()], options, |trace| {
         let (mut all, mut batch) = (Vec::new(), Vec::new());
         while trace.read(&mut batch)? {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use trimtab_trace::{Error, Format, TraceOptions, Trace};
+use trimtab_trace::{Error, Format, Trace, TraceOptions};
 
 use super::{FILES, TEXT, as_format, content, drain, path, read_bytes};
 

@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use trimtab_trace::{Error, Format, TraceOptions, Record, Trace};
+use trimtab_trace::{Error, Format, Record, Trace, TraceOptions};
 
+mod detect;
 mod read;
 mod real;
-mod detect;
 mod refuse;
 
 const TEXT: [Format; 14] = [

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use trimtab_io::Op;
-use trimtab_trace::{Error, Format, TraceOptions, Record, Trace};
+use trimtab_trace::{Error, Format, Record, Trace, TraceOptions};
 
 use super::{as_format, drain};
 

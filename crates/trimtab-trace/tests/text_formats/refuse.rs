@@ -1,7 +1,7 @@
 //! Nonsense is refused, with the line and column that are wrong.
 
 use proptest::prelude::*;
-use trimtab_trace::{Format, TraceOptions, Sorting, Trace};
+use trimtab_trace::{Format, Sorting, Trace, TraceOptions};
 
 use super::{FILES, TEXT, as_format, content, drain, read_bytes};
 

@@ -30,7 +30,7 @@ use rustc_hash::FxHashMap;
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
 
 use super::event::{Action, Event};
-use super::fifos::{Fifos, MatchQuality, Key, QueuedAt};
+use super::fifos::{Fifos, Key, MatchQuality, QueuedAt};
 use super::flushes::Flushes;
 use crate::names::CommandId;
 use crate::record::Record;
@@ -113,7 +113,11 @@ impl Queued {
     fn cut(&mut self, length: u64) -> Self {
         let (offset, rest) = (self.record.offset + length, self.record.length - length);
         self.record.length = length;
-        Self { record: Record { offset, length: rest, ..self.record }, joined: MergeSide::No, ..*self }
+        Self {
+            record: Record { offset, length: rest, ..self.record },
+            joined: MergeSide::No,
+            ..*self
+        }
     }
 }
 
@@ -186,8 +190,10 @@ impl Pairing {
         let key = event_key(event);
         // A bio that has just arrived, or else a whole request.
         let bio = |q: &Queued| !q.has_request && q.begins(event) == MatchQuality::Exact;
-        let bio =
-            self.queued.find(key, |q| q.joined == MergeSide::No && bio(q)).map(|q| q.joined = joined);
+        let bio = self
+            .queued
+            .find(key, |q| q.joined == MergeSide::No && bio(q))
+            .map(|q| q.joined = joined);
         if bio.is_none()
             && let Some(request) = self.queued.find(key, |q| q.joined != MergeSide::Behind)
         {
@@ -225,7 +231,8 @@ impl Pairing {
             }
             first.record.flags.set(Flags::MERGED, first.joined == MergeSide::InFront);
             Issued { rest: event.offset, requeued: false, record: first.record }
-        } else if let Some(known) = self.issued.find(key, |i| i.fits(event) == MatchQuality::Exact) {
+        } else if let Some(known) = self.issued.find(key, |i| i.fits(event) == MatchQuality::Exact)
+        {
             // The requeue event was lost.
             known.record.flags |= Flags::REQUEUED;
             return;

@@ -1,11 +1,13 @@
-//! Training gives the same model to the bit with any number of threads, and on
-//! every machine: what it gave here is written down.
+//! Training gives the same model to the bit with any number of threads, and on every machine:
+//! compared with recorded fingerprints.
 
 mod dataset;
 
 use std::ops::ControlFlow;
 
-use trimtab_learn::dense::{self, Activation, Loss, Network, Optimiser, Start, Training};
+use trimtab_learn::dense::{
+    self, Activation, Initialisation, Loss, Network, Optimiser, TrainingOptions,
+};
 use trimtab_learn::store::{Stored, Writer};
 use trimtab_learn::{Rows, boost};
 
@@ -22,15 +24,15 @@ fn network(threads: usize, loss: Loss, optimiser: Optimiser, last: Activation) -
     let rows = Rows::new(&features, dataset::FEATURES).unwrap();
     let scaled: Vec<f32> = rows.iter().flatten().map(|&x| x as f32 / 50.0 - 1.0).collect();
     let layers = [(33, Activation::Relu), (9, Activation::Tanh), (2, last)];
-    let mut network = Network::random(dataset::FEATURES, &layers, Start::He, 9).unwrap();
-    let training = Training {
+    let mut network = Network::random(dataset::FEATURES, &layers, Initialisation::He, 9).unwrap();
+    let training = TrainingOptions {
         loss,
         optimiser,
         epochs: 3,
         batch: 90,
         class_weights: vec![1.0, 1.5],
         threads,
-        ..Training::default()
+        ..TrainingOptions::default()
     };
     let rows = Rows::new(&scaled, dataset::FEATURES).unwrap();
     let go_on = |_| ControlFlow::Continue(());
@@ -39,7 +41,7 @@ fn network(threads: usize, loss: Loss, optimiser: Optimiser, last: Activation) -
 }
 
 #[test]
-fn networks() {
+fn networks_are_reproducible() {
     let adam = Optimiser::Adam { rate: 1e-3 };
     let sgd = Optimiser::Sgd { rate: 0.02, momentum: 0.9 };
     for threads in 1..=4 {
@@ -51,17 +53,17 @@ fn networks() {
 }
 
 #[test]
-fn boosted_trees() {
+fn boosted_trees_are_reproducible() {
     let (features, classes) = dataset::make(20_000, 5);
     let rows = Rows::new(&features, dataset::FEATURES).unwrap();
     let targets: Vec<f32> = classes.iter().map(|&class| f32::from(class)).collect();
     for threads in 1..=4 {
-        let options = boost::Options {
+        let options = boost::BoostOptions {
             trees: 12,
             row_share: 0.7,
             feature_share: 0.6,
             threads,
-            ..boost::Options::default()
+            ..boost::BoostOptions::default()
         };
         let data = boost::Data::new(rows, &targets, &[], &options).unwrap();
         let model = boost::train(&data, None, &options, |_| ControlFlow::Continue(())).unwrap();

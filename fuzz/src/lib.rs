@@ -10,7 +10,7 @@ use trimtab_learn::standardise::Standardiser;
 use trimtab_learn::store::{Reader, Stored, Writer};
 use trimtab_learn::{Simd, dense, integer, lightgbm, tree};
 use trimtab_sim::Scenario;
-use trimtab_trace::{Format, Options, Trace, recording_spool};
+use trimtab_trace::{Format, TraceOptions, Trace, recording_spool};
 
 /// Reads `bytes` as a trace in this format, passing over bad records so that
 /// one does not hide what comes behind it, and checks what holds for any trace.
@@ -18,7 +18,7 @@ use trimtab_trace::{Format, Options, Trace, recording_spool};
 /// # Panics
 /// If it does not hold.
 pub fn read_as(format: Format, bytes: &[u8]) {
-    let options = Options { format: Some(format), skip_bad: true, ..Options::default() };
+    let options = TraceOptions { format: Some(format), skip_bad: true, ..TraceOptions::default() };
     let Ok(mut trace) = Trace::from_bytes(bytes, &options) else { return };
     let mut batch = Vec::new();
     let mut latest = None;
@@ -221,7 +221,7 @@ pub fn read_spool(bytes: &[u8]) {
 /// # Panics
 /// If it is not.
 pub fn recognise(bytes: &[u8]) {
-    if let Err(error) = Trace::from_bytes(bytes, &Options::default()) {
+    if let Err(error) = Trace::from_bytes(bytes, &TraceOptions::default()) {
         let message = error.to_string();
         assert!(!message.chars().any(char::is_control), "{message:?}");
     }

@@ -4,29 +4,29 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Read, Write};
 
-use crate::error::Inconsistent;
+use crate::error::Inconsistency;
 use crate::firmware::Candidates;
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::ssd::save::{damaged, get, get_all, put, put_all};
 
-/// Free blocks of each plane that are kept for cleaning to write to.
-pub(crate) const KEPT_FOR_CLEANING: usize = 1;
+/// Free blocks of each plane reserved for cleaning.
+pub(crate) const RESERVED_FOR_CLEANING: usize = 1;
 
-/// Who writes: their data goes to blocks of their own, because what has been
-/// moved by cleaning lives longer than what has just been written.
+/// The source of a write. Each source writes to its own blocks, because data moved by cleaning
+/// lives longer than new data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writer {
+pub(crate) enum WriteStream {
     User = 0,
     Cleaning = 1,
 }
 
-/// What a block is.
+/// BlockState of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum BlockState {
     Free,
-    /// Being written: the page that comes next.
-    Open(Writer, u32),
+    /// Being written, with the next page's number.
+    Open(WriteStream, u32),
     /// All its pages have been programmed.
     Full,
 }
@@ -41,44 +41,43 @@ pub(crate) struct Blocks {
     filled_at: Box<[u64]>,
     /// By block.
     erases: Box<[u32]>,
-    /// Erases of all blocks so far, and, by block, up to and with its last.
+    /// Total erases; and, by block, that total at its last erase.
     erasures: u64,
     erased_at: Box<[u64]>,
     /// Blocks filled so far.
     fills: u64,
     /// Free blocks of the whole drive.
     free: usize,
-    /// Whether the least worn free block is taken first.
+    /// Whether dynamic wear levelling is on: the least worn free block is taken first.
     level: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Plane {
-    /// Free blocks, the next to be used on top: by erases, or by when they
-    /// became free.
+    /// Free blocks, the next on top: ordered by erases, or by when they became free.
     free: BinaryHeap<Reverse<(u64, u32)>>,
-    /// The blocks being written, by [`Writer`]: the next page's number.
+    /// The blocks being written, by [`WriteStream`]: the next page's number.
     open: [Option<u32>; 2],
 }
 
-/// More than a drive lives to see, and little enough to count on from there.
-const MOST_FILLS: u64 = 1 << 62;
-const MOST_ERASES: u64 = 1 << 31;
+/// Beyond a drive's lifetime, and small enough to count on from there.
+const MAX_FILLS: u64 = 1 << 62;
+const MAX_ERASES: u64 = 1 << 31;
 
-/// What is said of saved blocks that cannot be.
-fn wrong() -> io::Error {
-    damaged("has blocks that there are not")
+/// The error for inconsistent blocks in a saved drive.
+fn inconsistent() -> io::Error {
+    damaged("has inconsistent blocks")
 }
 
 impl Plane {
-    /// Reads what was saved, and marks the blocks that it is about.
+    /// Loads a plane, and marks its blocks as seen.
     fn load(
         layout: &Layout,
         number: u32,
         known: &mut [bool],
         from: &mut impl Read,
     ) -> io::Result<Self> {
-        // Each block is this plane's, and is one thing only.
+        // Each block must belong to this plane, and appear once.
         let mut take = |block: u64| {
             let block = u32::try_from(block).ok().filter(|&block| block < layout.blocks())?;
             let is_new = layout.plane_of_block(block) == number
@@ -86,23 +85,24 @@ impl Plane {
             is_new.then_some(block)
         };
         let count = get(from)?;
-        // Cleaning needs one to begin with.
-        if count < KEPT_FOR_CLEANING as u64 || count > layout.blocks_per_plane.into() {
-            return Err(wrong());
+        // Cleaning needs one free block to start.
+        if count < RESERVED_FOR_CLEANING as u64 || count > layout.blocks_per_plane.into() {
+            return Err(inconsistent());
         }
         let mut free = Vec::new();
         for _ in 0..count {
             let key = get(from)?;
-            free.push(Reverse((key, take(get(from)?).ok_or_else(wrong)?)));
+            free.push(Reverse((key, take(get(from)?).ok_or_else(inconsistent)?)));
         }
         let mut open = [None; 2];
         for open in &mut open {
             let page = get(from)?;
             if page != u64::MAX {
-                // It has been begun, or it would be free.
-                let block = take(page / u64::from(layout.pages_per_block)).ok_or_else(wrong)?;
+                // An open block has been started, or it would be free.
+                let block =
+                    take(page / u64::from(layout.pages_per_block)).ok_or_else(inconsistent)?;
                 if page == u64::from(block) * u64::from(layout.pages_per_block) {
-                    return Err(wrong());
+                    return Err(inconsistent());
                 }
                 *open = Some(page as u32);
             }
@@ -133,21 +133,21 @@ impl Blocks {
         }
     }
 
-    /// Free blocks of the whole drive that users can have.
+    /// Free blocks of the drive available to users.
     pub(crate) fn free(&self) -> usize {
-        self.free.saturating_sub(self.planes.len() * KEPT_FOR_CLEANING)
+        self.free.saturating_sub(self.planes.len() * RESERVED_FOR_CLEANING)
     }
 
-    /// Free blocks of a plane that users can have.
+    /// Free blocks of a plane available to users.
     pub(crate) fn free_in(&self, plane: u32) -> usize {
-        self.planes[plane as usize].free.len().saturating_sub(KEPT_FOR_CLEANING)
+        self.planes[plane as usize].free.len().saturating_sub(RESERVED_FOR_CLEANING)
     }
 
-    /// Whether a page can be had.
-    pub(crate) fn has_page(&self, plane: u32, writer: Writer) -> bool {
+    /// Whether a page is available.
+    pub(crate) fn has_page(&self, plane: u32, writer: WriteStream) -> bool {
         let kept = match writer {
-            Writer::User => KEPT_FOR_CLEANING,
-            Writer::Cleaning => 0,
+            WriteStream::User => RESERVED_FOR_CLEANING,
+            WriteStream::Cleaning => 0,
         };
         let plane = &self.planes[plane as usize];
         plane.open[writer as usize].is_some() || plane.free.len() > kept
@@ -156,12 +156,12 @@ impl Blocks {
     /// Takes the next page to write.
     ///
     /// # Panics
-    /// There is none: ask [`has_page`](Self::has_page).
-    pub(crate) fn take_page(&mut self, layout: &Layout, plane: u32, writer: Writer) -> u32 {
+    /// There is none: check [`has_page`](Self::has_page) first.
+    pub(crate) fn take_page(&mut self, layout: &Layout, plane: u32, writer: WriteStream) -> u32 {
         let plane = &mut self.planes[plane as usize];
         let open = &mut plane.open[writer as usize];
         let page = open.unwrap_or_else(|| {
-            let Reverse((_, block)) = plane.free.pop().expect("has_page was asked");
+            let Reverse((_, block)) = plane.free.pop().expect("has_page was checked");
             self.free -= 1;
             block * layout.pages_per_block
         });
@@ -170,8 +170,8 @@ impl Blocks {
         page
     }
 
-    /// A page has been programmed. Pages of a block are programmed in order, so
-    /// with the last one the block is full.
+    /// A page has been programmed. Pages are programmed in order, so the last one makes its block
+    /// full.
     pub(crate) fn programmed(&mut self, layout: &Layout, page: u32) {
         if layout.page_in_block(page) + 1 == layout.pages_per_block {
             let block = layout.block_of_page(page) as usize;
@@ -181,7 +181,7 @@ impl Blocks {
         }
     }
 
-    /// A block is being cleaned: it is no candidate any more.
+    /// A block is being cleaned, and is no candidate any more.
     pub(crate) fn take_victim(&mut self, block: u32) {
         self.full[block as usize] = false;
     }
@@ -196,27 +196,27 @@ impl Blocks {
         self.planes[plane as usize].free.push(Reverse((first, block)));
     }
 
-    /// What a block is.
-    pub(crate) fn state(&self, layout: &Layout, block: u32) -> State {
+    /// BlockState of a block.
+    pub(crate) fn state(&self, layout: &Layout, block: u32) -> BlockState {
         let plane = &self.planes[layout.plane_of_block(block) as usize];
         if self.full[block as usize] {
-            return State::Full;
+            return BlockState::Full;
         }
-        for (writer, page) in [Writer::User, Writer::Cleaning].into_iter().zip(plane.open) {
+        for (writer, page) in [WriteStream::User, WriteStream::Cleaning].into_iter().zip(plane.open)
+        {
             if let Some(page) = page.filter(|&page| layout.block_of_page(page) == block) {
-                return State::Open(writer, layout.page_in_block(page));
+                return BlockState::Open(writer, layout.page_in_block(page));
             }
         }
-        State::Free
+        BlockState::Free
     }
 
-    /// Makes a plane's blocks what others of another drive are: what each is, and
-    /// which it is like in age and wear.
+    /// Copies the blocks of another drive's plane: state, age order and wear of each.
     pub(crate) fn set_plane(
         &mut self,
         layout: &Layout,
         plane: u32,
-        states: &[(State, u32)],
+        states: &[(BlockState, u32)],
         other: &Self,
     ) {
         let first = plane * layout.blocks_per_plane;
@@ -224,13 +224,13 @@ impl Blocks {
         let mut open = [None; 2];
         for (block, &(state, from)) in (first..).zip(states) {
             let (here, there) = (block as usize, from as usize);
-            self.full[here] = state == State::Full;
+            self.full[here] = state == BlockState::Full;
             self.filled_at[here] = other.filled_at[there];
             self.erases[here] = other.erases[there];
             match state {
-                State::Full => {}
-                State::Free => free.push(Reverse((other.erases[there].into(), block))),
-                State::Open(writer, page) => {
+                BlockState::Full => {}
+                BlockState::Free => free.push(Reverse((other.erases[there].into(), block))),
+                BlockState::Open(writer, page) => {
                     open[writer as usize] = Some(block * layout.pages_per_block + page);
                 }
             }
@@ -245,7 +245,7 @@ impl Blocks {
     pub(crate) fn save(&self, to: &mut impl Write) -> io::Result<()> {
         put(to, self.fills)?;
         for plane in &self.planes {
-            // In order, so that the same state gives the same bytes.
+            // Sorted, so that the same state gives the same bytes.
             let mut free: Vec<_> = plane.free.iter().map(|&Reverse(entry)| entry).collect();
             free.sort_unstable();
             put(to, free.len() as u64)?;
@@ -263,8 +263,8 @@ impl Blocks {
         put_all(to, &self.erases)
     }
 
-    /// Reads what was saved of a drive at rest. Memory is taken as data comes,
-    /// because the size that a damaged file names may be any.
+    /// Loads a saved drive at rest. Memory grows with the data read, because a damaged file may
+    /// claim any size.
     pub(crate) fn load(layout: &Layout, level: bool, from: &mut impl Read) -> io::Result<Self> {
         let blocks = layout.blocks() as usize;
         let fills = get(from)?;
@@ -279,8 +279,8 @@ impl Blocks {
         let mut filled_at = vec![0; blocks];
         for (filled_at, &mut known) in filled_at.iter_mut().zip(&mut known) {
             let read = get(from)?;
-            if read > fills || fills > MOST_FILLS || known == (read != 0) {
-                return Err(wrong());
+            if read > fills || fills > MAX_FILLS || known == (read != 0) {
+                return Err(inconsistent());
             }
             if read != 0 {
                 *filled_at = read;
@@ -288,8 +288,8 @@ impl Blocks {
         }
         let mut erases = vec![0; blocks];
         get_all(from, &mut erases)?;
-        if erases.iter().any(|&erases| u64::from(erases) > fills.min(MOST_ERASES)) {
-            return Err(wrong());
+        if erases.iter().any(|&erases| u64::from(erases) > fills.min(MAX_ERASES)) {
+            return Err(inconsistent());
         }
         let full = filled_at.iter().map(|&at| at != 0).collect();
         let (filled_at, erases) = (filled_at.into(), erases.into());
@@ -299,14 +299,13 @@ impl Blocks {
         Ok(Self { planes, full, filled_at, erases, erasures, erased_at, fills, free, level })
     }
 
-    /// How often blocks have been erased, all taken together.
+    /// Total erases of all blocks.
     pub(crate) const fn erasures(&self) -> u64 {
         self.erasures
     }
 
-    /// Whether a block has been erased since there were so many
-    /// [`erasures`](Self::erasures). Mostly none has, and the block need not be
-    /// looked up.
+    /// Whether a block has been erased since the total was `erasures`
+    /// ([`erasures`](Self::erasures)). Mostly no block has, which is checked first.
     pub(crate) fn erased_since(&self, erasures: u64, block: u32) -> bool {
         self.erasures != erasures && self.erased_at[block as usize] > erasures
     }
@@ -315,31 +314,29 @@ impl Blocks {
         &self.erases
     }
 
-    /// Checks that free blocks are empty, and that each block is one thing only.
-    pub(crate) fn verify(&self, layout: &Layout, map: &Map) -> Result<(), Inconsistent> {
+    /// Checks that free blocks are empty, and that each block is in one state.
+    pub(crate) fn verify(&self, layout: &Layout, map: &Map) -> Result<(), Inconsistency> {
         let mut free = 0;
         for plane in &self.planes {
             free += plane.free.len();
             for &Reverse((_, block)) in &plane.free {
                 if self.full[block as usize] || map.valid_in(block) > 0 {
-                    return Err(Inconsistent(format!("block {block} is free and not empty")));
+                    return Err(Inconsistency::FreeBlock { block });
                 }
             }
             for page in plane.open.into_iter().flatten() {
                 let block = layout.block_of_page(page);
                 if self.full[block as usize] {
-                    return Err(Inconsistent(format!("block {block} is being written and full")));
+                    return Err(Inconsistency::OpenBlock { block });
                 }
                 let rest = page * layout.units_per_page..(block + 1) * layout.units_per_block;
                 if map.next_valid(rest.start, rest.end).is_some() {
-                    return Err(Inconsistent(format!(
-                        "block {block} holds data beyond page {page}"
-                    )));
+                    return Err(Inconsistency::BeyondOpenPage { block, page });
                 }
             }
         }
         if free != self.free {
-            return Err(Inconsistent(format!("{free} blocks are free, counted as {}", self.free)));
+            return Err(Inconsistency::FreeCount { free, counted: self.free });
         }
         Ok(())
     }
@@ -374,8 +371,8 @@ mod tests {
     use super::*;
     use crate::profile::Profile;
 
-    /// The block that is written after block 0 has been erased twice and block 1
-    /// once, in a plane where no others are free.
+    /// The next block written after block 0 has been erased twice and block 1 once, in a plane
+    /// without other free blocks.
     fn next_block(level: bool) -> u32 {
         let mut profile = Profile::builtin("reference").unwrap();
         profile.geometry.pages_per_block = 1;
@@ -388,11 +385,11 @@ mod tests {
             blocks.take_victim(block);
             blocks.erased(&layout, block);
         }
-        blocks.take_page(&layout, 0, Writer::User)
+        blocks.take_page(&layout, 0, WriteStream::User)
     }
 
     #[test]
-    fn dynamic_levelling_takes_the_least_worn() {
+    fn dynamic_levelling_takes_the_least_worn_block() {
         assert_eq!(next_block(true), 1);
         assert_eq!(next_block(false), 0);
     }

@@ -1,14 +1,12 @@
-//! The decisions of a drive's firmware, as a seam.
+//! The replaceable decisions of a drive's firmware.
 //!
-//! When cleaning may go on, which block is cleaned, and what becomes of a read
-//! that finds its die being cleaned: these three make the difference between an
-//! ordinary drive and the published ones with predictable latency. Everything
-//! else, the flash and the bookkeeping, is the same for all and stays in
-//! [`Ssd`](crate::Ssd).
+//! When cleaning may proceed, which block is cleaned, and how a read proceeds whose die is being
+//! cleaned: these three distinguish an ordinary drive from the published ones with predictable
+//! latency. The flash and the bookkeeping are common to all, in [`Ssd`](crate::Ssd).
 //!
-//! A policy is a plain state machine: it sees the time and what it is asked
-//! about, and answers. It cannot lose data: where its answer would (never
-//! cleaning, say), the drive stops taking writes, as the real thing would.
+//! A policy is a plain state machine: time and questions in, decisions out. It cannot lose data: if
+//! its decisions would (never cleaning, say), the drive stops accepting writes, as a real one
+//! would.
 
 use std::fmt;
 
@@ -18,22 +16,22 @@ use trimtab_io::{Flags, Nanos};
 
 use crate::profile::{Profile, Victim};
 
-/// What a firmware decides.
+/// A firmware policy.
 pub trait Firmware: fmt::Debug + Send + Sync {
-    /// Whether a block of this plane may be cleaned now. Not asked when user
-    /// requests are waiting for free blocks: then cleaning must go on.
+    /// Whether a block of this plane may be cleaned now. Not called while user requests wait for
+    /// free blocks: then cleaning must proceed.
     fn may_clean(&mut self, now: Nanos, plane: u32) -> bool {
         _ = (now, plane);
         true
     }
 
-    /// When the answer of [`may_clean`](Self::may_clean) may be another one.
+    /// When the result of [`may_clean`](Self::may_clean) may change.
     fn next_change(&self, now: Nanos) -> Option<Nanos> {
         _ = now;
         None
     }
 
-    /// Which block to clean; none to let it be.
+    /// The block to clean, or `None`.
     fn choose(
         &mut self,
         now: Nanos,
@@ -41,21 +39,18 @@ pub trait Firmware: fmt::Debug + Send + Sync {
         random: &mut Pcg64,
     ) -> Option<u32>;
 
-    /// What becomes of a read whose data cannot be had because a block is
-    /// being cleaned.
-    fn contend(&mut self, contention: &Contention) -> Answer {
+    /// How a read proceeds whose data is blocked by cleaning.
+    fn contend(&mut self, contention: &ReadContention) -> ContentionDecision {
         _ = contention;
-        Answer::Wait
+        ContentionDecision::Wait
     }
 
-    /// Whether cleaning takes time. Where it does not, blocks are cleaned in
-    /// an instant: the ideal that others are compared with.
+    /// Whether cleaning takes time. If not, blocks are cleaned instantly: the ideal baseline.
     fn cleaning_takes_time(&self) -> bool {
         true
     }
 
-    /// Forgets what it has seen: its drive is being saved, and the policy's state
-    /// is not part of what is saved.
+    /// Resets the policy's state: its drive is being saved, and policy state is not saved.
     fn forget(&mut self) {}
 
     /// A copy in the same state, for a drive's snapshot.
@@ -68,29 +63,28 @@ impl Clone for Box<dyn Firmware> {
     }
 }
 
-/// A read that would have to wait for cleaning.
+/// A read that is blocked by cleaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contention {
+pub struct ReadContention {
     /// Now.
     pub now: Nanos,
-    /// The request's marks.
+    /// The request's flags.
     pub flags: Flags,
     /// The plane that holds the data.
     pub plane: u32,
-    /// How long the cleaning of this block still takes.
+    /// How long the cleaning of this block will still take.
     pub busy_for: Nanos,
 }
 
-/// What becomes of a read that meets a cleaning.
+/// How a read proceeds that is blocked by cleaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ContentionDecision {
     /// It waits.
     Wait,
-    /// It is answered at once as refused, with the time it would have waited.
+    /// It is refused at once, with the time it would have waited.
     Refuse,
-    /// Its data is made from what the same place of all other channels holds:
-    /// they are read, and put together in the time that the profile's
-    /// `timing.regenerate_us` tells.
+    /// Its data is regenerated: the corresponding pages of all other channels are read, and
+    /// combined within the profile's `timing.regenerate_us`.
     Regenerate,
 }
 
@@ -104,32 +98,32 @@ pub struct Candidates<'a> {
     pub(crate) full: &'a [bool],
     pub(crate) filled_at: &'a [u64],
     pub(crate) erases: &'a [u32],
-    /// Counts up with each block that is filled.
+    /// The number of blocks filled so far.
     pub(crate) clock: u64,
 }
 
-/// One of them.
+/// A full block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its number.
     pub block: u32,
-    /// Units that would have to be moved.
+    /// Units that cleaning would move.
     pub valid: u16,
-    /// All its units.
+    /// Units in the block.
     pub units: u16,
-    /// How many blocks of the drive have been filled since it was.
+    /// Blocks of the drive filled since this one.
     pub age: u64,
-    /// How often it has been erased.
+    /// Its erase count.
     pub erases: u32,
 }
 
 impl Candidates<'_> {
-    /// Each block that can be cleaned with a gain.
+    /// Each block whose cleaning gains space.
     pub fn iter(&self) -> impl Iterator<Item = Candidate> + '_ {
         self.full().filter(|candidate| candidate.valid < self.too_many())
     }
 
-    /// Each block that can be cleaned, be it for its wear only.
+    /// Each full block, including those worth cleaning for wear only.
     pub fn full(&self) -> impl Iterator<Item = Candidate> + '_ {
         (0..self.valid.len()).filter_map(|i| self.get(i))
     }
@@ -144,16 +138,16 @@ impl Candidates<'_> {
         })
     }
 
-    /// Blocks with so many valid units would fill as many pages again.
+    /// Blocks with this many valid units would fill as many pages again.
     const fn too_many(&self) -> u16 {
         self.units_per_block - self.units_per_page + 1
     }
 
-    /// The block with the fewest valid units; of several the first.
+    /// The block with the fewest valid units; the first of several.
     #[must_use]
     pub fn fewest_valid(&self) -> Option<u32> {
-        // Spelt out, because it is asked for each block that is cleaned and
-        // there may be thousands: one pass over two flat arrays.
+        // Written out for speed: it runs for each cleaning over thousands of blocks, as one pass
+        // over two flat arrays.
         let mut best = (self.too_many(), None);
         for (i, (&valid, &full)) in self.valid.iter().zip(self.full).enumerate() {
             if full && valid < best.0 {
@@ -164,19 +158,19 @@ impl Candidates<'_> {
     }
 }
 
-/// The ordinary firmware: cleans when it must, and lets reads wait.
+/// The ordinary firmware: cleans when it must, and reads wait.
 #[derive(Clone, Debug)]
 pub struct Standard {
     victim: Victim,
     choices: u32,
     static_threshold: u32,
-    /// Whether the last block was cleaned for its wear: the next is not, because
-    /// that gains no room.
+    /// Whether the last block was cleaned for wear levelling. The next is not, because that gains
+    /// no space.
     levelled: bool,
 }
 
 impl Standard {
-    /// As a profile describes it.
+    /// The policy of a profile.
     #[must_use]
     pub fn new(profile: &Profile) -> Self {
         Self {
@@ -187,8 +181,8 @@ impl Standard {
         }
     }
 
-    /// The least worn block, if wear has become too uneven. Its data lies long,
-    /// so it may well be valid altogether.
+    /// The least worn block, if wear has become too uneven. Its data is cold, so all of it may be
+    /// valid.
     fn least_worn(&mut self, candidates: &Candidates<'_>) -> Option<u32> {
         if self.static_threshold == 0 || self.levelled {
             self.levelled = false;
@@ -236,13 +230,13 @@ impl Firmware for Standard {
     }
 }
 
-/// The ideal: blocks are cleaned as by [`Standard`], in no time. What is left is
-/// what users' requests do to each other.
+/// The ideal: like [`Standard`], but cleaning takes no time. Only contention between user requests
+/// remains.
 #[derive(Clone, Debug)]
 pub struct Ideal(Standard);
 
 impl Ideal {
-    /// As a profile describes it.
+    /// The policy of a profile.
     #[must_use]
     pub fn new(profile: &Profile) -> Self {
         Self(Standard::new(profile))
@@ -272,9 +266,8 @@ impl Firmware for Ideal {
     }
 }
 
-/// What cleaning a block gains by what it costs: Rosenblum and Ousterhout, "The
-/// Design and Implementation of a Log-Structured File System" (1992), §3.6. The
-/// cost is reading and writing the valid share.
+/// Benefit over cost of cleaning a block: Rosenblum and Ousterhout, "The Design and Implementation
+/// of a Log-Structured File System" (1992), §3.6. The cost is reading and writing the valid share.
 fn benefit(c: &Candidate) -> f64 {
     let valid = f64::from(c.valid) / f64::from(c.units);
     if valid == 0.0 { f64::INFINITY } else { c.age as f64 * (1.0 - valid) / (2.0 * valid) }

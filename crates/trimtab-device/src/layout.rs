@@ -1,4 +1,4 @@
-//! Where things are: numbers for dies, planes, blocks, pages and units.
+//! Address arithmetic: numbers of dies, planes, blocks, pages and units.
 //!
 //! ```text
 //!   unit   = page × units per page + slot      what is mapped, 4 KiB mostly
@@ -12,8 +12,8 @@ use trimtab_io::Nanos;
 
 use crate::profile::{Dimension, Profile};
 
-/// A divisor known at run time. Dividing by it is a multiplication, a third of
-/// what a division costs (Lemire, Kaser and Kurz, 2019).
+/// A divisor known at run time. Division becomes a multiplication, at a third of the cost (Lemire,
+/// Kaser and Kurz, 2019).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Divisor {
     by: u32,
@@ -40,7 +40,7 @@ impl Divisor {
     }
 }
 
-/// The drive's numbers, ready for use.
+/// The drive's dimensions, precomputed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) channels: u32,
@@ -53,11 +53,11 @@ pub(crate) struct Layout {
     pub(crate) units_per_page: u32,
     pub(crate) units_per_block: u32,
     pub(crate) unit_bytes: u32,
-    /// Its logarithm: units are powers of two.
+    /// log2 of `unit_bytes`: units are powers of two.
     unit_bits: u32,
     /// Units of flash.
     pub(crate) units: u32,
-    /// Units that the user sees.
+    /// Units visible to the user.
     pub(crate) user_units: u32,
     by_page: Divisor,
     by_block: Divisor,
@@ -100,12 +100,12 @@ impl Layout {
         self.planes * self.blocks_per_plane
     }
 
-    /// The user unit that a byte belongs to.
+    /// The user unit of a byte.
     pub(crate) const fn unit_of_byte(&self, offset: u64) -> u64 {
         offset >> self.unit_bits
     }
 
-    /// Bytes of so many units.
+    /// Bytes of `units` units.
     pub(crate) const fn bytes(&self, units: u32) -> u64 {
         (units as u64) << self.unit_bits
     }
@@ -139,7 +139,7 @@ impl Layout {
         self.by_dies.divide(die)
     }
 
-    /// Planes in the order in which consecutive pages go round the drive.
+    /// Planes in striping order.
     pub(crate) fn stripe(&self, profile: &Profile) -> Box<[u32]> {
         let g = &profile.geometry;
         let extent = |dimension| match dimension {
@@ -162,7 +162,7 @@ impl Layout {
     }
 }
 
-/// How long things take, in whole nanoseconds.
+/// Latencies, in whole nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
     pub(crate) read: Nanos,
@@ -172,8 +172,8 @@ pub(crate) struct Times {
     pub(crate) firmware: Nanos,
     pub(crate) regenerate: Nanos,
     pub(crate) resume: Nanos,
-    /// Of an operation's command, on the channel, in picoseconds, and as much as
-    /// rounds up to whole nanoseconds.
+    /// An operation's command on the channel, in picoseconds; plus what rounds up to whole
+    /// nanoseconds.
     command_ps: u64,
     /// Picoseconds per byte.
     channel_ps: u64,
@@ -205,17 +205,17 @@ impl Times {
         }
     }
 
-    /// Programs the page with this number in its block.
+    /// Program time of the page with this number in its block.
     pub(crate) fn program(&self, page_in_block: u32) -> Nanos {
         self.program[page_in_block as usize]
     }
 
-    /// Moves bytes over a channel: one operation's.
+    /// Time of one operation's data on a channel.
     pub(crate) const fn transfer(&self, bytes: u64) -> Nanos {
         Nanos((self.command_ps + bytes * self.channel_ps) / 1000)
     }
 
-    /// Moves bytes over the host's link; nothing if it has no limit.
+    /// Time on the host link; zero if it has no limit.
     pub(crate) const fn link(&self, bytes: u64) -> Nanos {
         if self.link_ps == 0 {
             return Nanos::ZERO;
@@ -232,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn divides(n: u32, by in 1..=u32::MAX) {
+        fn divisor_divides(n: u32, by in 1..=u32::MAX) {
             let divisor = Divisor::new(by);
             prop_assert_eq!((divisor.divide(n), divisor.remainder(n)), (n / by, n % by));
         }

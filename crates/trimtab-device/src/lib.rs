@@ -1,14 +1,36 @@
-//! How drives behave: models that are plain state machines.
+//! Models of drives, as plain state machines.
 //!
-//! A drive takes requests with a time, and gives answers with a time. It reads
-//! no clock, starts no thread and draws random numbers from a seed that it is
-//! given, so the same code runs in virtual time and, one day, behind a real
-//! block device.
+//! A drive takes requests with a time, and returns completions with a time. It reads no clock,
+//! starts no thread and draws random numbers from a seed, so the same code runs in virtual time and
+//! behind an emulated block device. Times are whole nanoseconds and no order depends on a hash
+//! table: a simulation gives the same bytes on any machine.
 //!
-//! [`Ssd`] is a flash drive with its firmware; [`Profile`] describes one;
-//! [`Firmware`] is the seam at which its decisions can be replaced.
+//! - [`Ssd`] is a flash drive: channels, dies and planes, a mapping table, a write buffer, garbage
+//!   collection and wear levelling (IODA, Li et al., describes this class of models;
+//!   docs/device-profile.md names the source of each parameter).
+//! - [`Profile`] describes one, in TOML.
+//! - [`Firmware`] makes its decisions replaceable: when to clean, which block, and how a blocked
+//!   read proceeds.
+//! - [`AgedState`] and [`Ssd::age`] start a drive in the state of one in use.
+//!
+//! A clone of an [`Ssd`] continues exactly as its original: whether a refused read would have been
+//! fast is measured by serving it on a copy.
+//!
+//! ```
+//! use trimtab_device::{Profile, Ssd};
+//! use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
+//!
+//! let mut ssd = Ssd::new(&Profile::builtin("reference").unwrap(), DeviceId(0), 1);
+//! ssd.fill_in_order(1.0);
+//! let read = Request::new(RequestId(7), DeviceId(0), Nanos(1000), Op::Read, 4096, 4096);
+//! ssd.submit(Nanos(1000), &read)?;
+//! ssd.advance(Nanos::from_millis(1));
+//! // 40 µs in the die, 5.12 µs on the channel.
+//! let served = ssd.served().next().unwrap();
+//! assert_eq!(served.completion.service_time(), Nanos(45_120));
+//! # Ok::<(), trimtab_device::Error>(())
+//! ```
 
-mod agenda;
 mod blocks;
 mod error;
 mod firmware;
@@ -19,13 +41,16 @@ mod permutation;
 mod profile;
 mod slab;
 mod ssd;
-mod study;
+mod stats;
+mod timer_queue;
 
-pub use error::{Error, Inconsistent};
-pub use firmware::{Answer, Candidate, Candidates, Contention, Firmware, Ideal, Standard};
-pub use profile::{
-    Buffer, Copying, Dimension, Ftl, Gc, Geometry, Noise, Profile, Schedule, Scope, Timing, Victim,
-    WatermarksOf, Wear,
+pub use error::{Error, Inconsistency};
+pub use firmware::{
+    Candidate, Candidates, ContentionDecision, Firmware, Ideal, ReadContention, Standard,
 };
-pub use ssd::{Aged, FillWatch, Interval, Served, Spot, Ssd};
-pub use study::{Explained, Study};
+pub use profile::{
+    Buffer, CopyMode, Dimension, Ftl, Gc, Geometry, Noise, Profile, Schedule, Scope, Timing,
+    Victim, WatermarksOf, Wear,
+};
+pub use ssd::{AgedState, CleaningInterval, FillProgress, FlashLocation, Served, Ssd};
+pub use stats::{LatencyBreakdown, SsdStats};

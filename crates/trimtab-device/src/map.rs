@@ -1,33 +1,33 @@
-//! Which user unit is where, and which units of flash still hold something.
+//! The mapping table: the location of each user unit, and which units of flash are valid.
 //!
-//! Nine bytes for each unit at most: four to find it, four to find its owner
-//! when its block is cleaned, one bit for whether it is still valid. Memory is
-//! zeroed by the system as it is touched, so an empty drive costs nothing.
+//! At most nine bytes per unit: four for its location, four for its owner, which cleaning needs,
+//! and one validity bit. The system zeroes memory as it is touched, so an empty drive costs
+//! nothing.
 
 use std::io::{self, Read, Write};
 
 use crate::layout::Layout;
-use crate::memory::{expect, zeroes};
+use crate::memory::{prefetch, zeroes};
 use crate::ssd::save::{damaged, get_all, put_all};
 
-/// Where a user unit's data is.
+/// Location of a user unit's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// It was never written, or has been discarded.
+pub(crate) enum Location {
+    /// Never written, or discarded.
     Nowhere,
-    /// In this slot of the write buffer.
+    /// A slot of the write buffer.
     Slot(u32),
-    /// In this unit of flash.
+    /// A unit of flash.
     Flash(u32),
 }
 
-/// In a word of the forward map: it is a buffer slot.
+/// Bit of a forward map entry: a buffer slot.
 const SLOT: u32 = 1 << 31;
 
 /// The mapping table, both ways.
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
-    /// By user unit: 0 nowhere, [`SLOT`] | slot, or unit of flash + 1.
+    /// By user unit: 0 for unmapped, [`SLOT`] | slot, or unit of flash + 1.
     forward: Vec<u32>,
     /// By unit of flash: the user unit that was written there.
     owner: Vec<u32>,
@@ -50,54 +50,52 @@ impl Map {
         }
     }
 
-    /// The memory that it takes when all of it has been used, but for what blocks take.
+    /// Memory when fully used, without the per-block counters.
     pub(crate) fn bytes(layout: &Layout) -> u64 {
         4 * u64::from(layout.user_units) + 4 * u64::from(layout.units) + u64::from(layout.units) / 8
     }
 
-    /// A user unit will be asked for soon.
-    pub(crate) fn expect(&self, user: u32) {
-        expect(&self.forward, user as usize);
+    /// Prefetches the entry of a user unit.
+    pub(crate) fn prefetch(&self, user: u32) {
+        prefetch(&self.forward, user as usize);
     }
 
-    /// And very soon: what was expected is there to be looked at, and tells what
-    /// else will be.
-    pub(crate) fn expect_unit(&self, user: u32) {
+    /// Prefetches, through an entry that has arrived, the tables behind it.
+    pub(crate) fn prefetch_unit(&self, user: u32) {
         if let Some(word) = self.forward.get(user as usize) {
-            expect(&self.valid, (word & !SLOT) as usize / 64);
+            prefetch(&self.valid, (word & !SLOT) as usize / 64);
         }
     }
 
-    /// Whose units these are will be asked for soon.
-    pub(crate) fn expect_owners(&self, unit: u32) {
-        expect(&self.owner, unit as usize);
+    /// Prefetches the owners of these units.
+    pub(crate) fn prefetch_owners(&self, unit: u32) {
+        prefetch(&self.owner, unit as usize);
     }
 
-    pub(crate) fn place(&self, user: u32) -> Place {
+    pub(crate) fn location(&self, user: u32) -> Location {
         match self.forward[user as usize] {
-            0 => Place::Nowhere,
-            word if word & SLOT != 0 => Place::Slot(word & !SLOT),
-            word => Place::Flash(word - 1),
+            0 => Location::Nowhere,
+            word if word & SLOT != 0 => Location::Slot(word & !SLOT),
+            word => Location::Flash(word - 1),
         }
     }
 
-    /// The newest data of a user unit is in this slot now: what the flash holds
-    /// of it is worth nothing any more.
+    /// Maps a user unit to a buffer slot: its data in flash is stale.
     pub(crate) fn set_slot(&mut self, layout: &Layout, user: u32, slot: u32) {
         self.forget(layout, user);
         self.forward[user as usize] = SLOT | slot;
     }
 
-    /// A user unit holds nothing of value any more.
+    /// Unmaps a user unit.
     pub(crate) fn discard(&mut self, layout: &Layout, user: u32) {
         self.forget(layout, user);
         self.forward[user as usize] = 0;
     }
 
-    /// The data that stood at `before` has been programmed to `unit`. Unless
-    /// there is newer data, that is the user unit's place now.
-    pub(crate) fn programmed(&mut self, layout: &Layout, user: u32, before: Place, unit: u32) {
-        if self.place(user) != before {
+    /// The data from `before` has been programmed to `unit`. Maps the user unit there, unless it
+    /// has newer data.
+    pub(crate) fn programmed(&mut self, layout: &Layout, user: u32, before: Location, unit: u32) {
+        if self.location(user) != before {
             return;
         }
         self.forget(layout, user);
@@ -109,14 +107,14 @@ impl Map {
     }
 
     fn forget(&mut self, layout: &Layout, user: u32) {
-        if let Place::Flash(unit) = self.place(user) {
+        if let Location::Flash(unit) = self.location(user) {
             self.valid[unit as usize / 64] &= !(1 << (unit % 64));
             self.valid_in[layout.block_of_unit(unit) as usize] -= 1;
             self.valid_total -= 1;
         }
     }
 
-    /// The user unit that was last written to a unit of flash.
+    /// The user unit last written to a unit of flash.
     pub(crate) fn owner(&self, unit: u32) -> u32 {
         self.owner[unit as usize]
     }
@@ -139,7 +137,7 @@ impl Map {
         put_all(to, &self.forward)
     }
 
-    /// The rest follows from what is mapped.
+    /// Everything else follows from the forward map.
     pub(crate) fn load(&mut self, layout: &Layout, from: &mut impl Read) -> io::Result<()> {
         let mut forward: Vec<u32> = zeroes(self.forward.len());
         get_all(from, &mut forward)?;
@@ -149,9 +147,9 @@ impl Map {
             }
             let unit = word - 1;
             if unit >= layout.units || self.next_valid(unit, unit + 1).is_some() {
-                return Err(damaged("maps two units to one place, or one to none"));
+                return Err(damaged("maps two units to one location, or one to none"));
             }
-            self.programmed(layout, user, Place::Nowhere, unit);
+            self.programmed(layout, user, Location::Nowhere, unit);
         }
         Ok(())
     }

@@ -1,9 +1,7 @@
-//! Large tables, and how they lie in memory.
+//! Large tables.
 
-/// Zeroes that become memory as they are touched. They are asked for in huge
-/// pages where the system has them: a table of a gigabyte that is looked at
-/// here and there otherwise spends more time on finding its pages than on
-/// reading them.
+/// Lazily zeroed memory, in huge pages if the system has them: random accesses to a table of a
+/// gigabyte otherwise cost more in TLB misses than in reads.
 pub(crate) fn zeroes<T: Copy + Default>(count: usize) -> Vec<T> {
     let table = vec![T::default(); count];
     advise_huge_pages(&table);
@@ -19,8 +17,8 @@ fn advise_huge_pages<T>(table: &[T]) {
     let start = (range.start as usize).next_multiple_of(PAGE);
     let end = range.end as usize / PAGE * PAGE;
     if start < end {
-        // SAFETY: the range lies within the table's own memory, and the advice
-        // changes nothing of what is in it. If it is not taken, nothing is lost.
+        // SAFETY: the range lies within the table's own memory, and the advice does not change its
+        // contents. Failure is harmless.
         _ = unsafe { madvise(start as *mut _, end - start, Advice::LinuxHugepage) };
     }
 }
@@ -28,17 +26,16 @@ fn advise_huge_pages<T>(table: &[T]) {
 #[cfg(not(target_os = "linux"))]
 fn advise_huge_pages<T>(_: &[T]) {}
 
-/// Says that a place of a table will be read soon.
+/// Prefetches an entry of a table.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn expect<T>(table: &[T], index: usize) {
+pub(crate) fn prefetch<T>(table: &[T], index: usize) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
     if let Some(place) = table.get(index) {
-        // SAFETY: an address within the table; prefetching has no effect but on
-        // the caches.
+        // SAFETY: an address within the table; prefetching affects the caches only.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast()) };
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn expect<T>(_: &[T], _: usize) {}
+pub(crate) fn prefetch<T>(_: &[T], _: usize) {}

@@ -1,16 +1,14 @@
-//! All numbers below a bound in random order, without a table of them.
+//! Random permutations without a table.
 
 use trimtab_io::SplitMix64;
 
-/// The numbers below a bound, each once, in an order that looks random but is
-/// kind to memory.
+/// The numbers below a bound, each once, in an order that looks random but is cache-friendly.
 ///
-/// They are laid out in rows, some thousand of them. A round takes the next
-/// number of each row, and goes through the rows in an order of its own, given
-/// by a Feistel network of four turns (a bijection whatever its keys). So two
-/// numbers in succession are far apart, but the places that a round touches
-/// are beside those of the round before: a table of billions of bytes that is
-/// filled in this order stays, where it is being filled, within the caches.
+/// They are laid out in up to some thousand rows. A round takes the next number of each row, and
+/// visits the rows in an order given by a Feistel network of four rounds (a bijection for any
+/// keys). So successive numbers are far apart, but a round touches entries adjacent to those of the
+/// previous round: a table of billions of bytes that is filled in this order stays in the caches
+/// where it is being filled.
 #[derive(Clone, Debug)]
 pub(crate) struct Permutation {
     bound: u32,
@@ -25,12 +23,12 @@ pub(crate) struct Permutation {
 }
 
 /// Bits of half a row's number, at most: 4096 rows.
-const MOST_BITS: u32 = 6;
+const MAX_BITS: u32 = 6;
 
 impl Permutation {
     pub(crate) fn new(bound: u32, seed: u64) -> Self {
-        // Rows of sixteen numbers at least, where there are so many.
-        let bits = (bound / 16).checked_ilog2().map_or(0, |bits| bits / 2).min(MOST_BITS);
+        // At least sixteen numbers per row, if there are enough.
+        let bits = (bound / 16).checked_ilog2().map_or(0, |bits| bits / 2).min(MAX_BITS);
         let length = bound.div_ceil(1 << (2 * bits));
         let mut permutation = Self {
             bound,
@@ -78,7 +76,7 @@ impl Iterator for Permutation {
                 self.round += 1;
                 self.draw_keys();
             }
-            // The last row may be shorter, or not be there.
+            // The last row may be shorter, or missing.
             if number < self.bound {
                 return Some(number);
             }
@@ -95,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn has_each_number_once(bound in 0_u32..5000, seed: u64) {
+        fn permutation_yields_each_number_once(bound in 0_u32..5000, seed: u64) {
             let mut numbers: Vec<_> = Permutation::new(bound, seed).collect();
             numbers.sort_unstable();
             prop_assert!(numbers.into_iter().eq(0..bound));
@@ -103,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn large_bounds_have_each_number_once() {
+    fn large_permutation_yields_each_number_once() {
         const BOUND: u32 = 1_000_003;
         let mut numbers: Vec<_> = Permutation::new(BOUND, 5).collect();
         numbers.sort_unstable();
@@ -111,11 +109,11 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_far_apart() {
+    fn successive_numbers_are_far_apart() {
         const BOUND: u32 = 1 << 20;
         let numbers: Vec<_> = Permutation::new(BOUND, 3).collect();
         let near = numbers.windows(2).filter(|w| w[0].abs_diff(w[1]) < BOUND / 100).count();
-        // Two at random are so near with a probability of 2%.
+        // Two random numbers are this close with a probability of 2%.
         assert!((15_000..27_000).contains(&near), "{near}");
     }
 }

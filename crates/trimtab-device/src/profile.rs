@@ -1,7 +1,7 @@
-//! A drive's description: geometry, times and firmware, from TOML.
+//! Drive profiles: geometry, timing and firmware, from TOML.
 //!
-//! docs/device-profile.md describes every key for users; the same words stand
-//! at the fields here. Units are in the names. Unknown keys are errors.
+//! docs/device-profile.md documents every key for users, in the same words as the fields here.
+//! Units are in the names. Unknown keys are errors.
 
 mod builtin;
 mod check;
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// What a drive is made of and how its firmware works.
+/// Hardware and firmware of a drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// What tables call it.
+    /// Its name in tables.
     pub name: String,
-    /// Where its figures are from.
+    /// Origin of its figures.
     #[serde(default)]
     pub about: String,
-    /// How the flash is laid out.
+    /// Layout of the flash.
     pub geometry: Geometry,
-    /// How long things take.
+    /// Latencies and bandwidths.
     pub timing: Timing,
-    /// How user data is mapped to flash.
+    /// Mapping of user data to flash.
     #[serde(default)]
     pub ftl: Ftl,
     /// The write buffer.
@@ -35,12 +35,12 @@ pub struct Profile {
     /// Wear levelling.
     #[serde(default)]
     pub wear: Wear,
-    /// Slowness of other causes.
+    /// Slowness from other causes.
     #[serde(default)]
     pub noise: Noise,
 }
 
-/// How the flash is laid out.
+/// Layout of the flash.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Geometry {
@@ -51,7 +51,7 @@ pub struct Geometry {
     /// Dies in a chip; each works on one operation at a time.
     #[serde(default = "one")]
     pub dies_per_chip: u32,
-    /// Planes in a die, which can do the same operation together.
+    /// Planes in a die, which can run the same operation together.
     #[serde(default = "one")]
     pub planes_per_die: u32,
     /// Erase blocks in a plane.
@@ -64,61 +64,60 @@ pub struct Geometry {
     pub over_provisioning: f64,
 }
 
-/// How long things take.
+/// Latencies and bandwidths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
-    /// From the cells into the page register, µs.
+    /// Read time, cells to page register, µs.
     pub read_us: f64,
-    /// From the page register into the cells, µs.
+    /// Program time, page register to cells, µs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_us: Option<f64>,
-    /// The same for each page of a block, where they differ: one entry per
-    /// page, µs. Instead of `program_us`.
+    /// Program time of each page of a block, where they differ: one entry per page, µs. Instead of
+    /// `program_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_pattern_us: Option<Vec<f64>>,
-    /// A block, µs.
+    /// Erase time of a block, µs.
     pub erase_us: f64,
     /// Bandwidth of each channel, MB/s (10⁶ bytes).
     pub channel_mb_s: f64,
-    /// Time on the channel for each operation's command, µs.
+    /// Channel time of each operation's command, µs.
     #[serde(default)]
     pub command_us: f64,
     /// Bandwidth of the link to the host, each way, MB/s. 0: no limit.
     #[serde(default)]
     pub host_link_mb_s: f64,
-    /// What the firmware adds to each request, µs. Requests overlap in it.
+    /// Firmware latency per request, µs. Requests overlap in it.
     #[serde(default)]
     pub firmware_us: f64,
-    /// Makes a page from what the other channels hold, in the controller, µs; one
-    /// page at a time.
+    /// Time to regenerate a page from the other channels' data, in the controller, µs; one page at
+    /// a time.
     #[serde(default = "regenerate_us")]
     pub regenerate_us: f64,
 }
 
-/// How user data is mapped to flash.
+/// Mapping of user data to flash.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ftl {
-    /// Bytes mapped as one; a page holds one or several.
+    /// Bytes per mapping unit; a page holds one or several.
     pub unit_bytes: u32,
-    /// The order in which consecutive pages go round the drive, what changes
-    /// first named first.
+    /// Striping order of consecutive pages, fastest-changing dimension first.
     pub stripe: [Dimension; 4],
-    /// Memory for the mapping table, MB. 0: all of it is in memory.
+    /// Memory for the mapping table, MB. 0: the whole table.
     pub mapping_cache_mb: f64,
-    /// What a die does next.
+    /// Scheduling of a die's operations.
     pub schedule: Schedule,
 }
 
-/// What a die does next.
+/// Scheduling of a die's operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// What was asked of it first.
+    /// First come, first served.
     #[default]
     Fifo,
-    /// Reads, then the rest, each in order.
+    /// Reads first, then the rest, each in order.
     ReadsFirst,
 }
 
@@ -140,14 +139,13 @@ pub enum Dimension {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Buffer {
-    /// Its size, MB. 0: a write is done when it is in the flash.
+    /// Its size, MB. 0: a write completes when it is in the flash.
     pub size_mb: f64,
-    /// Share of the buffer that may be dirty before it is flushed.
+    /// Share of the buffer that may be dirty before a flush starts.
     pub flush_watermark: f64,
-    /// The buffer is flushed at least so often, ms. 0: by the watermark only.
+    /// Period of flushes, ms. 0: by the watermark only.
     pub flush_period_ms: f64,
-    /// Page writes from the buffer that one die is given at a time. 0: as many
-    /// as there are.
+    /// Page writes from the buffer outstanding per die. 0: no limit.
     pub writes_per_die: u32,
 }
 
@@ -155,46 +153,47 @@ pub struct Buffer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gc {
-    /// How the block to clean is chosen.
+    /// Victim selection.
     pub victim: Victim,
-    /// Blocks that `d-choices` looks at.
+    /// Blocks that `d-choices` samples.
     pub choices: u32,
-    /// Below so many free blocks, cleaning goes on in the background.
+    /// With fewer free blocks, a plane is cleaned in the background.
     pub high_watermark: f64,
-    /// Below so many, user requests wait until the high mark is reached again.
+    /// With fewer free blocks in the drive, user requests wait until the high mark is reached
+    /// again.
     pub low_watermark: f64,
-    /// What the marks are shares of.
+    /// The base of the watermarks.
     pub watermarks_of: WatermarksOf,
-    /// What user requests cannot use while a block is being cleaned.
+    /// The part of the drive that user requests cannot use while a block is cleaned.
     pub blocks: Scope,
     /// How valid pages move.
-    pub copy: Copying,
-    /// Whether user requests go in between a cleaning's steps.
+    pub copy: CopyMode,
+    /// Whether user requests are served between a cleaning's steps.
     pub preemptive: bool,
-    /// Whether reads interrupt a program or an erase.
+    /// Whether reads suspend a program or an erase.
     pub suspend: bool,
-    /// What an interruption costs when it ends, µs.
+    /// Cost of resuming, µs.
     pub suspend_us: f64,
 }
 
-/// How the block to clean is chosen.
+/// Victim selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Victim {
-    /// The one with the fewest valid units.
+    /// The block with the fewest valid units.
     Greedy,
     /// The greatest age × (1 − u) / 2u, u being the valid share (Rosenblum and
     /// Ousterhout, 1992).
     CostBenefit,
-    /// The one that was filled first.
+    /// The block filled first.
     Fifo,
-    /// Any.
+    /// A random block.
     Random,
-    /// The best of some picked at random.
+    /// The block with the fewest valid units of a random sample.
     DChoices,
 }
 
-/// What watermarks are shares of.
+/// The base of the watermarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WatermarksOf {
@@ -221,7 +220,7 @@ pub enum Scope {
 /// How cleaning moves valid pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Copying {
+pub enum CopyMode {
     /// One after the other through the controller: read, out over the channel,
     /// back in, program.
     Serial,
@@ -233,10 +232,10 @@ pub enum Copying {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Wear {
-    /// Whether the free block with the fewest erases is written next.
+    /// Dynamic levelling: the free block with the fewest erases is written next.
     pub dynamic: bool,
-    /// When the erases of a plane's blocks differ by so many, the least worn
-    /// is cleaned. 0: never.
+    /// Static levelling: when the erase counts of a plane's blocks differ by this, the least worn
+    /// is cleaned. 0: off.
     pub static_threshold: u32,
 }
 
@@ -244,13 +243,13 @@ pub struct Wear {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Noise {
-    /// Probability that a page read needs more attempts.
+    /// Probability that a page read needs retries.
     pub retry_probability: f64,
-    /// How many more at most; any number up to that is equally likely.
+    /// Maximum number of retries; uniformly distributed.
     pub retry_most: u32,
-    /// Mean time between pauses of the firmware, ms. 0: none.
+    /// Mean time between firmware pauses, ms. 0: none.
     pub pause_every_ms: f64,
-    /// Mean length of such a pause, ms.
+    /// Mean length of a pause, ms.
     pub pause_ms: f64,
 }
 
@@ -258,8 +257,7 @@ const fn one() -> u32 {
     1
 }
 
-/// IODA, §4.2.1: less than that, on a host's processor. For controllers no figure
-/// is published.
+/// IODA, §4.2.1: less than that, on a host's processor. No figure is published for controllers.
 const fn regenerate_us() -> f64 {
     10.0
 }
@@ -291,7 +289,7 @@ impl Default for Gc {
             low_watermark: 0.05,
             watermarks_of: WatermarksOf::OverProvisioning,
             blocks: Scope::Die,
-            copy: Copying::Serial,
+            copy: CopyMode::Serial,
             preemptive: false,
             suspend: false,
             suspend_us: 20.0,
@@ -306,15 +304,15 @@ impl Default for Wear {
 }
 
 impl Profile {
-    /// Reads a profile.
+    /// Parses a profile.
     ///
     /// # Errors
-    /// One line that names the line or the key, and what is allowed.
+    /// One line that names the line or the key, and the range.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let profile: Self = toml::from_str(text).map_err(|e| {
             let what = e.message().trim().replace('\n', " ");
             Error::Profile(match e.span() {
-                // A key that is missing altogether stands nowhere.
+                // A missing key has no line.
                 Some(span) if !what.starts_with("missing field") => {
                     let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
                     format!("line {line}: {what}")
@@ -332,8 +330,7 @@ impl Profile {
         toml::to_string(self).expect("every profile has a form in TOML")
     }
 
-    /// The same drive with about so many bytes for the user: only the blocks
-    /// per plane change.
+    /// The same drive with about `bytes` bytes of user capacity: only `blocks_per_plane` changes.
     ///
     /// # Errors
     /// The drive would have too few blocks, or too many.
@@ -347,7 +344,7 @@ impl Profile {
         self.geometry.blocks_per_plane = blocks.min(f64::from(u32::MAX)) as u32;
         let Err(error) = self.check() else { return Ok(self) };
         let asked = self.geometry.blocks_per_plane;
-        Err(match self.least_blocks() {
+        Err(match self.min_blocks() {
             Some(least) if asked < least => {
                 self.geometry.blocks_per_plane = least;
                 let mib = self.capacity_bytes().div_ceil(1 << 20);
@@ -357,19 +354,19 @@ impl Profile {
         })
     }
 
-    /// The fewest blocks per plane that a drive laid out like this can have.
-    pub(crate) fn least_blocks(&self) -> Option<u32> {
+    /// The fewest blocks per plane for this layout.
+    pub(crate) fn min_blocks(&self) -> Option<u32> {
         let mut smaller = self.clone();
-        let spare = check::LEAST_SPARE / self.geometry.over_provisioning.max(1e-6);
-        let least = check::LEAST_BLOCKS.max(spare.ceil() as u32);
-        // A few more where the watermarks ask for them.
+        let spare = check::MIN_SPARE / self.geometry.over_provisioning.max(1e-6);
+        let least = check::MIN_BLOCKS.max(spare.ceil() as u32);
+        // More if the watermarks need them.
         (least..least + 64).find(|&blocks| {
             smaller.geometry.blocks_per_plane = blocks;
             smaller.check().is_ok()
         })
     }
 
-    /// Bytes that the user sees, a whole number of mapping units.
+    /// User capacity, a whole number of mapping units.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         let unit = u64::from(self.ftl.unit_bytes);
@@ -389,8 +386,8 @@ impl Geometry {
         self.channels * self.chips_per_channel * self.dies_per_chip
     }
 
-    /// Bytes of flash, the over-provisioned ones included. Saturates: each
-    /// factor may be within its bounds and the product beyond 64 bits.
+    /// Raw capacity, over-provisioning included. Saturates: the factors may be within their bounds
+    /// and the product beyond 64 bits.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         let blocks = self.planes() as u64 * self.blocks_per_plane as u64;

@@ -1,10 +1,9 @@
-//! Places for things that come and go, found by number.
+//! A slab: entries addressed by stable, reusable indices.
 
-/// No place.
+/// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A list of places whose numbers are used again. A number stays the same as
-/// long as its thing lives.
+/// A vector whose free indices are reused. An index is stable while its entry lives.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<T>,
@@ -18,9 +17,9 @@ impl<T> Slab<T> {
 
     pub(crate) fn insert(&mut self, thing: T) -> u32 {
         match self.free.pop() {
-            Some(place) => {
-                self.places[place as usize] = thing;
-                place
+            Some(index) => {
+                self.places[index as usize] = thing;
+                index
             }
             None => {
                 self.places.push(thing);
@@ -29,13 +28,12 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Gives a place up. What stood there stays readable until the place is
-    /// used again.
-    pub(crate) fn remove(&mut self, place: u32) {
-        self.free.push(place);
+    /// Frees an entry. It stays readable until its index is reused.
+    pub(crate) fn remove(&mut self, index: u32) {
+        self.free.push(index);
     }
 
-    /// How many places are in use.
+    /// Entries in use.
     pub(crate) const fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -44,13 +42,13 @@ impl<T> Slab<T> {
 impl<T> std::ops::Index<u32> for Slab<T> {
     type Output = T;
 
-    fn index(&self, place: u32) -> &T {
-        &self.places[place as usize]
+    fn index(&self, index: u32) -> &T {
+        &self.places[index as usize]
     }
 }
 
 impl<T> std::ops::IndexMut<u32> for Slab<T> {
-    fn index_mut(&mut self, place: u32) -> &mut T {
-        &mut self.places[place as usize]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        &mut self.places[index as usize]
     }
 }

@@ -7,15 +7,13 @@
 //!                              cleaning: read, move, program, erase
 //! ```
 //!
-//! A die works on one operation at a time (or on several planes at once), and is
-//! held until the operation's data has crossed the channel. A channel moves one
-//! operation's data at a time, first come, first served. So each die and each
-//! channel waits for at most one moment, and the [`Agenda`] of these moments is
-//! all that drives the model on.
+//! A die works on one operation at a time (or on several planes at once), and is held until the
+//! operation's data has crossed the channel. A channel moves one operation's data at a time, first
+//! come, first served. So each die and each channel waits for at most one point in time, and the
+//! [`TimerQueue`] of these drives the model.
 //!
-//! The rooms of this module: `host` takes requests apart, `die` runs operations,
-//! `write` is the buffer and the way into the flash, `clean` is garbage
-//! collection, `view` is what may be looked at from outside.
+//! Modules: `host` splits requests, `die` runs operations, `write` is the buffer and the path into
+//! the flash, `clean` is garbage collection, `view` is read access from outside.
 
 mod aged;
 mod audit;
@@ -33,15 +31,15 @@ use rand::SeedableRng as _;
 use rand_pcg::Pcg64;
 use trimtab_io::{Completion, DeviceId, Nanos, Request};
 
-use crate::agenda::{Agenda, NEVER};
 use crate::blocks::Blocks;
 use crate::error::Error;
 use crate::firmware::{Firmware, Standard};
 use crate::layout::{Layout, Times};
 use crate::map::Map;
-use crate::profile::{Copying, Profile, Schedule, Scope};
+use crate::profile::{CopyMode, Profile, Schedule, Scope};
 use crate::slab::Slab;
-use crate::study::{Explained, Study};
+use crate::stats::{LatencyBreakdown, SsdStats};
+use crate::timer_queue::{NEVER, TimerQueue};
 
 use audit::Audit;
 use clean::{Cleaning, PlaneWork};
@@ -50,17 +48,17 @@ use host::{Host, InFlight, Noise};
 use ops::Op;
 use write::WriteBuffer;
 
-pub use aged::Aged;
-pub use fill::FillWatch;
-pub use view::{Interval, Spot};
+pub use aged::AgedState;
+pub use fill::FillProgress;
+pub use view::{CleaningInterval, FlashLocation};
 
-/// A request that has been answered.
+/// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// The answer.
+    /// The completion.
     pub completion: Completion,
-    /// Where its time went. For study: no predictor may see it.
-    pub explained: Explained,
+    /// Where its latency comes from. For analysis; predictors must not use it.
+    pub breakdown: LatencyBreakdown,
 }
 
 /// A flash drive.
@@ -90,10 +88,10 @@ pub struct Ssd {
     map: Map,
     blocks: Blocks,
     now: Nanos,
-    /// When each lane's work is done.
-    agenda: Agenda,
-    /// All other moments.
-    others: Agenda,
+    /// When each lane is done.
+    timer_queue: TimerQueue,
+    /// All other timers.
+    others: TimerQueue,
     lanes: Box<[Lane]>,
     dies: Box<[Die]>,
     channels: Box<[Channel]>,
@@ -106,26 +104,26 @@ pub struct Ssd {
     firmware: Box<dyn Firmware>,
     random: Pcg64,
     noise: Noise,
-    study: Study,
-    /// What dies had spent on cleaning when `study` began to count.
+    stats: SsdStats,
+    /// Cleaning time of all dies when `stats` was reset.
     cleaned_before: Nanos,
     served: Vec<Served>,
-    /// The last user units that were announced, and where the next goes.
-    expected: [u32; EXPECTED],
-    next_expected: usize,
+    /// The last prefetched user units, and where the next goes.
+    prefetched: [u32; PREFETCH_DEPTH],
+    next_prefetched: usize,
     audit: Option<Box<Audit>>,
-    cleanings: Option<Vec<Interval>>,
+    cleanings: Option<Vec<CleaningInterval>>,
 }
 
-/// For so many requests that are announced the drive looks further than where
-/// they are: as many as a driver may announce at once.
-const EXPECTED: usize = 8;
+/// For this many prefetched requests the model looks behind their map entry: as many as a driver
+/// may announce at once.
+const PREFETCH_DEPTH: usize = 8;
 
-/// What of the profile is asked again and again.
+/// Parameters of the profile on the hot path.
 #[derive(Clone, Debug)]
 struct Rules {
     scope: Scope,
-    copying: Copying,
+    copying: CopyMode,
     preemptive: bool,
     suspend: bool,
     reads_first: bool,
@@ -133,18 +131,18 @@ struct Rules {
     multi_plane: bool,
 }
 
-/// The timers of what is no lane.
+/// Timers other than those of lanes.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
     /// A request leaves the firmware.
     Front,
-    /// The data of a write has come over the link.
+    /// A write's data has crossed the host link.
     LinkIn,
-    /// The data of a read has gone over the link.
+    /// A read's data has crossed the host link.
     LinkOut,
-    /// The buffer's period is over.
+    /// The buffer's flush period has ended.
     Flush,
-    /// The firmware's policy may have changed.
+    /// The firmware policy's decision may have changed.
     Policy,
     /// Data has been regenerated.
     Regenerate,
@@ -156,13 +154,13 @@ impl Timer {
 }
 
 impl Ssd {
-    /// A new drive, all of it erased, with the ordinary firmware.
+    /// A new, erased drive with the ordinary firmware.
     #[must_use]
     pub fn new(profile: &Profile, device: DeviceId, seed: u64) -> Self {
         Self::with_firmware(profile, device, seed, Box::new(Standard::new(profile)))
     }
 
-    /// A new drive with a firmware of its own.
+    /// A new drive with its own firmware.
     #[must_use]
     pub fn with_firmware(
         profile: &Profile,
@@ -175,7 +173,7 @@ impl Ssd {
         Self::with_blocks(profile, device, seed, firmware, layout, blocks)
     }
 
-    /// A drive with blocks in a state of their own, on which nothing is mapped.
+    /// A drive with the given blocks, on which nothing is mapped.
     fn with_blocks(
         profile: &Profile,
         device: DeviceId,
@@ -185,8 +183,7 @@ impl Ssd {
         blocks: Blocks,
     ) -> Self {
         let g = &profile.geometry;
-        // Where cleaning occupies no more than its plane, it has lanes of its
-        // own beside the dies'.
+        // If cleaning blocks its plane only, it has lanes of its own beside the dies'.
         let scope = profile.gc.blocks;
         let cleaned = if scope == Scope::Plane { layout.planes } else { 0 };
         let dies = (0..layout.dies).chain((0..cleaned).map(|plane| layout.die_of_plane(plane)));
@@ -207,8 +204,8 @@ impl Ssd {
             map: Map::new(&layout),
             blocks,
             now: Nanos::ZERO,
-            agenda: Agenda::new(lanes.len()),
-            others: Agenda::new(Timer::ALL.len()),
+            timer_queue: TimerQueue::new(lanes.len()),
+            others: TimerQueue::new(Timer::ALL.len()),
             lanes,
             dies: vec![Die::default(); layout.dies as usize].into(),
             channels: vec![Channel::default(); layout.channels as usize].into(),
@@ -221,11 +218,11 @@ impl Ssd {
             firmware,
             random,
             noise,
-            study: Study::default(),
+            stats: SsdStats::default(),
             cleaned_before: Nanos::ZERO,
             served: Vec::new(),
-            expected: [0; EXPECTED],
-            next_expected: 0,
+            prefetched: [0; PREFETCH_DEPTH],
+            next_prefetched: 0,
             audit: None,
             cleanings: None,
             layout,
@@ -233,8 +230,7 @@ impl Ssd {
         }
     }
 
-    /// The memory that such a drive takes when all of it has been written, to within some
-    /// percent. One that is new takes little.
+    /// Memory of such a drive when fully written, within some percent. A new drive takes little.
     #[must_use]
     pub fn memory_bytes(profile: &Profile) -> u64 {
         let layout = Layout::new(profile);
@@ -243,60 +239,58 @@ impl Ssd {
         Map::bytes(&layout) + BLOCK * u64::from(layout.blocks())
     }
 
-    /// Replaces the firmware. Cleanings that are queued or under way still take
-    /// the time that they took with the one before.
+    /// Replaces the firmware. Cleanings queued or in progress keep their timing.
     pub fn replace_firmware(&mut self, firmware: Box<dyn Firmware>) {
         self.firmware = firmware;
     }
 
-    /// Bytes that the user sees.
+    /// User capacity, bytes.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.layout.bytes(self.layout.user_units)
     }
 
-    /// How far the drive's time is.
+    /// The drive's time.
     #[must_use]
     pub const fn now(&self) -> Nanos {
         self.now
     }
 
-    /// When something will happen next, if nothing is submitted before.
+    /// The time of the next event, unless a request is submitted before.
     #[must_use]
     #[inline]
     pub fn next_event(&self) -> Option<Nanos> {
-        let at = self.agenda.next_time().min(self.others.next_time());
+        let at = self.timer_queue.next_time().min(self.others.next_time());
         (at != NEVER).then_some(at)
     }
 
-    /// Requests taken and not yet answered.
+    /// Requests in flight.
     #[must_use]
     pub const fn in_flight(&self) -> usize {
         self.requests.len()
     }
 
-    /// Takes the answers that have been given since the last call.
+    /// Takes the requests completed since the last call.
     pub fn served(&mut self) -> std::vec::Drain<'_, Served> {
         self.served.drain(..)
     }
 
-    /// The same for one who need not keep them: hands over each where it stands.
+    /// Like `served`, without moving them: calls `take` for each in place.
     #[inline]
     pub fn drain(&mut self, take: impl FnMut(&Served)) {
         self.served.iter().for_each(take);
         self.served.clear();
     }
 
-    /// Lets time pass: all that happens up to and including `until`.
+    /// Advances time through all events up to and including `until`.
     #[inline]
     pub fn advance(&mut self, until: Nanos) {
         while self.step(until) {}
         self.now = self.now.max(until);
     }
 
-    /// Lets time pass until a request is answered, or up to and including
-    /// `until`; returns the time that has come. With nothing to happen before
-    /// `until`, and that far off, it stays where it is.
+    /// Advances time until a request completes, or up to and including `until`; returns the time
+    /// reached. Without an event before a distant `until`, time does not advance.
     #[inline]
     pub fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
         while self.served.is_empty() && self.step(until) {}
@@ -306,17 +300,17 @@ impl Ssd {
         self.now
     }
 
-    /// Lets the next thing happen, if it does not lie after `until`.
+    /// Processes the next event, unless it is after `until`.
     #[inline]
     fn step(&mut self, until: Nanos) -> bool {
-        let (lane, other) = (self.agenda.next_time(), self.others.next_time());
+        let (lane, other) = (self.timer_queue.next_time(), self.others.next_time());
         let at = lane.min(other);
         if at > until || at == NEVER {
             return false;
         }
         self.now = at;
         if lane <= other {
-            self.lane_is_done(self.agenda.next_timer() as u32);
+            self.lane_is_done(self.timer_queue.next_timer() as u32);
         } else {
             self.happen(Timer::ALL[self.others.next_timer()]);
         }
@@ -325,12 +319,12 @@ impl Ssd {
 
     fn happen(&mut self, timer: Timer) {
         match timer {
-            Timer::Front => self.firmware_is_done(),
-            Timer::LinkIn => self.data_has_come(),
-            Timer::LinkOut => self.data_has_gone(),
+            Timer::Front => self.firmware_done(),
+            Timer::LinkIn => self.data_received(),
+            Timer::LinkOut => self.data_sent(),
             Timer::Flush => self.flush_period_is_over(),
             Timer::Policy => self.policy_has_changed(),
-            Timer::Regenerate => self.data_is_regenerated(),
+            Timer::Regenerate => self.regeneration_done(),
         }
     }
 
@@ -339,25 +333,23 @@ impl Ssd {
         self.others.set(timer as usize, at);
     }
 
-    /// Says that a request for this place will be submitted soon. It changes
-    /// nothing but the speed: where a mapping table is larger than the caches,
-    /// looking into it is what costs most, and this hides it. A driver that
-    /// knows its next requests calls it a few requests ahead, and better for
-    /// several at once than for one after the other.
-    pub fn expect(&mut self, offset: u64) {
+    /// Announces a request at this offset. Affects speed only: if the mapping table exceeds the
+    /// caches, lookups dominate, and prefetching hides them. A driver that knows its next requests
+    /// calls this a few requests ahead; several at once are better than one by one.
+    pub fn prefetch(&mut self, offset: u64) {
         let user = self.layout.unit_of_byte(offset) as u32;
-        self.map.expect(user);
-        // By now the place of one that was announced earlier should be known.
-        let earlier = &mut self.expected[self.next_expected];
-        self.map.expect_unit(std::mem::replace(earlier, user));
-        self.next_expected = (self.next_expected + 1) % EXPECTED;
+        self.map.prefetch(user);
+        // By now the entry of an earlier announced request should have arrived.
+        let earlier = &mut self.prefetched[self.next_prefetched];
+        self.map.prefetch_unit(std::mem::replace(earlier, user));
+        self.next_prefetched = (self.next_prefetched + 1) % PREFETCH_DEPTH;
     }
 
-    /// Takes a request at time `now`. All that happens up to then happens first.
+    /// Submits a request at time `now`. All events up to then happen first.
     ///
     /// # Errors
-    /// The request reaches beyond the drive's end, or `now` is in the past. It
-    /// is not taken then.
+    /// The request reaches beyond the drive's end, or `now` is in the past. The request is not
+    /// accepted.
     pub fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
         if now < self.now {
             return Err(Error::TimeRunsBack { now, before: self.now });

@@ -1,9 +1,9 @@
-//! What the way to an emulated drive adds to the model's latency.
+//! Measures what the path to an emulated drive adds to the model's latency.
 //!
-//! The server notes what the model says for each read; the reader measures how long
-//! it took. Offsets tell which belongs to which, and their order where they are the same
-//! (in a measurement here no two are). The difference is everything that is not the drive: system calls,
-//! the block layer, the loop device, FUSE, waking up, and being late.
+//! The server logs the model's latency of each read; the reader measures how long the read took.
+//! Both are matched by offset, and reads of one offset by their order (a measurement here reads
+//! each offset once). The difference is what is not the drive: system calls, the block layer, the
+//! loop device, FUSE, wake-ups, and lateness.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -27,19 +27,19 @@ use super::figures::Sample;
 
 /// Bytes of a read.
 const READ: usize = 4096;
-/// Of one measurement, at most: some seconds of them.
-const MOST_READS: usize = 1 << 20;
+/// Reads of one measurement, at most: some seconds of them.
+const MAX_READS: usize = 1 << 20;
 
 /// How to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Reads in flight, at most. With 1 it is `pread`, with more `io_uring`.
     pub depth: u32,
-    /// Reads that are sent in a second, at most, evenly; none for as many as can be.
+    /// Reads per second, at most, evenly spaced; `None` for no limit.
     pub per_second: Option<u32>,
-    /// For how long, at most.
+    /// Duration, at most.
     pub time: Nanos,
-    /// Which places, in which order.
+    /// Seed of the offsets and their order.
     pub seed: u64,
 }
 
@@ -50,17 +50,17 @@ impl Load {
     }
 }
 
-/// When the next read may be sent.
+/// Decides when the next read may be sent.
 pub(super) struct Pace {
     interval: Nanos,
     next: Nanos,
 }
 
 impl Pace {
-    /// As fast as they are answered.
+    /// No limit: as fast as reads complete.
     pub(super) const UNLIMITED: Self = Self { interval: Nanos::ZERO, next: Nanos::ZERO };
 
-    /// Whether one may be sent now. What could not be sent in its time is not made up for.
+    /// Whether a read may be sent now. Missed slots are not made up for.
     fn may(&mut self, now: Nanos) -> bool {
         if now < self.next {
             return false;
@@ -77,43 +77,43 @@ impl Pace {
     }
 }
 
-/// What came of it.
+/// Result of a measurement.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub struct Measurement {
     /// Reads done.
     pub reads: u64,
-    /// In this time.
+    /// Duration.
     pub time: Nanos,
-    /// What programs see: from system call to data.
+    /// Latency as programs see it: from system call to data.
     pub seen: LatencyHistogram,
-    /// What the model says.
+    /// Latency as the model says.
     pub model: LatencyHistogram,
-    /// What programs see beyond that.
+    /// Latency that programs see beyond the model's.
     pub added: LatencyHistogram,
-    /// The part of it that the server knows of: from when it had the request.
+    /// The part of `added` inside the server: from its receipt of the request on.
     pub server: LatencyHistogram,
 }
 
-/// Reads 4 KiB at random from a drive, directly, each place at most once.
+/// Reads 4 KiB at random from a drive with direct I/O, each offset at most once.
 ///
 /// # Errors
 /// The drive cannot be read, or does not answer.
-pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
+pub fn measure(drive: &Drive, load: Load) -> Result<Measurement, Error> {
     let info = drive.info();
     let what = || format!("read {}", info.device.display());
     let file = open(&info.device).map_err(Error::system(what()))?;
-    let places = places(info.capacity, MOST_READS, load.seed);
+    let offsets = offsets(info.capacity, MAX_READS, load.seed);
     drive.begin_log()?;
     let begun = clock::now();
     let until = begun + load.time;
     let read = match load.depth {
-        0 | 1 => one_by_one(&file, &places, until, load.pace()),
-        depth => together(&file, &places, until, depth, load.pace()),
+        0 | 1 => read_serially(&file, &offsets, until, load.pace()),
+        depth => read_concurrently(&file, &offsets, until, depth, load.pace()),
     };
     let seen = read.map_err(Error::system(what()))?;
     let time = clock::now().since(begun);
-    let said = drive.end_log()?;
-    let mut measured = Measured {
+    let log = drive.end_log()?;
+    let mut measured = Measurement {
         reads: seen.len() as u64,
         time,
         seen: LatencyHistogram::new(),
@@ -121,7 +121,7 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
         added: LatencyHistogram::new(),
         server: LatencyHistogram::new(),
     };
-    for (latency, sample) in paired(seen, said) {
+    for (latency, sample) in matched(seen, log) {
         measured.seen.record(latency);
         if let Some(sample) = sample {
             measured.model.record(sample.model);
@@ -132,67 +132,68 @@ pub fn measure(drive: &Drive, load: Load) -> Result<Measured, Error> {
     Ok(measured)
 }
 
-/// What the way to a drive added to reads that somebody made while it kept a log
-/// ([`Drive::begin_log`]): `seen` is the first byte of each and how long it took, in the
-/// order in which they were made; `said` is the log. A read that came earlier than its drive
-/// says counts as 0. Of reads that were at one place at the same time, one may be taken for
-/// the other, and so may what anybody else reads there meanwhile.
+/// What the path to a drive added to reads made while it kept a log ([`Drive::begin_log`]). `seen`
+/// holds the first byte of each read and its latency, in the order sent; `log` is the log. A read
+/// that was faster than the model counts as 0. Concurrent reads of one offset, also by other
+/// programs, may be mistaken for each other.
 #[must_use]
-pub fn added(seen: Vec<(u64, Nanos)>, said: Vec<Sample>) -> LatencyHistogram {
+pub fn added_latency(seen: Vec<(u64, Nanos)>, log: Vec<Sample>) -> LatencyHistogram {
     let mut added = LatencyHistogram::new();
-    let known = paired(seen, said).filter_map(|(latency, sample)| Some((latency, sample?)));
+    let known = matched(seen, log).filter_map(|(latency, sample)| Some((latency, sample?)));
     added.extend(known.map(|(latency, sample)| latency.since(sample.model)));
     added
 }
 
-/// How long each read took, and what the server says of it. Reads of the same place are
-/// told apart by their order.
-fn paired(mut seen: Seen, mut said: Vec<Sample>) -> impl Iterator<Item = (Nanos, Option<Sample>)> {
-    // These sorts keep the order of what is equal.
+/// The latency of each read, with the server's sample of it. Reads of one offset are matched by
+/// their order.
+fn matched(
+    mut seen: Timings,
+    mut log: Vec<Sample>,
+) -> impl Iterator<Item = (Nanos, Option<Sample>)> {
+    // These sorts are stable: reads of one offset keep their order.
     seen.sort_by_key(|&(offset, _)| offset);
-    said.sort_by_key(|sample| sample.offset);
-    let mut said = said.into_iter().peekable();
+    log.sort_by_key(|sample| sample.offset);
+    let mut log = log.into_iter().peekable();
     seen.into_iter().map(move |(offset, latency)| {
-        while said.next_if(|sample| sample.offset < offset).is_some() {}
-        (latency, said.next_if(|sample| sample.offset == offset))
+        while log.next_if(|sample| sample.offset < offset).is_some() {}
+        (latency, log.next_if(|sample| sample.offset == offset))
     })
 }
 
-/// What was read, and how long that took.
-type Seen = Vec<(u64, Nanos)>;
+/// Offset and latency of each read.
+type Timings = Vec<(u64, Nanos)>;
 
 pub(super) fn open(device: &Path) -> io::Result<File> {
     const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
     OpenOptions::new().read(true).custom_flags(O_DIRECT).open(device)
 }
 
-/// So many places of a drive that can be read, or all if there are fewer, in some
-/// order, none twice.
-pub(super) fn places(capacity: u64, most: usize, seed: u64) -> Vec<u64> {
+/// Up to `most` distinct offsets of a drive, in random order; all of them if there are fewer.
+pub(super) fn offsets(capacity: u64, most: usize, seed: u64) -> Vec<u64> {
     let mut random = Pcg64::seed_from_u64(seed);
     let all = capacity / READ as u64;
     if all <= 2 * most as u64 {
-        let mut places: Vec<u64> = (0..all).collect();
-        places.shuffle(&mut random);
-        places.truncate(most);
-        return places;
+        let mut offsets: Vec<u64> = (0..all).collect();
+        offsets.shuffle(&mut random);
+        offsets.truncate(most);
+        return offsets;
     }
-    // Of so many that most draws are new.
+    // From a range so large that most draws are new.
     let mut seen = HashSet::with_capacity(most);
     let draws = std::iter::repeat_with(|| random.random_range(0..all));
     draws.filter(|&place| seen.insert(place)).take(most).collect()
 }
 
-pub(super) fn one_by_one(
+pub(super) fn read_serially(
     file: &File,
-    places: &[u64],
+    offsets: &[u64],
     until: Nanos,
     mut pace: Pace,
-) -> io::Result<Seen> {
-    clock::be_punctual();
+) -> io::Result<Timings> {
+    clock::set_timer_slack();
     let mut buffer = Aligned([0; READ]);
     let mut seen = Vec::new();
-    for &place in places {
+    for &place in offsets {
         let offset = place * READ as u64;
         while !pace.may(clock::now()) {
             pace.wait();
@@ -208,14 +209,14 @@ pub(super) fn one_by_one(
     Ok(seen)
 }
 
-/// Sends what there is, and waits for an answer, or until the next read may be sent.
+/// Submits what is queued, and waits for a completion or until the next read may be sent.
 fn send_and_wait(ring: &IoUring, pace: Option<&Pace>) -> io::Result<()> {
     let Some(pace) = pace.filter(|pace| pace.interval > Nanos::ZERO) else {
         return ring.submitter().submit_and_wait(1).map(drop);
     };
     let wait = types::Timespec::new().nsec(pace.next.since(clock::now()).0.min(999_999_999) as u32);
     match ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&wait)) {
-        // Its time has come.
+        // The next read is due.
         Err(e) if e.raw_os_error() == Some(rustix::io::Errno::TIME.raw_os_error()) => Ok(()),
         result => result.map(drop),
     }
@@ -225,18 +226,18 @@ fn send_and_wait(ring: &IoUring, pace: Option<&Pace>) -> io::Result<()> {
 #[derive(Clone)]
 struct Aligned([u8; READ]);
 
-fn together(
+fn read_concurrently(
     file: &File,
-    places: &[u64],
+    offsets: &[u64],
     until: Nanos,
     depth: u32,
     mut pace: Pace,
-) -> io::Result<Seen> {
-    clock::be_punctual();
+) -> io::Result<Timings> {
+    clock::set_timer_slack();
     let mut ring = IoUring::new(depth)?;
     let mut buffers = vec![Aligned([0; READ]); depth as usize];
     let mut sent = vec![(0, Nanos::ZERO); depth as usize];
-    let mut places = places.iter().map(|&place| place * READ as u64);
+    let mut offsets = offsets.iter().map(|&place| place * READ as u64);
     let mut seen = Vec::new();
     let mut free: Vec<usize> = (0..depth as usize).collect();
     let mut failed = None;
@@ -245,19 +246,19 @@ fn together(
         while !over
             && let Some(&slot) = free.last()
             && pace.may(clock::now())
-            && let Some(offset) = places.next()
+            && let Some(offset) = offsets.next()
         {
             free.pop();
             let buffer = buffers[slot].0.as_mut_ptr();
             let read = opcode::Read::new(types::Fd(file.as_raw_fd()), buffer, READ as u32);
             let read = read.offset(offset).build().user_data(slot as u64);
             sent[slot] = (offset, clock::now());
-            // SAFETY: the buffer lives until the ring has no request of it any more:
-            // this loop goes on until then. There are as many entries as buffers.
+            // SAFETY: the buffer outlives the request: this loop runs until the ring has no request
+            // left. There are as many entries as buffers.
             unsafe { ring.submission().push(&read) }.expect("room for each buffer");
         }
         if free.len() == buffers.len() {
-            if over || places.len() == 0 {
+            if over || offsets.len() == 0 {
                 return failed.map_or(Ok(seen), Err);
             }
             pace.wait();
@@ -291,19 +292,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_are_paired_with_what_the_server_says_of_them() {
+    fn reads_match_the_servers_samples_by_offset_and_order() {
         let us = Nanos::from_micros;
-        let said = |offset, model| Sample { offset, model: us(model), added: Nanos::ZERO };
-        // Of 4096 the second answer is the second read's; nothing is known of 0.
-        let log = vec![said(4096, 100), said(12288, 50), said(4096, 300), said(8192, 10)];
+        let log = |offset, model| Sample { offset, model: us(model), added: Nanos::ZERO };
+        // The second sample of offset 4096 is the second read's; 0 has no sample.
+        let log = vec![log(4096, 100), log(12288, 50), log(4096, 300), log(8192, 10)];
         let seen = vec![(4096, us(107)), (8192, us(12)), (0, us(70)), (4096, us(350))];
         let mut all: Vec<_> =
-            paired(seen.clone(), log.clone()).map(|(t, s)| (t, s.map(|s| s.model))).collect();
+            matched(seen.clone(), log.clone()).map(|(t, s)| (t, s.map(|s| s.model))).collect();
         all.sort_unstable();
         let expected = [(12, Some(10)), (70, None), (107, Some(100)), (350, Some(300))]
             .map(|(t, model)| (us(t), model.map(us)));
         assert_eq!(all, expected);
-        let added = added(seen, log);
+        let added = added_latency(seen, log);
         assert_eq!((added.count(), added.max()), (3, Some(us(50))));
     }
 }

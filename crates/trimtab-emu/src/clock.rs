@@ -1,8 +1,8 @@
-//! The wall clock, and how to wait for a moment of it.
+//! The wall clock, and waiting for a point in time.
 //!
-//! A thread that sleeps is some 10 µs late when it is woken, and much later on a
-//! busy machine; one that spins is punctual and costs a core. So the engine
-//! sleeps until shortly before the moment, and spins the rest.
+//! A sleeping thread wakes some 10 µs late, and much later on a busy machine; a spinning thread is
+//! punctual and costs a core. So the engine sleeps until shortly before the deadline, and spins the
+//! rest.
 
 use std::num::NonZeroU64;
 use std::thread;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use trimtab_io::Nanos;
 pub(super) use trimtab_io::monotonic as now;
 
-/// Has the kernel wake this thread when it asked for it. Otherwise it may wake it
-/// up to 50 µs later, together with others.
-pub(super) fn be_punctual() {
-    // Not vital: then waits are longer than they might be.
+/// Sets this thread's timer slack to 1 ns. By default the kernel may wake it up to 50 µs late,
+/// together with others.
+pub(super) fn set_timer_slack() {
+    // If this fails, waits are longer, no more.
     _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 

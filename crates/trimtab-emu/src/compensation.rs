@@ -1,100 +1,99 @@
-//! How much earlier than the model says a drive answers.
+//! Latency compensation: how much earlier than the model says a drive answers.
 //!
-//! What is emulated is a drive; what a program sees is the drive and the path to it: block
-//! layer, loop device, FUSE, and two threads that are woken up. Most of the path takes the
-//! same time for each request, and is taken off the model's time. How long it takes depends
-//! on the machine, on what else runs, and on how many requests are in flight. So it is
-//! estimated by queue depth, and corrected while the drive is in use: from the time between
-//! the block layer's tracepoints, less the model's time, for each read ([`Sample`]).
+//! A program sees the drive and the path to it: block layer, loop device, FUSE, and two threads
+//! that are woken up. Most of the path takes the same time for each request, and is taken off the
+//! model's time. That time depends on the machine, on other load, and on how many requests are in
+//! flight. So it is estimated by queue depth, and corrected while the drive is in use: from the
+//! time between the block layer's tracepoints, less the model's time, for each read
+//! ([`PathSample`]).
 //!
-//! The estimate is the tenth percentile of the path, not its mean: an answer that comes
-//! before its time is worse than a late one. It follows a shorter path at once and a longer
-//! one slowly. Where the path varies by more than [`MOST_SPREAD`], requests wait for
-//! processors; that is no path that can be taken off, and the estimate does not follow it.
+//! The estimate is the tenth percentile of the path latency, not its mean: an early answer is worse
+//! than a late one. It follows a shorter path at once and a longer one slowly. Where the path
+//! varies by more than [`MAX_SPREAD`], requests wait for processors; the estimate does not follow
+//! that.
 
 use trimtab_io::Nanos;
 
-use super::spec::MOST_LEAD;
+use super::spec::MAX_COMPENSATION;
 
-/// Depths are told apart by powers of two: 1, 2, 3–4, 5–8, 9–16, 17–32, more.
+/// Depth buckets are powers of two: 1, 2, 3–4, 5–8, 9–16, 17–32, more.
 const BUCKETS: usize = 7;
-/// Reads from which a new estimate is made.
+/// Reads per estimate.
 const WINDOW: usize = 128;
-/// Between the tenth percentile and the median of a path that can be compensated.
-const MOST_SPREAD: Nanos = Nanos::from_micros(30);
-/// Which part of the way to a longer path an estimate goes with each window.
+/// The largest spread, from tenth percentile to median, of a path that is compensated.
+const MAX_SPREAD: Nanos = Nanos::from_micros(30);
+/// A rising estimate moves by 1/`STEP` of the difference with each window.
 const STEP: u64 = 4;
 
-/// One read, seen from both ends.
+/// One read's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sample {
-    /// Requests in flight when it came, with itself.
+pub(super) struct PathSample {
+    /// Requests in flight when it arrived, itself included.
     pub(super) depth: usize,
-    /// How much later it was answered than the model and the faults say, in ns, less than
-    /// zero if it came too early.
+    /// Latency beyond the model and the faults, in ns; negative if the answer was early.
     pub(super) beyond: i64,
-    /// How much earlier than the model says the answer was given.
-    pub(super) lead: Nanos,
+    /// The compensation that was applied to it.
+    pub(super) compensation: Nanos,
 }
 
-/// The estimate of the path's time, by depth. A plain state machine: samples in, leads out.
+/// The path latency estimate, by depth. A plain state machine: samples in, compensation out.
 #[derive(Clone, Debug)]
-pub(super) struct Compensation {
-    /// Set by the user, and not corrected then.
+pub(super) struct Compensator {
+    /// Set by the user, and then not corrected.
     fixed: Option<Nanos>,
-    /// What is known before anything was seen.
+    /// Used for depths without an estimate.
     initial: Nanos,
     buckets: [Bucket; BUCKETS],
 }
 
 #[derive(Clone, Debug, Default)]
 struct Bucket {
-    lead: Option<Nanos>,
-    /// Times of the path, in ns, since the last estimate.
+    compensation: Option<Nanos>,
+    /// Path latencies, in ns, since the last estimate.
     paths: Vec<i64>,
 }
 
-impl Compensation {
-    /// Begins with `initial`.
+impl Compensator {
+    /// Starts from `initial`.
     pub(super) fn new(initial: Nanos) -> Self {
-        Self { fixed: None, initial: initial.min(MOST_LEAD), buckets: Default::default() }
+        Self { fixed: None, initial: initial.min(MAX_COMPENSATION), buckets: Default::default() }
     }
 
-    /// The same at all depths and for all time.
-    pub(super) fn fixed(lead: Nanos) -> Self {
-        Self { fixed: Some(lead), ..Self::new(lead) }
+    /// The same at all depths, and never corrected.
+    pub(super) fn fixed(compensation: Nanos) -> Self {
+        Self { fixed: Some(compensation), ..Self::new(compensation) }
     }
 
     pub(super) const fn is_fixed(&self) -> bool {
         self.fixed.is_some()
     }
 
-    /// Begins anew, with an estimate from elsewhere.
+    /// Starts anew from a measured estimate.
     pub(super) fn begin(&mut self, initial: Nanos) {
         if !self.is_fixed() {
             *self = Self::new(initial);
         }
     }
 
-    /// How much earlier to answer a request, with so many in flight. Of a depth that has not
-    /// been seen, what is known of the next lower one: the path gets longer with depth, and
-    /// too little is better than too much.
-    pub(super) fn lead(&self, depth: usize) -> Nanos {
-        let known = self.buckets[..=bucket(depth)].iter().rev().find_map(|bucket| bucket.lead);
+    /// The compensation for a request with `depth` in flight. A depth without an estimate uses the
+    /// next lower one's: the path gets longer with depth, and too little is better than too much.
+    pub(super) fn at_depth(&self, depth: usize) -> Nanos {
+        let known =
+            self.buckets[..=bucket(depth)].iter().rev().find_map(|bucket| bucket.compensation);
         self.fixed.or(known).unwrap_or(self.initial)
     }
 
-    /// Takes in samples.
-    pub(super) fn learn(&mut self, samples: impl IntoIterator<Item = Sample>) {
+    /// Learns from samples.
+    pub(super) fn learn(&mut self, samples: impl IntoIterator<Item = PathSample>) {
         if self.is_fixed() {
             return;
         }
-        for Sample { depth, beyond, lead } in samples {
-            let before = self.lead(depth);
+        for PathSample { depth, beyond, compensation } in samples {
+            let before = self.at_depth(depth);
             let bucket = &mut self.buckets[bucket(depth)];
-            bucket.paths.push(beyond + lead.0 as i64);
+            bucket.paths.push(beyond + compensation.0 as i64);
             if bucket.paths.len() == WINDOW {
-                bucket.lead = Some(estimate(before, &mut bucket.paths));
+                bucket.compensation = Some(estimate(before, &mut bucket.paths));
                 bucket.paths.clear();
             }
         }
@@ -105,15 +104,15 @@ fn bucket(depth: usize) -> usize {
     (depth.max(1).next_power_of_two().trailing_zeros() as usize).min(BUCKETS - 1)
 }
 
-/// The new estimate, from a window of paths.
+/// The new estimate, from a window of path latencies.
 fn estimate(before: Nanos, paths: &mut [i64]) -> Nanos {
     paths.sort_unstable();
     let path = |part: usize| Nanos(paths[paths.len() / part].max(0) as u64);
     let (tenth, median) = (path(10), path(2));
-    let found = tenth.min(MOST_LEAD);
+    let found = tenth.min(MAX_COMPENSATION);
     if found <= before {
         found
-    } else if median.since(tenth) > MOST_SPREAD {
+    } else if median.since(tenth) > MAX_SPREAD {
         before
     } else {
         before + Nanos(found.since(before).0.div_ceil(STEP))
@@ -128,55 +127,67 @@ mod tests {
         Nanos::from_micros(us)
     }
 
-    /// Reads at a depth over a path that takes so long, with up to `spread` more.
-    fn reads(of: &mut Compensation, depth: usize, path: Nanos, spread: Nanos, windows: usize) {
+    /// Reads at a depth over a path of this latency, plus up to `spread`.
+    fn reads(of: &mut Compensator, depth: usize, path: Nanos, spread: Nanos, windows: usize) {
         for i in 0..WINDOW * windows {
-            let lead = of.lead(depth);
+            let compensation = of.at_depth(depth);
             let more = spread.0 as i64 * (i % 100) as i64 / 100;
-            of.learn([Sample { depth, beyond: path.0 as i64 + more - lead.0 as i64, lead }]);
+            of.learn([PathSample {
+                depth,
+                beyond: path.0 as i64 + more - compensation.0 as i64,
+                compensation,
+            }]);
         }
     }
 
     #[test]
-    fn an_estimate_follows_a_shorter_path_at_once_and_a_longer_one_in_steps() {
-        // Made in a busy minute.
-        let mut lead = Compensation::new(us(120));
-        reads(&mut lead, 1, us(30), us(5), 1);
-        assert!((us(30)..us(32)).contains(&lead.lead(1)), "{:?}", lead.lead(1));
-        reads(&mut lead, 1, us(60), us(5), 1);
-        let first = lead.lead(1);
+    fn estimate_falls_at_once_and_rises_in_steps() {
+        // Estimated on a busy machine.
+        let mut compensator = Compensator::new(us(120));
+        reads(&mut compensator, 1, us(30), us(5), 1);
+        assert!(
+            (us(30)..us(32)).contains(&compensator.at_depth(1)),
+            "{:?}",
+            compensator.at_depth(1)
+        );
+        reads(&mut compensator, 1, us(60), us(5), 1);
+        let first = compensator.at_depth(1);
         assert!((us(36)..us(40)).contains(&first), "{first}");
-        reads(&mut lead, 1, us(60), us(5), 20);
-        assert!((us(59)..us(61)).contains(&lead.lead(1)), "{:?}", lead.lead(1));
+        reads(&mut compensator, 1, us(60), us(5), 20);
+        assert!(
+            (us(59)..us(61)).contains(&compensator.at_depth(1)),
+            "{:?}",
+            compensator.at_depth(1)
+        );
     }
 
     #[test]
-    fn depths_have_estimates_of_their_own_and_borrow_from_lower_ones_only() {
-        let mut lead = Compensation::new(us(20));
-        reads(&mut lead, 4, us(50), us(4), 30);
-        assert_eq!((lead.lead(1), lead.lead(2)), (us(20), us(20)));
-        assert_eq!(lead.lead(3), lead.lead(4));
-        assert_eq!(lead.lead(1_000), lead.lead(4));
-        assert!(lead.lead(5) > us(45));
-        reads(&mut lead, 1, us(10), us(4), 1);
-        assert!(lead.lead(1) < us(11) && lead.lead(4) > us(45));
+    fn depth_without_estimate_uses_the_next_lower_one() {
+        let mut compensator = Compensator::new(us(20));
+        reads(&mut compensator, 4, us(50), us(4), 30);
+        assert_eq!((compensator.at_depth(1), compensator.at_depth(2)), (us(20), us(20)));
+        assert_eq!(compensator.at_depth(3), compensator.at_depth(4));
+        assert_eq!(compensator.at_depth(1_000), compensator.at_depth(4));
+        assert!(compensator.at_depth(5) > us(45));
+        reads(&mut compensator, 1, us(10), us(4), 1);
+        assert!(compensator.at_depth(1) < us(11) && compensator.at_depth(4) > us(45));
     }
 
     #[test]
-    fn waiting_for_processors_is_not_taken_off() {
-        let mut lead = Compensation::new(us(20));
-        reads(&mut lead, 32, us(30), us(400), 50);
-        assert_eq!(lead.lead(32), us(20));
-        // Never more than the most, however long the path.
-        reads(&mut lead, 1, us(5_000), us(1), 100);
-        assert_eq!(lead.lead(1), MOST_LEAD);
+    fn saturation_and_excess_are_not_compensated() {
+        let mut compensator = Compensator::new(us(20));
+        reads(&mut compensator, 32, us(30), us(400), 50);
+        assert_eq!(compensator.at_depth(32), us(20));
+        // Capped, however long the path.
+        reads(&mut compensator, 1, us(5_000), us(1), 100);
+        assert_eq!(compensator.at_depth(1), MAX_COMPENSATION);
     }
 
     #[test]
-    fn a_fixed_lead_stays() {
-        let mut lead = Compensation::fixed(us(40));
-        reads(&mut lead, 1, us(5), us(1), 10);
-        lead.begin(us(7));
-        assert_eq!((lead.lead(1), lead.lead(99)), (us(40), us(40)));
+    fn fixed_compensation_is_not_corrected() {
+        let mut compensator = Compensator::fixed(us(40));
+        reads(&mut compensator, 1, us(5), us(1), 10);
+        compensator.begin(us(7));
+        assert_eq!((compensator.at_depth(1), compensator.at_depth(99)), (us(40), us(40)));
     }
 }

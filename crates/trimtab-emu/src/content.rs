@@ -1,6 +1,6 @@
-//! What is on the drive: nothing, memory or a file.
+//! A drive's content: none, in memory, or in a file.
 //!
-//! The flash model knows where data lies and how long it takes, not what it is.
+//! The flash model knows where data lies and how long an access takes, not the bytes.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,21 +16,20 @@ use super::error::Error;
 use super::spec::{Data, Flush};
 use trimtab_block::claim::{Claim, ClaimError};
 
-/// Memory is taken in pieces of so many bytes.
+/// Granularity of memory allocation, bytes.
 const CHUNK: usize = 64 << 10;
-/// What the kernel asks for at once, as a rule, is no more than this.
+/// The kernel's largest request, as a rule.
 static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
 
-/// A drive's content. Bytes that were never written are zeroes. All of it may be
-/// used by several threads at once; whoever writes and reads one place at the same
-/// time gets either, as with any drive.
+/// A drive's content. Bytes never written are zeroes. Several threads may use it at once; a read
+/// that races with a write of the same bytes returns either version, as on any drive.
 pub(super) enum Content {
     Nothing,
     Memory(Memory),
     File(Claim),
 }
 
-/// What a read found.
+/// The data of a read.
 #[derive(Debug)]
 pub(super) enum Payload {
     Zeroes(usize),
@@ -54,7 +53,7 @@ impl Content {
     /// For a drive of `capacity` bytes.
     ///
     /// # Errors
-    /// The file cannot be used, is used by another drive, or is another drive's.
+    /// The file cannot be used, another drive uses it, or it holds a drive of another size.
     pub(super) fn open(data: &Data, capacity: u64) -> Result<Self, Error> {
         Ok(match data {
             Data::None => Self::Nothing,
@@ -62,7 +61,7 @@ impl Content {
             Data::File { path, flush } => {
                 let file = open(path, capacity)?;
                 if *flush == Flush::Durable {
-                    keep_name(file.file(), path)?;
+                    sync_name(file.file(), path)?;
                 }
                 Self::File(file)
             }
@@ -94,7 +93,7 @@ impl Content {
         }
     }
 
-    /// Forgets bytes within the drive: they are zeroes then, and take no room.
+    /// Discards bytes within the drive: they read as zeroes then, and take no space.
     pub(super) fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         match self {
             Self::Nothing => Ok(()),
@@ -109,7 +108,7 @@ impl Content {
         }
     }
 
-    /// Bytes that it takes, and the most that it may.
+    /// Bytes allocated, and the cap.
     pub(super) fn used(&self) -> (u64, Option<u64>) {
         match self {
             Self::Nothing => (0, None),
@@ -121,13 +120,13 @@ impl Content {
         }
     }
 
-    /// Makes it durable, where it can be.
+    /// Makes it durable, if it is in a file.
     pub(super) fn sync(&self) -> io::Result<()> {
         if let Self::File(claim) = self { claim.file().sync_data() } else { Ok(()) }
     }
 }
 
-/// Opens a drive's file, or makes a sparse one. It may be nothing that is used otherwise.
+/// Opens a drive's file, or makes a sparse one. Refuses a file that anything else uses.
 fn open(path: &Path, capacity: u64) -> Result<Claim, Error> {
     let shown = path.display();
     let mut options = OpenOptions::new();
@@ -135,7 +134,7 @@ fn open(path: &Path, capacity: u64) -> Result<Claim, Error> {
     let file = file.map_err(Error::system(format!("open {shown}")))?;
     let metadata = file.metadata().map_err(Error::system(format!("look at {shown}")))?;
     if !metadata.is_file() {
-        return Err(Error::BadInput(format!("{shown}: is no regular file")));
+        return Err(Error::BadInput(format!("{shown}: not a regular file")));
     }
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Err(Error::BadInput(format!("{shown}: another drive uses it")));
@@ -156,9 +155,8 @@ fn open(path: &Path, capacity: u64) -> Result<Claim, Error> {
     Ok(claim)
 }
 
-/// Makes the file itself durable, and its name: what is flushed to it later would be of
-/// no use without them.
-fn keep_name(file: &File, path: &Path) -> Result<(), Error> {
+/// Makes the file itself and its name durable: flushed data would be lost without them.
+fn sync_name(file: &File, path: &Path) -> Result<(), Error> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or_else(|| Path::new("."));
     file.sync_all()
@@ -166,12 +164,12 @@ fn keep_name(file: &File, path: &Path) -> Result<(), Error> {
         .map_err(Error::system(format!("flush {} and its directory", path.display())))
 }
 
-/// [`CHUNK`] bytes, if any of them was written.
+/// [`CHUNK`] bytes, `None` before the first write to them.
 type Chunk = Option<Box<[u8]>>;
 
-/// Content in memory, as far as it was written.
+/// Content in memory; only chunks that were written take space.
 pub(super) struct Memory {
-    /// A lock each, so that requests do not wait for each other's copying.
+    /// One lock per chunk, so that requests do not wait for each other's copying.
     chunks: Box<[Mutex<Chunk>]>,
     used: AtomicU64,
     cap: u64,
@@ -184,7 +182,7 @@ impl Memory {
     }
 
     fn read(&self, offset: u64, length: usize) -> Payload {
-        // No memory is taken for what was never written.
+        // Reads of unwritten chunks allocate nothing.
         let (mut bytes, mut done) = (Vec::new(), 0);
         for piece in pieces(offset, length as u64) {
             if let Some(chunk) = &*lock(&self.chunks[piece.chunk]) {
@@ -229,7 +227,7 @@ impl Memory {
         }
     }
 
-    /// Counts one more chunk, if there may be one.
+    /// Accounts for one more chunk, within the cap.
     fn take(&self) -> io::Result<()> {
         let more = |used| Some(used + CHUNK as u64).filter(|&used| used <= self.cap);
         match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
@@ -239,7 +237,7 @@ impl Memory {
     }
 }
 
-/// A part of a range that lies in one chunk.
+/// The part of a range that lies in one chunk.
 struct Piece {
     chunk: usize,
     from: usize,
@@ -259,7 +257,7 @@ fn pieces(offset: u64, length: u64) -> impl Iterator<Item = Piece> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Nothing is left half done where a thread could panic.
+    // No update is left half done by a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -279,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_comes_back_also_across_chunks() {
+    fn reads_return_written_bytes_across_chunks() {
         let directory = tempfile::tempdir().unwrap();
         let file = Data::File { path: directory.path().join("drive"), flush: Flush::Fast };
         for store in [memory(10), Content::open(&file, CAPACITY).unwrap()] {
@@ -299,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_capped_and_given_back() {
+    fn memory_is_capped_and_freed_by_discards() {
         let store = memory(2);
         store.write(0, &[1; 2 * CHUNK]).unwrap();
         let error = store.write(5 * CHUNK as u64, &[1]).unwrap_err();
@@ -312,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_outlives_its_drive_and_belongs_to_one() {
+    fn file_outlives_its_drive_and_is_exclusive() {
         let directory = tempfile::tempdir().unwrap();
         let data = Data::File { path: directory.path().join("drive"), flush: Flush::Fast };
         let store = Content::open(&data, CAPACITY).unwrap();

@@ -1,4 +1,4 @@
-//! What a drive's server is told, over its socket: one line of JSON each way.
+//! The control protocol of a drive's server: one line of JSON each way, over a socket.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -17,17 +17,17 @@ use super::faults::Fault;
 use super::figures::Sample;
 use super::fusectl;
 use super::holder::{Condition, Holder};
-use super::run_directory::{Found, Info, RunDirectory};
+use super::run_directory::{DriveInfo, DriveStatus, RunDirectory};
 use super::stat::Stat;
 
-/// How long a command may take.
-const SOON: Duration = Duration::from_secs(10);
-/// Where the state of a large drive is copied, a log is sent, or the kernel has to let a
-/// device go.
-const LATE: Duration = Duration::from_secs(60);
-/// A server that is stopped for longer than that is not waited for.
-const STOPPED: Duration = Duration::from_secs(1);
-/// How often it is looked whether there is still something to wait for.
+/// Timeout of a command.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout where the state of a large drive is copied, a log is sent, or the kernel has to release
+/// a device.
+const LONG_TIMEOUT: Duration = Duration::from_secs(60);
+/// A stopped server is given up after this.
+const STOPPED_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often the server's process is checked during a wait.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A command.
@@ -53,13 +53,13 @@ impl Command {
             | Self::Restore
             | Self::Idealise
             | Self::EndLog
-            | Self::Remove { .. } => LATE,
-            _ => SOON,
+            | Self::Remove { .. } => LONG_TIMEOUT,
+            _ => TIMEOUT,
         }
     }
 }
 
-/// Its answer.
+/// The reply to a command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reply {
@@ -79,11 +79,11 @@ impl From<Error> for Reply {
     }
 }
 
-/// A running drive, to give commands to.
+/// A handle to a running drive.
 #[derive(Clone, Debug)]
 pub struct Drive {
-    home: RunDirectory,
-    info: Info,
+    run_directory: RunDirectory,
+    info: DriveInfo,
 }
 
 impl Drive {
@@ -91,24 +91,26 @@ impl Drive {
     ///
     /// # Errors
     /// There is none of that name, or its server is dead.
-    pub fn find(home: &RunDirectory, name: &str) -> Result<Self, Error> {
-        match home.find(name)? {
-            Found::Running(info) | Found::Stopped(info) => Ok(Self { home: home.clone(), info }),
-            Found::Changing => {
-                Err(Error::Failed(format!("`{name}`: it is just starting or ending")))
+    pub fn find(run_directory: &RunDirectory, name: &str) -> Result<Self, Error> {
+        match run_directory.find(name)? {
+            DriveStatus::Running(info) | DriveStatus::Stopped(info) => {
+                Ok(Self { run_directory: run_directory.clone(), info })
             }
-            Found::Dead => Err(killed(name)),
+            DriveStatus::Changing => {
+                Err(Error::Failed(format!("`{name}`: it is starting or shutting down")))
+            }
+            DriveStatus::Dead => Err(killed(name)),
         }
     }
 
-    /// What it is.
+    /// Its description.
     #[must_use]
-    pub const fn info(&self) -> &Info {
+    pub const fn info(&self) -> &DriveInfo {
         &self.info
     }
 
-    /// Opens its device for direct reading and writing. It is this drive's beyond doubt: that
-    /// of a drive that has died may be another's by now.
+    /// Opens its device for direct reading and writing, and verifies that it is this drive's: the
+    /// device of a drive that died may be another's by now.
     ///
     /// # Errors
     /// It cannot be opened, or is not this drive's any more.
@@ -120,8 +122,9 @@ impl Drive {
         let device = options.read(true).write(true).custom_flags(direct).open(&self.info.device);
         let device = device.map_err(failed())?;
         let backing = trimtab_block::claim::backing_of(&device).map_err(failed())?;
-        // The mount itself is not asked: a server that does not answer would be waited for.
-        let mounted = fusectl::mounted_on(&self.home.place(&self.info.name).mount());
+        // The mount is not touched: that would block on a server that does not answer.
+        let mounted =
+            fusectl::mounted_on(&self.run_directory.drive_directory(&self.info.name).mount());
         let is_ours = |file_system| {
             mounted.iter().any(|&number| file_system == rustix::fs::makedev(0, number))
         };
@@ -134,19 +137,18 @@ impl Drive {
         }
     }
 
-    /// What it has done, and does.
+    /// Its statistics.
     ///
     /// # Errors
     /// Its server does not answer.
     pub fn stat(&self) -> Result<Stat, Error> {
         match self.ask(&Command::Stat)? {
             Reply::Stat(stat) => Ok(*stat),
-            _ => Err(self.odd()),
+            _ => Err(self.unexpected_reply()),
         }
     }
 
-    /// Changes keys of its profile, each written `KEY=VALUE`; [`TUNABLE`] lists
-    /// them.
+    /// Changes keys of its profile, each written `KEY=VALUE`; [`TUNABLE`] lists them.
     ///
     /// [`TUNABLE`]: super::TUNABLE
     ///
@@ -156,16 +158,16 @@ impl Drive {
         self.tell(&Command::Set { settings: settings.to_vec() })
     }
 
-    /// Adds a fault, which counts its time from now.
+    /// Adds a fault, whose times count from now.
     ///
     /// # Errors
-    /// It cannot be.
+    /// Its times or parameters are out of range.
     pub fn fault(&self, fault: Fault) -> Result<(), Error> {
         fault.check()?;
         self.tell(&Command::Fault { fault })
     }
 
-    /// Ends all faults, those too that are to come.
+    /// Ends all faults, scheduled ones included.
     ///
     /// # Errors
     /// Its server does not answer.
@@ -173,8 +175,7 @@ impl Drive {
         self.tell(&Command::ClearFaults)
     }
 
-    /// Keeps the state of its flash, in place of what was kept before. Content is
-    /// not kept.
+    /// Takes a snapshot of its flash, in place of the one before. Content is not part of it.
     ///
     /// # Errors
     /// Requests are in flight.
@@ -182,16 +183,15 @@ impl Drive {
         self.tell(&Command::Snapshot)
     }
 
-    /// Puts its flash back into the state that was kept, as often as one likes.
+    /// Returns its flash to the snapshot, any number of times.
     ///
     /// # Errors
-    /// Requests are in flight, or nothing was kept.
+    /// Requests are in flight, or there is no snapshot.
     pub fn restore(&self) -> Result<(), Error> {
         self.tell(&Command::Restore)
     }
 
-    /// Has its flash clean blocks in no time, until it goes back to what was kept:
-    /// what a drive would be that had nothing to do with itself.
+    /// Makes cleaning take no time, until the next `restore`: a drive without internal work.
     ///
     /// # Errors
     /// Requests are in flight.
@@ -199,7 +199,7 @@ impl Drive {
         self.tell(&Command::Idealise)
     }
 
-    /// Begins to note each read.
+    /// Starts a log of reads.
     ///
     /// # Errors
     /// Its server does not answer.
@@ -207,22 +207,21 @@ impl Drive {
         self.tell(&Command::BeginLog)
     }
 
-    /// Ends that, and gives what was noted, in order of the answers; nothing if
-    /// there were too many.
+    /// Ends the log, and returns it in order of the answers; empty if there were too many reads.
     ///
     /// # Errors
     /// Its server does not answer.
     pub fn end_log(&self) -> Result<Vec<Sample>, Error> {
         match self.ask(&Command::EndLog)? {
             Reply::Log(log) => Ok(log),
-            _ => Err(self.odd()),
+            _ => Err(self.unexpected_reply()),
         }
     }
 
     /// Removes it: detaches the device, ends the server.
     ///
     /// # Errors
-    /// It is mounted or otherwise claimed, and not `force`d.
+    /// It is mounted or otherwise claimed, and `force` is not set.
     pub fn remove(&self, force: bool) -> Result<(), Error> {
         self.tell(&Command::Remove { force })
     }
@@ -230,16 +229,16 @@ impl Drive {
     fn tell(&self, command: &Command) -> Result<(), Error> {
         match self.ask(command)? {
             Reply::Done => Ok(()),
-            _ => Err(self.odd()),
+            _ => Err(self.unexpected_reply()),
         }
     }
 
     fn ask(&self, command: &Command) -> Result<Reply, Error> {
         let failed = || Error::system(format!("ask drive `{}`", self.info.name));
-        let wait = Wait { drive: self, begun: Instant::now(), limit: command.limit() };
-        let path = self.home.place(&self.info.name).control();
+        let wait = ReplyWait { drive: self, begun: Instant::now(), limit: command.limit() };
+        let path = self.run_directory.drive_directory(&self.info.name).control();
         let mut stream = wait.connect(&path)?;
-        stream.set_write_timeout(Some(SOON)).map_err(failed())?;
+        stream.set_write_timeout(Some(TIMEOUT)).map_err(failed())?;
         match write_line(&mut stream, command) {
             Err(e) if has_ended(&e) => return Err(wait.ended()),
             written => written.map_err(failed())?,
@@ -248,13 +247,13 @@ impl Drive {
             Ok(Reply::BadInput(why)) => Err(Error::BadInput(why)),
             Ok(Reply::Failed(why)) => Err(Error::Failed(why)),
             Ok(reply) => Ok(reply),
-            Err(_) => Err(self.odd()),
+            Err(_) => Err(self.unexpected_reply()),
         }
     }
 
-    fn odd(&self) -> Error {
+    fn unexpected_reply(&self) -> Error {
         Error::Failed(format!(
-            "drive `{}` gave an odd answer: is it of this version?",
+            "drive `{}` sent an unexpected reply: is it of this version?",
             self.info.name
         ))
     }
@@ -265,24 +264,29 @@ fn killed(name: &str) -> Error {
     Error::Failed(format!("`{name}`: {what} `trimtab drive remove {name}`"))
 }
 
-/// What is waited for of a drive's server, which may not be able to give it.
-struct Wait<'a> {
+/// A wait for a drive's server, which may be unable to answer.
+struct ReplyWait<'a> {
     drive: &'a Drive,
     begun: Instant,
     limit: Duration,
 }
 
-impl Wait<'_> {
-    /// Whether it is worth while to go on with it.
+impl ReplyWait<'_> {
+    /// Whether waiting still makes sense.
     fn check(&self) -> Result<(), Error> {
         let name = &self.drive.info.name;
         let waited = self.begun.elapsed();
-        let Some(holder) = Holder::of(&self.drive.home.place(name).lock()) else {
-            // Its end is to be seen by the socket too; or it is not to be seen from here.
-            return if waited < self.limit { Ok(()) } else { Err(self.silent("not to be seen")) };
+        let Some(holder) = Holder::of(&self.drive.run_directory.drive_directory(name).lock())
+        else {
+            // The socket shows its end too; or the process is in another container.
+            return if waited < self.limit {
+                Ok(())
+            } else {
+                Err(self.no_answer("not visible from here"))
+            };
         };
         match holder.condition() {
-            Condition::Stopped if waited > STOPPED => {
+            Condition::Stopped if waited > STOPPED_TIMEOUT => {
                 let pid = holder.pid().as_raw_nonzero();
                 Err(Error::NoAnswer(format!(
                     "drive `{name}` does not answer (its process {pid} is stopped): continue it \
@@ -290,13 +294,13 @@ impl Wait<'_> {
                 )))
             }
             Condition::Dying => Err(killed(name)),
-            _ if waited > self.limit => Err(self.silent("busy or waits for something")),
+            _ if waited > self.limit => Err(self.no_answer("busy or blocked")),
             _ => Ok(()),
         }
     }
 
-    fn silent(&self, is: &str) -> Error {
-        let Info { name, pid, .. } = &self.drive.info;
+    fn no_answer(&self, is: &str) -> Error {
+        let DriveInfo { name, pid, .. } = &self.drive.info;
         let limit = self.limit.as_secs();
         Error::NoAnswer(format!(
             "drive `{name}` does not answer within {limit} s (its process {pid} is {is}): wait, or \
@@ -308,7 +312,7 @@ impl Wait<'_> {
         Error::system(format!("ask drive `{}`", self.drive.info.name))
     }
 
-    /// Connects, which waits where many others do already.
+    /// Connects. Waits while the socket's backlog is full.
     fn connect(&self, path: &Path) -> Result<UnixStream, Error> {
         loop {
             self.check()?;
@@ -327,13 +331,13 @@ impl Wait<'_> {
         }
     }
 
-    /// Why nobody is at the other end any more: the server ends, or is dead. Given when that
-    /// is to be seen by others too.
+    /// Why the server closed the connection: it shuts down, or is dead. Returns when other
+    /// processes can see that too.
     fn ended(&self) -> Error {
         let name = &self.drive.info.name;
         loop {
-            match self.drive.home.find(name) {
-                Ok(Found::Dead) => return killed(name),
+            match self.drive.run_directory.find(name) {
+                Ok(DriveStatus::Dead) => return killed(name),
                 Err(error) => return error,
                 Ok(_) => {}
             }
@@ -344,7 +348,7 @@ impl Wait<'_> {
         }
     }
 
-    /// All that the server says.
+    /// The server's whole reply.
     fn read_line(&self, stream: &mut UnixStream) -> Result<Vec<u8>, Error> {
         let mut line = Vec::new();
         let mut piece = [0; 1 << 16];
@@ -358,22 +362,24 @@ impl Wait<'_> {
                 Err(e) => return Err(self.failed()(e)),
             }
         }
-        // It hung up without a word where it did not understand, too.
-        if line.is_empty() && self.drive.home.find(&self.drive.info.name)? == Found::Dead {
+        // It also closes the connection after a command that it cannot parse.
+        if line.is_empty()
+            && self.drive.run_directory.find(&self.drive.info.name)? == DriveStatus::Dead
+        {
             return Err(killed(&self.drive.info.name));
         }
         Ok(line)
     }
 }
 
-/// Whether an error says that nobody listens.
+/// Whether an error means that no server listens.
 fn has_ended(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound};
     matches!(error.kind(), BrokenPipe | ConnectionRefused | ConnectionReset | NotFound)
 }
 
-/// Connects to a socket, or says at once that this would have to wait
-/// ([`WouldBlock`](io::ErrorKind::WouldBlock)).
+/// Connects to a socket, without blocking: a full backlog is
+/// [`WouldBlock`](io::ErrorKind::WouldBlock).
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointer is passed.
@@ -381,13 +387,13 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was opened just now, and nobody else has it.
+    // SAFETY: it was opened just now, and has no other owner.
     let stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(socket) });
-    // SAFETY: all zeroes are an address of this kind.
+    // SAFETY: all zeroes are a valid address of this type.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let bytes = path.as_os_str().as_bytes();
-    // A zero is to follow.
+    // Leaves room for the terminating zero.
     if bytes.len() >= address.sun_path.len() {
         let why = format!("{}: longer than a socket's path may be", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -396,7 +402,7 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
         *to = from.cast_signed();
     }
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-    // SAFETY: the address is whole, and of that length.
+    // SAFETY: the address is initialised, and of that length.
     let connected = unsafe { libc::connect(socket, (&raw const address).cast(), length) };
     if connected < 0 {
         return Err(io::Error::last_os_error());

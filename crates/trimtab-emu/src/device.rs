@@ -1,4 +1,4 @@
-//! A drive's block device, as its server has it: through helpers only.
+//! The server's handle to its drive's block device, which it accesses through helpers only.
 
 use std::path::PathBuf;
 
@@ -10,13 +10,13 @@ use super::helper::{Helper, Job, Outcome};
 use super::spec::Spec;
 use super::{fuse, loopdev};
 
-/// The loop device over a drive's file. Detached when dropped; the kernel does that as soon
-/// as nobody has it open. Its file must be served then, so that what was written and is not
-/// yet there gets there.
+/// The loop device over a drive's file. Detached when dropped; the kernel does that as soon as no
+/// process has it open. The file must still be served then, so that the kernel can write back what
+/// it holds.
 pub(super) struct Device {
     /// `/dev/loop…`
     pub(super) path: PathBuf,
-    /// What its scheduler was, if it has another now.
+    /// Its I/O scheduler before, if it was changed.
     pub(super) scheduler_before: Option<String>,
     helper: Helper,
     job: PathBuf,
@@ -26,17 +26,17 @@ impl Device {
     /// Attaches a device to the drive's file.
     pub(super) fn attach(
         helper: Helper,
-        place: &DriveDirectory,
+        directory: &DriveDirectory,
         spec: &Spec,
     ) -> Result<Self, Error> {
-        let file = fuse::file_in(&place.mount());
+        let file = fuse::file_in(&directory.mount());
         let (block_bytes, scheduler) = (spec.block_bytes, spec.scheduler.clone());
-        let job = place.job();
+        let job = directory.job();
         match helper.run(&job, &Job::Attach { file, block_bytes, scheduler })? {
             Outcome::Attached { device: path, scheduler_before } => {
                 Ok(Self { path, scheduler_before, helper, job })
             }
-            _ => Err(odd()),
+            _ => Err(unexpected_reply()),
         }
     }
 
@@ -45,21 +45,21 @@ impl Device {
         loopdev::name(&self.path)
     }
 
-    /// Reads from these places, one after the other: what, and how long each took.
-    pub(super) fn read(&self, places: Vec<u64>) -> Result<Vec<(u64, Nanos)>, Error> {
-        match self.helper.run(&self.job, &Job::Read { device: self.path.clone(), places })? {
+    /// Reads at these offsets, one after the other; returns each offset and latency.
+    pub(super) fn read(&self, offsets: Vec<u64>) -> Result<Vec<(u64, Nanos)>, Error> {
+        match self.helper.run(&self.job, &Job::Read { device: self.path.clone(), offsets })? {
             Outcome::Read(seen) => {
                 Ok(seen.into_iter().map(|(offset, time)| (offset, Nanos(time))).collect())
             }
-            _ => Err(odd()),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    /// How it is used, if detaching it would pull it away under somebody.
+    /// How the device is used, if detaching it would break a user.
     pub(super) fn in_use(&self) -> Result<Option<String>, Error> {
         match self.helper.run(&self.job, &Job::Look { device: self.path.clone() })? {
             Outcome::InUse(why) => Ok(why),
-            _ => Err(odd()),
+            _ => Err(unexpected_reply()),
         }
     }
 }
@@ -67,12 +67,12 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         let (device, scheduler_before) = (self.path.clone(), self.scheduler_before.take());
-        // What this leaves is detached when nothing is served any more, without what programs
-        // have written and not flushed.
+        // If this fails, the device is detached when its file is not served any more; writes that
+        // programs have not flushed are lost then.
         _ = self.helper.run(&self.job, &Job::Detach { device, scheduler_before });
     }
 }
 
-fn odd() -> Error {
-    Error::Failed("the drive's helper gave an odd answer: is it of this version?".to_owned())
+fn unexpected_reply() -> Error {
+    Error::Failed("the drive's helper sent an unexpected reply: is it of this version?".to_owned())
 }

@@ -1,4 +1,4 @@
-//! A drive's directory: who has it, and how all that it stands for is taken down.
+//! A drive's directory: which server holds it, and how what it stands for is taken down.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,18 +11,17 @@ use trimtab_io::WholeFile;
 
 use super::error::Error;
 use super::holder::{Condition, Holder};
-use super::run_directory::Info;
+use super::run_directory::DriveInfo;
 use super::{fuse, fusectl, helper, loopdev};
 
-const INFO: WholeFile = WholeFile::json("what is known of a drive");
+const INFO: WholeFile = WholeFile::json("a drive's info");
 
-/// Who looks whether a drive lives holds its lock for much less than that.
-const LOOKING: Duration = Duration::from_millis(100);
-/// A server that was killed has let go of all within that, unless it hangs in the kernel.
-const DYING: Duration = Duration::from_secs(1);
-/// And within that if what it waits for has been aborted, even if it has much memory to
-/// give back.
-const ABORTED: Duration = Duration::from_secs(20);
+/// A process that only checks whether a drive lives holds its lock for much less than this.
+const STATUS_CHECK: Duration = Duration::from_millis(100);
+/// A killed server has released everything within this, unless it hangs in the kernel.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The same after its connection was aborted; freeing much memory takes long.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A drive's directory.
 #[derive(Clone, Debug)]
@@ -61,24 +60,24 @@ impl DriveDirectory {
         self.file("connection")
     }
 
-    pub(super) fn info(&self) -> Option<Info> {
+    pub(super) fn info(&self) -> Option<DriveInfo> {
         serde_json::from_slice(&INFO.read(&self.file("info.json")).ok()?).ok()
     }
 
-    /// Takes the directory, which is made if it is not there.
+    /// Claims the directory, and creates it if necessary.
     pub(super) fn claim(self) -> Result<Claimed, Error> {
         let lock = self.take_lock()?;
-        // From here on it is found by others, whatever becomes of this process.
+        // From here on other processes find it, whatever happens to this one.
         let noted = lock.set_len(0).and_then(|()| fs::write(self.lock(), pid_line()));
         noted.map_err(Error::system(format!("write {}", self.lock().display())))?;
         self.sweep()?;
         let make = |e| Error::system(format!("make {}", self.mount().display()))(e);
         fs::create_dir(self.mount()).map_err(make)?;
-        Ok(Claimed { place: self, _lock: lock })
+        Ok(Claimed { directory: self, _lock: lock })
     }
 
-    /// Takes the drive's lock. Who only looks whether the drive lives has it for a moment
-    /// too, and must not be taken for a server; nor one that was killed, however it hangs.
+    /// Takes the drive's lock. Waits for processes that only check whether the drive lives, and for
+    /// a killed server that hangs; both hold the lock without being a running server.
     fn take_lock(&self) -> Result<File, Error> {
         let make = |e| Error::system(format!("make {}", self.0.display()))(e);
         let begun = Instant::now();
@@ -89,8 +88,8 @@ impl DriveDirectory {
             let lock = options.create(true).truncate(false).write(true).mode(0o600);
             let lock = match lock.open(self.lock()) {
                 Ok(lock) => lock,
-                // Whoever had it before has just removed its directory.
-                Err(e) if e.kind() == io::ErrorKind::NotFound && begun.elapsed() < LOOKING => {
+                // The previous holder has just removed its directory.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && begun.elapsed() < STATUS_CHECK => {
                     continue;
                 }
                 Err(e) => return Err(make(e)),
@@ -104,19 +103,19 @@ impl DriveDirectory {
             let waited = begun.elapsed();
             let holder = Holder::of(&self.lock());
             match holder.filter(|holder| holder.condition() == Condition::Dying) {
-                None if waited > LOOKING => {
+                None if waited > STATUS_CHECK => {
                     let name = self.0.file_name().unwrap_or_default().to_string_lossy();
                     let why = format!("`{name}`: there is such a drive already");
                     return Err(Error::BadInput(why));
                 }
-                Some(holder) if waited > ABORTED => {
+                Some(holder) if waited > ABORT_TIMEOUT => {
                     let pid = holder.pid().as_raw_nonzero();
                     return Err(Error::Failed(format!(
                         "the drive's server, process {pid}, was killed and does not end: the \
                          kernel's log may say what it waits for"
                     )));
                 }
-                Some(_) if waited > DYING && !aborted => {
+                Some(_) if waited > EXIT_TIMEOUT && !aborted => {
                     aborted = true;
                     self.abort_hanging();
                 }
@@ -126,9 +125,9 @@ impl DriveDirectory {
         }
     }
 
-    /// Notes the number of the file system's connection, by which it can be aborted. To be
-    /// done before anything can wait for it.
-    pub(super) fn note_connection(&self) -> Result<(), Error> {
+    /// Records the number of the file system's connection, by which it can be aborted. Must be
+    /// called before any process can wait for the file system.
+    pub(super) fn record_connection(&self) -> Result<(), Error> {
         let failed = format!("write {}", self.connection().display());
         let number = fusectl::mounted_on(&self.mount()).last().copied();
         let number =
@@ -136,9 +135,9 @@ impl DriveDirectory {
         fs::write(self.connection(), number.to_string()).map_err(Error::system(failed))
     }
 
-    /// Aborts the connection of a server that was killed and hangs. As long as it does, its
-    /// lock and `/dev/fuse` are open, so that the number it has noted is still its own; but
-    /// somebody else may have unmounted the file system.
+    /// Aborts the connection of a killed server that hangs. While it hangs, its lock and
+    /// `/dev/fuse` are open, so the recorded number is still its own; but the file system may have
+    /// been unmounted.
     fn abort_hanging(&self) {
         self.abort();
         let noted = fs::read_to_string(self.connection()).ok();
@@ -148,46 +147,46 @@ impl DriveDirectory {
         }
     }
 
-    /// Aborts the connections of all that is mounted here: requests to it fail from then on,
-    /// and nobody waits for a server any more.
+    /// Aborts the connections of all that is mounted here: requests to it fail from then on, and no
+    /// process waits for a server any more.
     fn abort(&self) {
         for number in fusectl::mounted_on(&self.mount()) {
             if fusectl::abort(number).is_err() {
-                // Where file systems cannot be used outside of directories. It stays mounted,
-                // as long as a device is over its file.
+                // Fallback where fusectl cannot be opened. The mount stays while a device is
+                // attached to its file.
                 _ = fuse::unmount_idle(&self.mount());
             }
         }
     }
 
-    /// Loop devices over the drive's file, which is looked for but not at.
+    /// Loop devices over the drive's file, found without touching the file.
     fn devices(&self) -> Vec<PathBuf> {
         let mut all = loopdev::attached_to(&fuse::file_in(&self.mount()));
-        // The file system may have been unmounted by somebody.
+        // The file system may have been unmounted by another process.
         let noted = self.info().map(|info| info.device);
         all.extend(noted.filter(|device| loopdev::is_attached_to_lost(device, fuse::FILE)));
         all
     }
 
-    /// Where a file system on one of its devices is mounted.
+    /// The mount point of a file system on one of its devices.
     pub(super) fn mounted_at(&self) -> Option<String> {
         self.devices().iter().find_map(|device| loopdev::mounted_at(device))
     }
 
-    /// Ends the file system, and the devices over its file. Nothing of them is touched before
-    /// nobody waits for answers any more.
+    /// Ends the file system, and the devices over its file. Aborts it first, so that nothing blocks
+    /// on the server.
     pub(super) fn take_down(&self) -> Result<(), Error> {
         self.abort();
         helper::wait_for_end(&self.job())?;
         let info = self.info();
         for device in self.devices() {
-            // The number may be another's by now, but not of one that has our file.
+            // The number may be reused by now, but not by a file system with our file.
             if let Some(info) = info.as_ref().filter(|info| info.device == device) {
                 loopdev::restore_scheduler(&device, info.scheduler_before.as_deref());
             }
             loopdev::detach(&device);
         }
-        // More than one where a server was killed, and another one after it.
+        // More than one mount if a server was killed, and a second one after it.
         while !fusectl::mounted_on(&self.mount()).is_empty() {
             let at = format!("unmount {}", self.mount().display());
             fuse::unmount(&self.mount()).map_err(Error::system(at))?;
@@ -195,7 +194,7 @@ impl DriveDirectory {
         Ok(())
     }
 
-    /// Takes away all but the lock: device, mount, files.
+    /// Removes everything but the lock: device, mount, files.
     pub(super) fn sweep(&self) -> Result<(), Error> {
         self.take_down()?;
         _ = fs::remove_dir(self.mount());
@@ -210,24 +209,24 @@ fn pid_line() -> String {
     format!("{}\n", std::process::id())
 }
 
-/// Whether a file is the one at this path, and not one that was there before.
+/// Whether an open file is the one now at this path.
 fn is_at(file: &File, path: &Path) -> bool {
     let of = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     file.metadata().map(of).ok().zip(fs::metadata(path).map(of).ok()).is_some_and(|(a, b)| a == b)
 }
 
-/// A drive's directory, for as long as this process has it. Gone when dropped.
+/// A drive's directory, claimed by this process. Removed when dropped.
 pub(super) struct Claimed {
-    pub(super) place: DriveDirectory,
+    pub(super) directory: DriveDirectory,
     _lock: File,
 }
 
 impl Claimed {
-    /// Tells others that the drive is there.
-    pub(super) fn publish(&self, info: &Info) -> Result<(), Error> {
+    /// Makes the drive visible to other processes.
+    pub(super) fn publish(&self, info: &DriveInfo) -> Result<(), Error> {
         let text = serde_json::to_vec_pretty(info).expect("plain data has a form in JSON");
-        // Others must not see half of it.
-        let (new, file) = (self.place.file("info.json.new"), self.place.file("info.json"));
+        // Renamed into place: readers never see half of it.
+        let (new, file) = (self.directory.file("info.json.new"), self.directory.file("info.json"));
         fs::write(&new, text)
             .and_then(|()| fs::rename(&new, &file))
             .map_err(Error::system(format!("write {}", file.display())))
@@ -236,13 +235,13 @@ impl Claimed {
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        if self.place.sweep().is_err() {
-            // Its directory and its lock stay: by them it can be found, and swept again.
+        if self.directory.sweep().is_err() {
+            // Directory and lock stay, so that it can be found and swept again.
             return;
         }
-        _ = fs::remove_file(self.place.lock());
-        _ = fs::remove_dir(&self.place.0);
-        // The last one leaves nothing at all.
-        _ = self.place.0.parent().map(fs::remove_dir);
+        _ = fs::remove_file(self.directory.lock());
+        _ = fs::remove_dir(&self.directory.0);
+        // The last drive removes the parent directory too.
+        _ = self.directory.0.parent().map(fs::remove_dir);
     }
 }

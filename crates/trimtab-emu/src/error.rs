@@ -1,28 +1,28 @@
-//! Why an emulated drive cannot be made, or cannot do what it is asked.
+//! Errors of emulated drives.
 
 use std::io;
 
-/// What stands in the way. Each displays as one line.
+/// Why a drive cannot be made, or cannot do what is asked. Each displays as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for cannot be: the user's input is at fault.
+    /// The input is invalid.
     #[error("{0}")]
     BadInput(String),
-    /// It could be, but not here or not now.
+    /// The input is valid, but the operation cannot be done here or now.
     #[error("{0}")]
     Failed(String),
-    /// A drive's server lives, and does not answer.
+    /// A drive's server is alive and does not answer.
     #[error("{0}")]
     NoAnswer(String),
-    /// The process may not do that.
+    /// The process lacks privileges.
     #[error("emulated drives need root, to mount and to attach loop devices: run it with sudo")]
     Privilege,
-    /// Something failed that should not.
+    /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was being done, and to what.
+        /// The operation and its object.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

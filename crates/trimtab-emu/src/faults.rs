@@ -1,4 +1,4 @@
-//! What goes wrong with a drive on purpose.
+//! Injected faults.
 
 use rand::RngExt as _;
 use rand_pcg::Pcg64;
@@ -7,49 +7,48 @@ use trimtab_io::{Nanos, Op};
 
 use super::error::Error;
 
-/// A fault, and when.
+/// A fault, and when it is active.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "FaultEntry", into = "FaultEntry")]
 pub struct Fault {
-    /// What happens.
+    /// The effect.
     pub effect: Effect,
-    /// When it begins, in seconds: from when the drive is ready, or for one that
-    /// is commanded from then.
+    /// Start, in seconds: after the drive is ready, or after the command for a fault that is added
+    /// to a running drive.
     pub at_s: f64,
-    /// How long it lasts, in seconds; a power cut may be infinite: until faults are
-    /// cleared.
+    /// Duration, in seconds; infinite for a power cut that lasts until faults are cleared.
     pub for_s: f64,
 }
 
-/// What happens.
+/// What a fault does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Effect {
-    /// Nothing is answered until it is over.
+    /// No request is answered until it ends.
     Stall,
-    /// Each request takes so many times the time it would.
+    /// Latencies are multiplied.
     Slow {
         /// At least 1.
         factor: f64,
     },
-    /// Requests fail with `EIO`, after the time they would have taken.
+    /// Requests fail with `EIO`, after their usual latency.
     Error {
-        /// Which of them.
-        ops: Ops,
-        /// How many of those, 0 to 1, drawn at random.
+        /// Which requests.
+        ops: FaultOps,
+        /// The share of those that fails, 0 to 1, drawn at random.
         share: f64,
     },
-    /// The power goes: what was not flushed is lost, or a part of it, requests in flight
-    /// fail with `EIO`, and so do all until it is over.
+    /// The power goes: some or all of what was not flushed is lost, and requests fail with `EIO`,
+    /// those in flight and all until it ends.
     PowerCut {
-        /// For what is lost; the drive's own, and another for each cut, if there is none.
+        /// Seed of what is lost; `None`: the drive's own, plus one for each cut before.
         seed: Option<u64>,
     },
 }
 
-/// Requests that can fail.
+/// Requests that a fault applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Ops {
+pub enum FaultOps {
     /// Reads only.
     Reads,
     /// Writes only.
@@ -67,11 +66,11 @@ struct Schedule {
     fault: Vec<Fault>,
 }
 
-/// A fault as it is written: flat, so that a key too many is an error.
+/// A fault as written: flat, so that a superfluous key is an error.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
-    kind: Kind,
+struct FaultEntry {
+    kind: FaultKind,
     #[serde(default)]
     at_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,36 +80,40 @@ struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ops: Option<Ops>,
+    ops: Option<FaultOps>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Kind {
+enum FaultKind {
     Stall,
     Slow,
     Error,
     PowerCut,
 }
 
-impl TryFrom<Written> for Fault {
+impl TryFrom<FaultEntry> for Fault {
     type Error = &'static str;
 
-    fn try_from(written: Written) -> Result<Self, Self::Error> {
-        let Written { kind, at_s, for_s, factor, share, ops, seed } = written;
+    fn try_from(written: FaultEntry) -> Result<Self, Self::Error> {
+        let FaultEntry { kind, at_s, for_s, factor, share, ops, seed } = written;
         let effect = match (kind, factor, share, ops, seed) {
-            (Kind::Stall, None, None, None, None) => Effect::Stall,
-            (Kind::Slow, Some(factor), None, None, None) => Effect::Slow { factor },
-            (Kind::Error, None, Some(share), ops, None) => {
+            (FaultKind::Stall, None, None, None, None) => Effect::Stall,
+            (FaultKind::Slow, Some(factor), None, None, None) => Effect::Slow { factor },
+            (FaultKind::Error, None, Some(share), ops, None) => {
                 Effect::Error { ops: ops.unwrap_or_default(), share }
             }
-            (Kind::PowerCut, None, None, None, seed) => Effect::PowerCut { seed },
-            (Kind::PowerCut, ..) => return Err("`power-cut` takes `at_s`, `for_s` and `seed`"),
-            (Kind::Stall, ..) => return Err("a stall takes only `at_s` and `for_s`"),
-            (Kind::Slow, ..) => return Err("`slow` takes `factor`, `at_s` and `for_s`"),
-            (Kind::Error, ..) => return Err("`error` takes `share`, `ops`, `at_s` and `for_s`"),
+            (FaultKind::PowerCut, None, None, None, seed) => Effect::PowerCut { seed },
+            (FaultKind::PowerCut, ..) => {
+                return Err("`power-cut` takes `at_s`, `for_s` and `seed`");
+            }
+            (FaultKind::Stall, ..) => return Err("a stall takes only `at_s` and `for_s`"),
+            (FaultKind::Slow, ..) => return Err("`slow` takes `factor`, `at_s` and `for_s`"),
+            (FaultKind::Error, ..) => {
+                return Err("`error` takes `share`, `ops`, `at_s` and `for_s`");
+            }
         };
         let for_s = match (for_s, effect) {
             (Some(for_s), _) => for_s,
@@ -121,13 +124,13 @@ impl TryFrom<Written> for Fault {
     }
 }
 
-impl From<Fault> for Written {
+impl From<Fault> for FaultEntry {
     fn from(fault: Fault) -> Self {
         let Fault { effect, at_s, for_s } = fault;
         let plain = Self {
-            kind: Kind::Stall,
+            kind: FaultKind::Stall,
             at_s,
-            // JSON knows no infinity.
+            // JSON has no infinity.
             for_s: for_s.is_finite().then_some(for_s),
             factor: None,
             share: None,
@@ -136,17 +139,19 @@ impl From<Fault> for Written {
         };
         match effect {
             Effect::Stall => plain,
-            Effect::PowerCut { seed } => Self { kind: Kind::PowerCut, seed, ..plain },
-            Effect::Slow { factor } => Self { kind: Kind::Slow, factor: Some(factor), ..plain },
+            Effect::PowerCut { seed } => Self { kind: FaultKind::PowerCut, seed, ..plain },
+            Effect::Slow { factor } => {
+                Self { kind: FaultKind::Slow, factor: Some(factor), ..plain }
+            }
             Effect::Error { ops, share } => {
-                Self { kind: Kind::Error, share: Some(share), ops: Some(ops), ..plain }
+                Self { kind: FaultKind::Error, share: Some(share), ops: Some(ops), ..plain }
             }
         }
     }
 }
 
 impl Fault {
-    /// Reads a schedule: TOML with one `[[fault]]` table for each.
+    /// Parses a schedule: TOML with one `[[fault]]` table per fault.
     ///
     /// # Errors
     /// One line that names the line or the key, and what is allowed.
@@ -160,14 +165,14 @@ impl Fault {
         Ok(schedule.fault)
     }
 
-    /// Whether it can be.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// One line that says what cannot.
+    /// One line that names the parameter and its range.
     pub fn check(&self) -> Result<(), Error> {
         let within = |what: &str, value: f64, least: f64, most: f64| {
             trimtab_io::within(&format!("a fault's {what}"), value, least..=most)
-                .map_err(|wrong| Error::BadInput(wrong.into()))
+                .map_err(|error| Error::BadInput(error.to_string()))
         };
         within("at_s", self.at_s, 0.0, 1e7)?;
         if !(matches!(self.effect, Effect::PowerCut { .. }) && self.for_s == f64::INFINITY) {
@@ -181,12 +186,12 @@ impl Fault {
     }
 }
 
-/// The faults of one drive, by the clock.
+/// The faults of one drive, on the wall clock.
 #[derive(Debug)]
 pub(super) struct Faults {
     all: Vec<Timed>,
     random: Pcg64,
-    /// When the power went last: what had arrived by then fails.
+    /// Time of the last power cut: requests that had arrived by then fail.
     lost: Option<Nanos>,
 }
 
@@ -195,18 +200,18 @@ struct Timed {
     effect: Effect,
     from: Nanos,
     until: Nanos,
-    /// Of a power cut: the power has been taken.
+    /// For a power cut: it has been executed.
     taken: bool,
 }
 
-/// What the power switch has to do.
+/// The power switch's next actions.
 #[derive(Debug)]
 pub(super) struct PowerStep {
-    /// Cuts that are due, with their seeds.
+    /// Seeds of the cuts that are due.
     pub(super) cuts: Vec<Option<u64>>,
-    /// Whether the power is on after that.
+    /// Whether the power is on afterwards.
     pub(super) is_on: bool,
-    /// When there is more to do.
+    /// When the next action is due.
     pub(super) next: Option<Nanos>,
 }
 
@@ -225,16 +230,16 @@ impl Faults {
         Self { all: Vec::new(), random, lost: None }
     }
 
-    /// Adds one, which counts its time from `now`.
+    /// Adds a fault whose times count from `now`.
     pub(super) fn add(&mut self, fault: &Fault, now: Nanos) {
-        // A short power cut may be over before it was taken: it is to come all the same.
+        // A short power cut may be over before it was executed; it is executed all the same.
         self.all.retain(|timed| now < timed.until || timed.is_power_cut() && !timed.taken);
         let from = now + Nanos::from_secs_f64(fault.at_s);
         let until = Nanos(from.0.saturating_add(Nanos::from_secs_f64(fault.for_s).0));
         self.all.push(Timed { effect: fault.effect, from, until, taken: false });
     }
 
-    /// What the power switch has to do by now, which it then does.
+    /// The actions of the power switch that are due by now; counts them as executed.
     pub(super) fn power(&mut self, now: Nanos) -> PowerStep {
         let mut step = PowerStep { cuts: Vec::new(), is_on: true, next: None };
         for timed in &mut self.all {
@@ -252,7 +257,7 @@ impl Faults {
         step
     }
 
-    /// The power has gone: what has arrived by now fails.
+    /// The power has been cut: requests that have arrived by now fail.
     pub(super) const fn lose_power(&mut self, now: Nanos) {
         self.lost = Some(now);
     }
@@ -261,8 +266,7 @@ impl Faults {
         self.all.clear();
     }
 
-    /// When a request is answered that arrived then and would have been answered
-    /// at `complete`.
+    /// When a request is answered that arrived at `arrival` and would complete at `complete`.
     pub(super) fn answer_at(&self, arrival: Nanos, complete: Nanos) -> Nanos {
         if self.all.is_empty() {
             return complete;
@@ -277,7 +281,7 @@ impl Faults {
                 at = at.max(arrival + Nanos(took as u64));
             }
         }
-        // A stall may end in another one.
+        // A stall may end inside another one.
         while let Some(stall) =
             self.all.iter().find(|timed| timed.effect == Effect::Stall && timed.is_on(at))
         {
@@ -286,7 +290,7 @@ impl Faults {
         at
     }
 
-    /// Whether the power went while a request that arrived then was in flight.
+    /// Whether a power cut hit a request that arrived then while it was in flight.
     fn is_lost(&self, arrival: Nanos) -> bool {
         self.lost.is_some_and(|lost| arrival <= lost)
     }
@@ -300,18 +304,18 @@ impl Faults {
         all.iter().filter(|timed| timed.is_on(now)).any(|timed| match timed.effect {
             Effect::Error { ops, share } => {
                 let meant = match ops {
-                    Ops::Reads => op == Op::Read,
-                    Ops::Writes => op == Op::Write,
-                    Ops::All => true,
+                    FaultOps::Reads => op == Op::Read,
+                    FaultOps::Writes => op == Op::Write,
+                    FaultOps::All => true,
                 };
                 meant && random.random_bool(share)
             }
-            // Where the power is off the store takes no request.
+            // While the power is off, the store refuses requests.
             Effect::Stall | Effect::Slow { .. } | Effect::PowerCut { .. } => false,
         })
     }
 
-    /// Those that are on, in words.
+    /// The active faults, in words.
     pub(super) fn active(&self, now: Nanos) -> Vec<String> {
         let on = self.all.iter().filter(|timed| timed.is_on(now));
         on.map(|timed| {
@@ -325,9 +329,9 @@ impl Faults {
                 Effect::Slow { factor } => format!("slow by {factor}, {left} left"),
                 Effect::Error { ops, share } => {
                     let ops = match ops {
-                        Ops::Reads => "reads",
-                        Ops::Writes => "writes",
-                        Ops::All => "requests",
+                        FaultOps::Reads => "reads",
+                        FaultOps::Writes => "writes",
+                        FaultOps::All => "requests",
                     };
                     format!("{share} of {ops} fail, {left} left")
                 }
@@ -354,7 +358,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn a_stall_holds_answers_until_it_ends_and_a_slow_time_multiplies() {
+    fn stall_delays_answers_and_slow_multiplies_latency() {
         let faults = with(
             "[[fault]]\nkind = 'stall'\nat_s = 1\nfor_s = 1\n\
              [[fault]]\nkind = 'stall'\nat_s = 1.9\nfor_s = 1.1\n\
@@ -368,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_meet_whom_they_are_meant_for_and_about_as_many() {
+    fn error_fault_hits_its_operations_at_its_rate() {
         let mut faults = with("[[fault]]\nkind = 'error'\nops = 'reads'\nshare = 0.3\nfor_s = 1");
         let failed = (0..10_000).filter(|_| faults.fails(Op::Read, Nanos(5), Nanos(5))).count();
         assert!((2_700..3_300).contains(&failed), "{failed}");
@@ -380,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn the_power_goes_once_for_each_cut_and_comes_back_when_all_are_over() {
+    fn each_power_cut_executes_once_and_power_returns_after_the_last() {
         let mut faults = with(
             "[[fault]]\nkind = 'power-cut'\nat_s = 1\nfor_s = 2\nseed = 7\n\
              [[fault]]\nkind = 'power-cut'\nat_s = 2\nfor_s = 3\n\
@@ -404,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_cut_fails_what_is_in_flight_and_nothing_later() {
+    fn power_cut_fails_requests_in_flight_only() {
         let mut faults = with("[[fault]]\nkind = 'stall'\nfor_s = 9");
         faults.lose_power(Nanos(S));
         assert_eq!(faults.answer_at(Nanos(S), Nanos(S + 5)), Nanos(S + 5), "no stall holds it");
@@ -413,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_that_cannot_be_is_one_line() {
+    fn invalid_schedule_error_is_one_line() {
         for (schedule, expected) in [
             ("[[fault]]\nkind = 'slow'\nfactor = 0.5\nfor_s = 1", "factor must be from 1"),
             ("[[fault]]\nkind = 'explode'\nfor_s = 1", "unknown variant `explode`"),

@@ -1,76 +1,75 @@
-//! What a drive counts of itself.
+//! A drive's counters and latency distributions.
 
 use serde::{Deserialize, Serialize};
 use trimtab_io::{LatencyHistogram, Nanos, Op, Summary};
 
-/// One answered read, in full.
+/// One answered read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Its first byte.
     pub offset: u64,
-    /// How long the model says it takes, in nanoseconds.
+    /// Latency by the model, in nanoseconds.
     pub model: Nanos,
-    /// How much later than that, and than faults ask for, the server answered,
-    /// counted from when it had the request; in nanoseconds.
+    /// How much later than the model and faults ask for the server answered, from its receipt of
+    /// the request on; in nanoseconds.
     pub added: Nanos,
 }
 
-/// A read that was answered, for whoever saw it from outside.
+/// A completed read, to be matched with what the block layer saw of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Answered {
+pub(super) struct CompletedRead {
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// When the server had it, and when it answered.
+    /// When the server received and answered it.
     pub(super) arrival: Nanos,
     pub(super) answered: Nanos,
-    /// How long the model and the faults say it takes.
+    /// Latency by the model and the faults.
     pub(super) due: Nanos,
-    /// How much earlier than that the answer was given.
-    pub(super) lead: Nanos,
-    /// Requests in flight when it came, with itself.
+    /// The compensation: how much earlier than that it was answered.
+    pub(super) compensation: Nanos,
+    /// Requests in flight when it arrived, itself included.
     pub(super) depth: usize,
 }
 
-/// A read, seen from both ends.
+/// A read, as the server and the block layer saw it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) answer: Answered,
-    /// From the block layer's sending it to its having the answer.
+pub(super) struct ObservedRead {
+    pub(super) answer: CompletedRead,
+    /// Latency at the block layer.
     pub(super) took: Nanos,
 }
 
-impl Seen {
-    /// How much later it was answered than the model and the faults say, in ns.
+impl ObservedRead {
+    /// Latency beyond the model and the faults, in ns.
     pub(super) const fn beyond(&self) -> i64 {
         self.took.0 as i64 - self.answer.due.0 as i64
     }
 }
 
-/// What the block layer saw of a drive's reads, beside what the model says. Its path, from
-/// end to end.
+/// End-to-end latency of a drive's reads at the block layer, compared with the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathStat {
-    /// Reads that were seen from both ends.
+    /// Reads observed at both ends.
     pub reads: u64,
-    /// How long they took.
+    /// Their latency.
     pub seen: Latencies,
-    /// How much longer than the model and the faults say; 0 for those that took less.
+    /// Latency beyond the model and the faults; 0 for reads that took less.
     pub beyond: Latencies,
-    /// Reads that were answered too early, by more than [`TOO_EARLY`].
+    /// Reads answered too early, by more than [`TOO_EARLY`].
     pub early: u64,
-    /// By how much.
+    /// How early these were.
     pub early_by: Latencies,
-    /// Reads in moments in which the machine was saturated: half of them came more than
-    /// [`SATURATED`] too late.
+    /// Reads in periods in which the machine was saturated: more than half of the reads were later
+    /// than [`SATURATED`].
     pub saturated: u64,
-    /// Whether it was so when it was looked last.
+    /// Whether the last period was saturated.
     pub saturated_now: bool,
 }
 
-/// Of the reads of some time, how many came too early or while the machine was saturated.
+/// Reads of an interval, with those that came too early or in saturated periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathCounts {
-    /// Reads that were seen from both ends.
+    /// Reads observed at both ends.
     pub reads: u64,
     /// As [`PathStat::early`].
     pub early: u64,
@@ -79,7 +78,7 @@ pub struct PathCounts {
 }
 
 impl PathCounts {
-    /// What was counted between two looks at a drive.
+    /// The difference between two snapshots of a drive.
     #[must_use]
     pub fn between(before: Option<PathStat>, now: Option<PathStat>) -> Self {
         let (before, now) = (before.unwrap_or_default(), now.unwrap_or_default());
@@ -90,7 +89,7 @@ impl PathCounts {
         }
     }
 
-    /// Of several drives together.
+    /// The sum with another drive's.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -100,29 +99,27 @@ impl PathCounts {
         }
     }
 
-    /// The share that came too early; none of no reads.
+    /// The share that came too early; `None` without reads.
     #[must_use]
     pub fn early_share(&self) -> Option<f64> {
         (self.reads > 0).then(|| self.early as f64 / self.reads as f64)
     }
 
-    /// The share in moments in which the machine was saturated; none of no reads.
+    /// The share in saturated periods; `None` without reads.
     #[must_use]
     pub fn saturated_share(&self) -> Option<f64> {
         (self.reads > 0).then(|| self.saturated as f64 / self.reads as f64)
     }
 }
 
-/// How much too early an answer may be before it counts as that: what the clocks and the
-/// tracepoints are good for.
+/// An answer counts as early beyond this: the accuracy of the clocks and the tracepoints.
 pub const TOO_EARLY: Nanos = Nanos::from_micros(2);
-/// Where half of the reads of a moment are later than this, the machine cannot serve them in
-/// time.
+/// A period is saturated if its median read is later than this: the machine cannot keep up.
 pub const SATURATED: Nanos = Nanos::from_micros(30);
-/// Reads by which that can be told.
-const LEAST_READS: usize = 32;
+/// Fewer reads do not tell whether a period is saturated.
+const MIN_READS: usize = 32;
 
-/// The same, as it is counted.
+/// The accumulator of a [`PathStat`].
 #[derive(Default)]
 pub(super) struct PathFigures {
     seen: LatencyHistogram,
@@ -133,9 +130,9 @@ pub(super) struct PathFigures {
 }
 
 impl PathFigures {
-    /// Counts the reads of a moment.
-    fn count(&mut self, seen: &[Seen]) {
-        let mut beyond: Vec<i64> = seen.iter().map(Seen::beyond).collect();
+    /// Counts the reads of one period.
+    fn count(&mut self, seen: &[ObservedRead]) {
+        let mut beyond: Vec<i64> = seen.iter().map(ObservedRead::beyond).collect();
         for (seen, &beyond) in seen.iter().zip(&beyond) {
             self.seen.record(seen.took);
             self.beyond.record(Nanos(beyond.max(0) as u64));
@@ -143,7 +140,7 @@ impl PathFigures {
                 self.early.record(Nanos(beyond.unsigned_abs()));
             }
         }
-        if beyond.len() >= LEAST_READS {
+        if beyond.len() >= MIN_READS {
             let middle = beyond.len() / 2;
             let (_, median, _) = beyond.select_nth_unstable(middle);
             self.saturated_now = *median > SATURATED.0 as i64;
@@ -166,18 +163,18 @@ impl PathFigures {
     }
 }
 
-/// Requests of one kind.
+/// Requests of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Count {
-    /// Answered, whichever way.
+pub struct OpCount {
+    /// Requests answered, with or without success.
     pub requests: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
-    /// Answered with an error by a fault.
+    /// Requests failed by a fault.
     pub errors: u64,
 }
 
-/// A distribution of latencies, as far as the samples support it: p99 needs 1,000.
+/// A latency distribution. Percentiles need enough samples: p99 needs 1,000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
     /// Samples.
@@ -212,23 +209,23 @@ impl From<&Summary> for Latencies {
 /// Counters and distributions since the drive was made.
 pub(super) struct Figures {
     pub(super) since: Nanos,
-    counts: [Count; Op::ALL.len()],
+    counts: [OpCount; Op::ALL.len()],
     pub(super) reads: LatencyHistogram,
     pub(super) added: LatencyHistogram,
-    /// Writes that found no room for their data.
+    /// Writes without space for their data.
     pub(super) no_room: u64,
-    /// Reads, one by one, while someone wants to know.
+    /// Each read, while a log is kept.
     log: Option<Vec<Sample>>,
-    /// Reads that have not been seen from outside yet, where that is looked at.
-    answered: Option<Vec<Answered>>,
+    /// Reads not yet matched with the block layer's, while these are observed.
+    answered: Option<Vec<CompletedRead>>,
     path: PathFigures,
 }
 
-/// No more than these wait to be seen: some seconds of them.
-const MOST_ANSWERED: usize = 1 << 17;
+/// Bound of that list: some seconds of reads.
+const MAX_ANSWERED: usize = 1 << 17;
 
-/// A log is given up beyond so many: whoever asked has forgotten it.
-const LONGEST_LOG: usize = 4 << 20;
+/// A longer log is dropped: its reader has gone.
+const MAX_LOG: usize = 4 << 20;
 
 impl Figures {
     pub(super) fn new(since: Nanos) -> Self {
@@ -244,7 +241,7 @@ impl Figures {
         }
     }
 
-    pub(super) const fn counts(&self, op: Op) -> Count {
+    pub(super) const fn counts(&self, op: Op) -> OpCount {
         self.counts[op as usize]
     }
 
@@ -258,45 +255,45 @@ impl Figures {
         if op == Op::Read {
             self.reads.record(sample.model);
             match &mut self.log {
-                Some(log) if log.len() < LONGEST_LOG => log.push(*sample),
+                Some(log) if log.len() < MAX_LOG => log.push(*sample),
                 _ => self.log = None,
             }
         }
     }
 
-    /// Notes a read that is answered, if reads are looked at from outside.
-    pub(super) fn note(&mut self, answered: Answered) {
-        if let Some(all) = self.answered.as_mut().filter(|all| all.len() < MOST_ANSWERED) {
+    /// Notes a completed read, if reads are observed at the block layer.
+    pub(super) fn note(&mut self, answered: CompletedRead) {
+        if let Some(all) = self.answered.as_mut().filter(|all| all.len() < MAX_ANSWERED) {
             all.push(answered);
         }
     }
 
-    /// The reads that were answered since the last call. The first one gives none.
-    pub(super) fn take_answered(&mut self) -> Vec<Answered> {
+    /// The reads completed since the last call. The first call returns none and starts noting.
+    pub(super) fn take_answered(&mut self) -> Vec<CompletedRead> {
         self.answered.replace(Vec::new()).unwrap_or_default()
     }
 
-    /// Notes none any more.
-    pub(super) fn end_noting(&mut self) {
+    /// Stops noting.
+    pub(super) fn stop_noting(&mut self) {
         self.answered = None;
     }
 
-    /// Counts reads of a moment that were seen from both ends.
-    pub(super) fn see(&mut self, seen: &[Seen]) {
+    /// Counts the observed reads of one period.
+    pub(super) fn record_path(&mut self, seen: &[ObservedRead]) {
         self.path.count(seen);
     }
 
-    /// What was seen so far, if anything was.
+    /// The path so far, if reads were observed.
     pub(super) fn path(&self) -> Option<PathStat> {
         Some(self.path.stat()).filter(|path| path.reads > 0)
     }
 
-    /// Begins to note reads one by one.
+    /// Starts the log of reads.
     pub(super) fn begin_log(&mut self) {
         self.log = Some(Vec::new());
     }
 
-    /// Ends that, and gives them in order of their answers.
+    /// Ends the log, and returns it in order of the answers.
     pub(super) fn end_log(&mut self) -> Vec<Sample> {
         self.log.take().unwrap_or_default()
     }
@@ -306,26 +303,34 @@ impl Figures {
 mod tests {
     use super::*;
 
-    fn seen(due: u64, took: u64) -> Seen {
+    fn seen(due: u64, took: u64) -> ObservedRead {
         let (due, took) = (Nanos::from_micros(due), Nanos::from_micros(took));
         let (arrival, answered) = (Nanos::ZERO, took);
-        let lead = Nanos::ZERO;
-        let answer = Answered { offset: 0, length: 4096, arrival, answered, due, lead, depth: 1 };
-        Seen { answer, took }
+        let compensation = Nanos::ZERO;
+        let answer = CompletedRead {
+            offset: 0,
+            length: 4096,
+            arrival,
+            answered,
+            due,
+            compensation,
+            depth: 1,
+        };
+        ObservedRead { answer, took }
     }
 
     #[test]
-    fn reads_that_come_too_early_and_saturation_are_told() {
+    fn path_stat_counts_early_reads_and_saturation() {
         let mut path = PathFigures::default();
         path.count(&[seen(64, 44), seen(64, 63), seen(64, 80)]);
         let stat = path.stat();
         assert_eq!((stat.reads, stat.early, stat.saturated), (3, 1, 0));
-        // 40 reads, 21 of them late by more than the bound: a moment of saturation.
+        // 40 reads, 21 of them later than the bound: a saturated period.
         let late = std::iter::repeat_n(seen(64, 95), 21);
-        let moment: Vec<Seen> = late.chain(std::iter::repeat_n(seen(64, 66), 19)).collect();
+        let moment: Vec<ObservedRead> = late.chain(std::iter::repeat_n(seen(64, 66), 19)).collect();
         path.count(&moment);
         assert_eq!((path.stat().saturated, path.stat().saturated_now), (40, true));
-        let calm: Vec<Seen> = std::iter::repeat_n(seen(64, 66), 40).collect();
+        let calm: Vec<ObservedRead> = std::iter::repeat_n(seen(64, 66), 40).collect();
         path.count(&calm);
         assert_eq!((path.stat().saturated, path.stat().saturated_now), (40, false));
     }

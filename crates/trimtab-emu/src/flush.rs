@@ -1,9 +1,9 @@
-//! Flushes: answered when the model has done them and, if they are to be durable, the disk
-//! below has too.
+//! Flushes. A flush is answered when the model has completed it and, if flushes are durable, the
+//! disk below has too.
 //!
-//! The disk's time is not the model's: a thread of its own waits for it, so that the timer
-//! and the threads that take requests never do. A flush that is early there waits for the
-//! model; one that is late is answered late, and counted.
+//! A thread of its own waits for the disk, so that the serving thread and the workers never do. If
+//! the disk is done first, the flush waits for the model; if the disk is later, the flush is
+//! answered late, and counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,12 +15,12 @@ use super::engine::Answer;
 use super::error::Error;
 use super::store::{Mark, Store};
 
-/// A flush without an answer.
+/// A flush in progress.
 pub(super) struct Flush<A> {
     answer: Mutex<Option<A>>,
     mark: Mark,
     store: Arc<Store>,
-    /// Of the model and the disk, those that have not done it yet.
+    /// Of model and disk, those that have not completed it.
     left: AtomicU8,
     failed: AtomicBool,
 }
@@ -32,7 +32,8 @@ impl<A: Answer> Flush<A> {
         Arc::new(Self { answer, mark, store, left, failed })
     }
 
-    /// One of them has done it, or failed. Whether it was the last: that one answers.
+    /// Model or disk has completed it, or failed. The last one answers; returns whether this was
+    /// the last.
     fn done_by_one(&self, well: bool) -> bool {
         if !well {
             self.failed.store(true, Ordering::Release);
@@ -51,7 +52,7 @@ impl<A: Answer> Flush<A> {
     }
 }
 
-/// The model's side.
+/// The model's share of a flush.
 pub(super) struct ByModel<A>(Arc<Flush<A>>);
 
 impl<A: Answer> Answer for ByModel<A> {
@@ -64,14 +65,14 @@ impl<A: Answer> Answer for ByModel<A> {
     }
 }
 
-/// What flushes go through.
+/// Starts flushes.
 pub(super) struct Flusher<A> {
     store: Arc<Store>,
-    /// None where the model alone has to do them.
+    /// None if the model alone has to complete them.
     disk: Option<Disk<A>>,
 }
 
-/// The thread that waits for the disk below.
+/// The thread that flushes the disk below.
 struct Disk<A> {
     jobs: Sender<Arc<Flush<A>>>,
     thread: JoinHandle<()>,
@@ -90,8 +91,8 @@ impl<A: Answer + 'static> Flusher<A> {
         Ok(Self { store, disk: Some(Disk { jobs, thread }) })
     }
 
-    /// A flush has come: what is to be answered when the model has done it. Gives the
-    /// answer back where the power is off.
+    /// Starts a flush; the result is answered when the model completes. Returns `answer` if the
+    /// power is off.
     pub(super) fn begin(&self, answer: A) -> Result<ByModel<A>, A> {
         let Ok(mark) = self.store.begin_flush() else { return Err(answer) };
         let parties = if self.disk.is_some() { 2 } else { 1 };
@@ -99,7 +100,7 @@ impl<A: Answer + 'static> Flusher<A> {
         if let Some(disk) = &self.disk
             && disk.jobs.send(Arc::clone(&flush)).is_err()
         {
-            // Its thread has died: nothing is durable any more.
+            // The thread has died: nothing is durable any more.
             flush.done_by_one(false);
         }
         Ok(ByModel(flush))
@@ -115,7 +116,7 @@ impl<A> Drop for Flusher<A> {
     }
 }
 
-/// Flushes the disk below for whoever waits; once for all who came before that began.
+/// Flushes the disk below, once for all flushes that arrived before that began.
 fn wait_for_disk<A: Answer>(store: &Store, flushes: &Receiver<Arc<Flush<A>>>) {
     while let Ok(first) = flushes.recv() {
         let together: Vec<_> = std::iter::once(first).chain(flushes.try_iter()).collect();
@@ -162,10 +163,10 @@ mod tests {
         (Arc::new(store), directory)
     }
 
-    const SOON: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     #[test]
-    fn a_flush_is_answered_when_both_model_and_disk_have_done_it() {
+    fn durable_flush_waits_for_model_and_disk() {
         let (store, _directory) = store(spec::Flush::Durable);
         let flusher = Flusher::start(Arc::clone(&store)).unwrap();
         store.write(0, &[1; 512]).unwrap();
@@ -177,12 +178,12 @@ mod tests {
         assert!(answered.try_recv().is_err(), "the model has not done it yet");
         assert_eq!(store.unflushed().0, 512);
         flush.done();
-        assert!(answered.recv_timeout(SOON).unwrap());
+        assert!(answered.recv_timeout(TIMEOUT).unwrap());
         assert_eq!(store.unflushed().0, 0);
     }
 
     #[test]
-    fn a_flush_that_the_power_does_not_outlast_fails_and_makes_nothing_durable() {
+    fn flush_across_a_power_cut_fails() {
         let (store, _directory) = store(spec::Flush::Fast);
         let flusher = Flusher::start(Arc::clone(&store)).unwrap();
         store.write(0, &[1; 512]).unwrap();
@@ -192,6 +193,6 @@ mod tests {
         assert!(flusher.begin(Waiting(answer)).is_err(), "the power is off");
         store.restore_power();
         flush.done();
-        assert!(!answered.recv_timeout(SOON).unwrap());
+        assert!(!answered.recv_timeout(TIMEOUT).unwrap());
     }
 }

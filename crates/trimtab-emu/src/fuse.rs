@@ -1,13 +1,12 @@
-//! The back end: one file of a FUSE file system, which a loop device makes a block
-//! device of.
+//! The back end: one file in a FUSE file system, with a loop device over it.
 //!
 //! ```text
 //!   block device ─> loop ─> FUSE ─> Requests ─> Engine ─> reply
 //! ```
 //!
-//! The protocol is spoken here (wire.rs) and not by a library: one thread both waits for
-//! requests and for the moments at which answers are due, which a library's own loop does
-//! not allow. Where a kernel has ublk, that would take this module's place and the loop
+//! The FUSE protocol is implemented here (wire.rs): one thread waits both for requests and for the
+//! times at which answers are due, which a library's own loop does not allow. On a kernel with
+//! ublk, ublk would replace this module and the loop device.
 //! device's.
 
 mod requests;
@@ -23,7 +22,7 @@ use std::thread::JoinHandle;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use super::awake::Waker;
+use super::cpu_idle::UseNotifier;
 use super::drive_directory::DriveDirectory;
 use super::engine::Engine;
 use super::error::Error;
@@ -31,36 +30,36 @@ use super::store::Store;
 use requests::Requests;
 pub(super) use requests::Ticket;
 
-/// The kind of its mounts, by which drives are known wherever they are.
+/// The type of its mounts, by which emulated drives are recognised.
 pub(crate) const FILE_SYSTEM: &str = trimtab_block::EMULATED_FILE_SYSTEM;
 /// The only file.
 pub(super) const FILE: &str = "disk";
-/// Requests that the kernel gives out before it lets others wait; its own default
-/// of 12 would throttle the drive.
-const MOST_IN_FLIGHT: u16 = 512;
+/// Requests that the kernel may have outstanding (`max_background`); its default of 12 would
+/// throttle the drive.
+const MAX_IN_FLIGHT: u16 = 512;
 
 /// A mounted drive file. Unmounted when dropped.
 ///
-/// The process that has it must not touch what is mounted, nor the device over it: it would
-/// wait for itself, and could not be killed (helper.rs).
+/// The process that has it must not touch the mount, nor the device over it: it would wait for
+/// itself, and could not be killed (helper.rs).
 pub(super) struct Mounted {
-    place: DriveDirectory,
+    directory: DriveDirectory,
     session: Option<JoinHandle<()>>,
 }
 
 impl Mounted {
     /// Mounts a file of `capacity` bytes in a drive's directory.
     pub(super) fn new(
-        place: &DriveDirectory,
+        directory: &DriveDirectory,
         capacity: u64,
         engine: Arc<Engine<Ticket>>,
         store: Arc<Store>,
-        waker: Option<Waker>,
+        waker: Option<UseNotifier>,
     ) -> Result<Self, Error> {
         let device = open_device()?;
-        mount(&device, &place.mount())?;
-        let mut mounted = Self { place: place.clone(), session: None };
-        place.note_connection()?;
+        mount(&device, &directory.mount())?;
+        let mut mounted = Self { directory: directory.clone(), session: None };
+        directory.record_connection()?;
         let requests = Requests::new(Arc::new(device), capacity, store, Arc::clone(&engine), waker);
         let mut requests = requests?;
         let serve = move || engine.serve(&mut requests);
@@ -72,31 +71,31 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Requests that are still on their way end in errors.
-        _ = self.place.take_down();
+        // Outstanding requests end in errors.
+        _ = self.directory.take_down();
         if let Some(session) = self.session.take() {
             _ = session.join();
         }
     }
 }
 
-/// Where the drive's file is, in its mount.
+/// The drive's file in its mount.
 pub(super) fn file_in(directory: &Path) -> PathBuf {
     directory.join(FILE)
 }
 
-/// Unmounts what may be mounted there, a dead server's too, now or when it is not used any
-/// more.
+/// Unmounts the directory if anything is mounted there, a dead server's mount included; lazily if
+/// it is in use.
 pub(super) fn unmount(directory: &Path) -> rustix::io::Result<()> {
     rustix::mount::unmount(directory, UnmountFlags::DETACH | UnmountFlags::FORCE)
 }
 
-/// Ends all requests to what is mounted there, and unmounts it if no file of it is open.
+/// Fails all requests to the mount, and unmounts it if no file of it is open.
 pub(super) fn unmount_idle(directory: &Path) -> rustix::io::Result<()> {
     rustix::mount::unmount(directory, UnmountFlags::FORCE)
 }
 
-/// Opens FUSE, which is there if that can be done.
+/// Opens the FUSE device, and so checks that the kernel has it.
 pub(super) fn open_device() -> Result<OwnedFd, Error> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
     rustix::fs::open("/dev/fuse", flags, Mode::empty()).map_err(|e| match e {

@@ -1,11 +1,11 @@
-//! Aborts FUSE connections from outside: whatever waits for their server gets an error.
+//! Aborts FUSE connections from outside: requests that wait for their server fail.
 //!
-//! A process that is killed while one of its threads waits in the kernel for a request that
-//! the process itself should answer does not end: that thread cannot be interrupted, and as
-//! long as it exists `/dev/fuse` stays open, so that the kernel does not give the request
-//! up. The control file system of FUSE has a file for each connection by which root ends it
-//! (Documentation/filesystems/fuse.rst in Linux's source). It need not be mounted: an
-//! instance outside of all directories is enough, and is gone with its descriptor.
+//! A process does not end if it is killed while one of its threads waits in the kernel for a
+//! request that the process itself should answer: that wait cannot be interrupted, and while the
+//! thread exists `/dev/fuse` stays open, so the kernel does not drop the request. FUSE's control
+//! file system has a file per connection by which root aborts it
+//! (Documentation/filesystems/fuse.rst in Linux's source). It need not be mounted: a detached
+//! instance suffices, and goes with its descriptor.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 use super::fuse;
 
-/// Aborts the connection of this number, which is the minor number of its file system.
+/// Aborts the connection of this number, the minor device number of its file system.
 pub(super) fn abort(number: u32) -> rustix::io::Result<()> {
     let context = fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
@@ -25,17 +25,17 @@ pub(super) fn abort(number: u32) -> rustix::io::Result<()> {
     rustix::io::write(&file, b"1").map(drop)
 }
 
-/// A file system that is mounted, as far as this process sees.
+/// A mounted file system, as this process sees it.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount<'a> {
-    /// The minor number; of FUSE, the connection's.
+    /// The minor number; for FUSE, the connection's.
     number: u32,
-    /// With spaces and the like escaped.
+    /// Spaces and the like are escaped.
     at: &'a str,
     kind: &'a str,
 }
 
-/// What is mounted. Asking a mount itself may wait for its server.
+/// The mounts, from mountinfo. Querying a mount itself may block on its server.
 fn mounts(mountinfo: &str) -> impl Iterator<Item = Mount<'_>> {
     mountinfo.lines().filter_map(|line| {
         // proc_pid_mountinfo(5): the fields before the dash vary in number.
@@ -47,21 +47,20 @@ fn mounts(mountinfo: &str) -> impl Iterator<Item = Mount<'_>> {
     })
 }
 
-/// The numbers of the file systems that are mounted on a directory, dead ones too.
+/// The numbers of the file systems mounted on a directory, dead ones included.
 pub(super) fn mounted_on(directory: &Path) -> Vec<u32> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let at = escaped(directory);
     mounts(&text).filter(|mount| mount.at == at).map(|mount| mount.number).collect()
 }
 
-/// Whether a number is that of another file system, as far as this process sees: numbers
-/// are given anew when a file system is gone.
+/// Whether a number now belongs to another file system: numbers are reused.
 pub(super) fn is_of_another(number: u32) -> bool {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     mounts(&text).any(|mount| mount.number == number && mount.kind != fuse::FILE_SYSTEM)
 }
 
-/// A path as the kernel lists it.
+/// A path as mountinfo escapes it.
 fn escaped(path: &Path) -> String {
     let mut text = path.to_string_lossy().replace('\\', "\\134");
     for (character, escape) in [(' ', "\\040"), ('\t', "\\011"), ('\n', "\\012")] {
@@ -76,7 +75,7 @@ mod tests {
     use trimtab_testdisk::{Feature, requires};
 
     #[test]
-    fn mounts_are_read_with_and_without_optional_fields() {
+    fn mountinfo_parses_with_and_without_optional_fields() {
         let text = "29 1 0:40 / /run/a\\040b/mount rw,nosuid shared:7 master:2 - fuse.trimtab x rw\n\
                     30 1 254:1 / / rw - ext4 /dev/root rw\n\
                     nonsense\n";
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_connection_of_this_number() {
+    fn aborting_an_unknown_connection_fails() {
         if !requires(&[Feature::Root]) {
             return;
         }

@@ -1,20 +1,19 @@
-//! The process that touches a drive's device in its server's stead.
+//! Helper processes that access a drive's device on behalf of its server.
 //!
-//! What a process asks of a device that it serves itself may wait for its own answer, in
-//! the kernel, where nothing can interrupt it: one that is killed just then would never
-//! end, nor would what else waits for the device. So a server never opens its device, nor
-//! the file below it: attaching, setting a scheduler, reading and detaching are jobs, each
-//! done by another process, which may take only so long. It has nothing of the server's
-//! open. When the server is killed, FUSE's connection ends with it, and so does whatever
-//! the helper waits for.
+//! A process that uses a device which it serves itself may wait in the kernel for its own answer,
+//! uninterruptibly: killed at that moment, it would never end, nor would any other user of the
+//! device. So a server never opens its device, nor the file below it. Attaching, setting a
+//! scheduler, reading and detaching are jobs, each done by another process, within a time limit.
+//! That process inherits no file of the server. When the server is killed, its FUSE connection
+//! ends, and so does every wait of the helper.
 //!
 //! ```text
 //!   server ── job, as a file on standard input ──> helper ──> device
 //!          <── outcome, a line on standard output ──
 //! ```
 //!
-//! The file is locked, and the helper inherits that lock: as long as it is held, a helper
-//! may still attach a device, though its server is dead.
+//! The file is locked, and the helper inherits that lock: while it is held, a helper may still
+//! attach a device, even if its server is dead.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -34,34 +33,37 @@ use super::error::Error;
 use super::loopdev::{self, LoopDevice};
 use super::{check, clock};
 
-/// How long a job may take: much longer than any does, on a busy machine too.
-const LIMIT: Duration = Duration::from_secs(20);
-/// How long a process that was killed may take to end.
-const DYING: Duration = Duration::from_secs(2);
-/// How long a dead server's helper may take to end. Nothing keeps it waiting.
-const ORPHANED: Duration = Duration::from_secs(10);
-/// How long the reads of a measurement may take.
-const READING: Nanos = Nanos::from_millis(500);
+/// Time limit of a job: far above the usual, on a busy machine too.
+const JOB_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a killed process may take to end.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a dead server's helper may take to end. It has nothing to wait for.
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit of the reads of a measurement.
+const READ_TIMEOUT: Nanos = Nanos::from_millis(500);
 
-/// The program that does the jobs of servers: one that calls [`assist`] when it is given
-/// these arguments.
+/// The program that runs servers' jobs: with these arguments it calls [`assist`].
 #[derive(Clone, Debug)]
 pub struct Helper {
     program: PathBuf,
     arguments: Vec<OsString>,
 }
 
-/// What is to be done.
+/// A job.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Job {
-    /// Make a block device of a file.
+    /// Attaches a loop device to a file.
     Attach { file: PathBuf, block_bytes: u32, scheduler: String },
-    /// Read from so many places of a device, one after the other.
-    Read { device: PathBuf, places: Vec<u64> },
-    /// Say whether a device is used.
+    /// Reads at these offsets of a device, one after the other.
+    Read {
+        device: PathBuf,
+        #[serde(rename = "places")]
+        offsets: Vec<u64>,
+    },
+    /// Checks whether a device is in use.
     Look { device: PathBuf },
-    /// Give a device its scheduler back, and detach it.
+    /// Restores a device's scheduler, and detaches it.
     Detach { device: PathBuf, scheduler_before: Option<String> },
 }
 
@@ -70,13 +72,13 @@ impl Job {
         match self {
             Self::Attach { .. } => "attach a loop device",
             Self::Read { .. } => "read from the device",
-            Self::Look { .. } => "look whether the device is in use",
+            Self::Look { .. } => "check whether the device is in use",
             Self::Detach { .. } => "detach the device",
         }
     }
 }
 
-/// What came of it.
+/// The result of a job.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Outcome {
@@ -84,9 +86,9 @@ pub(super) enum Outcome {
         device: PathBuf,
         scheduler_before: Option<String>,
     },
-    /// What was read, and how long each took, ns.
+    /// Offset and latency of each read; latency in ns.
     Read(Vec<(u64, u64)>),
-    /// How it is used, if it is.
+    /// How the device is used, if it is.
     InUse(Option<String>),
     Detached,
     BadInput(String),
@@ -105,7 +107,7 @@ impl From<Error> for Outcome {
 }
 
 impl Helper {
-    /// A program, and the arguments by which it knows that it is to call [`assist`].
+    /// A program, and the arguments with which it calls [`assist`].
     #[must_use]
     pub fn new<A: Into<OsString>>(
         program: impl Into<PathBuf>,
@@ -115,7 +117,7 @@ impl Helper {
         Self { program: program.into(), arguments }
     }
 
-    /// Has a job done, for which `file` is made.
+    /// Runs a job in a helper process; `file` carries the job.
     pub(super) fn run(&self, file: &Path, job: &Job) -> Result<Outcome, Error> {
         let failed = |what: &str| Error::system(format!("{what} {}", file.display()));
         let line = serde_json::to_vec(job).expect("plain data has a form in JSON");
@@ -132,59 +134,70 @@ impl Helper {
             .stdin(Stdio::from(input))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Ctrl-C is for whoever is in the foreground, who then has the device detached.
+            // Ctrl-C is for the foreground process, whose server then runs the detach job.
             .process_group(0);
         let what = || format!("start the drive's helper, {}", self.program.display());
         let mut child = command.spawn().map_err(Error::system(what()))?;
-        // It has the input to itself.
+        // Closes this process's copy of the locked input.
         drop(command);
-        let told = listen(&mut child, Instant::now() + LIMIT);
-        end(&mut child, if told.is_ok() { DYING } else { Duration::ZERO });
-        let told = told.map_err(|why| Error::Failed(format!("cannot {}: {why}", job.name())))?;
-        // A program may say something of its own, too, on other lines.
-        match told.split(|&byte| byte == b'\n').find_map(|line| serde_json::from_slice(line).ok()) {
+        let output = read_output(&mut child, Instant::now() + JOB_TIMEOUT);
+        end(&mut child, if output.is_ok() { EXIT_TIMEOUT } else { Duration::ZERO });
+        let output =
+            output.map_err(|why| Error::Failed(format!("cannot {}: {why}", job.name())))?;
+        // The program may print other lines too.
+        match output.split(|&byte| byte == b'\n').find_map(|line| serde_json::from_slice(line).ok())
+        {
             Some(Outcome::BadInput(why)) => Err(Error::BadInput(why)),
             Some(Outcome::Failed(why)) => Err(Error::Failed(why)),
             Some(Outcome::NeedsRoot) => Err(Error::Privilege),
             Some(outcome) => Ok(outcome),
             None => Err(Error::Failed(format!(
-                "cannot {}: the process for it ended without an answer",
+                "cannot {}: the helper process ended without an answer",
                 job.name()
             ))),
         }
     }
 }
 
-/// All that a helper says.
-fn listen(child: &mut Child, until: Instant) -> Result<Vec<u8>, String> {
-    let mut output = child.stdout.take().expect("is piped");
-    let mut told = Vec::new();
+/// Why a helper's output could not be read.
+#[derive(Debug, thiserror::Error)]
+enum OutputError {
+    #[error("it took longer than {} s", JOB_TIMEOUT.as_secs())]
+    TimedOut,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// Everything that a helper prints.
+fn read_output(child: &mut Child, until: Instant) -> Result<Vec<u8>, OutputError> {
+    let mut stdout = child.stdout.take().expect("is piped");
+    let mut output = Vec::new();
     let mut piece = [0; 4096];
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let left =
             Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-        match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&left)) {
-            Ok(0) => return Err(format!("it took longer than {} s", LIMIT.as_secs())),
+        match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return Err(OutputError::TimedOut),
             Err(rustix::io::Errno::INTR) => continue,
-            Err(e) => return Err(io::Error::from(e).to_string()),
+            Err(e) => return Err(io::Error::from(e).into()),
             Ok(_) => {}
         }
-        match output.read(&mut piece) {
-            Ok(0) => return Ok(told),
-            Ok(n) => told.extend_from_slice(&piece[..n]),
+        match stdout.read(&mut piece) {
+            Ok(0) => return Ok(output),
+            Ok(n) => output.extend_from_slice(&piece[..n]),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e.to_string()),
+            Err(e) => return Err(e.into()),
         }
     }
 }
 
-/// Sees to it that a helper ends, by itself or killed. One that waits in the kernel ends with
-/// what it waits for.
+/// Waits until a helper ends, and kills it after `by_itself`. A helper that is blocked in the
+/// kernel ends when its wait does.
 fn end(child: &mut Child, by_itself: Duration) {
     let begun = Instant::now();
     let mut killed = false;
-    while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < by_itself + DYING {
+    while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < by_itself + EXIT_TIMEOUT {
         if !killed && begun.elapsed() >= by_itself {
             killed = true;
             _ = child.kill();
@@ -193,13 +206,13 @@ fn end(child: &mut Child, by_itself: Duration) {
     }
 }
 
-/// Waits until nobody does a job any more that a dead server has left.
+/// Waits until no helper of a dead server runs a job any more.
 pub(super) fn wait_for_end(file: &Path) -> Result<(), Error> {
     let Ok(job) = File::open(file) else { return Ok(()) };
     let begun = Instant::now();
     while rustix::fs::flock(&job, FlockOperation::NonBlockingLockShared).is_err() {
-        if begun.elapsed() > ORPHANED {
-            let why = "a process that looks after its device does not end: see `ps`, and end it";
+        if begun.elapsed() > ORPHAN_TIMEOUT {
+            let why = "a helper process of its device does not end: see `ps`, and end it";
             return Err(Error::Failed(why.to_owned()));
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -207,13 +220,13 @@ pub(super) fn wait_for_end(file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Does the job on standard input for a drive's server, and says on standard output what
-/// came of it. To be called by the program that the server was given as its [`Helper`].
+/// Runs the job on standard input, and prints its outcome on standard output. To be called by the
+/// program that the server was given as its [`Helper`].
 ///
 /// # Errors
-/// There is no job, or nobody who wants to know its outcome.
+/// There is no valid job, or standard output is closed.
 pub fn assist() -> io::Result<()> {
-    // Not longer than it is wanted: what its server has left is cleaned up by others.
+    // Ends with the server: what the server leaves is cleaned up by other processes.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let job: Job = serde_json::from_reader(io::stdin().lock())?;
     let outcome = act(job).unwrap_or_else(Outcome::from);
@@ -228,11 +241,15 @@ fn act(job: Job) -> Result<Outcome, Error> {
             let (device, scheduler_before) = device.keep();
             Ok(Outcome::Attached { device, scheduler_before })
         }
-        Job::Read { device, places } => {
+        Job::Read { device, offsets } => {
             let failed = || Error::system(format!("read {}", device.display()));
             let file = check::open(&device).map_err(failed())?;
-            let seen =
-                check::one_by_one(&file, &places, clock::now() + READING, check::Pace::UNLIMITED);
+            let seen = check::read_serially(
+                &file,
+                &offsets,
+                clock::now() + READ_TIMEOUT,
+                check::Pace::UNLIMITED,
+            );
             let seen = seen.map_err(failed())?;
             Ok(Outcome::Read(seen.into_iter().map(|(offset, time)| (offset, time.0)).collect()))
         }
@@ -249,8 +266,8 @@ fn act(job: Job) -> Result<Outcome, Error> {
 mod tests {
     use super::*;
 
-    /// Runs a shell command in place of a helper.
-    fn helped(command: &str) -> (tempfile::TempDir, Result<Outcome, Error>) {
+    /// Runs a shell command as the helper.
+    fn run_helper(command: &str) -> (tempfile::TempDir, Result<Outcome, Error>) {
         let directory = tempfile::tempdir().unwrap();
         let helper = Helper::new("/bin/sh", ["-c", command]);
         let job = Job::Look { device: "/dev/loop0".into() };
@@ -259,24 +276,25 @@ mod tests {
     }
 
     #[test]
-    fn a_job_goes_to_the_helper_and_its_outcome_comes_back() {
-        let (directory, outcome) = helped("grep -q '^{.look.' && echo '{\"in-use\": \"mounted\"}'");
+    fn helper_returns_the_jobs_outcome() {
+        let (directory, outcome) =
+            run_helper("grep -q '^{.look.' && echo '{\"in-use\": \"mounted\"}'");
         assert!(matches!(outcome.unwrap(), Outcome::InUse(Some(why)) if why == "mounted"));
-        // Nobody has the file locked any more.
+        // The lock is released.
         wait_for_end(&directory.path().join("job")).unwrap();
     }
 
     #[test]
-    fn a_helper_that_dies_is_an_error() {
+    fn helper_death_is_an_error() {
         for command in ["kill -KILL $$", "exit 0", "echo nonsense"] {
-            let (_directory, outcome) = helped(command);
+            let (_directory, outcome) = run_helper(command);
             let why = outcome.unwrap_err().to_string();
             assert!(why.contains("ended without an answer"), "{command}: {why}");
         }
     }
 
     #[test]
-    fn a_job_that_is_being_done_is_waited_for() {
+    fn wait_for_end_blocks_while_a_job_runs() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("job");
         let input = File::create(&file).unwrap();

@@ -1,4 +1,4 @@
-//! The process that holds a drive's lock: what state it is in, and how it is ended.
+//! The process that holds a drive's lock: its condition, and how to end it.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -6,31 +6,30 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Whether a process does anything.
+/// Whether a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Lives,
-    /// By a signal or a debugger.
+    /// Stopped by a signal or a debugger.
     Stopped,
-    /// It was killed. It may still wait for something in the kernel.
+    /// Killed. It may still wait in the kernel.
     Dying,
 }
 
-/// The process that a lock file names, and that has this file locked.
+/// The process that a lock file names, verified to hold the lock on that file.
 pub(super) struct Holder {
     pid: Pid,
-    /// That very process, even if its number is another's by now.
+    /// A pidfd: refers to that process even if its number is reused.
     process: OwnedFd,
 }
 
 impl Holder {
-    /// None if it has ended, or is none that this process can see.
+    /// `None` if it has ended, or is not visible to this process.
     pub(super) fn of(lock: &Path) -> Option<Self> {
         let pid = fs::read_to_string(lock).ok()?.trim().parse().ok()?;
         let pid = Pid::from_raw(pid)?;
         let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-        // Only now: what is seen of this number is then of that process, or of one that
-        // has no such lock.
+        // Checked after the pidfd is open: then the lock belongs to that process, or to none.
         let path = fs::canonicalize(lock).ok()?;
         tasks(pid).iter().any(|task| has_locked(task, &path)).then_some(Self { pid, process })
     }
@@ -43,7 +42,7 @@ impl Holder {
         condition(self.pid)
     }
 
-    /// Kills it. That it has ended is seen by its lock.
+    /// Kills it. The lock shows when it has ended.
     pub(super) fn kill(&self) -> rustix::io::Result<()> {
         pidfd_send_signal(&self.process, Signal::KILL)
     }
@@ -55,21 +54,21 @@ fn condition(pid: Pid) -> Condition {
     read.unwrap_or(Condition::Dying)
 }
 
-/// The condition by what the kernel says of a process (proc_pid_stat(5), proc_pid_status(5)).
+/// The condition, from procfs (proc_pid_stat(5), proc_pid_status(5)).
 fn read_condition(stat: &str, status: &str) -> Condition {
     const PF_EXITING: u32 = 4;
-    // After the name, which may hold anything: state is field 3, flags are 9.
+    // After the name, which may contain anything: state is field 3, flags are 9.
     let mut fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ');
     let state = fields.next().unwrap_or_default();
     let flags = fields.nth(5).and_then(|flags| flags.parse::<u32>().ok()).unwrap_or_default();
-    // Where it waits in the kernel, it has not noticed yet.
+    // A process that waits in the kernel has the kill signal still pending.
     let is_killed = |key| {
         let set = status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         let set = set.and_then(|set| u64::from_str_radix(set, 16).ok());
         set.is_some_and(|set| set & 1 << (Signal::KILL.as_raw() - 1) != 0)
     };
     match state {
-        // Also a leader that has ended while others of its threads have not.
+        // Includes a thread-group leader that has ended before other threads.
         "" | "Z" | "X" => Condition::Dying,
         _ if is_killed("SigPnd:") || is_killed("ShdPnd:") => Condition::Dying,
         "T" | "t" => Condition::Stopped,
@@ -78,14 +77,14 @@ fn read_condition(stat: &str, status: &str) -> Condition {
     }
 }
 
-/// The directories of its threads.
+/// The procfs directories of its threads.
 fn tasks(pid: Pid) -> Vec<PathBuf> {
     let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
     tasks.map_or_else(|_| Vec::new(), |tasks| tasks.flatten().map(|task| task.path()).collect())
 }
 
-/// Whether a task has a file open on which it holds an exclusive lock. The files themselves
-/// are not asked: they may be anywhere.
+/// Whether a task has a file open on which it holds an exclusive lock, by procfs: the files
+/// themselves may be on any file system.
 fn has_locked(task: &Path, path: &Path) -> bool {
     let Ok(open) = fs::read_dir(task.join("fd")) else { return false };
     open.flatten().any(|fd| {
@@ -110,14 +109,14 @@ mod tests {
 
     use super::*;
 
-    /// A process that holds a lock, ended with the test.
+    /// A process that holds a lock; ended with the test.
     struct Holding(Child);
 
     impl Holding {
         fn new(lock: &Path) -> Self {
             let file = File::options().create(true).append(true).open(lock).unwrap();
             flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
-            // The lock goes with what is open, and that to the child.
+            // The child inherits the open file, and with it the lock.
             let child = Command::new("sleep").arg("600").stdin(Stdio::from(file)).spawn().unwrap();
             fs::write(lock, child.id().to_string()).unwrap();
             Self(child)
@@ -132,11 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_process_that_has_the_lock_is_its_holder() {
+    fn holder_is_the_process_with_the_lock() {
         let directory = tempfile::tempdir().unwrap();
         let lock = directory.path().join("lock");
         assert!(Holder::of(&lock).is_none());
-        // This process is named, but has no lock.
+        // This process is named, but holds no lock.
         fs::write(&lock, std::process::id().to_string()).unwrap();
         assert!(Holder::of(&lock).is_none());
         let _open = File::open(&lock).unwrap();
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_killed_is_dying_even_where_it_waits() {
+    fn killed_process_is_dying_even_when_blocked() {
         let condition = |state: &str, flags: u32, pending: &str| {
             let stat = format!("17 (a) b) {state} 1 17 17 0 -1 {flags} 0 0 0");
             read_condition(&stat, &format!("Name:\tx\nSigPnd:\t{pending}\nShdPnd:\t0\n"))

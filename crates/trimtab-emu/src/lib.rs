@@ -1,28 +1,42 @@
-//! Emulated drives: real block devices that behave like a drive that is not there.
+//! Emulated drives: block devices that behave like a modelled drive.
 //!
 //! ```text
-//!   any program ─> /dev/loopN ─> loop ─> FUSE ─> server ─┬─ flash model: when
-//!                                                         └─ store: what
+//!   any program ─> /dev/loopN ─> loop ─> FUSE ─> server ─┬─ flash model: latency
+//!                                                         └─ store: content
 //! ```
 //!
-//! The flash model is [`trimtab_device::Ssd`], the same state machine that runs in
-//! simulation: it says when a request is answered. A server process lets its time
-//! pass with the wall clock, keeps the content, and answers the kernel's requests
-//! when the model says so. What the kernel sees is a disk: with a scheduler, with
-//! tracepoints, for any file system. It needs nothing but FUSE and loop devices. Answers
-//! are given earlier than the model says by what the way to the disk takes (lead.rs), and
-//! while a drive is in use processors are kept from sleeping (awake.rs), so that a program
-//! sees the drive's times and not those of the emulation.
+//! The flash model is [`trimtab_device::Ssd`], the same state machine that runs in simulation; it
+//! determines when a request is answered. A server process advances the model with the wall clock,
+//! stores the content, and answers the kernel's requests at the model's times. The kernel sees a
+//! disk: with a scheduler, with tracepoints, for any file system. Needs FUSE and loop devices only.
 //!
-//! Content knows what was flushed: a power cut, which is a fault, takes what was not
-//! (undo.rs, store.rs, power.rs).
+//! - **Lag is harmless.** The model's times are exact however late it is advanced, so only answers
+//!   must be on time. With no request in flight, the drive cleans in arrears and the server sleeps
+//!   (engine.rs).
+//! - **One thread takes requests and answers them.** Handing a request to another thread costs a
+//!   wake-up, and wake-ups are nearly all that an emulated request costs. A FUSE library's loop
+//!   waits for requests only, so the protocol, a dozen messages, is implemented here
+//!   (fuse/wire.rs). Content in a file has threads of its own, because it may block on a disk.
+//! - **Punctual without burning a core.** The thread spins for the last 8 µs before an answer (30
+//!   where processors enter idle states), if at most 4 requests are in flight and it has spun for
+//!   less than 60 µs since the last answer. Otherwise it sleeps at least 10 µs: with many in
+//!   flight, the rest of the path needs the core.
+//! - **Latency compensation** (compensation.rs). The server does not see what lies before and after
+//!   it; the block layer's tracepoints do (path.rs). Answers are early by the path latency that
+//!   they show, by queue depth. Waiting for processors is reported as saturation, and not
+//!   compensated. While a drive is in use, processors are kept out of idle states (cpu_idle.rs).
+//! - **Power cuts** are faults that revert what was not flushed (undo.rs, store.rs, power.rs).
+//! - **A server never touches its own device.** A thread that waits in the kernel for what its own
+//!   process must answer cannot be killed, and keeps `/dev/fuse` open forever. A [`Helper`] process
+//!   per job attaches the device, reads from it and detaches it (helper.rs).
+//! - **Nothing is left behind.** A drive's directory has a lock that goes with the server's
+//!   process. From there the rest of a killed server is found and removed: its FUSE connection by
+//!   number, the devices over its file, and the mount (drive_directory.rs).
 //!
-//! A drive's life: [`Server::start`] makes one from a [`Spec`], and [`Server::serve`]
-//! obeys commands until one ends it; when a `Server` is dropped, nothing is left
-//! behind. Other processes find it with [`Drive::find`] and give it commands. What a
-//! killed server has left behind is removed by [`RunDirectory::remove_dead`], or by the next
-//! one of its name. A server never touches what it serves, lest it wait for itself: a
-//! [`Helper`] attaches its device, reads from it and detaches it (helper.rs).
+//! Life cycle: [`Server::start`] makes a drive from a [`Spec`], and [`Server::serve`] handles
+//! commands until one ends it; dropping a `Server` takes everything down. Other processes find it
+//! with [`Drive::find`] and send commands. [`RunDirectory::remove_dead`], or the next drive of the
+//! same name, removes what a killed server left.
 //!
 //! ```no_run
 //! use std::ops::ControlFlow;
@@ -31,7 +45,7 @@
 //! use trimtab_emu::{self as emu, Data, Fill, Helper, RunDirectory, Server, Spec};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // The server starts this program again for what it must not do itself.
+//! The server runs this program again for jobs that it must not do itself.
 //! if std::env::args().nth(1).as_deref() == Some("assist") {
 //!     return Ok(emu::assist()?);
 //! }
@@ -49,12 +63,12 @@
 //! # }
 //! ```
 
-mod awake;
 mod check;
 mod clock;
 mod compensation;
 mod content;
 mod control;
+mod cpu_idle;
 mod device;
 mod drive_directory;
 mod engine;
@@ -66,10 +80,10 @@ mod fuse;
 mod fusectl;
 mod helper;
 mod holder;
-mod lead;
 mod loopdev;
 mod machine;
 mod path;
+mod path_latency;
 mod power;
 mod protect;
 mod run_directory;
@@ -81,16 +95,16 @@ mod store;
 mod tune;
 mod undo;
 
-pub use check::{Load, Measured, added, measure};
+pub use check::{Load, Measurement, added_latency, measure};
 pub use control::Drive;
 pub use error::Error;
-pub use faults::{Effect, Fault, Ops};
-pub use figures::{Count, Latencies, PathCounts, PathStat, SATURATED, Sample, TOO_EARLY};
+pub use faults::{Effect, Fault, FaultOps};
+pub use figures::{Latencies, OpCount, PathCounts, PathStat, SATURATED, Sample, TOO_EARLY};
 pub use helper::{Helper, assist};
 pub use machine::check as check_machine;
-pub use run_directory::{Found, Info, RunDirectory};
+pub use run_directory::{DriveInfo, DriveStatus, RunDirectory};
 pub use server::Server;
 pub use spec::{Data, Fill, Flush, Spec};
 pub use stat::{DiskFlushes, Stat};
 pub use tune::TUNABLE;
-pub use undo::Loss;
+pub use undo::PowerLoss;

@@ -1,7 +1,7 @@
 //! Loop devices: a file as a block device.
 //!
-//! Nothing here may be called by a process that serves the file, as long as it does: what
-//! the kernel asks of the file meanwhile would wait for that process (helper.rs).
+//! A process that serves the file must not call these functions: the kernel's accesses to the file
+//! would wait for that process (helper.rs).
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -26,8 +26,8 @@ struct LoopConfig {
     fd: u32,
     block_size: u32,
     /// Device, inode, rdevice, offset, size limit.
-    places: [u64; 5],
-    /// Number, kind of encryption, size of its key.
+    fields: [u64; 5],
+    /// Number, encryption type, key size.
     numbers: [u32; 3],
     flags: u32,
     /// Names of file and cipher, 64 bytes each, and a key of 32.
@@ -38,15 +38,15 @@ struct LoopConfig {
 
 const _: () = assert!(size_of::<LoopConfig>() == 304);
 
-/// How long a device may take to let its file go.
+/// How long a device may take to release its file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An attached loop device. Detached when dropped, unless it is kept; the kernel does that
-/// as soon as nobody has it open.
+/// An attached loop device. Detached when dropped, unless it is released by `keep`; the kernel does
+/// that as soon as no process has it open.
 pub(super) struct LoopDevice {
     /// `/dev/loop…`
     path: PathBuf,
-    /// What its scheduler was, if it has another now: it outlives the attachment.
+    /// Its I/O scheduler before, if it was changed: the setting outlives the attachment.
     scheduler_before: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl LoopDevice {
 
     pub(super) fn attach_file(file: &File, block_bytes: u32) -> Result<Self, Error> {
         let control = open_control()?;
-        // Others may take the one that is free meanwhile: then there is another.
+        // Another process may take the free device first: then try the next.
         for _ in 0..100 {
             let number = free_number(&control).map_err(Error::system("find a loop device"))?;
             let path = PathBuf::from(format!("/dev/loop{number}"));
@@ -75,7 +75,7 @@ impl LoopDevice {
                 Err(e) => return Err(Error::system(format!("attach {}", path.display()))(e)),
             }
         }
-        Err(Error::Failed("others take every free loop device at once".to_owned()))
+        Err(Error::Failed("other processes take every free loop device first".to_owned()))
     }
 
     pub(super) fn set_scheduler(&mut self, scheduler: &str) -> Result<(), Error> {
@@ -95,7 +95,7 @@ impl LoopDevice {
         Ok(())
     }
 
-    /// Leaves it attached: its path, and what its scheduler was, if it has another now.
+    /// Leaves it attached: returns its path, and its scheduler before, if it was changed.
     pub(super) fn keep(mut self) -> (PathBuf, Option<String>) {
         let kept = (std::mem::take(&mut self.path), self.scheduler_before.take());
         std::mem::forget(self);
@@ -103,7 +103,7 @@ impl LoopDevice {
     }
 }
 
-/// Opens what gives out loop devices, which are there if that can be done.
+/// Opens the control device, and so checks that the kernel has loop devices.
 pub(super) fn open_control() -> Result<File, Error> {
     let control = File::options().read(true).write(true).open("/dev/loop-control");
     control.map_err(|e| match e.kind() {
@@ -122,20 +122,20 @@ impl Drop for LoopDevice {
     }
 }
 
-/// Gives a device the scheduler that it had, if it was given another.
+/// Restores a device's scheduler, if it was changed.
 pub(super) fn restore_scheduler(path: &Path, before: Option<&str>) {
     if let Some(before) = before {
         _ = fs::write(sys(path).join("queue/scheduler"), before);
     }
 }
 
-/// Detaches a device, and waits until it has let its file go, or for some seconds.
-/// One that is open goes when it is closed.
+/// Detaches a device, and waits some seconds until it has released its file. An open device is
+/// detached when it is closed.
 pub(super) fn detach(path: &Path) {
     let Ok(device) = File::options().read(true).write(true).open(path) else { return };
     // SAFETY: LOOP_CLR_FD takes no argument.
     let cleared = unsafe { ioctl::ioctl(&device, ioctl::NoArg::<LOOP_CLR_FD>::new()) };
-    // As long as we have it open too, it is in use.
+    // Our own descriptor counts as a user too.
     drop(device);
     let begun = Instant::now();
     while cleared.is_ok() && sys(path).join("loop").exists() && begun.elapsed() < PATIENCE {
@@ -143,7 +143,7 @@ pub(super) fn detach(path: &Path) {
     }
 }
 
-/// Devices that are attached to this file, whether or not it can still be reached.
+/// Devices attached to this file, whether or not its path still resolves.
 pub(super) fn attached_to(file: &Path) -> Vec<PathBuf> {
     let Ok(all) = fs::read_dir("/sys/block") else { return Vec::new() };
     let is_attached =
@@ -152,20 +152,19 @@ pub(super) fn attached_to(file: &Path) -> Vec<PathBuf> {
     all.flatten().filter(is_attached).map(name).collect()
 }
 
-/// What a device is attached to, by its directory in `/sys/block`. Of a file in a file system
-/// that is mounted nowhere any more it is the path there.
+/// A device's backing file, from its directory in `/sys/block`. For a file in a detached file
+/// system, this is the path inside that file system.
 fn backing_file(sys: &Path) -> Option<PathBuf> {
     let backing = fs::read_to_string(sys.join("loop/backing_file")).ok()?;
     Some(backing.trim_end_matches('\n').into())
 }
 
-/// Whether a device is attached to this file of a file system that is mounted nowhere any
-/// more.
+/// Whether a device is attached to this file of a detached file system.
 pub(super) fn is_attached_to_lost(path: &Path, file: &str) -> bool {
     backing_file(&sys(path)).is_some_and(|backing| backing == Path::new("/").join(file))
 }
 
-/// How a device is used, if detaching it would pull it away under somebody.
+/// How a device is used, if detaching it would break a user.
 pub(super) fn use_of(path: &Path) -> Option<String> {
     if !is_claimed(path) {
         return None;
@@ -177,7 +176,7 @@ pub(super) fn use_of(path: &Path) -> Option<String> {
     })
 }
 
-/// Where a device is mounted, as far as this process sees.
+/// A device's mount point, as this process sees it.
 pub(super) fn mounted_at(path: &Path) -> Option<String> {
     let number = fs::read_to_string(sys(path).join("dev")).ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -189,7 +188,7 @@ pub(super) fn mounted_at(path: &Path) -> Option<String> {
 
 fn is_claimed(path: &Path) -> bool {
     const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
-    // Of a block device, that means: unless someone has claimed it.
+    // For a block device, O_EXCL fails if it is claimed.
     let opened = OpenOptions::new().read(true).custom_flags(O_EXCL).open(path);
     opened.is_err_and(|e| e.kind() == std::io::ErrorKind::ResourceBusy)
 }
@@ -222,7 +221,7 @@ fn free_number(control: &File) -> rustix::io::Result<i32> {
             Ok(output)
         }
     }
-    // SAFETY: as said there.
+    // SAFETY: as above: no argument, returns a number.
     unsafe { ioctl::ioctl(control, GetFree) }
 }
 
@@ -230,7 +229,7 @@ fn configure(device: &File, file: &File, block_size: u32) -> rustix::io::Result<
     let config = LoopConfig {
         fd: file.as_raw_fd() as u32,
         block_size,
-        places: [0; 5],
+        fields: [0; 5],
         numbers: [0; 3],
         flags: LO_FLAGS_DIRECT_IO,
         texts: [0; 160],

@@ -1,4 +1,4 @@
-//! Whether a machine has what a drive takes, before its flash is aged for a minute.
+//! Checks whether a machine can run a drive, before a minute is spent on ageing its flash.
 
 use std::fs::File;
 
@@ -9,16 +9,16 @@ use super::fuse;
 use super::loopdev::{self, LoopDevice};
 use super::spec::Spec;
 
-/// A loop device is tried with so many bytes.
-const TRIAL_BYTES: u64 = 1 << 20;
-/// What every kernel has.
+/// Size of the loop device for the check, bytes.
+const TEST_BYTES: u64 = 1 << 20;
+/// Every kernel has it.
 const NO_SCHEDULER: &str = "none";
 
-/// Looks whether this process may make such a drive here, and the kernel has what it takes:
-/// root, FUSE, loop devices, and the scheduler that is wanted. It takes some milliseconds.
+/// Checks that this process may make such a drive, and that the kernel has what it needs: root,
+/// FUSE, loop devices, and the scheduler. Takes some milliseconds.
 ///
 /// # Errors
-/// What is lacking, in one line that says what to do.
+/// One line: what is missing, and what to do.
 pub fn check(spec: &Spec) -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::Privilege);
@@ -28,10 +28,10 @@ pub fn check(spec: &Spec) -> Result<(), Error> {
     if spec.scheduler == NO_SCHEDULER {
         return Ok(());
     }
-    // Kernels load schedulers when they are asked for: only asking tells which there are.
+    // Kernels load schedulers on demand: only setting one tells whether it exists.
     let what = "make a file in memory";
     let file = rustix::fs::memfd_create("trimtab", MemfdFlags::CLOEXEC);
     let file = File::from(file.map_err(Error::system(what))?);
-    file.set_len(TRIAL_BYTES).map_err(Error::system(what))?;
+    file.set_len(TEST_BYTES).map_err(Error::system(what))?;
     LoopDevice::attach_file(&file, spec.block_bytes)?.set_scheduler(&spec.scheduler)
 }

@@ -1,8 +1,8 @@
-//! The switch for a drive's power: takes it when a fault says so, and gives it back.
+//! Executes power-cut faults: cuts a drive's power, and restores it.
 //!
-//! A cut has three parts, in this order: content loses what was not flushed, and from
-//! then on refuses all requests (store.rs); requests in flight fail (state.rs); and what
-//! the cut left is made durable, where flushes are.
+//! A cut has three steps, in this order: content loses what was not flushed, and from then on
+//! refuses all requests (store.rs); requests in flight fail (state.rs); and what is left is made
+//! durable, if flushes are.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::engine::Engine;
 use super::error::Error;
 use super::store::Store;
 
-/// The switch, and the thread that turns it when it is time. Ended when dropped.
+/// The switch, and its thread. Ended when dropped.
 pub(super) struct PowerSwitch<T: Send + 'static> {
     parts: Arc<Parts<T>>,
     thread: Option<JoinHandle<()>>,
@@ -22,10 +22,10 @@ pub(super) struct PowerSwitch<T: Send + 'static> {
 struct Parts<T> {
     engine: Arc<Engine<T>>,
     store: Arc<Store>,
-    /// For cuts that have no seed of their own.
+    /// For cuts without a seed.
     seed: u64,
     ended: AtomicBool,
-    /// One turns it at a time.
+    /// Serialises cuts.
     turning: Mutex<()>,
 }
 
@@ -48,7 +48,7 @@ impl<T: Send + 'static> PowerSwitch<T> {
         Ok(Self { parts, thread })
     }
 
-    /// Faults have changed: does what is due, and comes back when it is done.
+    /// To be called when faults have changed: executes what is due, and returns when that is done.
     pub(super) fn turn(&self) {
         self.parts.turn();
         if let Some(thread) = &self.thread {
@@ -77,7 +77,7 @@ impl<T: Send> Parts<T> {
         }
     }
 
-    /// Does what is due, and says when there is more to do.
+    /// Executes what is due, and returns when the next action is.
     fn turn(&self) -> Option<trimtab_io::Nanos> {
         let _turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);
         let step = {
@@ -86,15 +86,15 @@ impl<T: Send> Parts<T> {
             for seed in &step.cuts {
                 let cuts = self.store.cuts().count;
                 self.store.cut_power(seed.unwrap_or(self.seed.wrapping_add(cuts)));
-                // Not earlier: what has reached the content by now has arrived before.
+                // After the content is cut: requests that changed content have arrived before.
                 state.lose_power(clock::now());
             }
             step
         };
         if !step.cuts.is_empty() {
             self.engine.call();
-            // What a program reads from now on must not change with another power cut. An
-            // error shows at the next flush.
+            // What programs read from now on must survive another power cut. The next flush reports
+            // an error.
             if self.store.is_durable() {
                 _ = self.store.sync();
             }

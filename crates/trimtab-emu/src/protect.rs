@@ -1,11 +1,11 @@
-//! A process that serves I/O must not wait for I/O: to get memory the kernel would
-//! write out dirty pages, to the very drive that waits for the memory.
+//! Protects a server from memory pressure. A process that serves I/O must not wait for I/O: to free
+//! memory the kernel would write dirty pages, to the very drive that waits for the memory.
 
 use std::io;
 
 use rustix::mm::MlockAllFlags;
 
-/// The memory that can be had without taking it from others, bytes, if the kernel says.
+/// `MemAvailable`, bytes, if the kernel reports it.
 pub(super) fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -13,19 +13,17 @@ pub(super) fn available_memory() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Keeps the process's memory in memory, and tells the kernel that it serves I/O, so
-/// that an allocation never waits for a disk (`PR_SET_IO_FLUSHER`). Threads that are
-/// started later inherit that.
+/// Locks the process's memory, and marks it as an I/O server (`PR_SET_IO_FLUSHER`), so that its
+/// allocations never wait for a disk. Threads started later inherit both.
 ///
-/// Containers often lack the capabilities for this. A drive is still of use then, as
-/// long as memory is not short; what is missing is returned, in words.
+/// Containers often lack the capabilities for this. The drive still works then, except under memory
+/// pressure. Returns what could not be set, in words.
 pub(super) fn serve_io() -> Vec<String> {
-    // Pages are locked as they are touched: thread stacks and the buffers for the
-    // largest requests mostly are not.
+    // Locked on fault: thread stacks and buffers for the largest requests are mostly untouched.
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     let locked = rustix::mm::mlockall(flags);
     let told = rustix::process::configure_io_flusher_behavior(true);
-    // A drive does not get slower because programs compute. Not vital.
+    // So that programs that compute do not slow the drive. Failure is harmless.
     _ = rustix::process::setpriority_process(None, -19);
     let missing = |what: &str, result: rustix::io::Result<()>| {
         let error = io::Error::from(result.err()?);

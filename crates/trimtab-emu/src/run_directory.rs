@@ -1,18 +1,18 @@
-//! Where drives leave their traces: one directory for each.
+//! The run directory: one directory per drive, for commands and for cleaning up.
 //!
 //! ```text
 //!   /run/trimtab/drives/NAME/
-//!     lock        held as long as the server lives, whose process it names
+//!     lock        held while the server lives; contains its process number
 //!     connection  the number of its FUSE connection
-//!     job         what a helper does for it, held as long as that takes
-//!     info.json   what the drive is
-//!     control     the socket that commands go to
-//!     log         what the server had to say
+//!     job         the helper's current job; locked while it runs
+//!     info.json   the drive's description
+//!     control     the socket for commands
+//!     log         the server's messages
 //!     mount/      the file system with the drive's file
 //! ```
 //!
-//! Others have theirs in `/run/trimtab` too, whoever they are: so that is open to all,
-//! and `drives` to its owner alone.
+//! Other parts of trimtab, run by other users, have directories in `/run/trimtab` too: so that is
+//! readable by all, and `drives` by its owner only.
 
 use std::fs::{self, File};
 use std::io;
@@ -28,22 +28,22 @@ use super::error::Error;
 use super::holder::{Condition, Holder};
 use super::spec;
 
-/// Where all drives of this machine (or of one test) are.
+/// The drives' directories on this machine (or of one test).
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     drives: PathBuf,
 }
 
-/// What a drive is, for others to read.
+/// A drive's description.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Info {
+pub struct DriveInfo {
     /// Its name.
     pub name: String,
-    /// The block device.
+    /// The server's process number.
     pub device: PathBuf,
     /// The server's process.
     pub pid: u32,
-    /// Its bytes.
+    /// Its capacity, bytes.
     pub capacity: u64,
     /// The name of its profile.
     pub profile: String,
@@ -51,23 +51,22 @@ pub struct Info {
     pub seed: u64,
     /// Where its content is: none, memory or file.
     pub data: String,
-    /// The loop device's I/O scheduler before, if it has another now: that outlives the
-    /// drive, and is set back by who takes it down.
+    /// The loop device's I/O scheduler before, if it was changed. The setting outlives the drive,
+    /// so that the process that takes the drive down restores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler_before: Option<String>,
 }
 
-/// A drive's state.
+/// A drive's status.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Found {
+pub enum DriveStatus {
     /// Its server lives.
-    Running(Info),
-    /// Its server was stopped, by a signal or a debugger: it does nothing until it is
-    /// continued.
-    Stopped(Info),
-    /// Its server is being started, or ends.
+    Running(DriveInfo),
+    /// Its server was stopped, by a signal or a debugger.
+    Stopped(DriveInfo),
+    /// Its server is starting or shutting down.
     Changing,
-    /// Its server was killed, and has left things behind.
+    /// Its server was killed; its device and mount may remain.
     Dead,
 }
 
@@ -78,10 +77,10 @@ impl RunDirectory {
         Self { drives: run_directory().join("drives") }
     }
 
-    /// Whether drives can have their directories here.
+    /// Checks that drives' directories can be made here.
     ///
     /// # Errors
-    /// It cannot be written to.
+    /// The directory is not writable.
     pub fn check(&self) -> Result<(), Error> {
         let is_there = self.drives.exists();
         let made = self.make_run_directory().and_then(|()| self.make_drives_directory());
@@ -92,7 +91,7 @@ impl RunDirectory {
             _ = fs::remove_dir(&self.drives);
         }
         let (shown, variable) = (self.drives.display(), RUN_VARIABLE);
-        let failed = format!("make directories in {shown} ({variable} names another place)");
+        let failed = format!("make directories in {shown} ({variable} names another directory)");
         access.map_err(Error::system(failed))
     }
 
@@ -100,11 +99,11 @@ impl RunDirectory {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.drives)
     }
 
-    /// The drives, in order of their names.
+    /// All drives, sorted by name.
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn list(&self) -> Result<Vec<(String, Found)>, Error> {
+    pub fn list(&self) -> Result<Vec<(String, DriveStatus)>, Error> {
         let entries = match fs::read_dir(&self.drives) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -117,20 +116,20 @@ impl RunDirectory {
         Ok(all)
     }
 
-    /// Looks for a drive.
+    /// A drive's status.
     ///
     /// # Errors
-    /// There is none of that name, or this user may not know.
-    pub fn find(&self, name: &str) -> Result<Found, Error> {
+    /// There is no such drive, or this user may not access it.
+    pub fn find(&self, name: &str) -> Result<DriveStatus, Error> {
         spec::check_name(name)?;
-        let place = self.place(name);
-        let lock = match File::open(place.lock()) {
+        let directory = self.drive_directory(name);
+        let lock = match File::open(directory.lock()) {
             Ok(lock) => lock,
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
                 return Err(unreadable(format!("look for `{name}`"), e));
             }
-            // One that was killed when all but its directory had gone.
-            Err(_) if place.is_there() => return Ok(Found::Dead),
+            // It was killed when only its directory was left.
+            Err(_) if directory.is_there() => return Ok(DriveStatus::Dead),
             Err(_) => {
                 let why = format!("`{name}`: no such drive (see `trimtab drive list`)");
                 return Err(Error::BadInput(why));
@@ -138,65 +137,63 @@ impl RunDirectory {
         };
         let is_free = || rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_ok();
         if is_free() {
-            return Ok(Found::Dead);
+            return Ok(DriveStatus::Dead);
         }
-        let condition = Holder::of(&place.lock()).map(|holder| holder.condition());
-        Ok(match (condition, place.info()) {
-            (Some(Condition::Dying), _) => Found::Dead,
+        let condition = Holder::of(&directory.lock()).map(|holder| holder.condition());
+        Ok(match (condition, directory.info()) {
+            (Some(Condition::Dying), _) => DriveStatus::Dead,
             // It may have ended just now.
-            (None, _) if is_free() => Found::Dead,
-            (Some(Condition::Stopped), Some(info)) => Found::Stopped(info),
-            (_, Some(info)) => Found::Running(info),
-            (_, None) => Found::Changing,
+            (None, _) if is_free() => DriveStatus::Dead,
+            (Some(Condition::Stopped), Some(info)) => DriveStatus::Stopped(info),
+            (_, Some(info)) => DriveStatus::Running(info),
+            (_, None) => DriveStatus::Changing,
         })
     }
 
-    /// Makes a drive's directory; of a dead one of that name, removes what it has
-    /// left behind before.
+    /// Claims a drive's directory. First removes what a dead drive of that name left.
     pub(super) fn claim(&self, name: &str) -> Result<Claimed, Error> {
         spec::check_name(name)?;
-        let place = self.place(name);
+        let directory = self.drive_directory(name);
         let make = |e| Error::system(format!("make {}", self.drives.display()))(e);
         self.make_run_directory().map_err(make)?;
-        place.claim()
+        directory.claim()
     }
 
-    /// What the drives' directory is in, if it is not there: for all to pass, whoever is
-    /// the first to need it.
+    /// Creates the parent directory if it is missing. It is readable by all users, whichever needs
+    /// it first.
     fn make_run_directory(&self) -> io::Result<()> {
         let Some(run) = self.drives.parent().filter(|run| !run.exists()) else { return Ok(()) };
         fs::create_dir_all(run)?;
         fs::set_permissions(run, fs::Permissions::from_mode(0o755))
     }
 
-    /// Removes what a killed drive has left behind. Returns where a file system of
-    /// it is still mounted, which only its user can end.
+    /// Removes what a killed drive left. Returns the mount point of a file system on it, if one is
+    /// still mounted; only its user can unmount that.
     ///
     /// # Errors
     /// It lives, or something of it cannot be removed.
     pub fn remove_dead(&self, name: &str) -> Result<Option<String>, Error> {
-        // Looked for first: without the drive's mount its devices are not to be found.
-        let mounted = self.place(name).mounted_at();
+        // Before its own mount is gone: the devices are found by it.
+        let mounted = self.drive_directory(name).mounted_at();
         self.claim(name)?;
         Ok(mounted)
     }
 
-    /// Ends a drive's server, whatever that does or waits for, and removes what it leaves
-    /// behind: for one that does not answer. Returns what [`remove_dead`](Self::remove_dead)
-    /// does.
+    /// Kills the server of a drive that does not answer, whatever state it is in, and removes what
+    /// it leaves. Returns what [`remove_dead`](Self::remove_dead) does.
     ///
     /// # Errors
     /// Its process cannot be found or ended, or something cannot be removed.
     pub fn end(&self, name: &str) -> Result<Option<String>, Error> {
         spec::check_name(name)?;
-        match Holder::of(&self.place(name).lock()) {
+        match Holder::of(&self.drive_directory(name).lock()) {
             Some(holder) => match holder.kill() {
                 Ok(()) | Err(rustix::io::Errno::SRCH) => {}
                 Err(e) => return Err(Error::system(format!("end the server of `{name}`"))(e)),
             },
-            None if self.find(name)? == Found::Dead => {}
+            None if self.find(name)? == DriveStatus::Dead => {}
             None => {
-                let why = "its server is no process that is to be seen from here (in another \
+                let why = "its server's process is not visible from here (it is in another \
                            container, or of an earlier version)";
                 return Err(Error::Failed(format!("`{name}`: {why}")));
             }
@@ -204,18 +201,18 @@ impl RunDirectory {
         self.remove_dead(name)
     }
 
-    /// The file for what a drive's server has to say when nobody listens any more.
+    /// The log file of a drive's server.
     #[must_use]
     pub fn log(&self, name: &str) -> PathBuf {
-        self.place(name).file("log")
+        self.drive_directory(name).file("log")
     }
 
-    pub(super) fn place(&self, name: &str) -> DriveDirectory {
+    pub(super) fn drive_directory(&self, name: &str) -> DriveDirectory {
         DriveDirectory::new(self.drives.join(name))
     }
 }
 
-/// Drives are their owner's alone to know.
+/// A user without access to the directory is told that root is needed.
 fn unreadable(what: String, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Error::Privilege,

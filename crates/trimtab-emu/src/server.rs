@@ -1,4 +1,4 @@
-//! A drive, served until someone wants it gone.
+//! Serves a drive until it is removed.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::awake::{Awake, LATENCY};
 use super::control::{Command, Reply, read_line, write_line};
+use super::cpu_idle::{IdleInhibitor, PM_QOS_FILE};
 use super::device::Device;
 use super::drive_directory::Claimed;
 use super::engine::{Engine, SPIN_ASLEEP, SPIN_AWAKE};
@@ -19,45 +19,45 @@ use super::fuse::{Mounted, Ticket};
 use super::helper::Helper;
 use super::path::PathMeter;
 use super::power::PowerSwitch;
-use super::run_directory::{Info, RunDirectory};
+use super::run_directory::{DriveInfo, RunDirectory};
 use super::spec::Spec;
 use super::stat::Stat;
 use super::state::State;
 use super::store::Store;
-use super::{clock, lead, machine, protect, tune};
+use super::{clock, machine, path_latency, protect, tune};
 
-/// How often it is looked whether it shall end.
+/// How often the end flag is checked.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Commands are one line, sent at once.
+/// Timeout of a client: a command is one line, sent at once.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A drive that is up. Dropping it takes everything down again, in this order.
+/// A running drive. Dropping it takes everything down, in the order of the fields.
 ///
-/// No thread of it may touch the device or the mount (helper.rs).
+/// No thread of the process may touch the device or the mount (helper.rs).
 pub struct Server {
-    /// First the device is detached, while all that serves it still does.
+    /// Detached first, while its file is still served.
     device: Device,
     control: UnixListener,
     path: PathMeter,
     _mounted: Mounted,
     power: PowerSwitch<Ticket>,
-    _awake: Option<Awake>,
+    _awake: Option<IdleInhibitor>,
     engine: Arc<Engine<Ticket>>,
     store: Arc<Store>,
     spec: Spec,
-    /// What the machine refuses, in words.
+    /// Protections that the machine refused, in words.
     lacking: Vec<String>,
     _claimed: Claimed,
 }
 
 impl Server {
-    /// Makes a drive. `helper` does what its server must not do itself. `progress` is told
-    /// now and then what share of the flash has been filled, and may end it.
+    /// Makes a drive. `helper` runs the jobs that access its device. `progress` is called with the
+    /// share of the flash that has been filled, and may stop the work.
     ///
     /// # Errors
-    /// It cannot be, or the machine lacks something. Nothing is left behind then.
+    /// The specification is invalid, or the machine lacks something. Nothing is left behind.
     pub fn start(
-        home: &RunDirectory,
+        run_directory: &RunDirectory,
         spec: Spec,
         helper: Helper,
         progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
@@ -65,17 +65,17 @@ impl Server {
         spec.check()?;
         machine::check(&spec)?;
         spec.check_memory(protect::available_memory())?;
-        let claimed = home.claim(&spec.name)?;
-        // Before there are threads, which inherit it.
+        let claimed = run_directory.claim(&spec.name)?;
+        // Before threads are started, which inherit it.
         let mut lacking = protect::serve_io();
         let store = Arc::new(Store::open(&spec)?);
         let ControlFlow::Continue(flash) = spec.flash(progress) else {
-            return Err(Error::Failed("ended before it was made".to_owned()));
+            return Err(Error::Failed("stopped before it was made".to_owned()));
         };
-        let awake = if spec.may_sleep { None } else { keep_awake(&mut lacking) };
+        let awake = if spec.may_sleep { None } else { inhibit_idle(&mut lacking) };
         let spin = if awake.is_some() { SPIN_AWAKE } else { SPIN_ASLEEP };
-        // The lead is measured with a flash that may be read from and forgotten.
-        let (first, to_measure) = match spec.lead {
+        // The path is measured on a stand-in flash, which is then discarded.
+        let (first, to_measure) = match spec.compensation {
             Some(_) => (flash, None),
             None => {
                 let (stand_in, filled) = spec.stand_in();
@@ -84,20 +84,22 @@ impl Server {
         };
         let engine = Arc::new(Engine::new(State::new(&spec, first, clock::now()), spin)?);
         let power = PowerSwitch::start(&engine, &store, spec.seed)?;
-        let (place, capacity) = (&claimed.place, spec.capacity());
-        let waker = awake.as_ref().map(Awake::waker);
+        let (directory, capacity) = (&claimed.directory, spec.capacity());
+        let waker = awake.as_ref().map(IdleInhibitor::waker);
         let (model, content) = (Arc::clone(&engine), Arc::clone(&store));
-        let mounted = Mounted::new(place, capacity, model, content, waker)?;
-        let device = Device::attach(helper, place, &spec)?;
+        let mounted = Mounted::new(directory, capacity, model, content, waker)?;
+        let device = Device::attach(helper, directory, &spec)?;
         if let Some((flash, filled)) = to_measure {
-            match lead::measure(&device, filled, &engine, flash)? {
-                Ok(lead) => engine.state().begin_compensation(lead),
-                Err(why) => lacking.push(format!("its lead is not measured, and 0: {why}")),
+            match path_latency::measure(&device, filled, &engine, flash)? {
+                Ok(compensation) => engine.state().begin_compensation(compensation),
+                Err(why) => {
+                    lacking.push(format!("its latency compensation is 0, not measured: {why}"))
+                }
             }
         }
-        let control = UnixListener::bind(claimed.place.control());
+        let control = UnixListener::bind(claimed.directory.control());
         let control = control.map_err(Error::system("make the control socket"))?;
-        claimed.publish(&Info {
+        claimed.publish(&DriveInfo {
             name: spec.name.clone(),
             device: device.path.clone(),
             pid: std::process::id(),
@@ -108,7 +110,7 @@ impl Server {
             scheduler_before: device.scheduler_before.clone(),
         })?;
         let path = PathMeter::start(device.name(), &engine)?;
-        // Not earlier: attaching a device flushes the file.
+        // After attaching, which flushes the file.
         let now = clock::now();
         spec.faults.iter().for_each(|fault| engine.state().add_fault(fault, now));
         power.turn();
@@ -133,7 +135,7 @@ impl Server {
         &self.device.path
     }
 
-    /// Obeys commands until one of them, or the flag, ends it.
+    /// Handles commands until one of them, or the flag, ends it.
     ///
     /// # Errors
     /// The control socket fails.
@@ -146,8 +148,8 @@ impl Server {
                 Err(e) => return Err(Error::system("wait for commands")(e)),
             }
             let Ok((stream, _)) = self.control.accept() else { continue };
-            // Whoever sends nonsense, or hangs up, is not our trouble.
-            if let Ok(Some(stream)) = self.obey(stream) {
+            // A client that sends nonsense, or hangs up, is ignored.
+            if let Ok(Some(stream)) = self.handle(stream) {
                 self.end(stream);
                 return Ok(());
             }
@@ -156,19 +158,19 @@ impl Server {
         Ok(())
     }
 
-    /// Obeys one command. The one that ends it gives the stream back, to be answered
-    /// when all is gone.
-    fn obey(&self, mut stream: UnixStream) -> io::Result<Option<UnixStream>> {
+    /// Handles one command. For the command that ends the drive, returns the stream, to be answered
+    /// when all is taken down.
+    fn handle(&self, mut stream: UnixStream) -> io::Result<Option<UnixStream>> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let command = read_line(&stream)?;
-        if has_hung_up(&stream) {
-            // Whoever got no answer for long, from a server that was stopped, say, believes
-            // that nothing was done, and may have done something else since.
+        if is_disconnected(&stream) {
+            // The client timed out, for instance while this server was stopped. It was told that
+            // nothing was done, and may have acted on that.
             return Ok(None);
         }
         if let Command::Remove { force } = command {
-            match self.may_end(force) {
+            match self.check_removable(force) {
                 Ok(()) => return Ok(Some(stream)),
                 Err(error) => write_line(&mut stream, &Reply::from(error))?,
             }
@@ -186,7 +188,7 @@ impl Server {
             Command::Stat => {
                 let mut stat = Stat::of(&mut state, &self.store, &self.spec.data, now);
                 stat.lacking.clone_from(&self.lacking);
-                stat.lacking.extend(self.path.trouble());
+                stat.lacking.extend(self.path.failure());
                 return Ok(Reply::Stat(Box::new(stat)));
             }
             Command::EndLog => return Ok(Reply::Log(state.figures.end_log())),
@@ -194,8 +196,8 @@ impl Server {
             Command::Set { settings } => {
                 let tuned = tune::tuned(state.profile(), &settings)?;
                 state.retune(tuned.profile, now)?;
-                if let Some(lead) = tuned.lead {
-                    state.fix_lead(lead.fixed());
+                if let Some(compensation) = tuned.compensation {
+                    state.fix_compensation(compensation.fixed());
                 }
             }
             Command::Fault { fault } => {
@@ -206,47 +208,49 @@ impl Server {
             Command::Snapshot => state.take_snapshot(now)?,
             Command::Restore => state.restore(now)?,
             Command::Idealise => state.idealise(now)?,
-            Command::Remove { .. } => unreachable!("is not asked here"),
+            Command::Remove { .. } => unreachable!("handled by the caller"),
         }
         drop(state);
         self.power.turn();
-        // What comes next may be something else now.
+        // The next event may have changed.
         self.engine.call();
         Ok(Reply::Done)
     }
 
-    fn may_end(&self, force: bool) -> Result<(), Error> {
+    fn check_removable(&self, force: bool) -> Result<(), Error> {
         let why = if force { None } else { self.device.in_use()? };
         why.map_or(Ok(()), |why| Err(Error::Failed(format!("{why}, or use --force"))))
     }
 
-    /// Takes everything down, and then tells so.
+    /// Takes everything down, and then replies.
     fn end(self, mut stream: UnixStream) {
         self.finish();
         _ = write_line(&mut stream, &Reply::Done);
     }
 
     fn finish(self) {
-        // A stalled drive would let nobody go.
+        // A stalled drive could not be detached.
         self.engine.state().clear_faults(clock::now());
         self.engine.call();
-        // Content of a file: what is not written now is by the kernel, later.
+        // For content in a file. On failure the kernel writes it later.
         _ = self.store.sync();
     }
 }
 
-/// Whether nobody waits for an answer any more.
-fn has_hung_up(stream: &UnixStream) -> bool {
+/// Whether the client has closed the connection.
+fn is_disconnected(stream: &UnixStream) -> bool {
     let mut peer = [PollFd::new(stream, PollFlags::RDHUP)];
     let seen = poll(&mut peer, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     seen.is_ok() && peer[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP)
 }
 
-fn keep_awake(missing: &mut Vec<String>) -> Option<Awake> {
-    match Awake::start() {
+fn inhibit_idle(missing: &mut Vec<String>) -> Option<IdleInhibitor> {
+    match IdleInhibitor::start() {
         Ok(awake) => Some(awake),
         Err(e) => {
-            missing.push(format!("processors may sleep while it is in use ({LATENCY}): {e}"));
+            missing.push(format!(
+                "processors may enter idle states while it is in use ({PM_QOS_FILE}): {e}"
+            ));
             None
         }
     }

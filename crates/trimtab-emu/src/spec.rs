@@ -1,88 +1,86 @@
-//! What a drive is made of.
+//! The specification of a drive.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use trimtab_device::{FillWatch, Profile, Ssd};
+use trimtab_device::{FillProgress, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos};
 
 use super::error::Error;
 use super::faults::Fault;
 
-/// All that is to be known to make a drive. The same one behaves alike each time,
-/// as far as requests come at the same times.
+/// Everything that defines a drive. The same specification behaves the same, if requests arrive at
+/// the same times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// What it is called: letters, digits, `-` and `_`, at most 32.
+    /// Its name: letters, digits, `-` and `_`, at most 32.
     pub name: String,
-    /// How it is built; its capacity too.
+    /// Its hardware and firmware, capacity included.
     pub profile: Profile,
-    /// For all that is random in it.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// What the flash holds when it begins.
+    /// Initial state of the flash.
     pub fill: Fill,
-    /// Where its content is kept.
+    /// Where its content is stored.
     pub data: Data,
-    /// The kernel's scheduler for it, as in `/sys/block/…/queue/scheduler`.
+    /// Its I/O scheduler, as in `/sys/block/…/queue/scheduler`.
     pub scheduler: String,
-    /// Bytes of the smallest request: 512, 1024, 2048 or 4096.
+    /// Logical block size, bytes: 512, 1024, 2048 or 4096.
     pub block_bytes: u32,
-    /// How much earlier than the model says answers are given, because they and the
-    /// requests take their time on the way; measured if it is not said.
-    #[serde(default)]
-    pub lead: Option<Nanos>,
-    /// Whether idle processors may sleep while it is in use: that saves power, and adds
-    /// tens of microseconds to requests that come one at a time.
+    /// A fixed latency compensation: how much earlier than the model says to answer. `None`:
+    /// measured, and corrected in use.
+    #[serde(default, rename = "lead")]
+    pub compensation: Option<Nanos>,
+    /// Whether processors may enter idle states while it is in use: saves power, and adds tens of
+    /// microseconds to sparse requests.
     #[serde(default)]
     pub may_sleep: bool,
-    /// The most that may be written and not flushed, in bytes: what a power cut can take.
-    /// The profile's write buffer if it is not said.
+    /// Capacity of the volatile write cache, bytes: what a power cut can take. `None`: the
+    /// profile's write buffer.
     #[serde(default)]
     pub write_cache: Option<u64>,
-    /// Faults, with times from when it is ready.
+    /// Faults; times count from when the drive is ready.
     #[serde(default)]
     pub faults: Vec<Fault>,
 }
 
-/// The longest [`Spec::lead`]: no machine's way to a drive takes longer, but for
-/// waiting on a busy one, which comes and goes.
-pub(super) const MOST_LEAD: Nanos = Nanos::from_micros(200);
+/// The largest [`Spec::compensation`]. Only a busy machine's path takes longer, and not constantly.
+pub(super) const MAX_COMPENSATION: Nanos = Nanos::from_micros(200);
 
-/// The filled part of a [stand-in](Spec::stand_in), bytes.
+/// Filled part of a [stand-in](Spec::stand_in), bytes.
 const STAND_IN: u64 = 1 << 30;
 
-/// What the flash holds when a drive begins. It has nothing to do with content:
-/// what was never written to the block device reads as zeroes.
+/// Initial state of the flash. Independent of content: blocks never written to the block device
+/// read as zeroes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fill {
-    /// Share of the drive that is mapped, 0 (fresh) to 1, from its front on.
+    /// Share of the drive that is mapped, 0 (fresh) to 1, from offset 0 on.
     pub share: f64,
-    /// How often that share has been overwritten at random since. 0: written once,
-    /// in order.
+    /// How often that share has been overwritten at random. 0: written once, sequentially.
     pub overwrites: f64,
 }
 
 impl Default for Fill {
-    /// Half full, and overwritten three times: a drive in use.
+    /// Half full, overwritten three times: a drive in use.
     fn default() -> Self {
         Self { share: 0.5, overwrites: 3.0 }
     }
 }
 
-/// Where a drive's content is kept.
+/// Where a drive's content is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Data {
-    /// Nowhere: writes are forgotten, reads are zeroes.
+    /// Not stored: writes are discarded, reads return zeroes.
     None,
-    /// In memory, in pieces of 64 KiB, as far as it is written.
+    /// In memory, allocated in chunks of 64 KiB as they are written.
     Memory {
-        /// The most it may take; a write beyond it fails with `ENOSPC`.
+        /// Cap, bytes; a write beyond it fails with `ENOSPC`.
         cap_bytes: u64,
     },
-    /// In a sparse file, which outlives the drive.
+    /// In a sparse file that outlives the drive.
     File {
         /// Its path.
         path: PathBuf,
@@ -92,19 +90,19 @@ pub enum Data {
     },
 }
 
-/// What a flush does, where content is in a file.
+/// What a flush does, for content in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flush {
-    /// It takes the model's time, and leaves the file to the page cache.
+    /// Takes the model's time, and leaves the file to the page cache.
     #[default]
     Fast,
-    /// It is answered when what was written before it is on the disk below, too.
+    /// CompletedRead when everything written before it is on the disk below, too.
     Durable,
 }
 
 impl Data {
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -116,7 +114,7 @@ impl Data {
 }
 
 impl Spec {
-    /// A drive in use, without content, whose lead is measured.
+    /// A drive in use, without content, with measured latency compensation.
     #[must_use]
     pub fn new(name: impl Into<String>, profile: Profile) -> Self {
         Self {
@@ -127,17 +125,17 @@ impl Spec {
             data: Data::None,
             scheduler: "none".to_owned(),
             block_bytes: 512,
-            lead: None,
+            compensation: None,
             may_sleep: false,
             write_cache: None,
             faults: Vec::new(),
         }
     }
 
-    /// Whether it can be.
+    /// Checks the specification.
     ///
     /// # Errors
-    /// One line that says what cannot.
+    /// One line that says what is invalid.
     pub fn check(&self) -> Result<(), Error> {
         check_name(&self.name)?;
         if !(0.0..=1.0).contains(&self.fill.share) {
@@ -154,21 +152,23 @@ impl Spec {
             return bad(format!("the block size must be 512, 1024, 2048 or 4096, not {found}"));
         }
         if !self.capacity().is_multiple_of(u64::from(self.block_bytes)) {
-            return bad(format!("{} bytes are no whole blocks", self.capacity()));
+            return bad(format!("{} bytes are not a whole number of blocks", self.capacity()));
         }
-        if self.lead.is_some_and(|lead| lead > MOST_LEAD) {
-            return bad(format!("the lead must be at most {MOST_LEAD}"));
+        if self.compensation.is_some_and(|compensation| compensation > MAX_COMPENSATION) {
+            return bad(format!(
+                "the latency compensation (lead) must be at most {MAX_COMPENSATION}"
+            ));
         }
         self.faults.iter().try_for_each(Fault::check)
     }
 
-    /// Bytes of the block device.
+    /// Capacity of the block device, bytes.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.profile.capacity_bytes()
     }
 
-    /// The most that may be written and not flushed, in bytes.
+    /// Capacity of the volatile write cache, bytes.
     #[must_use]
     pub fn write_cache_bytes(&self) -> u64 {
         match self.data {
@@ -177,8 +177,8 @@ impl Spec {
         }
     }
 
-    /// A flash like it, of which only a part at the front, of so many bytes, is filled as the
-    /// drive will be: it is made at once, and takes little memory.
+    /// A flash of the same profile that is filled only over its first bytes (the second value).
+    /// Made at once, and small.
     pub(super) fn stand_in(&self) -> (Ssd, u64) {
         let mut ssd = Ssd::new(&self.profile, DeviceId(0), self.seed);
         let part = self.capacity().min(STAND_IN);
@@ -186,10 +186,10 @@ impl Spec {
         (ssd, part)
     }
 
-    /// Whether there is memory for the model of its flash.
+    /// Checks that memory suffices for the flash model.
     ///
     /// # Errors
-    /// There is not: how much it takes, and how much there is.
+    /// It does not: how much the model takes, and how much is available.
     pub(super) fn check_memory(&self, available: Option<u64>) -> Result<(), Error> {
         let needed = Ssd::memory_bytes(&self.profile);
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
@@ -205,8 +205,8 @@ impl Spec {
         }
     }
 
-    /// The flash, filled, unless `watch` ends that.
-    pub(super) fn flash(&self, watch: &mut FillWatch<'_>) -> ControlFlow<(), Ssd> {
+    /// The flash, filled, unless `watch` stops the work.
+    pub(super) fn flash(&self, watch: &mut FillProgress<'_>) -> ControlFlow<(), Ssd> {
         let mut ssd = Ssd::new(&self.profile, DeviceId(0), self.seed);
         let Fill { share, overwrites } = self.fill;
         if share > 0.0 && overwrites > 0.0 {
@@ -218,7 +218,7 @@ impl Spec {
     }
 }
 
-/// Whether a drive may be called that: it names a directory.
+/// Checks a drive's name: it names a directory.
 pub(super) fn check_name(name: &str) -> Result<(), Error> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if (1..=32).contains(&name.len()) && name.chars().all(fits) && !name.starts_with('-') {
@@ -236,10 +236,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_that_memory_has_no_room_for_is_refused_before_it_is_made() {
+    fn drive_too_large_for_memory_is_refused() {
         let profile = Profile::builtin("consumer-a").unwrap().with_capacity(3 << 40).unwrap();
         let spec = Spec::new("large", profile);
-        // Four bytes for each 4 KiB, in each direction, and some spare.
+        // Four bytes per 4 KiB, in each direction, and some spare.
         let why = spec.check_memory(Some(5 << 30)).unwrap_err().to_string();
         assert!(why.contains("takes 6.") && why.contains("and 5.0 GiB are available"), "{why}");
         spec.check_memory(Some(9 << 30)).unwrap();

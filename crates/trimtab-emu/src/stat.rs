@@ -1,16 +1,15 @@
-//! What a drive tells of itself.
+//! A drive's statistics.
 
 use serde::{Deserialize, Serialize};
 use trimtab_io::{Nanos, Op};
 
-use super::figures::{Count, Latencies, PathStat};
+use super::figures::{Latencies, OpCount, PathStat};
 use super::spec::Data;
 use super::state::State;
 use super::store::Store;
-use super::undo::Loss;
+use super::undo::PowerLoss;
 
-/// What a drive has done since it was made, and does now. Rates are differences of
-/// two of these.
+/// Statistics of a drive since it was made. Rates are differences of two of these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stat {
     /// Seconds since it was ready.
@@ -18,77 +17,76 @@ pub struct Stat {
     /// Requests without an answer.
     pub in_flight: usize,
     /// Reads answered.
-    pub reads: Count,
+    pub reads: OpCount,
     /// Writes answered.
-    pub writes: Count,
+    pub writes: OpCount,
     /// Discards answered.
-    pub discards: Count,
+    pub discards: OpCount,
     /// Flushes answered.
-    pub flushes: Count,
-    /// Of reads: how long the model says they take, without faults.
+    pub flushes: OpCount,
+    /// Read latency by the model, without faults.
     pub model_latency: Latencies,
-    /// Of all requests: how much later than the model and the faults say the server
-    /// answered.
+    /// All requests: how much later than the model and the faults ask for the server answered.
     pub added_latency: Latencies,
-    /// How much earlier than the model says answers are given, for the time that they
-    /// and the requests are on their way; µs.
-    pub lead_us: f64,
-    /// Whether that was set, and is not corrected by what programs see.
-    #[serde(default)]
-    pub lead_is_fixed: bool,
-    /// What programs see of the drive, measured by the block layer; none before the first
-    /// reads, and where the machine refuses it.
+    /// Latency compensation: how much earlier than the model says answers are given, µs.
+    #[serde(rename = "lead_us")]
+    pub compensation_us: f64,
+    /// Whether the compensation is fixed, and not corrected.
+    #[serde(default, rename = "lead_is_fixed")]
+    pub compensation_is_fixed: bool,
+    /// End-to-end read latency, measured at the block layer; `None` before the first reads, and
+    /// where the machine refuses the tracepoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathStat>,
-    /// What was programmed for each unit that was written; none if none was.
+    /// Units programmed per unit written; `None` before the first write.
     pub write_amplification: Option<f64>,
-    /// Share of all dies' time that went into cleaning.
+    /// Share of all dies' time spent cleaning.
     pub cleaning_share: f64,
     /// Blocks erased.
     pub erases: u64,
-    /// Times that everyone had to wait because free blocks had run out.
+    /// Times that requests had to wait because free blocks had run out.
     pub stalls: u64,
-    /// Erased blocks at hand.
+    /// Erased blocks available.
     pub free_blocks: usize,
-    /// Share of the drive's units that hold data, for the flash.
+    /// Share of the flash's units that are mapped.
     pub mapped_share: f64,
     /// Where its content is: none, memory or file.
     pub data: String,
-    /// Bytes that the content takes.
+    /// Bytes of content allocated.
     pub data_bytes: u64,
-    /// The most it may take, where there is such a thing.
+    /// Their cap, if there is one.
     pub data_cap_bytes: Option<u64>,
-    /// Bytes that were written and not flushed: what a power cut can take.
+    /// Bytes written and not flushed: what a power cut can take.
     pub unflushed_bytes: u64,
-    /// The most of them.
+    /// Capacity of the volatile write cache.
     pub write_cache_bytes: u64,
-    /// Where a flush reaches the disk below: what it took there.
+    /// Flush latency of the disk below, where flushes are durable.
     pub disk_flushes: Option<DiskFlushes>,
-    /// Power cuts so far.
+    /// Power cuts.
     pub power_cuts: u64,
-    /// What the last of them did to the writes that were not flushed.
-    pub last_power_cut: Option<Loss>,
+    /// What the last cut did to writes that were not flushed.
+    pub last_power_cut: Option<PowerLoss>,
     /// Requests that failed because the power was off.
     pub no_power: u64,
-    /// Writes refused with `ENOSPC`, because there was no room for their content.
+    /// Writes refused with `ENOSPC`: no space for their content.
     pub no_room: u64,
-    /// Faults that are on, in words.
+    /// Active faults, in words.
     pub faults: Vec<String>,
-    /// Whether there is a state to go back to.
+    /// Whether there is a snapshot to return to.
     pub has_snapshot: bool,
-    /// What the machine refuses of what keeps the server from deadlocks when memory is
-    /// short, and from sleeping processors, in words.
+    /// Protections that the machine refused (against deadlocks under memory pressure, against idle
+    /// states), in words.
     pub lacking: Vec<String>,
 }
 
-/// What flushes took on the disk below.
+/// Flushes of the disk below.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiskFlushes {
-    /// How long.
+    /// Their latency.
     pub latency: Latencies,
-    /// Flushes that were answered later than the model says, because the disk took longer.
+    /// Flushes answered later than the model says, because of the disk.
     pub late: u64,
-    /// Flushes that failed there.
+    /// Flushes that failed on the disk.
     pub failed: u64,
 }
 
@@ -110,7 +108,7 @@ impl Stat {
     pub(super) fn of<T>(state: &mut State<T>, store: &Store, data: &Data, now: Nanos) -> Self {
         state.pass_time(now);
         let uptime = now.since(state.figures.since);
-        let (study, ssd) = (state.ssd().study(), state.ssd());
+        let (study, ssd) = (state.ssd().stats(), state.ssd());
         let g = &state.profile().geometry;
         let dies = g.channels * g.chips_per_channel * g.dies_per_chip;
         let die_time = (uptime.as_secs_f64() * f64::from(dies)).max(1e-9);
@@ -128,8 +126,8 @@ impl Stat {
             flushes: figures.counts(Op::Flush),
             model_latency: (&figures.reads.summary()).into(),
             added_latency: (&figures.added.summary()).into(),
-            lead_us: state.lead().as_micros_f64(),
-            lead_is_fixed: state.lead_is_fixed(),
+            compensation_us: state.compensation().as_micros_f64(),
+            compensation_is_fixed: state.compensation_is_fixed(),
             path: figures.path(),
             write_amplification: study.write_amplification(),
             cleaning_share: study.cleaning.as_secs_f64() / die_time,

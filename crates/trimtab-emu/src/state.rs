@@ -1,4 +1,4 @@
-//! What a drive's threads share, under one lock: the model, and who waits for it.
+//! What a drive's threads share, under one lock: the model, and the requests in flight.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,16 +8,16 @@ use rand_pcg::Pcg64;
 use trimtab_device::{Ideal, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
-use super::compensation::{Compensation, Sample as PathSample};
-use super::engine::{Arrived, Ready};
+use super::compensation::{Compensator, PathSample};
+use super::engine::{DueAnswer, Incoming};
 use super::error::Error;
 use super::faults::{Fault, Faults};
-use super::figures::{Answered, Figures, Sample, Seen};
+use super::figures::{CompletedRead, Figures, ObservedRead, Sample};
 use super::spec::Spec;
 
-/// Where many wait, the earliest that one of them can be answered is not looked
-/// for: it would be now.
-const FEW: usize = 8;
+/// With more requests waiting, the earliest possible answer is not searched for: one could be due
+/// at once.
+const MAX_SPINNING: usize = 8;
 
 /// A request in the model.
 struct Pending<T> {
@@ -26,55 +26,52 @@ struct Pending<T> {
     offset: u64,
     length: u64,
     arrival: Nanos,
-    /// It cannot be answered before.
+    /// The earliest time of its answer.
     earliest: Nanos,
-    /// Requests in flight when it came, with itself.
+    /// Requests in flight when it arrived, itself included.
     depth: usize,
 }
 
-/// A request that the model has answered.
+/// A request that the model has completed, to be answered later.
 struct Served<T> {
     pending: Pending<T>,
     /// By the model, without faults.
     latency: Nanos,
     answer_at: Nanos,
-    /// How long the model and the faults say it takes: more than until `answer_at`, by as
-    /// much as the answer is early.
+    /// Latency by the model and the faults. Its end is later than `answer_at` by the compensation.
     due: Nanos,
 }
 
-/// What comes next.
+/// The next event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Next {
-    /// When, if anything is to come.
+    /// Its time, if there is one.
     pub(super) at: Option<Nanos>,
     /// Requests in flight.
     pub(super) waiting: usize,
 }
 
-/// The model, and who waits for it. Times are the wall clock's but where the name
-/// says `model`.
+/// The model, and the requests in flight. Times are the wall clock's, except where the name says
+/// `model`.
 pub(super) struct State<T> {
     ssd: Ssd,
     profile: Profile,
-    /// The wall clock when the model's was 0; less than that if the model is older
-    /// than the machine.
+    /// Wall-clock time at the model's 0; saturates if the model is older than the machine's uptime.
     origin: i128,
-    /// How long an answer is on its way to whoever waits, and the request was on its
-    /// way here: answers are given so much earlier than the model says.
-    lead: Nanos,
-    compensation: Compensation,
+    /// Latency compensation: how much earlier than the model says answers are given.
+    compensation: Nanos,
+    compensator: Compensator,
     pending: Vec<Option<Pending<T>>>,
     free: Vec<usize>,
     served: Vec<Option<Served<T>>>,
-    /// When each of `served` is answered.
+    /// When each of `served` is to be answered.
     held: BinaryHeap<Reverse<(Nanos, usize)>>,
     pub(super) faults: Faults,
     pub(super) figures: Figures,
     snapshot: Option<Snapshot>,
 }
 
-/// The model as it was.
+/// A copy of the model.
 struct Snapshot {
     ssd: Ssd,
     profile: Profile,
@@ -83,16 +80,16 @@ struct Snapshot {
 impl<T> State<T> {
     pub(super) fn new(spec: &Spec, ssd: Ssd, now: Nanos) -> Self {
         let origin = i128::from(now.0) - i128::from(ssd.now().0);
-        // Not the model's own numbers: what fails should not change what is slow.
+        // A separate stream: faults must not change the model's random numbers.
         let faults = Faults::new(Pcg64::seed_from_u64(!spec.seed));
-        let compensation =
-            spec.lead.map_or_else(|| Compensation::new(Nanos::ZERO), Compensation::fixed);
+        let compensator =
+            spec.compensation.map_or_else(|| Compensator::new(Nanos::ZERO), Compensator::fixed);
         Self {
             ssd,
             profile: spec.profile.clone(),
             origin,
-            lead: compensation.lead(1),
-            compensation,
+            compensation: compensator.at_depth(1),
+            compensator,
             pending: Vec::new(),
             free: Vec::new(),
             served: Vec::new(),
@@ -111,7 +108,7 @@ impl<T> State<T> {
         Nanos((i128::from(model.0) + self.origin).max(0) as u64)
     }
 
-    /// Requests that have no answer yet.
+    /// Requests not yet answered.
     pub(super) fn in_flight(&self) -> usize {
         self.ssd.in_flight() + self.held.len()
     }
@@ -128,78 +125,76 @@ impl<T> State<T> {
         self.snapshot.is_some()
     }
 
-    /// How much earlier than the model says answers are given now.
-    pub(super) const fn lead(&self) -> Nanos {
-        self.lead
+    /// The compensation at the depth of the latest request.
+    pub(super) const fn compensation(&self) -> Nanos {
+        self.compensation
     }
 
-    /// Has answers given earlier by as much as the path takes, if that is not fixed: so
-    /// much, as a measurement says, until reads have been seen.
-    pub(super) fn begin_compensation(&mut self, lead: Nanos) {
-        self.compensation.begin(lead);
-        self.lead = self.compensation.lead(1);
+    /// Starts to compensate the path from a measured estimate, unless the compensation is fixed.
+    pub(super) fn begin_compensation(&mut self, compensation: Nanos) {
+        self.compensator.begin(compensation);
+        self.compensation = self.compensator.at_depth(1);
     }
 
-    /// Has answers given so much earlier from now on, or, with none, by what the path takes.
-    pub(super) fn fix_lead(&mut self, lead: Option<Nanos>) {
-        self.compensation = lead.map_or_else(|| Compensation::new(self.lead), Compensation::fixed);
-        self.lead = self.compensation.lead(1);
+    /// Fixes the compensation, or, with `None`, corrects it in use.
+    pub(super) fn fix_compensation(&mut self, compensation: Option<Nanos>) {
+        self.compensator =
+            compensation.map_or_else(|| Compensator::new(self.compensation), Compensator::fixed);
+        self.compensation = self.compensator.at_depth(1);
     }
 
-    /// Whether the time by which answers are early is set, and not corrected.
-    pub(super) const fn lead_is_fixed(&self) -> bool {
-        self.compensation.is_fixed()
+    /// Whether the compensation is fixed.
+    pub(super) const fn compensation_is_fixed(&self) -> bool {
+        self.compensator.is_fixed()
     }
 
-    /// Takes in reads of a moment that were seen from both ends.
-    pub(super) fn see(&mut self, seen: &[Seen]) {
-        self.figures.see(seen);
-        self.compensation.learn(seen.iter().map(|seen| PathSample {
+    /// Takes the observed reads of one period.
+    pub(super) fn record_path(&mut self, seen: &[ObservedRead]) {
+        self.figures.record_path(seen);
+        self.compensator.learn(seen.iter().map(|seen| PathSample {
             depth: seen.answer.depth,
             beyond: seen.beyond(),
-            lead: seen.answer.lead,
+            compensation: seen.answer.compensation,
         }));
     }
 
-    /// Takes a request, which must lie within the drive.
-    pub(super) fn submit(&mut self, arrived: Arrived<T>) {
-        let Arrived { arrival, op, offset, length, ticket } = arrived;
-        // Another thread may have let time pass beyond the arrival.
+    /// Submits a request, which must lie within the drive.
+    pub(super) fn submit(&mut self, arrived: Incoming<T>) {
+        let Incoming { arrival, op, offset, length, ticket } = arrived;
+        // Another thread may have advanced time beyond the arrival.
         let at = self.model_time(arrival).max(self.ssd.now());
-        let place = self.free.pop().unwrap_or_else(|| {
+        let slot = self.free.pop().unwrap_or_else(|| {
             self.pending.push(None);
             self.served.push(None);
             self.pending.len() - 1
         });
         let depth = self.in_flight() + 1;
-        self.lead = self.compensation.lead(depth);
-        let id = RequestId(place as u64);
+        self.compensation = self.compensator.at_depth(depth);
+        let id = RequestId(slot as u64);
         let request = Request::new(id, DeviceId(0), at, op, offset, length);
-        let earliest = arrival + self.ssd.least_time(&request).since(self.lead);
-        self.pending[place] =
-            Some(Pending { ticket, op, offset, length, arrival, earliest, depth });
+        let earliest = arrival + self.ssd.min_latency(&request).since(self.compensation);
+        self.pending[slot] = Some(Pending { ticket, op, offset, length, arrival, earliest, depth });
         self.ssd.submit(at, &request).expect("a back end keeps within the drive and in time");
         self.run_ahead(arrival);
-        self.settle();
+        self.collect_answers();
     }
 
-    /// Lets the model's time pass.
+    /// Advances the model's time.
     pub(super) fn pass_time(&mut self, now: Nanos) {
         let time = self.model_time(now);
         if time > self.ssd.now() {
             self.ssd.advance(time);
         }
         self.run_ahead(now);
-        self.settle();
+        self.collect_answers();
     }
 
-    /// Lets happen what must have happened for answers to be given early. The model
-    /// is then ahead of the clock, and what comes next may be late for it, by the lead
-    /// at most, which it gains again with its own answer. Nor does the model run
-    /// farther ahead than to an event, so that a request which follows an answer is on
-    /// time.
+    /// Advances the model beyond the clock, as far as early answers require. A request that arrives
+    /// next may be late for the model, by the compensation at most, which its own answer makes up
+    /// for. The model never runs farther ahead than to an event, so that a request which follows an
+    /// answer is on time.
     fn run_ahead(&mut self, now: Nanos) {
-        let until = self.model_time(now + self.lead);
+        let until = self.model_time(now + self.compensation);
         while self.ssd.in_flight() > 0
             && let Some(at) = self.ssd.next_event()
             && at <= until
@@ -208,47 +203,55 @@ impl<T> State<T> {
         }
     }
 
-    /// Takes the model's answers, and finds out when they are to be given.
-    fn settle(&mut self) {
-        let Self { ssd, pending, served, held, faults, origin, lead, .. } = self;
+    /// Takes the model's completions, and computes when to answer them.
+    fn collect_answers(&mut self) {
+        let Self { ssd, pending, served, held, faults, origin, compensation, .. } = self;
         ssd.drain(|answer| {
             let completion = &answer.completion;
-            let place = completion.request.0 as usize;
-            let pending = pending[place].take().expect("answers are to requests");
+            let slot = completion.request.0 as usize;
+            let pending = pending[slot].take().expect("answers are to requests");
             let complete = Nanos((i128::from(completion.complete.0) + *origin).max(0) as u64);
             let due_at = faults.answer_at(pending.arrival, complete);
             let due = due_at.since(pending.arrival);
-            let answer_at = Nanos(due_at.0.saturating_sub(lead.0)).max(pending.arrival);
+            let answer_at = Nanos(due_at.0.saturating_sub(compensation.0)).max(pending.arrival);
             let latency = completion.service_time();
-            served[place] = Some(Served { pending, latency, answer_at, due });
-            held.push(Reverse((answer_at, place)));
+            served[slot] = Some(Served { pending, latency, answer_at, due });
+            held.push(Reverse((answer_at, slot)));
         });
     }
 
-    /// Takes the answers whose time has come.
-    pub(super) fn take_ready(&mut self, now: Nanos, ready: &mut Vec<Ready<T>>) {
-        while let Some(&Reverse((at, place))) = self.held.peek()
+    /// Takes the answers that are due.
+    pub(super) fn take_ready(&mut self, now: Nanos, ready: &mut Vec<DueAnswer<T>>) {
+        while let Some(&Reverse((at, slot))) = self.held.peek()
             && at <= now
         {
             self.held.pop();
             let Served { pending, latency, answer_at, due } =
-                self.served[place].take().expect("held answers are there");
-            self.free.push(place);
+                self.served[slot].take().expect("held answers are there");
+            self.free.push(slot);
             let fails = self.faults.fails(pending.op, pending.arrival, now);
             let Pending { ticket, op, offset, length, arrival, depth, .. } = pending;
             let planned = answer_at.since(arrival);
             let added = now.since(arrival).since(planned);
             self.figures.count(op, length, fails, &Sample { offset, model: latency, added });
             if op == Op::Read && !fails {
-                let (answered, lead) = (now, due.since(planned));
-                self.figures.note(Answered { offset, length, arrival, answered, due, lead, depth });
+                let (answered, compensation) = (now, due.since(planned));
+                self.figures.note(CompletedRead {
+                    offset,
+                    length,
+                    arrival,
+                    answered,
+                    due,
+                    compensation,
+                    depth,
+                });
             }
-            ready.push(Ready { ticket, fails });
+            ready.push(DueAnswer { ticket, fails });
         }
     }
 
-    /// What comes next.
-    pub(super) fn look_ahead(&self) -> Next {
+    /// The next event.
+    pub(super) fn next_event(&self) -> Next {
         Next { at: self.find_next(), waiting: self.in_flight() }
     }
 
@@ -258,8 +261,8 @@ impl<T> State<T> {
             return held;
         }
         let event = self.ssd.next_event().map(|at| {
-            let at = Nanos(self.wall_time(at).0.saturating_sub(self.lead.0));
-            if (1..=FEW).contains(&self.ssd.in_flight()) {
+            let at = Nanos(self.wall_time(at).0.saturating_sub(self.compensation.0));
+            if (1..=MAX_SPINNING).contains(&self.ssd.in_flight()) {
                 let earliest = self.pending.iter().flatten().map(|pending| pending.earliest).min();
                 at.max(earliest.unwrap_or_default())
             } else {
@@ -269,36 +272,36 @@ impl<T> State<T> {
         [held, event].into_iter().flatten().min()
     }
 
-    /// Adds a fault. Answers that are held already stay so.
+    /// Adds a fault. Answers that are held already are not changed.
     pub(super) fn add_fault(&mut self, fault: &Fault, now: Nanos) {
         self.faults.add(fault, now);
     }
 
-    /// Ends all faults, the scheduled ones too, and lets go of what they held.
+    /// Ends all faults, scheduled ones included, and releases what they held.
     pub(super) fn clear_faults(&mut self, now: Nanos) {
         self.faults.clear();
-        self.let_go(now);
+        self.release_held(now);
     }
 
-    /// The power has gone: what is in flight fails. What the model has answered does so
-    /// now, the rest when the model answers it.
+    /// The power has been cut: requests in flight fail. Those that the model has completed fail
+    /// now, the rest when the model completes them.
     pub(super) fn lose_power(&mut self, now: Nanos) {
         self.faults.lose_power(now);
-        self.let_go(now);
+        self.release_held(now);
     }
 
-    /// Lets go of what faults hold.
-    fn let_go(&mut self, now: Nanos) {
+    /// Releases answers that faults hold.
+    fn release_held(&mut self, now: Nanos) {
         let held = std::mem::take(&mut self.held);
-        for Reverse((at, place)) in held {
-            if let Some(served) = &mut self.served[place] {
+        for Reverse((at, slot)) in held {
+            if let Some(served) = &mut self.served[slot] {
                 served.answer_at = at.min(now);
             }
-            self.held.push(Reverse((at.min(now), place)));
+            self.held.push(Reverse((at.min(now), slot)));
         }
     }
 
-    /// Makes the firmware work by this profile from now on.
+    /// Changes the firmware's parameters to this profile's.
     pub(super) fn retune(&mut self, profile: Profile, now: Nanos) -> Result<(), Error> {
         self.pass_time(now);
         let retuned = self.ssd.retune(&profile, &self.profile);
@@ -307,7 +310,7 @@ impl<T> State<T> {
         Ok(())
     }
 
-    /// Keeps a copy of the model, instead of the one before.
+    /// Takes a snapshot of the model, in place of the one before.
     pub(super) fn take_snapshot(&mut self, now: Nanos) -> Result<(), Error> {
         self.pass_time(now);
         self.must_be_idle("a snapshot")?;
@@ -315,10 +318,10 @@ impl<T> State<T> {
         Ok(())
     }
 
-    /// Goes back to the copy; its time goes on from where it was.
+    /// Returns to the snapshot; its time continues from where it was.
     pub(super) fn restore(&mut self, now: Nanos) -> Result<(), Error> {
         self.pass_time(now);
-        self.must_be_idle("going back to one")?;
+        self.must_be_idle("going back to a snapshot")?;
         let Some(Snapshot { ssd, profile }) = &self.snapshot else {
             return Err(Error::BadInput("there is no snapshot to go back to".to_owned()));
         };
@@ -328,7 +331,7 @@ impl<T> State<T> {
         Ok(())
     }
 
-    /// Goes on with another flash and forgets all figures: as if nothing had been.
+    /// Continues with another flash, and resets all counters.
     pub(super) fn begin(&mut self, flash: &mut Option<Ssd>, now: Nanos) -> Result<(), Error> {
         self.pass_time(now);
         self.must_be_idle("another flash")?;

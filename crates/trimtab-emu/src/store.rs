@@ -1,10 +1,10 @@
-//! A drive's content, and its power: what is there after a power cut.
+//! A drive's content with its power state: what survives a power cut.
 //!
-//! A write changes the content at once, and is durable when a flush that came after it is
-//! answered. Until then it is in the undo log (undo.rs), by which a power cut takes it
-//! away again, or a part of it. A discard takes effect at once, and is never undone; what
-//! was written there and not flushed before it may come back, as it may on a real drive.
-//! While the power is off every request fails.
+//! A write changes the content at once, and is durable when a flush that arrived after it is
+//! answered. Until then it is in the undo log (undo.rs), by which a power cut reverts it, or a part
+//! of it. A discard takes effect at once, and is never reverted; data that was written there and
+//! not flushed before the discard may come back, as it may on a real drive. While the power is off
+//! every request fails.
 
 use std::fmt;
 use std::io;
@@ -17,24 +17,24 @@ use trimtab_io::{LatencyHistogram, Nanos};
 use super::content::{Content, Payload};
 use super::error::Error;
 use super::spec::{Data, Flush, Spec};
-use super::undo::{Loss, UndoLog};
+use super::undo::{PowerLoss, UndoLog};
 
-/// Content that a power cut can take back.
+/// Content that a power cut can revert.
 pub(super) struct Store {
     content: Content,
     /// Whether a flush has to reach the disk below.
     durable: bool,
-    /// Bytes that are written whole or not at all.
+    /// The atomic unit of a write, bytes.
     sector: usize,
-    /// Whether there is anything that a power cut could take.
+    /// Whether a power cut can revert anything.
     is_volatile: bool,
-    /// Held for reading while a request changes content: the power goes between two
-    /// requests' changes, not within one.
+    /// Held for reading while a request changes content: a power cut comes between two requests'
+    /// changes, not within one.
     power: RwLock<Power>,
     unflushed: Mutex<UndoLog>,
     /// Requests that failed because the power was off.
     refused: AtomicU64,
-    /// The disk below has failed to take something.
+    /// A write or flush of the disk below has failed.
     broken: AtomicBool,
     disk: Mutex<DiskFlushes>,
 }
@@ -42,32 +42,32 @@ pub(super) struct Store {
 #[derive(Clone, Copy, Debug)]
 struct Power {
     on: bool,
-    /// Power cuts so far. A flush that began before one does not hold after it.
+    /// Power cuts. A flush that began before one does not hold after it.
     cuts: u64,
-    loss: Option<Loss>,
+    loss: Option<PowerLoss>,
 }
 
-/// What power cuts have done so far.
+/// Power cuts so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cuts {
+pub(super) struct PowerCuts {
     pub(super) count: u64,
-    /// By the last one.
-    pub(super) loss: Option<Loss>,
+    /// By the last cut.
+    pub(super) loss: Option<PowerLoss>,
     /// Requests that failed because the power was off.
     pub(super) refused: u64,
 }
 
-/// What flushes took on the disk below.
+/// Flushes of the disk below.
 #[derive(Default)]
 pub(super) struct DiskFlushes {
     pub(super) latency: LatencyHistogram,
-    /// Flushes that were answered later than the model says, because the disk took longer.
+    /// Flushes answered later than the model says, because of the disk.
     pub(super) late: u64,
-    /// Flushes that failed there.
+    /// Flushes that failed on the disk.
     pub(super) failed: u64,
 }
 
-/// Where a flush stands among the writes.
+/// A flush's position among the writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     cuts: u64,
@@ -75,10 +75,10 @@ pub(super) struct Mark {
 }
 
 impl Store {
-    /// For the drive of this description.
+    /// Opens the content of a drive.
     ///
     /// # Errors
-    /// The file cannot be used, is used by another drive, or is another drive's.
+    /// The file cannot be used, another drive uses it, or it holds a drive of another size.
     pub(super) fn open(spec: &Spec) -> Result<Self, Error> {
         let cache = spec.write_cache_bytes();
         Ok(Self {
@@ -99,7 +99,7 @@ impl Store {
         self.durable
     }
 
-    /// Whether reading and writing it may wait for a disk.
+    /// Whether accesses may block on a disk.
     pub(super) const fn is_slow(&self) -> bool {
         matches!(self.content, Content::File(_))
     }
@@ -121,21 +121,21 @@ impl Store {
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let _powered = self.powered()?;
         if self.is_volatile {
-            // Looked at and noted in one step: of two writes to one place the log must not
-            // say that both replaced the same.
+            // Read and logged in one step: of two writes to one place, the log must not hold the
+            // same old data for both.
             let mut unflushed = lock(&self.unflushed);
             unflushed.record(offset, self.content.read(offset, bytes.len())?);
         }
         self.content.write(offset, bytes)
     }
 
-    /// Forgets bytes within the drive: they are zeroes then, and take no room.
+    /// Discards bytes within the drive: they read as zeroes then, and take no space.
     pub(super) fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         let _powered = self.powered()?;
         self.content.discard(offset, length)
     }
 
-    /// A flush comes.
+    /// Begins a flush.
     ///
     /// # Errors
     /// `EIO`: the power is off.
@@ -144,8 +144,8 @@ impl Store {
         Ok(Mark { cuts: power.cuts, writes: lock(&self.unflushed).mark() })
     }
 
-    /// A flush is to be answered: what was written before it came is durable, unless the
-    /// power has gone meanwhile.
+    /// Ends a flush: what was written before its mark is durable. False if the power was cut
+    /// meanwhile.
     pub(super) fn end_flush(&self, mark: Mark) -> bool {
         let power = self.power.read().unwrap_or_else(PoisonError::into_inner);
         let holds = power.cuts == mark.cuts;
@@ -155,46 +155,46 @@ impl Store {
         holds
     }
 
-    /// The power goes, and with it what was not flushed, as drawn with this seed.
+    /// PowerCuts the power, and reverts what was not flushed, as drawn by the seed.
     pub(super) fn cut_power(&self, seed: u64) {
         let mut power = self.power.write().unwrap_or_else(PoisonError::into_inner);
         let (before, loss) = lock(&self.unflushed).lose(seed, self.sector);
         for (offset, bytes) in before {
             if let Err(error) = self.content.write(offset, &bytes) {
-                // It stays as it was written: that may be too.
-                warn(format_args!("power cut: cannot take back the sector at {offset}: {error}"));
+                // The write stays, which is a valid outcome too.
+                warn(format_args!("power cut: cannot revert the sector at {offset}: {error}"));
             }
         }
         *power = Power { on: false, cuts: power.cuts + 1, loss: Some(loss) };
     }
 
-    /// The power comes back.
+    /// Restores the power.
     pub(super) fn restore_power(&self) {
         self.power.write().unwrap_or_else(PoisonError::into_inner).on = true;
     }
 
-    /// What power cuts have done.
-    pub(super) fn cuts(&self) -> Cuts {
+    /// Power cuts so far.
+    pub(super) fn cuts(&self) -> PowerCuts {
         let power = *self.power.read().unwrap_or_else(PoisonError::into_inner);
         let refused = self.refused.load(Ordering::Relaxed);
-        Cuts { count: power.cuts, loss: power.loss, refused }
+        PowerCuts { count: power.cuts, loss: power.loss, refused }
     }
 
-    /// Bytes that the content takes, and the most that it may.
+    /// Bytes of content allocated, and the cap.
     pub(super) fn used(&self) -> (u64, Option<u64>) {
         self.content.used()
     }
 
-    /// Bytes that were written and not flushed, and the most there may be.
+    /// Bytes written and not flushed, and the most there may be.
     pub(super) fn unflushed(&self) -> (u64, u64) {
         lock(&self.unflushed).used()
     }
 
-    /// Makes content durable, where it can be.
+    /// Makes content durable, if it is in a file.
     ///
     /// # Errors
-    /// The disk below has failed to, now or before: the kernel tells of a failed write
-    /// once, and takes what it could not write for clean. So a later success says nothing.
+    /// The disk below has failed, now or before. The kernel reports a failed write once, and then
+    /// treats the pages as clean, so a later success proves nothing.
     pub(super) fn sync(&self) -> io::Result<()> {
         if let Err(error) = self.content.sync() {
             warn(format_args!("cannot flush the file of the content: {error}"));
@@ -203,12 +203,12 @@ impl Store {
         if self.broken.load(Ordering::Acquire) { Err(Errno::IO.into()) } else { Ok(()) }
     }
 
-    /// What flushes took on the disk below.
+    /// Flushes of the disk below.
     pub(super) fn disk_flushes(&self) -> MutexGuard<'_, DiskFlushes> {
         lock(&self.disk)
     }
 
-    /// Keeps the power on while the guard lives, if it is.
+    /// Keeps the power on while the guard lives. Fails if it is off.
     fn powered(&self) -> io::Result<RwLockReadGuard<'_, Power>> {
         let power = self.power.read().unwrap_or_else(PoisonError::into_inner);
         if power.on {
@@ -227,13 +227,13 @@ impl DiskFlushes {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing is left half done where a thread could panic.
+    // No update is left half done by a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A line in the server's log.
+/// Writes a line to the server's log.
 fn warn(what: fmt::Arguments<'_>) {
-    // Nowhere is left to report a failure of this.
+    // A failure of this cannot be reported anywhere.
     _ = io::Write::write_fmt(&mut io::stderr(), format_args!("trimtab: {what}\n"));
 }
 

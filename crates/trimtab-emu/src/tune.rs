@@ -1,13 +1,13 @@
-//! What of a profile may change while a drive runs.
+//! Changes of a profile while a drive runs.
 
 use toml::{Table, Value};
 use trimtab_device::Profile;
 use trimtab_io::Nanos;
 
 use super::error::Error;
-use super::spec::MOST_LEAD;
+use super::spec::MAX_COMPENSATION;
 
-/// Keys of a profile that the firmware asks anew each time it decides something.
+/// Keys of a profile that the firmware reads anew for each decision.
 pub const TUNABLE: [&str; 8] = [
     "gc.victim",
     "gc.choices",
@@ -19,56 +19,55 @@ pub const TUNABLE: [&str; 8] = [
     "gc.suspend_us",
 ];
 
-/// The lead's key.
-const LEAD: &str = "lead_us";
+/// The key of the latency compensation.
+const COMPENSATION_KEY: &str = "lead_us";
 
-/// What settings make of a drive.
+/// The result of settings.
 #[derive(Debug)]
 pub(super) struct Tuned {
     pub(super) profile: Profile,
     /// If it is set.
-    pub(super) lead: Option<Lead>,
+    pub(super) compensation: Option<CompensationSetting>,
 }
 
-/// How much earlier than the model says to answer.
+/// Latency compensation, as set by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lead {
-    /// As much as the path takes, corrected in use.
+pub(super) enum CompensationSetting {
+    /// Measurement, and corrected in use.
     Auto,
-    /// So much.
+    /// Fixed.
     Fixed(Nanos),
 }
 
-impl Lead {
+impl CompensationSetting {
     pub(super) const fn fixed(self) -> Option<Nanos> {
         match self {
             Self::Auto => None,
-            Self::Fixed(lead) => Some(lead),
+            Self::Fixed(compensation) => Some(compensation),
         }
     }
 }
 
-/// A profile with keys set, and a lead, each written `KEY=VALUE`; a value is TOML,
-/// words need no quotes.
+/// Applies settings, each written `KEY=VALUE`, to a profile. Values are TOML; words need no quotes.
 ///
 /// # Errors
-/// A key that cannot change live, or a value that it cannot have.
+/// The key cannot change live, or the value is invalid.
 pub(super) fn tuned(profile: &Profile, settings: &[String]) -> Result<Tuned, Error> {
     let bad = |why: String| Err(Error::BadInput(why));
-    let mut lead = None;
+    let mut compensation = None;
     let mut table: Table = profile.to_toml().parse().expect("a profile's own TOML");
     for setting in settings {
         let Some((key, text)) = setting.split_once('=') else {
             return bad(format!("`{setting}`: expected KEY=VALUE, such as gc.preemptive=true"));
         };
-        if key == LEAD {
-            lead = Some(parse_lead(text)?);
+        if key == COMPENSATION_KEY {
+            compensation = Some(parse_compensation(text)?);
             continue;
         }
         if !TUNABLE.contains(&key) {
             let all = TUNABLE.join(", ");
             return bad(format!(
-                "`{key}` cannot change while a drive runs; what can: {all}, {LEAD}"
+                "`{key}` cannot change while a drive runs; what can: {all}, {COMPENSATION_KEY}"
             ));
         }
         let key = key.strip_prefix("gc.").expect("all begin so");
@@ -78,25 +77,25 @@ pub(super) fn tuned(profile: &Profile, settings: &[String]) -> Result<Tuned, Err
     }
     let profile = Profile::parse(&table.to_string()).map_err(|error| {
         let error = error.to_string();
-        // Lines of our own text say nothing to the user.
+        // Line numbers of our own text mean nothing to the user.
         let what = error.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
         let what = what.map_or(error.as_str(), |(_, what)| what);
         Error::BadInput(format!("{}: {what}", settings.join(" ")))
     })?;
-    Ok(Tuned { profile, lead })
+    Ok(Tuned { profile, compensation })
 }
 
-fn parse_lead(text: &str) -> Result<Lead, Error> {
+fn parse_compensation(text: &str) -> Result<CompensationSetting, Error> {
     if text == "auto" {
-        return Ok(Lead::Auto);
+        return Ok(CompensationSetting::Auto);
     }
-    let most = MOST_LEAD.as_micros_f64();
+    let most = MAX_COMPENSATION.as_micros_f64();
     let us = text.parse().ok().filter(|us| (0.0..=most).contains(us));
     let us: f64 = us.ok_or_else(|| {
         let expected = format!("expected microseconds, from 0 to {most}, or auto");
-        Error::BadInput(format!("{LEAD}={text}: {expected}"))
+        Error::BadInput(format!("{COMPENSATION_KEY}={text}: {expected}"))
     })?;
-    Ok(Lead::Fixed(Nanos((us * 1e3).round() as u64)))
+    Ok(CompensationSetting::Fixed(Nanos((us * 1e3).round() as u64)))
 }
 
 fn value(text: &str) -> Value {
@@ -110,16 +109,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_set_and_others_refused_with_the_list() {
+    fn settings_apply_and_unknown_keys_list_the_tunable_ones() {
         let profile = Profile::builtin("consumer-a").unwrap();
         let set = |setting: &str| tuned(&profile, &[setting.to_owned()]);
         assert!(set("gc.preemptive=true").unwrap().profile.gc.preemptive);
         let fifo = set("gc.victim=fifo").unwrap();
         assert_eq!(fifo.profile.gc.victim, trimtab_device::Victim::Fifo);
-        assert_eq!(fifo.lead, None);
+        assert_eq!(fifo.compensation, None);
         assert_eq!(set("gc.suspend_us=30").unwrap().profile.gc.suspend_us, 30.0);
-        assert_eq!(set("lead_us=1.5").unwrap().lead, Some(Lead::Fixed(Nanos(1_500))));
-        assert_eq!(set("lead_us=auto").unwrap().lead, Some(Lead::Auto));
+        assert_eq!(
+            set("lead_us=1.5").unwrap().compensation,
+            Some(CompensationSetting::Fixed(Nanos(1_500)))
+        );
+        assert_eq!(set("lead_us=auto").unwrap().compensation, Some(CompensationSetting::Auto));
         for (setting, expected) in [
             ("gc.blocks=plane", "what can: gc.victim, gc.choices"),
             ("timing.read_us=1", "what can"),

@@ -1,15 +1,14 @@
-//! What a drive has taken and not yet made durable: its volatile write cache, as a power
-//! cut sees it.
+//! The undo log of writes that are not flushed: a drive's volatile write cache, as a power cut sees
+//! it.
 //!
-//! Content changes at once when a write comes. What was there before is kept here, in
-//! order of the writes, until a flush that came after the write is answered. A power cut
-//! goes through the log from the newest write to the oldest, and puts back what was there
-//! before those writes, or parts of writes, that it loses. A sector that a newer write
-//! keeps stays as it is; so what is left of each sector is the newest of its writes that
-//! was kept, or what was flushed.
+//! Content changes at once when a write arrives. The old data is logged here, in order of the
+//! writes, until a flush that arrived after the write is answered. A power cut goes through the log
+//! from the newest write to the oldest, and restores the old data of those writes, or parts of
+//! writes, that it loses. A sector that a newer write keeps is not touched; so each sector ends as
+//! the newest of its writes that was kept, or as it was flushed.
 //!
-//! The log holds so many bytes at most. Beyond that the oldest writes count as durable: a
-//! drive's cache writes back too when it is full.
+//! The log is bounded in bytes. Beyond that the oldest writes count as durable: a drive's cache
+//! writes back too when it is full.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -19,23 +18,23 @@ use serde::{Deserialize, Serialize};
 
 use super::content::Payload;
 
-/// Of each eight writes that are not flushed, a power cut keeps and loses so many whole;
-/// of the others it keeps a part.
+/// Of eight unflushed writes, a power cut keeps this number whole and loses this number whole; the
+/// others are torn.
 const KEPT_OF_8: u32 = 3;
 const LOST_OF_8: u32 = 3;
 
-/// What a power cut has done to the writes that were not flushed.
+/// What a power cut did to the writes that were not flushed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Loss {
-    /// Writes that are there all the same.
+pub struct PowerLoss {
+    /// Writes kept whole.
     pub kept: u64,
-    /// Writes of which nothing is there.
+    /// Writes lost whole.
     pub lost: u64,
-    /// Writes of which some sectors are there.
+    /// Writes of which some sectors were kept.
     pub torn: u64,
 }
 
-/// A write, by what it replaced.
+/// A write, with the data it replaced.
 struct Entry {
     offset: u64,
     before: Payload,
@@ -47,16 +46,16 @@ impl Entry {
     }
 }
 
-/// The writes since what was flushed last.
+/// The writes since the last flush.
 pub(super) struct UndoLog {
     entries: VecDeque<Entry>,
-    /// The number of the first of them, of all that there ever were.
+    /// Number of the oldest entry, among all writes ever logged.
     first: u64,
     bytes: u64,
     limit: u64,
 }
 
-/// Sectors as they are to be again: where they begin, and what was there.
+/// Sectors to restore: first byte and old data.
 pub(super) type Before = BTreeMap<u64, Box<[u8]>>;
 
 impl UndoLog {
@@ -64,12 +63,12 @@ impl UndoLog {
         Self { entries: VecDeque::new(), first: 0, bytes: 0, limit }
     }
 
-    /// Bytes that were written and not flushed, and the most there may be.
+    /// Bytes written and not flushed, and the most there may be.
     pub(super) const fn used(&self) -> (u64, u64) {
         (self.bytes, self.limit)
     }
 
-    /// A write comes, to where `before` is.
+    /// Logs a write that replaced `before`.
     pub(super) fn record(&mut self, offset: u64, before: Payload) {
         let entry = Entry { offset, before };
         self.bytes += entry.length();
@@ -79,12 +78,12 @@ impl UndoLog {
         }
     }
 
-    /// Where a flush that comes now stands among the writes.
+    /// The position of a flush that begins now.
     pub(super) fn mark(&self) -> u64 {
         self.first + self.entries.len() as u64
     }
 
-    /// What was written before the mark is durable.
+    /// Makes the writes before the mark durable.
     pub(super) fn commit(&mut self, mark: u64) {
         while self.first < mark && !self.entries.is_empty() {
             self.forget_oldest();
@@ -98,13 +97,14 @@ impl UndoLog {
         }
     }
 
-    /// The power goes: draws what is lost, and forgets all writes. The same writes and
-    /// the same seed lose the same sectors.
-    pub(super) fn lose(&mut self, seed: u64, sector: usize) -> (Before, Loss) {
-        let (mut before, mut kept, mut loss) = (Before::new(), HashSet::new(), Loss::default());
+    /// Draws what a power cut loses, and clears the log. The same writes and the same seed lose the
+    /// same sectors.
+    pub(super) fn lose(&mut self, seed: u64, sector: usize) -> (Before, PowerLoss) {
+        let (mut before, mut kept, mut loss) =
+            (Before::new(), HashSet::new(), PowerLoss::default());
         for (number, entry) in self.entries.iter().enumerate().rev() {
             let bytes = entry.before.bytes();
-            // By its place among the writes, so that later ones change nothing in it.
+            // Seeded by its number, so that later writes do not change it.
             let draw = seed.wrapping_add((number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
             let mut fate = Fate::draw(draw, bytes.len() / sector, &mut loss);
             for (index, old) in bytes.chunks(sector).enumerate() {
@@ -116,7 +116,7 @@ impl UndoLog {
                 if keeps {
                     kept.insert(at);
                 } else {
-                    // Of two that are lost the older one says what was there.
+                    // Of two lost writes, the older one has the data to restore.
                     before.insert(at, old.into());
                 }
             }
@@ -126,20 +126,20 @@ impl UndoLog {
     }
 }
 
-/// What becomes of one write.
+/// What a power cut does to one write.
 enum Fate {
     Kept,
     Lost,
-    /// As many sectors are there as were written first.
+    /// A prefix of its sectors is kept.
     CutOff(usize),
-    /// Each sector is there or not.
+    /// Each sector is kept or not.
     Scattered(Pcg64),
 }
 
 impl Fate {
-    fn draw(seed: u64, sectors: usize, loss: &mut Loss) -> Self {
+    fn draw(seed: u64, sectors: usize, loss: &mut PowerLoss) -> Self {
         let mut random = Pcg64::seed_from_u64(seed);
-        // A single sector is there or not.
+        // A single sector cannot be torn.
         let of = if sectors > 1 { 8 } else { KEPT_OF_8 + LOST_OF_8 };
         let drawn = random.random_range(0..of);
         if drawn < KEPT_OF_8 {
@@ -157,7 +157,7 @@ impl Fate {
         }
     }
 
-    /// Whether it keeps this sector; asked for each once, in their order.
+    /// Whether this sector is kept. To be called for each sector once, in order.
     fn keeps(&mut self, index: usize) -> bool {
         match self {
             Self::Kept => true,

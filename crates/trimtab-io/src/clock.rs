@@ -1,11 +1,11 @@
-//! The one clock.
+//! The monotonic clock.
 
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Nanos;
 
-/// The time on `CLOCK_MONOTONIC`, which is also the clock of the kernel's programs
-/// (`bpf_ktime_get_ns`): live code reads the time here, and hands it to whatever decides.
+/// The time on `CLOCK_MONOTONIC`, the clock of BPF programs too (`bpf_ktime_get_ns`). Live code
+/// reads the time here, and passes it to the state machines.
 #[must_use]
 #[inline]
 pub fn monotonic() -> Nanos {

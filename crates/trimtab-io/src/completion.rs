@@ -1,40 +1,39 @@
-//! What became of a request.
+//! Completion of a request.
 
 use crate::{DeviceId, Nanos, RequestId};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The drive did what was asked.
+    /// The drive completed it.
     Done,
-    /// Not attempted, because it would have been late. Nothing was changed;
-    /// the submitter is free to ask elsewhere.
+    /// Refused before submission, because it would have been late. No I/O was issued; the submitter
+    /// may use another replica.
     Refused {
-        /// How long it would have waited, as far as the refuser could tell.
+        /// Predicted waiting time.
         expected_wait: Nanos,
     },
-    /// The drive failed.
+    /// The drive returned an error.
     Error,
 }
 
-/// The end of one request. Every request gets exactly one.
+/// The completion of one request. Every request has exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Which request.
+    /// The request's number.
     pub request: RequestId,
-    /// The device that answered.
+    /// The device.
     pub device: DeviceId,
-    /// When the request was sent to the drive; for a refused one, when it was
-    /// refused.
+    /// When the request was sent to the drive, or refused.
     pub issue: Nanos,
-    /// When the answer came.
+    /// When it was completed.
     pub complete: Nanos,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
 impl Completion {
-    /// The time the drive took: from issue to completion.
+    /// Issue to completion.
     #[must_use]
     pub const fn service_time(&self) -> Nanos {
         self.complete.since(self.issue)

@@ -5,19 +5,18 @@ use hdrhistogram::Histogram;
 use crate::Nanos;
 use crate::summary::{PERCENTILES, Percentile, Summary};
 
-/// The longest latency told apart from longer ones: 1000 s.
-const LONGEST: Nanos = Nanos::from_secs(1_000);
+/// Latencies beyond are not distinguished: 1000 s.
+const MAX_LATENCY: Nanos = Nanos::from_secs(1_000);
 
 /// Two significant digits give 256 steps per power of two at the bottom of the
 /// range and 128 above it: a bucket is at most 1/128 = 0.78% of its value wide.
 const SIGNIFICANT_DIGITS: u8 = 2;
 
-/// A distribution of latencies, in about 34 KiB however many it holds.
+/// A latency distribution in about 34 KiB, for any number of samples.
 ///
-/// Any value from 1 ns to 1000 s is off by at most 1% (exact below 256 ns);
-/// count, mean and maximum are exact. Longer latencies count as 1000 s in the
-/// percentiles. Two histograms merge without loss, so each thread, device or
-/// window can keep its own.
+/// Any value from 1 ns to 1000 s is off by at most 1% (exact below 256 ns); count, mean and maximum
+/// are exact. Longer latencies count as 1000 s in the percentiles. Histograms merge without loss,
+/// so each thread, device or window can have its own.
 #[derive(Clone, Debug)]
 pub struct LatencyHistogram {
     buckets: Histogram<u64>,
@@ -29,7 +28,7 @@ impl LatencyHistogram {
     /// An empty histogram.
     #[must_use]
     pub fn new() -> Self {
-        let buckets = Histogram::new_with_bounds(1, LONGEST.0, SIGNIFICANT_DIGITS)
+        let buckets = Histogram::new_with_bounds(1, MAX_LATENCY.0, SIGNIFICANT_DIGITS)
             .expect("constant bounds are valid");
         Self { buckets, sum: 0, max: Nanos::ZERO }
     }
@@ -42,16 +41,15 @@ impl LatencyHistogram {
         self.max = self.max.max(latency);
     }
 
-    /// Adds everything that `other` holds.
+    /// Adds the samples of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.buckets.add(&other.buckets).expect("all histograms have the same bounds");
         self.sum += other.sum;
         self.max = self.max.max(other.max);
     }
 
-    /// The distribution of the sum of two latencies that have nothing to do with each other,
-    /// one from each: each of the one with each of the other (a convolution, over the buckets).
-    /// It holds the product of both counts, exactly for up to four thousand million in each.
+    /// The distribution of the sum of two independent latencies: the convolution of both
+    /// histograms. Its count is the product of both counts, exact for up to 4 × 10⁹ in each.
     ///
     /// Its mean is the sum of the means, exact to a nanosecond, and its maximum that of the
     /// maxima. A bucket counts as its middle, which is off by 0.4%, and sums go into buckets of
@@ -74,21 +72,21 @@ impl LatencyHistogram {
         sums
     }
 
-    /// The middle of each bucket that is not empty, and how many latencies are in it.
+    /// The middle of each non-empty bucket, and its count.
     fn middles(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets.iter_recorded().map(|bucket| {
             (self.buckets.median_equivalent(bucket.value_iterated_to()), bucket.count_at_value())
         })
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Removes all samples, and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.reset();
         self.sum = 0;
         self.max = Nanos::ZERO;
     }
 
-    /// How many latencies it holds.
+    /// Number of samples.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.len()
@@ -107,23 +105,21 @@ impl LatencyHistogram {
         (self.count() > 0).then_some(self.max)
     }
 
-    /// The latency that a share `q` (0 to 1) of all does not exceed, within 1%;
-    /// `None` when empty. It does not judge whether the samples are many enough
-    /// for that: [`summary`](Self::summary) does.
+    /// The quantile `q` (0 to 1), within 1%; `None` when empty. Does not check whether there are
+    /// enough samples: [`summary`](Self::summary) does.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
         (self.count() > 0).then(|| Nanos(self.buckets.value_at_quantile(q)).min(self.max))
     }
 
-    /// The non-empty buckets in rising order: the highest latency of each, and
-    /// how many fell into it.
+    /// The non-empty buckets in rising order: highest latency and count.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         self.buckets.iter_recorded().map(|v| {
             (Nanos(self.buckets.highest_equivalent(v.value_iterated_to())), v.count_at_value())
         })
     }
 
-    /// What a report prints of it.
+    /// Count, mean, percentiles and maximum.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let count = self.count();
@@ -178,7 +174,7 @@ mod tests {
         }
 
         #[test]
-        fn merging_is_recording_all(
+        fn merging_equals_recording_all(
             a in prop::collection::vec(0_u64..u64::MAX, 0..50),
             b in prop::collection::vec(0_u64..10_000_000, 0..50),
         ) {
@@ -207,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_moves_a_distribution() {
+    fn convolution_with_a_constant_shifts() {
         let spread = of((1..=1000).map(|i| f64::from(i) * 1000.0));
         let moved = spread.convolved(&of(std::iter::repeat_n(250_000.0, 40)));
         assert_eq!(moved.count(), 40_000);
@@ -219,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn two_uniform_latencies_make_a_triangle() {
+    fn sum_of_uniform_latencies_is_triangular() {
         let uniform = of((0..2000).map(|i| 10_000.0 + 5.0 * f64::from(i)));
         let sums = uniform.convolved(&uniform);
         // Density rises from 20 to 30 µs and falls to 40 µs.
@@ -230,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn two_exponential_latencies_make_an_erlang_distribution() {
+    fn sum_of_exponential_latencies_is_erlang() {
         let share = |i: u32| (f64::from(i) + 0.5) / 20_000.0;
         let exponential = of((0..20_000).map(|i| -100_000.0 * (1.0 - share(i)).ln()));
         let sums = exponential.convolved(&exponential);
@@ -241,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_with_nothing_is_nothing() {
+    fn convolution_with_empty_is_empty() {
         let one = of(std::iter::once(5.0));
         for sums in
             [one.convolved(&LatencyHistogram::new()), LatencyHistogram::new().convolved(&one)]
@@ -251,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn empty_has_no_figures() {
+    fn empty_histogram_has_no_figures() {
         let summary = LatencyHistogram::new().summary();
         assert_eq!((summary.count, summary.mean, summary.max), (0, None, None));
         assert!(summary.percentiles.is_empty());
     }
 
     #[test]
-    fn beyond_the_range_keeps_exact_maximum() {
+    fn maximum_is_exact_beyond_the_range() {
         let mut histogram = LatencyHistogram::new();
         histogram.record(Nanos::from_secs(5_000));
         assert_eq!(histogram.max(), Some(Nanos::from_secs(5_000)));

@@ -1,12 +1,14 @@
-//! The vocabulary that every crate of trimtab shares: one [`Request`], one
-//! [`Completion`], one [`Nanos`], and one mixing function ([`mix64`]).
+//! The vocabulary of trimtab: one [`Request`], one [`Completion`], one [`Nanos`].
 //!
-//! Inside trimtab sizes and offsets are bytes and times are nanoseconds.
-//! Sectors, milliseconds and text exist only where data enters or leaves.
-//! Nothing here allocates on a request's path or calls any other crate of the
-//! project. One function reads a clock, [`monotonic`], and only live code calls it.
+//! Sizes and offsets are bytes and times are nanoseconds inside trimtab. Sectors, milliseconds and
+//! text exist only where data enters or leaves. Nothing here allocates on a request's path, and
+//! this crate depends on no other crate of the project. One function reads a clock, [`monotonic`],
+//! and only live code calls it.
 //!
-//! A request's life, in the terms used throughout:
+//! Input is bounded in one place each: whole files by [`WholeFile`], numbers by [`within`].
+//! (trimtab-trace bounds streams.)
+//!
+//! Times of a request:
 //!
 //! ```text
 //!   arrival          issue                    complete

@@ -3,9 +3,9 @@
 /// 2⁶⁴ divided by the golden ratio: the generator's increment.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Mixes all bits of `x` into all bits of the result, one to one: a step of
-/// `SplitMix64` (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom
-/// number generators", OOPSLA 2014).
+/// Mixes a number over all 64 bits, so that adjacent inputs give unrelated outputs: the output
+/// function of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+/// OOPSLA'14, Fig. 17). A bijection, the same on every machine.
 #[must_use]
 pub const fn mix64(x: u64) -> u64 {
     let x = x.wrapping_add(GOLDEN);

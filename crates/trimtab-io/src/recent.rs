@@ -1,9 +1,9 @@
-//! The latencies of the last seconds.
+//! Latencies of the last seconds.
 
 use crate::{LatencyHistogram, Nanos};
 
-/// Distributions of the latest seconds, one each, of which the oldest gives way to
-/// the newest: about 34 KiB for each second, however much happens in it.
+/// A ring of histograms, one per second: about 34 KiB per second, for any rate. For percentiles
+/// over a sliding window; the live figures of `trimtab top` use it.
 ///
 /// ```
 /// use trimtab_io::{Nanos, RecentLatencies};
@@ -15,26 +15,26 @@ use crate::{LatencyHistogram, Nanos};
 /// ```
 #[derive(Clone, Debug)]
 pub struct RecentLatencies {
-    /// Each with the number of its second.
+    /// Histograms with the number of their second.
     seconds: Box<[(u64, LatencyHistogram)]>,
 }
 
 impl RecentLatencies {
-    /// Keeps so many whole seconds, at least one.
+    /// A window of `seconds` whole seconds, at least one.
     #[must_use]
     pub fn new(seconds: u32) -> Self {
         let seconds = (0..seconds.max(1)).map(|_| (0, LatencyHistogram::new()));
         Self { seconds: seconds.collect() }
     }
 
-    /// How many seconds are kept.
+    /// Length of the window, seconds.
     #[must_use]
     pub const fn seconds(&self) -> u32 {
         self.seconds.len() as u32
     }
 
-    /// Adds the latency of an answer that came at `at`. They need not come in order:
-    /// one that is older than what is kept is left out.
+    /// Adds a latency completed at `at`. Completions may be out of order; those before the window
+    /// are dropped.
     pub fn record(&mut self, at: Nanos, latency: Nanos) {
         let second = second(at);
         let place = (second % self.seconds.len() as u64) as usize;
@@ -48,7 +48,7 @@ impl RecentLatencies {
         }
     }
 
-    /// All answers of the second that `now` lies in, and of those kept before it.
+    /// The latencies of the second of `now`, and of those before in the window.
     #[must_use]
     pub fn at(&self, now: Nanos) -> LatencyHistogram {
         let (now, count) = (second(now), self.seconds.len() as u64);
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_seconds_give_way() {
+    fn old_seconds_leave_the_window() {
         let mut recent = RecentLatencies::new(3);
         for s in 0..10 {
             for _ in 0..=s {
@@ -85,11 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_counts_where_it_belongs() {
+    fn late_completions_count_in_their_second() {
         let mut recent = RecentLatencies::new(3);
         recent.record(Nanos::from_secs(9), Nanos(1));
         recent.record(Nanos::from_secs(8), Nanos(1));
-        // Its place has been taken by the ninth second.
+        // The ninth second has replaced its second.
         recent.record(Nanos::from_secs(6), Nanos(1));
         assert_eq!(recent.at(Nanos::from_secs(9)).count(), 2);
     }

@@ -1,4 +1,4 @@
-//! What is asked of a drive.
+//! Requests to a drive.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -16,17 +16,17 @@ pub enum Op {
     Read = 0,
     /// Data to the drive (also writing zeroes and zone appends).
     Write = 1,
-    /// The range holds nothing of value any more (TRIM, UNMAP, DEALLOCATE).
+    /// The range's data is not needed any more (TRIM, UNMAP, DEALLOCATE).
     Discard = 2,
-    /// Make what was written durable: empty the drive's volatile cache.
+    /// Makes earlier writes durable: flushes the drive's volatile cache.
     Flush = 3,
 }
 
 impl Op {
-    /// All of them, in the order in which tables list them.
+    /// All operations, in listing order.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Discard, Self::Flush];
 
-    /// The word used in traces, tables and options.
+    /// The name in traces, tables and options.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Op {
         }
     }
 
-    /// The word for several of them.
+    /// The plural of the name.
     #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Op {
         }
     }
 
-    /// The op with this number ([`Op::Read`] is 0), if there is one.
+    /// The operation with this number ([`Op::Read`] is 0), if there is one.
     #[must_use]
     pub const fn from_u8(n: u8) -> Option<Self> {
         match n {
@@ -68,19 +68,19 @@ impl fmt::Display for Op {
 }
 
 bitflags! {
-    /// What is known of a request beyond its op and place.
+    /// Properties of a request beyond its operation and range.
     ///
-    /// The bits are part of the trace format (docs/trace-format.md): a number
-    /// is never given a new meaning.
+    /// The bits are part of the trace format (docs/trace-format.md): a bit never gets a new
+    /// meaning.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Flags: u16 {
-        /// Someone waits for it: worth refusing early and asking elsewhere.
+        /// A program waits for it: worth refusing early and reading elsewhere.
         const LATENCY_CRITICAL = 1 << 0;
         /// The submitter waits for it (the kernel's `REQ_SYNC`).
         const SYNC = 1 << 1;
         /// File-system metadata (`REQ_META`).
         const META = 1 << 2;
-        /// Read ahead of need; nobody waits yet (`REQ_RAHEAD`).
+        /// Read-ahead; no program waits yet (`REQ_RAHEAD`).
         const READAHEAD = 1 << 3;
         /// Written through to the medium (`REQ_FUA`).
         const FUA = 1 << 4;
@@ -92,19 +92,19 @@ bitflags! {
         const ZEROES = 1 << 7;
         /// Grew by merging between arrival and issue: covers several arrivals.
         const MERGED = 1 << 8;
-        /// Sent back by the driver and issued again; the issue time is the first.
+        /// Requeued by the driver and issued again; the issue time is the first.
         const REQUEUED = 1 << 9;
         /// Completed in several parts; the completion time is the last.
         const PARTIAL = 1 << 10;
-        /// Ended in an error.
+        /// Completed with an error.
         const ERROR = 1 << 11;
         /// Its arrival was not seen; the arrival time is that of its issue.
         const ARRIVAL_IS_ISSUE = 1 << 12;
     }
 }
 
-/// Which device, as an index into a table that the context holds (a trace's
-/// device names, a simulation's drives).
+/// A device, as an index into a table of the context (a trace's device names, a simulation's
+/// drives).
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -118,30 +118,30 @@ pub struct DeviceId(pub u32);
 #[serde(transparent)]
 pub struct RequestId(pub u64);
 
-/// One block I/O request, as it arrives.
+/// A block I/O request at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Names it in completions.
+    /// Its number, which completions refer to.
     pub id: RequestId,
-    /// The device it is for.
+    /// Its device.
     pub device: DeviceId,
     /// When it arrived.
     pub arrival: Nanos,
-    /// What it does.
+    /// Its operation.
     pub op: Op,
     /// First byte on the device. Zero for a flush.
     pub offset: u64,
     /// Bytes. Zero for a flush.
     pub length: u64,
-    /// Urgency and other marks.
+    /// Flags.
     pub flags: Flags,
-    /// When the answer loses its worth, on the same clock as `arrival`.
+    /// When its data becomes worthless, on the clock of `arrival`.
     pub deadline: Option<Nanos>,
 }
 
 impl Request {
-    /// A request without marks or deadline. Others take those from another one:
-    /// `Request { flags, ..Request::new(…) }`.
+    /// A request without flags or deadline. To set these, use struct update syntax: `Request {
+    /// flags, ..Request::new(…) }`.
     #[must_use]
     pub const fn new(
         id: RequestId,

@@ -1,17 +1,17 @@
-//! The figures that every report gives of a latency distribution.
+//! Summaries of latency distributions.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::Nanos;
 
-/// A percentile that reports know.
+/// A percentile used in reports.
 #[derive(Clone, Copy, Debug)]
 pub struct PercentileKind {
-    /// As it is printed: `p99.9`.
+    /// Its printed name: `p99.9`.
     pub name: &'static str,
-    /// The share above it, in parts per 10,000. An integer, because the rule
-    /// on sample counts must not hang on how 0.999 rounds.
+    /// The share above it, in parts per 10,000. An integer, because the rule on sample counts must
+    /// not depend on the rounding of 0.999.
     tail: u64,
 }
 
@@ -22,15 +22,15 @@ impl PercentileKind {
         (10_000 - self.tail) as f64 / 10_000.0
     }
 
-    /// Whether this many samples say anything about it: at least ten must lie
-    /// beyond it, so p99.9 needs 10 / (1 - 0.999) = 10,000.
+    /// Whether this many samples support it: at least ten must lie beyond, so p99.9 needs 10 / (1 -
+    /// 0.999) = 10,000.
     #[must_use]
     pub const fn supported_by(&self, samples: u64) -> bool {
         samples.saturating_mul(self.tail) >= 10 * 10_000
     }
 }
 
-/// The percentiles that every summary gives, where the samples suffice.
+/// The percentiles of a summary, if the samples suffice.
 pub const PERCENTILES: [PercentileKind; 7] = [
     PercentileKind { name: "p50", tail: 5_000 },
     PercentileKind { name: "p80", tail: 2_000 },
@@ -41,7 +41,7 @@ pub const PERCENTILES: [PercentileKind; 7] = [
     PercentileKind { name: "p99.99", tail: 1 },
 ];
 
-/// One that some reports give beside those of [`PERCENTILES`].
+/// An additional percentile of some reports.
 pub const P75: PercentileKind = PercentileKind { name: "p75", tail: 2_500 };
 
 /// One percentile of a [`Summary`].
@@ -55,9 +55,8 @@ pub struct Percentile {
 
 /// Count, mean, percentiles and maximum of a latency distribution.
 ///
-/// Serialises as a flat object of nanoseconds, `{"count": …, "mean_ns": …,
-/// "p50_ns": …, "max_ns": …}`, in which a percentile that too few samples
-/// support is absent.
+/// Serialises as a flat object of nanoseconds, `{"count": …, "mean_ns": …, "p50_ns": …, "max_ns":
+/// …}`, without the percentiles that too few samples support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Number of samples.
@@ -71,7 +70,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The percentile of this name, if the samples support it.
+    /// The percentile with this name, if the samples support it.
     #[must_use]
     pub fn percentile(&self, name: &str) -> Option<Nanos> {
         self.percentiles.iter().find(|p| p.name == name).map(|p| p.value)
@@ -101,7 +100,7 @@ mod tests {
     use crate::LatencyHistogram;
 
     #[test]
-    fn a_percentile_needs_ten_samples_beyond_it() {
+    fn percentile_needs_ten_samples_beyond() {
         let needed = [20, 50, 100, 200, 1_000, 10_000, 100_000];
         for (kind, needed) in PERCENTILES.iter().zip(needed) {
             assert!(kind.supported_by(needed), "{} at {needed}", kind.name);
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_percentiles_are_left_out() {
+    fn unsupported_percentiles_are_absent() {
         let mut histogram = LatencyHistogram::new();
         histogram.extend((0..999).map(Nanos));
         let names: Vec<_> = histogram.summary().percentiles.iter().map(|p| p.name).collect();

@@ -1,4 +1,4 @@
-//! Time as the whole project counts it.
+//! Time in nanoseconds.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -6,12 +6,11 @@ use std::ops::{Add, AddAssign, Sub};
 use serde::{Deserialize, Serialize};
 use zerocopy::FromBytes;
 
-/// A point in time or a length of time, in nanoseconds.
+/// A point in time or a duration, in nanoseconds.
 ///
-/// As a point it counts from an origin that the context names: the first
-/// instant of a recording, the Unix epoch, or the start of a simulation.
-/// 64 bits last 584 years, so arithmetic saturates instead of wrapping: a
-/// nonsensical input then gives an absurd time, never a small plausible one.
+/// A point in time counts from an origin that the context defines: the start of a recording, the
+/// Unix epoch, or the start of a simulation. 64 bits last 584 years, so arithmetic saturates
+/// instead of wrapping: invalid input gives an absurd time, never a small plausible one.
 #[derive(
     Clone,
     Copy,
@@ -31,7 +30,7 @@ use zerocopy::FromBytes;
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all, or the origin.
+    /// Zero duration, or the origin.
     pub const ZERO: Self = Self(0);
     /// Later than everything.
     pub const MAX: Self = Self(u64::MAX);
@@ -54,8 +53,7 @@ impl Nanos {
         Self(s.saturating_mul(1_000_000_000))
     }
 
-    /// This many seconds, to the nearest nanosecond; negative and not-a-number
-    /// become zero.
+    /// This many seconds, to the nearest nanosecond; zero for negative numbers and NaN.
     #[must_use]
     pub fn from_secs_f64(s: f64) -> Self {
         // A float-to-integer cast saturates, and maps NaN to zero.
@@ -74,7 +72,7 @@ impl Nanos {
         self.0 as f64 / 1e3
     }
 
-    /// The time from `earlier` to `self`; zero if that would be negative.
+    /// The time from `earlier` to `self`; zero if negative.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))

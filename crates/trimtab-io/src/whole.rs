@@ -1,15 +1,15 @@
-//! Files that are read into memory as a whole, none of them without a limit.
+//! Bounded reading of whole files.
 //!
-//! What a user names as a scenario or a model may be a device or a pipe without an end, or
-//! a trace. Everything that takes a whole file into memory reads it here, so that it costs
-//! at most the limit of its kind. (Files of the kernel in /proc and /sys are apart: they
-//! are ours to name, and small.)
+//! A file that a user names as a scenario or a model may be an endless device or pipe, or a trace.
+//! All code that reads a whole file into memory uses this, and so needs at most the limit of the
+//! file's kind. (Exempt are the kernel's files in /proc and /sys, which trimtab names itself, and
+//! which are small.)
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// A kind of file that is read as a whole, and how large one may be.
+/// A kind of file that is read as a whole, with its size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WholeFile {
     what: &'static str,
@@ -19,31 +19,31 @@ pub struct WholeFile {
 const MIB: u64 = 1 << 20;
 
 impl WholeFile {
-    /// A description in TOML. The longest of the examples has 6 KB; 4 MiB are a schedule of
-    /// some 40,000 faults, and parsing takes some ten times the size.
+    /// A description in TOML. The longest example has 6 KB; 4 MiB are a schedule of some 40,000
+    /// faults, and parsing takes about ten times the size.
     #[must_use]
     pub const fn toml(what: &'static str) -> Self {
         Self { what, limit: 4 * MIB }
     }
 
-    /// A small JSON document that trimtab has written: a model's card has 2 KB, of which a
-    /// few hundred bytes more for each way to tell units apart.
+    /// A small JSON document written by trimtab: a model's card has 2 KB, plus a few hundred bytes
+    /// per candidate of parallel units.
     #[must_use]
     pub const fn json(what: &'static str) -> Self {
         Self { what, limit: MIB }
     }
 
-    /// A model's numbers. A forest of the largest trees that training grows has under
-    /// 10 MB; most models have less than 1 MB.
+    /// A model's numbers. A forest of the largest trees that training grows has under 10 MB; most
+    /// models have less than 1 MB.
     pub const MODEL: Self = Self { what: "a model", limit: 64 * MIB };
 
     /// Reads a file, a pipe or a device.
     ///
     /// # Errors
-    /// It cannot be read, or is larger than its kind may be.
+    /// It cannot be read, or exceeds the limit.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let file = File::open(path)?;
-        // A device or a pipe says nothing here, and is found out by reading.
+        // The size of a device or a pipe is unknown; the limit is enforced while reading.
         let length = file.metadata()?.len();
         if length > self.limit {
             return Err(self.too_large());
@@ -56,7 +56,7 @@ impl WholeFile {
         Ok(bytes)
     }
 
-    /// The same for text.
+    /// Reads a text file.
     ///
     /// # Errors
     /// As [`read`](Self::read), and if it is not UTF-8.
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_told_with_its_place() {
+    fn invalid_utf8_error_names_its_position() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("card");
         std::fs::write(&path, b"{}\n\xff").unwrap();

@@ -1,5 +1,5 @@
-//! How long a decision takes: `cargo bench -p trimtab-learn --bench decide`. One
-//! core; features are there already.
+//! Time of a decision: `cargo bench -p trimtab-learn --bench decide`. One core; features are
+//! computed already.
 
 mod models;
 

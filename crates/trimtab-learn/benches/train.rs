@@ -1,14 +1,13 @@
-//! How fast models are trained: `cargo bench -p trimtab-learn --bench train`.
-//! Two threads, whatever else the machine does.
+//! Training speed: `cargo bench -p trimtab-learn --bench train`. Two threads.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use trimtab_learn::dense::{Activation, Network, Start, Training};
+use trimtab_learn::dense::{Activation, Initialisation, Network, TrainingOptions};
 use trimtab_learn::{Rows, boost, dense};
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 fn numbers(count: usize, limit: u64) -> Vec<u8> {
     let mut state = 1_u64;
     let number = |_| {
@@ -26,8 +25,8 @@ fn epoch(criterion: &mut Criterion) {
     let rows = Rows::new(&digits, 31).unwrap();
     let classes: Vec<u8> = rows.iter().map(|row| u8::from(row[0] + row[1] > 12)).collect();
     let layers = [(256, Activation::Relu), (2, Activation::Softmax)];
-    let mut network = Network::random(31, &layers, Start::Glorot, 1).unwrap();
-    let training = Training { epochs: 1, ..Training::default() };
+    let mut network = Network::random(31, &layers, Initialisation::Glorot, 1).unwrap();
+    let training = TrainingOptions { epochs: 1, ..TrainingOptions::default() };
     let mut group = criterion.benchmark_group("train");
     group.throughput(Throughput::Elements(SAMPLES as u64)).sample_size(10);
     group.bench_function("31-256-2, a million samples", |bencher| {
@@ -45,7 +44,7 @@ fn boosting(criterion: &mut Criterion) {
     let rows = Rows::new(&features, 64).unwrap();
     let slow = |row: &[u8]| u16::from(row[0]) + u16::from(row[1] / 2) + u16::from(row[2] / 4) > 200;
     let targets: Vec<f32> = rows.iter().map(|row| f32::from(u8::from(slow(row)))).collect();
-    let options = boost::Options::default();
+    let options = boost::BoostOptions::default();
     let mut group = criterion.benchmark_group("boost");
     group.sample_size(10);
     group.bench_function("bins", |bencher| {

@@ -1,12 +1,11 @@
-//! How long a decision takes on a machine that others use as well: the median and
-//! the tenth percentile of two thousand rounds of a thousand decisions. A round is
-//! shorter than a time slice, so most of them are not interrupted; criterion's
-//! averages are of all time that passes.
+//! Time of a decision on a shared machine: the median and the tenth percentile of two thousand
+//! rounds of a thousand decisions. A round is shorter than a time slice, so most are not
+//! interrupted; criterion averages over all elapsed time.
 //!
 //! `cargo run --release -p trimtab-learn --features train --example decision_time`
 //!
-//! For counting instructions with valgrind, arguments choose the instructions and
-//! the number of rounds: `decision_time AVX2 1`.
+//! For counting instructions with valgrind, arguments select the instructions and the number of
+//! rounds: `decision_time AVX2 1`.
 #![allow(clippy::print_stdout)]
 
 #[path = "../benches/models/mod.rs"]

@@ -1,15 +1,14 @@
-//! Gradient boosting: trees that each correct the sum of those before.
+//! Gradient boosting of decision trees.
 //!
-//! Every round fits a small tree to the gradient of the loss (Friedman 2001),
-//! with the second derivative as weight (Chen and Guestrin, *XGBoost*, KDD'16,
-//! equations 6 and 7). As in LightGBM (Ke et al., NIPS'17) features are first
-//! cut into at most 255 bins, so that the best split of a leaf is found from a
-//! histogram of each feature; the leaf whose split gains most is split next; and
-//! only the smaller of two siblings is counted, the other is the difference.
+//! Every round fits a small tree to the gradient of the loss (Friedman 2001), with the second
+//! derivative as weight (Chen and Guestrin, *XGBoost*, KDD'16, equations 6 and 7). As in LightGBM
+//! (Ke et al., NIPS'17) features are first quantised into at most 255 bins, so that the best split
+//! of a leaf is found from a histogram of each feature; the leaf with the largest gain is split
+//! next; and only the smaller of two siblings is counted, the other is the difference.
 //!
-//! Gradients are summed as integers. So sums do not depend on their order,
-//! differences are exact, and the same data, options and seed give the same
-//! trees on every machine and with any number of threads.
+//! Gradients are summed as integers. So sums do not depend on their order, differences are exact,
+//! and the same data, options and seed give the same trees on every machine and with any number of
+//! threads.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -21,7 +20,7 @@
 //! let targets: Vec<f32> = samples.iter().map(|s| if slow(s) { 1.0 } else { 0.0 }).collect();
 //!
 //! let rows = Rows::new(samples.as_flattened(), 2)?;
-//! let options = boost::Options { trees: 20, leaves: 4, ..Default::default() };
+//! let options = boost::BoostOptions { trees: 20, leaves: 4, ..Default::default() };
 //! let data = boost::Data::new(rows, &targets, &[], &options)?;
 //! let model = boost::train(&data, None, &options, |_| ControlFlow::Continue(()))?;
 //!
@@ -49,43 +48,43 @@ use crate::tree::Forest;
 use crate::{Error, parallel};
 use grow::Grower;
 
-/// How to boost.
+/// Options of boosting.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    /// What is minimised.
+pub struct BoostOptions {
+    /// The loss.
     pub objective: Objective,
-    /// The greatest number of trees.
+    /// Maximum number of trees.
     pub trees: usize,
-    /// The greatest number of leaves of a tree, at least 2.
+    /// Maximum number of leaves of a tree, at least 2.
     pub leaves: usize,
-    /// The greatest number of splits on the way to a leaf; 0 for no limit.
+    /// Maximum depth of a tree; 0 for no limit.
     pub depth: usize,
     /// The share of a tree's correction that is applied, above 0 up to 1.
     pub learning_rate: f64,
-    /// The least number of samples in a leaf.
+    /// Minimum number of samples in a leaf.
     pub min_samples: usize,
-    /// The least sum of second derivatives in a leaf.
+    /// Minimum sum of second derivatives in a leaf.
     pub min_hessian: f64,
-    /// The least gain of a split.
+    /// Minimum gain of a split.
     pub min_gain: f64,
-    /// Added to the sum of second derivatives: draws leaf values towards 0.
+    /// L2 penalty: added to the sum of second derivatives, shrinks leaf values.
     pub l2: f64,
-    /// The share of samples that a tree sees, above 0 up to 1.
+    /// The share of samples drawn for a tree, above 0 up to 1.
     pub row_share: f64,
-    /// The share of features that a tree sees, above 0 up to 1.
+    /// The share of features drawn for a tree, above 0 up to 1.
     pub feature_share: f64,
-    /// The greatest number of bins of a feature, 2 to 255.
+    /// Maximum number of bins of a feature, 2 to 255.
     pub bins: usize,
-    /// Stop when the loss on the validation data has not become less for so
-    /// many trees, and keep the trees up to the best; 0 for never.
+    /// Early stopping: stops when the validation loss has not improved for this many trees, and
+    /// keeps the trees up to the best; 0 for never.
     pub patience: usize,
-    /// From which random numbers come.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// How many threads may work. The result does not depend on it.
+    /// Maximum number of threads. The result does not depend on it.
     pub threads: usize,
 }
 
-impl Default for Options {
+impl Default for BoostOptions {
     fn default() -> Self {
         Self {
             objective: Objective::Logistic,
@@ -107,7 +106,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl BoostOptions {
     fn check(&self) -> Result<(), Error> {
         let value =
             |fits, what, found| if fits { Ok(()) } else { Err(Error::Value { what, found }) };
@@ -121,38 +120,37 @@ impl Options {
     }
 }
 
-/// How far training has come.
+/// Progress of training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// How many trees there are.
+    /// Number of trees.
     pub trees: usize,
-    /// The mean loss on the training data, before the newest tree.
+    /// Mean loss on the training data, before the newest tree.
     pub loss: f64,
-    /// The mean loss on the validation data, if there are any, with all trees.
+    /// Mean loss on the validation data, if there are any, with all trees.
     pub validation: Option<f64>,
 }
 
-/// What boosting made.
+/// The result of boosting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// The trees.
     pub forest: Forest,
-    /// For each feature how much its splits gained.
+    /// Total gain of each feature's splits.
     pub importance: Vec<f64>,
-    /// The progress after each tree, also those that were dropped.
+    /// The progress after each tree, including dropped ones.
     pub history: Vec<Progress>,
 }
 
-/// Boosts trees on `data`. After each tree `progress` is told, and may stop it.
+/// Boosts trees on `data`. Calls `progress` after each tree, which may stop it.
 ///
 /// # Errors
-/// If an option has a value that cannot be; if the targets leave nothing to
-/// learn; if the validation data were not made with
-/// [`Data::alike`] from `data`.
+/// If an option is out of range; if all targets are the same class; if the validation data were not
+/// made with [`Data::alike`] from `data`.
 pub fn train(
     data: &Data,
     validation: Option<&Data>,
-    options: &Options,
+    options: &BoostOptions,
     mut progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Model, Error> {
     options.check()?;

@@ -1,8 +1,7 @@
-//! From scores to probabilities.
+//! Calibration: from scores to probabilities.
 //!
-//! A model's score says which of two requests is likelier to be slow, not how
-//! likely. Calibration learns that from samples that the model has not seen. A
-//! [`Table`] holds the result in integers.
+//! A model's score ranks requests, but is no probability. Calibration learns the mapping from
+//! samples that the model has not seen. A [`Table`] holds the result in integers.
 
 #[cfg(feature = "train")]
 mod isotonic;
@@ -19,8 +18,8 @@ use alloc::boxed::Box;
 use crate::Error;
 use crate::error::same;
 
-/// A function that rises in steps: from integer scores to probabilities in units
-/// of 2⁻¹⁶ (or to whatever else rises with a score).
+/// A non-decreasing step function: from integer scores to probabilities in units of 2⁻¹⁶ (or to any
+/// other quantity that rises with a score).
 ///
 /// ```
 /// use trimtab_learn::calibrate::Table;
@@ -36,39 +35,39 @@ use crate::error::same;
 pub struct Table {
     starts: Box<[i32]>,
     values: Box<[i32]>,
-    guide: Guide,
+    index: StepIndex,
 }
 
-/// Where in a table to begin looking: for each of a few hundred equal stretches of
-/// scores how many steps begin before it. A search by halves guesses wrong at every
-/// other step, and costs as much as a tenth of a decision.
+/// An index into the steps: for each of a few hundred equal ranges of scores, the number of steps
+/// that begin before it. A binary search mispredicts every other branch, and costs a tenth of a
+/// decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Guide {
-    /// The score at which the first stretch begins.
+struct StepIndex {
+    /// Start of the first range.
     low: i32,
-    /// The length of a stretch, as a power of two.
+    /// log2 of a range's length.
     shift: u32,
-    /// Steps that begin before each stretch.
+    /// Steps that begin before each range.
     before: Box<[u32]>,
 }
 
-impl Guide {
-    /// Stretches, at most.
-    const MOST: i64 = 512;
+impl StepIndex {
+    /// Maximum number of ranges.
+    const MAX_RANGES: i64 = 512;
 
     fn new(starts: &[i32]) -> Self {
         let (Some(&low), Some(&high)) = (starts.first(), starts.last()) else {
             return Self { low: 0, shift: 0, before: [0].into() };
         };
         let range = i64::from(high) - i64::from(low);
-        let shift = (range / Self::MOST + 1).ilog2() + 1;
+        let shift = (range / Self::MAX_RANGES + 1).ilog2() + 1;
         let begin = |stretch: i64| i64::from(low) + (stretch << shift);
         let steps = |score: i64| starts.partition_point(|&start| i64::from(start) < score) as u32;
         let before = (0..=range >> shift).map(|stretch| steps(begin(stretch))).collect();
         Self { low, shift, before }
     }
 
-    /// How many steps begin before the stretch that a score lies in, at least.
+    /// A lower bound of the number of steps that begin before a score.
     #[inline]
     fn before(&self, score: i32) -> usize {
         let above = (i64::from(score) - i64::from(self.low)).max(0) as u64;
@@ -78,12 +77,10 @@ impl Guide {
 }
 
 impl Table {
-    /// The value of each step, of which all but the first begin at a score of
-    /// `starts`.
+    /// A table of the steps' values, whose steps except the first begin at `starts`.
     ///
     /// # Errors
-    /// If there is not one value more than starts; if starts do not rise or
-    /// values fall.
+    /// If there is not one value more than starts; if starts do not rise or values fall.
     pub fn new(starts: Box<[i32]>, values: Box<[i32]>) -> Result<Self, Error> {
         same("values of a table", starts.len() + 1, values.len())?;
         if let Some(pair) = starts.windows(2).find(|pair| pair[0] >= pair[1]) {
@@ -92,11 +89,11 @@ impl Table {
         if let Some(pair) = values.windows(2).find(|pair| pair[0] > pair[1]) {
             return Err(Error::Value { what: "values do not fall", found: pair[1].into() });
         }
-        let guide = Guide::new(&starts);
-        Ok(Self { starts, values, guide })
+        let index = StepIndex::new(&starts);
+        Ok(Self { starts, values, index })
     }
 
-    /// Where the steps begin, but the first.
+    /// Starts of the steps, except the first.
     #[must_use]
     pub fn starts(&self) -> &[i32] {
         &self.starts
@@ -111,13 +108,13 @@ impl Table {
     /// The value at a score.
     #[must_use]
     pub fn value(&self, score: i32) -> i32 {
-        let before = self.guide.before(score);
+        let before = self.index.before(score);
         let more = self.starts[before..].iter().take_while(|&&start| start <= score).count();
         self.values[before + more]
     }
 
-    /// The least score whose value is at least `value`: with it a decision needs
-    /// no table. `None` if no score has.
+    /// The lowest score with at least this value, for decisions without the table. `None` if there
+    /// is none.
     #[must_use]
     pub fn first_score_with(&self, value: i32) -> Option<i32> {
         match self.values.partition_point(|&v| v < value) {
@@ -136,9 +133,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The guide only saves time.
+        /// The index only saves time.
         #[test]
-        fn finds_the_step_that_a_search_finds(
+        fn index_agrees_with_a_search(
             mut starts in prop_oneof![
                 prop::collection::vec(any::<i32>(), 0..40),
                 prop::collection::vec(-1000..1000, 0..400),

@@ -1,12 +1,10 @@
 //! Fully connected networks of `f32`.
 //!
-//! A layer multiplies its input by a matrix, adds a bias, and bends the result.
-//! Weights stand input by input: those of one input to all neurons are side by
-//! side. So a layer is computed by adding rows, which goes over many neurons at
-//! a time and yet adds up each neuron's terms in the order in which they stand.
-//! No sum is ever reordered and no multiplication fused with an addition:
-//! results are the same to the bit on every machine, whatever its vector width
-//! and however many threads train.
+//! A layer multiplies its input by a matrix, adds a bias, and applies an activation. Weights are
+//! stored by input: those of one input to all neurons are adjacent. So a layer is computed by
+//! adding rows, which vectorises over neurons and yet adds each neuron's terms in order. No sum is
+//! reordered and no multiplication fused with an addition: results are identical to the bit on
+//! every machine, for any vector width and number of threads.
 
 #[cfg(feature = "train")]
 mod loss;
@@ -22,39 +20,39 @@ mod train;
 #[cfg(feature = "train")]
 pub use loss::Loss;
 #[cfg(feature = "train")]
-pub use network::Start;
+pub use network::Initialisation;
 #[cfg(feature = "alloc")]
 pub use network::{Network, Scratch, Shape};
 #[cfg(feature = "train")]
 pub use optimiser::Optimiser;
 #[cfg(feature = "train")]
-pub use train::{Progress, Training, train};
+pub use train::{Progress, TrainingOptions, train};
 
 use crate::Error;
 use crate::error::same;
 use crate::functions::{exp, sigmoid, tanh};
 
-/// How a layer's sums are bent.
+/// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Activation {
-    /// Not at all.
+    /// The identity.
     Linear = 0,
-    /// Negative becomes 0.
+    /// Negative values become 0.
     Relu = 1,
-    /// To between 0 and 1.
+    /// The logistic function, 0 to 1.
     Sigmoid = 2,
-    /// To between −1 and 1.
+    /// The hyperbolic tangent, −1 to 1.
     Tanh = 3,
-    /// To positive numbers that add up to 1, each neuron seeing the others.
+    /// Positive numbers with sum 1, over the whole layer.
     Softmax = 4,
 }
 
 impl Activation {
-    /// All of them; each stands at the place of its number.
+    /// All of them; each is at the index of its number.
     pub const ALL: [Self; 5] = [Self::Linear, Self::Relu, Self::Sigmoid, Self::Tanh, Self::Softmax];
 
-    /// Bends one sample's sums.
+    /// Applies it to one sample's sums.
     pub fn apply(self, sums: &mut [f32]) {
         match self {
             Self::Linear => {}
@@ -71,7 +69,7 @@ impl Activation {
     }
 }
 
-/// A layer whose numbers belong to somebody else.
+/// A layer with borrowed weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Layer<'a> {
     weights: &'a [f32],
@@ -80,12 +78,11 @@ pub struct Layer<'a> {
 }
 
 impl<'a> Layer<'a> {
-    /// A layer with a neuron for each bias. `weights` has the weights of the
-    /// first input to all neurons, then those of the second, and so on.
+    /// A layer with one neuron per bias. `weights` has the weights of the first input to all
+    /// neurons, then those of the second, and so on.
     ///
     /// # Errors
-    /// If there is no neuron or input, or the weights are not so many for each
-    /// input.
+    /// If there is no neuron or input, or the number of weights is not inputs × neurons.
     pub fn new(weights: &'a [f32], bias: &'a [f32], activation: Activation) -> Result<Self, Error> {
         if bias.is_empty() || weights.is_empty() {
             return Err(Error::Value { what: "a layer has a neuron and an input", found: 0.0 });
@@ -94,13 +91,13 @@ impl<'a> Layer<'a> {
         Ok(Self { weights, bias, activation })
     }
 
-    /// How many numbers go in.
+    /// Number of inputs.
     #[must_use]
     pub const fn inputs(&self) -> usize {
         self.weights.len() / self.bias.len()
     }
 
-    /// How many neurons there are: how many numbers come out.
+    /// Number of neurons, that is, of outputs.
     #[must_use]
     pub const fn outputs(&self) -> usize {
         self.bias.len()
@@ -112,13 +109,13 @@ impl<'a> Layer<'a> {
         self.weights
     }
 
-    /// What is added to each neuron.
+    /// The bias of each neuron.
     #[must_use]
     pub const fn bias(&self) -> &'a [f32] {
         self.bias
     }
 
-    /// How the sums are bent.
+    /// The activation.
     #[must_use]
     pub const fn activation(&self) -> Activation {
         self.activation
@@ -140,11 +137,11 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// What comes out of the last of `layers`, each fed by the one before. `scratch`
-/// has room for twice the outputs of the widest layer.
+/// The output of the last of `layers`, each fed by the previous one. `scratch` holds at least twice
+/// the outputs of the widest layer.
 ///
 /// # Panics
-/// If layers do not fit together, or there is none, or the room is too small.
+/// If layers do not fit together, or there is none, or `scratch` is too small.
 pub fn forward<'s, 'l>(
     layers: impl IntoIterator<Item = Layer<'l>>,
     input: &[f32],

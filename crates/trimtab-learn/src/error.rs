@@ -1,4 +1,4 @@
-//! What can be wrong with a model, with data, or with a file.
+//! Errors of models, data and files.
 
 #[cfg(any(feature = "train", feature = "files"))]
 use alloc::string::String;
@@ -8,23 +8,23 @@ use core::fmt;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// Two things that belong together differ in size.
+    /// Two sizes that must match differ.
     Shape {
-        /// What was given.
+        /// The object.
         what: &'static str,
-        /// How long it should be.
+        /// Its expected length.
         expected: usize,
-        /// How long it is.
+        /// Its length.
         found: usize,
     },
-    /// A setting or a datum has a value that cannot be.
+    /// A setting or a datum is out of range.
     Value {
-        /// Which, and what is allowed.
+        /// The requirement.
         what: &'static str,
-        /// What it is.
+        /// The value found.
         found: f64,
     },
-    /// A weight does not fit the integer that is to hold it.
+    /// A weight does not fit its integer type.
     Saturated {
         /// The layer, from 0.
         layer: usize,
@@ -33,29 +33,29 @@ pub enum Error {
         /// The weight or bias as trained.
         value: f32,
     },
-    /// A tree is not one, or a forest cannot hold it.
+    /// A tree is malformed, or a forest cannot represent it.
     Tree {
         /// The tree, from 0.
         tree: usize,
         /// The node or leaf of that tree, from 0.
         node: usize,
-        /// What is wrong there.
+        /// What is wrong.
         what: &'static str,
     },
-    /// A text is not the model that it should be.
+    /// A text is not a valid model.
     #[cfg(feature = "train")]
     Text {
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// What is wrong.
         what: String,
     },
-    /// A file does not hold the model that it should.
+    /// A file does not hold a valid model.
     #[cfg(feature = "files")]
     Stored {
-        /// The tensor's name; empty if the file as a whole is meant.
+        /// The tensor's name; empty for the whole file.
         tensor: String,
-        /// What is wrong with it.
+        /// What is wrong.
         what: String,
     },
 }
@@ -85,7 +85,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// An error unless something has the length that it should.
+/// Checks a length.
 pub(crate) fn same(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
     if expected == found { Ok(()) } else { Err(Error::Shape { what, expected, found }) }
 }

@@ -5,19 +5,19 @@ use std::vec::Vec;
 
 use crate::random::Random;
 
-/// One division of the samples, by their numbers.
+/// One split of the samples, by index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fold {
-    /// What to train on.
+    /// Training samples.
     pub train: Vec<usize>,
-    /// What to judge by.
+    /// Test samples.
     pub test: Vec<usize>,
 }
 
-/// Divides samples into `k` parts at random, each being the test of one fold.
+/// Splits samples into `k` random parts, each the test set of one fold.
 ///
-/// Neighbours in time are alike; where samples are a time series this flatters
-/// a model, and [`time_blocks`] does not.
+/// In a time series neighbouring samples are correlated; there this overestimates a model, and
+/// [`time_blocks`] does not.
 ///
 /// # Panics
 /// If `k` is less than 2.
@@ -37,9 +37,8 @@ pub fn shuffled(samples: usize, k: usize, seed: u64) -> Vec<Fold> {
         .collect()
 }
 
-/// Divides samples that are in order of time into `k` blocks. Each block but the
-/// first is the test of one fold, trained on all that came before; `gap` samples
-/// between the two are left out.
+/// Splits samples in time order into `k` blocks. Each block except the first is the test set of one
+/// fold, trained on all samples before it; `gap` samples between the two are left out.
 ///
 /// # Panics
 /// If `k` is less than 2.
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_future_is_never_trained_on() {
+    fn time_blocks_train_on_the_past_only() {
         let folds = time_blocks(100, 4, 5);
         assert_eq!(folds.len(), 3);
         assert_eq!((folds[0].train.len(), folds[0].test[0]), (20, 25));

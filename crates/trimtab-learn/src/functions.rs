@@ -1,8 +1,8 @@
-//! The exponential function and its kin, the same on every machine.
+//! Exponential functions, identical on every machine.
 //!
-//! Made of additions and multiplications only, so that no library's rounding
-//! and no processor's instruction has a say. Good to two units in the last place
-//! or so, which is far better than a model needs.
+//! Built from additions and multiplications only, so results do not depend on a library's or a
+//! processor's rounding. Accurate to about two units in the last place, far better than a model
+//! needs.
 
 /// eˣ; saturates beyond ±87. After Moshier's Cephes (`expf.c`): x = n ln 2 + r,
 /// with a polynomial for eʳ.
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_the_true_functions() {
+    fn functions_are_accurate() {
         for i in -8_600..=8_600 {
             let x = i as f32 / 100.0;
             let wide = f64::from(x);

@@ -1,15 +1,13 @@
-//! The integer network of LinnOS: one hidden layer, two outputs, no floating
-//! point.
+//! The integer network of LinnOS: one hidden layer, two outputs, no floating point.
 //!
-//! Hao et al., *LinnOS: Predictability on Unpredictable Flash Storage with a
-//! Light Neural Network*, OSDI'20, §4.3: 31 decimal digits go in, 256 hidden
-//! neurons, and out come two numbers, one for fast and one for slow; the greater
-//! one is the answer. Weights are kept to three decimals.
+//! Hao et al., *LinnOS: Predictability on Unpredictable Flash Storage with a Light Neural Network*,
+//! OSDI'20, §4.3: 31 decimal digits in, 256 hidden neurons, two outputs, one for fast and one for
+//! slow; the greater one is the decision. Weights are rounded to three decimals.
 //!
 //! # Arithmetic
 //!
 //! Fixed, so that every implementation gives the same logits to the last bit;
-//! `docs/integer-network.md` has it in full.
+//! `docs/integer-network.md` has the full definition.
 //!
 //! | what | how |
 //! | --- | --- |
@@ -22,8 +20,8 @@
 //! | outputs | `i64`, exact |
 //! | decision | slow if output 1 is greater than output 0 |
 //!
-//! A number that does not fit its integer is an error when the network is made,
-//! never a wrong decision later.
+//! A number that does not fit its integer is an error when the network is made, never a wrong
+//! decision later.
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx2;
@@ -36,22 +34,22 @@ use crate::error::same;
 use crate::simd::Level;
 use crate::{Error, Simd};
 
-/// A pair of inputs of 16 bits each, the first one in the lower half.
+/// A pair of 16-bit inputs, the first one in the lower half.
 type Pairs<const PAIRS: usize> = [i32; PAIRS];
 
 /// A network of `INPUTS` inputs (in `PAIRS` pairs, rounded up), `HIDDEN` neurons
 /// and two outputs.
 ///
-/// It is one block of memory without pointers. `HIDDEN` is a multiple of 16.
+/// One block of memory without pointers. `HIDDEN` is a multiple of 16.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Network<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> {
-    /// For each pair of inputs and each neuron the two weights: what one
-    /// multiply-add instruction takes.
+    /// For each pair of inputs and each neuron the two weights: the operand of one multiply-add
+    /// instruction.
     first: [[[i16; 2]; HIDDEN]; PAIRS],
     first_bias: [i32; HIDDEN],
-    /// The weights of the neurons to output 0, to output 1, and the second less
-    /// the first, which is all that a decision needs.
+    /// The neurons' weights to output 0, to output 1, and the difference of both, which suffices
+    /// for a decision.
     second: [[i32; HIDDEN]; 3],
     second_bias: [i64; 3],
 }
@@ -60,13 +58,12 @@ pub struct Network<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize>
 pub type LinnOs = Network<31, 16, 256>;
 
 impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUTS, PAIRS, HIDDEN> {
-    /// A network of these weights and biases. `first` has the weights of the
-    /// first input to all neurons, then those of the second, and so on; `second`
-    /// has the two weights of the first neuron, then those of the second.
+    /// A network of these weights and biases. `first` has the weights of the first input to all
+    /// neurons, then those of the second, and so on; `second` has the two weights of the first
+    /// neuron, then those of the second.
     ///
     /// # Errors
-    /// If there is a wrong number of weights; if some input could make a sum
-    /// overflow.
+    /// If the number of weights is wrong; if some input could make a sum overflow.
     pub fn new(
         first: &[i16],
         first_bias: &[i32],
@@ -102,8 +99,8 @@ impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUT
         Ok(new)
     }
 
-    /// No input makes a hidden sum overflow, whatever the order of its terms, and
-    /// so no output: 2³¹ × 2¹⁶ × HIDDEN is far below 2⁶¹.
+    /// Checks that no input makes a hidden sum overflow, in any order of its terms. Then no output
+    /// overflows: 2³¹ × 2¹⁶ × HIDDEN is far below 2⁶¹.
     fn check_sums(&self) -> Result<(), Error> {
         for neuron in 0..HIDDEN {
             let weights = self.first.iter().flat_map(|pair| pair[neuron]);
@@ -147,15 +144,15 @@ impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUT
         [self.second_bias[0], self.second_bias[1]]
     }
 
-    /// Whether the answer is slow: output 1 is greater than output 0. Uses the
-    /// best instructions there are.
+    /// Whether the decision is slow: output 1 exceeds output 0. Uses the best available
+    /// instructions.
     #[must_use]
     #[inline]
     pub fn is_slow(&self, inputs: &[u8; INPUTS]) -> bool {
         self.margin(Simd::best(), inputs) > 0
     }
 
-    /// Output 1 less output 0, in units of 10⁻⁶. Costs less than both of them.
+    /// Output 1 minus output 0, in units of 10⁻⁶. Cheaper than both.
     #[must_use]
     #[inline]
     pub fn margin(&self, simd: Simd, inputs: &[u8; INPUTS]) -> i64 {
@@ -181,7 +178,7 @@ impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUT
         }
     }
 
-    /// What comes out for these rows of the second layer.
+    /// The products with these rows of the second layer.
     #[inline]
     fn outputs<const N: usize>(
         &self,
@@ -195,7 +192,7 @@ impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUT
         let weights = rows.map(|row| &self.second[row]);
         let outputs = match simd.level() {
             Level::Scalar => self.scalar(&pairs, weights),
-            // SAFETY: a level exists only where the processor has it.
+            // SAFETY: a level exists only if the processor has it.
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Level::Avx2 => unsafe { self.avx2(&pairs, weights) },
             // SAFETY: as before.
@@ -240,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_instructions_give_the_same(
+        fn all_instructions_agree(
             first in weights::<i16>(5 * 48),
             bias in prop::collection::vec(-1_900_000_000_i32..1_900_000_000, 48),
             second in weights::<i16>(2 * 48),
@@ -266,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_overflow_is_refused() {
+    fn possible_overflow_is_refused() {
         let network = |weight, bias, outputs| {
             let (mut first, mut biases) = ([0; 2 * 16], [0; 16]);
             (first[3], biases[3]) = (weight, bias);

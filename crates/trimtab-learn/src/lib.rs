@@ -1,10 +1,12 @@
-//! Small models: trained in seconds, deciding in nanoseconds, the same everywhere.
+//! Small models: trained in seconds, evaluated in nanoseconds, identical on every machine.
 //!
-//! A predictor of storage latency decides before each I/O, so it has some hundred
-//! nanoseconds; it decides in a kernel too, where there is no floating point; and
-//! what was evaluated must be what is deployed, to the bit. Hence a library of its
-//! own. Each kind of model exists twice: as it is trained, in real numbers, and as
-//! it decides, in integers whose sums cannot overflow.
+//! A predictor of storage latency decides before each I/O, so it has a few hundred nanoseconds; it
+//! also runs in a kernel, without floating point; and the deployed model must equal the evaluated
+//! one to the bit. General libraries meet none of this, hence this one. Each kind of model has two
+//! forms: one for training, in floating point, and one for inference, in integers whose sums cannot
+//! overflow. So neither the order of summation nor the vector width matters.
+//!
+//! The crate knows nothing of storage: numbers in, numbers out.
 //!
 //! | | trained | decides |
 //! | --- | --- | --- |
@@ -12,39 +14,38 @@
 //! | trees | `boost`, or imported by `lightgbm`; kept as [`tree::Forest`] | [`forest::IntegerForest`] |
 //! | probabilities | `calibrate::Platt`, `calibrate::isotonic` | [`calibrate::Table`] |
 //!
-//! [`standardise`] and `folds` prepare samples, `metrics` judges, `store` keeps
-//! models in files.
+//! [`standardise`] and `folds` prepare samples, `metrics` evaluates, `store` reads and writes
+//! files.
 //!
-//! # Nothing depends on the machine
+//! # Reproducibility
 //!
-//! Training adds up in a fixed order (networks) or in integers (trees), whatever
-//! the vector width and the number of threads, and takes exponentials and
-//! logarithms from code, not from the system. So a seed gives the same model
-//! everywhere; a test has the fingerprints. Deciding has variants for AVX2 and
-//! AVX-512, chosen when it runs ([`Simd`]); tests hold all of them together.
+//! Training sums in a fixed order (networks) or in integers (trees), for any vector width and
+//! number of threads, and computes exponentials and logarithms itself, not by system libraries. So
+//! a seed gives the same model everywhere; a test checks fingerprints. Inference has variants for
+//! AVX2 and AVX-512, selected at run time ([`Simd`]); tests check that all agree.
 //!
 //! # Features
 //!
-//! Without features: deciding only, on borrowed arrays; no `std`, no allocator, no
-//! dependency. `alloc` has models that own their numbers, `std` asks the processor
-//! what it can, `train` fits and measures models, `files` reads and writes them.
+//! Without features: inference only, on borrowed arrays; no `std`, no allocator, no dependency.
+//! `alloc` adds owned models, `std` detects the processor's instructions, `train` fits and
+//! evaluates models, `files` reads and writes them.
 //!
 //! # Example
 //!
 //! ```
 //! # #[cfg(feature = "train")] {
 //! use std::ops::ControlFlow;
-//! use trimtab_learn::dense::{self, Activation, Network, Start, Training};
+//! use trimtab_learn::dense::{self, Activation, Network, Initialisation, TrainingOptions};
 //! use trimtab_learn::integer::LinnOs;
 //! use trimtab_learn::Rows;
 //!
-//! // Slow is what has a large first digit.
+//! A request is slow if its first digit is large.
 //! let digits: Vec<[u8; 31]> = (0..1000).map(|i| [(i * 7 % 10) as u8; 31]).collect();
 //! let classes: Vec<u8> = digits.iter().map(|d| u8::from(d[0] > 6)).collect();
 //!
 //! let layers = [(256, Activation::Relu), (2, Activation::Softmax)];
-//! let mut network = Network::random(31, &layers, Start::Glorot, 1)?;
-//! let training = Training { epochs: 10, ..Training::default() };
+//! let mut network = Network::random(31, &layers, Initialisation::Glorot, 1)?;
+//! let training = TrainingOptions { epochs: 10, ..TrainingOptions::default() };
 //! let rows = Rows::new(digits.as_flattened(), 31)?;
 //! dense::train(&mut network, rows, &classes, &training, |now| {
 //!     // A progress bar would go here.

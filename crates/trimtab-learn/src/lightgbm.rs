@@ -1,11 +1,10 @@
-//! Models of LightGBM, from the text that its `save_model` writes.
+//! Imports LightGBM models, from the text that `save_model` writes.
 //!
-//! The text is `key=value` lines: a header, then a section for each tree, each
-//! of which begins with `Tree=`, then `end of trees`. LightGBM's
-//! `src/io/gbdt_model_text.cpp` and `src/io/tree.cpp` (version 4) are the
-//! format's only description. What is read: models with one output whose splits
-//! are numeric. Categorical splits, linear leaves, several classes and averaged
-//! (random forest) models are refused, with the line.
+//! The text is `key=value` lines: a header, then a section per tree, each beginning with `Tree=`,
+//! then `end of trees`. LightGBM's `src/io/gbdt_model_text.cpp` and `src/io/tree.cpp` (version 4)
+//! are the format's only description. Supported: models with one output and numeric splits.
+//! Categorical splits, linear leaves, several classes and averaged (random forest) models are
+//! refused, with the line.
 
 use std::borrow::ToOwned as _;
 use std::format;
@@ -15,7 +14,7 @@ use std::vec::Vec;
 use crate::Error;
 use crate::tree::{Child, Forest, Missing, Split, Tree};
 
-/// What a text said.
+/// An imported model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// The trees; their sum is what LightGBM calls the raw score.
@@ -29,8 +28,7 @@ pub struct Model {
 /// Reads a model.
 ///
 /// # Errors
-/// If the text is no such model, or one that cannot be represented. The error
-/// names the line.
+/// If the text is not such a model, or cannot be represented. The error names the line.
 pub fn read(text: &str) -> Result<Model, Error> {
     let mut lines = Lines { lines: text.lines().enumerate() };
     let (number, first) = lines.next().unwrap_or((1, ""));
@@ -86,7 +84,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The keys of a tree's section that matter, and the lines they are on.
+/// The relevant keys of a tree's section, and their lines.
 #[derive(Default)]
 struct Section<'a> {
     entries: [Option<(usize, &'a str)>; KEYS.len()],
@@ -151,7 +149,7 @@ fn tree(lines: &mut Lines<'_>, begin: usize, features: usize) -> Result<Tree, Er
     }
     let values = section.list::<f64>(begin, "leaf_value", leaves)?;
     let mut splits = Vec::new();
-    // A tree of one leaf has none of the other lists.
+    // A tree with one leaf has none of the other lists.
     if leaves > 1 {
         let count = leaves - 1;
         let feature = section.list::<usize>(begin, "split_feature", count)?;
@@ -184,8 +182,7 @@ fn tree(lines: &mut Lines<'_>, begin: usize, features: usize) -> Result<Tree, Er
     })
 }
 
-/// Bit 0: categorical. Bit 1: missing values go left. Bits 2 and 3: what is
-/// missing.
+/// Bit 0: categorical. Bit 1: missing values go left. Bits 2 and 3: type of missing values.
 fn decide(decision_type: u8) -> Option<(Missing, bool)> {
     let missing = match decision_type & !2 {
         0 => Missing::Nothing,

@@ -1,7 +1,7 @@
-//! How good is a model? Judged from its scores and the truth.
+//! Evaluation of a model, from its scores and the truth.
 //!
-//! A score is any number that rises with the probability of the positive class
-//! (here: slow). Those that need a probability say so.
+//! A score is any number that rises with the probability of the positive class (here: slow).
+//! Metrics that need a probability say so.
 
 mod calibration;
 mod confusion;

@@ -1,9 +1,9 @@
-//! Work on several threads, with a result that does not depend on how many.
+//! Multithreading whose result does not depend on the number of threads.
 
 use std::thread;
 
-/// Does `work` on each item, on up to so many threads. Each gets a contiguous
-/// part. What an item becomes must depend on nothing but the item.
+/// Runs `work` on each item, on up to `threads` threads, each with a contiguous part. An item's
+/// result must depend on the item only.
 pub(crate) fn each<T: Send>(threads: usize, items: &mut [T], work: impl Fn(usize, &mut T) + Sync) {
     let length = items.len().div_ceil(threads.max(1)).max(1);
     let work = &work;

@@ -1,11 +1,11 @@
-//! Samples, one after the other.
+//! Tables of samples.
 
 use crate::Error;
 use crate::error::same;
 
 /// A table of samples: row by row, all of the same width.
 ///
-/// The numbers are the caller's; this says only how wide a row is.
+/// The numbers are borrowed; this adds the width of a row.
 ///
 /// ```
 /// use trimtab_learn::Rows;
@@ -22,7 +22,7 @@ pub struct Rows<'a, T> {
 }
 
 impl<'a, T> Rows<'a, T> {
-    /// Rows of so many values each.
+    /// Rows of `width` values each.
     ///
     /// # Errors
     /// If the values do not fill whole rows.
@@ -35,19 +35,19 @@ impl<'a, T> Rows<'a, T> {
         Ok(Self { values, width })
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.values.len() / self.width
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// How many values a row has.
+    /// Number of values in a row.
     #[must_use]
     pub const fn width(&self) -> usize {
         self.width
@@ -56,7 +56,7 @@ impl<'a, T> Rows<'a, T> {
     /// One row.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the index is out of bounds.
     #[must_use]
     pub fn row(&self, row: usize) -> &'a [T] {
         &self.values[row * self.width..][..self.width]

@@ -1,19 +1,18 @@
-//! Which vector instructions a decision uses.
+//! Selection of vector instructions.
 //!
-//! All give the same results to the bit. A value of [`Simd`] other than
-//! [`Simd::SCALAR`] exists only where the processor has the instructions, so code
-//! that holds one may use them.
+//! All give results identical to the bit. A value of [`Simd`] other than [`Simd::SCALAR`] exists
+//! only if the processor has the instructions, so code that holds one may use them.
 //!
-//! They are compiled for x86-64 with SSE2, which every such processor has; targets
-//! without it are kernels, which must not touch vector registers.
+//! They are compiled for x86-64 with SSE2, which every such processor has; targets without it are
+//! kernels, which must not use vector registers.
 
 use core::fmt;
 
-/// Which vector instructions to use.
+/// A set of vector instructions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Simd(Level);
 
-/// In rising order: whoever has one has those before it.
+/// In ascending order: each includes those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Scalar,
@@ -28,11 +27,11 @@ pub(crate) enum Level {
 }
 
 impl Simd {
-    /// None.
+    /// No vector instructions.
     pub const SCALAR: Self = Self(Level::Scalar);
 
-    /// The best that the processor has. It is asked once. Without the feature
-    /// `std` nobody can ask it, and the answer is none.
+    /// The best that the processor has, detected once. Without the feature `std` detection is
+    /// impossible, and this is [`SCALAR`](Self::SCALAR).
     #[must_use]
     #[inline]
     pub fn best() -> Self {
@@ -45,28 +44,27 @@ impl Simd {
         Self::SCALAR
     }
 
-    /// AVX2 where nobody can ask the processor, such as in a kernel.
+    /// AVX2 without detection, such as in a kernel.
     ///
     /// # Safety
-    /// The processor has AVX2, and its registers may be used here.
+    /// The processor has AVX2, and its registers may be used.
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     #[must_use]
     pub const unsafe fn assume_avx2() -> Self {
         Self(Level::Avx2)
     }
 
-    /// AVX-512 with VNNI where nobody can ask the processor, such as in a kernel.
+    /// AVX-512 with VNNI without detection, such as in a kernel.
     ///
     /// # Safety
-    /// The processor has AVX2, AVX-512 F, BW and VNNI, and its registers may be used
-    /// here.
+    /// The processor has AVX2, AVX-512 F, BW and VNNI, and its registers may be used.
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     #[must_use]
     pub const unsafe fn assume_avx512_vnni() -> Self {
         Self(Level::Avx512Vnni)
     }
 
-    /// All that the processor has, the best last: to compare them.
+    /// All that the processor has, the best last: for comparisons.
     pub fn all() -> impl Iterator<Item = Self> {
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
         let levels = [Level::Scalar, Level::Avx2, Level::Avx512, Level::Avx512Vnni];

@@ -1,4 +1,4 @@
-//! Features on one scale: mean 0, deviation 1.
+//! Standardisation of features: mean 0, deviation 1.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -6,7 +6,7 @@ use alloc::vec;
 use crate::error::same;
 use crate::{Error, Rows};
 
-/// The mean of each feature and its standard deviation.
+/// Mean and standard deviation of each feature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standardiser {
     mean: Box<[f32]>,
@@ -14,10 +14,10 @@ pub struct Standardiser {
 }
 
 impl Standardiser {
-    /// One with these means and deviations.
+    /// A standardiser with these means and deviations.
     ///
     /// # Errors
-    /// If they are not equally many, or a deviation is not positive.
+    /// If their numbers differ, or a deviation is not positive.
     pub fn new(mean: Box<[f32]>, deviation: Box<[f32]>) -> Result<Self, Error> {
         same("deviations of the features", mean.len(), deviation.len())?;
         match deviation.iter().chain(&mean).find(|number| !number.is_finite()) {
@@ -35,8 +35,8 @@ impl Standardiser {
         }
     }
 
-    /// One with the means and deviations of these samples. A feature that never
-    /// changes keeps its scale: its deviation counts as 1.
+    /// Fits means and deviations to these samples. A constant feature keeps its scale: its
+    /// deviation is taken as 1.
     ///
     /// # Errors
     /// If there is no sample, or a value is not finite.
@@ -77,7 +77,7 @@ impl Standardiser {
     /// Standardises one sample.
     ///
     /// # Panics
-    /// If it has not as many features.
+    /// If the number of features differs.
     pub fn apply(&self, sample: &mut [f32]) {
         assert_eq!(sample.len(), self.mean.len(), "features of a sample");
         for ((x, mean), deviation) in sample.iter_mut().zip(&self.mean).zip(&self.deviation) {
@@ -88,7 +88,7 @@ impl Standardiser {
     /// Standardises many samples into one vector.
     ///
     /// # Panics
-    /// If they have not as many features.
+    /// If the number of features differs.
     #[must_use]
     pub fn apply_to_all<T: Copy + Into<f32>>(&self, samples: Rows<'_, T>) -> Box<[f32]> {
         let mut all = vec![0.0; samples.len() * samples.width()];
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mean_0_and_deviation_1() {
+    fn standardised_features_have_mean_0_and_deviation_1() {
         let rows = [1.0_f32, 7.0, 3.0, 7.0, 5.0, 7.0];
         let rows = Rows::new(&rows, 2).unwrap();
         let fitted = Standardiser::fit(rows).unwrap();

@@ -1,10 +1,9 @@
-//! Models to bytes and back.
+//! Storage of models in files.
 //!
-//! The format is [safetensors](https://github.com/huggingface/safetensors): named
-//! arrays of numbers and nothing else, which NumPy, PyTorch and others read. A
-//! file may hold several models, each under a name of its own; a model `m` with
-//! an array `bias` is the tensor `m.bias`. What the model is for belongs into a
-//! card beside it, not in here. The same models give the same bytes.
+//! The format is [safetensors](https://github.com/huggingface/safetensors): named arrays of
+//! numbers, which NumPy, PyTorch and others read. A file may hold several named models; array
+//! `bias` of model `m` is the tensor `m.bias`. A model's purpose belongs into a card beside it. The
+//! same models give the same bytes.
 //!
 //! ```
 //! use trimtab_learn::{calibrate::Table, store::{Reader, Writer}};
@@ -32,15 +31,15 @@ use safetensors::{Dtype, SafeTensors, View};
 use crate::Error;
 pub use number::Number;
 
-/// A model that can be kept in a file.
+/// A model that can be stored in a file.
 pub trait Stored: Sized {
-    /// Gives its arrays to the writer.
+    /// Passes its arrays to the writer.
     fn store(&self, to: &mut Section<'_>);
 
-    /// Makes it of the arrays that [`store`](Self::store) gave.
+    /// Rebuilds it from the arrays of [`store`](Self::store).
     ///
     /// # Errors
-    /// If one is missing, has another type or shape, or holds what cannot be.
+    /// If one is missing, has another type or shape, or invalid values.
     fn load(from: &Tensors<'_>) -> Result<Self, Error>;
 }
 
@@ -63,7 +62,7 @@ impl Writer {
         model.store(&mut Section { writer: self, name });
     }
 
-    /// The file.
+    /// The file's bytes.
     ///
     /// # Errors
     /// If two models have the same name.
@@ -78,7 +77,7 @@ impl Writer {
     }
 }
 
-/// Where a model puts its arrays.
+/// Destination of a model's arrays.
 #[derive(Debug)]
 pub struct Section<'a> {
     writer: &'a mut Writer,
@@ -89,7 +88,7 @@ impl Section<'_> {
     /// Adds an array.
     ///
     /// # Panics
-    /// If there are not as many values as the shape says.
+    /// If the number of values does not match the shape.
     pub fn put<T: Number>(&mut self, name: &str, shape: &[usize], values: &[T]) {
         assert_eq!(shape.iter().product::<usize>(), values.len(), "values of a tensor");
         let bytes = values.iter().flat_map(|value| value.bytes()).collect();
@@ -123,7 +122,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Looks what is in a file.
+    /// Opens a file.
     ///
     /// # Errors
     /// If it is not in the safetensors format.
@@ -134,10 +133,10 @@ impl<'a> Reader<'a> {
         Ok(Self { file })
     }
 
-    /// The model of that name.
+    /// The model with that name.
     ///
     /// # Errors
-    /// If it is not there, or not such a model.
+    /// If it is missing, or of another type.
     pub fn get<M: Stored>(&self, name: &str) -> Result<M, Error> {
         M::load(&Tensors { reader: self, name })
     }
@@ -151,11 +150,10 @@ pub struct Tensors<'a> {
 }
 
 impl Tensors<'_> {
-    /// The shape and the values of an array.
+    /// Shape and values of an array.
     ///
     /// # Errors
-    /// If there is none, or it has numbers of another type or another number of
-    /// dimensions.
+    /// If it is missing, or has another number type or number of dimensions.
     pub fn get<T: Number, const D: usize>(
         &self,
         name: &str,
@@ -172,7 +170,7 @@ impl Tensors<'_> {
         Ok((shape, tensor.data().chunks_exact(size_of::<T>()).map(T::of_bytes).collect()))
     }
 
-    /// The values of an array with one dimension.
+    /// The values of a one-dimensional array.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -180,10 +178,10 @@ impl Tensors<'_> {
         self.get::<T, 1>(name).map(|(_, values)| values)
     }
 
-    /// An array's only value.
+    /// The value of a single-element array.
     ///
     /// # Errors
-    /// As [`get`](Self::get), and if it has more or less than one value.
+    /// As [`get`](Self::get), and if it has more or fewer values.
     pub fn one<T: Number>(&self, name: &str) -> Result<T, Error> {
         match self.list(name)?[..] {
             [value] => Ok(value),

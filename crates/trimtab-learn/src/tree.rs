@@ -1,51 +1,51 @@
-//! Decision trees as they are trained and imported: real thresholds and values.
+//! Decision trees for training and import: floating-point thresholds and values.
 //!
-//! Nothing decides in production with these; they are judged, kept, and turned
-//! into an [`IntegerForest`](crate::forest::IntegerForest), which does.
+//! For evaluation and storage; inference uses [`IntegerForest`](crate::forest::IntegerForest),
+//! which is made from these.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::Error;
 
-/// Values this near to zero are zero to [`Missing::Zero`], as in LightGBM.
+/// Values closer to zero are zero to [`Missing::Zero`], as in LightGBM.
 const ZERO: f64 = 1e-35_f32 as f64;
 
-/// What counts as missing at a split, and so goes the default way.
+/// Which values count as missing at a split, and go the default way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// Nothing; not-a-number is taken for 0.
+    /// None; NaN is taken for 0.
     #[default]
     Nothing,
-    /// Zero, and not-a-number.
+    /// Zero and NaN.
     Zero,
-    /// Not-a-number.
+    /// NaN.
     Nan,
 }
 
-/// Where a split leads.
+/// Child of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Child {
-    /// To another split of this tree, one with a higher number.
+    /// Another split of this tree, with a higher number.
     Split(usize),
-    /// To a leaf of this tree.
+    /// A leaf of this tree.
     Leaf(usize),
 }
 
-/// A question to one feature: is it at most the threshold?
+/// A comparison of a feature with a threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Split {
-    /// Which feature.
+    /// The feature's index.
     pub feature: usize,
-    /// Values up to this one, itself included, go left.
+    /// Values up to and including this one go left.
     pub threshold: f64,
-    /// What goes the default way instead.
+    /// Values that go the default way instead.
     pub missing: Missing,
     /// Whether the default way is left.
     pub default_left: bool,
-    /// The way of small values.
+    /// Child for small values.
     pub left: Child,
-    /// The way of large values.
+    /// Child for large values.
     pub right: Child,
 }
 
@@ -61,8 +61,7 @@ impl Split {
     }
 }
 
-/// A tree: splits, of which number 0 is asked first, and leaves. A tree without
-/// a split is its only leaf.
+/// A tree: splits, with number 0 as the root, and leaves. A tree without a split is its only leaf.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     splits: Vec<Split>,
@@ -73,9 +72,8 @@ impl Tree {
     /// A tree of these splits and leaf values.
     ///
     /// # Errors
-    /// If it is not a tree: each leaf and each split but the first has exactly
-    /// one split that leads to it, and that has a lower number. If a threshold
-    /// or value is not a number. The error counts it as tree 0.
+    /// If it is not a tree: each leaf and each split except the first has exactly one parent, with
+    /// a lower number. If a threshold or value is not a number. The error counts it as tree 0.
     pub fn new(splits: Vec<Split>, leaves: Vec<f64>) -> Result<Self, Error> {
         let wrong = |node, what| Err(Error::Tree { tree: 0, node, what });
         if leaves.len() != splits.len() + 1 {
@@ -102,8 +100,7 @@ impl Tree {
                 }
             }
         }
-        // All children differ and there are as many as can be led to, so every
-        // one is.
+        // All children differ and there are as many as possible, so each has a parent.
         Ok(Self { splits, leaves })
     }
 
@@ -139,7 +136,7 @@ impl Tree {
     }
 }
 
-/// Trees whose values add up.
+/// An ensemble of trees whose values are summed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forest {
     features: usize,
@@ -148,12 +145,10 @@ pub struct Forest {
 }
 
 impl Forest {
-    /// A forest over samples of so many features; `base` is added to the trees'
-    /// values.
+    /// A forest over samples with this number of features; `base` is added to the trees' values.
     ///
     /// # Errors
-    /// If a tree asks for a feature that there is not, or the base is not
-    /// finite.
+    /// If a tree uses a feature that does not exist, or the base is not finite.
     pub fn new(features: usize, base: f64, trees: Vec<Tree>) -> Result<Self, Error> {
         if !base.is_finite() {
             return Err(Error::Value { what: "a forest's base is a finite number", found: base });
@@ -166,13 +161,13 @@ impl Forest {
         Ok(Self { features, base, trees })
     }
 
-    /// How many features a sample has.
+    /// Number of features.
     #[must_use]
     pub const fn features(&self) -> usize {
         self.features
     }
 
-    /// What is added to the trees' values.
+    /// The constant term.
     #[must_use]
     pub const fn base(&self) -> f64 {
         self.base
@@ -184,8 +179,8 @@ impl Forest {
         &self.trees
     }
 
-    /// The sum of base and trees, in the order of the trees: the raw score (for
-    /// a logistic objective the logarithm of the odds).
+    /// The sum of base and trees, in the order of the trees: the raw score (log-odds for a logistic
+    /// objective).
     ///
     /// # Panics
     /// If the sample has too few features.
@@ -220,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_refused() {
+    fn malformed_trees_are_refused() {
         let split = stump(Missing::Nothing, false).splits()[0];
         let tree = |splits: &[Split], leaves: &[f64]| Tree::new(splits.into(), leaves.into());
         assert!(tree(&[], &[1.0]).is_ok());

@@ -54,7 +54,7 @@ fn record_all(disks: &[&LoopDisk], options: &RecorderOptions, load: impl Fn() + 
             return recorded;
         }
         assert_eq!(losses.total(), losses.never_completed, "{losses:?}");
-        disk::say(&format!("round {round}: {} completions went unseen", losses.never_completed));
+        disk::note(&format!("round {round}: {} completions went unseen", losses.never_completed));
     }
     panic!("completions went unseen in each of {ROUNDS} rounds");
 }
@@ -170,7 +170,7 @@ fn sixty_thousand_per_second_and_nothing_lost() {
         });
         let requests = recorded.records.len();
         if requests < 10_000 {
-            disk::say(&format!("only {requests} requests in 1 s: this machine makes no load"));
+            disk::note(&format!("only {requests} requests in 1 s: this machine makes no load"));
         }
         let fio = recorded.records.iter().filter(|r| r.pid.is_some() && r.command.is_some());
         assert!(fio.count() > requests * 99 / 100);

@@ -1,6 +1,6 @@
 //! What is counted while a device runs: sums and histograms, nothing that grows.
 
-use trimtab_device::{Explained, Served};
+use trimtab_device::{LatencyBreakdown, Served};
 use trimtab_io::{LatencyHistogram, Nanos, Outcome};
 
 use crate::host::Sent;
@@ -51,17 +51,17 @@ pub(crate) struct OpTimes {
 
 impl OpTimes {
     #[inline]
-    fn add(&mut self, all: Nanos, host: Nanos, explained: &Explained) {
+    fn add(&mut self, all: Nanos, host: Nanos, breakdown: &LatencyBreakdown) {
         self.count += 1;
-        self.waited_for_cleaning += u64::from(explained.cleaning > Nanos::ZERO);
+        self.waited_for_cleaning += u64::from(breakdown.cleaning > Nanos::ZERO);
         self.all += u128::from(all.0);
         self.host += host.0;
-        self.stalled += explained.stalled.0;
-        self.die += explained.die.0;
-        self.cleaning += explained.cleaning.0;
-        self.channel += explained.channel.0;
-        self.buffer += explained.buffer.0;
-        self.retries += explained.retries.0;
+        self.stalled += breakdown.stalled.0;
+        self.die += breakdown.die.0;
+        self.cleaning += breakdown.cleaning.0;
+        self.channel += breakdown.channel.0;
+        self.buffer += breakdown.buffer.0;
+        self.retries += breakdown.retries.0;
     }
 }
 
@@ -104,7 +104,7 @@ impl Figures {
             op.latency.get_or_insert_default().record(latency);
             // Reads and writes come first among the ops.
             if let Some(times) = self.times.get_mut(sent.op as usize) {
-                times.add(latency, completion.issue.since(sent.arrived), &served.explained);
+                times.add(latency, completion.issue.since(sent.arrived), &served.breakdown);
             }
         }
     }

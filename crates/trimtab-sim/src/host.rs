@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use trimtab_io::{Nanos, Op};
 use trimtab_steer::InFlightTable;
-use trimtab_trace::synth::Drawn;
+use trimtab_trace::synth::GeneratedRequest;
 
 /// How the host talks to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub(crate) struct Arrived {
     pub(crate) at: Nanos,
     /// Its number, from 0.
     pub(crate) number: u64,
-    pub(crate) drawn: Drawn,
+    pub(crate) drawn: GeneratedRequest,
     pub(crate) flags: trimtab_io::Flags,
     /// The workload it is of.
     pub(crate) workload: u32,
@@ -190,7 +190,7 @@ mod tests {
         Arrived {
             at: Nanos(number),
             number,
-            drawn: Drawn { op: Op::Read, offset: 0, length: 4096 },
+            drawn: GeneratedRequest { op: Op::Read, offset: 0, length: 4096 },
             flags: trimtab_io::Flags::empty(),
             workload: 0,
             measured: true,

@@ -5,7 +5,7 @@
 //! looks like one drive and is several is one [`Server`] made of them; replicas
 //! meet in the [array driver](crate::array).
 
-use trimtab_device::Study;
+use trimtab_device::SsdStats;
 use trimtab_io::{DeviceId, Nanos, Request, RequestId};
 
 use crate::error::Error;
@@ -70,7 +70,7 @@ pub(crate) struct Lane<S> {
     span: Span,
     pub(crate) figures: Figures,
     /// What had been going on when the measured time began.
-    before: Option<Study>,
+    before: Option<SsdStats>,
     /// Requests that arrived, and those of them that count.
     pub(crate) arrived: u64,
     pub(crate) measured: u64,
@@ -289,11 +289,11 @@ impl<S: Server> Lane<S> {
     }
 
     /// What has been going on in the measured time.
-    pub(crate) fn study(&self) -> Study {
+    pub(crate) fn study(&self) -> SsdStats {
         let (now, Some(before)) = (self.server.study(), &self.before) else {
-            return Study::default();
+            return SsdStats::default();
         };
-        Study {
+        SsdStats {
             user_units_written: now.user_units_written - before.user_units_written,
             units_programmed: now.units_programmed - before.units_programmed,
             units_moved: now.units_moved - before.units_moved,

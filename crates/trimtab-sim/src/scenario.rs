@@ -11,7 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use trimtab_device::{FillWatch, Profile, Ssd};
+use trimtab_device::{FillProgress, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, WholeFile, derived_seed};
 
 pub use self::text::Text;
@@ -331,7 +331,7 @@ impl DeviceSpec {
         &self,
         number: u32,
         seed: u64,
-        watch: &mut FillWatch<'_>,
+        watch: &mut FillProgress<'_>,
     ) -> ControlFlow<(), Ssd> {
         let mut ssd = Ssd::new(&self.profile, DeviceId(number), seed);
         let Fill { share, kind, overwrites } = self.fill;

@@ -1,6 +1,6 @@
 //! What the driver drives.
 
-use trimtab_device::{Error, Served, Ssd, Study};
+use trimtab_device::{Error, Served, Ssd, SsdStats};
 use trimtab_io::{Nanos, Request};
 
 /// Something that serves requests in virtual time: a drive, or whatever is made
@@ -44,8 +44,8 @@ pub trait Server {
 
     /// What has been going on inside, for reports. What a server does not count
     /// stays zero.
-    fn study(&self) -> Study {
-        Study::default()
+    fn study(&self) -> SsdStats {
+        SsdStats::default()
     }
 }
 
@@ -61,7 +61,7 @@ impl Server for Ssd {
 
     #[inline]
     fn expect(&mut self, offset: u64) {
-        self.expect(offset);
+        self.prefetch(offset);
     }
 
     #[inline]
@@ -84,7 +84,7 @@ impl Server for Ssd {
         self.drain(take);
     }
 
-    fn study(&self) -> Study {
-        self.study()
+    fn study(&self) -> SsdStats {
+        self.stats()
     }
 }

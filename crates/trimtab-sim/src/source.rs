@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use trimtab_io::{Flags, Nanos};
-use trimtab_trace::synth::{Arrivals, Drawn, Requests, Think, Timing, Workload};
+use trimtab_trace::synth::{Arrivals, GeneratedRequest, Requests, ThinkTime, Timing, Workload};
 
 use crate::error::Error;
 
@@ -48,7 +48,7 @@ enum Pace {
 struct Ahead {
     requests: Requests,
     /// Two batches: one that is being used, and one that is being looked up.
-    drawn: Box<[Drawn; 2 * BATCH]>,
+    drawn: Box<[GeneratedRequest; 2 * BATCH]>,
     next: usize,
 }
 
@@ -65,13 +65,13 @@ impl Ahead {
     /// in wider pieces than it was written in, and the processor would have to
     /// wait until all of it had reached its cache.
     #[inline]
-    fn take(&mut self) -> Drawn {
-        let Drawn { op, offset, length } = self.drawn[self.next];
+    fn take(&mut self) -> GeneratedRequest {
+        let GeneratedRequest { op, offset, length } = self.drawn[self.next];
         self.next = (self.next + 1) % (2 * BATCH);
         if self.next.is_multiple_of(BATCH) {
             self.draw();
         }
-        Drawn { op, offset, length }
+        GeneratedRequest { op, offset, length }
     }
 
     /// Replaces the batch that has been used up.
@@ -84,7 +84,7 @@ impl Ahead {
 
     /// The batch that the last [`take`](Self::take) has drawn, if it has.
     #[inline]
-    fn fresh(&self) -> &[Drawn] {
+    fn fresh(&self) -> &[GeneratedRequest] {
         match self.next {
             0 => &self.drawn[BATCH..],
             BATCH => &self.drawn[..BATCH],
@@ -95,7 +95,7 @@ impl Ahead {
 
 /// The clients of a closed loop.
 struct Clients {
-    think: Think,
+    think: ThinkTime,
     /// Clients that send a request at time `ready_at`.
     ready: u32,
     ready_at: Nanos,
@@ -104,7 +104,7 @@ struct Clients {
 }
 
 impl Clients {
-    fn new(clients: u32, mut think: Think) -> Self {
+    fn new(clients: u32, mut think: ThinkTime) -> Self {
         let mut thinking = BinaryHeap::with_capacity(clients as usize);
         let mut ready = clients;
         if !think.is_none() {
@@ -202,7 +202,7 @@ impl Source {
     /// # Errors
     /// The trace cannot be read on, or does not fit.
     #[inline]
-    pub fn take(&mut self) -> Result<(Drawn, Flags), Error> {
+    pub fn take(&mut self) -> Result<(GeneratedRequest, Flags), Error> {
         self.left -= 1;
         match &mut self.kind {
             SourceKind::Synthetic(pace, ahead) => {
@@ -215,9 +215,9 @@ impl Source {
             }
             SourceKind::Replay(replay) => {
                 // Field by field, see `Ahead::take`.
-                let (Drawn { op, offset, length }, flags) = replay.take()?;
+                let (GeneratedRequest { op, offset, length }, flags) = replay.take()?;
                 self.next = replay.next_arrival()?;
-                Ok((Drawn { op, offset, length }, flags))
+                Ok((GeneratedRequest { op, offset, length }, flags))
             }
         }
     }
@@ -225,7 +225,7 @@ impl Source {
     /// Requests that will come soon, and were not known to before the last was
     /// taken.
     #[inline]
-    pub(crate) fn coming(&self) -> &[Drawn] {
+    pub(crate) fn coming(&self) -> &[GeneratedRequest] {
         match &self.kind {
             SourceKind::Synthetic(_, ahead) => ahead.fresh(),
             SourceKind::Replay(_) => &[],

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use proptest::prelude::*;
-use trimtab_device::{Error as DeviceError, Explained, Served};
+use trimtab_device::{Error as DeviceError, LatencyBreakdown, Served};
 use trimtab_io::{Completion, Nanos, Outcome, Request};
 use trimtab_sim::{
     Arbitration, Device, DeviceReport, Error, HostInterface, Server, Simulation, Source, Span,
@@ -67,7 +67,7 @@ impl Server for Constant {
                     complete: issue + self.time,
                     outcome: Outcome::Done,
                 },
-                explained: Explained::default(),
+                breakdown: LatencyBreakdown::default(),
             });
         }
     }

@@ -1,7 +1,7 @@
 //! What tests need of a machine: real block devices, which are loop devices over temporary
 //! files, and [`requires`], by which a test is skipped where the machine lacks something.
 //!
-//! What fails here panics: it is a test that fails.
+//! Failures panic, and so fail the test.
 
 mod feature;
 mod partition;
@@ -29,13 +29,13 @@ pub const REAL_DISKS: &[Feature] = &[
     Feature::Program("blkdiscard"),
 ];
 
-/// A loop device, gone when dropped.
+/// A loop device. Detached when dropped.
 pub struct LoopDisk {
-    /// `/dev/loop…`
+    /// Path of the device, `/dev/loop…`.
     pub path: String,
-    /// The file below it.
+    /// The backing file.
     pub file: PathBuf,
-    /// Queue parameters and what they were: they outlive the attachment.
+    /// Changed queue parameters with their old values: they outlive the attachment.
     changed: Mutex<Vec<(String, String)>>,
     open: File,
     _directory: tempfile::TempDir,
@@ -45,23 +45,22 @@ impl LoopDisk {
     /// A disk of this size over a sparse file.
     #[must_use]
     pub fn new(mib: u64) -> Self {
-        // In memory where possible: no other disk then works at the same time.
+        // In memory where possible: then no other disk is involved.
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let directory = directory.expect("a temporary directory");
         let file = directory.path().join("disk");
         File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a sparse file");
         let (path, open) = attach(&file);
         let disk = Self { path, file, changed: Mutex::default(), open, _directory: directory };
-        // Those of a test that was killed.
+        // Partitions of a killed test.
         disk.remove_partitions();
         disk
     }
 
-    /// Detaches the file, and attaches it again under the same name: another device for the
-    /// kernel. False if another process has taken the name meanwhile; then this disk is of no
-    /// use any more.
+    /// Detaches the file, and attaches it again under the same name: a new device for the kernel.
+    /// False if another process has taken the name meanwhile; this disk must not be used then.
     pub fn attach_anew(&mut self) -> bool {
-        // It goes with the last that has it open, which is this.
+        // The device is detached at its last close, which is this.
         self.open = File::open("/dev/null").expect("it is there");
         let name = self.name().to_owned();
         for _ in 0..500 {
@@ -82,7 +81,7 @@ impl LoopDisk {
         true
     }
 
-    /// Whether what it is asked reaches the file past the page cache.
+    /// Whether direct I/O reaches the file, past the page cache.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         let dio = format!("/sys/block/{}/loop/dio", self.name());
@@ -95,7 +94,7 @@ impl LoopDisk {
         self.path.rsplit('/').next().expect("a path")
     }
 
-    /// A file beside the disk's, gone with it.
+    /// Path of a file in the disk's directory, removed with it.
     #[must_use]
     pub fn beside(&self, name: &str) -> String {
         self.file.with_file_name(name).to_str().expect("a temporary file's name").to_owned()
@@ -106,7 +105,7 @@ impl LoopDisk {
         let path = format!("/sys/block/{}/queue/{what}", self.name());
         let before = fs::read_to_string(&path).expect("the parameter can be read");
         fs::write(&path, value).unwrap_or_else(|e| panic!("{path} = {value}: {e}"));
-        // Of alternatives, the current one stands in brackets.
+        // The current one of several values is in brackets.
         let before = match before.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
             Some((current, _)) => current.to_owned(),
             None => before.trim().to_owned(),
@@ -136,9 +135,8 @@ impl Drop for LoopDisk {
     }
 }
 
-/// Attaches a file, with direct I/O where its file system has that, and gives
-/// the device's path. The device is gone with the last that has it open, however
-/// this process ends.
+/// Attaches a file, with direct I/O if its file system supports it, and returns the device's path.
+/// The device is detached at its last close, however this process ends.
 fn attach(file: &Path) -> (String, File) {
     let losetup = |args: &[&str]| {
         let output = Command::new("losetup").args(args).output().expect("losetup runs");
@@ -151,9 +149,9 @@ fn attach(file: &Path) -> (String, File) {
         .or_else(|_| losetup(&["--find", "--show", file]))
         .unwrap_or_else(|said| panic!("{said}"));
     let open = File::open(&path).expect("the disk opens");
-    // Otherwise udev would look at it whenever it changes, and be counted.
+    // Otherwise udev would read it after changes, and these reads would be counted.
     open.lock().expect("nobody has it locked for long");
-    // Of a device in use this only says that it shall go with its last user.
+    // For a device in use this only schedules the detach at its last close.
     losetup(&["--detach", &path]).unwrap_or_else(|said| panic!("{said}"));
     (path, open)
 }
@@ -161,8 +159,8 @@ fn attach(file: &Path) -> (String, File) {
 /// A buffer that direct I/O accepts.
 #[must_use]
 pub fn aligned(bytes: usize) -> Vec<u8> {
-    // Large allocations are page-aligned but for the allocator's header, so
-    // leave room to find the boundary in.
+    // Large allocations are page-aligned after the allocator's header, so this reserves space for
+    // alignment.
     vec![0x5a; bytes + 4096]
 }
 
@@ -172,7 +170,7 @@ pub fn window(buffer: &mut [u8], bytes: usize) -> &mut [u8] {
     &mut buffer[start..start + bytes]
 }
 
-/// Runs a program, which must succeed.
+/// Runs a program. Panics if it fails.
 pub fn run(program: &str, args: &[&str]) {
     let output = Command::new(program)
         .args(args)
@@ -183,17 +181,17 @@ pub fn run(program: &str, args: &[&str]) {
     assert!(output.status.success(), "{program} {args:?}: {said}");
 }
 
-/// Runs something in a thread that has a BPF file system of its own, whose root has this
-/// mode: it is gone with the thread and what that has begun, however this ends.
+/// Runs `run` in a thread with a private BPF file system, whose root has this mode. The mount ends
+/// with the thread and its children.
 pub fn with_bpf_files(mode: u32, run: impl FnOnce(&Path) + Send) {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    // Others pass if the root lets them.
+    // Other users may pass if the root directory's mode permits.
     let passable = fs::Permissions::from_mode(0o755);
     fs::set_permissions(directory.path(), passable).expect("it is ours");
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // SAFETY: only this thread and those it begins see other mounts; no file
-            // descriptors are unshared.
+            // SAFETY: only this thread and its children see other mounts; file descriptors are not
+            // unshared.
             unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.expect("mounts of its own");
             let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
             mount_change("/", private).expect("nobody else sees them");
@@ -208,8 +206,8 @@ pub fn with_bpf_files(mode: u32, run: impl FnOnce(&Path) + Send) {
     });
 }
 
-/// Tells the user something: past the test runner, which shows only what failed
-/// tests print.
-pub fn say(what: &str) {
+/// Reports a skipped test on standard error, past the test harness, which captures the output of
+/// passing tests.
+pub fn note(what: &str) {
     _ = writeln!(std::io::stderr(), "{what}");
 }

@@ -1,5 +1,5 @@
-//! Partitions that nothing on the disk tells of: `BLKPG` (include/uapi/linux/blkpg.h). There
-//! are programs for that, but not on every machine.
+//! Partitions without a partition table: the ioctl `BLKPG` (include/uapi/linux/blkpg.h). Programs
+//! for that are not installed everywhere.
 
 use std::ffi::c_void;
 use std::fs;
@@ -32,24 +32,24 @@ struct Partition {
 }
 
 impl LoopDisk {
-    /// Makes a partition of this number, gone with the disk. Start and length are in bytes.
+    /// Adds a partition with this number, removed with the disk. Start and length are in bytes.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn add_partition(&self, number: i32, start: u64, length: u64) -> io::Result<()> {
         self.partition(ADD, number, start, length)
     }
 
-    /// Removes it.
+    /// Removes the partition.
     ///
     /// # Errors
-    /// The kernel's, as when it is in use.
+    /// The kernel's error, such as `EBUSY`.
     pub fn remove_partition(&self, number: i32) -> io::Result<()> {
         self.partition(REMOVE, number, 0, 0)
     }
 
-    /// Removes all: the kernel keeps them beyond the attachment, for the next one that has the
-    /// loop device, which may be another test's. What is in use stays.
+    /// Removes all partitions: the kernel keeps them beyond the attachment, for the next user of
+    /// the loop device. Partitions in use stay.
     pub(crate) fn remove_partitions(&self) {
         let disk = format!("/sys/block/{}", self.name());
         let entries = fs::read_dir(disk).into_iter().flatten().flatten();
@@ -70,7 +70,7 @@ impl LoopDisk {
             length: size_of::<Partition>() as i32,
             partition: (&raw mut partition).cast(),
         };
-        // SAFETY: the kernel reads an argument of this form, and the partition that it leads to.
+        // SAFETY: the kernel reads an argument of this layout, and the partition that it points to.
         Ok(unsafe { ioctl::ioctl(&self.open, Setter::<BLKPG, _>::new(argument)) }?)
     }
 }

@@ -20,7 +20,7 @@ use std::io::Write as _;
 use std::panic::Location;
 use std::path::Path;
 
-use crate::{Feature, say};
+use crate::{Feature, note};
 
 /// Comma-separated names of features that must not be missing: a test that would be skipped
 /// for one fails.
@@ -78,7 +78,7 @@ fn fail_if_required(feature: Feature, why: &str) {
 #[track_caller]
 fn record(feature: Feature, why: &str) {
     let (name, why) = (test_name(Location::caller()), why.replace(['\n', '\t'], " "));
-    say(&format!("skipped {name}: {why}"));
+    note(&format!("skipped {name}: {why}"));
     let Some(path) = std::env::var_os(SKIPPED) else { return };
     // One write of one line: other programs append to it too.
     let line = format!("{feature}\t{name}\t{why}\n");

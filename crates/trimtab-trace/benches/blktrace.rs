@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use trimtab_trace::{Options, Trace};
+use trimtab_trace::{Trace, TraceOptions};
 
 const REQUESTS: u64 = 1_000_000;
 const EVENTS: u64 = 5 * REQUESTS;
@@ -70,7 +70,8 @@ fn text() -> String {
 }
 
 fn read(path: &Path) -> u64 {
-    let mut trace = Trace::open(&[PathBuf::from(path)], &Options::default()).expect("it exists");
+    let mut trace =
+        Trace::open(&[PathBuf::from(path)], &TraceOptions::default()).expect("it exists");
     let (mut batch, mut records) = (Vec::new(), 0);
     while trace.read(&mut batch).expect("it is well-formed") {
         records += batch.len() as u64;

@@ -7,7 +7,9 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use trimtab_io::{Flags, Nanos, Op};
-use trimtab_trace::{Clock, Format, Meta, Names, Options, OutputFormat, Record, Trace, Writer};
+use trimtab_trace::{
+    Clock, Format, Meta, Names, OutputFormat, Record, Trace, TraceOptions, Writer,
+};
 
 const RECORDS: usize = 1_000_000;
 
@@ -50,7 +52,7 @@ fn write(path: &Path, records: &[Record], names: &Names) {
 }
 
 fn read(path: &Path, batch: &mut Vec<Record>) -> u64 {
-    let mut trace = Trace::open(&[path.to_owned()], &Options::default()).unwrap();
+    let mut trace = Trace::open(&[path.to_owned()], &TraceOptions::default()).unwrap();
     let mut bytes = 0;
     while trace.read(batch).unwrap() {
         bytes += batch.iter().map(|r| r.length).sum::<u64>();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use trimtab_trace::{Format, Options, Trace};
+use trimtab_trace::{Format, Trace, TraceOptions};
 
 const RECORDS: u64 = 100_000;
 
@@ -63,7 +63,7 @@ fn read(criterion: &mut Criterion) {
         for i in 0..RECORDS {
             line(&mut text, i, &mut mix).expect("a string takes everything");
         }
-        let options = Options { format: Some(format), ..Options::default() };
+        let options = TraceOptions { format: Some(format), ..TraceOptions::default() };
         group.bench_function(format.name(), |bencher| {
             let mut batch = Vec::new();
             bencher.iter(|| {

@@ -1,9 +1,9 @@
-//! Changing traces as they stream by: keeping a part ([`Cut`], [`Busiest`]), and
-//! making them faster or slower ([`Rerate`]).
+//! Edits of a trace stream: selecting a part ([`Cut`], [`BusiestWindow`]), and changing its rate
+//! ([`Rerate`]).
 //!
-//! Each takes batches as [`Trace::read`](crate::Trace::read) gives them, in
-//! arrival order, and leaves that order alone. All times are integers, so that
-//! a thousand-hour trace is as exact at its end as at its beginning.
+//! Each takes batches from [`Trace::read`](crate::Trace::read), in arrival order, and preserves
+//! that order. All times are integers, so a thousand-hour trace is as exact at its end as at its
+//! beginning.
 
 mod busiest;
 mod rerate;
@@ -13,39 +13,37 @@ use trimtab_io::{DeviceId, Nanos};
 use crate::names::Names;
 use crate::record::Record;
 
-pub use self::busiest::Busiest;
+pub use self::busiest::BusiestWindow;
 pub use self::rerate::Rerate;
 
-/// Keeps a time range, or one device, or both.
+/// Selects a time range, or one device, or both.
 ///
-/// Times count from the first arrival of the trace, of whatever device. A
-/// request belongs to the range by its arrival alone; that it completes later
-/// does not matter.
+/// Times count from the first arrival of the trace, on any device. A request belongs to the range
+/// by its arrival, whenever it completes.
 #[derive(Clone, Debug)]
 pub struct Cut {
     from: Nanos,
     to: Nanos,
-    device: Option<Only>,
+    device: Option<DeviceFilter>,
     first: Option<Nanos>,
 }
 
 #[derive(Clone, Debug)]
-struct Only {
+struct DeviceFilter {
     name: String,
     /// Known once the device has appeared.
     id: Option<DeviceId>,
 }
 
 impl Cut {
-    /// Keeps what arrives in [`from`, `to`), on `device` if there is one.
+    /// Selects arrivals in [`from`, `to`), on `device` if there is one.
     #[must_use]
     pub fn new(from: Nanos, to: Nanos, device: Option<&str>) -> Self {
-        let device = device.map(|name| Only { name: name.to_owned(), id: None });
+        let device = device.map(|name| DeviceFilter { name: name.to_owned(), id: None });
         Self { from, to, device, first: None }
     }
 
-    /// Leaves of `batch` what is to be kept. Returns whether anything later in
-    /// the trace can be.
+    /// Retains the selected records of `batch`. Returns false when no later record can be selected.
     pub fn apply(&mut self, batch: &mut Vec<Record>, names: &Names) -> bool {
         let Some(last) = batch.last().copied() else { return true };
         let first = *self.first.get_or_insert(batch[0].arrival);
@@ -81,7 +79,7 @@ mod tests {
         arrivals.iter().map(record).collect()
     }
 
-    /// What is left of two batches, and whether each said that more may come.
+    /// What remains of two batches, and what `apply` returned for each.
     fn cut(mut cut: Cut, batches: [&[(u64, u32)]; 2]) -> (Vec<(u64, u32)>, [bool; 2]) {
         let mut names = Names::default();
         names.add_device("a").unwrap();

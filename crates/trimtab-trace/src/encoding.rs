@@ -1,5 +1,4 @@
-//! Text as programs on other systems write it: with a UTF-8 byte order mark, or
-//! in UTF-16, which its byte order mark tells. Parsers get plain UTF-8.
+//! Text encodings: UTF-8 with a byte order mark, and UTF-16 with one. Parsers get plain UTF-8.
 
 use std::io::{self, BufRead, Read};
 
@@ -10,8 +9,7 @@ const UTF16_BIG_MARK: &[u8] = &[0xfe, 0xff];
 /// Bytes decoded at a time.
 const CHUNK: usize = 64 << 10;
 
-/// The content as UTF-8 without a mark. What begins with no mark stays as it
-/// is, byte for byte.
+/// The content as UTF-8 without a mark. Content without a mark is passed through unchanged.
 pub(crate) fn decoded<R: BufRead + Send + 'static>(
     mut reader: R,
 ) -> io::Result<Box<dyn BufRead + Send>> {
@@ -27,7 +25,7 @@ pub(crate) fn decoded<R: BufRead + Send + 'static>(
     Ok(Box::new(Utf16 { reader: rest, big, lone: None, high: None, text: Vec::new(), used: 0 }))
 }
 
-/// Makes UTF-8 of UTF-16, a chunk at a time.
+/// Converts UTF-16 to UTF-8, a chunk at a time.
 struct Utf16<R> {
     reader: R,
     /// Whether the first byte of two is the high one.
@@ -42,7 +40,7 @@ struct Utf16<R> {
 }
 
 impl<R: BufRead> Utf16<R> {
-    /// Decodes the next chunk in place of the last; nothing at the end.
+    /// Decodes the next chunk, replacing the last; empty at the end.
     fn decode(&mut self) -> io::Result<()> {
         self.text.clear();
         self.used = 0;
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn all_marks_give_the_same_text() {
+    fn all_byte_order_marks_decode_alike() {
         let marked = [UTF8_MARK, TEXT.as_bytes()].concat();
         let all = [utf16(TEXT, u16::to_le_bytes), utf16(TEXT, u16::to_be_bytes), marked];
         for (bytes, buffer) in all.iter().flat_map(|b| [1, 2, 3, 5, 64].map(|n| (b, n))) {
@@ -133,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_mark_nothing_changes() {
+    fn unmarked_content_passes_through() {
         for bytes in [&b""[..], b"a", b"ab", b"abc", b"\xef\xbbx", b"a\xff\xfe\x00", b"\xff"] {
             assert_eq!(read(bytes, 2).unwrap(), bytes);
         }
@@ -143,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf16_is_an_error() {
+    fn invalid_utf16_is_an_error() {
         for (bytes, part) in [
             (&b"\xff\xfea\x00b"[..], "ends within a character"),
             (b"\xff\xfe\x34\xd8", "ends within a character"),

@@ -1,4 +1,4 @@
-//! What can go wrong with a trace, said so that the user can act on it.
+//! Errors of traces.
 
 use std::fmt;
 use std::io;
@@ -8,44 +8,44 @@ use std::path::{Path, PathBuf};
 /// line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file cannot be opened: it does not exist, or may not be read.
+    /// The file cannot be opened: it does not exist, or is not readable.
     #[error("{}: cannot open: {source}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Reading failed half-way: a bad disk, or a damaged compressed file.
+    /// Reading failed: a bad disk, or a damaged compressed file.
     #[error("{}: cannot read on after byte {byte}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// How far reading came, in bytes of uncompressed content.
+        /// Bytes of uncompressed content read before.
         byte: u64,
-        /// What the system or the decompressor said.
+        /// The error of the system or the decompressor.
         source: io::Error,
     },
-    /// Writing failed. Nothing half-written is left behind.
+    /// Writing failed. No partial file is left behind.
     #[error("{}: cannot write: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The content breaks its format's rules.
+    /// The content violates its format.
     #[error("{}: {at}: {what}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// Position in the file.
         at: Position,
         /// What was expected there, and what was found.
         what: String,
     },
-    /// Records come later than sorting in memory can put right. Reading again
-    /// with [`Sorting::Spill`](crate::Sorting::Spill) solves it.
+    /// Records are out of order by more than the sorting window. Reading again with
+    /// [`Sorting::Spill`](crate::Sorting::Spill) solves it.
     #[error(
         "{}: record {record} is out of arrival order by more than the {window} records that are sorted in memory",
         path.display()
@@ -58,23 +58,23 @@ pub enum Error {
         /// The window's size in records.
         window: usize,
     },
-    /// The content is like no format that is known.
+    /// The content matches no known format.
     #[error("{}: {why}", path.display())]
     Unrecognised {
         /// The file.
         path: PathBuf,
-        /// What was looked for.
+        /// What was expected.
         why: String,
     },
-    /// The content fits several formats, and only the user can know which.
+    /// The content matches several formats; the user has to choose.
     #[error("{}: fits several formats, name one with --format: {candidates}", path.display())]
     Ambiguous {
         /// The file.
         path: PathBuf,
-        /// The formats' names, each with what it takes the columns to mean.
+        /// The formats, each with its interpretation of the columns.
         candidates: String,
     },
-    /// More of a stream or of compressed content would have to be kept than may be.
+    /// Spooling a stream or compressed content exceeds the limit.
     #[error(
         "{}: goes on after {kept} bytes of it were kept in temporary files or in memory: over the \
          limit of {}; raise that with --max-spool SIZE, or give a file that is not compressed",
@@ -84,12 +84,12 @@ pub enum Error {
     TooLong {
         /// The input.
         path: PathBuf,
-        /// How much was kept, in bytes.
+        /// Bytes spooled.
         kept: u64,
-        /// How much may be.
+        /// The limit, bytes.
         limit: u64,
     },
-    /// What was asked for makes no sense, or not for this trace.
+    /// The operation makes no sense, or not for this trace.
     #[error("{0}")]
     Usage(String),
 }
@@ -129,7 +129,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// A place in a trace file.
+/// A position in a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// A line of text, from 1.
@@ -150,7 +150,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// What is wrong with a line or record; the reader adds the file and place.
+/// What is wrong with a line or record; the reader adds file and position.
 #[derive(Debug)]
 pub(crate) struct Malformed(pub(crate) String);
 

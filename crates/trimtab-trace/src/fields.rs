@@ -1,22 +1,22 @@
-//! Numbers and columns of text formats, with errors that name the column.
+//! Parsing of numbers and columns in text formats; errors name the column.
 
 use trimtab_io::Nanos;
 
 use crate::error::Malformed;
 
-/// What the only device is called in formats that do not name it.
+/// Name of the device in formats for a single device.
 pub(crate) const SOLE_DEVICE: &[u8] = b"0";
 
-/// Larger than any device; keeps sums of offset and length far from overflow.
-pub(crate) const LARGEST_OFFSET: u64 = 1 << 60;
+/// Larger than any device; sums of offset and length cannot overflow.
+pub(crate) const MAX_OFFSET: u64 = 1 << 60;
 /// The largest request: the block layer counts a request's bytes in 32 bits,
 /// other tools' discards may be a whole device.
-pub(crate) const LARGEST_LENGTH: u64 = 1 << 50;
+pub(crate) const MAX_LENGTH: u64 = 1 << 50;
 /// 146 years in nanoseconds; any time beyond is a misread column. Small enough
 /// that two of them can be added.
-pub(crate) const LATEST_NS: u64 = 1 << 62;
+pub(crate) const MAX_TIME_NS: u64 = 1 << 62;
 
-/// A column of a text format: its place and name, for errors.
+/// A column of a text format: its number and name, for errors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) number: usize,
@@ -35,11 +35,11 @@ impl Column {
         Malformed::new(format!("column {number} ({name}): expected {what}, found {found}"))
     }
 
-    /// A whole number from 0 to `most`.
-    pub(crate) fn integer(self, text: &[u8], most: u64) -> Result<u64, Malformed> {
+    /// A whole number from 0 to `max`.
+    pub(crate) fn integer(self, text: &[u8], max: u64) -> Result<u64, Malformed> {
         match parse_u64(text) {
-            Some(n) if n <= most => Ok(n),
-            Some(_) => Err(self.expected(&format!("at most {most}"), text)),
+            Some(n) if n <= max => Ok(n),
+            Some(_) => Err(self.expected(&format!("at max {max}"), text)),
             None => Err(self.expected("a whole number", text)),
         }
     }
@@ -48,31 +48,31 @@ impl Column {
     /// is `unit_ns`. Digits finer than a nanosecond are cut off.
     pub(crate) fn time(self, text: &[u8], unit_ns: u64) -> Result<u64, Malformed> {
         match parse_decimal(text, unit_ns) {
-            Some(ns) if ns <= LATEST_NS => Ok(ns),
-            Some(_) => Err(self.expected("a time of at most 146 years", text)),
+            Some(ns) if ns <= MAX_TIME_NS => Ok(ns),
+            Some(_) => Err(self.expected("a time of at max 146 years", text)),
             None => Err(self.expected("a non-negative number", text)),
         }
     }
 
     /// An offset in units of `unit` bytes, in bytes.
     pub(crate) fn offset(self, text: &[u8], unit: u64) -> Result<u64, Malformed> {
-        Ok(self.integer(text, LARGEST_OFFSET / unit)? * unit)
+        Ok(self.integer(text, MAX_OFFSET / unit)? * unit)
     }
 
     /// A length in units of `unit` bytes, in bytes.
     pub(crate) fn length(self, text: &[u8], unit: u64) -> Result<u64, Malformed> {
-        Ok(self.integer(text, LARGEST_LENGTH / unit)? * unit)
+        Ok(self.integer(text, MAX_LENGTH / unit)? * unit)
     }
 }
 
-/// The times of a format whose records stand in order of arrival.
+/// Checks the order of times in formats whose records are in arrival order.
 #[derive(Default)]
 pub(crate) struct Ascending {
     latest: u64,
 }
 
 impl Ascending {
-    /// Lets a time pass that is not before the ones that passed already.
+    /// Accepts a time that is not before earlier ones.
     pub(crate) fn check(&self, column: Column, text: &[u8], ns: u64) -> Result<Nanos, Malformed> {
         if ns < self.latest {
             let latest = self.latest;
@@ -82,8 +82,7 @@ impl Ascending {
         Ok(Nanos(ns))
     }
 
-    /// The record with this time was good throughout: later ones have to
-    /// follow it.
+    /// Records the time of a valid record: later ones must not be before it.
     pub(crate) fn passed(&mut self, time: Nanos) {
         self.latest = time.0;
     }
@@ -91,14 +90,13 @@ impl Ascending {
 
 /// Whether these fields are a header line with these names.
 pub(crate) fn is_header(fields: &[&[u8]], names: &[&str]) -> bool {
-    // Looked at for every line, so the first letter must settle it for data.
+    // Runs for every line, so the first letter must decide for data.
     fields[0].first().is_some_and(u8::is_ascii_alphabetic)
         && fields.len() == names.len()
         && fields.iter().zip(names).all(|(f, name)| f.eq_ignore_ascii_case(name.as_bytes()))
 }
 
-/// From one to `N` fields separated by `separator`, as they stand, and how
-/// many there are.
+/// One to `N` fields separated by `separator`, untrimmed, and their number.
 pub(crate) fn split_up_to<const N: usize>(
     line: &[u8],
     separator: u8,
@@ -117,8 +115,7 @@ pub(crate) fn split_up_to<const N: usize>(
     Ok((fields, count))
 }
 
-/// The first `N` fields separated by `separator`, with blanks around each
-/// taken off; what follows them is left alone.
+/// The first `N` fields separated by `separator`, trimmed; the rest is ignored.
 pub(crate) fn split_first<const N: usize>(
     line: &[u8],
     separator: u8,
@@ -129,8 +126,7 @@ pub(crate) fn split_first<const N: usize>(
     }
 }
 
-/// Exactly `N` fields separated by `separator`, with blanks around each taken
-/// off.
+/// Exactly `N` fields separated by `separator`, trimmed.
 pub(crate) fn split<const N: usize>(line: &[u8], separator: u8) -> Result<[&[u8]; N], Malformed> {
     let mut fields = [&line[..0]; N];
     let mut rest = line;
@@ -179,32 +175,30 @@ pub(crate) fn wrong_count(expected: usize, found: usize, line: &[u8]) -> Malform
     Malformed::new(format!("expected {expected} columns, found {found}: {}", show(line)))
 }
 
-/// Input as an error message may print it: short, and with a `�` for each
-/// character that could write on the user's terminal and for what is no UTF-8.
+/// Input for an error message: short, with `�` for control characters and for invalid UTF-8.
 pub(crate) fn show(text: &[u8]) -> String {
-    const MOST: usize = 40;
+    const MAX: usize = 40;
     if text.is_empty() {
-        return "nothing".to_owned();
+        return "empty_trace_has_empty_report".to_owned();
     }
-    // No character takes more than four bytes; one cut in two lies behind MOST.
-    let lossy = String::from_utf8_lossy(&text[..text.len().min(4 * MOST + 4)]);
+    // A character takes at most four bytes; one cut in two lies behind MAX.
+    let lossy = String::from_utf8_lossy(&text[..text.len().min(4 * MAX + 4)]);
     let printable = |c: char| if is_unprintable(c) { char::REPLACEMENT_CHARACTER } else { c };
     let mut characters = lossy.chars().map(printable);
-    let shown: String = characters.by_ref().take(MOST).collect();
+    let shown: String = characters.by_ref().take(MAX).collect();
     let more = if characters.next().is_some() { "…" } else { "" };
     format!("`{shown}{more}`")
 }
 
-/// Control characters, and those that turn the direction of text or are not
-/// seen.
+/// Control characters, bidirectional overrides and invisible characters.
 fn is_unprintable(c: char) -> bool {
     let invisible = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}');
     c.is_control() || invisible || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Decimal digits only: no sign, no blanks. `None` on overflow too.
+/// Parses decimal digits: no sign, no blanks. `None` on overflow.
 pub(crate) fn parse_u64(text: &[u8]) -> Option<u64> {
-    // 19 digits cannot overflow, so that the common case needs no checks.
+    // 19 digits cannot overflow: the common case needs no checks.
     if text.is_empty() {
         return None;
     }
@@ -227,8 +221,8 @@ pub(crate) fn parse_u64(text: &[u8]) -> Option<u64> {
     Some(n)
 }
 
-/// A non-negative decimal number times `scale`, computed in integers: a
-/// float would lose nanoseconds after a few days.
+/// A non-negative decimal number times `scale`, in integers: a float would lose nanoseconds after a
+/// few days.
 pub(crate) fn parse_decimal(text: &[u8], scale: u64) -> Option<u64> {
     let (whole, fraction) = match memchr::memchr(b'.', text) {
         None => return parse_u64(text)?.checked_mul(scale),
@@ -256,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers() {
+    fn integers_parse_exactly() {
         assert_eq!(parse_u64(b"0"), Some(0));
         assert_eq!(parse_u64(b"18446744073709551615"), Some(u64::MAX));
         for bad in [&b""[..], b"-1", b"+1", b"1 ", b"1.0", b"18446744073709551616", b"x"] {
@@ -278,14 +272,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_shown_as_it_was_meant() {
+    fn error_text_is_printable() {
         for (text, shown) in [
             ("5µs".as_bytes(), "`5µs`"),
             ("日本".as_bytes(), "`日本`"),
             (b"a\xb5b\xff", "`a�b�`"),
             (b"a\tb\x1b[2J", "`a�b�[2J`"),
             ("a\u{202e}b".as_bytes(), "`a�b`"),
-            (b"", "nothing"),
+            (b"", "empty_trace_has_empty_report"),
         ] {
             assert_eq!(show(text), shown);
         }
@@ -294,14 +288,14 @@ mod tests {
     }
 
     #[test]
-    fn headers_match_whole() {
+    fn headers_match_as_a_whole() {
         assert!(is_header(&[b"Time", b"SIZE"], &["time", "size"]));
         assert!(!is_header(&[b"time", b"4096"], &["time", "size"]));
         assert!(!is_header(&[b""], &[""]));
     }
 
     #[test]
-    fn times_do_not_step_back() {
+    fn descending_times_are_errors() {
         let mut order = Ascending::default();
         order.passed(order.check(column(1, "time"), b"5", 5_000_000_000).unwrap());
         assert!(order.check(column(1, "time"), b"5", 5_000_000_000).is_ok());
@@ -310,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_column_counts_are_named() {
+    fn wrong_column_counts_are_errors() {
         assert!(split::<3>(b"a,b,c", b',').is_ok());
         assert!(split::<3>(b"a,b", b',').unwrap_err().0.contains("expected 3 columns, found 2"));
         assert!(split::<3>(b"a,b,c,d", b',').unwrap_err().0.contains("found 4"));

@@ -1,4 +1,4 @@
-//! The formats that can be read, and telling them apart by content.
+//! Trace formats, and their detection by content.
 
 use std::fmt;
 use std::io::BufRead;
@@ -116,7 +116,7 @@ impl Format {
         }
     }
 
-    /// What the format holds, in one line.
+    /// The format's columns, in one line.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -144,9 +144,8 @@ impl Format {
         }
     }
 
-    /// Whether records may stand in another order than that of arrival, as
-    /// they do in logs written at completion. In the others a step back is an
-    /// error, which their parsers report with its line.
+    /// Whether records may be out of arrival order, as in logs written at completion. In the other
+    /// formats a step back is an error, which the parser reports with its line.
     pub(crate) const fn needs_sorting(self) -> bool {
         !matches!(
             self,
@@ -160,7 +159,7 @@ impl Format {
         )
     }
 
-    /// Whether a request's times may come from clocks that disagree a little.
+    /// Whether a request's times may come from slightly different clocks.
     pub(crate) const fn has_a_clock_per_cpu(self) -> bool {
         matches!(self, Self::Blktrace | Self::Blkparse)
     }
@@ -170,7 +169,7 @@ impl Format {
         matches!(self, Self::Msr | Self::Alibaba | Self::Tencent)
     }
 
-    /// Recognises an input by its content.
+    /// Detects an input's format by its content.
     pub(crate) fn detect(input: &Input) -> Result<Self, Error> {
         if parquet::looks_like(&input.sample) {
             return Ok(Self::Parquet);
@@ -196,18 +195,17 @@ impl Format {
         };
         refuse_others(&input.path, &input.sample, input.whole)?;
         let of_fio = fio_logs::looks_like(&input.sample);
-        if of_fio && fio_logs::Kind::of_name(&input.path).is_some() {
+        if of_fio && fio_logs::FioLogKind::of_name(&input.path).is_some() {
             return Ok(Self::FioLatency);
         }
         let trials: Vec<_> =
             Self::ALL.into_iter().filter_map(|f| Some((f, f.try_on(input)?))).collect();
-        let those = |fits: &dyn Fn(&Trial) -> bool| -> Vec<Self> {
+        let those = |fits: &dyn Fn(&ParseTrial) -> bool| -> Vec<Self> {
             trials.iter().filter(|(_, trial)| fits(trial)).map(|(format, _)| *format).collect()
         };
-        // Best is what fits throughout: with records, or (as a log of nothing)
-        // without. Failing that, what fits the beginning furthest, be it only
-        // its header: its complaint about the rest is what the user needs to
-        // see.
+        // The best match is a format that fits the whole sample: with records, or (an empty log)
+        // without. Otherwise the one that fits furthest, even if only its header: the user needs
+        // its error about the rest.
         let mut fitting = those(&|t| t.bad_line.is_none() && t.records > 0);
         if fitting.is_empty() {
             fitting = those(&|t| t.bad_line.is_none());
@@ -239,11 +237,10 @@ impl Format {
         }
     }
 
-    /// How far this text format's parser gets with the sample's first lines;
-    /// `None` for the binary formats, and for `disksim`, which stands for its
-    /// two units.
-    fn try_on(self, input: &Input) -> Option<Trial> {
-        const ENOUGH: usize = 256;
+    /// How far this text format's parser gets in the sample; `None` for binary formats, and for
+    /// `disksim`, which stands for its two units.
+    fn try_on(self, input: &Input) -> Option<ParseTrial> {
+        const DECISIVE_LINES: usize = 256;
         if self == Self::Disksim {
             return None;
         }
@@ -251,14 +248,14 @@ impl Format {
         let mut source = self.text_source(sample, &input.path)?;
         let (mut names, mut records) = (Names::default(), Vec::new());
         let mut error = None;
-        while records.len() < ENOUGH && error.is_none() {
+        while records.len() < DECISIVE_LINES && error.is_none() {
             match source.fill(&mut names, &mut records) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(e) => error = Some(e),
             }
         }
-        Some(Trial { records: records.len(), bad_line: error.map(|e| e.line().unwrap_or(0)) })
+        Some(ParseTrial { records: records.len(), bad_line: error.map(|e| e.line().unwrap_or(0)) })
     }
 
     /// The reader for this format, if it is a text format.
@@ -295,9 +292,9 @@ impl Format {
     }
 }
 
-/// What a parser made of a sample.
-struct Trial {
-    /// Records it understood before the first error.
+/// A parser's result for a sample.
+struct ParseTrial {
+    /// Records parsed before the first error.
     records: usize,
     /// The line of the first error, if there was one.
     bad_line: Option<u64>,

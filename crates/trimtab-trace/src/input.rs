@@ -1,8 +1,8 @@
-//! Getting at a file's content: decompressed, with its beginning at hand.
+//! Input files: decompression, and a sample of the beginning.
 //!
-//! A stream (standard input, a pipe, a device) may have no end. It is recognised by its
-//! first bytes, and read on from there: text and blktrace need nothing more. Parquet is read
-//! from its end, so it is spooled: copied into a temporary file, up to a limit.
+//! A stream (standard input, a pipe, a device) may be endless. Its format is detected from its
+//! first bytes, and reading continues from there: text and blktrace need nothing more. Parquet is
+//! read from its end, so it is spooled: copied into a temporary file, up to a limit.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -13,31 +13,31 @@ use crate::encoding::decoded;
 use crate::error::Error;
 use crate::spool::{SpoolLimit, spool};
 
-/// How much of a file is looked at to recognise it.
+/// Bytes of uncompressed content used for detection.
 const SAMPLE: usize = 64 << 10;
-/// How much of a stream is taken for that, compressed or not: several times the sample, for
-/// content that compression makes larger, and blocks that can only be had whole.
+/// Bytes of a stream taken for that, compressed or not: several times the sample, because
+/// compression may enlarge content, and blocks decompress as a whole.
 const HEAD: usize = 256 << 10;
 /// Read buffer in bytes; larger ones were no faster.
 const BUFFER: usize = 256 << 10;
 
-/// One file to read a trace from.
+/// An input file of a trace.
 pub(crate) struct Input {
     pub(crate) path: PathBuf,
     /// The first bytes of the uncompressed content.
     pub(crate) sample: Vec<u8>,
-    /// Whether `sample` is all there is.
+    /// Whether `sample` is the whole content.
     pub(crate) whole: bool,
     compression: Compression,
     raw: Raw,
 }
 
-/// Where the content comes from, as it is stored.
+/// The stored content.
 enum Raw {
     File(File),
     Stream {
         head: Vec<u8>,
-        /// What comes after the head; none once it has been taken.
+        /// The stream behind the head; `None` once taken.
         rest: Mutex<Option<Box<dyn Read + Send>>>,
     },
 }
@@ -72,7 +72,7 @@ impl Input {
         Self::of(path, Raw::stream(file).map_err(open_error)?)
     }
 
-    /// Content that is in memory already.
+    /// Content in memory.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let rest: Box<dyn Read + Send> = Box::new(io::empty());
         let raw = Raw::Stream { head: bytes.to_owned(), rest: Mutex::new(Some(rest)) };
@@ -87,7 +87,7 @@ impl Input {
         let mut sample = Vec::with_capacity(SAMPLE + 1);
         let read = input.beginning()?.take(SAMPLE as u64 + 1).read_to_end(&mut sample);
         match read {
-            // It is the head that ends there, not the content.
+            // The head ends there, not the content.
             Err(_) if input.is_longer_than_its_head() && !sample.is_empty() => {}
             result => {
                 let byte = sample.len() as u64;
@@ -104,7 +104,7 @@ impl Input {
         Ok(input)
     }
 
-    /// Whether it can be read only once, and may have no end.
+    /// Whether it can be read only once, and may be endless.
     pub(crate) const fn is_stream(&self) -> bool {
         matches!(self.raw, Raw::Stream { .. })
     }
@@ -113,8 +113,7 @@ impl Input {
         matches!(&self.raw, Raw::Stream { head, .. } if head.len() == HEAD)
     }
 
-    /// The uncompressed content from its beginning, for the sample: of a stream, what its
-    /// head makes.
+    /// The beginning of the uncompressed content, for the sample; of a stream, only its head.
     fn beginning(&self) -> Result<Box<dyn BufRead + Send>, Error> {
         match &self.raw {
             Raw::File(_) => self.content(),
@@ -122,7 +121,7 @@ impl Input {
         }
     }
 
-    /// The content from its beginning: uncompressed, and text as UTF-8. A stream has it once.
+    /// The whole content: uncompressed, and text as UTF-8. A stream can be read once.
     pub(crate) fn content(&self) -> Result<Box<dyn BufRead + Send>, Error> {
         match &self.raw {
             Raw::File(file) => {
@@ -146,7 +145,7 @@ impl Input {
         let error = |source| Error::Read { path: self.path.clone(), byte: 0, source };
         let content = match self.compression {
             Compression::None => decoded(BufReader::with_capacity(BUFFER, raw)),
-            // Several members in a row are one content, as gzip itself has it.
+            // Several concatenated members are one content, as for gzip itself.
             Compression::Gzip => decoded(BufReader::with_capacity(
                 BUFFER,
                 flate2::read::MultiGzDecoder::new(BufReader::with_capacity(BUFFER, raw)),
@@ -159,8 +158,7 @@ impl Input {
         content.map_err(error)
     }
 
-    /// A file with the uncompressed content, for formats that need to seek. What has to be
-    /// spooled for that may not be larger than the limit.
+    /// A file with the uncompressed content, for formats that seek. Spools up to the limit.
     pub(crate) fn seekable(&self, limit: SpoolLimit) -> Result<File, Error> {
         match (&self.raw, self.compression) {
             (Raw::File(file), Compression::None) => {
@@ -179,7 +177,7 @@ impl Raw {
         Ok(Self::Stream { head, rest: Mutex::new(Some(Box::new(stream))) })
     }
 
-    /// The first bytes, which tell how it is compressed.
+    /// The first bytes, which identify the compression.
     fn magic(&mut self) -> io::Result<Vec<u8>> {
         let mut magic = Vec::new();
         match self {
@@ -202,9 +200,8 @@ impl Compression {
     }
 }
 
-/// Whether this is a file that gives the same content when opened again. One
-/// that does not exist counts as such: opening it says what is wrong. Standard
-/// input and pipes do not.
+/// Whether the file gives the same content when opened again. True for a missing file, so that
+/// opening it reports the error; false for standard input and pipes.
 #[must_use]
 pub fn can_be_read_twice(path: &Path) -> bool {
     path.as_os_str() != STDIN && std::fs::metadata(path).map_or(true, |m| m.is_file())

@@ -1,4 +1,4 @@
-//! Texts that recur in every record, kept once.
+//! Interned device and command names.
 
 use std::num::NonZeroU32;
 
@@ -12,11 +12,11 @@ use crate::error::Malformed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub(crate) NonZeroU32);
 
-/// More distinct names than this is a misread file, not a trace; it also bounds
-/// the memory that a hostile one can take.
-const MOST_NAMES: usize = 1 << 20;
+/// A file with more distinct names is misread, not a trace. Bounds the memory that a hostile file
+/// can take.
+const MAX_NAMES: usize = 1 << 20;
 /// Longer than any device or command name.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 
 /// The device and command names of one trace, in order of appearance.
 #[derive(Clone, Debug, Default)]
@@ -49,12 +49,12 @@ impl Names {
         self.devices.numbers.get(name).copied().map(DeviceId)
     }
 
-    /// The names of commands from this place on, in order of their numbers.
+    /// The command names from this number on.
     pub(crate) fn commands_from(&self, place: usize) -> &[Box<str>] {
         self.commands.names.get(place..).unwrap_or_default()
     }
 
-    /// The names of devices from this place on, in order of their numbers.
+    /// The device names from this number on.
     pub(crate) fn devices_from(&self, place: usize) -> &[Box<str>] {
         self.devices.names.get(place..).unwrap_or_default()
     }
@@ -96,7 +96,7 @@ impl Names {
 struct Table {
     names: Vec<Box<str>>,
     numbers: FxHashMap<Box<str>, u32>,
-    /// The last name asked for: neighbouring records mostly share it.
+    /// The last name looked up: adjacent records mostly share it.
     last: u32,
 }
 
@@ -114,9 +114,9 @@ impl Table {
     }
 
     fn intern_another(&mut self, name: &[u8], kind: &str) -> Result<u32, Malformed> {
-        if name.len() > LONGEST_NAME {
+        if name.len() > MAX_NAME_BYTES {
             return Err(Malformed::new(format!(
-                "expected a {kind} name of at most {LONGEST_NAME} bytes, found {}",
+                "expected a {kind} name of at max {MAX_NAME_BYTES} bytes, found {}",
                 name.len()
             )));
         }
@@ -124,8 +124,8 @@ impl Table {
         if let Some(&number) = self.numbers.get(&*name) {
             return Ok(number);
         }
-        if self.names.len() == MOST_NAMES {
-            return Err(Malformed::new(format!("more than {MOST_NAMES} distinct {kind} names")));
+        if self.names.len() == MAX_NAMES {
+            return Err(Malformed::new(format!("more than {MAX_NAMES} distinct {kind} names")));
         }
         let number = self.names.len() as u32;
         self.names.push(name.as_ref().into());
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_name_same_number() {
+    fn names_are_interned() {
         let mut names = Names::default();
         let a = names.intern_device(b"sda").unwrap();
         let b = names.intern_device(b"sdb").unwrap();

@@ -33,7 +33,7 @@ pub(crate) fn pack(r: &Record) -> [u8; PACKED] {
     bytes
 }
 
-/// The record that [`pack`] made these bytes of.
+/// The inverse of [`pack`].
 pub(crate) fn unpack(bytes: &[u8; PACKED]) -> Record {
     let u64_at = |i: usize| u64::from_le_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
     let u32_at = |i: usize| u32::from_le_bytes(bytes[i..i + 4].try_into().expect("4 bytes"));
@@ -52,7 +52,7 @@ pub(crate) fn unpack(bytes: &[u8; PACKED]) -> Record {
     }
 }
 
-/// Whether bytes from outside stand for a record.
+/// Whether untrusted bytes are a valid packed record.
 pub(crate) fn is_packed(bytes: &[u8; PACKED]) -> bool {
     Op::from_u8(bytes[OP_AT]).is_some() && bytes[PRESENT_AT] < 8
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packing_keeps_everything() {
+    fn packing_round_trips() {
         let full = Record {
             issue: Some(Nanos(7)),
             complete: Some(Nanos(u64::MAX)),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_told() {
+    fn invalid_packed_bytes_are_detected() {
         let mut bytes = [0; PACKED];
         bytes[OP_AT] = 200;
         assert!(!is_packed(&bytes));

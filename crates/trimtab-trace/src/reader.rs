@@ -1,5 +1,4 @@
-//! Reading a trace, whatever its format: records in arrival order, in constant
-//! memory.
+//! Reads traces of any format: records in arrival order, in constant memory.
 
 use std::path::{Path, PathBuf};
 
@@ -10,22 +9,22 @@ use crate::format::{Format, blktrace, has_offset_column, parquet, refuse_others}
 use crate::input::{Input, can_be_read_twice};
 use crate::names::Names;
 use crate::record::Record;
-use crate::sort::{SpillSort, TooLate, WINDOW, WindowSort};
+use crate::sort::{BeyondWindow, SpillSort, WINDOW, WindowSort};
 use crate::source::{BATCH, Source};
 use crate::spool::{SpoolLimit, write_error};
 
-/// How to read a trace.
+/// Options of reading a trace.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// The format, or `None` to recognise it by content.
+pub struct TraceOptions {
+    /// The format; `None` to detect it by content.
     pub format: Option<Format>,
-    /// Count malformed records and go on, instead of stopping at the first.
+    /// Skips and counts malformed records, instead of stopping at the first.
     pub skip_bad: bool,
-    /// How to bring records into order.
+    /// How records are sorted.
     pub sorting: Sorting,
-    /// The most bytes that may be kept in temporary files, where the input is a stream or
-    /// has to be decompressed as a whole. None: 16 GiB, or a quarter of the free space
-    /// there if that is less.
+    /// Limit of bytes spooled to temporary files, where the input is a stream or has to be
+    /// decompressed as a whole. `None`: 16 GiB, or a quarter of the free space there if that is
+    /// less.
     pub max_spool: Option<u64>,
 }
 
@@ -36,32 +35,31 @@ pub enum Sorting {
     /// [`Error::BeyondWindow`].
     #[default]
     Window,
-    /// Any disorder, with a temporary file for what does not fit into memory.
-    /// The first record comes only after the last was read.
+    /// Any disorder, with a temporary file for what exceeds memory. The first record is available
+    /// only after the last was read.
     Spill,
 }
 
-/// What a trace's times count from.
+/// The origin of a trace's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// The Unix epoch.
     Unix,
-    /// An origin that the trace does not tell, usually its own start.
+    /// An unknown origin, usually the trace's start.
     Own,
 }
 
-/// What is known of a trace as a whole.
+/// Properties of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// The format in which it stands.
+    /// Its format.
     pub format: Format,
-    /// What its times count from.
+    /// The origin of its times.
     pub clock: Clock,
     /// Whether offsets were recorded (some latency logs lack them; their
     /// offsets read as 0).
     pub has_offsets: bool,
-    /// What its writer noted beside the records, as key and value; only the
-    /// native format has this.
+    /// Key-value notes of its writer; only the native format has them.
     pub notes: Vec<(String, String)>,
 }
 
@@ -91,15 +89,15 @@ pub struct Trace {
     skip_bad: bool,
     skipped: u64,
     first_skipped: Option<String>,
-    /// What a stream's records may take while they are sorted.
+    /// Memory limit for sorting a stream's records.
     limit: Option<SpoolLimit>,
     ended: bool,
 }
 
 enum Order {
-    /// The source gives records in order, or says that it cannot.
+    /// The source yields records in order, or reports an error.
     AsIs,
-    /// The source ought to give records in order, but has not looked.
+    /// The source should yield records in order, but does not check.
     Checked {
         last: Nanos,
         count: u64,
@@ -119,8 +117,8 @@ impl Trace {
     /// one blktrace recording.
     ///
     /// # Errors
-    /// The file cannot be opened, or is in no known format, or in several.
-    pub fn open(paths: &[PathBuf], options: &Options) -> Result<Self, Error> {
+    /// The file cannot be opened, or its format is unknown or ambiguous.
+    pub fn open(paths: &[PathBuf], options: &TraceOptions) -> Result<Self, Error> {
         let paths = blktrace::with_siblings(paths);
         let Some(path) = paths.first() else {
             return Err(Error::Usage("no trace was named".to_owned()));
@@ -129,17 +127,17 @@ impl Trace {
         Self::of(&inputs, path, options)
     }
 
-    /// Opens a trace whose file content is in memory, compressed or not.
+    /// Opens a trace in memory, compressed or not.
     ///
     /// # Errors
-    /// The content is in no known format, or in several.
-    pub fn from_bytes(bytes: &[u8], options: &Options) -> Result<Self, Error> {
+    /// The format is unknown or ambiguous.
+    pub fn from_bytes(bytes: &[u8], options: &TraceOptions) -> Result<Self, Error> {
         let input = Input::from_bytes(bytes)?;
         let path = input.path.clone();
         Self::of(&[input], &path, options)
     }
 
-    fn of(inputs: &[Input], path: &Path, options: &Options) -> Result<Self, Error> {
+    fn of(inputs: &[Input], path: &Path, options: &TraceOptions) -> Result<Self, Error> {
         let format = match options.format {
             Some(format) => format,
             None => Format::detect(&inputs[0])?,
@@ -162,7 +160,7 @@ impl Trace {
         let input = &inputs[0];
         let limit = SpoolLimit::new(options.max_spool);
         let source = match format {
-            // Before all of it is spooled to look at its end.
+            // Checked before all of it is spooled to read its end.
             Format::Parquet if input.is_stream() && !parquet::looks_like(&input.sample) => {
                 let why = "does not begin as a Parquet file does".to_owned();
                 return Err(Error::Unrecognised { path: path.to_owned(), why });
@@ -180,7 +178,7 @@ impl Trace {
                 Order::Checked { last: Nanos::ZERO, count: 0 }
             }
             Sorting::Window => Order::AsIs,
-            // Their parsers take a step back for an error: there is nothing to sort.
+            // Their parsers report a step back as an error: no sorting is needed.
             Sorting::Spill if !format.needs_sorting() && format != Format::Parquet => Order::AsIs,
             Sorting::Spill => Order::Spill { sorter: SpillSort::new(SPILL_CAPACITY), full: false },
         };
@@ -199,11 +197,11 @@ impl Trace {
         })
     }
 
-    /// Replaces the content of `batch` by the next records, in arrival order;
-    /// returns false, with an empty batch, when there are no more.
+    /// Replaces the content of `batch` with the next records, in arrival order; returns false, with
+    /// an empty batch, at the end.
     ///
     /// # Errors
-    /// The file cannot be read, or breaks its format's rules.
+    /// The file cannot be read, or violates its format.
     pub fn read(&mut self, batch: &mut Vec<Record>) -> Result<bool, Error> {
         batch.clear();
         while batch.is_empty() && !self.ended {
@@ -215,10 +213,10 @@ impl Trace {
     fn advance(&mut self, out: &mut Vec<Record>) -> Result<(), Error> {
         match &mut self.order {
             Order::AsIs => {
-                self.ended = !self.pull(out)?;
+                self.ended = !self.read_skipping_bad(out)?;
             }
             Order::Checked { .. } => {
-                self.ended = !self.pull(out)?;
+                self.ended = !self.read_skipping_bad(out)?;
                 let Order::Checked { last, count } = &mut self.order else { unreachable!() };
                 let step_back = out.iter().position(|record| {
                     let earlier = record.arrival < *last;
@@ -237,12 +235,10 @@ impl Trace {
             }
             Order::Window(_) => {
                 let mut incoming = std::mem::take(&mut self.incoming);
-                let more = self.pull(&mut incoming)?;
+                let more = self.read_skipping_bad(&mut incoming)?;
                 let Order::Window(sorter) = &mut self.order else { unreachable!() };
-                sorter.push(&mut incoming, out).map_err(|TooLate(record)| Error::BeyondWindow {
-                    path: self.path.clone(),
-                    record,
-                    window: WINDOW,
+                sorter.push(&mut incoming, out).map_err(|BeyondWindow(record)| {
+                    Error::BeyondWindow { path: self.path.clone(), record, window: WINDOW }
                 })?;
                 self.incoming = incoming;
                 if !more {
@@ -257,7 +253,7 @@ impl Trace {
             Order::Spill { .. } => {
                 let mut incoming = std::mem::take(&mut self.incoming);
                 loop {
-                    let more = self.pull(&mut incoming)?;
+                    let more = self.read_skipping_bad(&mut incoming)?;
                     let Order::Spill { sorter, full } = &mut self.order else { unreachable!() };
                     for record in incoming.drain(..) {
                         sorter.push(record).map_err(|e| write_error(&e))?;
@@ -275,17 +271,17 @@ impl Trace {
         Ok(())
     }
 
-    /// Reads from the source, passing over bad records if that is wanted.
-    fn pull(&mut self, out: &mut Vec<Record>) -> Result<bool, Error> {
+    /// Reads from the source, skipping bad records if requested.
+    fn read_skipping_bad(&mut self, out: &mut Vec<Record>) -> Result<bool, Error> {
         let known = out.len();
-        let result = self.pull_as_it_is(out);
+        let result = self.read_source(out);
         if self.meta.format.has_a_clock_per_cpu() {
-            out[known..].iter_mut().for_each(Record::put_times_in_order);
+            out[known..].iter_mut().for_each(Record::enforce_time_order);
         }
         result
     }
 
-    fn pull_as_it_is(&mut self, out: &mut Vec<Record>) -> Result<bool, Error> {
+    fn read_source(&mut self, out: &mut Vec<Record>) -> Result<bool, Error> {
         loop {
             match self.source.fill(&mut self.names, out) {
                 Err(e @ Error::Malformed { .. }) if self.skip_bad => {
@@ -297,13 +293,13 @@ impl Trace {
         }
     }
 
-    /// The device and command names met so far.
+    /// The device and command names so far.
     #[must_use]
     pub const fn names(&self) -> &Names {
         &self.names
     }
 
-    /// What is known of the trace as a whole.
+    /// The trace's properties.
     #[must_use]
     pub const fn meta(&self) -> &Meta {
         &self.meta
@@ -315,32 +311,31 @@ impl Trace {
         &self.path
     }
 
-    /// How many malformed records were passed over, with
-    /// [`Options::skip_bad`].
+    /// Number of malformed records skipped, with [`TraceOptions::skip_bad`].
     #[must_use]
     pub const fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// What was wrong with the first record passed over.
+    /// The error of the first skipped record.
     #[must_use]
     pub fn first_skipped(&self) -> Option<&str> {
         self.first_skipped.as_deref()
     }
 }
 
-/// Runs `work` over a trace, and once more with [`Sorting::Spill`] if it turns
-/// out that its records are too far out of order for a window. Standard input
-/// and pipes, which cannot be read again, are spilled from the beginning.
+/// Runs `work` over a trace, and once more with [`Sorting::Spill`] if its records are too far out
+/// of order for a window. Standard input and pipes, which cannot be read again, are spilled from
+/// the beginning.
 ///
 /// # Errors
 /// As [`Trace::open`] and [`Trace::read`], and those of `work`.
 pub fn with_trace<T>(
     paths: &[PathBuf],
-    options: &Options,
+    options: &TraceOptions,
     mut work: impl FnMut(&mut Trace) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let spill = Options { sorting: Sorting::Spill, ..options.clone() };
+    let spill = TraceOptions { sorting: Sorting::Spill, ..options.clone() };
     if !paths.iter().all(|path| can_be_read_twice(path)) {
         return work(&mut Trace::open(paths, &spill)?);
     }

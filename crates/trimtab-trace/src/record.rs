@@ -1,21 +1,20 @@
-//! One row of a trace.
+//! A record of a trace.
 
 use trimtab_io::{Completion, DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
 
 use crate::names::CommandId;
 
-/// One request of a trace and what became of it, as far as was measured.
+/// A request of a trace, with its outcome as far as it was measured.
 ///
-/// Its fields are the columns of the native format (docs/trace-format.md).
-/// Device and command are numbers that the trace's [`Names`](crate::Names)
-/// turn into text.
+/// Its fields are the columns of the native format (docs/trace-format.md). Device and command are
+/// numbers; the trace's [`Names`](crate::Names) holds the texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// When the request arrived at the block layer, on the trace's clock.
     pub arrival: Nanos,
-    /// When it was first sent to the drive, if that was measured.
+    /// When it was first sent to the drive, if measured.
     pub issue: Option<Nanos>,
-    /// When the drive had answered it in full, if that was measured.
+    /// When the drive had completed it, if measured.
     pub complete: Option<Nanos>,
     /// First byte on the device.
     pub offset: u64,
@@ -23,18 +22,18 @@ pub struct Record {
     pub length: u64,
     /// The device.
     pub device: DeviceId,
-    /// The submitting process, where known.
+    /// The submitting process, if known.
     pub pid: Option<u32>,
-    /// The submitting process's name, where known.
+    /// The submitting process's name, if known.
     pub command: Option<CommandId>,
-    /// Marks; the same bits as in [`Request`].
+    /// Flags; the same bits as in [`Request`].
     pub flags: Flags,
-    /// What was asked.
+    /// The operation.
     pub op: Op,
 }
 
 impl Record {
-    /// A record of which only the request itself is known.
+    /// A record without measured times except its arrival.
     #[must_use]
     pub const fn arriving(
         arrival: Nanos,
@@ -57,22 +56,21 @@ impl Record {
         }
     }
 
-    /// From arrival to completion, where that was measured.
+    /// Arrival to completion, if measured.
     #[must_use]
     pub fn response_time(&self) -> Option<Nanos> {
         self.complete.map(|at| at.since(self.arrival))
     }
 
-    /// From issue to completion, where both were measured.
+    /// Issue to completion, if both were measured.
     #[must_use]
     pub fn service_time(&self) -> Option<Nanos> {
         Some(self.complete?.since(self.issue?))
     }
 
-    /// Makes arrival, issue and completion follow each other, where clocks of
-    /// different CPUs have it otherwise by a little: what comes later happened
-    /// no earlier.
-    pub(crate) fn put_times_in_order(&mut self) {
+    /// Enforces arrival ≤ issue ≤ completion, where slightly different CPU clocks violate it: later
+    /// events are moved later.
+    pub(crate) fn enforce_time_order(&mut self) {
         self.issue = self.issue.map(|at| at.max(self.arrival));
         let sent = self.issue.unwrap_or(self.arrival);
         self.complete = self.complete.map(|at| at.max(sent));
@@ -84,7 +82,7 @@ impl Record {
         self.offset.saturating_add(self.length)
     }
 
-    /// The request in the vocabulary of the rest of the house.
+    /// The record as a [`Request`].
     #[must_use]
     pub const fn request(&self, id: RequestId) -> Request {
         Request {
@@ -99,8 +97,7 @@ impl Record {
         }
     }
 
-    /// How it ended, where that was measured. An issue time that was not
-    /// measured is taken to be the arrival.
+    /// Its completion, if measured. A missing issue time is replaced by the arrival.
     #[must_use]
     pub fn completion(&self, id: RequestId) -> Option<Completion> {
         Some(Completion {

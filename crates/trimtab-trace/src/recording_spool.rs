@@ -1,19 +1,18 @@
-//! The spool of a recording: what survives a crash.
+//! The crash-safe spool of a recording.
 //!
-//! A trace file gets its name when it is whole ([`AtomicFile`](crate::AtomicFile)), so a
-//! recording that is killed leaves none. Until then its records also go into a
-//! spool beside it, `OUT.parquet.spool`, which is removed when the trace has its name. After
-//! SIGKILL or a power cut, [`Reader`] gives back all but the last seconds.
+//! A trace file gets its name when it is complete ([`AtomicFile`](crate::AtomicFile)), so a killed
+//! recording leaves none. Until then its records also go into a spool beside it,
+//! `OUT.parquet.spool`, which is removed when the trace has its name. After SIGKILL or a power
+//! failure, [`Reader`] recovers all but the last seconds.
 //!
-//! Records go into the spool in the order in which they completed, as the recorder gets
-//! them, not in order of arrival as into the trace. A single request whose end is not seen
-//! holds back all later arrivals, for minutes perhaps, and a crash would lose them.
+//! Records are spooled in completion order, as the recorder receives them, not in arrival order as
+//! in the trace. In arrival order, a single request without a visible completion would hold back
+//! all later arrivals, for minutes perhaps, and a crash would lose them.
 //!
-//! The trace is written at the same time, not from the spool at the end: a day's recording
-//! would take minutes to convert, and what ends it (a shutdown, a logout) does not wait
-//! minutes. Converting would write the same number of bytes, and read them once more. What
-//! the spool adds is kept small instead: about as many bytes as the trace has
-//! (docs/recording.md has the figures).
+//! The trace is written concurrently, not converted from the spool at the end: converting a day's
+//! recording would take minutes, and what ends it (a shutdown, a logout) does not wait minutes.
+//! Converting would write the same number of bytes, and read them once more. The spool's overhead
+//! is kept small instead: about as many bytes as the trace (docs/recording.md has the figures).
 //!
 //! ```text
 //!   recorder ── Feed::push ── queue ── thread: pack, compress, append; fdatasync each second
@@ -50,13 +49,13 @@ use std::path::{Path, PathBuf};
 pub use read::{Leftover, Reader, leftovers};
 pub use write::{Feed, Spool, SpoolFile};
 
-/// What a spool begins with.
+/// The first bytes of a spool.
 pub(crate) const MAGIC: &[u8; 16] = b"trimtab-spool 1\n";
 
-/// The ending of a spool's name.
+/// The extension of a spool's name.
 const ENDING: &str = "spool";
 
-/// Names for the spool of a trace, in order of preference: a leftover of an earlier
+/// Candidate names for the spool of a trace, in order of preference: a leftover of an earlier
 /// recording must not be replaced.
 fn names_beside(target: &Path) -> impl Iterator<Item = PathBuf> {
     let with = |ending: String| {
@@ -68,8 +67,8 @@ fn names_beside(target: &Path) -> impl Iterator<Item = PathBuf> {
     std::iter::once(first).chain((2_u64..).map(move |n| with(format!(".{n}.{ENDING}"))))
 }
 
-/// The trace that a spool was beside: `a.parquet` for `a.parquet.spool` and
-/// `a.parquet.2.spool`. None for names of another form.
+/// The trace of a spool: `a.parquet` for `a.parquet.spool` and `a.parquet.2.spool`. `None` for
+/// other names.
 #[must_use]
 pub fn trace_of(spool: &Path) -> Option<PathBuf> {
     if spool.extension()? != ENDING {

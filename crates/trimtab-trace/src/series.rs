@@ -1,8 +1,8 @@
-//! Everything a report plots of a trace, gathered in one pass.
+//! Data for a report's plots, gathered in one pass.
 //!
-//! The range of a trace's times and offsets is known only at its end, so bins
-//! widen as it goes ([`bins`]). Memory does not depend on a trace's length:
-//! most of it are the latency histograms per time bin, 34 KiB each.
+//! The range of a trace's times and offsets is known only at its end, so bins widen on the way
+//! ([`bins`]). Memory does not depend on the trace's length: most of it is the latency histograms
+//! per time bin, 34 KiB each.
 
 mod bins;
 mod depth;
@@ -18,14 +18,14 @@ pub use self::plots::{
 };
 use crate::record::Record;
 
-/// Time bins of rates and depth: about as many as a chart has room for.
+/// Time bins of rates and depth: about the resolution of a chart.
 const TIME_BINS: usize = 512;
-/// Time bins of latency. With a histogram each, and 1000 samples needed for a
-/// p99, fewer: 9 MiB per op.
+/// Time bins of latency. Fewer, because each has a histogram, and a p99 needs 1000 samples: 9 MiB
+/// per op.
 const LATENCY_BINS: usize = 256;
-/// Latency bins are merged to have enough samples for a p99, but not to fewer
-/// than this: half as many may remain.
-const FEW_LATENCY_BINS: usize = 32;
+/// Latency bins are merged until they support a p99, but not below this number; half as many may
+/// remain.
+const MIN_LATENCY_BINS: usize = 32;
 const MAP_COLUMNS: usize = 128;
 const MAP_ROWS: usize = 96;
 
@@ -135,7 +135,7 @@ impl PerOp {
 }
 
 impl Series {
-    /// Nothing seen yet.
+    /// An empty series.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -168,14 +168,14 @@ impl Series {
         }
     }
 
-    /// What was gathered, ready to plot.
+    /// The plots.
     #[must_use]
     pub fn finish(self) -> Plots {
         self.finish_marking(|_| None)
     }
 
-    /// As [`finish`](Self::finish), with slow responses marked: `threshold` is
-    /// given those of reads and writes together, and says beyond what one is slow.
+    /// As [`finish`](Self::finish), with slow responses marked: `threshold` gets the response times
+    /// of reads and writes together, and returns the limit beyond which a response is slow.
     #[must_use]
     pub fn finish_marking(
         self,
@@ -239,16 +239,15 @@ impl PerOp {
                 .into_iter()
                 .map(|bytes: Option<f64>| bytes.map(|b| b / 1e6))
                 .collect(),
-            // Before bins are merged for the sake of percentiles.
+            // Before bins are merged for percentiles.
             slow: slow_beyond.and_then(|beyond| slow_over_time(&self.over_time, beyond)),
             over_time: latency_over_time(self.over_time),
         }
     }
 }
 
-/// How many seconds of each bin lie before `end`. The trace ends somewhere
-/// within its last bin; of too small a rest no rate can be told, unless it is
-/// all there is.
+/// Seconds of each bin before `end`. The trace ends within its last bin; a short rest gives no
+/// rate, unless it is the only bin.
 fn covered<T: Merge>(bins: &AdaptiveBins<T>, end: u64) -> impl Iterator<Item = Option<f64>> {
     let (start, width, count) = (bins.start(), bins.width(), bins.bins().len());
     (0..count).map(move |i| {
@@ -270,7 +269,7 @@ fn slow_over_time(bins: &AdaptiveBins<Latencies>, beyond: Nanos) -> Option<SlowO
     }
     let counts: Vec<u64> = bins.bins().iter().map(slow_in).collect();
     let total: u64 = counts.iter().sum();
-    // The slow ones are the highest: their middle is that far from the end.
+    // Slow responses are the highest: their median is this far from the end.
     let middle = 1.0 - total as f64 / 2.0 / all.count().max(1) as f64;
     let median = if total > 0 { all.quantile(middle)? } else { Nanos::ZERO };
     (!counts.is_empty()).then(|| SlowOverTime { bins: time_bins(bins), counts, total, median })
@@ -280,7 +279,7 @@ fn latency_over_time(mut bins: AdaptiveBins<Latencies>) -> Option<LatencyOverTim
     let [p50, p99] = ["p50", "p99"].map(|name| {
         PERCENTILES.iter().find(|kind| kind.name == name).expect("every report has these")
     });
-    while bins.bins().len() > FEW_LATENCY_BINS && !p99.supported_by(typical_count(&bins)) {
+    while bins.bins().len() > MIN_LATENCY_BINS && !p99.supported_by(typical_count(&bins)) {
         bins.coarsen();
     }
     if bins.bins().is_empty() {
@@ -301,7 +300,7 @@ fn latency_over_time(mut bins: AdaptiveBins<Latencies>) -> Option<LatencyOverTim
     })
 }
 
-/// The median count of the bins that hold anything.
+/// The median count of the non-empty bins.
 fn typical_count(bins: &AdaptiveBins<Latencies>) -> u64 {
     let mut counts: Vec<_> = bins.bins().iter().map(Latencies::count).filter(|&n| n > 0).collect();
     let middle = counts.len() / 2;

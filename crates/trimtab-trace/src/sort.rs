@@ -1,9 +1,8 @@
-//! Putting records into arrival order in bounded memory.
+//! Sorting by arrival in bounded memory.
 //!
-//! Many formats are written as requests complete, so that a slow request
-//! stands behind faster ones that arrived later. A window of records held back
-//! and sorted puts that right without touching the disk. Where the disorder is
-//! wider, sorted runs are spilled to a temporary file and merged.
+//! Many formats are written as requests complete, so a slow request follows faster ones that
+//! arrived later. A sliding window of records sorts these without disk access. If the disorder is
+//! wider, sorted runs are spilled to a temporary file and merged (external merge sort).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,12 +15,10 @@ use trimtab_io::Nanos;
 use crate::packed::{PACKED, pack, unpack};
 use crate::record::Record;
 
-/// Records that a window holds back by default: the disorder that 65,536
-/// requests in flight at once could cause. About 10 MB while sorting.
+/// Default window, records: the disorder of 65,536 requests in flight. About 10 MB while sorting.
 pub(crate) const WINDOW: usize = 1 << 16;
 
-/// Sorts within a window: what comes out is never earlier than what came out
-/// before, or it is an error.
+/// Sorts within a window; reports an error if the output would not be in order.
 pub(crate) struct WindowSort {
     held: Vec<Record>,
     window: usize,
@@ -29,23 +26,22 @@ pub(crate) struct WindowSort {
     count: u64,
 }
 
-/// A record that came later than the window can put right: its number.
-pub(crate) struct TooLate(pub(crate) u64);
+/// The number of a record that is out of order by more than the window.
+pub(crate) struct BeyondWindow(pub(crate) u64);
 
 impl WindowSort {
     pub(crate) fn new(window: usize) -> Self {
         Self { held: Vec::new(), window, released: Nanos::ZERO, count: 0 }
     }
 
-    /// Takes `incoming` (and empties it), and appends to `out` what is safe to
-    /// release.
+    /// Drains `incoming`, and appends to `out` the records that are safe to release.
     pub(crate) fn push(
         &mut self,
         incoming: &mut Vec<Record>,
         out: &mut Vec<Record>,
-    ) -> Result<(), TooLate> {
+    ) -> Result<(), BeyondWindow> {
         if let Some(i) = incoming.iter().position(|r| r.arrival < self.released) {
-            return Err(TooLate(self.count + i as u64 + 1));
+            return Err(BeyondWindow(self.count + i as u64 + 1));
         }
         self.count += incoming.len() as u64;
         self.held.append(incoming);
@@ -58,7 +54,7 @@ impl WindowSort {
         Ok(())
     }
 
-    /// The input is over: releases everything.
+    /// Releases all records at the end of the input.
     pub(crate) fn finish(&mut self, out: &mut Vec<Record>) {
         self.sort();
         out.append(&mut self.held);
@@ -72,8 +68,8 @@ impl WindowSort {
     }
 }
 
-/// Sorts any disorder. Records beyond `capacity` go to an unnamed temporary
-/// file, 56 bytes each, which vanishes with the process.
+/// Sorts any disorder. Records beyond `capacity` go to an unnamed temporary file, 56 bytes each,
+/// which vanishes with the process.
 pub struct SpillSort {
     held: Vec<Record>,
     capacity: usize,
@@ -81,24 +77,23 @@ pub struct SpillSort {
     /// Bytes written to `file`.
     written: u64,
     runs: Vec<Run>,
-    /// The heads of the runs by (arrival, run): the earlier run first, so that
-    /// the merge is stable too.
+    /// The heads of the runs by (arrival, run): the earlier run first, so that the merge is stable.
     heads: BinaryHeap<Reverse<(Nanos, usize)>>,
 }
 
-/// A sorted stretch of the temporary file.
+/// A sorted run in the temporary file.
 struct Run {
     next: u64,
     end: u64,
     buffer: Vec<Record>,
-    /// How much of `buffer` has been taken.
+    /// Consumed part of `buffer`.
     taken: usize,
 }
 
-/// Records written to the temporary file at once: 450 KB.
+/// Records per write to the temporary file: 450 KB.
 const WRITE_RECORDS: usize = 1 << 13;
 
-/// Memory for reading runs back, shared among them.
+/// Memory for reading runs, shared among them.
 const MERGE_BUFFER: usize = 16 << 20;
 
 impl SpillSort {
@@ -115,7 +110,7 @@ impl SpillSort {
         }
     }
 
-    /// Takes one record.
+    /// Adds a record.
     ///
     /// # Errors
     /// The temporary file cannot be written.
@@ -154,17 +149,17 @@ impl SpillSort {
         out.extend_from_slice(&self.held[taken..ready]);
         self.held.drain(..ready);
         if self.heads.is_empty() {
-            self.forget_runs()?;
+            self.reset_file()?;
         }
         Ok(())
     }
 
-    /// Appends up to about `most` records in order once everything has been
+    /// Appends up to about `max` records in order once everything has been
     /// pushed; returns whether there are more.
     ///
     /// # Errors
     /// The temporary file cannot be read or written.
-    pub fn drain(&mut self, most: usize, out: &mut Vec<Record>) -> io::Result<bool> {
+    pub fn drain(&mut self, max: usize, out: &mut Vec<Record>) -> io::Result<bool> {
         if self.runs.is_empty() {
             self.held.sort_by_key(|r| r.arrival);
             out.append(&mut self.held);
@@ -175,9 +170,9 @@ impl SpillSort {
         }
         // All is on the disk now: its room is the caller's.
         self.held = Vec::new();
-        for _ in 0..most {
+        for _ in 0..max {
             let Some(&Reverse((_, run))) = self.heads.peek() else {
-                self.forget_runs()?;
+                self.reset_file()?;
                 return Ok(false);
             };
             let record = self.pop_run(run)?;
@@ -230,7 +225,7 @@ impl SpillSort {
     }
 
     /// All runs are used up: the file's space can serve again.
-    fn forget_runs(&mut self) -> io::Result<()> {
+    fn reset_file(&mut self) -> io::Result<()> {
         self.runs.clear();
         self.file = None;
         self.written = 0;
@@ -280,7 +275,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn spilling_sorts_stably(
+        fn spill_sort_is_stable(
             arrivals in prop::collection::vec(0_u64..50, 0..300),
             capacity in 1_usize..40,
         ) {
@@ -294,7 +289,7 @@ mod tests {
         }
 
         #[test]
-        fn releasing_by_watermark_keeps_order(
+        fn watermark_release_is_sorted(
             steps in prop::collection::vec((0_u64..20, 0_u64..10), 0..300),
             capacity in 1_usize..40,
         ) {
@@ -314,7 +309,7 @@ mod tests {
         }
 
         #[test]
-        fn window_sorts_or_says_so(
+        fn window_sorts_or_fails(
             arrivals in prop::collection::vec(0_u64..1000, 0..300),
             window in 1_usize..50,
         ) {
@@ -331,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn draining_holds_only_what_it_reads_back() {
+    fn drain_memory_is_bounded() {
         let mut sorter = SpillSort::new(20_000);
         let count = 70_000;
         for i in 0..count {

@@ -1,5 +1,4 @@
-//! The inner face of every format's reader: bytes in, records out, a batch at
-//! a time.
+//! The interface of format readers: bytes in, records out, a batch at a time.
 
 use std::io::{self, BufRead};
 use std::path::PathBuf;
@@ -16,15 +15,15 @@ pub(crate) const BATCH: usize = 4096;
 pub(crate) trait Source {
     /// Appends about [`BATCH`] records, and returns whether there may be more.
     ///
-    /// On an error `out` holds the good records before it, and calling again
-    /// goes on behind the bad place where the format allows that.
+    /// On an error, `out` holds the valid records before it; calling again continues behind the bad
+    /// record, if the format allows that.
     fn fill(&mut self, names: &mut Names, out: &mut Vec<Record>) -> Result<bool, Error>;
 }
 
-/// A text format, seen line by line.
+/// Parser of a text format, by line.
 pub(crate) trait LineParser {
-    /// Takes one line (without its end; never empty) and appends the records
-    /// that it completes: usually one, none for a header.
+    /// Parses one line (without its end; never empty) and appends the records that it completes:
+    /// usually one, none for a header.
     fn line(
         &mut self,
         line: &[u8],
@@ -32,14 +31,14 @@ pub(crate) trait LineParser {
         out: &mut Vec<Record>,
     ) -> Result<(), Malformed>;
 
-    /// The input is over: appends what was still open.
+    /// End of the input: appends records that were still open.
     fn end(&mut self, _names: &mut Names, _out: &mut Vec<Record>) -> Result<(), Malformed> {
         Ok(())
     }
 }
 
-/// Runs a [`LineParser`] over a reader. Lines are cut out of the reader's own
-/// buffer; only one that straddles two buffers is copied.
+/// Runs a [`LineParser`] over a reader. Lines are borrowed from the reader's buffer; only a line
+/// that straddles two buffers is copied.
 pub(crate) struct Lines<R, P> {
     reader: R,
     parser: P,
@@ -53,9 +52,8 @@ pub(crate) struct Lines<R, P> {
     ended: bool,
 }
 
-/// No trace has longer lines; a file that does is something else, and must not
-/// be taken into memory whole.
-const LONGEST_LINE: usize = 64 << 10;
+/// A longer line means that the file is no trace; it must not be read into memory whole.
+const MAX_LINE: usize = 64 << 10;
 
 impl<R: BufRead, P: LineParser> Lines<R, P> {
     pub(crate) fn new(reader: R, parser: P, path: PathBuf) -> Self {
@@ -87,7 +85,7 @@ pub(crate) fn is_blank(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace)
 }
 
-/// Gives one line to the parser, without its carriage return and unless blank.
+/// Passes a line to the parser, without its carriage return, and skips blank lines.
 fn feed<P: LineParser>(
     parser: &mut P,
     line: &[u8],
@@ -150,10 +148,10 @@ impl<R: BufRead, P: LineParser> Source for Lines<R, P> {
             if let Some(e) = bad {
                 return Err(self.malformed(e));
             }
-            if self.carry.len() > LONGEST_LINE {
+            if self.carry.len() > MAX_LINE {
                 self.line += 1;
                 self.ended = true;
-                let what = format!("expected text, found a line of over {LONGEST_LINE} bytes");
+                let what = format!("expected text, found a line of over {MAX_LINE} bytes");
                 return Err(self.malformed(Malformed(what)));
             }
         }

@@ -1,4 +1,4 @@
-//! Temporary files that inputs are kept in, and how large they may get.
+//! Temporary files for inputs, and their size limit.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
@@ -6,28 +6,27 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// The most that may be kept of an input, in bytes.
+/// Limit of spooled bytes per input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpoolLimit(pub(crate) u64);
 
-/// What is kept at most where nobody says how much: traces as large as this are better kept
-/// in files.
-const MOST: u64 = 16 << 30;
-/// And of the room that there is for temporary files, one part in so many.
+/// Default limit; larger traces are better kept in files.
+const MAX: u64 = 16 << 30;
+/// Share of the free space for temporary files, as a divisor.
 const SHARE: u64 = 4;
 
 impl SpoolLimit {
-    /// What was asked for; else 16 GiB, or a quarter of the free space where temporary files
-    /// lie if that is less.
+    /// The given limit; by default 16 GiB, or a quarter of the free space for temporary files if
+    /// that is less.
     pub(crate) fn new(asked_for: Option<u64>) -> Self {
         Self(asked_for.unwrap_or_else(|| {
             let free = rustix::fs::statvfs(std::env::temp_dir())
                 .map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
-            MOST.min(free / SHARE)
+            MAX.min(free / SHARE)
         }))
     }
 
-    /// Says so if more is kept than may be.
+    /// Fails if the limit is exceeded.
     pub(crate) fn check(self, path: &Path, kept: u64) -> Result<(), Error> {
         if kept <= self.0 {
             return Ok(());
@@ -69,20 +68,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spooling_ends_at_the_limit() {
+    fn spool_stops_at_the_limit() {
         let path = Path::new("-");
         let copy =
             |bytes: u64, limit| spool(&mut io::repeat(7).take(bytes), path, SpoolLimit(limit));
         assert_eq!(copy(1 << 20, 1 << 20).unwrap().metadata().unwrap().len(), 1 << 20);
         let error = copy(u64::MAX, 1 << 20).unwrap_err();
         assert!(matches!(error, Error::TooLong { limit: 1_048_576, .. }), "{error}");
-        let said = error.to_string();
-        assert!(said.contains("limit of 1 MiB") && said.contains("--max-spool"), "{said}");
+        let message = error.to_string();
+        assert!(message.contains("limit of 1 MiB") && message.contains("--max-spool"), "{message}");
     }
 
     #[test]
-    fn a_default_leaves_room() {
+    fn default_limit_leaves_free_space() {
         assert_eq!(SpoolLimit::new(Some(5)), SpoolLimit(5));
-        assert!((1..=MOST).contains(&SpoolLimit::new(None).0));
+        assert!((1..=MAX).contains(&SpoolLimit::new(None).0));
     }
 }

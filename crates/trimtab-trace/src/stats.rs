@@ -1,11 +1,10 @@
-//! What a trace is like, in the figures that published tables of traces hold.
+//! Statistics of a trace: the figures in published tables of traces.
 //!
-//! One pass, in memory that does not grow with the trace: about 40 MB for the
-//! footprint (`stats/footprint.rs`), 16 MB for requests in flight (`in_flight.rs`) and
-//! 10 MB for sequentiality (`sequence.rs`) at the very most, and next to nothing
-//! for a small trace.
+//! One pass, in memory that does not grow with the trace: at most about 40 MB for the footprint
+//! (`stats/footprint.rs`), 16 MB for requests in flight (`in_flight.rs`) and 10 MB for
+//! sequentiality (`sequence.rs`), and little for a small trace.
 //!
-//! Definitions, because tables of this kind mislead where they leave them out:
+//! Definitions:
 //!
 //! - The *duration* is the span from the first arrival to the last. Mean rates
 //!   are totals divided by it. Without a span (one request, or all at the same
@@ -45,7 +44,7 @@ const WINDOWS_S: [u64; 2] = [1, 10];
 /// Devices that a report names.
 const TOP_DEVICES: usize = 10;
 
-/// The statistics of a trace in the making.
+/// Accumulates the statistics of a trace.
 ///
 /// ```
 /// use trimtab_io::{Nanos, Op};
@@ -73,7 +72,7 @@ pub struct Stats {
     ops: [OpCounts; 4],
     /// By device number.
     devices: Vec<DeviceCounts>,
-    gaps: Gaps,
+    inter_arrival_statistics: Gaps,
     windows: [Window; WINDOWS_S.len()],
     sequences: Sequences,
     footprint: Footprint,
@@ -101,13 +100,13 @@ struct DeviceCounts {
     bytes: u64,
 }
 
-/// Whether a request moves data, and so has a place that was touched.
+/// Whether a request moves data, and so counts for footprint and sequentiality.
 const fn moves_data(record: &Record) -> bool {
     matches!(record.op, Op::Read | Op::Write) && record.length > 0
 }
 
 impl Stats {
-    /// The statistics of no request yet.
+    /// Statistics of no request.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -115,7 +114,7 @@ impl Stats {
             last: Nanos::ZERO,
             ops: Default::default(),
             devices: Vec::new(),
-            gaps: Gaps::default(),
+            inter_arrival_statistics: Gaps::default(),
             windows: WINDOWS_S.map(|s| Window::new(Nanos::from_secs(s))),
             sequences: Sequences::default(),
             footprint: Footprint::default(),
@@ -128,13 +127,12 @@ impl Stats {
         }
     }
 
-    /// Adds a request. They must come in order of arrival, and their device
-    /// numbers be those of the trace's [`Names`], so that tables can be indexed
-    /// by them.
+    /// Adds a request. Requests must be in arrival order, and device numbers those of the trace's
+    /// [`Names`], because tables are indexed by them.
     pub fn add(&mut self, record: &Record) {
         let first = match self.first {
             Some(first) => {
-                self.gaps.add(record.arrival.since(self.last));
+                self.inter_arrival_statistics.add(record.arrival.since(self.last));
                 first
             }
             None => *self.first.insert(record.arrival),
@@ -185,8 +183,7 @@ impl Stats {
         self.partial += u64::from(flags.contains(Flags::PARTIAL));
     }
 
-    /// The figures of everything added. `names` and `meta` are those of the
-    /// trace, after it was read.
+    /// The report. `names` and `meta` are those of the trace, after it was read.
     #[must_use]
     pub fn finish(self, names: &Names, meta: &Meta) -> Report {
         let requests: u64 = self.ops.iter().map(|op| op.requests).sum();
@@ -208,7 +205,7 @@ impl Stats {
             read_write_ratio: (writes > 0).then(|| reads as f64 / writes as f64),
             devices: self.devices(names, requests),
             rates: self.rates(requests, duration),
-            inter_arrival: self.gaps.figures(),
+            inter_arrival: self.inter_arrival_statistics.figures(),
             sequential: meta.has_offsets.then(|| self.sequences.shares()).flatten(),
             footprint: meta.has_offsets.then(|| self.footprint.size()),
             queue_depth: (self.completed > 0).then(|| self.in_flight.figures()),
@@ -277,7 +274,7 @@ fn op_figures(ops: &[OpCounts; 4], requests: u64) -> Vec<OpFigures> {
         .collect()
 }
 
-/// `part / whole`, if there is a whole.
+/// `part / whole`, if `whole` is not 0.
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

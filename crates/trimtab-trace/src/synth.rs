@@ -1,4 +1,4 @@
-//! Synthetic traces, made from a description in TOML.
+//! Synthetic traces, described in TOML.
 //!
 //! ```toml
 //! seed = 1               # the same seed gives the same trace, on any machine
@@ -38,14 +38,12 @@
 //!   whose rate switches between two phases of exponential length, with the
 //!   means `on_ms` and `off_ms`. The trace begins in the on phase.
 //!
-//! `closed`
-//! : `queue_depth`, `service_us`, `think_us`. So many clients, each of which
-//!   sends a request, waits for the answer, thinks, and sends the next. Both
-//!   times are exponential with these means. The service time is *nominal*: it
-//!   only spaces the arrivals. It is not in the trace, which holds no completions,
-//!   and a drive on which the trace is replayed will take its own time.
-//!   The mean rate is `queue_depth` / (`service_us` + `think_us`). A simulation
-//!   takes the description as a [`Workload`], whose clients wait for the drive.
+//! `queue_depth`, `service_us`, `think_us`. `queue_depth` clients: each sends a request, waits for
+//! its completion, thinks, and sends the next. Both times are exponential with these means. The
+//! service time is *nominal*: it only spaces the arrivals. It is not in the trace, which holds no
+//! completions, and a drive on which the trace is replayed takes its own time. The mean rate is
+//! `queue_depth` / (`service_us` + `think_us`). A simulation uses the description as a
+//! [`Workload`], whose clients wait for the drive.
 //!
 //! # Offsets
 //!
@@ -89,12 +87,12 @@ use crate::record::Record;
 use crate::source::BATCH;
 
 pub use self::arrivals::Arrivals;
-pub use self::spec::{Spec, Wrong};
-pub use self::workload::{Drawn, Requests, Think, Timing, Workload};
+pub use self::spec::{InvalidValue, Spec};
+pub use self::workload::{GeneratedRequest, Requests, ThinkTime, Timing, Workload};
 
 use self::random::Random;
 
-/// A synthetic trace in the making, read like a [`Trace`](crate::Trace).
+/// A generator of a synthetic trace, read like a [`Trace`](crate::Trace).
 ///
 /// ```
 /// # fn main() -> Result<(), trimtab_trace::Error> {
@@ -131,7 +129,7 @@ pub struct Synth {
     meta: Meta,
 }
 
-/// The generators' numbers, which keep their sequences apart.
+/// Numbers of the random streams, which keep their sequences independent.
 #[derive(Clone, Copy, Debug)]
 enum Purpose {
     Arrivals,
@@ -143,11 +141,10 @@ enum Purpose {
 }
 
 impl Synth {
-    /// Begins the trace that `text` describes, with another seed if one is
-    /// given.
+    /// Starts the trace described by `text`, with another seed if one is given.
     ///
     /// # Errors
-    /// The text is no TOML, or a key is unknown, missing, or out of its range.
+    /// The text is not TOML, or a key is unknown, missing, or out of range.
     pub fn from_toml(text: &str, seed: Option<u64>) -> Result<Self, Error> {
         let spec = Spec::parse(text)?;
         let seed = seed.or(spec.seed).unwrap_or_default();
@@ -169,8 +166,8 @@ impl Synth {
         })
     }
 
-    /// Replaces the content of `batch` by the next records; returns false, with
-    /// an empty batch, when there are no more.
+    /// Replaces the content of `batch` with the next records; returns false, with an empty batch,
+    /// at the end.
     pub fn read(&mut self, batch: &mut Vec<Record>) -> bool {
         batch.clear();
         while self.left > 0 && batch.len() < BATCH {
@@ -180,7 +177,7 @@ impl Synth {
                 break;
             }
             self.left -= 1;
-            let Drawn { op, offset, length } = self.requests.draw();
+            let GeneratedRequest { op, offset, length } = self.requests.draw();
             batch.push(Record::arriving(arrival, self.device, op, offset, length));
         }
         !batch.is_empty()

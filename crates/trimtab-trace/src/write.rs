@@ -1,7 +1,7 @@
 //! Writing traces.
 //!
-//! A trace is written to a file that has no name until it is whole, so that
-//! neither an error nor a crash leaves anything half-written behind.
+//! A trace file has no name until it is complete, so neither an error nor a crash leaves a partial
+//! file.
 
 mod atomic;
 mod fio_iolog;
@@ -39,14 +39,14 @@ pub enum OutputFormat {
     Msr,
 }
 
-/// Records that a trace's new format has no place for.
+/// Records that the output format cannot represent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Flushes, where the format knows none.
+    /// Flushes, if the format has none.
     pub flushes: u64,
-    /// Discards, where the format knows none.
+    /// Discards, if the format has none.
     pub discards: u64,
-    /// Requests without a completion time, where the format demands one.
+    /// Requests without a completion time, if the format requires one.
     pub unanswered: u64,
     /// Requests with a length, time or response time beyond the format's
     /// range.
@@ -54,7 +54,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// How many in all.
+    /// Total.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.flushes + self.discards + self.unanswered + self.out_of_range
@@ -96,51 +96,51 @@ impl fmt::Display for LeftOut {
 /// ```
 pub struct Writer {
     path: PathBuf,
-    kind: Kind,
+    kind: FormatWriter,
     records: u64,
     left_out: LeftOut,
 }
 
-enum Kind {
+enum FormatWriter {
     Parquet(Box<ParquetWriter>),
     FioIolog(FioIolog),
     Msr(Msr),
 }
 
 impl Writer {
-    /// Begins a trace at `path`. `meta` describes the trace that the records
-    /// come from, or will be.
+    /// Starts a trace at `path`. `meta` describes the trace of the records.
     ///
     /// # Errors
     /// The file cannot be created.
     pub fn create(path: &Path, format: OutputFormat, meta: &Meta) -> Result<Self, Error> {
-        let begin = || -> io::Result<Kind> {
+        let begin = || -> io::Result<FormatWriter> {
             let file = AtomicFile::create(path)?;
             Ok(match format {
-                OutputFormat::Parquet => Kind::Parquet(Box::new(ParquetWriter::new(file, meta)?)),
-                OutputFormat::FioIolog => Kind::FioIolog(FioIolog::new(file)?),
-                OutputFormat::Msr => Kind::Msr(Msr::new(file)),
+                OutputFormat::Parquet => {
+                    FormatWriter::Parquet(Box::new(ParquetWriter::new(file, meta)?))
+                }
+                OutputFormat::FioIolog => FormatWriter::FioIolog(FioIolog::new(file)?),
+                OutputFormat::Msr => FormatWriter::Msr(Msr::new(file)),
             })
         };
         let kind = begin().map_err(|e| Error::write(path, e))?;
         Ok(Self { path: path.to_owned(), kind, records: 0, left_out: LeftOut::default() })
     }
 
-    /// Notes something that became known after the trace was begun, as
-    /// [`Meta::notes`] does before. Only the native format keeps notes; for
-    /// others this does nothing.
+    /// Sets a note that became known after the start, like those in [`Meta::notes`]. Only the
+    /// native format has notes; otherwise this does nothing.
     pub fn set_note(&mut self, key: &str, value: &str) {
-        if let Kind::Parquet(writer) = &mut self.kind {
+        if let FormatWriter::Parquet(writer) = &mut self.kind {
             writer.set_note(key, value);
         }
     }
 
-    /// Appends records, which must come in arrival order. What the format has
-    /// no place for is counted in [`left_out`](Self::left_out).
+    /// Appends records, which must be in arrival order. Records that the format cannot represent
+    /// are counted in [`left_out`](Self::left_out).
     ///
     /// # Errors
-    /// The file cannot be written, or a record contradicts itself (its
-    /// completion lies before its arrival, say).
+    /// The file cannot be written, or a record contradicts itself (its completion is before its
+    /// arrival, say).
     pub fn write(&mut self, records: &[Record], names: &Names) -> Result<(), Error> {
         for (number, record) in (self.records + 1..).zip(records) {
             if let Some(fault) = parquet::fault(record) {
@@ -150,32 +150,30 @@ impl Writer {
         }
         self.records += records.len() as u64;
         let written = match &mut self.kind {
-            Kind::Parquet(writer) => writer.write(records, names),
-            Kind::FioIolog(writer) => writer.write(records, names, &mut self.left_out),
-            Kind::Msr(writer) => writer.write(records, names, &mut self.left_out),
+            FormatWriter::Parquet(writer) => writer.write(records, names),
+            FormatWriter::FioIolog(writer) => writer.write(records, names, &mut self.left_out),
+            FormatWriter::Msr(writer) => writer.write(records, names, &mut self.left_out),
         };
         written.map_err(|e| Error::write(&self.path, e))
     }
 
-    /// How many records were given to [`write`](Self::write), with those left
-    /// out.
+    /// Records passed to [`write`](Self::write), including those left out.
     #[must_use]
     pub const fn records(&self) -> u64 {
         self.records
     }
 
-    /// What the format had no place for, so far.
+    /// Records left out so far.
     #[must_use]
     pub const fn left_out(&self) -> &LeftOut {
         &self.left_out
     }
 
-    /// Completes the file and gives it its name, replacing what had it. Without
-    /// this nothing is left behind.
+    /// Completes the file and gives it its name, replacing an existing file. Without this call no
+    /// file is left.
     ///
     /// # Errors
-    /// The file cannot be written; or there were records, and the format had a
-    /// place for none of them.
+    /// The file cannot be written; or the format could represent none of the records.
     pub fn finish(self) -> Result<(), Error> {
         if self.records > 0 && self.records == self.left_out.total() {
             return Err(Error::Usage(format!(
@@ -186,9 +184,9 @@ impl Writer {
             )));
         }
         let finished = match self.kind {
-            Kind::Parquet(writer) => writer.finish(),
-            Kind::FioIolog(writer) => writer.finish(),
-            Kind::Msr(writer) => writer.finish(),
+            FormatWriter::Parquet(writer) => writer.finish(),
+            FormatWriter::FioIolog(writer) => writer.finish(),
+            FormatWriter::Msr(writer) => writer.finish(),
         };
         finished.map_err(|e| Error::write(&self.path, e))
     }

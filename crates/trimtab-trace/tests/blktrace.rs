@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use trimtab_io::{Flags, Op};
-use trimtab_trace::{Error, Format, Options, Position, Record, Trace};
+use trimtab_trace::{Error, Format, Position, Record, Trace, TraceOptions};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -14,7 +14,7 @@ fn data(name: &str) -> PathBuf {
 
 /// A trace's records with the names spelt out, in an order that does not hang
 /// on how equal arrivals were sorted.
-fn read_all(paths: &[PathBuf], options: &Options) -> Result<Vec<(Record, String)>, Error> {
+fn read_all(paths: &[PathBuf], options: &TraceOptions) -> Result<Vec<(Record, String)>, Error> {
     let mut trace = Trace::open(paths, options)?;
     let (mut batch, mut all) = (Vec::new(), Vec::new());
     while trace.read(&mut batch)? {
@@ -31,7 +31,7 @@ fn read_all(paths: &[PathBuf], options: &Options) -> Result<Vec<(Record, String)
 
 fn recording(names: &[&str]) -> Vec<(Record, String)> {
     let paths: Vec<_> = names.iter().map(|name| data(name)).collect();
-    read_all(&paths, &Options::default()).unwrap()
+    read_all(&paths, &TraceOptions::default()).unwrap()
 }
 
 const PER_CPU: [&str; 2] = ["vda.blktrace.0", "vda.blktrace.1"];
@@ -47,7 +47,7 @@ fn all_forms_of_a_recording_give_the_same_records() {
 }
 
 #[test]
-fn requests_and_bytes_are_those_that_the_kernel_counted() {
+fn requests_and_bytes_match_the_kernels_counters() {
     let records = recording(&PER_CPU);
     let count = |op| records.iter().filter(|(r, _)| r.op == op).count();
     let kib =
@@ -60,7 +60,7 @@ fn requests_and_bytes_are_those_that_the_kernel_counted() {
 }
 
 #[test]
-fn every_request_has_all_its_times_and_names() {
+fn every_request_has_times_and_names() {
     let records = recording(&PER_CPU);
     for (record, name) in &records {
         let (issue, complete) = (record.issue.unwrap(), record.complete.unwrap());
@@ -95,7 +95,7 @@ fn every_request_has_all_its_times_and_names() {
 #[test]
 fn arrival_order() {
     for name in ["vda", "vda.blkparse"] {
-        let mut trace = Trace::open(&[data(name)], &Options::default()).unwrap();
+        let mut trace = Trace::open(&[data(name)], &TraceOptions::default()).unwrap();
         let (mut batch, mut all) = (Vec::new(), Vec::new());
         while trace.read(&mut batch).unwrap() {
             all.append(&mut batch);
@@ -111,7 +111,7 @@ fn read_bytes(bytes: &[u8], format: Format, skip_bad: bool) -> Result<usize, Err
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
     fs::write(&path, bytes).unwrap();
-    let options = Options { format: Some(format), skip_bad, ..Options::default() };
+    let options = TraceOptions { format: Some(format), skip_bad, ..TraceOptions::default() };
     read_all(&[path], &options).map(|records| records.len())
 }
 
@@ -127,7 +127,7 @@ fn byte_of(error: &Error) -> u64 {
 const FIRST_WITH_DATA: usize = 64 + 64;
 
 #[test]
-fn damage_is_named_by_its_byte() {
+fn damage_error_names_the_byte() {
     let good = fs::read(data("vda.blktrace.1")).unwrap();
     let cut = read_bytes(&good[..FIRST_WITH_DATA + 10], Format::Blktrace, false).unwrap_err();
     assert_eq!(byte_of(&cut), FIRST_WITH_DATA as u64);
@@ -152,7 +152,7 @@ fn damage_is_named_by_its_byte() {
 }
 
 #[test]
-fn a_bad_record_within_its_bounds_can_be_skipped() {
+fn bad_record_can_be_skipped() {
     let mut bytes = fs::read(data("vda.blktrace.1")).unwrap();
     let whole = read_bytes(&bytes, Format::Blktrace, true).unwrap();
     bytes[FIRST_WITH_DATA + 23] = 0xff;
@@ -162,7 +162,7 @@ fn a_bad_record_within_its_bounds_can_be_skipped() {
 }
 
 #[test]
-fn garbage_in_text_is_named_by_its_line() {
+fn text_error_names_the_line() {
     let mut text = fs::read_to_string(data("vda.blkparse")).unwrap();
     text.insert_str(text.find('\n').unwrap() + 1, "what is this\n");
     let error = read_bytes(text.as_bytes(), Format::Blkparse, false).unwrap_err();
@@ -170,7 +170,7 @@ fn garbage_in_text_is_named_by_its_line() {
 }
 
 #[test]
-fn base_names_find_their_files_and_empty_ones_are_left_out() {
+fn base_names_expand_to_nonempty_files() {
     let folder = tempfile::tempdir().unwrap();
     for (name, to) in [(PER_CPU[0], "sda.blktrace.2"), (PER_CPU[1], "sda.blktrace.10")] {
         fs::copy(data(name), folder.path().join(to)).unwrap();
@@ -179,10 +179,10 @@ fn base_names_find_their_files_and_empty_ones_are_left_out() {
     fs::write(folder.path().join("sda.blktrace.txt"), "no such file").unwrap();
     let expected = recording(&PER_CPU);
     for name in ["sda", "sda.blktrace"] {
-        let found = read_all(&[folder.path().join(name)], &Options::default()).unwrap();
+        let found = read_all(&[folder.path().join(name)], &TraceOptions::default()).unwrap();
         assert!(found == expected, "{name}");
     }
-    let missing = read_all(&[folder.path().join("sdb")], &Options::default());
+    let missing = read_all(&[folder.path().join("sdb")], &TraceOptions::default());
     assert!(matches!(missing, Err(Error::Open { .. })));
 }
 

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use trimtab_io::{Nanos, Op};
-use trimtab_trace::{Clock, Options, Record, Trace};
+use trimtab_trace::{Clock, Record, Trace, TraceOptions};
 
 fn read(name: &str) -> Result<(Clock, Vec<Record>), trimtab_trace::Error> {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
-    let mut trace = Trace::open(&[path], &Options::default())?;
+    let mut trace = Trace::open(&[path], &TraceOptions::default())?;
     let (mut batch, mut all) = (Vec::new(), Vec::new());
     while trace.read(&mut batch)? {
         all.append(&mut batch);
@@ -49,7 +49,7 @@ fn timestamps_are_read() {
 
 /// What floats have lost is not made up.
 #[test]
-fn floats_that_lost_nanoseconds_are_refused() {
+fn inexact_floats_are_refused() {
     let error = read("pandas_round_trip.parquet").unwrap_err().to_string();
     for part in ["row 2: column issue_ns", "float 1.7000000000000008e18", "dtype_backend"] {
         assert!(error.contains(part), "{error}");

@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use trimtab_learn::Rows;
-use trimtab_learn::dense::{self, Activation, Loss, Network, Optimiser, Start, Training};
+use trimtab_learn::dense::{
+    self, Activation, Initialisation, Loss, Network, Optimiser, TrainingOptions,
+};
 use trimtab_learn::integer::LinnOs;
 use trimtab_learn::standardise::Standardiser;
 use trimtab_predict::DIGITS;
@@ -43,14 +45,14 @@ pub(crate) fn train(
     Ok(LinnOs::quantise(&of_digits(&network, &scale)?)?.into())
 }
 
-fn training(seed: u64) -> Training {
-    Training {
+fn training(seed: u64) -> TrainingOptions {
+    TrainingOptions {
         loss: Loss::Hinge,
         optimiser: Optimiser::Adam { rate: 1e-3 },
         class_weights: vec![1.0, BIAS],
         epochs: EPOCHS,
         seed,
-        ..Training::default()
+        ..TrainingOptions::default()
     }
 }
 
@@ -64,7 +66,7 @@ fn scale(digits: Rows<'_, u8>) -> Result<Standardiser, trimtab_learn::Error> {
 
 fn untrained(seed: u64) -> Result<Network, trimtab_learn::Error> {
     let layers = [(HIDDEN, Activation::Relu), (2, Activation::Linear)];
-    Network::random(DIGITS, &layers, Start::Glorot, seed)
+    Network::random(DIGITS, &layers, Initialisation::Glorot, seed)
 }
 
 /// The network that takes raw digits: w · (x − mean) / deviation + b.

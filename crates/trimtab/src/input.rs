@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use trimtab_trace::{Error, Format, Options, Record, Trace, can_be_read_twice, with_trace};
+use trimtab_trace::{Error, Format, Record, Trace, TraceOptions, can_be_read_twice, with_trace};
 
 use crate::exit::Incomplete;
 use crate::progress::Progress;
@@ -70,7 +70,7 @@ impl ReadArgs {
     ) -> Result<(T, Skipped)> {
         let format = self.format.as_deref().map(str::parse::<Format>).transpose()?;
         let (skip_bad, max_spool) = (self.skip_bad, self.max_spool);
-        let options = Options { format, skip_bad, max_spool, ..Options::default() };
+        let options = TraceOptions { format, skip_bad, max_spool, ..TraceOptions::default() };
         Ok(with_trace(paths, &options, |trace| {
             let done = work(trace)?;
             let first = trace.first_skipped().unwrap_or_default().to_owned();

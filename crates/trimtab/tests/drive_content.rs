@@ -203,7 +203,7 @@ fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     let created = match may_serve_io() {
         true => inside(&create).output().unwrap(),
         false => {
-            testdisk::say("the server stays outside the cgroup: needs CAP_SYS_RESOURCE");
+            testdisk::note("the server stays outside the cgroup: needs CAP_SYS_RESOURCE");
             bench.drive(&[&["create", "full"][..], &args.split(' ').collect::<Vec<_>>()].concat())
         }
     };
@@ -227,7 +227,7 @@ fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     let killed = status.signal() == Some(9);
     assert!(killed || status.success(), "{status}: {said}");
     let how = if killed { "ended by the kernel" } else { "written" };
-    testdisk::say(&format!(
+    testdisk::note(&format!(
         "190 MiB through 64 MiB of memory: {how} after {:.1?}",
         begun.elapsed()
     ));

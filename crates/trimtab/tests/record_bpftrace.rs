@@ -115,7 +115,7 @@ fn counts_agree_with_those_of_bpftrace() {
     // miss some on its own account.
     let lost = number(&recorded["lost"]);
     assert!(measured.abs_diff(completed) <= lost, "{measured}, bpftrace {completed}, lost {lost}");
-    testdisk::say(&format!(
+    testdisk::note(&format!(
         "issued {requests}, bpftrace {issued}; completed {measured}, bpftrace {completed}; \
          lost {lost}"
     ));

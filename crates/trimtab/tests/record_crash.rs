@@ -194,7 +194,7 @@ fn what_was_recorded_until_a_kill_is_recovered() {
     for key in ["recovered", "devices", "started", "machine"] {
         assert!(notes.as_array().unwrap().iter().any(|n| n["key"] == key), "{key}: {notes}");
     }
-    testdisk::say(&format!(
+    testdisk::note(&format!(
         "killed after {killed:?}: {requests} requests recovered, the kernel counted {} in all \
          and {expected} until three seconds before",
         at_the_end - base

@@ -65,7 +65,7 @@ fn run(files: &Path) {
     }
     let done = &store.done;
     let most = grown.iter().max_by_key(|(_, bytes)| *bytes);
-    testdisk::say(&format!("{events} events in {seconds} s, {done:?}, most growth {most:?}"));
+    testdisk::note(&format!("{events} events in {seconds} s, {done:?}, most growth {most:?}"));
     let figures = store.figures();
     assert!(done.refused.load(Relaxed) > 0, "nothing was ever refused: {figures:#?}");
     assert!(done.errors.load(Relaxed) > 0, "nothing ever failed: {done:?}");

@@ -140,7 +140,7 @@ impl Emulated<'_> {
         let (disks, options) = (self.disks()?, UringOptions::default());
         serve(&disks, base, &requests[..first], &options, &*self.should_stop, &mut || Ok(()))?;
         self.when_idle(Drive::restore)?;
-        let compensation = |drive: &Drive| drive.stat().map(|stat| stat.lead_us);
+        let compensation = |drive: &Drive| drive.stat().map(|stat| stat.compensation_us);
         let all = self.drives.iter().map(compensation).collect::<Result<_, _>>()?;
         self.notes.compensation_us.push(all);
         Ok(())
@@ -160,7 +160,7 @@ impl Emulated<'_> {
         let run = serve(&self.disks()?, base, requests, &options, &*self.should_stop, each)?;
         let of = |(drive, log): (&Drive, &Vec<LogEntry>)| {
             let said = drive.end_log()?;
-            Ok(trimtab_emu::added(reads(log), said))
+            Ok(trimtab_emu::added_latency(reads(log), said))
         };
         let paths = self.drives.iter().zip(&run.log).map(of).collect::<Result<_, Error>>()?;
         Ok((run, paths))

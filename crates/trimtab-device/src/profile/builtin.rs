@@ -1,15 +1,15 @@
-//! The profiles that come with the program.
+//! The built-in profiles.
 
 use super::Profile;
 
-/// A profile by the name of its file.
+/// A profile by its file name.
 macro_rules! builtin {
     ($($name:literal),* $(,)?) => {
         [$(($name, include_str!(concat!("../../profiles/", $name, ".toml")))),*]
     };
 }
 
-/// Name and TOML, in the order in which they are listed.
+/// Name and TOML, in listing order.
 const BUILTIN: [(&str, &str); 12] = builtin![
     "reference",
     "ioda-sim",
@@ -26,12 +26,12 @@ const BUILTIN: [(&str, &str); 12] = builtin![
 ];
 
 impl Profile {
-    /// The names of the profiles that come with the program.
+    /// Names of the built-in profiles.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
         BUILTIN.iter().map(|(name, _)| *name)
     }
 
-    /// One of the profiles that come with the program.
+    /// A built-in profile.
     #[must_use]
     pub fn builtin(name: &str) -> Option<Self> {
         let (_, text) = BUILTIN.iter().find(|(known, _)| *known == name)?;
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_them_can_be() {
+    fn builtin_profiles_are_valid() {
         for name in Profile::builtin_names() {
             let profile = Profile::builtin(name).unwrap();
             assert_eq!(profile.name, name);

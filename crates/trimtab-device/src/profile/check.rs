@@ -1,5 +1,4 @@
-//! Whether a drive like that can be. Every error names the key and what is
-//! allowed.
+//! Validation of profiles. Every error names the key and the range.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -7,20 +6,19 @@ use std::ops::RangeInclusive;
 use super::{Dimension, Geometry, Profile, Timing, WatermarksOf};
 use crate::error::Error;
 
-/// Mapping units that a drive can have: their numbers have 31 bits.
-const MOST_UNITS: u64 = (1 << 31) - 1;
-/// Blocks that a drive can have: each takes some thirty bytes of memory, which a
-/// drive of large blocks does not notice.
-const MOST_BLOCKS: u64 = 1 << 24;
-/// Valid units of a block are counted in 16 bits.
-const MOST_UNITS_PER_BLOCK: u64 = 1 << 15;
-/// Blocks of a plane that are never free for user data: the one being written,
-/// the one that cleaning writes to, and one for the cleaning to begin with.
+/// Maximum number of mapping units: unit numbers have 31 bits.
+const MAX_UNITS: u64 = (1 << 31) - 1;
+/// Maximum number of blocks: each takes some thirty bytes of memory.
+const MAX_BLOCKS: u64 = 1 << 24;
+/// Valid units per block are counted in 16 bits.
+const MAX_UNITS_PER_BLOCK: u64 = 1 << 15;
+/// Blocks of a plane that never count as free: the user's open block, cleaning's open block, and
+/// one for cleaning to start with.
 pub(crate) const RESERVED_PER_PLANE: u32 = 3;
-/// Over-provisioned blocks of a plane, at least.
-pub(super) const LEAST_SPARE: f64 = RESERVED_PER_PLANE as f64 + 1.0;
-/// Blocks of a plane, at least.
-pub(super) const LEAST_BLOCKS: u32 = 8;
+/// Minimum of over-provisioned blocks in a plane.
+pub(super) const MIN_SPARE: f64 = RESERVED_PER_PLANE as f64 + 1.0;
+/// Minimum of blocks in a plane.
+pub(super) const MIN_BLOCKS: u32 = 8;
 
 impl Profile {
     pub(super) fn check(&self) -> Result<(), Error> {
@@ -43,16 +41,16 @@ impl Profile {
         within("ftl.unit_bytes", unit, 512..=page)?;
         if !unit.is_power_of_two() || page % unit != 0 {
             return Error::profile(format!(
-                "ftl.unit_bytes must be a power of two that divides geometry.page_bytes ({page}), \
+                "ftl.unit_bytes must be a power of two that divisor_divides geometry.page_bytes ({page}), \
                  not {unit}"
             ));
         }
         let per_page = page / unit;
         within("geometry.page_bytes / ftl.unit_bytes", per_page, 1..=64)?;
         let units = self.geometry.bytes() / u64::from(unit);
-        within("units of the whole drive (bytes / ftl.unit_bytes)", units, 1..=MOST_UNITS)?;
+        within("units of the whole drive (bytes / ftl.unit_bytes)", units, 1..=MAX_UNITS)?;
         let per_block = u64::from(self.geometry.pages_per_block) * u64::from(per_page);
-        within("units per block", per_block, 1..=MOST_UNITS_PER_BLOCK)?;
+        within("units per block", per_block, 1..=MAX_UNITS_PER_BLOCK)?;
         let mut stripe = self.ftl.stripe;
         stripe.sort_unstable_by_key(|&dimension| dimension as u8);
         use Dimension::{Channel, Die, Plane, Way};
@@ -81,14 +79,14 @@ impl Profile {
         Ok(())
     }
 
-    /// Whether what the user does not see is enough to clean with.
+    /// Whether over-provisioning suffices for cleaning.
     fn check_spare(&self) -> Result<(), Error> {
         let g = &self.geometry;
         within("geometry.over_provisioning", g.over_provisioning, 0.0..=0.9)?;
         let spare = f64::from(g.blocks_per_plane) * g.over_provisioning;
-        if spare < LEAST_SPARE {
+        if spare < MIN_SPARE {
             return Error::profile(format!(
-                "geometry.over_provisioning × blocks_per_plane must be at least {LEAST_SPARE} blocks, \
+                "geometry.over_provisioning × blocks_per_plane must be at least {MIN_SPARE} blocks, \
                  for cleaning to have room; it is {spare:.1}"
             ));
         }
@@ -127,12 +125,12 @@ impl Profile {
         within("gc.suspend_us", gc.suspend_us, 0.0..=1e6)
     }
 
-    /// Free blocks of a plane at the high mark.
+    /// Free blocks of a plane at the high watermark.
     pub(crate) fn high_blocks(&self) -> u32 {
         self.blocks_at(self.gc.high_watermark).max(1)
     }
 
-    /// Free blocks of a plane at the low mark.
+    /// Free blocks of a plane at the low watermark.
     pub(crate) fn low_blocks(&self) -> f64 {
         self.share_of_blocks(self.gc.low_watermark)
     }
@@ -154,7 +152,7 @@ impl Profile {
         within("noise.retry_probability", noise.retry_probability, 0.0..=1.0)?;
         within("noise.retry_most", noise.retry_most, 0..=1000)?;
         if noise.pause_every_ms != 0.0 {
-            // All pauses are drawn, those that nobody meets too.
+            // Every pause is drawn, even without a request during it.
             within("noise.pause_every_ms", noise.pause_every_ms, 0.01..=1e9)?;
         }
         within("noise.pause_ms", noise.pause_ms, 0.0..=1e5)?;
@@ -173,7 +171,7 @@ impl Geometry {
         within("geometry.chips_per_channel", self.chips_per_channel, 1..=256)?;
         within("geometry.dies_per_chip", self.dies_per_chip, 1..=64)?;
         within("geometry.planes_per_die", self.planes_per_die, 1..=16)?;
-        within("geometry.blocks_per_plane", self.blocks_per_plane, LEAST_BLOCKS..=1 << 20)?;
+        within("geometry.blocks_per_plane", self.blocks_per_plane, MIN_BLOCKS..=1 << 20)?;
         within("geometry.pages_per_block", self.pages_per_block, 1..=4096)?;
         within("geometry.page_bytes", self.page_bytes, 512..=1 << 20)?;
         let planes = u64::from(self.channels)
@@ -182,7 +180,7 @@ impl Geometry {
             * u64::from(self.planes_per_die);
         within("planes of the whole drive", planes, 1..=1 << 14)?;
         let blocks = planes * u64::from(self.blocks_per_plane);
-        within("blocks of the whole drive", blocks, 1..=MOST_BLOCKS)
+        within("blocks of the whole drive", blocks, 1..=MAX_BLOCKS)
     }
 }
 
@@ -222,7 +220,7 @@ fn within<T: PartialOrd + Display>(
     value: T,
     range: RangeInclusive<T>,
 ) -> Result<(), Error> {
-    trimtab_io::within(key, value, range).or_else(Error::profile)
+    trimtab_io::within(key, value, range).or_else(|error| Error::profile(error.to_string()))
 }
 
 #[cfg(test)]
@@ -230,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_of_too_many_units_is_refused() {
+    fn too_many_units_are_refused() {
         let mut profile = Profile::builtin("reference").unwrap();
         let g = &mut profile.geometry;
         (g.channels, g.chips_per_channel) = (128, 128);
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn too_small_a_size_is_answered_with_the_smallest() {
+    fn too_small_capacity_error_names_the_minimum() {
         for name in Profile::builtin_names() {
             let scaled = |bytes| Profile::builtin(name).unwrap().with_capacity(bytes);
             let error = scaled(1 << 20).unwrap_err().to_string();
@@ -253,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_take_for_ever_or_all_memory_is_refused() {
+    fn unbounded_work_and_memory_are_refused() {
         let refused = |change: fn(&mut Profile)| {
             let mut profile = Profile::builtin("reference").unwrap();
             change(&mut profile);

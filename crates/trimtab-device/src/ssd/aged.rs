@@ -1,39 +1,39 @@
-//! A state to begin in, for many drives.
+//! A shared initial state for many drives.
 
 use trimtab_io::DeviceId;
 
 use super::Ssd;
 use crate::profile::{Buffer, Ftl, Gc, Noise, Profile};
 
-/// The state of a drive that has been used for long. Drives begin in it in the time of a copy,
-/// also those that differ from it in what has no bearing on where data lies: in times, the
-/// write buffer, noise, and in who goes first.
+/// The state of a drive after long use. A drive is put into it in the time of a copy, even if its
+/// profile differs in what does not affect data placement: timing, write buffer, noise, and
+/// scheduling.
 #[derive(Clone, Debug)]
-pub struct Aged {
+pub struct AgedState {
     kind: Profile,
     drive: Ssd,
 }
 
-impl Aged {
-    /// The state that [`Ssd::age`] brings a drive of this profile into.
+impl AgedState {
+    /// The state that [`Ssd::age`] produces for this profile.
     #[must_use]
     pub fn new(profile: &Profile, seed: u64, share: f64, overwrites: f64) -> Self {
-        let kind = what_ages(profile);
+        let kind = ageing_key(profile);
         let mut drive = Ssd::new(&kind, DeviceId::default(), seed);
         drive.age(&kind, share, overwrites);
         Self { kind, drive }
     }
 
-    /// Whether drives of this profile age like this one.
+    /// Whether drives of this profile age the same way.
     #[must_use]
     pub fn is_of(&self, profile: &Profile) -> bool {
-        what_ages(profile) == self.kind
+        ageing_key(profile) == self.kind
     }
 
-    /// A drive of this profile, in this state.
+    /// A drive of this profile in this state.
     ///
     /// # Panics
-    /// Drives of this profile age differently: [`is_of`](Self::is_of) says so.
+    /// Drives of this profile age differently; see [`is_of`](Self::is_of).
     #[must_use]
     pub fn drive(&self, profile: &Profile, device: DeviceId, seed: u64) -> Ssd {
         assert!(self.is_of(profile), "{} ages differently", profile.name);
@@ -45,8 +45,8 @@ impl Aged {
     }
 }
 
-/// A profile that is the same for all drives that age alike.
-fn what_ages(profile: &Profile) -> Profile {
+/// The profile, with what does not affect ageing set to fixed values.
+fn ageing_key(profile: &Profile) -> Profile {
     let mut kind = profile.clone();
     kind.name.clear();
     kind.about.clear();

@@ -1,44 +1,43 @@
-//! Whether the drive keeps what it is given: for tests.
+//! Data integrity checks, for tests.
 
 use std::collections::BTreeMap;
 
 use super::Ssd;
 use super::ops::Queue;
-use crate::error::Inconsistent;
-use crate::map::Place;
+use crate::error::Inconsistency;
+use crate::map::Location;
 use crate::slab::NONE;
 
-/// What should be where. A unit's data is told by how often the unit has been
-/// written; nothing is stored of the data itself.
+/// The expected location of data. A unit's data is identified by how often the unit has been
+/// written; no data is stored.
 #[derive(Clone, Debug)]
 pub(super) struct Audit {
-    /// By user unit: how often it has been written.
+    /// By user unit: writes so far.
     written: Vec<u32>,
-    /// By buffer slot: which of those it holds.
+    /// By buffer slot: the version it holds.
     in_slot: Vec<u32>,
     /// By unit of flash.
     in_flash: Vec<u32>,
-    /// What each read operation will find: units of flash and their data.
+    /// The versions that each read operation should find, by unit of flash.
     reads: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
 impl Audit {
-    /// The operation looks elsewhere.
+    /// The operation will read elsewhere.
     pub(super) fn forget(&mut self, op: u32) {
         self.reads.remove(&op);
     }
 }
 
-/// Of a unit that has been erased.
+/// Version of an erased unit.
 const ERASED: u32 = u32::MAX;
 
 impl Ssd {
-    /// From now on checks that every unit that is read is what was written to
-    /// it last, however often cleaning has moved it. Costs several times the
-    /// model's own time, and as much memory.
+    /// From now on checks that every unit read holds its last written version, however often
+    /// cleaning has moved it. Multiplies the model's run time and memory.
     ///
     /// # Panics
-    /// Later, when something wrong is read.
+    /// Later, when a wrong version is read.
     pub fn audit(&mut self) {
         let mut audit = Audit {
             written: vec![0; self.layout.user_units as usize],
@@ -47,7 +46,7 @@ impl Ssd {
             reads: BTreeMap::new(),
         };
         for user in 0..self.layout.user_units {
-            if let Place::Flash(unit) = self.map.place(user) {
+            if let Location::Flash(unit) = self.map.location(user) {
                 audit.in_flash[unit as usize] = 0;
             }
         }
@@ -83,12 +82,12 @@ impl Ssd {
         audit.in_flash[(block * units) as usize..][..units as usize].fill(ERASED);
     }
 
-    /// A read has been sent to where its units are now.
+    /// A read has been directed at the current location of its units.
     pub(super) fn audit_sent(&mut self, op: u32) {
         let Some(audit) = &mut self.audit else { return };
         let read = &self.ops[op];
         let expected = (read.user..read.user + read.units).map(|user| {
-            let Place::Flash(unit) = self.map.place(user) else {
+            let Location::Flash(unit) = self.map.location(user) else {
                 panic!("unit {user} is read from flash, and is not there");
             };
             let data = audit.in_flash[unit as usize];
@@ -111,40 +110,34 @@ impl Ssd {
         }
     }
 
-    /// Checks the bookkeeping: what is mapped is valid and the other way round,
-    /// counts are right, free blocks are empty.
+    /// Checks the bookkeeping: exactly the mapped units are valid, counts are right, free blocks
+    /// are empty.
     ///
     /// # Errors
-    /// What does not agree.
-    pub fn verify(&self) -> Result<(), Inconsistent> {
+    /// The first inconsistency found.
+    pub fn verify(&self) -> Result<(), Inconsistency> {
         let mut valid = vec![0_u16; self.layout.blocks() as usize];
         for user in 0..self.layout.user_units {
-            let Place::Flash(unit) = self.map.place(user) else { continue };
+            let Location::Flash(unit) = self.map.location(user) else { continue };
             if self.map.next_valid(unit, unit + 1).is_none() {
-                return Err(Inconsistent(format!(
-                    "user unit {user} is mapped to unit {unit}, which is invalid"
-                )));
+                return Err(Inconsistency::InvalidUnit { user, unit });
             }
             if self.map.owner(unit) != user {
                 let owner = self.map.owner(unit);
-                return Err(Inconsistent(format!(
-                    "user unit {user} is mapped to unit {unit} of {owner}"
-                )));
+                return Err(Inconsistency::WrongOwner { user, unit, owner });
             }
             valid[self.layout.block_of_unit(unit) as usize] += 1;
         }
-        // As many bits as mappings, and each mapping has its bit: none is over.
+        // As many valid bits as mappings, and each mapping has its bit: no bit is left over.
         let bits = self.map.valid_total();
         let mapped: u64 = valid.iter().map(|&n| u64::from(n)).sum();
         if bits != mapped {
-            return Err(Inconsistent(format!("{bits} units are valid, and {mapped} are mapped")));
+            return Err(Inconsistency::ValidUnits { valid: bits, mapped });
         }
         for (block, &valid) in (0..).zip(&valid) {
             if self.map.valid_in(block) != valid {
                 let counted = self.map.valid_in(block);
-                return Err(Inconsistent(format!(
-                    "block {block} has {valid} valid units, counted as {counted}"
-                )));
+                return Err(Inconsistency::BlockCount { block, valid, counted });
             }
         }
         self.blocks.verify(&self.layout, &self.map)

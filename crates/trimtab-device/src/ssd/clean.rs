@@ -1,44 +1,42 @@
-//! Garbage collection: when, how, and who waits for it.
+//! Garbage collection.
 //!
-//! A plane's cleaning begins when it has fewer free blocks than the high mark.
-//! It queues at its die like everyone else, and when its turn comes chooses a
-//! block, moves what is valid, page by page, and erases it. Unless it is
-//! preemptive, whoever shares what it occupies waits until it is through.
+//! A plane is cleaned when it has fewer free blocks than the high watermark. The cleaning queues at
+//! its die like any operation; when its turn comes it chooses a block, moves the valid data page by
+//! page, and erases the block. Unless it is preemptive, operations that share what it occupies wait
+//! until it ends.
 //!
-//! When the whole drive has fewer free blocks than the low mark, nobody is let
-//! in until the high mark is reached again, and nothing is preempted or
-//! interrupted (IODA, §6).
+//! When the whole drive has fewer free blocks than the low watermark, user requests stall until the
+//! high watermark is reached again, and no operation is preempted or suspended (IODA, §6).
 
 use trimtab_io::Nanos;
 
 use super::die::Phase;
-use super::ops::{Kind, Op};
-use super::view::Interval;
+use super::ops::{Op, OpKind};
+use super::view::CleaningInterval;
 use super::{Ssd, Timer};
-use crate::agenda::NEVER;
-use crate::blocks::Writer;
+use crate::blocks::WriteStream;
 use crate::layout::Layout;
-use crate::map::Place;
-use crate::profile::{Copying, Profile, Scope};
+use crate::map::Location;
+use crate::profile::{CopyMode, Profile, Scope};
+use crate::timer_queue::NEVER;
 
-/// Cleaning, over the whole drive.
+/// Drive-wide state of cleaning.
 #[derive(Clone, Debug)]
 pub(super) struct Cleaning {
-    /// Free blocks that each plane is cleaned up to.
+    /// Free blocks per plane at which cleaning stops.
     pub(super) high: usize,
-    /// Free blocks of the drive below which nobody is let in, and from which on
-    /// they are again.
+    /// Free blocks of the drive below which user requests stall, and at which they resume.
     low_total: usize,
     high_total: usize,
-    /// Since when nobody is let in.
+    /// Start of the stall.
     stalled_since: Option<Nanos>,
-    /// Whether cleaning must go on, come what may.
+    /// Whether cleaning must proceed without preemption.
     pub(super) forced: bool,
     /// Cleanings queued or under way.
     pub(super) queued: u32,
-    /// Cleanings under way, up to when they have let everyone on again.
+    /// Cleanings in progress, until they have released what they occupy.
     pub(super) running: u32,
-    /// Those that keep everyone else off the whole drive.
+    /// Cleanings that block the whole drive.
     pub(super) holders: u32,
 }
 
@@ -46,8 +44,8 @@ impl Cleaning {
     pub(super) fn new(profile: &Profile, layout: &Layout) -> Self {
         let planes = layout.planes as usize;
         let high = profile.high_blocks() as usize;
-        // The high mark is whole blocks of a plane: rounded down, it may lie below
-        // a low mark that is just under it.
+        // The high watermark is whole blocks of a plane: rounded down, it may be below a low
+        // watermark that is just under it.
         let low_total = (profile.low_blocks() * planes as f64).ceil() as usize;
         let low_total = low_total.min(high * planes);
         Self {
@@ -66,14 +64,14 @@ impl Cleaning {
         self.stalled_since.is_some()
     }
 
-    /// Takes over the marks of another one, and nothing of its state.
+    /// Takes another one's watermarks, and none of its state.
     pub(super) const fn take_marks(&mut self, other: &Self) {
         self.high = other.high;
         (self.low_total, self.high_total) = (other.low_total, other.high_total);
     }
 }
 
-/// The cleaning of one plane.
+/// Cleaning of one plane.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlaneWork {
     stage: Stage,
@@ -86,9 +84,9 @@ enum Stage {
     None,
     /// In its die's queue.
     Queued,
-    /// Under way.
+    /// In progress.
     Running,
-    /// Lets others go first.
+    /// Preempted.
     Paused,
 }
 
@@ -96,29 +94,29 @@ enum Stage {
 #[derive(Clone, Debug, Default)]
 struct Job {
     victim: u32,
-    /// Units before this one have been read; the block's end.
+    /// Next unit to read, and the end of the block.
     next: u32,
     end: u32,
-    /// Units that have been read and not yet programmed: whose, and from where.
+    /// Units read and not yet programmed: owners, and source locations.
     staged: Vec<(u32, u32)>,
     /// The page being programmed.
     to: u32,
-    /// Whether it keeps others off more than its lane.
+    /// Whether it blocks more than its lane.
     holds: bool,
     began: Nanos,
 }
 
 impl PlaneWork {
-    /// Whether cleaning keeps users off this plane.
+    /// Whether cleaning blocks users from this plane.
     pub(super) const fn is_held(&self) -> bool {
         matches!(self.stage, Stage::Running)
     }
 }
 
 impl Ssd {
-    /// A block of this plane has been taken, or erased: begins to clean, and
-    /// lets nobody in any more, where it has come to that.
-    pub(super) fn mind_free_blocks(&mut self, plane: u32) {
+    /// A block of this plane has been taken, or erased: starts cleaning, and stalls user requests,
+    /// if necessary.
+    pub(super) fn check_free_blocks(&mut self, plane: u32) {
         if self.blocks.free_in(plane) >= self.cleaning.high {
             return;
         }
@@ -126,7 +124,7 @@ impl Ssd {
         if cleaning.stalled_since.is_none() && self.blocks.free() < cleaning.low_total {
             cleaning.stalled_since = Some(self.now);
             cleaning.forced = true;
-            self.study.stalls += 1;
+            self.stats.stalls += 1;
             for plane in 0..self.layout.planes {
                 self.want_cleaning(plane);
             }
@@ -136,7 +134,7 @@ impl Ssd {
         self.want_cleaning(plane);
     }
 
-    /// Queues a plane's cleaning, if there is need and the firmware lets it.
+    /// Queues a plane's cleaning, if needed and permitted by the firmware.
     pub(super) fn want_cleaning(&mut self, plane: u32) {
         if self.planes[plane as usize].stage != Stage::None
             || self.blocks.free_in(plane) >= self.cleaning.high
@@ -157,10 +155,10 @@ impl Ssd {
         }
         self.planes[plane as usize].stage = Stage::Queued;
         self.cleaning.queued += 1;
-        self.enqueue(Op::new(Kind::Clean, plane));
+        self.enqueue(Op::new(OpKind::Clean, plane));
     }
 
-    /// The firmware may answer otherwise now.
+    /// The firmware's decision may have changed.
     pub(super) fn policy_has_changed(&mut self) {
         self.set(Timer::Policy, NEVER);
         for plane in 0..self.layout.planes {
@@ -177,11 +175,11 @@ impl Ssd {
         Some(block)
     }
 
-    /// Its turn has come at its die.
+    /// The cleaning's turn has come at its die.
     pub(super) fn begin_cleaning(&mut self, op: u32) {
         let plane = self.ops[op].plane;
         self.ops.remove(op);
-        // It was allowed when it was queued, but that may have been long ago.
+        // It was permitted when it was queued, which may be long ago.
         let may = self.cleaning.forced || self.firmware.may_clean(self.now, plane);
         let Some(victim) = may.then(|| self.choose(plane)).flatten() else {
             self.planes[plane as usize].stage = Stage::None;
@@ -204,11 +202,10 @@ impl Ssd {
         let die = self.layout.die_of_plane(plane);
         self.dies[die as usize].cleaning.start(self.now);
         self.lanes_for(plane);
-        self.clean_on(plane);
+        self.clean_step(plane);
     }
 
-    /// Keeps everyone else off what cleaning occupies beyond its die, or lets
-    /// them on again.
+    /// Blocks what cleaning occupies beyond its die, or releases it.
     fn hold(&mut self, plane: u32, hold: bool) {
         let change = |holders: &mut u32| if hold { *holders += 1 } else { *holders -= 1 };
         let die = self.layout.die_of_plane(plane);
@@ -225,7 +222,7 @@ impl Ssd {
                 0..self.layout.dies
             }
         };
-        // The others' requests wait for cleaning too.
+        // Requests of the other dies wait for cleaning too.
         for other in dies.clone().filter(|&other| other != die) {
             let clock = &mut self.dies[other as usize].cleaning;
             if hold { clock.start(self.now) } else { clock.stop(self.now) }
@@ -259,17 +256,17 @@ impl Ssd {
         self.lanes[lane as usize].plane = plane;
     }
 
-    /// Goes on after a pause.
-    pub(super) fn go_on_cleaning(&mut self, plane: u32) {
+    /// Resumes after preemption.
+    pub(super) fn resume_cleaning(&mut self, plane: u32) {
         self.planes[plane as usize].stage = Stage::Running;
         let die = self.layout.die_of_plane(plane);
         self.dies[die as usize].cleaning.start(self.now);
         self.lanes_for(plane);
-        self.clean_on(plane);
+        self.clean_step(plane);
     }
 
     /// The next step: read a page, program one, or erase.
-    fn clean_on(&mut self, plane: u32) {
+    fn clean_step(&mut self, plane: u32) {
         let lane = self.lane_of(plane);
         let job = &mut self.planes[plane as usize].job;
         let next = match job.staged.len() >= self.layout.units_per_page as usize {
@@ -278,14 +275,14 @@ impl Ssd {
         };
         if let Some(unit) = next {
             job.next = unit;
-            // A cache line ahead.
-            self.map.expect_owners(unit + 16);
+            // Prefetches one cache line ahead.
+            self.map.prefetch_owners(unit + 16);
             self.lanes[lane as usize].phase = Phase::CleanReading;
-            self.agenda.set(lane as usize, self.now + self.times.read);
+            self.timer_queue.set(lane as usize, self.now + self.times.read);
         } else if job.staged.is_empty() {
             self.lanes[lane as usize].phase = Phase::Erasing;
-            self.agenda.set(lane as usize, self.now + self.times.erase);
-        } else if self.rules.copying == Copying::Copyback {
+            self.timer_queue.set(lane as usize, self.now + self.times.erase);
+        } else if self.rules.copying == CopyMode::Copyback {
             self.program_moved(plane);
         } else {
             self.lanes[lane as usize].phase = Phase::CleanIn;
@@ -298,22 +295,22 @@ impl Ssd {
         self.layout.bytes(self.layout.units_per_page)
     }
 
-    /// Data is in the page register of the cleaned plane: into the cells.
+    /// Data is in the page register of the cleaned plane: programs it.
     fn program_moved(&mut self, plane: u32) {
         let lane = self.lane_of(plane);
-        let page = self.blocks.take_page(&self.layout, plane, Writer::Cleaning);
+        let page = self.blocks.take_page(&self.layout, plane, WriteStream::Cleaning);
         self.planes[plane as usize].job.to = page;
         self.lanes[lane as usize].phase = Phase::CleanProgramming;
         let time = self.times.program(self.layout.page_in_block(page));
-        self.agenda.set(lane as usize, self.now + time);
+        self.timer_queue.set(lane as usize, self.now + time);
     }
 
-    /// A lane that cleans has got something done.
+    /// A lane that cleans has finished a step.
     pub(super) fn cleaning_is_done(&mut self, lane: u32) {
         let plane = self.lanes[lane as usize].plane;
         match self.lanes[lane as usize].phase {
             Phase::CleanReading => self.moved_page_is_read(lane, plane),
-            Phase::CleanOut => self.clean_on(plane),
+            Phase::CleanOut => self.clean_step(plane),
             Phase::CleanIn => self.program_moved(plane),
             Phase::CleanProgramming => self.moved_page_is_programmed(plane),
             Phase::Erasing => self.victim_is_erased(plane),
@@ -326,23 +323,23 @@ impl Ssd {
         let job = &mut self.planes[plane as usize].job;
         let end = (job.next / per_page + 1) * per_page;
         let mut read = 0;
-        // What has been overwritten meanwhile need not be moved.
+        // Units overwritten meanwhile need not be moved.
         while let Some(unit) = self.map.next_valid(job.next, end) {
             let user = self.map.owner(unit);
-            self.map.expect(user);
+            self.map.prefetch(user);
             job.staged.push((user, unit));
             job.next = unit + 1;
             read += 1;
         }
         job.next = end;
-        if read == 0 || self.rules.copying == Copying::Copyback {
-            self.clean_on(plane);
+        if read == 0 || self.rules.copying == CopyMode::Copyback {
+            self.clean_step(plane);
             return;
         }
         let mut transfer = self.times.transfer(self.layout.bytes(read));
         self.lanes[lane as usize].phase = Phase::CleanOut;
         if job.staged.len() >= per_page as usize {
-            // Out and in again without giving up the channel.
+            // Out and in again without releasing the channel.
             transfer += self.times.transfer(self.page_bytes());
             self.lanes[lane as usize].phase = Phase::CleanIn;
         }
@@ -354,10 +351,10 @@ impl Ssd {
         let lane = self.lane_of(plane);
         let die = self.layout.die_of_plane(plane);
         let yields = !self.cleaning.forced
-            && (self.rules.preemptive && self.someone_waits(die, false)
-                || self.rules.suspend && self.someone_waits(die, true));
+            && (self.rules.preemptive && self.has_waiting(die, false)
+                || self.rules.suspend && self.has_waiting(die, true));
         if !yields {
-            self.clean_on(plane);
+            self.clean_step(plane);
             return;
         }
         self.planes[plane as usize].stage = Stage::Paused;
@@ -367,7 +364,7 @@ impl Ssd {
         self.start(die);
     }
 
-    /// Makes the page that has just been programmed its units' place.
+    /// Maps the moved units to the page just programmed.
     fn settle(&mut self, plane: u32) {
         let per_page = self.layout.units_per_page;
         let job = &mut self.planes[plane as usize].job;
@@ -376,11 +373,11 @@ impl Ssd {
         let mut staged = std::mem::take(&mut job.staged);
         for (unit, (user, from)) in (to * per_page..).zip(staged.drain(..count)) {
             self.audit_move(from, unit);
-            self.map.programmed(&self.layout, user, Place::Flash(from), unit);
+            self.map.programmed(&self.layout, user, Location::Flash(from), unit);
         }
         self.planes[plane as usize].job.staged = staged;
         self.blocks.programmed(&self.layout, to);
-        self.study.units_moved += u64::from(per_page);
+        self.stats.units_moved += u64::from(per_page);
     }
 
     fn victim_is_erased(&mut self, plane: u32) {
@@ -391,7 +388,7 @@ impl Ssd {
         self.cleaning.queued -= 1;
         let die = self.layout.die_of_plane(plane);
         if let Some(cleanings) = &mut self.cleanings {
-            cleanings.push(Interval { die, from: began, until: self.now });
+            cleanings.push(CleaningInterval { die, from: began, until: self.now });
         }
         self.dies[die as usize].cleaning.stop(self.now);
         let lane = self.lane_of(plane);
@@ -410,23 +407,22 @@ impl Ssd {
         assert_eq!(self.map.valid_in(block), 0, "a block with valid units was to be erased");
         self.audit_erase(block);
         self.blocks.erased(&self.layout, block);
-        self.study.erases += 1;
+        self.stats.erases += 1;
     }
 
-    /// Lets users in again when there is room, or when nothing more can be done
-    /// about it.
+    /// Ends the stall when there is space, or when no cleaning is possible.
     fn end_stall(&mut self) {
         let Some(since) = self.cleaning.stalled_since else { return };
         if self.blocks.free() < self.cleaning.high_total && self.cleaning.queued > 0 {
             return;
         }
-        self.study.stalled += self.now.since(since);
+        self.stats.stalled += self.now.since(since);
         self.cleaning.stalled_since = None;
         self.cleaning.forced = false;
-        self.let_in();
+        self.admit_stalled();
     }
 
-    /// Cleans a block in no time: for a firmware that charges none.
+    /// Cleans a block instantly: for a firmware without cleaning time.
     pub(super) fn clean_at_once(&mut self, plane: u32) -> bool {
         let Some(victim) = self.choose(plane) else { return false };
         let units = self.layout.units_per_block;
@@ -442,7 +438,7 @@ impl Ssd {
                 }
                 None if job.staged.is_empty() => break,
                 None => {
-                    job.to = self.blocks.take_page(&self.layout, plane, Writer::Cleaning);
+                    job.to = self.blocks.take_page(&self.layout, plane, WriteStream::Cleaning);
                     self.settle(plane);
                 }
             }
@@ -451,8 +447,7 @@ impl Ssd {
         true
     }
 
-    /// How long the cleaning that is in the way of this plane still takes; none
-    /// if there is none.
+    /// How long the cleaning that blocks this plane still takes; `None` without one.
     pub(super) fn cleaning_left(&self, plane: u32) -> Option<Nanos> {
         let die = self.layout.die_of_plane(plane);
         let dies = match self.rules.scope {
@@ -475,7 +470,7 @@ impl Ssd {
         }
         let lane = self.lane_of(plane);
         let phase = self.lanes[lane as usize].phase;
-        let step = match self.agenda.at(lane as usize) {
+        let step = match self.timer_queue.at(lane as usize) {
             NEVER => Nanos::ZERO,
             at => at.since(self.now),
         };
@@ -484,8 +479,8 @@ impl Ssd {
         }
         let page = self.page_bytes();
         let per_page = match self.rules.copying {
-            Copying::Serial => 2 * self.times.transfer(page).0,
-            Copying::Copyback => 0,
+            CopyMode::Serial => 2 * self.times.transfer(page).0,
+            CopyMode::Copyback => 0,
         } + self.times.read.0
             + self.times.program(0).0;
         let left = u64::from(self.map.valid_in(work.job.victim));

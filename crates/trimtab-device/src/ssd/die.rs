@@ -1,23 +1,23 @@
-//! Dies and channels: who works on what, and who waits.
+//! Dies and channels: operations and their queues.
 
 use trimtab_io::Nanos;
 
 use super::Ssd;
-use super::ops::{Kind, Op, Queue};
-use crate::agenda::NEVER;
+use super::ops::{Op, OpKind, Queue};
 use crate::profile::Scope;
 use crate::slab::NONE;
+use crate::timer_queue::NEVER;
 
-/// Something that works on one operation at a time and moves its data over its
-/// channel: a die, and, where cleaning is by plane, each plane's cleaning.
+/// A resource that works on one operation at a time and moves its data over its channel: a die,
+/// and, where cleaning is by plane, each plane's cleaning.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lane {
     pub(super) phase: Phase,
-    /// What it is working on: one operation, or several on different planes.
+    /// Current work: one operation, or several on different planes.
     pub(super) group: Queue,
     /// The plane it is cleaning.
     pub(super) plane: u32,
-    /// How long it needs the channel, and who has it next.
+    /// Its channel time, and the next lane in the channel's queue.
     transfer: Nanos,
     next: u32,
     /// The channel that it uses.
@@ -30,20 +30,20 @@ impl Lane {
     }
 }
 
-/// How far an operation is.
+/// Progress of a lane's operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     #[default]
     Idle,
-    /// From the cells into the register.
+    /// Reading, cells to register.
     Reading,
-    /// Over the channel, or waiting for it.
+    /// On the channel, or waiting for it.
     DataOut,
-    /// Over the channel, or waiting for it.
+    /// On the channel, or waiting for it.
     DataIn,
-    /// From the register into the cells.
+    /// Programming, register to cells.
     Programming,
-    /// The same three for cleaning; out and in may be in one go.
+    /// The same three for cleaning; out and in may be combined.
     CleanReading,
     CleanOut,
     CleanIn,
@@ -55,22 +55,22 @@ pub(super) enum Phase {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Die {
     queue: Queue,
-    /// Reads, where they go first.
+    /// Reads, if they are scheduled first.
     reads: Queue,
     /// Programs queued or under way.
     pub(super) programs: u32,
     suspended: Option<Suspended>,
-    /// Planes whose cleaning lets others go first just now: a bit for each.
+    /// Bit mask of planes whose cleaning is preempted.
     pub(super) paused: u32,
     pub(super) cleaning: Clock,
 }
 
-/// What was interrupted.
+/// A suspended operation.
 #[derive(Clone, Copy, Debug)]
 struct Suspended {
     phase: Phase,
     group: Queue,
-    /// When that was, and how long it would still have taken.
+    /// When it was suspended, and its remaining time.
     since: Nanos,
     left: Nanos,
 }
@@ -82,7 +82,7 @@ pub(super) struct Channel {
     busy: u32,
     first: u32,
     last: u32,
-    /// Cleanings that keep everyone else off the channel's dies.
+    /// Cleanings that block the channel's dies.
     pub(super) holders: u32,
 }
 
@@ -92,7 +92,7 @@ impl Default for Channel {
     }
 }
 
-/// For how long something has been going on, several times over or not.
+/// Accumulates the time during which at least one of several activities runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
     depth: u32,
@@ -126,22 +126,21 @@ impl Clock {
 
 impl Ssd {
     /// Puts an operation into its die's queue.
-    // In line, so that the operation is made where it stays: it is too large to
-    // be handed on and copied.
+    // Inlined, so that the operation is constructed in place: it is too large to pass and copy.
     #[inline(always)]
     pub(super) fn enqueue(&mut self, op: Op) {
         let (die, kind) = (self.layout.die_of_plane(op.plane), op.kind);
         let cleaning_then = self.dies[die as usize].cleaning.read(self.now);
-        let place = self.ops.insert(Op { queued: self.now, cleaning_then, ..op });
-        self.queue_up(die, place, kind);
+        let index = self.ops.insert(Op { queued: self.now, cleaning_then, ..op });
+        self.queue_up(die, index, kind);
     }
 
-    fn queue_up(&mut self, die: u32, op: u32, kind: Kind) {
-        if kind == Kind::Read {
+    fn queue_up(&mut self, die: u32, op: u32, kind: OpKind) {
+        if kind == OpKind::Read {
             self.audit_sent(op);
         }
         let queues = &mut self.dies[die as usize];
-        queues.programs += u32::from(kind == Kind::Program);
+        queues.programs += u32::from(kind == OpKind::Program);
         let queue = match self.rules.reads_first && kind.is_read() {
             true => &mut queues.reads,
             false => &mut queues.queue,
@@ -153,8 +152,8 @@ impl Ssd {
         self.start(die);
     }
 
-    /// Interrupts what the die does, if that is a program or an erase, so that a
-    /// read can go first. Not when free blocks have run out.
+    /// Suspends a program or erase of the die, so that a read can go first. Not when free blocks
+    /// have run out.
     fn suspend(&mut self, die: u32) {
         let lane = &mut self.lanes[die as usize];
         let slow =
@@ -162,20 +161,20 @@ impl Ssd {
         if !slow || self.cleaning.forced || self.dies[die as usize].suspended.is_some() {
             return;
         }
-        let left = self.agenda.at(die as usize).since(self.now);
+        let left = self.timer_queue.at(die as usize).since(self.now);
         let (phase, group) = (lane.phase, lane.group);
         lane.phase = Phase::Idle;
         self.dies[die as usize].suspended = Some(Suspended { phase, group, since: self.now, left });
-        self.agenda.set(die as usize, NEVER);
-        self.study.suspended += 1;
+        self.timer_queue.set(die as usize, NEVER);
+        self.stats.suspended += 1;
     }
 
-    /// Goes on with what was interrupted.
+    /// Resumes a suspended operation.
     fn resume(&mut self, die: u32, suspended: Suspended) {
         let Suspended { phase, group, since, left } = suspended;
         let lane = &mut self.lanes[die as usize];
         (lane.phase, lane.group) = (phase, group);
-        self.agenda.set(die as usize, self.now + left + self.times.resume);
+        self.timer_queue.set(die as usize, self.now + left + self.times.resume);
         let mut op = group.head();
         while op != NONE {
             self.ops[op].waited += self.now.since(since) + self.times.resume;
@@ -183,23 +182,22 @@ impl Ssd {
         }
     }
 
-    /// Gives an idle die something to do.
+    /// Starts the next operation of an idle die.
     pub(super) fn start(&mut self, die: u32) {
         while self.lanes[die as usize].phase == Phase::Idle {
             if let Some(op) = self.take_ready(die) {
                 match self.ops[op].kind {
-                    Kind::Clean => self.begin_cleaning(op),
+                    OpKind::Clean => self.begin_cleaning(op),
                     kind => self.begin(die, op, kind),
                 }
-            } else if !self.go_on(die) {
+            } else if !self.resume_any(die) {
                 return;
             }
         }
     }
 
-    /// Goes on with what was interrupted or let others go first, if something
-    /// did.
-    fn go_on(&mut self, die: u32) -> bool {
+    /// Resumes a suspended operation or a preempted cleaning, if there is one.
+    fn resume_any(&mut self, die: u32) -> bool {
         let queues = &mut self.dies[die as usize];
         if let Some(suspended) = queues.suspended.take() {
             self.resume(die, suspended);
@@ -210,11 +208,11 @@ impl Ssd {
         }
         let plane = queues.paused.trailing_zeros();
         queues.paused &= !(1 << plane);
-        self.go_on_cleaning(die * self.layout.planes_per_die + plane);
+        self.resume_cleaning(die * self.layout.planes_per_die + plane);
         true
     }
 
-    /// Takes the next operation that can begin.
+    /// Takes the next operation that can start.
     #[inline]
     fn take_ready(&mut self, die: u32) -> Option<u32> {
         let queues = &mut self.dies[die as usize];
@@ -222,16 +220,15 @@ impl Ssd {
         if queue.is_empty() {
             return None;
         }
-        // Mostly nothing is in anyone's way.
+        // The common case: nothing is blocked.
         if self.cleaning.running > 0 || queues.suspended.is_some() {
-            return self.take_that_can(die);
+            return self.take_unblocked(die);
         }
         queue.pop(&mut self.ops)
     }
 
-    /// The same where some cannot begin, because of cleaning or of what has been
-    /// interrupted.
-    fn take_that_can(&mut self, die: u32) -> Option<u32> {
+    /// The same if some cannot start, because of cleaning or a suspended operation.
+    fn take_unblocked(&mut self, die: u32) -> Option<u32> {
         let queues = &mut self.dies[die as usize];
         let only_reads = queues.suspended.is_some();
         let held = match self.rules.scope {
@@ -240,11 +237,11 @@ impl Ssd {
             Scope::Controller => self.cleaning.holders > 0,
         };
         let by_plane = self.rules.scope == Scope::Plane;
-        // A die that cleans one plane does not begin with another.
+        // A die that cleans one plane does not start on another.
         let paused = queues.paused != 0 && !by_plane;
         let planes = &self.planes;
         let fits = |op: &Op| match op.kind {
-            Kind::Clean => !only_reads && !paused,
+            OpKind::Clean => !only_reads && !paused,
             _ if held || only_reads && !op.kind.is_read() => false,
             _ => !by_plane || !planes[op.plane as usize].is_held(),
         };
@@ -252,8 +249,8 @@ impl Ssd {
         op.or_else(|| queues.queue.take(&mut self.ops, fits))
     }
 
-    /// Begins an operation, and with it others of its kind on other planes.
-    fn begin(&mut self, die: u32, op: u32, kind: Kind) {
+    /// Starts an operation, together with others of its kind on other planes.
+    fn begin(&mut self, die: u32, op: u32, kind: OpKind) {
         if self.is_stale(op) {
             self.note_wait(die, op);
             self.read_again(op);
@@ -283,14 +280,14 @@ impl Ssd {
         self.lanes[die as usize].group = group;
         if kind.is_read() {
             self.lanes[die as usize].phase = Phase::Reading;
-            self.agenda.set(die as usize, self.now + self.times.read + longest);
+            self.timer_queue.set(die as usize, self.now + self.times.read + longest);
         } else {
             self.lanes[die as usize].phase = Phase::DataIn;
             self.want_channel(die, transfer);
         }
     }
 
-    /// Adds to an operation what it has waited in its die's queue.
+    /// Adds the time in its die's queue to an operation.
     pub(super) fn note_wait(&mut self, die: u32, op: u32) {
         let clock = self.dies[die as usize].cleaning.read(self.now);
         let op = &mut self.ops[op];
@@ -300,18 +297,18 @@ impl Ssd {
         op.waited += wait.since(cleaned);
     }
 
-    /// Lets operations of the same kind on planes that are free join a group.
-    fn join(&mut self, die: u32, group: &mut Queue, kind: Kind) {
+    /// Adds operations of the same kind on free planes to a group.
+    fn join(&mut self, die: u32, group: &mut Queue, kind: OpKind) {
         let mut planes = 1_u32 << (self.ops[group.head()].plane % self.layout.planes_per_die);
         loop {
             let (layout, work, blocks) = (&self.layout, &self.planes, &self.blocks);
             let by_plane = self.rules.scope == Scope::Plane;
             let fits = |op: &Op| {
                 op.kind.is_read() == kind.is_read()
-                    && op.kind != Kind::Clean
+                    && op.kind != OpKind::Clean
                     && planes >> (op.plane % layout.planes_per_die) & 1 == 0
                     && !(by_plane && work[op.plane as usize].is_held())
-                    && (op.kind != Kind::Read
+                    && (op.kind != OpKind::Read
                         || !blocks.erased_since(op.erasures, layout.block_of_page(op.page)))
             };
             let queues = &mut self.dies[die as usize];
@@ -326,19 +323,18 @@ impl Ssd {
         }
     }
 
-    /// Whether the block of a read has been erased while it waited: its data is
-    /// elsewhere now.
+    /// Whether the block of a read was erased while it waited: its data has moved.
     fn is_stale(&self, op: u32) -> bool {
         let op = &self.ops[op];
-        op.kind == Kind::Read
+        op.kind == OpKind::Read
             && self.blocks.erased_since(op.erasures, self.layout.block_of_page(op.page))
     }
 
-    /// When a die will have done what it is at, the channel's queue not counted,
-    /// and what it interrupted for that.
+    /// When a die will have finished its current work and what it suspended for that; the channel's
+    /// queue is not counted.
     pub(super) fn current_ends(&self, die: u32) -> Nanos {
         let lane = &self.lanes[die as usize];
-        let mut end = match (self.agenda.at(die as usize), lane.phase) {
+        let mut end = match (self.timer_queue.at(die as usize), lane.phase) {
             (NEVER, Phase::Idle) => self.now,
             // It waits for the channel.
             (NEVER, _) => self.now + lane.transfer,
@@ -364,7 +360,7 @@ impl Ssd {
         longest
     }
 
-    /// How long a die's queue takes, the channel's queue not counted.
+    /// Duration of a die's queue, the channel's queue not counted.
     pub(super) fn queued_time(&self, die: u32) -> Nanos {
         let queues = &self.dies[die as usize];
         let mut time = Nanos::ZERO;
@@ -374,11 +370,11 @@ impl Ssd {
                 let Op { kind, page, units, next, .. } = self.ops[op];
                 let bytes = self.layout.bytes(units);
                 time += match kind {
-                    Kind::Clean => Nanos::ZERO,
-                    Kind::Program => self.times.program(self.layout.page_in_block(page)),
+                    OpKind::Clean => Nanos::ZERO,
+                    OpKind::Program => self.times.program(self.layout.page_in_block(page)),
                     _ => self.times.read,
                 };
-                if kind != Kind::Clean {
+                if kind != OpKind::Clean {
                     time += self.times.transfer(bytes);
                 }
                 op = next;
@@ -387,13 +383,13 @@ impl Ssd {
         time
     }
 
-    /// When a channel has moved all that is ready for it.
+    /// When a channel will have moved all data ready for it.
     pub(super) fn channel_queue_ends(&self, channel: u32) -> Nanos {
         let channel = &self.channels[channel as usize];
         if channel.busy == NONE {
             return self.now;
         }
-        let mut end = self.agenda.at(channel.busy as usize);
+        let mut end = self.timer_queue.at(channel.busy as usize);
         let mut lane = channel.first;
         while lane != NONE {
             end += self.lanes[lane as usize].transfer;
@@ -402,7 +398,7 @@ impl Ssd {
         end
     }
 
-    /// How long a group's data takes over the channel.
+    /// Channel time of a group's data.
     pub(super) fn transfer_of(&self, group: Queue) -> Nanos {
         let mut time = Nanos::ZERO;
         let mut op = group.head();
@@ -414,15 +410,15 @@ impl Ssd {
         time
     }
 
-    /// Moves a lane's data over its channel when its turn comes.
+    /// Queues a lane's data for its channel.
     pub(super) fn want_channel(&mut self, lane: u32, transfer: Nanos) {
         let channel = &mut self.channels[self.lanes[lane as usize].channel as usize];
         if channel.busy == NONE {
             channel.busy = lane;
-            self.agenda.set(lane as usize, self.now + transfer);
+            self.timer_queue.set(lane as usize, self.now + transfer);
             return;
         }
-        self.agenda.set(lane as usize, NEVER);
+        self.timer_queue.set(lane as usize, NEVER);
         self.lanes[lane as usize].transfer = transfer;
         self.lanes[lane as usize].next = NONE;
         if channel.first == NONE {
@@ -433,7 +429,7 @@ impl Ssd {
         channel.last = lane;
     }
 
-    /// A lane's transfer is over: the channel is the next one's.
+    /// A lane's transfer is over: the next one gets the channel.
     fn leave_channel(&mut self, lane: u32) {
         let channel = &mut self.channels[self.lanes[lane as usize].channel as usize];
         let next = channel.first;
@@ -441,27 +437,27 @@ impl Ssd {
         if next != NONE {
             channel.first = self.lanes[next as usize].next;
             let transfer = self.lanes[next as usize].transfer;
-            self.agenda.set(next as usize, self.now + transfer);
+            self.timer_queue.set(next as usize, self.now + transfer);
         }
     }
 
-    /// The data is in the registers: into the cells.
+    /// The data is in the registers: programs it.
     fn program(&mut self, lane: u32) {
         let mut longest = Nanos::ZERO;
         let mut op = self.lanes[lane as usize].group.head();
         while op != NONE {
             let page = self.layout.page_in_block(self.ops[op].page);
             longest = longest.max(self.times.program(page));
-            self.expect_slots(self.ops[op].slots);
+            self.prefetch_slots(self.ops[op].slots);
             let program = &mut self.ops[op];
             program.channel = self.now.since(program.ready);
             op = program.next;
         }
         self.lanes[lane as usize].phase = Phase::Programming;
-        self.agenda.set(lane as usize, self.now + longest);
+        self.timer_queue.set(lane as usize, self.now + longest);
     }
 
-    /// What a lane was at is done.
+    /// A lane's phase is over.
     pub(super) fn lane_is_done(&mut self, lane: u32) {
         match self.lanes[lane as usize].phase {
             Phase::Reading => self.move_data_out(lane),
@@ -481,17 +477,17 @@ impl Ssd {
             _ => self.cleaning_is_done(lane),
         }
         if self.lanes[lane as usize].phase == Phase::Idle {
-            self.agenda.set(lane as usize, NEVER);
+            self.timer_queue.set(lane as usize, NEVER);
         }
     }
 
-    /// The data is in the registers: out over the channel.
+    /// The data is in the registers: moves it out.
     fn move_data_out(&mut self, lane: u32) {
         let group = self.lanes[lane as usize].group;
         let transfer = self.transfer_of(group);
         let mut op = group.head();
         while op != NONE {
-            // What it will not have waited for the channel.
+            // Minus what it will have waited for the channel.
             self.ops[op].ready = self.now + transfer;
             op = self.ops[op].next;
         }
@@ -499,11 +495,11 @@ impl Ssd {
         self.want_channel(lane, transfer);
     }
 
-    /// Ends all operations of a group, and begins the next.
+    /// Completes all operations of a group, and starts the next.
     fn finish_group(&mut self, die: u32, mut finish: impl FnMut(&mut Self, u32)) {
         let mut op = self.lanes[die as usize].group.head();
-        // The die is free before anyone hears of the ends, because what they do
-        // about it may be to ask it for more.
+        // The die is released before the completions are handled, because these may queue more
+        // operations for it.
         self.lanes[die as usize].phase = Phase::Idle;
         self.lanes[die as usize].group = Queue::default();
         while op != NONE {
@@ -514,21 +510,21 @@ impl Ssd {
         self.start(die);
     }
 
-    fn finish_read(&mut self, place: u32) {
-        let mut op = self.ops[place];
+    fn finish_read(&mut self, index: u32) {
+        let mut op = self.ops[index];
         op.channel += self.now.since(op.ready);
-        self.ops.remove(place);
-        let explained = op.explained();
-        if op.kind == Kind::Lookup {
-            self.read_units(op.request, op.user, op.units, Some(&explained));
+        self.ops.remove(index);
+        let breakdown = op.breakdown();
+        if op.kind == OpKind::Lookup {
+            self.read_units(op.request, op.user, op.units, Some(&breakdown));
         }
-        self.part_is_done(op.request, explained);
+        self.part_is_done(op.request, breakdown);
     }
 
-    /// Whether an operation waits that is a read, or any.
-    pub(super) fn someone_waits(&self, die: u32, only_reads: bool) -> bool {
+    /// Whether any operation, or any read, waits.
+    pub(super) fn has_waiting(&self, die: u32, only_reads: bool) -> bool {
         let queues = &self.dies[die as usize];
-        let fits = |op: &Op| op.kind != Kind::Clean && (!only_reads || op.kind.is_read());
+        let fits = |op: &Op| op.kind != OpKind::Clean && (!only_reads || op.kind.is_read());
         !queues.reads.is_empty() || queues.queue.any(&self.ops, fits)
     }
 }

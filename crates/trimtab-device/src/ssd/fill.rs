@@ -1,15 +1,12 @@
-//! Bringing a drive into a state without writing it there.
+//! Fast ageing: brings a drive into a state without simulating the writes.
 //!
-//! A drive that has been overwritten at random for a while has blocks of every
-//! age, each with as many valid units as others have left it, and its free
-//! blocks at the mark where cleaning keeps them. Writing a large drive there
-//! takes hours even in virtual time. But its planes are alike: striping deals
-//! pages to all of them in turn, and each is cleaned for itself. And the blocks
-//! of a large plane are like those of a small one, as long as there are a few
-//! hundred. So a small drive is overwritten, with the same code and in no time,
-//! and its blocks serve as templates: whether they are free, being written or
-//! full, and which of their units are valid. The valid units are then dealt to
-//! the user's at random.
+//! A drive that has been overwritten at random for a while has blocks of every age, with various
+//! numbers of valid units, and as many free blocks as cleaning maintains. Simulating these writes
+//! takes hours for a large drive. But its planes are alike: striping assigns pages to all of them
+//! in turn, and each is cleaned separately. And the blocks of a large plane are like those of a
+//! small one with a few hundred blocks. So a small drive is overwritten, with the same code and
+//! without timing, and its blocks serve as templates: free, open or full, and which units are
+//! valid. The valid units are then assigned to the user's at random.
 
 use std::ops::ControlFlow;
 
@@ -17,49 +14,46 @@ use rand::RngExt as _;
 use rand_pcg::Pcg64;
 
 use super::Ssd;
-use crate::blocks::{KEPT_FOR_CLEANING, State, Writer};
+use crate::blocks::{BlockState, RESERVED_FOR_CLEANING, WriteStream};
 use crate::firmware::Ideal;
 use crate::layout::Layout;
-use crate::map::Place;
+use crate::map::Location;
 use crate::permutation::Permutation;
 use crate::profile::Profile;
 
-/// Blocks of a template plane: so many make a plane's behaviour that of larger
-/// ones, and are few enough to be overwritten quickly.
+/// Blocks of a template plane: enough to behave like a larger plane, and few enough to be
+/// overwritten quickly.
 const TEMPLATE_BLOCKS: u32 = 512;
-/// Units of all template planes together, where one plane does not have more.
+/// Units of all template planes together, unless one plane has more.
 const TEMPLATE_UNITS: u32 = 1 << 20;
-/// Units dealt at once, so that their places in the table can be fetched
-/// meanwhile.
-const DEALT_AT_ONCE: usize = 64;
-/// Units dealt, and pages written, between two looks at the watch: some milliseconds, and a
-/// tenth of a second where each unit is the first in its part of two tables, for which the
-/// kernel has to find and clear a huge page.
-const UNITS_UNWATCHED: u64 = 1 << 8;
-const PAGES_UNWATCHED: u64 = 1 << 12;
+/// Batch of assigned units, so that their table entries can be prefetched.
+const ASSIGN_BATCH: usize = 64;
+/// Units assigned, and pages written, between two calls of the progress callback: some
+/// milliseconds; a tenth of a second if each unit is the first in its part of two tables, for which
+/// the kernel has to find and clear a huge page.
+const UNITS_PER_CALLBACK: u64 = 1 << 8;
+const PAGES_PER_CALLBACK: u64 = 1 << 12;
 
-/// Filling a drive of a terabyte takes seconds. Who watches is told from time to
-/// time what share of the work is done, 0 to 1, and may end it; then the drive is
-/// of no use.
-pub type FillWatch<'a> = dyn FnMut(f64) -> ControlFlow<()> + 'a;
+/// Progress callback. Filling a drive of a terabyte takes seconds: it is called from time to time
+/// with the share of the work done, 0 to 1, and may stop it; then the drive is unusable.
+pub type FillProgress<'a> = dyn FnMut(f64) -> ControlFlow<()> + 'a;
 
 impl Ssd {
-    /// Writes a share of the user's units in order, in no time, as a drive that
-    /// was written once from front to end.
+    /// Writes a share of the user's units sequentially, without timing.
     pub fn fill_in_order(&mut self, share: f64) {
         _ = self.fill_in_order_watched(share, &mut |_| ControlFlow::Continue(()));
     }
 
-    /// As [`fill_in_order`](Self::fill_in_order), watched.
+    /// [`fill_in_order`](Self::fill_in_order) with progress.
     pub fn fill_in_order_watched(
         &mut self,
         share: f64,
-        watch: &mut FillWatch<'_>,
+        watch: &mut FillProgress<'_>,
     ) -> ControlFlow<()> {
         let end = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
         let per_page = self.layout.units_per_page;
         for (page, first) in (0..end).step_by(per_page as usize).enumerate() {
-            if (page as u64).is_multiple_of(PAGES_UNWATCHED) {
+            if (page as u64).is_multiple_of(PAGES_PER_CALLBACK) {
                 watch(f64::from(first) / f64::from(end))?;
             }
             self.write_at_once(first..end.min(first + per_page));
@@ -67,9 +61,8 @@ impl Ssd {
         ControlFlow::Continue(())
     }
 
-    /// Brings a new drive into the state of one of which a share of the user's
-    /// units was written in order and then overwritten so often, uniformly at
-    /// random. `profile` is the drive's own.
+    /// Brings a new drive into the state after a share of the user's units was written sequentially
+    /// and then overwritten `overwrites` times, uniformly at random. `profile` is the drive's own.
     ///
     /// # Panics
     /// The drive has been written before.
@@ -77,7 +70,7 @@ impl Ssd {
         _ = self.age_watched(profile, share, overwrites, &mut |_| ControlFlow::Continue(()));
     }
 
-    /// As [`age`](Self::age), watched.
+    /// [`age`](Self::age) with progress.
     ///
     /// # Panics
     /// The drive has been written before.
@@ -86,12 +79,12 @@ impl Ssd {
         profile: &Profile,
         share: f64,
         overwrites: f64,
-        watch: &mut FillWatch<'_>,
+        watch: &mut FillProgress<'_>,
     ) -> ControlFlow<()> {
         assert_eq!(self.map.valid_total(), 0, "only a new drive can be aged");
         watch(0.0)?;
         let mut template = Self::template(profile, &self.layout, &mut self.random);
-        // What the template's writes are of all that is to be written and dealt.
+        // The template's share of all units to be written and assigned.
         let units = |ssd: &Self| f64::from(ssd.layout.user_units);
         let written = units(&template) * (1.0 + overwrites);
         let first = units(&template) / (written + units(self));
@@ -101,10 +94,10 @@ impl Ssd {
         self.adopt(&template, share, &mut |done| watch(both + done * (1.0 - both)))
     }
 
-    /// A smaller drive whose blocks are like those of a drive with this layout.
+    /// A smaller drive with blocks like those of this layout.
     fn template(profile: &Profile, layout: &Layout, random: &mut Pcg64) -> Self {
-        // Where few blocks in a hundred are spare, it takes more for cleaning to have room.
-        let least = profile.least_blocks().unwrap_or(layout.blocks_per_plane);
+        // If few blocks in a hundred are spare, more are needed for cleaning.
+        let least = profile.min_blocks().unwrap_or(layout.blocks_per_plane);
         let blocks = layout.blocks_per_plane.min(TEMPLATE_BLOCKS.max(least));
         let planes = (TEMPLATE_UNITS / (blocks * layout.units_per_block)).clamp(1, layout.planes);
         let mut small = profile.clone();
@@ -116,11 +109,15 @@ impl Ssd {
         Self::with_firmware(&small, device, random.random(), Box::new(firmware))
     }
 
-    /// Writes units at random, in no time: so often, and then until all planes
-    /// have had equally many pages. (Planes that are a page apart begin their
-    /// blocks one after the other, and are cleaned one after the other; in a
-    /// drive that was written in earnest they begin them together.)
-    fn overwrite(&mut self, share: f64, times: f64, watch: &mut FillWatch<'_>) -> ControlFlow<()> {
+    /// Writes units at random, without timing: `times` times the share, and then until all planes
+    /// have had equally many pages. (Planes one page apart would start and clean their blocks in
+    /// turn; in a drive with real writes they do so together.)
+    fn overwrite(
+        &mut self,
+        share: f64,
+        times: f64,
+        watch: &mut FillProgress<'_>,
+    ) -> ControlFlow<()> {
         let users = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
         if users == 0 {
             return ControlFlow::Continue(());
@@ -130,7 +127,7 @@ impl Ssd {
         let mut left = all;
         let mut random = self.random.clone();
         while left > 0 || !self.buffer.is_at_start() {
-            if left % PAGES_UNWATCHED == 1 {
+            if left % PAGES_PER_CALLBACK == 1 {
                 watch(1.0 - left as f64 / all as f64)?;
             }
             self.write_at_once((0..per_page).map(|_| random.random_range(0..users)));
@@ -139,23 +136,25 @@ impl Ssd {
         ControlFlow::Continue(())
     }
 
-    /// Writes a page, in no time.
+    /// Writes a page, without timing.
     fn write_at_once(&mut self, users: impl Iterator<Item = u32>) {
         let plane = self.next_plane().or_else(|| {
-            // Planes that were full of valid data have been passed over, and some of it was
-            // overwritten since; or the mark is so low that none is cleaned before it is full.
+            // Planes full of valid data have been skipped, and some of it was overwritten since; or
+            // the watermark is so low that no plane is cleaned before it is full.
             if !self.firmware.cleaning_takes_time() {
                 for plane in 0..self.layout.planes {
-                    while !self.blocks.has_page(plane, Writer::User) && self.clean_at_once(plane) {}
+                    while !self.blocks.has_page(plane, WriteStream::User)
+                        && self.clean_at_once(plane)
+                    {}
                 }
             }
             self.next_plane()
         });
         let plane = plane.expect("the user's units are fewer than the flash's");
-        let page = self.blocks.take_page(&self.layout, plane, Writer::User);
+        let page = self.blocks.take_page(&self.layout, plane, WriteStream::User);
         let first = page * self.layout.units_per_page;
         for (user, unit) in users.zip(first..) {
-            let before = self.map.place(user);
+            let before = self.map.location(user);
             self.map.programmed(&self.layout, user, before, unit);
         }
         self.blocks.programmed(&self.layout, page);
@@ -164,8 +163,13 @@ impl Ssd {
         }
     }
 
-    /// Takes on the state of a template, block by block.
-    fn adopt(&mut self, template: &Self, share: f64, watch: &mut FillWatch<'_>) -> ControlFlow<()> {
+    /// Copies the state of a template, block by block.
+    fn adopt(
+        &mut self,
+        template: &Self,
+        share: f64,
+        watch: &mut FillProgress<'_>,
+    ) -> ControlFlow<()> {
         let users = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
         let mut sources = Vec::new();
         let mut valid = 0;
@@ -178,8 +182,8 @@ impl Ssd {
                 }
             }
         }
-        // The user's neighbours are dealt one after the other, if not at once:
-        // in blocks in any order they are on dies in any order.
+        // Adjacent user units are assigned one after the other, if not at once; in a random order
+        // of blocks they land on dies in random order.
         for i in (1..sources.len()).rev() {
             sources.swap(i, self.random.random_range(0..=i));
         }
@@ -187,7 +191,7 @@ impl Ssd {
         let surplus = valid.saturating_sub(users.into()) as f64 / valid.max(1) as f64;
         let mut order = Permutation::new(users, self.random.random());
         let per_block = self.layout.units_per_block;
-        let mut dealt = Vec::with_capacity(DEALT_AT_ONCE);
+        let mut assigned = Vec::with_capacity(ASSIGN_BATCH);
         let (mut done, mut looked) = (0, 0);
         for &(block, from) in &sources {
             let mut at = from * per_block;
@@ -198,54 +202,53 @@ impl Ssd {
                     continue;
                 }
                 let Some(user) = order.next() else { break };
-                self.map.expect(user);
-                dealt.push((user, unit - from * per_block + block * per_block));
-                if dealt.len() == DEALT_AT_ONCE {
-                    self.deal(&mut dealt);
-                    done += DEALT_AT_ONCE as u64;
-                    if done >= looked + UNITS_UNWATCHED {
+                self.map.prefetch(user);
+                assigned.push((user, unit - from * per_block + block * per_block));
+                if assigned.len() == ASSIGN_BATCH {
+                    self.assign(&mut assigned);
+                    done += ASSIGN_BATCH as u64;
+                    if done >= looked + UNITS_PER_CALLBACK {
                         looked = done;
                         watch(done as f64 / f64::from(users))?;
                     }
                 }
             }
         }
-        self.deal(&mut dealt);
+        self.assign(&mut assigned);
         // Or a few too few.
         let mut blocks = sources.iter().cycle();
         for user in order {
-            if (0..self.layout.planes).any(|plane| self.blocks.has_page(plane, Writer::User)) {
+            if (0..self.layout.planes).any(|plane| self.blocks.has_page(plane, WriteStream::User)) {
                 self.write_at_once(std::iter::once(user));
                 continue;
             }
-            // Where there is no room to write, something that was overwritten in the template
-            // has not been here.
+            // No space to write: units that were overwritten in the template are missing here.
             let unit = blocks.by_ref().find_map(|&(block, _)| {
                 let first = self.blocks.is_full(block).then_some(block * per_block)?;
                 (first..first + per_block)
                     .find(|&unit| self.map.next_valid(unit, unit + 1).is_none())
             });
             let unit = unit.expect("the flash has more units than users have");
-            self.map.programmed(&self.layout, user, Place::Nowhere, unit);
+            self.map.programmed(&self.layout, user, Location::Nowhere, unit);
         }
         ControlFlow::Continue(())
     }
 
-    fn deal(&mut self, dealt: &mut Vec<(u32, u32)>) {
-        for (user, unit) in dealt.drain(..) {
-            self.map.programmed(&self.layout, user, Place::Nowhere, unit);
+    fn assign(&mut self, assigned: &mut Vec<(u32, u32)>) {
+        for (user, unit) in assigned.drain(..) {
+            self.map.programmed(&self.layout, user, Location::Nowhere, unit);
         }
     }
 
-    /// Makes each block of a plane free, open or full, as some template's block
-    /// is; the template of each that holds something.
+    /// Makes each block of a plane free, open or full, like some template block; returns the
+    /// template of each block with data.
     fn plan_plane(&mut self, template: &Self, plane: u32) -> Vec<Option<u32>> {
         let (ours, theirs) = (self.layout.blocks_per_plane, template.layout.blocks_per_plane);
         let tiles = ours.div_ceil(theirs);
         let plane_of = |tile: u32| (plane * tiles + tile) % template.layout.planes;
-        // As many free ones above the mark as the template has.
+        // As many free blocks above the watermark as the template has.
         let above = template.blocks.free_in(plane_of(0)).saturating_sub(template.cleaning.high);
-        let mut free = self.cleaning.high + above + KEPT_FOR_CLEANING;
+        let mut free = self.cleaning.high + above + RESERVED_FOR_CLEANING;
         if tiles == 1 {
             free = usize::MAX;
         }
@@ -255,16 +258,18 @@ impl Ssd {
             let (tile, in_tile) = (block / theirs, block % theirs);
             let mut from = plane_of(tile) * theirs + in_tile;
             let mut state = template.blocks.state(&template.layout, from);
-            if state == State::Free && free == 0 || matches!(state, State::Open(..)) && tile > 0 {
-                // One too many: like any full one.
-                while state != State::Full {
+            if state == BlockState::Free && free == 0
+                || matches!(state, BlockState::Open(..)) && tile > 0
+            {
+                // One too many: treated as a full block.
+                while state != BlockState::Full {
                     from = plane_of(tile) * theirs + self.random.random_range(0..theirs);
                     state = template.blocks.state(&template.layout, from);
                 }
             }
-            free -= usize::from(state == State::Free);
+            free -= usize::from(state == BlockState::Free);
             states.push((state, from));
-            sources.push((state != State::Free).then_some(from));
+            sources.push((state != BlockState::Free).then_some(from));
         }
         self.blocks.set_plane(&self.layout, plane, &states, &template.blocks);
         sources

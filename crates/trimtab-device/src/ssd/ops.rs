@@ -1,51 +1,51 @@
-//! Operations: what dies do, one or a few pages at a time.
+//! Operations of dies: one or a few pages at a time.
 
 use trimtab_io::Nanos;
 
 use crate::slab::{NONE, Slab};
-use crate::study::Explained;
+use crate::stats::LatencyBreakdown;
 
-/// One operation on its way.
+/// An operation in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Op {
-    pub(super) kind: Kind,
+    pub(super) kind: OpKind,
     /// The page's plane.
     pub(super) plane: u32,
-    /// Whose it is; [`NONE`] if nobody waits for it.
+    /// Its request; [`NONE`] if no request waits for it.
     pub(super) request: u32,
     /// The page; for a cleaning none yet.
     pub(super) page: u32,
     /// Read: the first user unit.
     pub(super) user: u32,
-    /// Units to be moved.
+    /// Units to transfer.
     pub(super) units: u32,
-    /// Program: the first of its buffer slots, linked.
+    /// Program: the first of its linked buffer slots.
     pub(super) slots: u32,
     /// The next in the queue or group.
     pub(super) next: u32,
-    /// How often blocks had been erased when it was queued.
+    /// Total erases when it was queued.
     pub(super) erasures: u64,
     pub(super) queued: Nanos,
-    /// How long its die had been busy cleaning when it was queued.
+    /// Its die's total cleaning time when it was queued.
     pub(super) cleaning_then: Nanos,
-    /// How long it waited for the die because of others, and of cleaning, and
-    /// for the channel; with what it was before, if it came of another.
+    /// Waiting time for the die because of other requests and of cleaning, and for the channel;
+    /// includes that of preceding operations.
     pub(super) waited: Nanos,
     pub(super) cleaned: Nanos,
     pub(super) channel: Nanos,
-    /// When it would be over the channel, were that free.
+    /// When its transfer would end on a free channel.
     pub(super) ready: Nanos,
     pub(super) retries: Nanos,
 }
 
-/// What an operation does.
+/// Type of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OpKind {
     /// Reads units of a page for a request.
     Read,
     /// Reads a page of the mapping table, and then the units.
     Lookup,
-    /// Reads a page from which others' data is regenerated.
+    /// Reads a page to regenerate another one's data.
     Sibling,
     /// Writes a page.
     Program,
@@ -53,14 +53,14 @@ pub(super) enum Kind {
     Clean,
 }
 
-impl Kind {
+impl OpKind {
     pub(super) const fn is_read(self) -> bool {
         matches!(self, Self::Read | Self::Lookup | Self::Sibling)
     }
 }
 
 impl Op {
-    pub(super) const fn new(kind: Kind, plane: u32) -> Self {
+    pub(super) const fn new(kind: OpKind, plane: u32) -> Self {
         Self {
             kind,
             plane,
@@ -81,9 +81,9 @@ impl Op {
         }
     }
 
-    /// Where its time went.
-    pub(super) const fn explained(&self) -> Explained {
-        Explained {
+    /// Latency by cause.
+    pub(super) const fn breakdown(&self) -> LatencyBreakdown {
+        LatencyBreakdown {
             stalled: Nanos::ZERO,
             die: self.waited,
             cleaning: self.cleaned,
@@ -93,8 +93,8 @@ impl Op {
         }
     }
 
-    /// An operation that goes on for another, which had waited so long.
-    pub(super) const fn after(self, before: &Explained) -> Self {
+    /// An operation that follows another, and inherits its waiting time.
+    pub(super) const fn after(self, before: &LatencyBreakdown) -> Self {
         Self {
             waited: before.die,
             cleaned: before.cleaning,
@@ -105,7 +105,7 @@ impl Op {
     }
 }
 
-/// Operations in order, linked by [`Op::next`].
+/// A queue of operations, linked by [`Op::next`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     head: u32,

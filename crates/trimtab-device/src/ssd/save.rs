@@ -1,7 +1,8 @@
-//! A drive's state in a file.
+//! Saved drives: the state of a drive at rest in a file. The buffer is written to the flash first,
+//! and cleanings in progress end.
 //!
 //! ```text
-//!   trimtab-ssd 1\n               what it is, uncompressed
+//!   trimtab-ssd 1\n               format and version, uncompressed
 //!   ── Zstandard, with a checksum ─────────────────────────────
 //!   u64 length, profile as TOML    numbers are little-endian
 //!   u64 time, u64 seed, u64 × 2 the firmware's next pause
@@ -9,9 +10,6 @@
 //!   blocks: by plane free blocks and open pages; by block state
 //!   map: what is mapped, and where
 //! ```
-//!
-//! Saved is a drive at rest: what is in the buffer is written to the flash, and
-//! cleanings under way end first.
 
 use std::io::{self, Read, Write};
 
@@ -20,24 +18,23 @@ use rand_pcg::Pcg64;
 use trimtab_io::{DeviceId, Nanos};
 
 use super::Ssd;
-use crate::agenda::NEVER;
 use crate::blocks::Blocks;
 use crate::firmware::{Firmware, Standard};
 use crate::layout::Layout;
 use crate::profile::Profile;
+use crate::timer_queue::NEVER;
 
 const MAGIC: &[u8] = b"trimtab-ssd 1\n";
 /// A profile is a few kilobytes.
-const LONGEST_PROFILE: u64 = 1 << 20;
-/// What decompressing may take, as a power of two: that of the level at which
-/// drives are saved is 2¹⁹ bytes.
-const LARGEST_WINDOW: u32 = 20;
-/// More than a century: times are counted on from there.
-const LATEST: u64 = 1 << 62;
+const MAX_PROFILE: u64 = 1 << 20;
+/// Maximum decompression window, as a power of two: drives are saved at a level with 2¹⁹ bytes.
+const MAX_WINDOW: u32 = 20;
+/// More than a century; times are counted on from there.
+const MAX_TIME: u64 = 1 << 62;
 
 impl Ssd {
-    /// Saves the drive's state. `profile` is the drive's own. Time passes until
-    /// the drive is at rest; it goes on as the one that is loaded does.
+    /// Saves the drive's state. `profile` is the drive's own. Time advances until the drive is at
+    /// rest; it then continues exactly as the loaded one does.
     ///
     /// # Errors
     /// Requests are in flight, or the writer fails.
@@ -47,7 +44,7 @@ impl Ssd {
         }
         self.come_to_rest();
         self.firmware.forget();
-        // The pause that comes next, seen from now.
+        // The next pause, seen from now.
         self.noise.open(self.now, &mut self.random);
         let seed = self.random.random();
         self.random = Pcg64::seed_from_u64(seed);
@@ -68,16 +65,15 @@ impl Ssd {
         to.finish()?.flush()
     }
 
-    /// Loads a drive that was saved, with the ordinary firmware, and its
-    /// profile.
+    /// Loads a saved drive with the ordinary firmware, and its profile.
     ///
     /// # Errors
-    /// The reader fails, or gives something else than was saved.
+    /// The reader fails, or the data is not a valid saved drive.
     pub fn load(from: impl Read, device: DeviceId) -> io::Result<(Self, Profile)> {
         Self::load_with(from, device, |profile| Box::new(Standard::new(profile)))
     }
 
-    /// Loads a drive that was saved, with a firmware of its own.
+    /// Loads a saved drive with its own firmware.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -89,19 +85,20 @@ impl Ssd {
         let mut magic = [0; MAGIC.len()];
         from.read_exact(&mut magic).map_err(|e| cut_off(&e))?;
         if magic != MAGIC {
-            return Err(damaged("is no saved drive of version 1"));
+            return Err(damaged("is not a saved drive of version 1"));
         }
         let mut from = zstd::Decoder::new(from)?;
-        from.window_log_max(LARGEST_WINDOW)?;
+        from.window_log_max(MAX_WINDOW)?;
         let length = get(&mut from)?;
-        if length > LONGEST_PROFILE {
+        if length > MAX_PROFILE {
             return Err(damaged("its profile is too long"));
         }
         let mut text = Vec::new();
         (&mut from).take(length).read_to_end(&mut text)?;
-        let text = String::from_utf8(text).map_err(|_| damaged("has a profile that is no text"))?;
-        let profile = Profile::parse(&text)
-            .map_err(|e| damaged(&format!("has a profile that cannot be: {e}")))?;
+        let text =
+            String::from_utf8(text).map_err(|_| damaged("has a profile that is not text"))?;
+        let profile =
+            Profile::parse(&text).map_err(|e| damaged(&format!("has an invalid profile: {e}")))?;
         let (now, seed) = (get(&mut from)?, get(&mut from)?);
         let pause = (Nanos(get(&mut from)?), Nanos(get(&mut from)?));
         let turn = get(&mut from)?;
@@ -110,24 +107,24 @@ impl Ssd {
         let firmware = firmware(&profile);
         let mut ssd = Self::with_blocks(&profile, device, seed, firmware, layout, blocks);
         ssd.now = Nanos(now);
-        if now > LATEST || !ssd.noise.set_pause(pause, ssd.now) {
-            return Err(damaged("has a time that cannot be"));
+        if now > MAX_TIME || !ssd.noise.set_pause(pause, ssd.now) {
+            return Err(damaged("has an invalid time"));
         }
         ssd.random = Pcg64::seed_from_u64(seed);
         ssd.buffer.set_turn(turn)?;
         ssd.map.load(&ssd.layout, &mut from)?;
         if from.read(&mut [0])? != 0 {
-            return Err(damaged("goes on after its end"));
+            return Err(damaged("has data after its end"));
         }
-        ssd.verify().map_err(|wrong| damaged(&wrong.0))?;
+        ssd.verify().map_err(|what| damaged(&what.to_string()))?;
         Ok((ssd, profile))
     }
 
-    /// Lets time pass until all that was begun is done.
+    /// Advances time until all work in progress is done.
     fn come_to_rest(&mut self) {
         self.flush_all();
-        while self.agenda.next_time() != NEVER {
-            self.advance(self.agenda.next_time());
+        while self.timer_queue.next_time() != NEVER {
+            self.advance(self.timer_queue.next_time());
         }
     }
 }
@@ -144,7 +141,7 @@ pub(crate) fn get(from: &mut impl Read) -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Numbers written in one go: entries of a large table.
+/// Numbers per write of a large table.
 const AT_ONCE: usize = 1 << 14;
 
 /// Writes a table.
@@ -182,7 +179,7 @@ fn cut_off(e: &io::Error) -> io::Error {
     }
 }
 
-/// Of what is no saved drive.
+/// The error for an invalid saved drive.
 pub(crate) fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the saved drive {what}"))
 }

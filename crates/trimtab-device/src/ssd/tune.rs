@@ -1,4 +1,4 @@
-//! What of a drive can be changed while it runs.
+//! Changes of the firmware of a running drive.
 
 use super::Ssd;
 use super::clean::Cleaning;
@@ -7,15 +7,13 @@ use crate::firmware::Standard;
 use crate::profile::Profile;
 
 impl Ssd {
-    /// Takes over of a profile what its firmware decides anew each time: which
-    /// block is cleaned (`gc.victim`, `gc.choices`), when (`gc.high_watermark`,
-    /// `gc.low_watermark`, `gc.watermarks_of`), and who goes first
-    /// (`gc.preemptive`, `gc.suspend`, `gc.suspend_us`). Cleanings that are
-    /// queued or under way go on. A firmware of one's own is replaced by the
-    /// ordinary one.
+    /// Takes over from a profile what the firmware reads anew each time: victim selection
+    /// (`gc.victim`, `gc.choices`), watermarks (`gc.high_watermark`, `gc.low_watermark`,
+    /// `gc.watermarks_of`), and preemption (`gc.preemptive`, `gc.suspend`, `gc.suspend_us`).
+    /// Cleanings queued or in progress continue. A custom firmware is replaced by the ordinary one.
     ///
     /// # Errors
-    /// The profile describes another drive: it differs in something else.
+    /// The profile is of another drive: it differs in something else.
     pub fn retune(&mut self, profile: &Profile, before: &Profile) -> Result<(), Error> {
         let mut like_before = profile.clone();
         let (new, old) = (&mut like_before.gc, &before.gc);
@@ -34,9 +32,9 @@ impl Ssd {
         self.rules.suspend = profile.gc.suspend;
         self.times.resume = crate::layout::Times::new(profile).resume;
         self.cleaning.take_marks(&Cleaning::new(profile, &self.layout));
-        // A higher mark may ask for cleaning now.
+        // A higher watermark may need cleaning now.
         for plane in 0..self.layout.planes {
-            self.mind_free_blocks(plane);
+            self.check_free_blocks(plane);
         }
         Ok(())
     }

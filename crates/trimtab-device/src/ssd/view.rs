@@ -1,74 +1,73 @@
-//! What may be looked at from outside.
+//! Read access to a drive's internal state. "White-box" methods are for predictors of host-managed
+//! flash (as in MittSSD), never for black-box predictors.
 
 use trimtab_io::{Nanos, Op, Request};
 
 use super::Ssd;
 use super::die::Phase;
-use crate::map::Place;
-use crate::study::Study;
+use crate::map::Location;
+use crate::stats::SsdStats;
 
-/// Where data is: for predictors that are entitled to know (host-managed flash,
-/// as in MittSSD).
+/// Physical location of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct FlashLocation {
     /// The channel.
     pub channel: u32,
     /// The die, counted over the whole drive.
     pub die: u32,
 }
 
-/// A time in which a die was cleaning a block, or one of its planes was.
+/// A period in which a block of a die was being cleaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub struct CleaningInterval {
     /// The die.
     pub die: u32,
     /// When it began.
     pub from: Nanos,
-    /// When the block had been erased. Pauses for others lie between.
+    /// When the block had been erased. Includes preemptions.
     pub until: Nanos,
 }
 
 impl Ssd {
-    /// Where a byte's data is; none if it is in the buffer, or was never
-    /// written. White-box: not for black-box predictors.
+    /// Physical location of a byte; `None` if it is in the buffer, or was never written. White-box.
     #[must_use]
-    pub fn spot(&self, offset: u64) -> Option<Spot> {
+    pub fn locate(&self, offset: u64) -> Option<FlashLocation> {
         let user = u32::try_from(self.layout.unit_of_byte(offset)).ok()?;
         if user >= self.layout.user_units {
             return None;
         }
-        let Place::Flash(unit) = self.map.place(user) else { return None };
+        let Location::Flash(unit) = self.map.location(user) else { return None };
         let plane = self.layout.plane_of_block(self.layout.block_of_unit(unit));
         let die = self.layout.die_of_plane(plane);
-        Some(Spot { channel: self.layout.channel_of_die(die), die })
+        Some(FlashLocation { channel: self.layout.channel_of_die(die), die })
     }
 
-    /// When a die will have done all that it has been asked for, as far as the
-    /// times of its operations tell: that transfers may have to wait for the
-    /// channel, and how much there is to clean, is not counted. White-box.
+    /// When a die will have done all queued operations, without waits for the channel and without
+    /// cleaning that has not started. White-box.
     #[must_use]
     pub fn die_free_at(&self, die: u32) -> Nanos {
         self.current_ends(die) + self.queued_time(die)
     }
 
-    /// When a channel will have moved all data that is ready for it. White-box.
+    /// When a channel will have moved all data ready for it. White-box.
     #[must_use]
     pub fn channel_free_at(&self, channel: u32) -> Nanos {
         self.channel_queue_ends(channel)
     }
 
-    /// A time that this request takes at least, as things stand: its answer cannot
-    /// come earlier, whoever else is served first. For who must be awake by then.
+    /// A lower bound of this request's latency in the current state, whatever is served first. Lets
+    /// a driver sleep until then.
     #[must_use]
-    pub fn least_time(&self, request: &Request) -> Nanos {
+    pub fn min_latency(&self, request: &Request) -> Nanos {
         let mut time = self.times.firmware;
         match request.op {
             Op::Read => {
-                let in_flash = |&user: &u64| matches!(self.map.place(user as u32), Place::Flash(_));
+                let in_flash =
+                    |&user: &u64| matches!(self.map.location(user as u32), Location::Flash(_));
                 let first = self.layout.unit_of_byte(request.offset);
                 let end = request.end().div_ceil(u64::from(self.layout.unit_bytes));
                 let end = end.min(u64::from(self.layout.user_units));
-                // The first that is, of many: the bound need not be the best.
+                // The first of many: the bound need not be tight.
                 if (first..end).take(32).find(in_flash).is_some() {
                     time += self.times.read + self.times.transfer(self.layout.bytes(1));
                 }
@@ -86,61 +85,61 @@ impl Ssd {
         self.cleaning_lanes(die).any(|lane| self.lanes[lane as usize].phase == Phase::Erasing)
     }
 
-    /// Whether a die is cleaning, or cannot be used because of one. White-box.
+    /// Whether a die is cleaning, or blocked by cleaning. White-box.
     #[must_use]
     pub fn is_cleaning(&self, die: u32) -> bool {
         self.dies[die as usize].cleaning.is_running()
     }
 
-    /// Begins or ends to note when blocks are cleaned. For study.
-    pub fn note_cleanings(&mut self, note: bool) {
+    /// Starts or stops the log of cleanings. For analysis.
+    pub fn log_cleanings(&mut self, note: bool) {
         self.cleanings = note.then(Vec::new);
     }
 
-    /// Takes the cleanings that have ended since the last call, in order of
-    /// their ends. For study.
-    pub fn cleanings(&mut self) -> Vec<Interval> {
+    /// Takes the cleanings that have ended since the last call, in order of their ends. For
+    /// analysis.
+    pub fn cleanings(&mut self) -> Vec<CleaningInterval> {
         self.cleanings.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// What it has done. For study.
+    /// The drive's counters. For analysis.
     #[must_use]
-    pub fn study(&self) -> Study {
+    pub fn stats(&self) -> SsdStats {
         let cleaning = self.cleaned().since(self.cleaned_before);
-        Study { cleaning, ..self.study.clone() }
+        SsdStats { cleaning, ..self.stats.clone() }
     }
 
-    /// Time that dies have spent on cleaning since the drive was made.
+    /// Cleaning time of all dies since the drive was made.
     fn cleaned(&self) -> Nanos {
         Nanos(self.dies.iter().map(|die| die.cleaning.read(self.now).0).sum())
     }
 
-    /// Begins to count anew what [`study`](Self::study) tells.
-    pub fn reset_study(&mut self) {
-        self.study = Study::default();
-        // The dies' clocks go on: operations that wait have noted them.
+    /// Resets the counters of [`stats`](Self::stats).
+    pub fn reset_stats(&mut self) {
+        self.stats = SsdStats::default();
+        // The dies' clocks continue: waiting operations refer to them.
         self.cleaned_before = self.cleaned();
     }
 
-    /// How often each block has been erased. For study.
+    /// Erase count of each block. For analysis.
     #[must_use]
     pub fn erases(&self) -> &[u32] {
         self.blocks.all_erases()
     }
 
-    /// How many valid units each block holds. For study.
+    /// Valid units of each block. For analysis.
     #[must_use]
     pub fn valid_by_block(&self) -> &[u16] {
         self.map.valid_by_block()
     }
 
-    /// Units that hold data. For study.
+    /// Valid units of the drive. For analysis.
     #[must_use]
     pub const fn valid_units(&self) -> u64 {
         self.map.valid_total()
     }
 
-    /// Free blocks of the whole drive. For study.
+    /// Free blocks of the drive. For analysis.
     #[must_use]
     pub fn free_blocks(&self) -> usize {
         self.blocks.free()

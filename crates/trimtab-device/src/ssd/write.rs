@@ -1,54 +1,52 @@
-//! The write buffer, and the way from it into the flash.
+//! The write buffer, and the path from it into the flash.
 //!
-//! Every unit that is written has a slot from the moment its data is in the
-//! controller until it is programmed; the map points at the slot meanwhile, so
-//! reads find the data there. With a buffer, a write is answered when all its
-//! units have slots; without one, when they are programmed.
+//! Every written unit has a slot from when its data is in the controller until it is programmed;
+//! the map points at the slot meanwhile, so reads find the data there. With a buffer, a write
+//! completes when all its units have slots; without one, when they are programmed.
 //!
-//! A flush, once it has begun, empties what was dirty then.
+//! A flush, once started, writes everything that was dirty at its start.
 
 use std::collections::VecDeque;
 use std::io;
 
 use trimtab_io::{Flags, Nanos};
 
-use super::ops::{Kind, Op};
+use super::ops::{Op, OpKind};
 use super::save::damaged;
 use super::{Ssd, Timer};
-use crate::agenda::NEVER;
-use crate::blocks::Writer;
-use crate::map::Place;
+use crate::blocks::WriteStream;
+use crate::map::Location;
 use crate::profile::Profile;
 use crate::slab::{NONE, Slab};
-use crate::study::Explained;
+use crate::stats::LatencyBreakdown;
+use crate::timer_queue::NEVER;
 
 /// The buffer's state.
 #[derive(Clone, Debug)]
 pub(super) struct WriteBuffer {
     slots: Slab<Slot>,
-    /// Slots that it has; 0: it is no buffer, and there are as many as needed.
+    /// Its slots; 0: no buffer, and as many slots as needed.
     capacity: usize,
-    /// Dirty slots that begin a flush.
+    /// Dirty slots that start a flush.
     mark: u32,
-    /// Time between flushes; zero: none.
+    /// Period of flushes; zero: none.
     period: Nanos,
     /// Dirty slots, linked in order.
     first: u32,
     last: u32,
     dirty: u32,
-    /// How many of them a flush still has to take.
+    /// Dirty slots that the current flush still has to write.
     to_flush: u32,
     /// Requests that wait for slots, in order.
     waiting: VecDeque<u32>,
-    /// What has been written between one flush request and the next; the last
-    /// one is open.
+    /// Writes between one flush request and the next; the last epoch is open.
     epochs: VecDeque<Epoch>,
-    /// The number of the first of them.
+    /// Number of the first epoch.
     first_epoch: u64,
-    /// Planes in striping order, and where the next page goes.
+    /// Planes in striping order, and the position of the next page.
     stripe: Box<[u32]>,
     turn: usize,
-    /// Programs that a die may have; 0: any number.
+    /// Programs outstanding per die; 0: no limit.
     per_die: u32,
 }
 
@@ -56,7 +54,7 @@ pub(super) struct WriteBuffer {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     user: u32,
-    /// Who waits until it is programmed, or [`NONE`].
+    /// The request that waits until it is programmed, or [`NONE`].
     request: u32,
     epoch: u64,
     /// Whether it is still in the list of dirty slots.
@@ -94,24 +92,24 @@ impl WriteBuffer {
         }
     }
 
-    /// Whose turn it is.
+    /// The current striping position.
     pub(super) const fn turn(&self) -> usize {
         self.turn
     }
 
     pub(super) fn set_turn(&mut self, turn: u64) -> io::Result<()> {
         let turn = usize::try_from(turn).ok().filter(|&turn| turn < self.stripe.len());
-        self.turn = turn.ok_or_else(|| damaged("names a plane that there is not"))?;
+        self.turn = turn.ok_or_else(|| damaged("names a plane that does not exist"))?;
         Ok(())
     }
 
-    /// The next page goes where another drive's with the same stripes does.
+    /// Takes the striping position of another drive with the same stripes.
     pub(super) fn take_turn(&mut self, other: &Self) {
         assert_eq!(self.stripe, other.stripe, "the drives have the same stripes");
         self.turn = other.turn;
     }
 
-    /// Whether all planes have had their turn equally often.
+    /// Whether all planes have had equally many pages.
     pub(super) const fn is_at_start(&self) -> bool {
         self.turn == 0
     }
@@ -134,7 +132,7 @@ impl WriteBuffer {
         slot
     }
 
-    /// Takes the oldest dirty slots, linked: at most so many.
+    /// Takes the oldest dirty slots, linked: at most `most`.
     fn pop(&mut self, most: u32) -> (u32, u32) {
         let head = self.first;
         let (mut count, mut last) = (0, NONE);
@@ -154,47 +152,47 @@ impl WriteBuffer {
 }
 
 impl Ssd {
-    /// Finds slots for what a request writes, or lets it wait.
-    pub(super) fn find_room(&mut self, place: u32) {
-        if self.buffer.waiting.is_empty() && self.fill_slots(place) {
+    /// Allocates slots for a request's units, or queues the request.
+    pub(super) fn allocate_slots(&mut self, index: u32) {
+        if self.buffer.waiting.is_empty() && self.fill_slots(index) {
             return;
         }
-        self.buffer.waiting.push_back(place);
+        self.buffer.waiting.push_back(index);
         self.flush_all();
     }
 
     /// Puts a request's units into slots; false if there are not enough.
-    fn fill_slots(&mut self, place: u32) -> bool {
+    fn fill_slots(&mut self, index: u32) -> bool {
         let buffered = self.buffer.capacity > 0;
-        // Who writes through waits for the flash.
-        let through = !buffered || self.requests[place].flags.contains(Flags::FUA);
-        while self.requests[place].units_left > 0 {
-            let user = self.requests[place].next_unit;
-            let rewritten = match self.map.place(user) {
-                Place::Slot(slot) if !through && self.buffer.slots[slot].dirty => true,
+        // A write without a buffer waits for the flash.
+        let through = !buffered || self.requests[index].flags.contains(Flags::FUA);
+        while self.requests[index].units_left > 0 {
+            let user = self.requests[index].next_unit;
+            let rewritten = match self.map.location(user) {
+                Location::Slot(slot) if !through && self.buffer.slots[slot].dirty => true,
                 _ if self.buffer.is_full() => return false,
                 _ => false,
             };
-            let request = &mut self.requests[place];
+            let request = &mut self.requests[index];
             request.next_unit += 1;
             request.units_left -= 1;
             request.left += u32::from(through);
             if !rewritten {
-                let slot = self.buffer.push(user, if through { place } else { NONE });
+                let slot = self.buffer.push(user, if through { index } else { NONE });
                 self.map.set_slot(&self.layout, user, slot);
             }
-            if let Place::Slot(slot) = self.map.place(user) {
+            if let Location::Slot(slot) = self.map.location(user) {
                 self.audit_write(user, slot);
             }
         }
-        let request = &mut self.requests[place];
+        let request = &mut self.requests[index];
         request.buffer = self.now.since(request.since);
         if through || self.buffer.dirty >= self.buffer.mark {
             self.flush_all();
         } else {
             self.set_period();
         }
-        self.part_is_done(place, Explained::default());
+        self.part_is_done(index, LatencyBreakdown::default());
         true
     }
 
@@ -215,37 +213,37 @@ impl Ssd {
         self.flush_all();
     }
 
-    /// Begins to write all that is dirty now.
+    /// Starts to write everything dirty.
     pub(super) fn flush_all(&mut self) {
         self.buffer.to_flush = self.buffer.dirty;
         self.pump();
     }
 
-    /// Gives dies as many pages to write as are due and as they may have.
+    /// Gives dies the pages that are due, within their limits.
     pub(super) fn pump(&mut self) {
         while self.buffer.to_flush > 0
             && let Some(plane) = self.next_plane()
         {
-            let page = self.blocks.take_page(&self.layout, plane, Writer::User);
+            let page = self.blocks.take_page(&self.layout, plane, WriteStream::User);
             let most = self.layout.units_per_page.min(self.buffer.to_flush);
             let (slots, _) = self.buffer.pop(most);
-            // A page is programmed whole, however much of it is used.
-            self.study.units_programmed += u64::from(self.layout.units_per_page);
+            // A page is programmed whole, even if partly filled.
+            self.stats.units_programmed += u64::from(self.layout.units_per_page);
             let units = self.layout.units_per_page;
-            self.enqueue(Op { page, slots, units, ..Op::new(Kind::Program, plane) });
-            self.mind_free_blocks(plane);
+            self.enqueue(Op { page, slots, units, ..Op::new(OpKind::Program, plane) });
+            self.check_free_blocks(plane);
         }
         if self.buffer.to_flush > 0 && self.cleaning.queued == 0 && self.blocks.free() == 0 {
-            // No plane may have a page. What there was to clean when blocks ran
-            // low was too little; there may be more by now.
+            // No plane has a page. Cleaning found too little when blocks ran low; there may be more
+            // by now.
             for plane in 0..self.layout.planes {
                 self.want_cleaning(plane);
             }
         }
     }
 
-    /// The plane that the next page goes to: the next in striping order that has
-    /// a page, and whose die has room for a program.
+    /// The plane of the next page: the next in striping order with a page available, whose die may
+    /// take a program.
     pub(super) fn next_plane(&mut self) -> Option<u32> {
         for _ in 0..self.buffer.stripe.len() {
             let plane = self.buffer.stripe[self.buffer.turn];
@@ -255,36 +253,36 @@ impl Ssd {
             }
             let die = self.layout.die_of_plane(plane) as usize;
             let may = self.buffer.per_die == 0 || self.dies[die].programs < self.buffer.per_die;
-            if may && self.blocks.has_page(plane, Writer::User) {
+            if may && self.blocks.has_page(plane, WriteStream::User) {
                 return Some(plane);
             }
         }
         None
     }
 
-    /// These slots' units will be mapped soon.
-    pub(super) fn expect_slots(&self, mut slot: u32) {
+    /// Prefetches the map entries of these slots.
+    pub(super) fn prefetch_slots(&self, mut slot: u32) {
         while slot != NONE {
-            self.map.expect(self.buffer.slots[slot].user);
+            self.map.prefetch(self.buffer.slots[slot].user);
             slot = self.buffer.slots[slot].next;
         }
     }
 
     /// A page has been programmed.
-    pub(super) fn finish_program(&mut self, place: u32) {
-        let op = self.ops[place];
+    pub(super) fn finish_program(&mut self, index: u32) {
+        let op = self.ops[index];
         let Op { page, plane, mut slots, .. } = op;
-        self.ops.remove(place);
+        self.ops.remove(index);
         self.blocks.programmed(&self.layout, page);
         self.dies[self.layout.die_of_plane(plane) as usize].programs -= 1;
         let mut unit = page * self.layout.units_per_page;
         while slots != NONE {
             let slot = self.buffer.slots[slots];
             self.audit_program(slots, unit);
-            self.map.programmed(&self.layout, slot.user, Place::Slot(slots), unit);
+            self.map.programmed(&self.layout, slot.user, Location::Slot(slots), unit);
             self.buffer.slots.remove(slots);
             self.buffer.epochs[(slot.epoch - self.buffer.first_epoch) as usize].outstanding -= 1;
-            self.part_is_done(slot.request, op.explained());
+            self.part_is_done(slot.request, op.breakdown());
             slots = slot.next;
             unit += 1;
         }
@@ -300,10 +298,10 @@ impl Ssd {
         self.pump();
     }
 
-    /// A flush request: done when all that was written before it is programmed.
-    pub(super) fn flush(&mut self, place: u32) {
+    /// A flush request: completes when everything written before it is programmed.
+    pub(super) fn flush(&mut self, index: u32) {
         let open = self.buffer.epochs.back_mut().expect("one is always open");
-        open.flush = Some(place);
+        open.flush = Some(index);
         self.buffer.epochs.push_back(Epoch::default());
         self.flush_all();
         self.answer_flushes();
@@ -315,7 +313,7 @@ impl Ssd {
             self.buffer.first_epoch += 1;
             self.part_is_done(
                 epoch.flush.expect("all but the last are closed"),
-                Explained::default(),
+                LatencyBreakdown::default(),
             );
         }
     }

@@ -1,7 +1,7 @@
-//! What the model takes, against what arithmetic says.
+//! The model's times against closed-form calculations.
 
 use rand_pcg::Pcg64;
-use trimtab_device::{Candidates, Firmware, Profile, Ssd, Study};
+use trimtab_device::{Candidates, Firmware, Profile, Ssd, SsdStats};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 /// IODA, Table 2: name, share of valid pages in the block that is cleaned
@@ -15,7 +15,7 @@ const IODA: [(&str, f64, f64); 6] = [
     ("sn260", 0.75, 408.0),
 ];
 
-/// Cleans blocks with so many valid units, and no others.
+/// Cleans blocks with exactly this number of valid units.
 #[derive(Clone, Debug)]
 struct Only {
     valid: u16,
@@ -31,8 +31,8 @@ impl Firmware for Only {
     }
 }
 
-/// A request alone on the drive.
-fn alone(ssd: &mut Ssd, op: Op, offset: u64, length: u64) {
+/// Serves a request on an idle drive.
+fn run_alone(ssd: &mut Ssd, op: Op, offset: u64, length: u64) {
     let request = Request::new(RequestId(0), DeviceId(0), ssd.now(), op, offset, length);
     ssd.submit(ssd.now(), &request).unwrap();
     while let Some(at) = ssd.next_event() {
@@ -41,8 +41,8 @@ fn alone(ssd: &mut Ssd, op: Op, offset: u64, length: u64) {
     ssd.served();
 }
 
-/// One die of such a drive, full, with a block of which a share is valid; how
-/// long it is cleaned, and what is moved.
+/// Fills one die, leaves a block with the given valid share, and returns its cleaning time and the
+/// units moved.
 fn clean_one_block(name: &str, valid_share: f64) -> (Nanos, u64) {
     let mut profile = Profile::builtin(name).unwrap();
     profile.geometry.channels = 1;
@@ -55,24 +55,24 @@ fn clean_one_block(name: &str, valid_share: f64) -> (Nanos, u64) {
     let only = Only { valid: (valid_pages * units) as u16 };
     let mut ssd = Ssd::with_firmware(&profile, DeviceId(0), 0, Box::new(only));
     ssd.fill_in_order(1.0);
-    alone(&mut ssd, Op::Discard, valid_pages * page, (pages - valid_pages) * page);
-    // Blocks after the first are overwritten whole, so none of them qualifies,
-    // until free ones are so few that one is cleaned.
+    run_alone(&mut ssd, Op::Discard, valid_pages * page, (pages - valid_pages) * page);
+    // Later blocks are overwritten completely, so none of them qualifies, until free blocks are so
+    // few that one is cleaned.
     for at in pages.. {
-        alone(&mut ssd, Op::Write, at * page, page);
-        if ssd.study().erases > 0 {
+        run_alone(&mut ssd, Op::Write, at * page, page);
+        if ssd.stats().erases > 0 {
             break;
         }
     }
-    let study = ssd.study();
-    assert_eq!(study.erases, 1, "{name}");
-    ssd.reset_study();
-    assert_eq!(ssd.study(), Study::default(), "{name}");
-    (study.cleaning, study.units_moved / units)
+    let stats = ssd.stats();
+    assert_eq!(stats.erases, 1, "{name}");
+    ssd.reset_stats();
+    assert_eq!(ssd.stats(), SsdStats::default(), "{name}");
+    (stats.cleaning, stats.units_moved / units)
 }
 
 #[test]
-fn cleaning_takes_what_ioda_table_2_says() {
+fn cleaning_time_matches_ioda_table_2() {
     for (name, valid_share, ms) in IODA {
         let (time, moved) = clean_one_block(name, valid_share);
         let pages = f64::from(Profile::builtin(name).unwrap().geometry.pages_per_block);
@@ -85,7 +85,7 @@ fn cleaning_takes_what_ioda_table_2_says() {
 /// A page read of the OpenChannel drive takes 100 µs, and the next one on the
 /// same channel is 60 µs behind it (MittOS, MittSSD).
 #[test]
-fn openchannel_reads_as_measured() {
+fn openchannel_read_times_match_mittos() {
     let mut profile = Profile::builtin("openchannel").unwrap();
     profile.geometry.blocks_per_plane = 64;
     let page = u64::from(profile.geometry.page_bytes);
@@ -93,12 +93,12 @@ fn openchannel_reads_as_measured() {
     let mut ssd = Ssd::new(&profile, DeviceId(0), 0);
     ssd.fill_in_order(1.0);
     for id in 0..2 {
-        // Another die of the same channel: pages go round the channels first.
+        // Another die of the same channel: pages are striped over channels first.
         let (id, offset) = (RequestId(id), id * channels * page);
         let request = Request::new(id, DeviceId(0), Nanos::ZERO, Op::Read, offset, page);
         ssd.submit(Nanos::ZERO, &request).unwrap();
     }
-    assert_eq!(ssd.spot(0).unwrap().channel, ssd.spot(channels * page).unwrap().channel);
+    assert_eq!(ssd.locate(0).unwrap().channel, ssd.locate(channels * page).unwrap().channel);
     ssd.advance(Nanos::from_secs(1));
     let times: Vec<_> = ssd.served().map(|s| s.completion.service_time()).collect();
     let us = |time: Nanos| time.as_micros_f64();

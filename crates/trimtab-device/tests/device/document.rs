@@ -1,4 +1,4 @@
-//! docs/device-profile.md keeps up with the code.
+//! docs/device-profile.md agrees with the code.
 
 use trimtab_device::Profile;
 
@@ -14,9 +14,9 @@ fn keys(toml: &str) -> impl Iterator<Item = &str> {
     toml.lines().filter_map(|line| Some(line.split_once(" = ")?.0))
 }
 
-/// So the defaults that the example spells out are those of the code.
+/// So the defaults in the example are those of the code.
 #[test]
-fn the_example_is_the_reference() {
+fn example_equals_the_reference_profile() {
     let mut example = Profile::parse(example()).unwrap();
     let reference = Profile::builtin("reference").unwrap();
     (example.name, example.about) = (reference.name.clone(), reference.about.clone());
@@ -24,7 +24,7 @@ fn the_example_is_the_reference() {
 }
 
 #[test]
-fn every_key_is_explained_and_in_the_example() {
+fn every_key_is_documented_and_in_the_example() {
     let all = Profile::builtin("reference").unwrap().to_toml();
     assert_eq!(keys(&all).collect::<Vec<_>>(), keys(example()).collect::<Vec<_>>());
     for key in keys(&all).chain(["program_pattern_us"]) {
@@ -34,7 +34,7 @@ fn every_key_is_explained_and_in_the_example() {
 }
 
 #[test]
-fn every_builtin_is_named() {
+fn every_builtin_is_documented() {
     for name in Profile::builtin_names() {
         assert!(DOCUMENT.contains(&format!("`{name}`")), "{name}");
     }

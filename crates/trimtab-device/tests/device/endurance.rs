@@ -12,7 +12,7 @@ const DEPTH: usize = 64;
 
 #[test]
 #[ignore = "takes minutes"]
-fn a_hundred_million_mixed_requests() {
+fn hundred_million_mixed_requests_complete_once() {
     let mut profile = Profile::builtin("reference").unwrap();
     profile.geometry.over_provisioning = 0.1;
     profile.buffer.size_mb = 4.0;
@@ -23,7 +23,7 @@ fn a_hundred_million_mixed_requests() {
     let units = ssd.capacity() / 4096;
     let used = units * 9 / 10;
     let mut random = rand_pcg::Pcg64::seed_from_u64(2);
-    // Every request is answered once: its number is crossed out.
+    // Every request completes once: its number is removed then.
     let mut open = std::collections::BTreeSet::new();
     let mut last = Nanos::ZERO;
     for id in 0..REQUESTS {
@@ -51,8 +51,8 @@ fn a_hundred_million_mixed_requests() {
         ssd.submit(ssd.now(), &request).unwrap();
         if id % (REQUESTS / 20) == 0 {
             ssd.verify().unwrap();
-            let study = ssd.study();
-            println!("{id}: {} erases, {} stalls, time {}", study.erases, study.stalls, ssd.now());
+            let stats = ssd.stats();
+            println!("{id}: {} erases, {} stalls, time {}", stats.erases, stats.stalls, ssd.now());
         }
     }
     while let Some(at) = ssd.next_event() {

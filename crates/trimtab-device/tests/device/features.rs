@@ -1,4 +1,4 @@
-//! Each switch of a profile does what it says.
+//! Each option of a profile has its documented effect.
 
 use rand::{RngExt as _, SeedableRng as _};
 use trimtab_device::{Profile, Schedule, Scope, Served, Ssd};
@@ -31,11 +31,11 @@ fn times(served: &[Served]) -> Vec<u64> {
     served.iter().map(|served| served.completion.service_time().0).collect()
 }
 
-/// The next place on the same die as `from`, or on another.
+/// The next offset on the same die as `from`, or on another.
 fn place(ssd: &Ssd, from: u64, same_die: bool) -> u64 {
-    let die = ssd.spot(from).unwrap().die;
+    let die = ssd.locate(from).unwrap().die;
     let mut offsets = (from / 4096 + 1..).map(|unit| unit * 4096);
-    offsets.find(|&offset| (ssd.spot(offset).unwrap().die == die) == same_die).unwrap()
+    offsets.find(|&offset| (ssd.locate(offset).unwrap().die == die) == same_die).unwrap()
 }
 
 #[test]
@@ -43,8 +43,8 @@ fn planes_of_a_die_read_together() {
     let mut profile = reference();
     (profile.geometry.planes_per_die, profile.geometry.blocks_per_plane) = (2, 128);
     let mut ssd = drive(&profile);
-    // The first read is alone; the other two are on two planes, and go together:
-    // cells once, the channel for each.
+    // The first read is alone; the other two are on two planes, and run together: cells once, the
+    // channel for each.
     let (a, b) = (place(&ssd, 0, true), {
         let a = place(&ssd, 0, true);
         place(&ssd, a, true)
@@ -56,7 +56,7 @@ fn planes_of_a_die_read_together() {
 }
 
 #[test]
-fn a_read_interrupts_a_program_where_that_is_allowed() {
+fn reads_suspend_programs_if_enabled() {
     let read_beside_a_write = |suspend: bool| {
         let mut profile = reference();
         (profile.gc.suspend, profile.gc.suspend_us) = (suspend, 10.0);
@@ -64,10 +64,10 @@ fn a_read_interrupts_a_program_where_that_is_allowed() {
         send(&mut ssd, Op::Write, 0, 4096);
         let now = ssd.now() + Nanos::from_micros(100);
         ssd.advance(now);
-        // The write went to the die whose turn it was: find it busy.
+        // The write went to the next die in striping order: find it busy.
         let busy = (0..64).find(|&die| ssd.die_free_at(die) > now).unwrap();
         let units = (0..).map(|unit| unit * 4096);
-        let offset = units.skip(1).find(|&o| ssd.spot(o).unwrap().die == busy).unwrap();
+        let offset = units.skip(1).find(|&o| ssd.locate(o).unwrap().die == busy).unwrap();
         send(&mut ssd, Op::Read, offset, 4096);
         let mut took = times(&finish(&mut ssd));
         took.sort_unstable();
@@ -75,12 +75,12 @@ fn a_read_interrupts_a_program_where_that_is_allowed() {
     };
     // The program began at 5.12 µs and takes until 205.12 µs.
     assert_eq!(read_beside_a_write(false), [105_120 + 45_120, 205_120]);
-    // Or the read goes first, and the program pays for that and 10 µs.
+    // Or the read goes first, and the program pays for it and 10 µs.
     assert_eq!(read_beside_a_write(true), [45_120, 205_120 + 45_120 + 10_000]);
 }
 
 #[test]
-fn reads_first_means_before_writes_that_wait() {
+fn reads_first_overtakes_waiting_writes() {
     let last_read = |schedule| {
         let mut profile = reference();
         (profile.geometry.channels, profile.geometry.chips_per_channel) = (1, 1);
@@ -99,14 +99,14 @@ fn reads_first_means_before_writes_that_wait() {
 }
 
 #[test]
-fn retries_and_pauses_are_slow_and_explained() {
+fn retries_and_pauses_are_attributed() {
     let mut profile = reference();
     (profile.noise.retry_probability, profile.noise.retry_most) = (1.0, 1);
     let mut ssd = drive(&profile);
     send(&mut ssd, Op::Read, 0, 4096);
     let served = finish(&mut ssd);
     assert_eq!(times(&served), [85_120]);
-    assert_eq!(served[0].explained.retries, Nanos(40_000));
+    assert_eq!(served[0].breakdown.retries, Nanos(40_000));
 
     let mut profile = reference();
     (profile.noise.pause_every_ms, profile.noise.pause_ms) = (1.0, 1.0);
@@ -115,16 +115,16 @@ fn retries_and_pauses_are_slow_and_explained() {
     for unit in 0..10_000 {
         send(&mut ssd, Op::Read, unit % 1000 * 4096, 4096);
         let served = finish(&mut ssd);
-        let waited = served[0].explained.stalled;
+        let waited = served[0].breakdown.stalled;
         assert_eq!(times(&served), [45_120 + waited.0]);
         paused += u64::from(waited > Nanos::ZERO);
     }
-    // One read falls into each pause, and twenty or so between two.
+    // One read falls into each pause, and about twenty between two.
     assert!((200..1200).contains(&paused), "{paused}");
 }
 
 #[test]
-fn what_is_not_in_the_mapping_cache_is_looked_up_in_the_flash() {
+fn mapping_cache_misses_read_flash() {
     let mut profile = reference();
     profile.ftl.mapping_cache_mb = 1.0;
     let mut ssd = drive(&profile);
@@ -136,7 +136,7 @@ fn what_is_not_in_the_mapping_cache_is_looked_up_in_the_flash() {
 }
 
 #[test]
-fn static_wear_levelling_wears_cold_blocks_too() {
+fn static_wear_levelling_bounds_wear_spread() {
     let spread = |threshold: u32| {
         let mut profile = reference();
         let g = &mut profile.geometry;
@@ -157,8 +157,8 @@ fn static_wear_levelling_wears_cold_blocks_too() {
 }
 
 #[test]
-fn cleaning_keeps_others_off_as_much_as_it_is_said_to() {
-    // Reads that met a cleaning, of all reads at random.
+fn cleaning_scope_determines_blocked_reads() {
+    // Share of random reads that met a cleaning.
     let share = |scope: Scope| {
         let mut profile = reference();
         let g = &mut profile.geometry;
@@ -167,7 +167,7 @@ fn cleaning_keeps_others_off_as_much_as_it_is_said_to() {
         profile.gc.blocks = scope;
         let mut ssd = Ssd::new(&profile, DeviceId(0), 1);
         ssd.age(&profile, 1.0, 2.0);
-        ssd.note_cleanings(true);
+        ssd.log_cleanings(true);
         let mut random = rand_pcg::Pcg64::seed_from_u64(1);
         let units = ssd.capacity() / 4096;
         let mut blocked = 0;
@@ -175,7 +175,7 @@ fn cleaning_keeps_others_off_as_much_as_it_is_said_to() {
             let op = if i % 4 == 0 { Op::Write } else { Op::Read };
             send(&mut ssd, op, random.random_range(0..units) * 4096, 4096);
             ssd.advance(ssd.now() + Nanos::from_micros(300));
-            blocked += ssd.served().filter(|s| s.explained.cleaning > Nanos::ZERO).count();
+            blocked += ssd.served().filter(|s| s.breakdown.cleaning > Nanos::ZERO).count();
         }
         let cleanings = ssd.cleanings();
         assert!(cleanings.len() > 50 && cleanings.is_sorted_by_key(|c| c.until));
@@ -187,23 +187,23 @@ fn cleaning_keeps_others_off_as_much_as_it_is_said_to() {
 }
 
 #[test]
-fn the_view_tells_when_dies_and_channels_are_free() {
+fn view_predicts_when_dies_and_channels_are_free() {
     let mut ssd = drive(&reference());
-    let spot = ssd.spot(0).unwrap();
-    assert_eq!(ssd.die_free_at(spot.die), Nanos::ZERO);
+    let locate = ssd.locate(0).unwrap();
+    assert_eq!(ssd.die_free_at(locate.die), Nanos::ZERO);
     let second = place(&ssd, 0, true);
     send(&mut ssd, Op::Read, 0, 4096);
     send(&mut ssd, Op::Read, second, 4096);
-    assert_eq!(ssd.die_free_at(spot.die), Nanos(2 * 45_120));
+    assert_eq!(ssd.die_free_at(locate.die), Nanos(2 * 45_120));
     ssd.advance(Nanos(41_000));
-    assert_eq!(ssd.channel_free_at(spot.channel), Nanos(45_120));
-    assert!(!ssd.is_erasing(spot.die) && !ssd.is_cleaning(spot.die));
-    // A program is foreseen while its data still crosses the channel, or waits to.
+    assert_eq!(ssd.channel_free_at(locate.channel), Nanos(45_120));
+    assert!(!ssd.is_erasing(locate.die) && !ssd.is_cleaning(locate.die));
+    // A program is foreseen while its data crosses the channel, or waits to.
     let mut ssd = drive(&reference());
     let units = (0..64_u64).map(|unit| unit * 4096);
     units.for_each(|offset| send(&mut ssd, Op::Write, offset, 4096));
     ssd.advance(Nanos(1_000));
     let free_at = |at| (0..64).filter(|&die| ssd.die_free_at(die) == Nanos(at)).count();
     assert_eq!((free_at(205_120), free_at(1_000 + 205_120)), (8, 56), "one of each channel has it");
-    assert_eq!(ssd.spot(ssd.capacity()), None);
+    assert_eq!(ssd.locate(ssd.capacity()), None);
 }

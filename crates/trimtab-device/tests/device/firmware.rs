@@ -1,9 +1,9 @@
-//! The seam: one small firmware of each kind that is meant to be built on it.
+//! The firmware interface: one small policy of each intended kind.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use trimtab_device::{
-    Answer, Candidates, Contention, Firmware, Ideal, Profile, Served, Ssd, Standard,
+    Candidates, ContentionDecision, Firmware, Ideal, Profile, ReadContention, Served, Ssd, Standard,
 };
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
 
@@ -73,8 +73,8 @@ macro_rules! ordinary_choice {
     };
 }
 
-/// Cleans only in every other stretch of time, as a drive of an array does that
-/// takes its turn (IODA, §4.3).
+/// Cleans only in every other time window, as a drive of an array does that takes turns (IODA,
+/// §4.3).
 #[derive(Clone, Debug)]
 struct Windows {
     ordinary: Standard,
@@ -94,12 +94,12 @@ impl Firmware for Windows {
 }
 
 #[test]
-fn cleaning_keeps_to_its_windows() {
+fn cleaning_stays_in_its_windows() {
     let length = Nanos::from_millis(100);
     let mut ssd = drive(Windows { ordinary: Standard::new(&profile()), length });
     let answers = work(&mut ssd, 30_000);
-    assert!(ssd.study().erases > 50, "{:?}", ssd.study());
-    assert_eq!(ssd.study().stalls, 0, "there is room enough to wait for the window");
+    assert!(ssd.stats().erases > 50, "{:?}", ssd.stats());
+    assert_eq!(ssd.stats().stalls, 0, "there is room enough to wait for the window");
     // One cleaning may have begun just before its window closed.
     let grace = Nanos::from_millis(25);
     let outside = answers.iter().filter(|(_, served)| {
@@ -109,30 +109,30 @@ fn cleaning_keeps_to_its_windows() {
     let (mut quiet, mut waited) = (0, 0);
     for (_, served) in outside {
         quiet += 1;
-        waited += u32::from(served.explained.cleaning > Nanos::ZERO);
+        waited += u32::from(served.breakdown.cleaning > Nanos::ZERO);
     }
     assert!(quiet > 2_000);
     assert_eq!(waited, 0, "of {quiet} requests outside the windows");
-    assert!(answers.iter().any(|(_, served)| served.explained.cleaning > Nanos::ZERO));
+    assert!(answers.iter().any(|(_, served)| served.breakdown.cleaning > Nanos::ZERO));
 }
 
-/// Answers at once whom cleaning would keep waiting (IODA, §4.2).
+/// Refuses reads that cleaning would delay (IODA, §4.2).
 #[derive(Clone, Debug)]
 struct Refusing {
     ordinary: Standard,
 }
 
 impl Firmware for Refusing {
-    fn contend(&mut self, contention: &Contention) -> Answer {
+    fn contend(&mut self, contention: &ReadContention) -> ContentionDecision {
         assert!(contention.flags.contains(Flags::LATENCY_CRITICAL));
-        Answer::Refuse
+        ContentionDecision::Refuse
     }
 
     ordinary_choice!();
 }
 
 #[test]
-fn reads_that_would_wait_are_refused_with_the_time_it_takes() {
+fn refused_reads_report_the_busy_time() {
     let mut ssd = drive(Refusing { ordinary: Standard::new(&profile()) });
     let answers = work(&mut ssd, 30_000);
     let refused: Vec<_> = answers
@@ -147,16 +147,16 @@ fn reads_that_would_wait_are_refused_with_the_time_it_takes() {
         })
         .collect();
     assert!(refused.len() > 500, "{}", refused.len());
-    assert_eq!(refused.len() as u64, ssd.study().refused);
+    assert_eq!(refused.len() as u64, ssd.stats().refused);
     // At most a block of valid pages, and an erase.
     let longest = Nanos(64 * (40_000 + 200_000 + 2 * 5_120) + 2_000_000);
     assert!(refused.iter().all(|&wait| wait <= longest));
     assert!(refused.iter().any(|&wait| wait > Nanos::from_millis(5)));
 }
 
-/// Also while the whole drive waits for free blocks.
+/// Also while the whole drive stalls for free blocks.
 #[test]
-fn reads_are_refused_in_a_stall_too() {
+fn reads_are_refused_during_a_stall() {
     let mut profile = profile();
     profile.gc.low_watermark = 0.24;
     let firmware = Refusing { ordinary: Standard::new(&profile) };
@@ -167,7 +167,7 @@ fn reads_are_refused_in_a_stall_too() {
         ssd.submit(ssd.now(), &request).unwrap();
     };
     let mut unit = 0;
-    while ssd.study().stalls == 0 {
+    while ssd.stats().stalls == 0 {
         send(&mut ssd, Op::Write, unit);
         unit += 1;
     }
@@ -177,16 +177,16 @@ fn reads_are_refused_in_a_stall_too() {
     }
     ssd.served();
     let die = cleaning(&ssd).unwrap();
-    let there = |unit: &u64| ssd.spot(unit * 4096).is_some_and(|spot| spot.die == die);
+    let there = |unit: &u64| ssd.locate(unit * 4096).is_some_and(|locate| locate.die == die);
     let units: Vec<_> = (unit..).filter(there).take(20).collect();
     units.iter().for_each(|&unit| send(&mut ssd, Op::Read, unit));
-    assert_eq!(ssd.study().stalled, Nanos::ZERO, "the stall is not over");
+    assert_eq!(ssd.stats().stalled, Nanos::ZERO, "the stall is not over");
     let refused = |served: &Served| matches!(served.completion.outcome, Outcome::Refused { .. });
     assert_eq!(ssd.served().filter(refused).count(), 20);
 }
 
-/// Cleans one channel at a time, and meanwhile makes its data from the others'
-/// (Tiny-Tail Flash).
+/// Cleans one channel at a time, and meanwhile regenerates its data from the others (Tiny-Tail
+/// Flash).
 #[derive(Clone, Debug)]
 struct Regenerating {
     ordinary: Standard,
@@ -199,7 +199,7 @@ impl Regenerating {
 impl Firmware for Regenerating {
     fn may_clean(&mut self, now: Nanos, plane: u32) -> bool {
         let channel = plane / 2;
-        // What begins late would reach into the next one's turn.
+        // A late start would reach into the next one's turn.
         let early = now.0 % Self::TURN.0 < Self::TURN.0 / 2;
         early && now.0 / Self::TURN.0 % 4 == u64::from(channel)
     }
@@ -208,18 +208,17 @@ impl Firmware for Regenerating {
         Some(Nanos((now.0 / Self::TURN.0 + 1) * Self::TURN.0))
     }
 
-    fn contend(&mut self, _: &Contention) -> Answer {
-        Answer::Regenerate
+    fn contend(&mut self, _: &ReadContention) -> ContentionDecision {
+        ContentionDecision::Regenerate
     }
 
     ordinary_choice!();
 }
 
-/// Reading the others is not all: the controller puts their data together, one
-/// page after the other.
+/// Besides reading the other channels, the controller combines their data, one page at a time.
 #[test]
-fn regenerating_takes_the_controllers_time() {
-    // Reads that took so long, and those that were regenerated.
+fn regeneration_takes_controller_time() {
+    // Reads with this latency, and all regenerated reads.
     let slow = |us: f64| {
         let mut profile = profile();
         profile.timing.regenerate_us = us;
@@ -230,7 +229,7 @@ fn regenerating_takes_the_controllers_time() {
         let reads = answers.iter().filter(|(op, _)| *op == Op::Read);
         let least = Nanos(3_000_000 + 45_120);
         let slow = reads.filter(|(_, served)| served.completion.service_time() >= least).count();
-        (slow as u64, ssd.study().regenerated)
+        (slow as u64, ssd.stats().regenerated)
     };
     let (without, all) = slow(0.0);
     assert!(all > 500 && without < all / 4, "{without} of {all}");
@@ -239,7 +238,7 @@ fn regenerating_takes_the_controllers_time() {
 }
 
 #[test]
-fn regenerated_data_does_not_wait_and_the_ideal_never_does() {
+fn regeneration_and_ideal_avoid_cleaning_waits() {
     let p99 = |answers: &[(Op, Served)]| {
         let mut reads: Vec<_> = answers
             .iter()
@@ -254,9 +253,9 @@ fn regenerated_data_does_not_wait_and_the_ideal_never_does() {
     let mut ideal = drive(Ideal::new(&profile()));
     let (a, b, c) =
         (work(&mut ordinary, 30_000), work(&mut regenerating, 30_000), work(&mut ideal, 30_000));
-    assert!(regenerating.study().regenerated > 500, "{:?}", regenerating.study());
+    assert!(regenerating.stats().regenerated > 500, "{:?}", regenerating.stats());
     assert!(p99(&a) > Nanos(5 * p99(&b).0), "{} {}", p99(&a), p99(&b));
-    assert!(ideal.study().erases > 50 && ideal.study().cleaning == Nanos::ZERO);
+    assert!(ideal.stats().erases > 50 && ideal.stats().cleaning == Nanos::ZERO);
     assert!(slowest_read(&c) < Nanos::from_millis(2), "{}", slowest_read(&c));
     for ssd in [ordinary, regenerating, ideal] {
         assert_eq!(ssd.verify(), Ok(()));
@@ -264,11 +263,11 @@ fn regenerated_data_does_not_wait_and_the_ideal_never_does() {
 }
 
 #[test]
-fn a_firmware_can_be_replaced() {
+fn firmware_can_be_replaced_while_running() {
     let mut ssd = drive(Standard::new(&profile()));
     let slow = slowest_read(&work(&mut ssd, 30_000));
     ssd.replace_firmware(Box::new(Ideal::new(&profile())));
-    // What was under way before still ends.
+    // Cleanings in progress still end.
     work(&mut ssd, 5_000);
     let fast = slowest_read(&work(&mut ssd, 30_000));
     assert!(slow > Nanos(3 * fast.0), "{slow} {fast}");

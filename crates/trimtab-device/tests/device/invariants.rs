@@ -1,16 +1,15 @@
-//! Whatever is asked of a drive: nothing is lost, nothing is answered twice, and
-//! what is read is what was written.
+//! Invariants under random workloads: every request completes once, and reads return the last
+//! written version.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use trimtab_device::{
-    Copying, Dimension, Geometry, Profile, Schedule, Scope, Served, Ssd, Timing, Victim,
+    CopyMode, Dimension, Geometry, Profile, Schedule, Scope, Served, Ssd, Timing, Victim,
 };
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 
-/// Drives with few blocks, so that cleaning never rests, and with every feature
-/// on or off.
+/// Drives with few blocks, so that cleaning is constant, with every feature on or off.
 fn profiles() -> impl Strategy<Value = Profile> {
     let geometry = (1_u32..4, 1_u32..4, 1_u32..3, 10_u32..24, 2_u32..12, 0_u32..3);
     let scope =
@@ -61,7 +60,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
         profile.ftl.stripe = [Dimension::Plane, Dimension::Die, Dimension::Way, Dimension::Channel];
         profile.gc.blocks = scope;
         profile.gc.victim = victim;
-        profile.gc.copy = if on[4] { Copying::Copyback } else { Copying::Serial };
+        profile.gc.copy = if on[4] { CopyMode::Copyback } else { CopyMode::Serial };
         profile.gc.preemptive = on[5];
         profile.gc.suspend = on[6];
         profile.wear.static_threshold = if on[7] { 4 } else { 0 };
@@ -82,7 +81,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
     })
 }
 
-/// Asks for so much at random, and returns all answers.
+/// Sends random requests, and returns all completions.
 fn work(ssd: &mut Ssd, seed: u64, requests: u64, depth: usize) -> Vec<Served> {
     use rand::{RngExt as _, SeedableRng as _};
     let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
@@ -127,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 150 } else { 3000 }))]
 
     #[test]
-    fn nothing_is_lost_or_answered_twice(
+    fn every_request_completes_exactly_once(
         profile in profiles(),
         seed: u64,
         depth in 1_usize..40,
@@ -145,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn every_drive_can_be_aged(
+    fn every_valid_profile_can_be_aged(
         mut profile in profiles(),
         blocks in 10_u32..1500,
         spare in 4.0_f64..40.0,
@@ -154,14 +153,14 @@ proptest! {
     ) {
         let g = &mut profile.geometry;
         g.blocks_per_plane = blocks;
-        // Cleaning writes whole pages: where a page has several units, blocks that lack fewer
-        // give nothing back.
+        // Cleaning writes whole pages: with several units per page, blocks that lack fewer units
+        // gain nothing.
         let (units, pages) = (f64::from(g.page_bytes / 4096), f64::from(g.pages_per_block));
         let lost = (units - 1.0) / (units * pages);
         g.over_provisioning = (spare / f64::from(blocks) + lost).min(0.6);
         profile.gc.high_watermark = mark;
         profile.gc.low_watermark = mark / 5.0;
-        // Those that a profile's check refuses are none.
+        // Profiles that the check refuses are skipped.
         if let Ok(profile) = Profile::parse(&profile.to_toml()) {
             let mut ssd = Ssd::new(&profile, DeviceId(0), seed);
             ssd.age(&profile, 1.0, 1.5);
@@ -171,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_answers(profile in profiles(), seed: u64) {
+    fn same_seed_gives_same_completions(profile in profiles(), seed: u64) {
         let run = || {
             let mut ssd = Ssd::new(&profile, DeviceId(0), seed);
             ssd.fill_in_order(1.0);
@@ -181,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn a_copy_goes_on_like_its_original(profile in profiles(), seed: u64) {
+    fn clone_continues_like_its_original(profile in profiles(), seed: u64) {
         let mut ssd = Ssd::new(&profile, DeviceId(0), seed);
         ssd.fill_in_order(0.9);
         work(&mut ssd, seed, 300, 16);
@@ -190,8 +189,8 @@ proptest! {
     }
 
     #[test]
-    fn a_saved_drive_goes_on_like_its_original(mut profile in profiles(), seed: u64) {
-        // What the mapping cache holds is not saved.
+    fn loaded_drive_continues_like_its_original(mut profile in profiles(), seed: u64) {
+        // The mapping cache's content is not saved.
         profile.ftl.mapping_cache_mb = 0.0;
         let mut ssd = Ssd::new(&profile, DeviceId(0), seed);
         ssd.fill_in_order(0.9);
@@ -204,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_file_is_an_error(at in 0.0..1.0, bits in 1_u8.., cut: bool) {
+    fn damaged_file_is_an_error(at in 0.0..1.0, bits in 1_u8.., cut: bool) {
         let profile = Profile::builtin("reference").unwrap().with_capacity(1 << 30).unwrap();
         let mut ssd = Ssd::new(&profile, DeviceId(0), 1);
         ssd.fill_in_order(0.1);

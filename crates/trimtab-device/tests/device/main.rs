@@ -4,10 +4,10 @@
 mod closed_form;
 mod document;
 mod endurance;
-mod explained;
 mod features;
 mod firmware;
 mod invariants;
+mod latency_breakdown;
 mod load;
 mod profiles;
 mod saved;

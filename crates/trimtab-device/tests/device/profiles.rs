@@ -1,5 +1,5 @@
-//! The profiles of LinnOS's arrays have a tail of slow reads under the loads that
-//! were published with them, and it is the writes that make it.
+//! The profiles of LinnOS's arrays have a tail of slow reads under the published loads, and the
+//! writes cause it.
 
 use crate::load::{Load, aged, knee, latencies, quantile, serve, share_above};
 use trimtab_device::Profile;
@@ -27,11 +27,11 @@ const ENTERPRISE: [Load; 4] = [
 
 /// Enough for each plane to be cleaned several times.
 const REQUESTS: usize = 24_000;
-/// At the highest rate more are needed, for the same time to pass.
+/// The highest rate needs more requests to cover the same time.
 const LEAST_SECONDS: f64 = 5.0;
 
-/// Each load on an aged drive of 8 GiB, and the same requests with every write
-/// turned into a read.
+/// Serves each load on an aged drive of 8 GiB, and the same requests with every write turned into a
+/// read.
 fn has_a_tail(profile: &str, loads: &[Load]) {
     let profile = Profile::builtin(profile).unwrap();
     let drive = aged(&profile, 8 << 30, 1.0, 1);
@@ -42,7 +42,7 @@ fn has_a_tail(profile: &str, loads: &[Load]) {
 
         let mut ssd = drive.clone();
         let mixed = latencies(&serve(&mut ssd, &requests));
-        assert!(ssd.study().erases > 0, "{what}: nothing was cleaned");
+        assert!(ssd.stats().erases > 0, "{what}: nothing was cleaned");
         let knee = knee(&mixed);
         let slow = share_above(&mixed, knee);
         assert!((0.01..=0.25).contains(&slow), "{what}: {:.1}% above {knee}", 100.0 * slow);
@@ -50,10 +50,9 @@ fn has_a_tail(profile: &str, loads: &[Load]) {
         requests.iter_mut().for_each(|request| request.op = Op::Read);
         let reads = latencies(&serve(&mut drive.clone(), &requests));
         let [p50, p999] = [0.5, 0.999].map(|q| quantile(&reads, q));
-        // Reads differ in size by a factor of ten and more: so much of a spread
-        // is no tail.
+        // Read sizes differ by a factor of ten and more; that spread is not a tail.
         assert!(p999 <= Nanos(p50.0 * 8), "{what}, reads alone: p50 {p50}, p99.9 {p999}");
-        // What one in a thousand of them exceeds, many do beside writes.
+        // What one in a thousand of them exceeds, many exceed beside writes.
         let late = share_above(&mixed, p999);
         assert!(late >= 0.01, "{what}: {:.1}% above {p999}", 100.0 * late);
     }

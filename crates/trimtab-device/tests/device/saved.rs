@@ -1,13 +1,12 @@
-//! The file that holds a drive: what stands in it, and what is said of one that
-//! does not hold what it says.
+//! The saved-drive file: its content, and errors for invalid content.
 
 use std::io::{Read, Write};
 
 use trimtab_device::{Profile, Ssd};
 use trimtab_io::{DeviceId, Op, Request, RequestId};
 
-/// What the file of [`small`] holds, uncompressed: written once, and from then on
-/// read by every version. (Also a first input for fuzzing.)
+/// The file of [`small`], uncompressed: written once, and readable by every later version. (Also a
+/// fuzzing seed.)
 const SMALL: &str = "tests/data/small-drive";
 const MAGIC: &[u8] = b"trimtab-ssd 1\n";
 
@@ -46,7 +45,7 @@ fn load(content: &[u8]) -> Result<(Ssd, Profile), String> {
 }
 
 #[test]
-fn files_of_version_1_can_be_read() {
+fn version_1_files_load() {
     let content = std::fs::read(SMALL).unwrap();
     let (mut ssd, profile) = load(&content).unwrap();
     let (original, its_profile) = small();
@@ -54,7 +53,7 @@ fn files_of_version_1_can_be_read() {
     assert_eq!(ssd.erases(), original.erases());
     assert_eq!(ssd.valid_by_block(), original.valid_by_block());
     assert_eq!(ssd.verify(), Ok(()));
-    // And written: what was saved is what is saved again, but for the seeds.
+    // And written: saving again gives the same bytes, except for the seeds.
     let mut again = Vec::new();
     ssd.save(&profile, &mut again).unwrap();
     let again = unpack(&again);
@@ -74,10 +73,9 @@ fn write_the_file() {
     std::fs::write(SMALL, unpack(&saved)).unwrap();
 }
 
-/// Whatever number of the file is another one: that is an error, or a drive that
-/// works.
+/// With any number of the file changed, loading fails, or gives a consistent drive.
 #[test]
-fn no_number_is_trusted() {
+fn corrupted_numbers_fail_or_load_consistently() {
     let content = std::fs::read(SMALL).unwrap();
     let first = 8 + u64::from_le_bytes(content[..8].try_into().unwrap()) as usize;
     let mut refused = 0;
@@ -97,10 +95,9 @@ fn no_number_is_trusted() {
     assert!(refused > 2000, "{refused}");
 }
 
-/// A few bytes name a drive of terabytes: nothing is made of that before its
-/// data is there.
+/// A few bytes may claim a drive of terabytes: memory is not allocated before its data is read.
 #[test]
-fn a_large_drive_that_is_not_there_takes_no_memory() {
+fn truncated_large_drive_allocates_little() {
     let mut content = std::fs::read(SMALL).unwrap();
     let mut profile = Profile::builtin("reference").unwrap();
     profile.geometry.blocks_per_plane = 1 << 18;
@@ -115,7 +112,7 @@ fn a_large_drive_that_is_not_there_takes_no_memory() {
     assert!(resident_kib() < before + 20_000, "{before} KiB, then {}", resident_kib());
 }
 
-/// The most that this process had in memory so far.
+/// Peak resident memory of this process.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();

@@ -1,5 +1,4 @@
-//! Drives that have been overwritten for a while: against theory, and against
-//! drives that were really written.
+//! Drives in steady state: against theory, and against drives that were really written.
 
 #![expect(clippy::print_stdout, reason = "the figures are of interest beside the verdict")]
 
@@ -7,7 +6,7 @@ use std::ops::ControlFlow;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
-use trimtab_device::{Aged, Profile, Ssd};
+use trimtab_device::{AgedState, Profile, Ssd};
 use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, Request, RequestId};
 
 /// A drive of a few planes.
@@ -20,8 +19,8 @@ fn profile(blocks: u32, pages: u32, over_provisioning: f64) -> Profile {
     Profile::parse(&profile.to_toml()).unwrap()
 }
 
-/// Keeps so many random 4 KiB requests in flight until as many have been
-/// answered as asked for; reads' latencies.
+/// Keeps `depth` random 4 KiB requests in flight until `requests` have completed; returns the
+/// reads' latencies.
 fn work(ssd: &mut Ssd, seed: u64, requests: u64, depth: u64, reads: f64) -> LatencyHistogram {
     let mut random = Pcg64::seed_from_u64(seed);
     let units = ssd.capacity() / 4096;
@@ -78,14 +77,14 @@ fn greedy_write_amplification(pages: u32, used: f64) -> f64 {
 }
 
 #[test]
-fn write_amplification_is_that_of_theory() {
+fn write_amplification_matches_theory() {
     const BLOCKS: u32 = 400;
     const PAGES: u32 = 128;
     for spare in [0.07, 0.15, 0.28] {
-        // What is no spare: the free blocks that cleaning keeps, one of its own,
-        // and the two being written, half full on average.
+        // Not spare: the free blocks that cleaning maintains, its own block, and the two open ones,
+        // half full on average.
         let kept = |p: f64| (0.02 * p * f64::from(BLOCKS)).round().max(1.0) + 1.0 + 1.0;
-        // The share that must be hidden for so much to remain beside that.
+        // Over-provisioning that leaves this spare share.
         let mut hidden = 0.1;
         for _ in 0..100 {
             hidden = 1.0 - (f64::from(BLOCKS) - kept(hidden)) / (1.0 + spare) / f64::from(BLOCKS);
@@ -96,9 +95,9 @@ fn write_amplification_is_that_of_theory() {
         ssd.fill_in_order(1.0);
         let units = ssd.capacity() / 4096;
         work(&mut ssd, 1, 9 * units, 64, 0.0);
-        ssd.reset_study();
+        ssd.reset_stats();
         work(&mut ssd, 2, units, 64, 0.0);
-        let measured = ssd.study().write_amplification().unwrap();
+        let measured = ssd.stats().write_amplification().unwrap();
         let expected = greedy_write_amplification(PAGES, 1.0 / (1.0 + spare));
         let off = measured / expected - 1.0;
         println!("spare {spare}: measured {measured:.3}, theory {expected:.3}, off {off:+.3}");
@@ -106,7 +105,7 @@ fn write_amplification_is_that_of_theory() {
     }
 }
 
-/// The greatest difference between two distributions.
+/// Kolmogorov–Smirnov distance.
 fn ks_distance(a: &[u16], b: &[u16]) -> f64 {
     let share = |values: &[u16], most: u16| {
         values.iter().filter(|&&v| v <= most).count() as f64 / values.len() as f64
@@ -116,7 +115,7 @@ fn ks_distance(a: &[u16], b: &[u16]) -> f64 {
 }
 
 #[test]
-fn an_aged_drive_is_like_one_that_was_written() {
+fn aged_drive_matches_a_written_one() {
     let profile = profile(512, 128, 0.2);
     let mut written = Ssd::new(&profile, DeviceId(0), 5);
     written.fill_in_order(1.0);
@@ -132,10 +131,10 @@ fn an_aged_drive_is_like_one_that_was_written() {
     assert!(distance < 0.02, "{distance}");
 
     let measure = |ssd: &mut Ssd| {
-        ssd.reset_study();
+        ssd.reset_stats();
         let reads = work(ssd, 8, 600_000, 32, 0.7);
         let p99 = reads.summary().percentile("p99").unwrap();
-        (ssd.study().write_amplification().unwrap(), p99.0 as f64)
+        (ssd.stats().write_amplification().unwrap(), p99.0 as f64)
     };
     let (written, aged) = (measure(&mut written), measure(&mut aged));
     println!(
@@ -147,7 +146,7 @@ fn an_aged_drive_is_like_one_that_was_written() {
 }
 
 #[test]
-fn ageing_tells_how_far_it_is_and_can_be_ended() {
+fn ageing_reports_progress_and_can_be_stopped() {
     let profile = profile(512, 128, 0.2);
     let drive = || Ssd::new(&profile, DeviceId(0), 7);
     let (mut watched, mut plain) = (drive(), drive());
@@ -159,7 +158,7 @@ fn ageing_tells_how_far_it_is_and_can_be_ended() {
     assert!(aged.is_continue());
     assert!(shares.len() > 10, "{shares:?}");
     assert!(shares.is_sorted() && shares.iter().all(|share| (0.0..=1.0).contains(share)));
-    // From its beginning to its end, without a long step anywhere.
+    // From begin to end, without a long step.
     let steps = shares.windows(2).map(|two| two[1] - two[0]);
     assert!(shares[0] < 0.05 && *shares.last().unwrap() > 0.95, "{shares:?}");
     assert!(steps.fold(0.0, f64::max) < 0.1, "{shares:?}");
@@ -176,9 +175,9 @@ fn ageing_tells_how_far_it_is_and_can_be_ended() {
 }
 
 #[test]
-fn drives_can_begin_in_the_state_of_another() {
+fn aged_state_is_shared_between_drives() {
     let profile = profile(512, 128, 0.2);
-    let state = Aged::new(&profile, 7, 1.0, 3.0);
+    let state = AgedState::new(&profile, 7, 1.0, 3.0);
     let measure = |ssd: &mut Ssd| {
         assert_eq!(ssd.verify(), Ok(()));
         let reads = work(ssd, 8, 300_000, 32, 0.7);
@@ -201,7 +200,7 @@ fn drives_can_begin_in_the_state_of_another() {
 }
 
 #[test]
-fn drives_with_next_to_nothing_to_spare_can_be_aged() {
+fn minimal_over_provisioning_can_be_aged() {
     let profile = profile(4096, 8, 0.003);
     let mut ssd = Ssd::new(&profile, DeviceId(0), 5);
     ssd.age(&profile, 1.0, 1.0);
@@ -210,7 +209,7 @@ fn drives_with_next_to_nothing_to_spare_can_be_aged() {
 }
 
 #[test]
-fn a_drive_that_is_only_read_is_flat_and_one_that_is_written_is_not() {
+fn writes_cause_the_read_tail() {
     let profile = profile(256, 128, 0.2);
     let mut ssd = Ssd::new(&profile, DeviceId(0), 5);
     ssd.age(&profile, 1.0, 3.0);

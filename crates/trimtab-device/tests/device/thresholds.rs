@@ -1,4 +1,4 @@
-//! What happens where a mark is crossed or a period is over, and not before.
+//! Behaviour at watermarks and period ends.
 
 use rand::{RngExt as _, SeedableRng as _};
 use trimtab_device::{Profile, Ssd};
@@ -22,41 +22,41 @@ fn buffered(watermark: f64, period_ms: f64) -> Ssd {
 }
 
 #[test]
-fn the_buffer_is_flushed_at_its_watermark() {
+fn buffer_flushes_at_its_watermark() {
     let mut ssd = buffered(0.4, 0.0);
     (0..39).for_each(|unit| write(&mut ssd, Nanos::ZERO, unit));
-    // What is written again is no more dirty than before.
+    // Rewritten units count once.
     write(&mut ssd, Nanos::from_secs(1), 0);
-    assert_eq!((ssd.study().units_programmed, ssd.next_event()), (0, None));
+    assert_eq!((ssd.stats().units_programmed, ssd.next_event()), (0, None));
     write(&mut ssd, Nanos::from_secs(2), 39);
-    assert_eq!(ssd.study().units_programmed, 40);
-    // One more does not: those before it are clean.
+    assert_eq!(ssd.stats().units_programmed, 40);
+    // One more does not: the units before it are clean.
     ssd.advance(Nanos::from_secs(3));
     write(&mut ssd, Nanos::from_secs(3), 40);
-    assert_eq!(ssd.study().units_programmed, 40);
+    assert_eq!(ssd.stats().units_programmed, 40);
 }
 
 #[test]
-fn and_at_multiples_of_its_period() {
+fn buffer_flushes_at_multiples_of_its_period() {
     let mut ssd = buffered(1.0, 5.0);
     let at = |us| Nanos::from_micros(us);
     write(&mut ssd, at(1_000), 0);
     write(&mut ssd, at(4_000), 1);
     ssd.advance(at(4_999));
-    assert_eq!(ssd.study().units_programmed, 0);
+    assert_eq!(ssd.stats().units_programmed, 0);
     ssd.advance(at(5_000));
-    assert_eq!(ssd.study().units_programmed, 2);
-    // Nothing is dirty, so nothing comes until something is.
+    assert_eq!(ssd.stats().units_programmed, 2);
+    // Nothing is dirty, so no flush is due until something is.
     ssd.advance(at(21_000));
     assert_eq!(ssd.next_event(), None);
     write(&mut ssd, at(21_000), 2);
     assert_eq!(ssd.next_event(), Some(at(25_000)));
 }
 
-/// Below the low mark nobody is let in, and nothing is preempted or interrupted,
-/// until the high mark is reached.
+/// Below the low watermark user requests stall, and nothing is preempted or suspended, until the
+/// high watermark is reached.
 #[test]
-fn below_the_low_mark_cleaning_has_the_drive_to_itself() {
+fn low_watermark_stalls_users_and_disables_preemption() {
     let mut profile = Profile::builtin("reference").unwrap();
     let g = &mut profile.geometry;
     (g.channels, g.chips_per_channel, g.blocks_per_plane, g.pages_per_block) = (4, 2, 128, 32);
@@ -67,8 +67,7 @@ fn below_the_low_mark_cleaning_has_the_drive_to_itself() {
     ssd.age(&profile, 1.0, 2.0);
     let units = ssd.capacity() / 4096;
     let mut random = rand_pcg::Pcg64::seed_from_u64(3);
-    // Of the stall that is going on: what had been interrupted when it began,
-    // and the first request that came after that.
+    // During the current stall: suspensions at its start, and the first request after that.
     let mut stall: Option<(u64, u64)> = None;
     let (mut id, mut stalls, mut interrupted) = (0, 0, 0);
     while stalls < 3 {
@@ -79,19 +78,19 @@ fn below_the_low_mark_cleaning_has_the_drive_to_itself() {
             id += 1;
         }
         ssd.advance(ssd.next_event().expect("cleaning goes on"));
-        let (study, free) = (ssd.study(), ssd.free_blocks());
+        let (stats, free) = (ssd.stats(), ssd.free_blocks());
         let newest = ssd.served().map(|served| served.completion.request.0).max();
         if let Some((suspended, first)) = stall {
-            if newest >= Some(first) || study.suspended > suspended || free >= high {
-                // Who is let in may take a block of each plane at once.
+            if newest >= Some(first) || stats.suspended > suspended || free >= high {
+                // An admitted request may take a block of each plane at once.
                 assert!(free + 8 >= high, "users were let in with {free} free blocks of {high}");
                 stall = None;
             }
-        } else if study.stalls > stalls {
+        } else if stats.stalls > stalls {
             assert!(free < low, "a stall began with {free} free blocks");
-            stalls = study.stalls;
-            stall = Some((study.suspended, id));
-            interrupted = study.suspended;
+            stalls = stats.stalls;
+            stall = Some((stats.suspended, id));
+            interrupted = stats.suspended;
         }
     }
     assert!(interrupted > 1_000, "beside the stalls programs and erases are interrupted");

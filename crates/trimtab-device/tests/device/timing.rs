@@ -1,4 +1,4 @@
-//! How long things take, where arithmetic can tell.
+//! Latencies that can be calculated.
 
 use rand::{RngExt as _, SeedableRng as _};
 use trimtab_device::{Profile, Ssd};
@@ -8,8 +8,8 @@ fn request(op: Op, offset: u64, length: u64) -> Request {
     Request::new(RequestId(offset), DeviceId(0), Nanos::ZERO, op, offset, length)
 }
 
-/// How long each of some reads takes that are sent at the same moment.
-fn together(ssd: &mut Ssd, offsets: &[u64]) -> Vec<u64> {
+/// Latencies of reads sent at the same time.
+fn run_concurrently(ssd: &mut Ssd, offsets: &[u64]) -> Vec<u64> {
     for &offset in offsets {
         ssd.submit(ssd.now(), &request(Op::Read, offset, 4096)).unwrap();
     }
@@ -19,37 +19,37 @@ fn together(ssd: &mut Ssd, offsets: &[u64]) -> Vec<u64> {
     ssd.served().map(|served| served.completion.service_time().0).collect()
 }
 
-/// The next place after `from` that is on another die, and whose channel is the
-/// same or not.
+/// The next offset after `from` on another die, with the same channel or not.
 fn place(ssd: &Ssd, from: u64, same_die: bool, same_channel: bool) -> u64 {
-    let first = ssd.spot(from).unwrap();
+    let first = ssd.locate(from).unwrap();
     (from / 4096 + 1..)
         .map(|unit| unit * 4096)
         .find(|&offset| {
-            let spot = ssd.spot(offset).unwrap();
-            (spot.die == first.die) == same_die && (spot.channel == first.channel) == same_channel
+            let locate = ssd.locate(offset).unwrap();
+            (locate.die == first.die) == same_die
+                && (locate.channel == first.channel) == same_channel
         })
         .unwrap()
 }
 
 #[test]
-fn reads_wait_for_their_die_and_for_their_channel() {
+fn reads_wait_for_die_and_channel() {
     let mut ssd = Ssd::new(&Profile::builtin("reference").unwrap(), DeviceId(0), 1);
     ssd.fill_in_order(1.0);
     let (die, channel, other) =
         (place(&ssd, 0, true, true), place(&ssd, 0, false, true), place(&ssd, 0, false, false));
-    assert_eq!(together(&mut ssd, &[0]), [45_120]);
+    assert_eq!(run_concurrently(&mut ssd, &[0]), [45_120]);
     // One after the other.
-    assert_eq!(together(&mut ssd, &[0, die]), [45_120, 90_240]);
-    // The cells at the same time, the data one after the other.
-    assert_eq!(together(&mut ssd, &[0, channel]), [45_120, 50_240]);
-    assert_eq!(together(&mut ssd, &[0, other]), [45_120, 45_120]);
-    // In the buffer, and where nothing was ever written, nothing is read.
-    assert_eq!(together(&mut ssd, &[]), [0; 0]);
+    assert_eq!(run_concurrently(&mut ssd, &[0, die]), [45_120, 90_240]);
+    // Cells in parallel, data one after the other.
+    assert_eq!(run_concurrently(&mut ssd, &[0, channel]), [45_120, 50_240]);
+    assert_eq!(run_concurrently(&mut ssd, &[0, other]), [45_120, 45_120]);
+    // In the buffer, and where nothing was written, flash is not read.
+    assert_eq!(run_concurrently(&mut ssd, &[]), [0; 0]);
 }
 
 #[test]
-fn a_request_pays_firmware_and_link() {
+fn latency_includes_firmware_and_link() {
     let mut profile = Profile::builtin("reference").unwrap();
     profile.timing.firmware_us = 3.0;
     profile.timing.host_link_mb_s = 4096.0;
@@ -57,11 +57,11 @@ fn a_request_pays_firmware_and_link() {
     let mut ssd = Ssd::new(&profile, DeviceId(0), 1);
     ssd.fill_in_order(1.0);
     // 3 firmware, 40 cells, 0.5 + 5.12 channel, 1 link.
-    let took = together(&mut ssd, &[0])[0];
+    let took = run_concurrently(&mut ssd, &[0])[0];
     assert!(took.abs_diff(49_620) <= 2, "{took}");
 }
 
-/// MB/s of reads, so many in flight.
+/// Read bandwidth in MB/s at this depth.
 fn bandwidth(profile: &Profile, length: u64, depth: u64, random: bool) -> f64 {
     let mut ssd = Ssd::new(profile, DeviceId(0), 1);
     ssd.fill_in_order(1.0);
@@ -92,9 +92,9 @@ fn bandwidth(profile: &Profile, length: u64, depth: u64, random: bool) -> f64 {
 }
 
 #[test]
-fn bandwidth_is_that_of_the_narrowest_place() {
+fn bandwidth_is_that_of_the_bottleneck() {
     let reference = Profile::builtin("reference").unwrap();
-    // 64 dies, each held for 45.12 µs by a page.
+    // 64 dies, each held for 45.12 µs per page.
     let dies = 64.0 * 4096.0 / 45.12;
     let mut slow_channels = reference.clone();
     slow_channels.timing.channel_mb_s = 200.0;
@@ -110,7 +110,7 @@ fn bandwidth_is_that_of_the_narrowest_place() {
 }
 
 #[test]
-fn a_buffered_write_takes_no_time_and_its_data_is_read_from_the_buffer() {
+fn buffered_data_is_read_from_the_buffer() {
     let mut profile = Profile::builtin("reference").unwrap();
     profile.buffer.size_mb = 1.0;
     profile.buffer.flush_watermark = 1.0;
@@ -120,7 +120,7 @@ fn a_buffered_write_takes_no_time_and_its_data_is_read_from_the_buffer() {
     ssd.submit(Nanos(5), &request(Op::Read, 8192, 4096)).unwrap();
     let took: Vec<_> = ssd.served().map(|served| served.completion.service_time()).collect();
     assert_eq!(took, [Nanos::ZERO, Nanos::ZERO]);
-    // A flush brings it to the flash: channel and program.
+    // A flush writes it to the flash: channel and program.
     ssd.submit(Nanos(5), &request(Op::Flush, 0, 0)).unwrap();
     while let Some(at) = ssd.next_event() {
         ssd.advance(at);

@@ -1,5 +1,5 @@
-//! What a driver on the wall clock asks of a drive: the least time of a request, and
-//! another firmware while it runs.
+//! Wall-clock driving of a drive: the lower bound of a request's latency, and firmware changes at
+//! run time.
 
 use trimtab_device::{Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
@@ -12,14 +12,14 @@ fn drive() -> (Ssd, Profile) {
 }
 
 #[test]
-fn no_read_is_answered_before_its_least_time_and_a_lone_one_soon_after() {
+fn min_latency_is_a_lower_bound_and_tight_when_idle() {
     let (mut ssd, _) = drive();
     for number in 0..2_000_u64 {
         let now = Nanos::from_millis(number + 1);
         let length = 4096 << (number % 6);
         let offset = number * 7_919 * 4096 % (2 << 30);
         let read = Request::new(RequestId(0), DeviceId(0), now, Op::Read, offset, length);
-        let least = ssd.least_time(&read);
+        let least = ssd.min_latency(&read);
         ssd.submit(now, &read).unwrap();
         while ssd.in_flight() > 0 {
             let next = ssd.next_event().expect("the read is on its way");
@@ -34,7 +34,7 @@ fn no_read_is_answered_before_its_least_time_and_a_lone_one_soon_after() {
 }
 
 #[test]
-fn another_firmware_must_be_of_the_same_drive() {
+fn retune_rejects_other_drives() {
     let (mut ssd, profile) = drive();
     let mut other = profile.clone();
     other.gc.preemptive = true;
@@ -44,7 +44,7 @@ fn another_firmware_must_be_of_the_same_drive() {
     different.timing.read_us *= 2.0;
     assert!(ssd.retune(&different, &other).unwrap_err().to_string().contains("only gc.*"));
 
-    // It goes on, and cleans up to its new mark.
+    // The drive continues, and cleans up to its new watermark.
     let mut now = ssd.now();
     for number in 0..20_000_u64 {
         now += Nanos::from_micros(50);
@@ -58,6 +58,6 @@ fn another_firmware_must_be_of_the_same_drive() {
     {
         ssd.advance(next);
     }
-    assert!(ssd.study().erases > 0);
+    assert!(ssd.stats().erases > 0);
     assert_eq!(ssd.in_flight(), 0);
 }

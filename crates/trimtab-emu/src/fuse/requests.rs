@@ -11,41 +11,41 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use trimtab_io::{Nanos, Op};
 
-use super::super::awake::Waker;
 use super::super::content::Payload;
-use super::super::engine::{Answer as _, Arrived, BackEnd, Bell, Engine, Ready};
+use super::super::cpu_idle::UseNotifier;
+use super::super::engine::{Answer as _, BackEnd, DueAnswer, Engine, Incoming, WakeEvent};
 use super::super::error::Error;
 use super::super::flush::{ByModel, Flusher};
 use super::super::store::Store;
 use super::super::{clock, engine};
 use super::wire::{self, Attributes, Call, Message};
 use super::work::{Work, Workers, count_failure};
-use super::{FILE, MOST_IN_FLIGHT};
+use super::{FILE, MAX_IN_FLIGHT};
 
 /// The inode of the only file.
 const DISK: u64 = 2;
 /// The granularity of discards.
 const BLOCK: u32 = 4096;
-/// The longest read or write; the kernel splits what is longer.
-const MOST_BYTES: u32 = 1 << 20;
-/// So many requests are taken before time is let pass again.
+/// The longest read or write; the kernel splits longer ones.
+const MAX_BYTES: u32 = 1 << 20;
+/// Requests taken at once, at most, before the model's time is advanced.
 const BATCH: usize = 32;
 
-/// A request of the kernel that waits for its answer.
+/// An outstanding request of the kernel.
 pub(crate) struct Ticket {
     pub(super) unique: u64,
     pub(super) answer: Answer,
 }
 
-/// What a request that is done is answered.
+/// The answer to a completed request.
 pub(super) enum Answer {
     Nothing,
     Data(Payload),
-    Written(u32),
+    FaultEntry(u32),
     Flush(ByModel<FlushReply>),
 }
 
-/// Answers a flush, whose last part another thread may do.
+/// Answers a flush, possibly from another thread.
 pub(super) struct FlushReply {
     device: Arc<OwnedFd>,
     unique: u64,
@@ -64,7 +64,7 @@ impl engine::Answer for FlushReply {
 /// The file system: one file, the drive.
 pub(super) struct Requests {
     device: Arc<OwnedFd>,
-    /// Room for the longest message.
+    /// Buffer for the longest message.
     message: Box<[u8]>,
     disk: Disk,
 }
@@ -76,30 +76,30 @@ struct Disk {
     store: Arc<Store>,
     flusher: Flusher<FlushReply>,
     engine: Arc<Engine<Ticket>>,
-    waker: Option<Waker>,
-    /// For content that is read and written by waiting for a disk.
+    waker: Option<UseNotifier>,
+    /// Threads for content that may block on a disk.
     workers: Option<Workers>,
 }
 
-/// What comes of a message.
+/// The result of a message.
 enum Outcome {
-    /// It is answered when the model says so.
-    Request(Arrived<Ticket>),
-    /// It is answered at once.
+    /// CompletedRead when the model says so.
+    Request(Incoming<Ticket>),
+    /// CompletedRead at once.
     Answer(Vec<u8>),
     Refusal(Errno),
-    /// It wants no answer, or a worker has it.
+    /// No answer is needed, or a worker sends it.
     Silence,
 }
 
 impl Requests {
-    /// Serves a file of `capacity` bytes over a FUSE device that is mounted.
+    /// Serves a file of `capacity` bytes over a mounted FUSE device.
     pub(super) fn new(
         device: Arc<OwnedFd>,
         capacity: u64,
         store: Arc<Store>,
         engine: Arc<Engine<Ticket>>,
-        waker: Option<Waker>,
+        waker: Option<UseNotifier>,
     ) -> Result<Self, Error> {
         let start = || Workers::start(&device, &store, &engine);
         let workers = store.is_slow().then(start).transpose();
@@ -107,8 +107,8 @@ impl Requests {
         let flusher = Flusher::start(Arc::clone(&store))?;
         let kernel = Arc::clone(&device);
         let disk = Disk { capacity, device: kernel, store, flusher, engine, waker, workers };
-        // The header of a write, and some room to spare, as the kernel asks for.
-        let message = vec![0; MOST_BYTES as usize + 4096].into();
+        // Includes the header of a write, and spare space, as the kernel requires.
+        let message = vec![0; MAX_BYTES as usize + 4096].into();
         Ok(Self { device, message, disk })
     }
 
@@ -117,7 +117,7 @@ impl Requests {
     }
 }
 
-/// The kernel may have given the request up; then nothing waits for the answer.
+/// An error is ignored: the kernel may have dropped the request, and nothing waits for the answer.
 pub(super) fn reply(device: &OwnedFd, unique: u64, outcome: Result<&[u8], Errno>) {
     let header = wire::header(unique, outcome.map(<[u8]>::len));
     let parts = [IoSlice::new(&header), IoSlice::new(outcome.unwrap_or_default())];
@@ -127,57 +127,57 @@ pub(super) fn reply(device: &OwnedFd, unique: u64, outcome: Result<&[u8], Errno>
 impl BackEnd for Requests {
     type Ticket = Ticket;
 
-    fn take(&mut self, came: &mut Vec<Arrived<Ticket>>) -> ControlFlow<()> {
-        while came.len() < BATCH {
+    fn take(&mut self, incoming: &mut Vec<Incoming<Ticket>>) -> ControlFlow<()> {
+        while incoming.len() < BATCH {
             let length = match rustix::io::read(&self.device, &mut *self.message) {
                 Ok(length) => length,
                 Err(Errno::AGAIN) => break,
-                // A request was given up just then; a signal came.
+                // The request was dropped meanwhile, or a signal arrived.
                 Err(Errno::NOENT | Errno::INTR) => continue,
-                // It is unmounted, or was aborted.
+                // Unmounted or aborted.
                 Err(_) => return ControlFlow::Break(()),
             };
             let arrival = clock::now();
             let Some(message) = Message::parse(&self.message[..length]) else { continue };
             let unique = message.unique;
             match self.disk.outcome(&message, arrival) {
-                Outcome::Request(arrived) => came.push(arrived),
+                Outcome::Request(request) => incoming.push(request),
                 Outcome::Answer(bytes) => self.reply(unique, Ok(&bytes)),
                 Outcome::Refusal(errno) => self.reply(unique, Err(errno)),
                 Outcome::Silence => {}
             }
         }
         if let Some(waker) = &self.disk.waker
-            && let Some(last) = came.last()
+            && let Some(last) = incoming.last()
         {
             waker.used(last.arrival);
         }
         ControlFlow::Continue(())
     }
 
-    fn answer(&mut self, ready: Ready<Ticket>) {
-        let Ready { ticket: Ticket { unique, answer }, fails } = ready;
+    fn answer(&mut self, ready: DueAnswer<Ticket>) {
+        let DueAnswer { ticket: Ticket { unique, answer }, fails } = ready;
         match answer {
             Answer::Flush(flush) if fails => flush.failed(),
             Answer::Flush(flush) => flush.done(),
             _ if fails => self.reply(unique, Err(Errno::IO)),
             Answer::Nothing => self.reply(unique, Ok(&[])),
             Answer::Data(payload) => self.reply(unique, Ok(payload.bytes())),
-            Answer::Written(bytes) => self.reply(unique, Ok(&wire::wrote(bytes))),
+            Answer::FaultEntry(bytes) => self.reply(unique, Ok(&wire::wrote(bytes))),
         }
     }
 
-    fn wait(&mut self, bell: &Bell, until: Option<Nanos>) {
+    fn wait(&mut self, wake: &WakeEvent, until: Option<Nanos>) {
         let timeout = until.map(|until| {
             let Nanos(ns) = until.since(clock::now());
             Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
         });
         let mut waiting =
-            [PollFd::new(&self.device, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
-        // An error here is one of the device's, too, which `take` finds.
+            [PollFd::new(&self.device, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
+        // An error here is an error of the device too, which `take` reports.
         _ = poll(&mut waiting, timeout.as_ref());
         if !waiting[1].revents().is_empty() {
-            bell.silence();
+            wake.clear();
         }
     }
 }
@@ -188,7 +188,7 @@ impl Disk {
         match message.call {
             Call::Init { major, flags } => {
                 let page = rustix::param::page_size() as u32;
-                let answer = wire::initialised(major, flags, MOST_IN_FLIGHT, MOST_BYTES, page);
+                let answer = wire::initialised(major, flags, MAX_IN_FLIGHT, MAX_BYTES, page);
                 answer.map_or(Outcome::Refusal(Errno::PROTO), Outcome::Answer)
             }
             Call::Lookup { name } if message.inode == wire::ROOT && name == FILE.as_bytes() => {
@@ -196,13 +196,13 @@ impl Disk {
             }
             Call::Lookup { .. } => Outcome::Refusal(Errno::NOENT),
             Call::GetAttributes => Outcome::Answer(wire::attributes(&attributes())),
-            // The loop device takes the granularity of discards from here.
+            // The loop device takes its discard granularity from here.
             Call::StatFs => {
                 Outcome::Answer(wire::filesystem(self.capacity / u64::from(BLOCK), BLOCK))
             }
             Call::Open if message.inode == DISK => Outcome::Answer(wire::opened()),
             Call::Open => Outcome::Refusal(Errno::ISDIR),
-            // A flush of a file that is closed has nothing to do with the drive's buffer.
+            // Sent when a file is closed; no flush of the drive's buffer.
             Call::Flush | Call::Release => Outcome::Answer(Vec::new()),
             Call::Notice => Outcome::Silence,
             Call::Other => Outcome::Refusal(Errno::NOSYS),
@@ -217,7 +217,7 @@ impl Disk {
                 self.work(message.unique, arrival, work)
             }
             Call::Write { .. } => Outcome::Refusal(Errno::NOSPC),
-            // Discards, and zeroes that need not be written.
+            // Discards, and zeroing without data.
             Call::Allocate { offset, length, mode } if makes_zeroes(mode) => {
                 if self.within(offset, length) {
                     self.work(message.unique, arrival, Work::Discard { offset, length })
@@ -234,7 +234,7 @@ impl Disk {
         match self.flusher.begin(reply) {
             Ok(flush) => {
                 let ticket = Ticket { unique, answer: Answer::Flush(flush) };
-                Outcome::Request(Arrived { arrival, op: Op::Flush, offset: 0, length: 0, ticket })
+                Outcome::Request(Incoming { arrival, op: Op::Flush, offset: 0, length: 0, ticket })
             }
             Err(reply) => {
                 reply.failed();
@@ -252,19 +252,19 @@ impl Disk {
         }
     }
 
-    /// A range within the drive.
+    /// Whether a range lies within the drive.
     fn within(&self, offset: u64, length: u64) -> bool {
         offset.checked_add(length).is_some_and(|end| end <= self.capacity)
     }
 
-    /// Does what there is to do with the content, in the time that the model takes anyway.
+    /// Accesses the content while the model's latency elapses.
     fn work(&self, unique: u64, arrival: Nanos, work: Work<'_>) -> Outcome {
         if let Some(workers) = &self.workers {
             workers.give(unique, arrival, work);
             return Outcome::Silence;
         }
         match work.run(&self.store, unique, arrival) {
-            Ok(arrived) => Outcome::Request(arrived),
+            Ok(request) => Outcome::Request(request),
             Err(error) => {
                 count_failure(&self.engine, error);
                 Outcome::Refusal(error)

@@ -1,8 +1,8 @@
-//! The kernel's FUSE messages, as far as a file system of one file needs them.
+//! The kernel's FUSE messages that a file system of one file needs.
 //!
-//! Layouts and numbers are those of `include/uapi/linux/fuse.h` in Linux, protocol 7.31
-//! (Linux 5.4) and newer: a message is a header of fixed fields in the machine's byte
-//! order, followed by the fields of its operation.
+//! Layouts and numbers are those of `include/uapi/linux/fuse.h` in Linux, protocol 7.31 (Linux 5.4)
+//! and newer: a message is a header of fixed fields in native byte order, followed by the fields of
+//! its operation.
 
 use std::ffi::CStr;
 
@@ -12,18 +12,17 @@ use rustix::io::Errno;
 const IN_HEADER: usize = 40;
 /// Bytes of `struct fuse_out_header`.
 const OUT_HEADER: usize = 16;
-/// Bytes of `struct fuse_write_in`, which the data follow.
+/// Bytes of `struct fuse_write_in`, which precedes the data.
 const WRITE_IN: usize = 40;
 
-/// The protocol spoken here, `FUSE_KERNEL_VERSION` and the least minor one that has all
-/// that is used.
+/// The protocol version: `FUSE_KERNEL_VERSION`, and the lowest minor with all features in use.
 const MAJOR: u32 = 7;
 const MINOR: u32 = 31;
 
-/// The directory that is mounted, `FUSE_ROOT_ID`.
+/// Inode of the mounted directory, `FUSE_ROOT_ID`.
 pub(super) const ROOT: u64 = 1;
 
-/// What is asked for in the answer to `FUSE_INIT`.
+/// Flags requested in the answer to `FUSE_INIT`.
 mod init {
     pub(super) const ASYNC_READ: u32 = 1 << 0;
     pub(super) const BIG_WRITES: u32 = 1 << 5;
@@ -32,21 +31,20 @@ mod init {
     pub(super) const MAX_PAGES: u32 = 1 << 22;
 }
 
-/// `FOPEN_DIRECT_IO` and `FOPEN_PARALLEL_DIRECT_WRITES`: no page cache, and writes beside
-/// each other.
+/// `FOPEN_DIRECT_IO` and `FOPEN_PARALLEL_DIRECT_WRITES`: no page cache, and concurrent writes.
 const OPEN_DIRECT: u32 = 1 << 0 | 1 << 6;
 
-/// A message of the kernel.
+/// A message from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message<'a> {
-    /// Which the answer names.
+    /// Its number, which the answer repeats.
     pub(super) unique: u64,
-    /// The inode it is about.
+    /// The inode it concerns.
     pub(super) inode: u64,
     pub(super) call: Call<'a>,
 }
 
-/// What is asked.
+/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call<'a> {
     Init {
@@ -74,15 +72,15 @@ pub(super) enum Call<'a> {
         length: u64,
         mode: u32,
     },
-    /// Nothing to do but to say so: a file is closed, the file system unmounted.
+    /// Acknowledged only: a file is closed, the file system unmounted.
     Release,
-    /// Wants no answer.
+    /// Needs no answer.
     Notice,
     Other,
 }
 
 impl<'a> Message<'a> {
-    /// Parses a message. None of what is not whole.
+    /// Parses a message. `None` if it is truncated or malformed.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (header, body) = bytes.split_at_checked(IN_HEADER)?;
         if u32_at(header, 0)? as usize != bytes.len() {
@@ -113,7 +111,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The data of a write, which says how long they are.
+/// The data of a write, if its length field matches.
 fn written(body: &[u8]) -> Option<&[u8]> {
     let data = body.get(WRITE_IN..)?;
     (data.len() == u32_at(body, 16)? as usize).then_some(data)
@@ -140,7 +138,7 @@ pub(super) fn header(unique: u64, outcome: Result<usize, Errno>) -> [u8; OUT_HEA
     header
 }
 
-/// Fields of an answer, one after another.
+/// Builds the fields of an answer.
 #[derive(Debug, Default)]
 struct Fields(Vec<u8>);
 
@@ -167,27 +165,27 @@ impl Fields {
 
     /// `struct fuse_attr`.
     fn attributes(self, of: &Attributes) -> Self {
-        // The times, of 1970, are 36 bytes of zeroes.
+        // The timestamps, all 1970, are 36 bytes of zeroes.
         let ids = self.u64(of.inode).u64(of.size).u64(0).zeroes(36).u32(of.mode).u32(1);
         ids.zeroes(12).u32(of.block).u32(0)
     }
 }
 
-/// What is told of a file or directory. It belongs to root, and never changes.
+/// Attributes of a file or directory. It belongs to root, and never changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attributes {
     pub(super) inode: u64,
     pub(super) size: u64,
     /// Type and permissions, as in `st_mode`.
     pub(super) mode: u32,
-    /// Preferred bytes of a request.
+    /// Preferred request size, bytes.
     pub(super) block: u32,
 }
 
-/// So long the kernel need not ask again, in seconds.
-const FOR_EVER: u64 = 1 << 30;
+/// How long the kernel may cache attributes, in seconds: forever.
+const FOREVER: u64 = 1 << 30;
 
-/// `struct fuse_init_out`; `None` for a protocol that is not spoken here.
+/// `struct fuse_init_out`; `None` for another major version.
 pub(super) fn initialised(
     major: u32,
     offered: u32,
@@ -208,13 +206,13 @@ pub(super) fn initialised(
 
 /// `struct fuse_entry_out`.
 pub(super) fn entry(attributes: &Attributes) -> Vec<u8> {
-    let fields = Fields::default().u64(attributes.inode).u64(0).u64(FOR_EVER).u64(FOR_EVER);
+    let fields = Fields::default().u64(attributes.inode).u64(0).u64(FOREVER).u64(FOREVER);
     fields.zeroes(8).attributes(attributes).0
 }
 
 /// `struct fuse_attr_out`.
 pub(super) fn attributes(attributes: &Attributes) -> Vec<u8> {
-    Fields::default().u64(FOR_EVER).zeroes(8).attributes(attributes).0
+    Fields::default().u64(FOREVER).zeroes(8).attributes(attributes).0
 }
 
 /// `struct fuse_open_out`, for direct I/O.
@@ -229,7 +227,7 @@ pub(super) fn wrote(bytes: u32) -> [u8; 8] {
     fields
 }
 
-/// `struct fuse_statfs_out`: a full file system of so many blocks and two files.
+/// `struct fuse_statfs_out`: a full file system of `blocks` blocks and two files.
 pub(super) fn filesystem(blocks: u64, block: u32) -> Vec<u8> {
     let counts = Fields::default().u64(blocks).u64(0).u64(0).u64(2).u64(0);
     counts.u32(block).u32(255).u32(block).zeroes(28).0
@@ -254,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_parsed_and_those_that_are_not_whole_refused() {
+    fn truncated_messages_are_rejected() {
         let read = Fields::default().u64(0).u64(4096).u32(512).zeroes(20).0;
         assert_eq!(parsed(15, &read).unwrap(), "Read { offset: 4096, size: 512 }");
         assert_eq!(parsed(15, &read[..16]), None);
@@ -271,7 +269,7 @@ mod tests {
         assert_eq!(Message::parse(&longer[..39]), None);
     }
 
-    /// The lengths are those of the kernel's structures; it refuses others.
+    /// The kernel rejects answers of other lengths than its structures'.
     #[test]
     fn answers_have_the_lengths_of_the_kernels_structures() {
         let of = Attributes { inode: 2, size: 1 << 30, mode: 0o100_600, block: 4096 };

@@ -1,9 +1,8 @@
-//! What requests do to a drive's content, and the threads that do it where that waits for
-//! a disk.
+//! What requests do to a drive's content, and worker threads for content that may block.
 //!
-//! Content in memory is read and written by the thread that serves the drive. Content in
-//! a file may have to be fetched from a disk, and answers that are due must not wait for
-//! that: workers do it, and hand the request to the model when they have.
+//! The serving thread reads and writes content in memory. Content in a file may have to come from a
+//! disk, and due answers must not wait for that: workers access it, and then submit the request to
+//! the model.
 
 use std::borrow::Cow;
 use std::io;
@@ -15,14 +14,14 @@ use std::thread::{self, JoinHandle};
 use rustix::io::Errno;
 use trimtab_io::{Nanos, Op};
 
-use super::super::engine::{Arrived, Engine};
+use super::super::engine::{Engine, Incoming};
 use super::super::store::Store;
 use super::requests::{Answer, Ticket, reply};
 
-/// Threads for one drive.
+/// Worker threads per drive.
 const WORKERS: usize = 2;
 
-/// What a request does to the content.
+/// An access to the content.
 #[derive(Debug)]
 pub(super) enum Work<'a> {
     Read { offset: u64, length: u64 },
@@ -31,7 +30,7 @@ pub(super) enum Work<'a> {
 }
 
 impl Work<'_> {
-    /// The request: what it is, its first byte and its length.
+    /// The request's operation, first byte and length.
     fn request(&self) -> (Op, u64, u64) {
         match self {
             Self::Read { offset, length } => (Op::Read, *offset, *length),
@@ -40,20 +39,20 @@ impl Work<'_> {
         }
     }
 
-    /// Does it. The request is then for the model to answer, or fails at once.
+    /// Runs it. The model then answers the request, or it fails at once.
     pub(super) fn run(
         &self,
         store: &Store,
         unique: u64,
         arrival: Nanos,
-    ) -> Result<Arrived<Ticket>, Errno> {
+    ) -> Result<Incoming<Ticket>, Errno> {
         let answer = match self {
             Self::Read { offset, length } => {
                 Answer::Data(store.read(*offset, *length as usize).map_err(|e| errno(&e))?)
             }
             Self::Write { offset, data } => {
                 store.write(*offset, data).map_err(|e| errno(&e))?;
-                Answer::Written(data.len() as u32)
+                Answer::FaultEntry(data.len() as u32)
             }
             Self::Discard { offset, length } => {
                 store.discard(*offset, *length).map_err(|e| errno(&e))?;
@@ -61,10 +60,10 @@ impl Work<'_> {
             }
         };
         let (op, offset, length) = self.request();
-        Ok(Arrived { arrival, op, offset, length, ticket: Ticket { unique, answer } })
+        Ok(Incoming { arrival, op, offset, length, ticket: Ticket { unique, answer } })
     }
 
-    /// The same, for another thread.
+    /// A copy with its own data, for another thread.
     fn into_owned(self) -> Work<'static> {
         match self {
             Self::Read { offset, length } => Work::Read { offset, length },
@@ -80,14 +79,14 @@ fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// Work for a worker.
+/// An access for a worker.
 struct Job {
     unique: u64,
     arrival: Nanos,
     work: Work<'static>,
 }
 
-/// Threads that read and write content by waiting for a disk. Ended when dropped.
+/// Threads that access content and may block on a disk. Ended when dropped.
 pub(super) struct Workers {
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
@@ -140,7 +139,7 @@ fn work(queue: &Mutex<Receiver<Job>>, device: &OwnedFd, store: &Store, engine: &
     }
 }
 
-/// Counts a request that found no room for its data.
+/// Counts a request without space for its data.
 pub(super) fn count_failure(engine: &Engine<Ticket>, error: Errno) {
     if error == Errno::NOSPC {
         engine.state().figures.no_room += 1;

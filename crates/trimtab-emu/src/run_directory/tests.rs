@@ -4,8 +4,8 @@ use std::time::Duration;
 use super::super::fuse;
 use super::*;
 
-/// A home in a directory that is not there yet.
-fn home() -> (tempfile::TempDir, RunDirectory) {
+/// A run directory that does not exist yet.
+fn new_run_directory() -> (tempfile::TempDir, RunDirectory) {
     let directory = tempfile::tempdir().unwrap();
     let drives = directory.path().join("run/drives");
     (directory, RunDirectory { drives })
@@ -16,35 +16,38 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn only_the_drives_are_private() {
-    let (_directory, home) = home();
-    let claimed = home.claim("a").unwrap();
-    assert_eq!(mode(home.drives.parent().unwrap()), 0o755);
-    assert_eq!((mode(&home.drives), mode(&home.drives.join("a"))), (0o700, 0o700));
+fn only_the_drives_directory_is_private() {
+    let (_directory, run_directory) = new_run_directory();
+    let claimed = run_directory.claim("a").unwrap();
+    assert_eq!(mode(run_directory.drives.parent().unwrap()), 0o755);
+    assert_eq!(
+        (mode(&run_directory.drives), mode(&run_directory.drives.join("a"))),
+        (0o700, 0o700)
+    );
     drop(claimed);
-    assert!(!home.drives.exists());
+    assert!(!run_directory.drives.exists());
 }
 
 #[test]
-fn who_looks_keeps_nobody_from_it() {
-    let (_directory, home) = home();
-    let place = home.place("a");
-    fs::create_dir_all(place.mount()).unwrap();
-    fs::remove_dir(place.mount()).unwrap();
-    let looks = File::create(place.lock()).unwrap();
-    rustix::fs::flock(&looks, FlockOperation::NonBlockingLockShared).unwrap();
-    let looker = std::thread::spawn(move || {
+fn status_check_does_not_prevent_a_claim() {
+    let (_directory, run_directory) = new_run_directory();
+    let directory = run_directory.drive_directory("a");
+    fs::create_dir_all(directory.mount()).unwrap();
+    fs::remove_dir(directory.mount()).unwrap();
+    let shared = File::create(directory.lock()).unwrap();
+    rustix::fs::flock(&shared, FlockOperation::NonBlockingLockShared).unwrap();
+    let reader = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(10));
-        drop(looks);
+        drop(shared);
     });
-    let claimed = home.claim("a").unwrap();
-    looker.join().unwrap();
-    let refused = home.claim("a").err().unwrap().to_string();
+    let claimed = run_directory.claim("a").unwrap();
+    reader.join().unwrap();
+    let refused = run_directory.claim("a").err().unwrap().to_string();
     assert_eq!(refused, "`a`: there is such a drive already");
     drop(claimed);
 }
 
-/// A file system that is gone with it, however the test ends.
+/// A mount that is removed however the test ends.
 struct Mount(PathBuf);
 
 impl Drop for Mount {
@@ -54,36 +57,36 @@ impl Drop for Mount {
 }
 
 #[test]
-fn what_cannot_be_unmounted_is_an_error() {
+fn failed_unmount_is_an_error() {
     use rustix::process::Uid;
 
-    let (_directory, home) = home();
-    let place = home.place("a");
-    fs::create_dir_all(place.mount()).unwrap();
+    let (_directory, run_directory) = new_run_directory();
+    let directory = run_directory.drive_directory("a");
+    fs::create_dir_all(directory.mount()).unwrap();
     if !trimtab_testdisk::requires(&[trimtab_testdisk::Feature::Root]) {
         return;
     }
     let flags = rustix::mount::MountFlags::empty();
-    rustix::mount::mount("tmpfs", place.mount(), "tmpfs", flags, None).unwrap();
-    let mounted = Mount(place.mount());
+    rustix::mount::mount("tmpfs", directory.mount(), "tmpfs", flags, None).unwrap();
+    let mounted = Mount(directory.mount());
     let error = std::thread::scope(|scope| {
-        let nobody = scope.spawn(|| {
+        let unprivileged = scope.spawn(|| {
             let user = Uid::from_raw(65_534);
-            // Of this thread only.
+            // Affects this thread only.
             rustix::thread::set_thread_res_uid(user, user, user).unwrap();
-            place.sweep().unwrap_err().to_string()
+            directory.sweep().unwrap_err().to_string()
         });
-        nobody.join().unwrap()
+        unprivileged.join().unwrap()
     });
     assert!(error.starts_with("cannot unmount ") && error.lines().count() == 1, "{error}");
     drop(mounted);
-    place.sweep().unwrap();
+    directory.sweep().unwrap();
 }
 
 #[test]
-fn word_of_a_drive_from_before_is_understood() {
+fn info_of_earlier_versions_parses() {
     let text = r#"{"name": "a", "device": "/dev/loop0", "pid": 1, "capacity": 4096,
         "profile": "p", "seed": 1, "data": "none"}"#;
-    let info: Info = serde_json::from_str(text).unwrap();
+    let info: DriveInfo = serde_json::from_str(text).unwrap();
     assert_eq!(info.scheduler_before, None);
 }

@@ -8,19 +8,19 @@ fn drive() -> State<u64> {
     let profile = Profile::builtin("consumer-a").unwrap().with_capacity(3 << 30).unwrap();
     let spec = Spec { fill: Fill { share: 1.0, overwrites: 3.0 }, ..Spec::new("test", profile) };
     let ControlFlow::Continue(ssd) = spec.flash(&mut |_| ControlFlow::Continue(())) else {
-        unreachable!("nobody ended it")
+        unreachable!("not stopped")
     };
     State::new(&spec, ssd, START)
 }
 
-fn arrived(arrival: Nanos, op: Op, offset: u64, ticket: u64) -> Arrived<u64> {
-    Arrived { arrival, op, offset, length: 4096, ticket }
+fn arrived(arrival: Nanos, op: Op, offset: u64, ticket: u64) -> Incoming<u64> {
+    Incoming { arrival, op, offset, length: 4096, ticket }
 }
 
 const START: Nanos = Nanos::from_secs(1_000);
 
-/// Writes and reads for a while, beginning then; gives when what was answered,
-/// counted from there.
+/// Writes and reads for a while from `begin` on; returns when each was answered, relative to
+/// `begin`.
 fn work(drive: &mut State<u64>, begin: Nanos) -> Vec<(u64, Nanos)> {
     let (mut answers, mut ready) = (Vec::new(), Vec::new());
     let mut now = begin;
@@ -41,7 +41,7 @@ fn work(drive: &mut State<u64>, begin: Nanos) -> Vec<(u64, Nanos)> {
 }
 
 #[test]
-fn from_a_snapshot_the_same_work_takes_the_same_time() {
+fn restored_snapshot_repeats_latencies() {
     let mut drive = drive();
     work(&mut drive, START);
     drive.take_snapshot(START + Nanos::from_secs(10)).unwrap();
@@ -56,34 +56,34 @@ fn from_a_snapshot_the_same_work_takes_the_same_time() {
 }
 
 #[test]
-fn the_next_moment_is_never_after_an_answer_and_mostly_not_long_before() {
+fn next_event_is_never_after_an_answer() {
     let mut drive = drive();
     let mut ready = Vec::new();
     for number in 0..1_000 {
         let arrival = START + Nanos::from_millis(1 + number);
         drive.submit(arrived(arrival, Op::Read, number * 4096 * 100, number));
-        let mut looks = 0;
+        let mut steps = 0;
         let mut now = arrival;
         while ready.is_empty() {
-            let next = drive.look_ahead();
+            let next = drive.next_event();
             assert_eq!(next.waiting, 1);
             now = next.at.expect("something will come").max(now);
             drive.pass_time(now);
             drive.take_ready(now, &mut ready);
-            looks += 1;
+            steps += 1;
         }
-        // On time to the nanosecond: whoever wakes then is not late.
+        // On time to the nanosecond.
         assert_eq!(drive.figures.added.max(), Some(Nanos::ZERO));
-        assert!(looks <= 6, "{looks} looks for one read");
+        assert!(steps <= 6, "{steps} steps for one read");
         ready.clear();
     }
 }
 
 #[test]
-fn answers_are_earlier_by_the_lead_but_never_before_their_requests() {
-    const LEAD: Nanos = Nanos::from_micros(40);
+fn answers_are_early_by_the_compensation_but_never_before_arrival() {
+    const COMPENSATION: Nanos = Nanos::from_micros(40);
     let (mut exact, mut early) = (drive(), drive());
-    early.fix_lead(Some(LEAD));
+    early.fix_compensation(Some(COMPENSATION));
     let after = |drive: &mut State<u64>, op, arrival, offset| {
         drive.submit(arrived(arrival, op, offset, 0));
         let (mut ready, mut now) = (Vec::new(), arrival);
@@ -92,24 +92,27 @@ fn answers_are_earlier_by_the_lead_but_never_before_their_requests() {
             if !ready.is_empty() {
                 return now.since(arrival);
             }
-            now = drive.look_ahead().at.expect("an answer will come").max(now);
+            now = drive.next_event().at.expect("an answer will come").max(now);
             drive.pass_time(now);
         }
     };
     let mut arrival = START;
     for number in 0..200 {
-        // The next one right after an early answer, too.
+        // The next request follows an early answer directly.
         let (op, offset) = if number % 2 == 0 { (Op::Read, 7 << 20) } else { (Op::Write, 0) };
         let exactly = after(&mut exact, op, arrival, offset + number * 4096);
-        assert_eq!(after(&mut early, op, arrival, offset + number * 4096), exactly.since(LEAD));
+        assert_eq!(
+            after(&mut early, op, arrival, offset + number * 4096),
+            exactly.since(COMPENSATION)
+        );
         arrival += exactly + Nanos(number);
     }
-    // A write into the buffer takes less.
+    // A write into the buffer takes less than the compensation.
     assert_eq!(early.figures.added.max(), Some(Nanos::ZERO));
 }
 
 #[test]
-fn a_cleared_fault_lets_go_at_once() {
+fn clearing_a_fault_releases_held_answers() {
     let mut drive = drive();
     let stall = Fault { effect: Effect::Stall, at_s: 0.0, for_s: 100.0 };
     drive.add_fault(&stall, START);
@@ -119,7 +122,7 @@ fn a_cleared_fault_lets_go_at_once() {
     drive.pass_time(now);
     drive.take_ready(now, &mut ready);
     assert!(ready.is_empty() && drive.in_flight() == 1);
-    assert_eq!(drive.look_ahead().at, Some(START + Nanos::from_secs(100)));
+    assert_eq!(drive.next_event().at, Some(START + Nanos::from_secs(100)));
     drive.clear_faults(now);
     drive.take_ready(now, &mut ready);
     assert_eq!((ready.len(), drive.in_flight()), (1, 0));

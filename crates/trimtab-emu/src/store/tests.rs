@@ -1,4 +1,4 @@
-//! What a power cut may take, and what not.
+//! What a power cut may revert.
 
 use proptest::prelude::*;
 use trimtab_device::Profile;
@@ -6,7 +6,7 @@ use trimtab_device::Profile;
 use super::*;
 
 const SECTOR: u64 = 512;
-/// Few places, so that writes meet; a border of the memory's pieces is among them.
+/// Few sectors, so that writes overlap; they span a chunk border.
 const SECTORS: u64 = 24;
 const FIRST: u64 = (64 << 10) - 8 * SECTOR;
 
@@ -46,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a sector was given, and when; and when the flush came that was answered last.
+/// Each sector's values with their times, and the time of the last completed flush.
 struct Allowed {
     values: Vec<Vec<(usize, u8)>>,
     flushed: usize,
@@ -63,7 +63,7 @@ impl Allowed {
         }
     }
 
-    /// The last that was flushed, and all since.
+    /// The last flushed value, and all later ones.
     fn of(&self, sector: usize) -> Vec<u8> {
         let values = &self.values[sector];
         let first = values.iter().rposition(|&(at, _)| at <= self.flushed).unwrap_or(0);
@@ -74,14 +74,14 @@ impl Allowed {
         self.values[sector].last().unwrap().1
     }
 
-    /// After a cut what is there is durable.
-    fn settle(&mut self, now: usize, found: &[u8]) {
+    /// After a cut, what is there is durable.
+    fn collect_answers(&mut self, now: usize, found: &[u8]) {
         self.values = found.iter().map(|&value| vec![(now, value)]).collect();
         self.flushed = now;
     }
 }
 
-/// A byte for each sector, all of whose bytes must be the same: a sector is atomic.
+/// One byte per sector. All bytes of a sector must be equal: sectors are atomic.
 fn contents(store: &Store) -> Vec<u8> {
     let read = store.read(FIRST, (SECTORS * SECTOR) as usize).unwrap();
     let sectors = read.bytes().chunks(SECTOR as usize);
@@ -93,7 +93,7 @@ fn contents(store: &Store) -> Vec<u8> {
         .collect()
 }
 
-/// Does the steps, checks what is there after each, and gives what is there in the end.
+/// Runs the steps, checks the content after each, and returns the final content.
 fn check(store: &Store, limit: u64, steps: &[Step]) -> Vec<u8> {
     let mut allowed = Allowed::new();
     let mut flush = None;
@@ -126,7 +126,7 @@ fn check(store: &Store, limit: u64, steps: &[Step]) -> Vec<u8> {
                     let may = allowed.of(sector);
                     assert!(may.contains(value), "sector {sector} is {value}, may be {may:?}");
                 }
-                allowed.settle(now, &found);
+                allowed.collect_answers(now, &found);
             }
         }
         let found = contents(store);
@@ -139,10 +139,10 @@ fn check(store: &Store, limit: u64, steps: &[Step]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..Default::default() })]
 
-    /// After any writes, discards, flushes and cuts each sector is what was flushed last,
-    /// or what it was given since; in memory and in a file alike, and each time.
+    /// After any writes, discards, flushes and cuts each sector holds its last flushed value or a
+    /// later one. Memory and file agree, and runs are reproducible.
     #[test]
-    fn each_sector_is_what_was_flushed_or_written_since(
+    fn each_sector_holds_its_last_flushed_or_a_later_value(
         steps in prop::collection::vec(step(), 1..120),
         limit in prop_oneof![Just(0), Just(5 * SECTOR), Just(40 * SECTOR), Just(1 << 20)],
     ) {
@@ -152,8 +152,8 @@ proptest! {
     }
 }
 
-/// Writes to 200 places, 64 sectors each, none of them flushed.
-fn lose(seed: u64) -> (Vec<u8>, Loss) {
+/// 200 writes of 64 sectors each, none of them flushed.
+fn lose(seed: u64) -> (Vec<u8>, PowerLoss) {
     let store = memory(64 << 20);
     for place in 0..200 {
         store.write(place * 64 * SECTOR, &[1; 64 * SECTOR as usize]).unwrap();
@@ -166,7 +166,7 @@ fn lose(seed: u64) -> (Vec<u8>, Loss) {
 }
 
 #[test]
-fn a_seed_decides_which_writes_are_kept_lost_and_torn() {
+fn seed_determines_kept_lost_and_torn_writes() {
     let (found, loss) = lose(7);
     assert_eq!(loss.kept + loss.lost + loss.torn, 200);
     for (what, count) in [("kept", loss.kept), ("lost", loss.lost), ("torn", loss.torn)] {
@@ -179,7 +179,7 @@ fn a_seed_decides_which_writes_are_kept_lost_and_torn() {
 }
 
 #[test]
-fn the_oldest_writes_are_durable_where_the_write_cache_is_full() {
+fn oldest_writes_become_durable_when_the_cache_is_full() {
     let store = memory(100 * SECTOR);
     for place in 0..1000 {
         store.write(place * SECTOR, &[1; SECTOR as usize]).unwrap();

@@ -1,18 +1,17 @@
-//! Models and samples to measure with.
+//! Models and samples for benchmarks.
 
 use trimtab_learn::forest::IntegerForest;
 use trimtab_learn::integer::LinnOs;
 use trimtab_learn::tree::{Child, Forest, Missing, Split, Tree};
 
-/// How many different samples are decided about, so that none is learned by
-/// heart by a branch predictor.
+/// Distinct samples: too many for a branch predictor to learn.
 const SAMPLES: usize = 4_096;
 
 /// Trees, leaves of each, features.
 pub(crate) const FORESTS: [(usize, usize, u64); 4] =
     [(40, 8, 64), (100, 8, 64), (100, 8, 128), (64, 16, 64)];
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 struct Mix(u64);
 
 impl Mix {
@@ -27,7 +26,7 @@ impl Mix {
     }
 }
 
-/// A network of LinnOS' size, and digits.
+/// A network of LinnOS's size, and digits.
 pub(crate) fn network() -> (LinnOs, Vec<[u8; 31]>) {
     let mut mix = Mix(1);
     let signed = |x: u64| x as i16 - 1_000;
@@ -39,7 +38,7 @@ pub(crate) fn network() -> (LinnOs, Vec<[u8; 31]>) {
     (network, digits.as_chunks().0.to_vec())
 }
 
-/// A forest, and samples one after the other.
+/// A forest, and concatenated samples.
 pub(crate) fn forest((trees, leaves, features): (usize, usize, u64)) -> (IntegerForest, Vec<i32>) {
     let mut mix = Mix(5);
     let grown = (0..trees).map(|_| tree(&mut mix, features, leaves)).collect();
@@ -48,9 +47,9 @@ pub(crate) fn forest((trees, leaves, features): (usize, usize, u64)) -> (Integer
     (IntegerForest::new(&forest, 16).unwrap(), samples)
 }
 
-/// A tree that splits random leaves at random thresholds; low features more often
-/// than high ones. Real trees share more of their thresholds. As in ours, twelve leading bits
-/// of these tell; and values, of 16 fraction bits, fit 16 bits.
+/// A tree that splits random leaves at random thresholds; low features more often than high ones.
+/// Real trees share more of their thresholds. As in trimtab's models, twelve leading bits suffice
+/// for the thresholds; and values, of 16 fraction bits, fit 16 bits.
 fn tree(mix: &mut Mix, features: u64, leaves: usize) -> Tree {
     let (mut splits, mut values) = (Vec::<Split>::new(), vec![0.25]);
     while values.len() < leaves {

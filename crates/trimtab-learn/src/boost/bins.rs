@@ -1,15 +1,14 @@
-//! Where a feature is cut into bins.
+//! Quantisation of features into bins.
 
 use std::vec::Vec;
 
-/// How many values of a feature are looked at to find its quantiles.
+/// Values of a feature sampled to estimate its quantiles.
 const SAMPLE: usize = 100_000;
 
-/// Thresholds between at most so many bins. A value belongs to the bin whose
-/// number is how many thresholds lie below it.
+/// Thresholds between at most `bins` bins. A value's bin is the number of thresholds below it.
 ///
-/// Distinct values get a bin each if they are few enough, otherwise bins hold
-/// about equally many samples. Values that alone fill a bin have it alone.
+/// Few distinct values get a bin each, otherwise bins hold about equally many samples. Values that
+/// alone fill a bin have it alone.
 pub(super) fn thresholds(values: impl ExactSizeIterator<Item = f64>, bins: usize) -> Vec<f64> {
     let step = values.len().div_ceil(SAMPLE).max(1);
     let mut sample: Vec<f64> = values.step_by(step).collect();
@@ -37,13 +36,13 @@ pub(super) fn thresholds(values: impl ExactSizeIterator<Item = f64>, bins: usize
     thresholds
 }
 
-/// A number from `low`, included, to `high`, excluded; in the middle if it can be.
+/// A number from `low`, inclusive, to `high`, exclusive; in the middle if possible.
 fn between(low: f64, high: f64) -> f64 {
     let middle = low + (high - low) / 2.0;
     if middle < high { middle } else { low }
 }
 
-/// How many thresholds lie below the value.
+/// Number of thresholds below the value.
 pub(super) fn bin(thresholds: &[f64], value: f64) -> u8 {
     thresholds.partition_point(|&threshold| threshold < value) as u8
 }

@@ -1,39 +1,38 @@
-//! Samples, cut into bins.
+//! Quantised samples.
 
 use std::vec::Vec;
 
-use super::{Options, bins};
+use super::{BoostOptions, bins};
 use crate::error::same;
 use crate::{Error, Rows, parallel};
 
-/// How many features stand side by side.
+/// Features stored together.
 pub(super) const QUAD: usize = 4;
 
-/// Samples to boost on, cut into bins. Can be used for several models.
+/// Training data, quantised into bins. Reusable for several models.
 #[derive(Clone, Debug)]
 pub struct Data {
-    /// Of each feature: between bin i and bin i + 1 lies threshold i.
+    /// By feature: threshold i is between bins i and i + 1.
     pub(super) thresholds: Vec<Vec<f64>>,
-    /// For each four features the bins of each sample: one access to memory
-    /// serves four histograms, which together fit the nearest cache.
+    /// The bins of four features of each sample: one memory access serves four histograms, which
+    /// together fit the L1 cache.
     pub(super) quads: Vec<Vec<[u8; QUAD]>>,
     pub(super) targets: Vec<f32>,
-    /// Empty if all weigh 1.
+    /// Empty if all weights are 1.
     weights: Vec<f32>,
 }
 
 impl Data {
-    /// Samples with their targets and weights. Without weights all weigh 1; for
-    /// class weights, give each sample the weight of its class.
-    /// Of the options, `bins` and `threads` are used.
+    /// Samples with targets and weights. Without weights all are 1; for class weights, give each
+    /// sample the weight of its class. Uses `bins` and `threads` of the options.
     ///
     /// # Errors
-    /// If there is no sample, if numbers differ, if a value is not a number.
+    /// If there is no sample, if lengths differ, if a value is NaN.
     pub fn new<T: Copy + Into<f64> + Sync>(
         features: Rows<'_, T>,
         targets: &[f32],
         weights: &[f32],
-        options: &Options,
+        options: &BoostOptions,
     ) -> Result<Self, Error> {
         options.check()?;
         let mut thresholds = std::vec![Vec::new(); features.width()];
@@ -44,16 +43,16 @@ impl Data {
         Self::cut(features, targets, weights, thresholds, options.threads)
     }
 
-    /// Other samples, cut at the same thresholds as these: validation data.
+    /// Other samples with the same thresholds: validation data.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and if a sample has not as many features.
+    /// As [`new`](Self::new), and if the number of features differs.
     pub fn alike<T: Copy + Into<f64> + Sync>(
         &self,
         features: Rows<'_, T>,
         targets: &[f32],
         weights: &[f32],
-        options: &Options,
+        options: &BoostOptions,
     ) -> Result<Self, Error> {
         same("features of a sample", self.features(), features.width())?;
         Self::cut(features, targets, weights, self.thresholds.clone(), options.threads)
@@ -103,7 +102,7 @@ impl Data {
         })
     }
 
-    /// How many features a sample has.
+    /// Number of features.
     #[must_use]
     pub const fn features(&self) -> usize {
         self.thresholds.len()
@@ -114,13 +113,13 @@ impl Data {
         self.quads[feature / QUAD][row][feature % QUAD]
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.targets.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no samples.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.targets.is_empty()

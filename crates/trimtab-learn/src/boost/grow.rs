@@ -1,4 +1,4 @@
-//! Growing one tree.
+//! Growth of one tree.
 
 use core::ops::Range;
 use std::vec;
@@ -7,42 +7,42 @@ use std::vec::Vec;
 use super::data::{Data, QUAD};
 use super::histogram::{Candidate, Gradient, Histograms, Scale, Sum, count};
 use super::objective::Objective;
-use super::{Options, parallel};
+use super::{BoostOptions, parallel};
 use crate::Error;
 use crate::random::Random;
 use crate::tree::{Child, Missing, Split, Tree};
 
-/// How many samples are one piece of work for a thread.
+/// Samples per unit of work of a thread.
 const BLOCK: usize = 16_384;
 
-/// Grows trees on the same data again and again.
+/// Grows trees on the same data.
 pub(super) struct Grower<'a> {
     data: &'a Data,
-    options: &'a Options,
+    options: &'a BoostOptions,
     gradients: Vec<Gradient>,
     scale: Scale,
-    /// The samples of the tree that grows, those of a leaf side by side.
+    /// The samples of the growing tree, grouped by leaf.
     rows: Vec<u32>,
-    /// Room for the gradients of a leaf's samples, in their order.
+    /// Buffer for the gradients of a leaf's samples, in their order.
     ordered: Vec<Gradient>,
-    /// Room for those that go right.
+    /// Buffer for the samples that go right.
     aside: Vec<u32>,
-    /// Histograms that are not in use.
+    /// Unused histograms.
     spare: Vec<Vec<Histograms>>,
 }
 
-/// A leaf of the tree that grows.
+/// A leaf of the growing tree.
 struct Leaf {
     rows: Range<usize>,
     sum: Sum,
     depth: usize,
     best: Option<Candidate>,
-    /// Of each four features.
+    /// By four features.
     histograms: Vec<Histograms>,
 }
 
 impl<'a> Grower<'a> {
-    pub(super) fn new(data: &'a Data, options: &'a Options) -> Self {
+    pub(super) fn new(data: &'a Data, options: &'a BoostOptions) -> Self {
         Self {
             data,
             options,
@@ -55,7 +55,7 @@ impl<'a> Grower<'a> {
         }
     }
 
-    /// Sets the gradients at these scores, and says the mean loss.
+    /// Computes the gradients at these scores; returns the mean loss.
     pub(super) fn set_gradients(&mut self, objective: Objective, scores: &[f64]) -> f64 {
         #[derive(Clone, Default)]
         struct Block {
@@ -94,14 +94,14 @@ impl<'a> Grower<'a> {
         blocks.iter().map(|b| b.loss).sum::<f64>() / blocks.iter().map(|b| b.weight).sum::<f64>()
     }
 
-    /// Grows a tree; `None` if not even one split is worth it.
+    /// Grows a tree; `None` if no split has enough gain.
     pub(super) fn grow(&mut self, random: &mut Random) -> Option<Grown> {
         let active = self.draw(random);
         let mut tree = Grown::default();
         let mut leaves = vec![self.root(&active)];
         while leaves.len() < self.options.leaves {
             let gain = |leaf: &Leaf| leaf.best.map_or(f64::NEG_INFINITY, |best| best.gain);
-            // Of equals the first.
+            // The first of equals.
             let (number, _) = leaves
                 .iter()
                 .enumerate()
@@ -120,7 +120,7 @@ impl<'a> Grower<'a> {
         (!tree.nodes.is_empty()).then_some(tree)
     }
 
-    /// Chooses the tree's samples and features.
+    /// Draws the tree's samples and features.
     fn draw(&mut self, random: &mut Random) -> Vec<usize> {
         let rows = 0..self.data.len() as u32;
         self.rows.clear();
@@ -158,7 +158,7 @@ impl<'a> Grower<'a> {
         self.spare.pop().unwrap_or_else(new)
     }
 
-    /// Splits a leaf into two that know their best splits.
+    /// Splits a leaf into two, with their best splits.
     fn split(&mut self, leaf: &mut Leaf, split: Candidate, active: &[usize]) -> (Leaf, Leaf) {
         let middle = leaf.rows.start + self.partition(leaf.rows.clone(), split);
         let depth = leaf.depth + 1;
@@ -176,14 +176,14 @@ impl<'a> Grower<'a> {
         (left, right)
     }
 
-    /// Moves a leaf's samples so that those that go left come first, each side
-    /// in order; says how many they are.
+    /// Partitions a leaf's samples: those that go left first, both sides in order; returns their
+    /// number.
     fn partition(&mut self, rows: Range<usize>, split: Candidate) -> usize {
         let quad = &self.data.quads[split.feature / QUAD];
         let rows = &mut self.rows[rows];
         self.aside.resize(rows.len(), 0);
         let (mut left, mut right) = (0, 0);
-        // Both writes are done, one counts: which one is beyond prediction.
+        // Both writes are done and one counts, because the branch is unpredictable.
         for i in 0..rows.len() {
             let row = rows[i];
             let goes_left = quad[row as usize][split.feature % QUAD] <= split.bin;
@@ -196,10 +196,10 @@ impl<'a> Grower<'a> {
         left
     }
 
-    /// Counts the histograms of a leaf and finds its best split. Its larger
-    /// sibling comes with the histograms of their parent and gets the difference.
+    /// Computes the histograms of a leaf and finds its best split. Its larger sibling has the
+    /// histograms of their parent and gets the difference.
     fn search(&mut self, smaller: &mut Leaf, mut larger: Option<&mut Leaf>, active: &[usize]) {
-        /// The work on four features.
+        /// Work on four features.
         struct Task<'a> {
             quad: usize,
             active: &'a [usize],
@@ -224,7 +224,7 @@ impl<'a> Grower<'a> {
 
         let (data, options, scale, gradients) =
             (self.data, self.options, self.scale, &self.ordered);
-        // A thread is not worth its start for a few samples.
+        // Few samples do not pay for starting a thread.
         let threads = if rows.len() * active.len() < 100_000 { 1 } else { options.threads };
         parallel::each(threads, &mut tasks, |_, task| {
             count(task.smaller, &data.quads[task.quad], rows, gradients);
@@ -259,7 +259,7 @@ impl<'a> Grower<'a> {
     }
 }
 
-/// A power of two of which `greatest` is less than 2³⁰.
+/// A power of two, such that `greatest` is below 2³⁰ of it.
 fn unit(greatest: f64) -> f64 {
     let (_, exponent) = libm::frexp(greatest);
     libm::ldexp(1.0, exponent - 30)
@@ -272,13 +272,13 @@ pub(super) struct Grown {
     nodes: Vec<(usize, u8, [Child; 2])>,
     /// The leaves' values.
     values: Vec<f64>,
-    /// What each split gained, and at which feature.
+    /// Gain and feature of each split.
     pub(super) gains: Vec<(usize, f64)>,
 }
 
 impl Grown {
-    /// Puts a split where a leaf was: it keeps its number left, and the new leaf
-    /// is right.
+    /// Replaces a leaf by a split: the leaf keeps its number on the left, the new leaf is on the
+    /// right.
     fn split(&mut self, leaf: usize, split: Candidate, new_leaf: usize) {
         let node = self.nodes.len();
         let parent = self.nodes.iter_mut().flat_map(|(_, _, children)| children);
@@ -312,7 +312,7 @@ impl Grown {
         }
     }
 
-    /// The tree over the features themselves.
+    /// The tree with thresholds of the original features.
     pub(super) fn tree(self, data: &Data) -> Result<Tree, Error> {
         let split = |&(feature, bin, [left, right]): &(usize, u8, [Child; 2])| Split {
             feature,

@@ -1,6 +1,6 @@
-//! Sums of gradients, bin by bin, and the best place to split.
+//! Gradient histograms, and the best split.
 
-use super::Options;
+use super::BoostOptions;
 use super::data::QUAD;
 
 /// Gradient and second derivative of one sample, in units of a [`Scale`].
@@ -10,8 +10,7 @@ pub(super) struct Gradient {
     pub(super) second: i32,
 }
 
-/// What the units of a [`Gradient`] are worth. Powers of two, so that scaling
-/// rounds but once.
+/// Value of a unit of [`Gradient`]. Powers of two, so that scaling rounds only once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     pub(super) first: f64,
@@ -54,7 +53,7 @@ impl Sum {
         -(self.first as f64 * scale.first) / (self.second as f64 * scale.second + l2)
     }
 
-    /// Twice the loss that this value saves.
+    /// Twice the reduction of the loss by this value.
     fn merit(self, scale: Scale, l2: f64) -> f64 {
         let first = self.first as f64 * scale.first;
         let second = self.second as f64 * scale.second + l2;
@@ -62,13 +61,13 @@ impl Sum {
     }
 }
 
-/// How many samples are looked up before they are counted.
+/// Samples loaded before they are counted.
 const BLOCK: usize = 64;
 
 /// The histograms of four features: as many bins as a byte has values.
 pub(super) type Histograms = [[Sum; 256]; QUAD];
 
-/// Counts samples into the histograms of four features.
+/// Adds samples to the histograms of four features.
 pub(super) fn count(
     histograms: &mut Histograms,
     quad: &[[u8; QUAD]],
@@ -76,8 +75,7 @@ pub(super) fn count(
     gradients: &[Gradient],
 ) {
     histograms.as_flattened_mut().fill(Sum::default());
-    // Rows are far apart: all loads of a block are under way before the first is
-    // needed.
+    // Rows are far apart: all loads of a block are issued before the first is needed.
     let mut bins = [[0; QUAD]; BLOCK];
     for (rows, gradients) in rows.chunks(BLOCK).zip(gradients.chunks(BLOCK)) {
         for (bins, &row) in bins.iter_mut().zip(rows) {
@@ -91,18 +89,18 @@ pub(super) fn count(
     }
 }
 
-/// A split that could be.
+/// A possible split.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Candidate {
     pub(super) gain: f64,
     pub(super) feature: usize,
-    /// Bins up to this one, itself included, go left.
+    /// Bins up to and including this one go left.
     pub(super) bin: u8,
     pub(super) left: Sum,
 }
 
 impl Candidate {
-    /// The better of two. Of equals the first.
+    /// The better of two; the first of equals.
     pub(super) fn better(first: Option<Self>, second: Option<Self>) -> Option<Self> {
         match (first, second) {
             (Some(a), Some(b)) if b.gain > a.gain => second,
@@ -111,13 +109,13 @@ impl Candidate {
         }
     }
 
-    /// The best split at this feature of a leaf with this sum.
+    /// The best split of a leaf at this feature.
     pub(super) fn best(
         histogram: &[Sum],
         feature: usize,
         sum: Sum,
         scale: Scale,
-        options: &Options,
+        options: &BoostOptions,
     ) -> Option<Self> {
         let fits = |side: Sum| {
             side.count >= options.min_samples.max(1) as u64

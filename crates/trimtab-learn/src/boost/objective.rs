@@ -1,20 +1,20 @@
-//! What is minimised.
+//! Loss functions of boosting.
 
 use super::data::Data;
 use crate::Error;
 
-/// What is minimised. Scores are what the trees add up to.
+/// The loss function. Scores are the sum of the trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objective {
-    /// The logarithmic loss of a probability, whose log-odds are the score.
-    /// Targets are probabilities, mostly 0 and 1.
+    /// The log loss of a probability whose log-odds are the score. Targets are probabilities,
+    /// mostly 0 and 1.
     Logistic,
-    /// Half the squared distance between score and target.
+    /// Half the squared difference of score and target.
     Squared,
 }
 
 impl Objective {
-    /// The best score that is the same for all.
+    /// The best constant score.
     pub(super) fn base(self, data: &Data) -> Result<f64, Error> {
         let (mut sum, mut weights) = (0.0, 0.0);
         for row in 0..data.len() {
@@ -32,7 +32,7 @@ impl Objective {
         }
     }
 
-    /// The first and second derivative of the loss, and the loss.
+    /// First and second derivative of the loss, and the loss.
     pub(super) fn derive(self, score: f64, target: f64) -> (f64, f64, f64) {
         match self {
             Self::Logistic => {

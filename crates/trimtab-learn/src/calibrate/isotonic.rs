@@ -1,4 +1,4 @@
-//! The best function that never falls.
+//! Isotonic regression.
 
 use std::vec::Vec;
 
@@ -6,12 +6,12 @@ use super::Table;
 use crate::Error;
 use crate::error::same;
 
-/// Fits the non-decreasing function with the least squared error to the share of
-/// positives at each score, by pooling adjacent violators (Ayer et al. 1955).
-/// Between two pools the step is at the higher one's lowest score.
+/// Fits the non-decreasing function with the least squared error to the share of positives at each
+/// score, by pooling adjacent violators (Ayer et al. 1955). Between two pools the step is at the
+/// higher one's lowest score.
 ///
 /// # Errors
-/// If there is no sample, or not as many truths as scores.
+/// If there is no sample, or the lengths differ.
 pub fn isotonic(scores: &[i32], truth: &[bool]) -> Result<Table, Error> {
     struct Pool {
         start: i32,
@@ -25,7 +25,7 @@ pub fn isotonic(scores: &[i32], truth: &[bool]) -> Result<Table, Error> {
     for same in order.chunk_by(|a, b| a.0 == b.0) {
         let positives = same.iter().filter(|sample| sample.1).count() as u64;
         let mut pool = Pool { start: same[0].0, positives, count: same.len() as u64 };
-        // A share that is not above that of the pool before is one with it.
+        // Merges with the previous pool if its share is not higher.
         while let Some(before) = pools.pop_if(|before| {
             u128::from(before.positives) * u128::from(pool.count)
                 >= u128::from(pool.positives) * u128::from(before.count)

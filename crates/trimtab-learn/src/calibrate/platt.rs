@@ -1,4 +1,4 @@
-//! A sigmoid over the score.
+//! Platt scaling.
 
 use crate::Error;
 use crate::error::same;
@@ -6,20 +6,19 @@ use crate::error::same;
 /// Platt scaling: the probability is 1 / (1 + exp(−(slope × score + offset))).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Platt {
-    /// How fast probability rises with the score.
+    /// Rate of increase with the score.
     pub slope: f64,
     /// The log-odds at a score of 0.
     pub offset: f64,
 }
 
 impl Platt {
-    /// Fits slope and offset by maximum likelihood, with Platt's targets, which
-    /// stay away from 0 and 1 by as much as the number of samples calls for, and
-    /// Newton's method with step halving (Lin, Lin and Weng 2007).
+    /// Fits slope and offset by maximum likelihood, with Platt's targets, which keep a distance
+    /// from 0 and 1 that depends on the number of samples, and Newton's method with step halving
+    /// (Lin, Lin and Weng 2007).
     ///
     /// # Errors
-    /// If there are not both positives and negatives, or not as many truths as
-    /// scores.
+    /// If there are not both positives and negatives, or the lengths differ.
     pub fn fit(scores: &[f64], truth: &[bool]) -> Result<Self, Error> {
         same("truths", scores.len(), truth.len())?;
         let positives = truth.iter().filter(|truth| **truth).count() as f64;
@@ -37,7 +36,7 @@ impl Platt {
         let mut at = Self { slope: 0.0, offset: libm::log((positives + 1.0) / (negatives + 1.0)) };
         let mut loss = at.loss(samples());
         for _ in 0..100 {
-            // A ridge keeps the matrix of second derivatives invertible.
+            // A ridge keeps the Hessian invertible.
             let (mut ss, mut so, mut oo) = (1e-12, 0.0, 1e-12);
             let (mut gs, mut go) = (0.0, 0.0);
             for (score, target) in samples() {
@@ -92,7 +91,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn finds_the_sigmoid_that_made_the_truths() {
+    fn platt_recovers_the_sigmoid() {
         let mut random = Random::new(3);
         let scores: Vec<f64> = (0..20_000).map(|_| f64::from(random.symmetric()) * 4.0).collect();
         let made_by = Platt { slope: 1.5, offset: -0.7 };

@@ -1,9 +1,8 @@
-//! How wrong is the output of a network?
+//! Loss functions of networks.
 
 use super::Activation;
 
-/// What training minimises: the mean over the samples, each times the weight of
-/// its class.
+/// The loss function: the mean over the samples, weighted by class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The negative logarithm of the probability given to the true class. The
@@ -15,11 +14,11 @@ pub enum Loss {
     Hinge,
 }
 
-/// Probabilities count as at least this much.
+/// Lower bound of probabilities.
 const LEAST: f32 = 1e-30;
 
 impl Loss {
-    /// Whether the loss can judge such outputs.
+    /// Whether the loss applies to such outputs.
     pub(super) fn takes(self, outputs: usize, last: Activation) -> bool {
         match self {
             Self::CrossEntropy => {
@@ -30,8 +29,8 @@ impl Loss {
         }
     }
 
-    /// The loss of one sample. Its derivative with regard to each sum of the
-    /// last layer, before it was bent, goes to `slope`.
+    /// The loss of one sample. Writes its derivative with respect to each pre-activation of the
+    /// last layer to `slope`.
     pub(super) fn derive(
         self,
         output: &[f32],
@@ -41,8 +40,7 @@ impl Loss {
     ) -> f32 {
         match self {
             Self::CrossEntropy => {
-                // Logarithm and exponential cancel out: what remains is the
-                // distance between probability and truth.
+                // Logarithm and exponential cancel: the derivative is probability minus truth.
                 for (i, (slope, p)) in slope.iter_mut().zip(output).enumerate() {
                     let truth = if output.len() == 1 { class == 1 } else { class == i };
                     *slope = p - f32::from(u8::from(truth));
@@ -73,8 +71,8 @@ impl Loss {
 }
 
 impl Activation {
-    /// Turns the derivative with regard to what came out into that with regard
-    /// to the sums that went in.
+    /// Converts the derivative with respect to the output into that with respect to the
+    /// pre-activations.
     pub(super) fn derive(self, output: &[f32], slope: &mut [f32]) {
         let both = slope.iter_mut().zip(output);
         match self {

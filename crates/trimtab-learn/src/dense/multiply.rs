@@ -1,11 +1,10 @@
-//! The product of matrices, the one loop in which training spends its time.
+//! Matrix multiplication, the loop that dominates training.
 
-/// How many rows and columns of the result are held in registers.
+/// Rows and columns of the result in registers.
 const ROWS: usize = 4;
 const COLUMNS: usize = 16;
 
-/// A matrix that is walked row by row, or, by exchanging the strides, column by
-/// column.
+/// A matrix with strides: traversed by row, or transposed by column.
 #[derive(Clone, Copy)]
 pub(super) struct Matrix<'a> {
     pub(super) values: &'a [f32],
@@ -16,13 +15,13 @@ pub(super) struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// The matrix of these rows.
+    /// A matrix stored by rows.
     pub(super) fn of_rows(values: &'a [f32], columns: usize) -> Self {
         let rows = values.len() / columns;
         Self { values, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
-    /// Rows for columns.
+    /// The transposed matrix.
     pub(super) fn transposed(self) -> Self {
         Self {
             rows: self.columns,
@@ -34,8 +33,8 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Adds `a` × `b` to `sum`. The terms of each element are added one after the
-/// other in the order of `a`'s columns, by every variant of this function.
+/// Adds `a` × `b` to `sum`. Every variant adds the terms of each element in the order of `a`'s
+/// columns.
 pub(super) fn add_product(a: Matrix<'_>, b: &[f32], sum: &mut [f32]) {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     {
@@ -48,7 +47,7 @@ pub(super) fn add_product(a: Matrix<'_>, b: &[f32], sum: &mut [f32]) {
             tiles(a, b, sum);
         }
         if std::arch::is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has it.
+            // SAFETY: the processor has AVX-512.
             return unsafe { avx512(a, b, sum) };
         }
         if std::arch::is_x86_feature_detected!("avx2") {
@@ -73,7 +72,7 @@ fn tiles(a: Matrix<'_>, b: &[f32], sum: &mut [f32]) {
     }
 }
 
-/// Some columns of the result.
+/// A strip of columns of the result.
 #[inline(always)]
 fn strip<const C: usize>(a: Matrix<'_>, b: &[f32], sum: &mut [f32], width: usize, column: usize) {
     let mut row = 0;
@@ -124,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_element_is_its_sum_in_order(
+        fn product_sums_in_column_order(
             rows in 1_usize..10, terms in 1_usize..40, width in 1_usize..40, flip in any::<bool>(),
         ) {
             let number = |i: usize| ((i * 2_654_435_761) % 1_000) as f32 / 7.0 - 71.0;

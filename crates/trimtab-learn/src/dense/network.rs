@@ -1,4 +1,4 @@
-//! A network that owns its numbers.
+//! Owned networks.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -7,37 +7,36 @@ use super::{Activation, Layer, forward};
 use crate::error::same;
 use crate::{Error, Rows};
 
-/// The size and kind of a layer.
+/// Size and activation of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many numbers go in.
+    /// Number of inputs.
     pub inputs: usize,
-    /// How many come out.
+    /// Number of outputs.
     pub outputs: usize,
-    /// How they are bent.
+    /// Activation function.
     pub activation: Activation,
 }
 
 impl Shape {
-    /// How many weights and biases it has; `None` if beyond counting.
+    /// Number of weights and biases; `None` on overflow.
     fn parameters(self) -> Option<usize> {
         self.inputs.checked_add(1)?.checked_mul(self.outputs)
     }
 }
 
-/// From where weights start.
+/// Distribution of initial weights.
 #[cfg(feature = "train")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// Even in ±√(6 / (inputs + outputs)): Glorot and Bengio 2010. What Keras and
-    /// scikit-learn do.
+pub enum Initialisation {
+    /// Uniform in ±√(6 / (inputs + outputs)): Glorot and Bengio 2010. As in Keras and scikit-learn.
     Glorot,
-    /// Even in ±√(6 / inputs): He et al. 2015, for deep networks of ReLUs.
+    /// Uniform in ±√(6 / inputs): He et al. 2015, for deep ReLU networks.
     He,
 }
 
 #[cfg(feature = "train")]
-impl Start {
+impl Initialisation {
     fn limit(self, inputs: usize, outputs: usize) -> f32 {
         let fan = match self {
             Self::Glorot => inputs + outputs,
@@ -47,7 +46,7 @@ impl Start {
     }
 }
 
-/// Layers, each fed by the one before.
+/// Layers, each fed by the previous one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     shapes: Box<[Shape]>,
@@ -56,11 +55,11 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network of layers of these shapes. `parameters` has for each layer
-    /// the weights as in [`Layer::new`] and then the biases.
+    /// A network with layers of these shapes. `parameters` has for each layer the weights as in
+    /// [`Layer::new`] and then the biases.
     ///
     /// # Errors
-    /// If layers do not fit together, or there are not so many parameters.
+    /// If layers do not fit together, or the number of parameters is wrong.
     pub fn new(shapes: &[Shape], parameters: Box<[f32]>) -> Result<Self, Error> {
         if shapes.is_empty() || shapes.iter().any(|s| s.inputs == 0 || s.outputs == 0) {
             let what = "a network has a layer, and each layer a neuron and an input";
@@ -74,7 +73,7 @@ impl Network {
         Ok(Self { shapes: shapes.into(), parameters })
     }
 
-    /// A network to be trained, from random weights; biases are 0.
+    /// A network with random weights, for training; biases are 0.
     ///
     /// # Errors
     /// If a layer has no neuron, or there is no input or no layer.
@@ -82,7 +81,7 @@ impl Network {
     pub fn random(
         inputs: usize,
         layers: &[(usize, Activation)],
-        start: Start,
+        start: Initialisation,
         seed: u64,
     ) -> Result<Self, Error> {
         let mut random = crate::random::Random::new(seed);
@@ -98,13 +97,13 @@ impl Network {
         Self::new(&shapes, parameters.into())
     }
 
-    /// What the layers are.
+    /// Shapes of the layers.
     #[must_use]
     pub fn shapes(&self) -> &[Shape] {
         &self.shapes
     }
 
-    /// All weights and biases, as [`new`](Self::new) takes them.
+    /// All weights and biases, in the order of [`new`](Self::new).
     #[must_use]
     pub fn parameters(&self) -> &[f32] {
         &self.parameters
@@ -125,39 +124,38 @@ impl Network {
         })
     }
 
-    /// How many numbers go in.
+    /// Number of inputs.
     #[must_use]
     pub fn inputs(&self) -> usize {
         self.shapes[0].inputs
     }
 
-    /// How many numbers come out.
+    /// Number of outputs.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.shapes[self.shapes.len() - 1].outputs
     }
 
-    /// Room to compute in, to be used again and again.
+    /// A reusable buffer for [`forward`](Self::forward).
     #[must_use]
     pub fn scratch(&self) -> Scratch {
         let widest = self.shapes.iter().map(|shape| shape.outputs).max().unwrap_or(0);
         Scratch(vec![0.0; 2 * widest].into())
     }
 
-    /// What comes out for one sample. Allocates nothing.
+    /// The output for one sample. Allocates nothing.
     ///
     /// # Panics
-    /// If the sample has another size than the first layer, or the room is of a
-    /// smaller network.
+    /// If the sample's size differs from the first layer's, or the buffer is of a smaller network.
     #[must_use]
     pub fn forward<'s>(&self, input: &[f32], scratch: &'s mut Scratch) -> &'s [f32] {
         forward(self.layers(), input, &mut scratch.0)
     }
 
-    /// What comes out for many samples, one after the other.
+    /// The outputs for many samples, concatenated.
     ///
     /// # Panics
-    /// If samples have another size than the first layer.
+    /// If the samples' size differs from the first layer's.
     #[must_use]
     pub fn forward_all<T: Copy + Into<f32>>(&self, samples: Rows<'_, T>) -> Box<[f32]> {
         let mut scratch = self.scratch();
@@ -171,6 +169,6 @@ impl Network {
     }
 }
 
-/// Room for what is between the layers of a network.
+/// Buffer for a network's intermediate results.
 #[derive(Clone, Debug)]
 pub struct Scratch(Box<[f32]>);

@@ -1,28 +1,27 @@
-//! From a gradient to a step.
+//! Optimisers.
 
 use std::vec;
 use std::vec::Vec;
 
-/// How parameters follow the gradient.
+/// An optimiser: how a gradient becomes a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Optimiser {
-    /// Stochastic gradient descent; the momentum is the share of a step that is
-    /// kept in the next.
+    /// Stochastic gradient descent; the momentum is the share of a step carried over to the next.
     Sgd {
-        /// The size of a step.
+        /// Learning rate.
         rate: f32,
-        /// From 0 to below 1.
+        /// Momentum, from 0 to below 1.
         momentum: f32,
     },
     /// Kingma and Ba, *Adam*, ICLR'15, algorithm 1, with decay rates of 0.9 and
     /// 0.999.
     Adam {
-        /// The size of a step; 0.001 is good.
+        /// Learning rate; 0.001 is good.
         rate: f32,
     },
 }
 
-/// An optimiser and what it remembers of each parameter.
+/// An optimiser with its state per parameter.
 pub(super) struct Memory {
     optimiser: Optimiser,
     first: Vec<f32>,
@@ -37,7 +36,7 @@ impl Memory {
         Self { optimiser, first: zeroes.clone(), second: zeroes, decayed: (1.0, 1.0) }
     }
 
-    /// Makes a step.
+    /// Applies a step.
     pub(super) fn step(&mut self, parameters: &mut [f32], gradient: &[f32]) {
         let each = parameters.iter_mut().zip(gradient).zip(&mut self.first);
         match self.optimiser {

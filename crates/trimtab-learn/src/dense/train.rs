@@ -1,4 +1,4 @@
-//! Fitting a network to samples.
+//! Training of networks.
 
 use core::ops::ControlFlow;
 use std::vec;
@@ -12,34 +12,32 @@ use crate::error::same;
 use crate::random::Random;
 use crate::{Error, Rows, parallel};
 
-/// Into how many parts a batch is split, however many threads there are: the
-/// gradients of the parts are added in this order.
+/// Parts of a batch, for any number of threads: their gradients are added in order.
 const PARTS: usize = 4;
 
-/// How many samples go through the network together: few enough that what is
-/// between the layers stays in the cache.
+/// Samples processed together: few enough that intermediate results stay in the cache.
 const BLOCK: usize = 64;
 
-/// How to train.
+/// Options of training.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Training {
-    /// What is minimised.
+pub struct TrainingOptions {
+    /// The loss.
     pub loss: Loss,
-    /// How parameters follow the gradient.
+    /// The optimiser.
     pub optimiser: Optimiser,
-    /// How often all samples are gone through, each time in another order.
+    /// Passes over all samples, each in another order.
     pub epochs: usize,
-    /// After how many samples a step is made.
+    /// Samples per step.
     pub batch: usize,
-    /// How much a sample of each class counts; empty for 1 each.
+    /// Weight of each class; empty for 1 each.
     pub class_weights: Vec<f32>,
-    /// From which the order of the samples comes.
+    /// Seed of the sample order.
     pub seed: u64,
-    /// How many threads may work, up to four. The result does not depend on it.
+    /// Maximum number of threads, up to four. The result does not depend on it.
     pub threads: usize,
 }
 
-impl Default for Training {
+impl Default for TrainingOptions {
     fn default() -> Self {
         Self {
             loss: Loss::CrossEntropy,
@@ -53,26 +51,26 @@ impl Default for Training {
     }
 }
 
-/// How far training has come.
+/// Progress of training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// How many epochs are done.
+    /// Completed epochs.
     pub epoch: usize,
-    /// The mean loss over the last of them, while parameters changed.
+    /// Mean loss over the last epoch, while parameters changed.
     pub loss: f64,
 }
 
-/// Fits `network` to samples and their classes. After each epoch `progress` is
-/// told, and may stop it. Says the progress of all epochs.
+/// Fits `network` to samples and their classes. Calls `progress` after each epoch, which may stop
+/// it. Returns the progress of all epochs.
 ///
 /// # Errors
-/// If numbers or sizes do not fit together; if the loss cannot judge such a
-/// network; if a step makes the loss infinite.
+/// If sizes do not match; if the loss does not apply to such a network; if the loss becomes
+/// infinite.
 pub fn train<T: Copy + Into<f32> + Sync>(
     network: &mut Network,
     samples: Rows<'_, T>,
     classes: &[u8],
-    training: &Training,
+    training: &TrainingOptions,
     mut progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Vec<Progress>, Error> {
     check(network, samples, classes, training)?;
@@ -122,7 +120,7 @@ fn check<T>(
     network: &Network,
     samples: Rows<'_, T>,
     classes: &[u8],
-    training: &Training,
+    training: &TrainingOptions,
 ) -> Result<(), Error> {
     same("numbers of a sample", network.inputs(), samples.width())?;
     same("classes of the samples", samples.len(), classes.len())?;
@@ -151,37 +149,37 @@ fn check<T>(
     Ok(())
 }
 
-/// The weights of each layer, neuron by neuron: what is needed to go backwards.
+/// The weights of each layer by neuron, for backpropagation.
 fn transposed(network: &Network) -> Vec<Vec<f32>> {
     let transpose = |layer: super::Layer<'_>| {
         let (inputs, outputs) = (layer.inputs(), layer.outputs());
         let weight = |i: usize| layer.weights()[i % inputs * outputs + i / inputs];
         (0..inputs * outputs).map(weight).collect()
     };
-    // Nobody asks for the slope of the samples themselves.
+    // The gradient of the inputs is not needed.
     let first = core::iter::once(Vec::new());
     first.chain(network.layers().skip(1).map(transpose)).collect()
 }
 
-/// What all parts of a batch look at.
+/// Shared inputs of all parts of a batch.
 struct Job<'a, T> {
     network: &'a Network,
     transposed: &'a [Vec<f32>],
     samples: Rows<'a, T>,
     classes: &'a [u8],
-    training: &'a Training,
+    training: &'a TrainingOptions,
 }
 
 /// One part of a batch.
 #[derive(Clone)]
 struct Part {
-    /// The derivative of the batch's mean loss, as far as this part goes.
+    /// The part's gradient of the batch's mean loss.
     gradient: Vec<f32>,
-    /// The sum of the losses.
+    /// Sum of the losses.
     loss: f64,
-    /// What goes into each layer, and at the end what comes out of the last.
+    /// Input of each layer, and the output of the last.
     between: Vec<Vec<f32>>,
-    /// The slope with regard to a layer's sums, and that of the layer before.
+    /// Gradients of a layer's pre-activations, and of the layer before.
     slope: Vec<f32>,
     slope_before: Vec<f32>,
 }
@@ -231,7 +229,7 @@ impl Part {
         }
     }
 
-    /// Sets the slope of the last layer.
+    /// Computes the gradient at the last layer.
     fn judge<T>(&mut self, job: &Job<'_, T>, rows: &[u32], batch: usize) {
         let Shape { outputs, activation, .. } =
             job.network.shapes()[job.network.shapes().len() - 1];
@@ -248,7 +246,7 @@ impl Part {
         }
     }
 
-    /// From the last layer to the first: adds to the gradient.
+    /// Backpropagation: adds to the gradient.
     fn backward<T>(&mut self, job: &Job<'_, T>, rows: usize) {
         let mut end = self.gradient.len();
         for (number, &Shape { inputs, outputs, .. }) in

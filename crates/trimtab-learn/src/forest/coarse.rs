@@ -1,16 +1,16 @@
-//! Features by their leading bits.
+//! Features reduced to their leading bits.
 
 use super::view::{Node, View};
 
-/// How many features there are room for.
+/// Maximum number of features.
 const FEATURES: usize = 64;
 
-/// Leading bits that are kept, but for the first, which is always 1.
+/// Leading bits kept, without the first, which is always 1.
 const BITS: u32 = 11;
 
-/// A number of 16 bits that grows with `x`: its length in bits and what follows the
-/// first, as a floating-point number has it. Exact up to 4095, and to one part in
-/// 2048 above; what is not positive is 0.
+/// A monotone 16-bit number: the bit length of `x` and the bits after the first, as in a
+/// floating-point number. Exact up to 4095, and to one part in 2048 above; 0 for zero and negative
+/// numbers.
 const fn coarse(x: i32) -> u16 {
     if x <= 0 {
         return 0;
@@ -20,8 +20,8 @@ const fn coarse(x: i32) -> u16 {
     (exponent << BITS) as u16 + (leading as u16 & ((1 << BITS) - 1)) + 1
 }
 
-/// The greatest number that has the same leading bits. (Of what is negative none is
-/// kept; it stays what it is.)
+/// The largest number with the same leading bits. (Negative numbers have none; they stay as they
+/// are.)
 pub(super) const fn rounded(threshold: i32) -> i32 {
     match threshold.checked_ilog2() {
         Some(exponent) => threshold | ((1 << exponent.saturating_sub(BITS)) - 1),
@@ -29,15 +29,13 @@ pub(super) const fn rounded(threshold: i32) -> i32 {
     }
 }
 
-/// Whether all thresholds are such that leading bits say on which side of them a
-/// feature is.
+/// Whether leading bits suffice to compare with all thresholds.
 pub(super) fn suits(view: View<'_>) -> bool {
     let suits = |node: &Node| node.threshold >= 0 && rounded(node.threshold) == node.threshold;
     view.features() <= FEATURES && view.nodes().iter().all(suits)
 }
 
-/// Where the feature of a split stands, and the number that it has to exceed for a
-/// sample to go right.
+/// The position of a split's feature, and the number it has to exceed for a sample to go right.
 pub(super) fn find(node: &Node, place: fn(usize) -> usize) -> (u16, u16) {
     (place(usize::from(node.feature)) as u16, coarse(node.threshold))
 }
@@ -47,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rises_where_thresholds_may_lie() {
+    fn coarse_is_monotone_at_valid_thresholds() {
         let edges = (0..31).flat_map(|bit| (-2..=2).map(move |off| (1_i32 << bit) + off));
         let more = (0..4200).chain(edges).chain([i32::MAX - 1, i32::MIN, -1]);
         for x in more {

@@ -1,4 +1,4 @@
-//! The form that is used: owned, and arranged for the processor at hand.
+//! The owned form, arranged for the processor at hand.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use super::view::{Node, Root, View};
 use crate::tree::{Child, Forest, Missing, Split, Tree};
 use crate::{Error, Rows, Simd};
 
-/// A forest over integers.
+/// A forest over integer features.
 #[derive(Clone, Debug)]
 pub struct IntegerForest {
     features: usize,
@@ -22,18 +22,17 @@ pub struct IntegerForest {
 }
 
 impl IntegerForest {
-    /// The integer form of a forest. Thresholds are rounded down, which changes
-    /// nothing for features that are integers; values and base are rounded to
-    /// multiples of 2^-`fraction_bits` (16 is good for logarithms of odds).
+    /// The integer form of a forest. Thresholds are rounded down, which is exact for integer
+    /// features; values and base are rounded to multiples of 2^-`fraction_bits` (16 is good for
+    /// log-odds).
     ///
     /// # Errors
-    /// If a split treats zero as missing and sends it to the wrong side of its
-    /// threshold, which comparing integers cannot do; if values are so large
-    /// that their sum does not fit.
+    /// If a split treats zero as missing and sends it to the wrong side of its threshold, which
+    /// integer comparison cannot express; if the sum of the values could overflow.
     pub fn new(forest: &Forest, fraction_bits: u32) -> Result<Self, Error> {
         let scale = (1_u64 << fraction_bits.min(62)) as f64;
         let mut trees: Vec<(usize, u32)> = forest.trees().iter().map(depth).enumerate().collect();
-        // Trees of like depth are walked together.
+        // Trees of similar depth are walked together.
         trees.sort_by_key(|&(tree, depth)| (core::cmp::Reverse(depth), tree));
         let (mut nodes, mut values, mut roots) = (Vec::new(), Vec::new(), Vec::new());
         for (tree, depth) in trees {
@@ -68,11 +67,10 @@ impl IntegerForest {
         Ok(Self { features, base, fraction_bits, nodes, values, roots, packed })
     }
 
-    /// The forest with each threshold moved up to the next number whose successor differs
-    /// from it in its twelve leading bits: not at all if it is below 4096, and by less than
-    /// one part in 2048 otherwise (the greatest become `i32::MAX`, where everything goes
-    /// left). With AVX-512, up to 64 features and no negative threshold such a forest decides
-    /// faster: it compares leading bits.
+    /// The forest with each threshold rounded up to the next number whose successor differs in its
+    /// twelve leading bits: unchanged below 4096, and by less than one part in 2048 otherwise (the
+    /// largest become `i32::MAX`, where everything goes left). With AVX-512, up to 64 features and
+    /// no negative threshold such a forest is faster: it compares leading bits.
     #[must_use]
     pub fn rounded(&self) -> Self {
         let mut nodes = self.nodes.clone();
@@ -83,14 +81,14 @@ impl IntegerForest {
             .expect("thresholds may be anything")
     }
 
-    /// The forest in plain arrays, for those who walk it themselves.
+    /// The forest as plain arrays.
     #[must_use]
     pub fn view(&self) -> View<'_> {
         let Self { features, base, .. } = *self;
         View { features, base, nodes: &self.nodes, values: &self.values, roots: &self.roots }
     }
 
-    /// How many features a sample has.
+    /// Number of features.
     #[must_use]
     pub const fn features(&self) -> usize {
         self.features
@@ -108,8 +106,8 @@ impl IntegerForest {
         f64::from(score) / (1_u64 << self.fraction_bits) as f64
     }
 
-    /// The sum of base and trees, in units of 2^-[`fraction_bits`](Self::fraction_bits),
-    /// with the best instructions there are.
+    /// The sum of base and trees, in units of 2^-[`fraction_bits`](Self::fraction_bits), with the
+    /// best available instructions.
     ///
     /// # Panics
     /// If the sample has not as many features as the forest.
@@ -119,9 +117,8 @@ impl IntegerForest {
         self.score_with(Simd::best(), features)
     }
 
-    /// The same with instructions that the caller chose. A forest that has more
-    /// than 128 features, or a tree of more than 64 leaves, is walked tree by tree
-    /// whatever the instructions.
+    /// The same with the given instructions. A forest with more than 128 features, or a tree with
+    /// more than 64 leaves, is walked tree by tree.
     ///
     /// # Panics
     /// If the sample has not as many features as the forest.
@@ -133,8 +130,7 @@ impl IntegerForest {
         packed.unwrap_or_else(|| self.view().score(features))
     }
 
-    /// The scores of this forest and another of the same features, which together may take
-    /// less time than one after the other.
+    /// The scores of this forest and another over the same features; may be faster together.
     ///
     /// # Panics
     /// If the sample has not as many features as each of the forests.
@@ -162,7 +158,7 @@ impl IntegerForest {
     }
 }
 
-/// The number of splits on the longest way down.
+/// Number of splits on the longest path.
 fn depth(tree: &Tree) -> u32 {
     let mut of_split = alloc::vec![1_u32; tree.splits().len()];
     // Children have higher numbers than their parents.
@@ -176,7 +172,7 @@ fn depth(tree: &Tree) -> u32 {
     of_split.into_iter().max().unwrap_or(0)
 }
 
-/// Appends a tree, level by level, so that siblings are neighbours.
+/// Appends a tree in level order, so that siblings are adjacent.
 fn lay_out(
     tree: &Tree,
     scale: f64,
@@ -213,13 +209,13 @@ fn lay_out(
     Ok(())
 }
 
-/// The threshold that integers are compared with; `None` if there is none.
+/// The threshold for integer comparison; `None` if there is none.
 fn threshold(split: &Split) -> Option<i32> {
     let zero_goes_left = split.threshold >= 0.0;
     if split.missing == Missing::Zero && zero_goes_left != split.default_left {
         return None;
     }
-    // Saturates. The greatest threshold lets everything go left, as it should.
+    // Saturates. With the largest threshold everything goes left, as required.
     let down = split.threshold as i64;
     let down = down - i64::from(down as f64 > split.threshold);
     Some(down.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32)

@@ -1,25 +1,24 @@
-//! A forest for vector instructions: all questions are asked at once.
+//! Vectorised forest evaluation: all splits are evaluated at once.
 //!
-//! Walking a tree is a chain of loads, each waiting for the one before. Here
-//! nothing waits, and nothing branches. It is QuickScorer's idea (Lucchese et
-//! al., SIGIR'15) turned by 90 degrees: elements of a register are trees.
+//! Walking a tree is a chain of dependent loads. This algorithm has no dependent loads and no
+//! branches. It is QuickScorer (Lucchese et al., SIGIR'15) transposed: the elements of a register
+//! are trees.
 //!
-//! 1. **Short numbers.** Each feature becomes a number that is as good to compare
-//!    with, in a register of its own kind: a byte with AVX2, a word with AVX-512.
-//!    If all thresholds lie where the twelve leading bits of a feature change (see
-//!    coarse.rs), these bits are such a word. Otherwise it is a rank: a lane counts
-//!    which of up to a few dozen thresholds of one feature lie below it. A feature
-//!    with many thresholds has several lanes, so that no lane has much more to do
-//!    than another. There are at most 128 lanes.
-//! 2. **Answers.** A split asks whether the number in a lane exceeds another. For
-//!    as many trees as a register has elements (a block): one lookup among the
-//!    lanes, one comparison. Where a tree goes right, the leaves to the left are
-//!    out: bits, one for each leaf, in as many elements as are needed (planes).
-//! 3. **Leaves.** The leftmost leaf that is not out is the answer. Its value is
-//!    looked up and added.
+//! 1. **Short numbers.** Each feature is mapped to a short number that compares the same, in a
+//!    register: a byte with AVX2, a word with AVX-512. If all thresholds are where the twelve
+//!    leading bits of a feature change (see coarse.rs), these bits are such a word. Otherwise it is
+//!    a rank: a lane counts which of up to a few dozen thresholds of one feature are below it. A
+//!    feature with many thresholds has several lanes, which balances them. There are at most 128
+//!    lanes.
+//! 2. **Comparisons.** A split compares the number in a lane with another. For as many trees as a
+//!    register has elements (a block): one lookup among the lanes, one comparison. Where a tree
+//!    goes right, the leaves to the left are excluded: bits, one per leaf, in as many elements as
+//!    needed (planes).
+//! 3. **Leaves.** The leftmost leaf that is not excluded is the result. Its value is looked up and
+//!    added.
 //!
-//! A small forest, one block of trees with at most eight leaves, is added up without
-//! loops: how many splits it has is known when this is compiled.
+//! A small forest, one block of trees with at most eight leaves, is evaluated without loops: the
+//! number of its splits is known at compile time.
 
 mod avx2;
 mod avx512;
@@ -36,13 +35,13 @@ use crate::simd::Level;
 use blocks::{Blocks, PlainTree};
 use lanes::{Lanes, Plan};
 
-/// The greatest number of features.
+/// Maximum number of features.
 const FEATURES: usize = 128;
 
-/// Lanes that are compared together, and trees whose values stand side by side.
+/// Lanes compared together, and trees whose values are adjacent.
 const GROUP: usize = 16;
 
-/// A cache line, and at the beginning of one: a load that lies in two costs twice.
+/// A cache line, aligned: a load across two costs twice.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Line<T>(T);
@@ -52,7 +51,7 @@ struct Line<T>(T);
 pub(super) struct Packed {
     base: i32,
     lanes: Lanes,
-    /// Whether AVX-512 compares leading bits, not ranks.
+    /// Whether AVX-512 compares leading bits instead of ranks.
     leading_bits: bool,
     /// For AVX2.
     bytes: Blocks<u8, { avx2::BLOCK }>,
@@ -61,8 +60,7 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// The forest arranged; `None` if it has too many features or leaves for
-    /// that.
+    /// The packed forest; `None` if it has too many features or leaves.
     pub(super) fn new(view: View<'_>) -> Option<Self> {
         if view.features() > FEATURES {
             return None;
@@ -82,8 +80,8 @@ impl Packed {
         })
     }
 
-    /// The score of a sample of as many features as the forest has; `None` if the
-    /// forest is to be walked.
+    /// The score of a sample with the forest's number of features; `None` if the forest must be
+    /// walked.
     #[inline]
     pub(super) fn score(&self, simd: Simd, features: &[i32]) -> Option<i32> {
         match simd.level() {
@@ -95,7 +93,7 @@ impl Packed {
         }
     }
 
-    /// The scores of two forests of as many features, if they can be told faster together.
+    /// The scores of two forests over the same features, if that is faster together.
     #[inline]
     pub(super) fn both(&self, other: &Self, simd: Simd, features: &[i32]) -> Option<[i32; 2]> {
         match simd.level() {
@@ -106,7 +104,7 @@ impl Packed {
     }
 }
 
-/// The trees, asking for ranks; `place` says where that of a lane is.
+/// The trees with rank comparisons; `place` maps a lane to its position.
 fn by_rank(view: View<'_>, plan: &Plan, place: fn(usize) -> usize) -> Option<Vec<PlainTree>> {
     PlainTree::all(view, |node| {
         let (lane, rank) = plan.find(node);

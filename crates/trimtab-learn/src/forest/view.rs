@@ -1,27 +1,26 @@
-//! The plain form: an array of nodes that anything can walk.
+//! The plain form: an array of nodes.
 
 use crate::Error;
 use crate::error::same;
 
-/// How many trees are walked at a time. Each step waits for two loads, one
-/// after the other; the steps of several trees wait together.
-const ABREAST: usize = 8;
+/// Trees walked in parallel. Each step waits for two dependent loads; the steps of several trees
+/// overlap.
+const PARALLEL_WALKS: usize = 8;
 
 /// A split, or a leaf, of a tree in an array.
 ///
-/// From a node at place `p` the walk goes to `p + skip`, or to one further if
-/// the feature is greater than the threshold. Trees stand level by level, so each
-/// split's children come right after those of the split before. A leaf has skip 0 and the greatest
-/// threshold, so that one can stay in it: walking needs no test for leaves.
+/// From node `p` the walk continues at `p + skip`, or at the next one if the feature exceeds the
+/// threshold. Trees are stored level by level, so each split's children directly follow those of
+/// the previous split. A leaf has skip 0 and the largest threshold, so the walk stays in it without
+/// a test for leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Node {
-    /// Values up to this one, itself included, go left.
+    /// Values up to and including this one go left.
     pub threshold: i32,
     /// The feature that is compared.
     pub feature: u16,
-    /// How many places further the left child is; the right one is its
-    /// neighbour.
+    /// Offset of the left child; the right one is next to it.
     pub skip: u16,
 }
 
@@ -30,18 +29,18 @@ impl Node {
     pub const LEAF: Self = Self { threshold: i32::MAX, feature: 0, skip: 0 };
 }
 
-/// Where a tree begins, and how far down it goes.
+/// Position and depth of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Root {
-    /// The place of its first node.
+    /// Index of its first node.
     pub first: u32,
-    /// The number of splits on the way to its deepest leaf.
+    /// Number of splits on the longest path.
     pub depth: u32,
 }
 
-/// Whether these nodes are a tree that stands level by level, and not deeper than
-/// it says. An error is the node's place and what is wrong.
+/// Checks that the nodes are a tree in level order, not deeper than stated. An error has the node's
+/// index and what is wrong.
 fn check_tree(nodes: &[Node], features: usize, depth: u32) -> Result<(), (usize, &'static str)> {
     // The children of the next split, the end of the level, and its depth.
     let (mut children, mut level_end, mut level) = (1, 1, 0);
@@ -72,8 +71,7 @@ fn check_tree(nodes: &[Node], features: usize, depth: u32) -> Result<(), (usize,
     Ok(())
 }
 
-/// A forest in arrays that belong to somebody else: in a map shared with a
-/// kernel, in a file, in a constant.
+/// A forest in borrowed arrays: in a map shared with a kernel, in a file, in a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View<'a> {
     pub(super) features: usize,
@@ -84,8 +82,8 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A forest over samples of so many features. `values` has the value of each
-    /// node that is a leaf, and anything for the others.
+    /// A forest over samples with this number of features. `values` has the value of each leaf
+    /// node, and anything for the others.
     ///
     /// # Errors
     /// If a walk could leave the arrays, or a sum could overflow.
@@ -116,13 +114,13 @@ impl<'a> View<'a> {
         Ok(Self { features, base, nodes, values, roots })
     }
 
-    /// How many features a sample has.
+    /// Number of features.
     #[must_use]
     pub const fn features(&self) -> usize {
         self.features
     }
 
-    /// What is added to the trees' values.
+    /// The constant term.
     #[must_use]
     pub const fn base(&self) -> i32 {
         self.base
@@ -153,7 +151,7 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn score(&self, features: &[i32]) -> i32 {
         assert_eq!(features.len(), self.features, "features of a sample");
-        let (groups, rest) = self.roots.as_chunks::<ABREAST>();
+        let (groups, rest) = self.roots.as_chunks::<PARALLEL_WALKS>();
         let sum = groups.iter().fold(self.base, |sum, group| sum + self.walk(features, group));
         rest.iter().fold(sum, |sum, root| sum + self.walk(features, &[*root]))
     }

@@ -8,10 +8,10 @@ use core::arch::x86_64::{
 
 use super::{Network, Pairs};
 
-/// How many neurons one register holds.
+/// Neurons per register.
 const LANES: usize = 8;
 
-/// How many registers are summed at a time: half of those there are.
+/// Registers summed at a time: half of all.
 const TILE: usize = 8;
 
 impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUTS, PAIRS, HIDDEN> {
@@ -35,7 +35,7 @@ impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUT
         outputs.map(|output| sum(output))
     }
 
-    /// Adds what the neurons of some vectors say to the outputs.
+    /// Adds the outputs' terms of some vectors of neurons.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn avx2_tile<const N: usize, const VECTORS: usize>(
@@ -60,7 +60,7 @@ impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUT
             let odd = _mm256_srli_epi64::<32>(even);
             for (output, weights) in outputs.iter_mut().zip(second) {
                 let weights = load(&weights.as_chunks::<LANES>().0[vector + i]);
-                // The multiplication looks at the lower half of each 64 bits.
+                // The multiplication uses the lower half of each 64 bits.
                 let even = _mm256_mul_epi32(even, weights);
                 let odd = _mm256_mul_epi32(odd, _mm256_srli_epi64::<32>(weights));
                 *output = _mm256_add_epi64(*output, _mm256_add_epi64(even, odd));

@@ -1,5 +1,4 @@
-//! Sixteen neurons at a time, with or without the instruction that multiplies
-//! and adds at once.
+//! Sixteen neurons at a time, with or without the fused multiply-add instruction (VNNI).
 
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_dpwssd_epi32, _mm512_loadu_si512,
@@ -9,14 +8,14 @@ use core::arch::x86_64::{
 
 use super::{Network, Pairs};
 
-/// How many neurons one register holds.
+/// Neurons per register.
 const LANES: usize = 16;
 
-/// How many registers are summed at a time: enough that no sum waits for itself.
+/// Registers summed at a time: enough to hide latency.
 const TILE: usize = 8;
 
-/// The two variants differ in one instruction. An attribute cannot be generic, so
-/// the text is.
+/// The two variants differ in one instruction. An attribute cannot be generic, so a macro generates
+/// both.
 macro_rules! variant {
     ($outputs:ident, $tile:ident, $features:literal, $add_products:expr) => {
         impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize>
@@ -42,7 +41,7 @@ macro_rules! variant {
                 outputs.map(|output| _mm512_reduce_add_epi64(output))
             }
 
-            /// Adds what the neurons of some vectors say to the outputs.
+            /// Adds the outputs' terms of some vectors of neurons.
             #[inline]
             #[target_feature(enable = $features)]
             fn $tile<const N: usize, const VECTORS: usize>(
@@ -67,7 +66,7 @@ macro_rules! variant {
                     let odd = _mm512_srli_epi64::<32>(even);
                     for (output, weights) in outputs.iter_mut().zip(second) {
                         let weights = load(&weights.as_chunks::<LANES>().0[vector + i]);
-                        // The multiplication looks at the lower half of each 64 bits.
+                        // The multiplication uses the lower half of each 64 bits.
                         let even = _mm512_mul_epi32(even, weights);
                         let odd = _mm512_mul_epi32(odd, _mm512_srli_epi64::<32>(weights));
                         *output = _mm512_add_epi64(*output, _mm512_add_epi64(even, odd));

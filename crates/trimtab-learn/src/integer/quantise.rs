@@ -1,4 +1,4 @@
-//! From a trained network to integers.
+//! Quantisation of a trained network.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,13 +9,11 @@ use crate::dense::{self, Activation, Layer};
 use crate::error::same;
 
 impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Network<INPUTS, PAIRS, HIDDEN> {
-    /// The integer form of a network with one hidden layer of ReLUs and two
-    /// outputs. The activation of the outputs does not matter: none of them
-    /// changes which one is greater.
+    /// The integer form of a network with one hidden ReLU layer and two outputs. The outputs'
+    /// activation is irrelevant: none of them changes which one is greater.
     ///
     /// # Errors
-    /// If the network has another shape; if a weight or bias is too large, which
-    /// the error names.
+    /// If the network has another shape; if a weight or bias is too large; the error names it.
     pub fn quantise(network: &dense::Network) -> Result<Box<Self>, Error> {
         let layers: Vec<Layer<'_>> = network.layers().collect();
         let [hidden, output] = layers[..] else {

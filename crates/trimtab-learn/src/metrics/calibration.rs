@@ -1,12 +1,12 @@
-//! Does a probability mean what it says?
+//! Calibration metrics.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What was promised within a range of probabilities, and what came.
+/// Predicted and actual probability within a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bin {
-    /// How many predictions fell into it.
+    /// Number of predictions.
     pub count: u64,
     /// Their mean probability.
     pub predicted: f64,
@@ -14,7 +14,7 @@ pub struct Bin {
     pub observed: f64,
 }
 
-/// Predictions in bins of equal width from 0 to 1; empty bins are left out.
+/// Predictions in bins of equal width from 0 to 1, without empty bins.
 ///
 /// # Panics
 /// If there are not as many probabilities as truths.
@@ -36,8 +36,8 @@ pub fn calibration(probabilities: &[f64], truth: &[bool], bins: usize) -> Vec<Bi
     sums
 }
 
-/// The mean distance between promise and outcome over the bins, weighted by
-/// how many fell into each; 0 is perfect. `None` of no predictions.
+/// The mean distance between predicted and actual probability, weighted by the bins' counts; 0 is
+/// perfect. `None` without predictions.
 #[must_use]
 pub fn expected_calibration_error(bins: &[Bin]) -> Option<f64> {
     let count: u64 = bins.iter().map(|bin| bin.count).sum();
@@ -46,7 +46,7 @@ pub fn expected_calibration_error(bins: &[Bin]) -> Option<f64> {
     (count > 0).then(|| distance / count as f64)
 }
 
-/// The mean squared error of probabilities (Brier 1950); `None` of none.
+/// The mean squared error of probabilities (Brier 1950); `None` without predictions.
 ///
 /// # Panics
 /// If there are not as many probabilities as truths.
@@ -58,8 +58,8 @@ pub fn brier(probabilities: &[f64], truth: &[bool]) -> Option<f64> {
     })
 }
 
-/// The mean negative logarithm of the probability given to what came, in nats;
-/// probabilities count as at least 10⁻¹⁵ away from 0 and 1. `None` of none.
+/// The mean negative logarithm of the probability of the outcome, in nats; probabilities are
+/// clamped to 10⁻¹⁵ from 0 and 1. `None` without predictions.
 ///
 /// # Panics
 /// If there are not as many probabilities as truths.
@@ -81,9 +81,9 @@ fn mean(probabilities: &[f64], truth: &[bool], loss: impl Fn(f64, bool) -> f64) 
 mod tests {
     use super::*;
 
-    // By hand.
+    // Calculated by hand.
     #[test]
-    fn small_cases() {
+    fn metrics_of_small_cases() {
         let (p, truth) = ([0.1, 0.15, 0.8, 1.0], [false, true, true, true]);
         let bins = calibration(&p, &truth, 2);
         assert_eq!(bins.len(), 2);

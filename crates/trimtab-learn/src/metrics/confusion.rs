@@ -1,20 +1,20 @@
-//! What a decision got right and wrong.
+//! The confusion matrix.
 
-/// How often what was decided, and how it was.
+/// Counts by decision and truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Confusion {
-    /// Positives found.
+    /// True positives.
     pub true_positives: u64,
-    /// Negatives taken for positives.
+    /// False positives.
     pub false_positives: u64,
-    /// Negatives found.
+    /// True negatives.
     pub true_negatives: u64,
-    /// Positives taken for negatives.
+    /// False negatives.
     pub false_negatives: u64,
 }
 
 impl Confusion {
-    /// Positive is what has a score of `threshold` or more.
+    /// Decides positive for scores of at least `threshold`.
     ///
     /// # Panics
     /// If there are not as many scores as truths.
@@ -38,25 +38,25 @@ impl Confusion {
         }
     }
 
-    /// How many decisions were counted.
+    /// Number of decisions.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.true_positives + self.false_positives + self.true_negatives + self.false_negatives
     }
 
-    /// The share of right decisions; `None` of none.
+    /// The share of correct decisions; `None` without decisions.
     #[must_use]
     pub fn accuracy(&self) -> Option<f64> {
         share(self.true_positives + self.true_negatives, self.count())
     }
 
-    /// Of what was taken for positive, the share that is; `None` of none.
+    /// The share of positive decisions that are correct; `None` without any.
     #[must_use]
     pub fn precision(&self) -> Option<f64> {
         share(self.true_positives, self.true_positives + self.false_positives)
     }
 
-    /// Of the positives, the share that was found; `None` of none.
+    /// The share of positives that are found; `None` without any.
     #[must_use]
     pub fn recall(&self) -> Option<f64> {
         share(self.true_positives, self.true_positives + self.false_negatives)

@@ -1,17 +1,16 @@
-//! How well a score puts the positives before the negatives.
+//! Ranking metrics: how well a score separates positives from negatives.
 
 use alloc::vec::Vec;
 
-/// The area under the ROC curve: the probability that a positive has a higher
-/// score than a negative, where equal scores count half. `None` if there are
-/// only positives or only negatives.
+/// The area under the ROC curve: the probability that a positive has a higher score than a
+/// negative; ties count half. `None` without both classes.
 ///
 /// # Panics
 /// If there are not as many scores as truths.
 #[must_use]
 pub fn roc_auc(scores: &[f64], truth: &[bool]) -> Option<f64> {
     let (mut below, mut won) = (0_u128, 0_u128);
-    // From the lowest score upwards; pairs won are counted in halves.
+    // From the lowest score upwards; won pairs are counted in halves.
     for (positives, negatives) in ties(scores, truth).into_iter().rev() {
         won += u128::from(positives) * (2 * below + u128::from(negatives));
         below += u128::from(negatives);
@@ -20,9 +19,8 @@ pub fn roc_auc(scores: &[f64], truth: &[bool]) -> Option<f64> {
     (positives > 0 && below > 0).then(|| won as f64 / (2 * positives * below) as f64)
 }
 
-/// The average precision, the area under the precision-recall curve in steps:
-/// the sum over thresholds of precision × gain in recall, as in scikit-learn.
-/// `None` without positives.
+/// The average precision, the area under the stepwise precision-recall curve: the sum over
+/// thresholds of precision × gain in recall, as in scikit-learn. `None` without positives.
 ///
 /// # Panics
 /// If there are not as many scores as truths.
@@ -37,7 +35,7 @@ pub fn average_precision(scores: &[f64], truth: &[bool]) -> Option<f64> {
     (hits > 0).then(|| sum / hits as f64)
 }
 
-/// For each distinct score, highest first: how many positives and negatives.
+/// Positives and negatives of each distinct score, highest first.
 fn ties(scores: &[f64], truth: &[bool]) -> Vec<(u64, u64)> {
     assert_eq!(scores.len(), truth.len(), "as many scores as truths");
     let mut order: Vec<(f64, bool)> = scores.iter().copied().zip(truth.iter().copied()).collect();
@@ -58,7 +56,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn auc_is_the_share_of_pairs_won(
+        fn auc_is_the_share_of_won_pairs(
             cases in prop::collection::vec((0_i32..12, any::<bool>()), 2..60),
         ) {
             let scores: Vec<f64> = cases.iter().map(|c| f64::from(c.0)).collect();
@@ -78,7 +76,7 @@ mod tests {
     // scikit-learn 1.9: average_precision_score([0, 0, 1, 1], [.1, .4, .35, .8]),
     // and the same with ties.
     #[test]
-    fn average_precision_as_in_scikit_learn() {
+    fn average_precision_matches_scikit_learn() {
         let truth = [false, false, true, true];
         let ap = average_precision(&[0.1, 0.4, 0.35, 0.8], &truth).unwrap();
         assert!((ap - 0.833_333_333_333_333_3).abs() < 1e-15);

@@ -1,4 +1,4 @@
-//! Which arrays each model is.
+//! The arrays of each model.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,8 +14,8 @@ use crate::integer;
 use crate::standardise::Standardiser;
 use crate::tree::{Child, Forest, Missing, Split, Tree};
 
-/// `activation`: one number for each layer, see [`Activation`]. `0.weight`
-/// (inputs × outputs) and `0.bias`, `1.weight` and so on.
+/// `activation`: one number per layer, see [`Activation`]. `0.weight` (inputs × outputs) and
+/// `0.bias`, `1.weight` and so on.
 impl Stored for dense::Network {
     fn store(&self, to: &mut Section<'_>) {
         let activations: Vec<u8> = self.shapes().iter().map(|s| s.activation as u8).collect();
@@ -72,9 +72,9 @@ impl<const INPUTS: usize, const PAIRS: usize, const HIDDEN: usize> Stored
     }
 }
 
-/// `features`, `base`, `leaves` (of each tree), and then of all trees one after
-/// the other: `value` of each leaf; `feature`, `threshold`, `missing`,
-/// `default_left` and `child` (splits × 2; leaf n is −1 − n) of each split.
+/// `features`, `base`, `leaves` (of each tree), and then of all trees concatenated: `value` of each
+/// leaf; `feature`, `threshold`, `missing`, `default_left` and `child` (splits × 2; leaf n is −1 −
+/// n) of each split.
 impl Stored for Forest {
     fn store(&self, to: &mut Section<'_>) {
         let splits = || self.trees().iter().flat_map(Tree::splits);
@@ -218,7 +218,7 @@ impl Stored for Standardiser {
     }
 }
 
-/// `start` of each step but the first, and `value` of each step.
+/// `start` of each step except the first, and `value` of each step.
 impl Stored for Table {
     fn store(&self, to: &mut Section<'_>) {
         to.put("start", &[self.starts().len()], self.starts());

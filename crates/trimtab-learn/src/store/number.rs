@@ -1,4 +1,4 @@
-//! The numbers that models are made of.
+//! Number types of tensors.
 
 use safetensors::Dtype;
 
@@ -6,17 +6,17 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type of numbers that a tensor can hold; in a file they are little-endian.
+/// A number type of a tensor; little-endian in the file.
 pub trait Number: Copy + sealed::Sealed {
-    /// What the file calls it.
+    /// Its name in the file.
     #[doc(hidden)]
     const DTYPE: Dtype;
 
-    /// As in the file.
+    /// To file bytes.
     #[doc(hidden)]
     fn bytes(self) -> impl Iterator<Item = u8>;
 
-    /// From the file. `bytes` are as many as the type has.
+    /// From file bytes, as many as the type has.
     #[doc(hidden)]
     fn of_bytes(bytes: &[u8]) -> Self;
 }

@@ -1,11 +1,11 @@
-//! As good as scikit-learn on the same samples: within half a point of accuracy
-//! and of AUC. Its figures are from tests/reference/accuracy.py.
+//! Accuracy and AUC are within half a point of scikit-learn's on the same samples. Its figures are
+//! from tests/reference/accuracy.py.
 #![cfg(feature = "train")]
 
 use std::ops::ControlFlow;
 
 use crate::dataset;
-use trimtab_learn::dense::{Activation, Network, Training};
+use trimtab_learn::dense::{Activation, Network, TrainingOptions};
 use trimtab_learn::forest::IntegerForest;
 use trimtab_learn::metrics::{Confusion, average_precision, roc_auc};
 use trimtab_learn::standardise::Standardiser;
@@ -28,10 +28,10 @@ fn compare(what: &str, scores: &[f64], threshold: f64, classes: &[u8], reference
 }
 
 #[test]
-fn boosted_trees() {
+fn boosted_trees_match_scikit_learn() {
     let (train, train_classes) = dataset::make(30_000, 1);
     let (test, test_classes) = dataset::make(30_000, 2);
-    let options = boost::Options::default();
+    let options = boost::BoostOptions::default();
     let targets: Vec<f32> = train_classes.iter().map(|&class| f32::from(class)).collect();
     let rows = Rows::new(&train, dataset::FEATURES).unwrap();
     let data = boost::Data::new(rows, &targets, &[], &options).unwrap();
@@ -50,7 +50,7 @@ fn boosted_trees() {
 }
 
 #[test]
-fn network() {
+fn network_matches_scikit_learn() {
     let (train, train_classes) = dataset::make(30_000, 1);
     let (test, test_classes) = dataset::make(30_000, 2);
     let wide = |all: &[i32]| -> Vec<f32> { all.iter().map(|&x| x as f32).collect() };
@@ -61,9 +61,10 @@ fn network() {
     let test = scale.apply_to_all(Rows::new(&test, dataset::FEATURES).unwrap());
 
     let layers = [(64, Activation::Relu), (2, Activation::Softmax)];
-    let mut network = Network::random(dataset::FEATURES, &layers, dense::Start::Glorot, 1).unwrap();
+    let mut network =
+        Network::random(dataset::FEATURES, &layers, dense::Initialisation::Glorot, 1).unwrap();
     let rows = Rows::new(&train, dataset::FEATURES).unwrap();
-    let training = Training::default();
+    let training = TrainingOptions::default();
     dense::train(&mut network, rows, &train_classes, &training, |_| ControlFlow::Continue(()))
         .unwrap();
 

@@ -1,10 +1,12 @@
-//! Gradients of every activation and loss, against differences of a plain
-//! implementation in f64 that shares no code with the library.
+//! Gradients of every activation and loss, against finite differences of an independent f64
+//! implementation.
 
 use std::ops::ControlFlow;
 
 use trimtab_learn::Rows;
-use trimtab_learn::dense::{self, Activation, Loss, Network, Optimiser, Start, Training};
+use trimtab_learn::dense::{
+    self, Activation, Initialisation, Loss, Network, Optimiser, TrainingOptions,
+};
 
 const SAMPLES: usize = 9;
 const INPUTS: usize = 5;
@@ -51,10 +53,10 @@ fn loss(loss: Loss, output: &[f64], class: usize) -> f64 {
     }
 }
 
-/// The gradient is what one step of size 1 over all samples changes.
+/// The gradient is the change by one step of size 1 over all samples.
 fn check(hidden: Activation, last: (usize, Activation), of: Loss) {
     let layers = [(7, hidden), (6, Activation::Tanh), last];
-    let mut network = Network::random(INPUTS, &layers, Start::Glorot, 5).unwrap();
+    let mut network = Network::random(INPUTS, &layers, Initialisation::Glorot, 5).unwrap();
     let samples: Vec<f32> =
         (0..SAMPLES * INPUTS).map(|i| (i * 37 % 23) as f32 / 11.0 - 1.0).collect();
     let known = last.0.max(2);
@@ -72,13 +74,13 @@ fn check(hidden: Activation, last: (usize, Activation), of: Loss) {
     };
     let before: Vec<f64> = network.parameters().iter().map(|&p| f64::from(p)).collect();
     let unchanged = network.clone();
-    let training = Training {
+    let training = TrainingOptions {
         loss: of,
         optimiser: Optimiser::Sgd { rate: 1.0, momentum: 0.0 },
         epochs: 1,
         batch: SAMPLES,
         class_weights: weights.clone(),
-        ..Training::default()
+        ..TrainingOptions::default()
     };
     let rows = Rows::new(&samples, INPUTS).unwrap();
     let go_on = |_| ControlFlow::Continue(());
@@ -104,14 +106,14 @@ fn check(hidden: Activation, last: (usize, Activation), of: Loss) {
 }
 
 #[test]
-fn hidden_activations() {
+fn hidden_activations_have_correct_gradients() {
     for hidden in Activation::ALL {
         check(hidden, (3, Activation::Softmax), Loss::CrossEntropy);
     }
 }
 
 #[test]
-fn losses() {
+fn losses_have_correct_gradients() {
     check(Activation::Relu, (1, Activation::Sigmoid), Loss::CrossEntropy);
     for last in Activation::ALL {
         check(Activation::Sigmoid, (2, last), Loss::Hinge);

@@ -1,8 +1,7 @@
-//! The integer network's golden vectors: what every implementation must give.
+//! Golden vectors of the integer network, for every implementation.
 //!
-//! `golden/integer-network.json` is made by this file (run the test with
-//! `TRIMTAB_WRITE_GOLDEN=1` to write it again) and documented in
-//! `docs/integer-network.md`.
+//! This file generates `golden/integer-network.json` (run the test with `TRIMTAB_WRITE_GOLDEN=1` to
+//! rewrite it); `docs/integer-network.md` documents it.
 
 use std::fmt::Write as _;
 

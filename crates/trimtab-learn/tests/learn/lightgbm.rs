@@ -1,5 +1,5 @@
-//! Models that LightGBM trained score as they do there: within 10⁻⁹. The files are
-//! from tests/reference/lightgbm_model.py.
+//! Imported models score as in LightGBM, within 10⁻⁹. tests/reference/lightgbm_model.py generates
+//! the files.
 
 use proptest::prelude::*;
 use trimtab_learn::Error;
@@ -12,7 +12,7 @@ const SCORES: &str = include_str!("../../golden/lightgbm-scores.txt");
 const ZERO_MODEL: &str = include_str!("../../golden/lightgbm-zero.txt");
 const ZERO_SCORES: &str = include_str!("../../golden/lightgbm-zero-scores.txt");
 
-/// The scores, each with its sample.
+/// The scores, with their samples.
 fn cases(text: &str) -> Vec<(f64, Vec<f64>)> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -24,7 +24,7 @@ fn cases(text: &str) -> Vec<(f64, Vec<f64>)> {
 }
 
 #[test]
-fn scores_as_in_lightgbm() {
+fn scores_match_lightgbm() {
     for (text, scores) in [(MODEL, SCORES), (ZERO_MODEL, ZERO_SCORES)] {
         let model = lightgbm::read(text).unwrap();
         assert_eq!(model.objective, "binary sigmoid:1");
@@ -39,7 +39,7 @@ fn scores_as_in_lightgbm() {
 }
 
 #[test]
-fn integers_where_nothing_is_missing() {
+fn integer_forest_matches_without_missing_values() {
     let forest = lightgbm::read(MODEL).unwrap().forest;
     assert!(forest.trees().iter().flat_map(|t| t.splits()).any(|s| s.missing == Missing::Nan));
     let integer = IntegerForest::new(&forest, 16).unwrap();
@@ -54,7 +54,7 @@ fn integers_where_nothing_is_missing() {
 }
 
 #[test]
-fn what_is_not_supported_is_told_with_its_line() {
+fn unsupported_models_are_refused_with_their_line() {
     let error = |from: &str, to: &str| {
         assert!(MODEL.contains(from), "{from}");
         lightgbm::read(&MODEL.replacen(from, to, 1)).unwrap_err().to_string()

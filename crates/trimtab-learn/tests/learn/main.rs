@@ -7,5 +7,5 @@ mod forest;
 mod gradients;
 mod integer_golden;
 mod lightgbm;
-mod same_everywhere;
+mod reproducible;
 mod store;

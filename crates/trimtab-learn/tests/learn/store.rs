@@ -1,8 +1,8 @@
-//! Models come back from a file as they were, and what is no model is told.
+//! Models survive a round trip through a file, and invalid files are errors.
 
 use proptest::prelude::*;
 use trimtab_learn::calibrate::{Platt, Table};
-use trimtab_learn::dense::{Activation, Network, Shape, Start};
+use trimtab_learn::dense::{Activation, Initialisation, Network, Shape};
 use trimtab_learn::forest::IntegerForest;
 use trimtab_learn::integer::LinnOs;
 use trimtab_learn::standardise::Standardiser;
@@ -11,10 +11,10 @@ use trimtab_learn::{Error, Simd, integer, lightgbm, tree};
 
 fn linnos() -> Network {
     let layers = [(256, Activation::Relu), (2, Activation::Linear)];
-    Network::random(31, &layers, Start::Glorot, 1).unwrap()
+    Network::random(31, &layers, Initialisation::Glorot, 1).unwrap()
 }
 
-/// A file with a model of each kind.
+/// A file with one model of each kind.
 fn file() -> Vec<u8> {
     let forest = lightgbm::read(include_str!("../../golden/lightgbm.txt")).unwrap().forest;
     let mut writer = Writer::default();
@@ -28,13 +28,13 @@ fn file() -> Vec<u8> {
     writer.to_bytes().unwrap()
 }
 
-/// The golden file has a small model of each kind. What was written once must be
-/// readable for ever; `TRIMTAB_WRITE_GOLDEN=1` writes it again.
+/// The golden file has a small model of each kind. Every later version must read it;
+/// `TRIMTAB_WRITE_GOLDEN=1` rewrites it.
 #[test]
-fn the_format_stays() {
+fn golden_file_is_stable() {
     const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/models.safetensors");
     let layers = [(16, Activation::Relu), (2, Activation::Softmax)];
-    let dense = Network::random(3, &layers, Start::He, 2).unwrap();
+    let dense = Network::random(3, &layers, Initialisation::He, 2).unwrap();
     let forest = lightgbm::read(include_str!("../../golden/lightgbm.txt")).unwrap().forest;
     let mut writer = Writer::default();
     writer.put("dense", &dense);
@@ -52,7 +52,7 @@ fn the_format_stays() {
 }
 
 #[test]
-fn every_model_comes_back() {
+fn every_model_round_trips() {
     let bytes = file();
     assert_eq!(bytes, file(), "the same models give the same bytes");
     let reader = Reader::new(&bytes).unwrap();
@@ -73,7 +73,7 @@ fn every_model_comes_back() {
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn invalid_models_are_errors() {
     let bytes = file();
     let reader = Reader::new(&bytes).unwrap();
     let message = |error: Error| error.to_string();
@@ -102,7 +102,7 @@ fn what_is_wrong_is_told() {
 }
 
 #[test]
-fn weights_that_do_not_fit_are_named() {
+fn oversized_weight_error_names_it() {
     let shapes = [
         Shape { inputs: 31, outputs: 256, activation: Activation::Relu },
         Shape { inputs: 256, outputs: 2, activation: Activation::Linear },

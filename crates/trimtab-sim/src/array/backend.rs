@@ -118,7 +118,7 @@ impl Backend for Simulated<'_> {
 
     #[inline]
     fn expect(&mut self, drive: Replica, offset: u64) {
-        self.drives[drive.index()].ssd.expect(offset);
+        self.drives[drive.index()].ssd.prefetch(offset);
     }
 
     /// Some of the refused reads are served by a copy of the drive.

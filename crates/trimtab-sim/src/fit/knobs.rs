@@ -1,6 +1,6 @@
 //! The parameters of a profile: numbers to vary, and alternatives to choose from.
 
-use trimtab_device::{Buffer, Copying, Noise, Profile, Schedule, Scope, Timing};
+use trimtab_device::{Buffer, CopyMode, Noise, Profile, Schedule, Scope, Timing};
 
 /// How large models are while they are tried, and in the end.
 #[derive(Clone, Copy, Debug)]
@@ -133,8 +133,8 @@ pub(super) fn alternatives(profile: &Profile, size: Size) -> Vec<Profile> {
     }
     add(&|p| {
         p.gc.copy = match p.gc.copy {
-            Copying::Serial => Copying::Copyback,
-            Copying::Copyback => Copying::Serial,
+            CopyMode::Serial => CopyMode::Copyback,
+            CopyMode::Copyback => CopyMode::Serial,
         }
     });
     if profile.noise == Noise::default() {

@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use trimtab_device::{Aged, Profile, Ssd};
+use trimtab_device::{AgedState, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, RequestId};
 use trimtab_trace::Record;
 
@@ -80,7 +80,7 @@ pub(super) fn sent(records: &[Record]) -> Vec<Sent> {
 /// than playing to it, and depends on little of its profile: what was aged last is kept.
 #[derive(Debug, Default)]
 pub(super) struct Player {
-    aged: Mutex<Vec<Arc<Aged>>>,
+    aged: Mutex<Vec<Arc<AgedState>>>,
 }
 
 impl Player {
@@ -146,7 +146,7 @@ impl Player {
             aged.iter().find(|aged| aged.is_of(profile)).map(Arc::clone)
         };
         let state = known.unwrap_or_else(|| {
-            let state = Arc::new(Aged::new(profile, 1, 1.0, 3.0));
+            let state = Arc::new(AgedState::new(profile, 1, 1.0, 3.0));
             let mut aged = self.aged.lock().expect("no one panics with it");
             if aged.len() == KEPT {
                 aged.remove(0);

@@ -46,6 +46,6 @@ impl Text<'_> {
         value: T,
         range: RangeInclusive<T>,
     ) -> Result<(), Error> {
-        within(&format!("`{key}`"), value, range).map_err(|what| self.wrong(at, what))
+        within(&format!("`{key}`"), value, range).map_err(|error| self.wrong(at, error.to_string()))
     }
 }

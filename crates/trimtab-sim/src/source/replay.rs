@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
-use trimtab_trace::synth::Drawn;
-use trimtab_trace::{Error as TraceError, Format, Options, Record, Trace};
+use trimtab_trace::synth::GeneratedRequest;
+use trimtab_trace::{Error as TraceError, Format, Record, Trace, TraceOptions};
 
 use super::NEVER;
 use crate::error::Error;
@@ -37,7 +37,7 @@ pub struct ReplayOptions {
     /// The trace's format, where its content does not show it.
     pub format: Option<Format>,
     /// The most that may be kept of the trace outside of it while it is read, in bytes; where
-    /// nothing is said, as [`Options::max_spool`] has it.
+    /// nothing is said, as [`TraceOptions::max_spool`] has it.
     pub max_spool: Option<u64>,
     /// So far into the trace it begins, on the trace's clock. What comes before
     /// follows after the end.
@@ -166,7 +166,7 @@ impl Replay {
     }
 
     /// Takes the request that [`next_arrival`](Self::next_arrival) spoke of.
-    pub(super) fn take(&mut self) -> Result<(Drawn, Flags), Error> {
+    pub(super) fn take(&mut self) -> Result<(GeneratedRequest, Flags), Error> {
         let (_, record) = self.group.pop_front().expect("next_arrival was asked");
         let Record { op, length, flags, .. } = record;
         let offset = self.fit.offset(&record).ok_or_else(|| {
@@ -179,7 +179,7 @@ impl Replay {
             };
             self.reader.unfit(format!("{place} ends beyond the device's {capacity} bytes; {help}"))
         })?;
-        Ok((Drawn { op, offset, length }, flags))
+        Ok((GeneratedRequest { op, offset, length }, flags))
     }
 }
 
@@ -207,7 +207,7 @@ struct Reader {
 impl Reader {
     fn open(path: &Path, options: &ReplayOptions) -> Result<Self, Error> {
         let &ReplayOptions { format, max_spool, .. } = options;
-        let read = Options { format, max_spool, ..Options::default() };
+        let read = TraceOptions { format, max_spool, ..TraceOptions::default() };
         let trace = Trace::open(&[path.to_owned()], &read).map_err(Error::Trace)?;
         let reader = Self {
             trace,

@@ -4,21 +4,19 @@ use std::collections::VecDeque;
 
 use trimtab_io::Nanos;
 
-/// Arrival times told apart within one window, 16 bytes each.
-const MOST: usize = 1 << 16;
+/// Distinct arrival times within a window, 16 bytes each.
+const MAX: usize = 1 << 16;
 
-/// Finds the window of a given length in which the most requests arrive, among
-/// all windows that begin with a request; the earliest, where several are equal.
+/// Finds the window of a given length with the most arrivals, among all windows that begin with a
+/// request; the earliest of several.
 ///
-/// A window slides over the arrivals. As long as it holds no more than 65,536
-/// different arrival times the result is exact. Beyond that, arrivals close
-/// together count as one, close meaning at most 1/32,768 of the window's length:
-/// so a 10-minute window at a million requests per second is found to within
-/// 20 ms, in 1 MB of memory.
+/// A window slides over the arrivals. Up to 65,536 distinct arrival times per window the result is
+/// exact. Beyond that, arrivals within 1/32,768 of the window's length are merged: a 10-minute
+/// window at a million requests per second is found to within 20 ms, in 1 MB of memory.
 #[derive(Debug)]
-pub struct Busiest {
+pub struct BusiestWindow {
     length: Nanos,
-    most: usize,
+    max: usize,
     /// Arrivals less than this after a cluster's first belong to it.
     quantum: u64,
     window: VecDeque<Cluster>,
@@ -33,18 +31,18 @@ struct Cluster {
     requests: u64,
 }
 
-impl Busiest {
-    /// Looks for a window of this length.
+impl BusiestWindow {
+    /// Searches for a window of this length.
     #[must_use]
     pub fn new(length: Nanos) -> Self {
-        Self::holding(length, MOST)
+        Self::holding(length, MAX)
     }
 
-    fn holding(length: Nanos, most: usize) -> Self {
-        Self { length, most, quantum: 1, window: VecDeque::new(), requests: 0, best: None }
+    fn holding(length: Nanos, max: usize) -> Self {
+        Self { length, max, quantum: 1, window: VecDeque::new(), requests: 0, best: None }
     }
 
-    /// Adds an arrival, not earlier than the last.
+    /// Adds an arrival, not before the last.
     pub fn add(&mut self, arrival: Nanos) {
         while let Some(oldest) = self.window.front()
             && arrival.since(oldest.first) >= self.length
@@ -54,11 +52,11 @@ impl Busiest {
         }
         self.push(Cluster { first: arrival, requests: 1 });
         self.requests += 1;
-        if self.window.len() > self.most {
+        if self.window.len() > self.max {
             self.coarsen();
         }
         if let Some(oldest) = self.window.front()
-            && self.best.is_none_or(|(_, most)| self.requests > most)
+            && self.best.is_none_or(|(_, max)| self.requests > max)
         {
             self.best = Some((oldest.first, self.requests));
         }
@@ -73,11 +71,11 @@ impl Busiest {
         }
     }
 
-    /// Joins neighbours until half the room is free again. Clusters begin at
-    /// least a quantum apart, so there are fewer than 2 + length / quantum, and
-    /// the quantum need never exceed 2 × length / `most`.
+    /// Merges neighbours until half the capacity is free. Clusters begin at least a quantum apart,
+    /// so there are fewer than 2 + length / quantum, and the quantum never exceeds 2 × length /
+    /// `max`.
     fn coarsen(&mut self) {
-        while self.window.len() > self.most / 2 {
+        while self.window.len() > self.max / 2 {
             self.quantum *= 2;
             for cluster in std::mem::take(&mut self.window) {
                 self.push(cluster);
@@ -85,8 +83,7 @@ impl Busiest {
         }
     }
 
-    /// Where the window begins, and how many requests arrive in it; `None` if
-    /// none was added.
+    /// The window's start, and its number of requests; `None` without arrivals.
     #[must_use]
     pub fn finish(self) -> Option<(Nanos, u64)> {
         self.best
@@ -102,7 +99,7 @@ mod tests {
         arrivals.iter().filter(|&&a| from <= a && a < from + length).count() as u64
     }
 
-    fn found(arrivals: &[u64], mut busiest: Busiest) -> (u64, u64) {
+    fn found(arrivals: &[u64], mut busiest: BusiestWindow) -> (u64, u64) {
         arrivals.iter().for_each(|&a| busiest.add(Nanos(a)));
         let (start, requests) = busiest.finish().unwrap();
         (start.0, requests)
@@ -110,27 +107,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_the_best_of_all_windows_that_begin_with_a_request(
+        fn busiest_window_is_exact(
             mut arrivals in prop::collection::vec(0_u64..300, 1..100),
             length in 1_u64..100,
         ) {
             arrivals.sort_unstable();
-            let most = arrivals.iter().map(|&a| count(&arrivals, a, length)).max().unwrap();
-            let earliest = arrivals.iter().find(|&&a| count(&arrivals, a, length) == most);
-            let found = found(&arrivals, Busiest::new(Nanos(length)));
-            prop_assert_eq!(found, (*earliest.unwrap(), most));
+            let max = arrivals.iter().map(|&a| count(&arrivals, a, length)).max().unwrap();
+            let earliest = arrivals.iter().find(|&&a| count(&arrivals, a, length) == max);
+            let found = found(&arrivals, BusiestWindow::new(Nanos(length)));
+            prop_assert_eq!(found, (*earliest.unwrap(), max));
         }
 
         #[test]
-        fn in_little_memory_is_best_up_to_the_quantum(
+        fn coarsened_window_is_within_the_quantum(
             mut arrivals in prop::collection::vec(0_u64..20_000, 1..400),
             length in 1000_u64..5000,
         ) {
             arrivals.sort_unstable();
-            let (start, requests) = found(&arrivals, Busiest::holding(Nanos(length), 64));
+            let (start, requests) = found(&arrivals, BusiestWindow::holding(Nanos(length), 64));
             prop_assert!(arrivals.contains(&start));
-            // A window that is shorter by the quantum at each end is no busier
-            // than the one found, if that is given as much at its end.
+            // A window shorter by the quantum at each end is no busier than the one found, extended
+            // by a quantum at its end.
             let quantum = length / 16;
             let best = arrivals
                 .iter()
@@ -143,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_stays_bounded() {
-        let mut busiest = Busiest::new(Nanos::from_secs(600));
+    fn memory_is_bounded() {
+        let mut busiest = BusiestWindow::new(Nanos::from_secs(600));
         for i in 0..1_000_000 {
             busiest.add(Nanos(i * 1000));
-            assert!(busiest.window.len() <= MOST);
+            assert!(busiest.window.len() <= MAX);
         }
         assert_eq!(busiest.finish(), Some((Nanos::ZERO, 1_000_000)));
-        assert_eq!(Busiest::new(Nanos(1)).finish(), None);
+        assert_eq!(BusiestWindow::new(Nanos(1)).finish(), None);
     }
 }

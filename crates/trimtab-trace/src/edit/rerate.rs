@@ -1,21 +1,18 @@
-//! Making a trace faster or slower.
+//! Changing a trace's rate.
 
 use trimtab_io::Nanos;
 
 use crate::error::Error;
 use crate::record::Record;
 
-/// The greatest change of speed, and the most requests per second: one in each
-/// nanosecond, finer than which no trace is.
-const MOST: f64 = 1e9;
+/// The largest factor, and the highest rate: one request per nanosecond, the resolution of a trace.
+const MAX: f64 = 1e9;
 
-/// Stretches or compresses the times between arrivals.
+/// Scales the times between arrivals.
 ///
-/// A request that arrived a time *t* after the first arrives *t* / factor after
-/// it (rounded down to the nanosecond, which keeps the order). How long it took
-/// from arrival to issue and to completion is left as it was measured: at the
-/// original rate. At another one it would have been different, and only
-/// replaying or simulating the trace can tell how.
+/// A request that arrived a time *t* after the first arrives *t* / factor after it (rounded down to
+/// the nanosecond, which preserves the order). Its times from arrival to issue and to completion
+/// stay as measured, at the original rate; only replay or simulation can tell them at another rate.
 #[derive(Clone, Debug)]
 pub struct Rerate {
     /// Times are multiplied by `stretch.0 / stretch.1`.
@@ -30,22 +27,22 @@ impl Rerate {
     /// The factor is not between a billionth and a billion.
     pub fn by_factor(numerator: u64, denominator: u64) -> Result<Self, Error> {
         let factor = numerator as f64 / denominator as f64;
-        if !(1.0 / MOST..=MOST).contains(&factor) {
+        if !(1.0 / MAX..=MAX).contains(&factor) {
             return Err(Error::Usage(format!(
-                "the factor must be from {} to {MOST}, not {factor}",
-                1.0 / MOST
+                "the factor must be from {} to {MAX}, not {factor}",
+                1.0 / MAX
             )));
         }
         Ok(Self { stretch: (denominator, numerator), first: None })
     }
 
-    /// To a mean rate of `numerator / denominator` requests per second, for a
-    /// trace of `requests` requests whose arrivals span `duration`: as
-    /// [`Rates::mean_iops`](crate::stats::Rates::mean_iops) counts it.
+    /// To a mean rate of `numerator / denominator` requests per second, for a trace of `requests`
+    /// requests whose arrivals span `duration`: as defined by
+    /// [`Rates::mean_iops`](crate::stats::Rates::mean_iops).
     ///
     /// # Errors
-    /// The rate is zero, over a billion, or so low that the trace would last for
-    /// centuries; or the trace has no duration that could be changed.
+    /// The rate is zero, over a billion, or so low that the trace would last for centuries; or the
+    /// trace has no duration.
     pub fn to_mean_iops(
         numerator: u64,
         denominator: u64,
@@ -53,9 +50,9 @@ impl Rerate {
         duration: Nanos,
     ) -> Result<Self, Error> {
         let rate = numerator as f64 / denominator as f64;
-        if !(rate > 0.0 && rate <= MOST) {
+        if !(rate > 0.0 && rate <= MAX) {
             return Err(Error::Usage(format!(
-                "the rate must be more than 0 and up to {MOST} requests per second, not {rate}"
+                "the rate must be more than 0 and up to {MAX} requests per second, not {rate}"
             )));
         }
         if duration == Nanos::ZERO {
@@ -77,7 +74,7 @@ impl Rerate {
         Ok(Self { stretch: (duration_wanted, duration.0), first: None })
     }
 
-    /// Moves the records of a batch.
+    /// Shifts the records of a batch.
     pub fn apply(&mut self, batch: &mut [Record]) {
         let Some(first) = batch.first().map(|r| r.arrival) else { return };
         let first = *self.first.get_or_insert(first);
@@ -113,7 +110,7 @@ mod tests {
     }
 
     fn arrivals(mut rerate: Rerate, arrivals: &[u64]) -> Vec<u64> {
-        // Two batches, because the first arrival is that of the first.
+        // Two batches: the first arrival is that of the first batch.
         let mut records: Vec<_> = arrivals.iter().copied().map(record).collect();
         let (head, tail) = records.split_at_mut(arrivals.len() / 2);
         rerate.apply(head);
@@ -126,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn by_a_factor() {
+    fn factor_scales_arrivals() {
         const EPOCH: u64 = 1_600_000_000_000_000_000;
         let times = [0, 10, 11, 1_000_000_000_000_000].map(|t| EPOCH + t);
         let double = arrivals(Rerate::by_factor(2, 1).unwrap(), &times);
@@ -136,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn to_a_rate() {
+    fn rate_is_reached() {
         // Four requests in 2 s are 2 per second; 8 per second take 0.5 s.
         let times = [5, 5, 1_000_000_005, 2_000_000_005];
         let rerate = Rerate::to_mean_iops(8, 1, 4, Nanos::from_secs(2)).unwrap();
@@ -147,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be() {
+    fn invalid_rates_are_errors() {
         assert!(Rerate::by_factor(0, 1).is_err());
         assert!(Rerate::by_factor(u64::MAX, 1).is_err());
         assert!(Rerate::to_mean_iops(u64::MAX, 1, 4, Nanos(1)).is_err());
@@ -158,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keeps_order_and_does_not_drift(
+        fn rerate_keeps_order_without_drift(
             mut times in prop::collection::vec(0_u64..1 << 43, 2..50),
             numerator in 1_u64..1_000_000,
             denominator in 1_u64..1_000_000,

@@ -9,7 +9,7 @@
 use trimtab_io::{Nanos, Op};
 
 use crate::error::Malformed;
-use crate::fields::{Column, LATEST_NS, column, is_header, split};
+use crate::fields::{Column, MAX_TIME_NS, column, is_header, split};
 use crate::names::Names;
 use crate::record::Record;
 use crate::source::LineParser;
@@ -43,7 +43,7 @@ impl LineParser for Alibaba {
         };
         let offset = OFFSET.offset(offset, 1)?;
         let length = LENGTH.length(length, 1)?;
-        let arrival = Nanos(TIMESTAMP.integer(timestamp, LATEST_NS / 1_000)? * 1_000);
+        let arrival = Nanos(TIMESTAMP.integer(timestamp, MAX_TIME_NS / 1_000)? * 1_000);
         let device = names.intern_device(device)?;
         out.push(Record::arriving(arrival, device, op, offset, length));
         Ok(())

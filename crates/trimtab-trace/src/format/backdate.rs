@@ -1,11 +1,9 @@
-//! Arrival times for logs that tell only when a request completed and how long
-//! it took.
+//! Arrival times for logs that hold completion times and latencies only.
 //!
-//! Such logs count from their first event, so that the first requests arrived
-//! before the clock's zero. All times are therefore moved later by a constant
-//! margin, unless the log's first time is beyond it anyway. A request that took
-//! longer than even that keeps its latency: it arrives at 0, and its completion
-//! moves instead.
+//! Such logs count from their first event, so the first requests arrived before the clock's zero.
+//! All times are therefore shifted later by a constant margin, unless the log's first time exceeds
+//! it anyway. A request that took longer than that keeps its latency: it arrives at 0, and its
+//! completion moves instead.
 
 use trimtab_io::Nanos;
 
@@ -19,8 +17,7 @@ pub(super) struct Backdate {
 }
 
 impl Backdate {
-    /// When a request arrived and when it completed, on the trace's clock, from
-    /// the log's time of completion and the time it took.
+    /// Arrival and completion on the trace's clock, from the log's completion time and latency.
     pub(super) fn times(&mut self, complete: u64, took: u64) -> (Nanos, Nanos) {
         let shift = *self.shift.get_or_insert(if complete < MARGIN { MARGIN } else { 0 });
         let complete = complete + shift;
@@ -36,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn latency_and_distances_are_kept() {
+    fn backdating_preserves_latency_and_gaps() {
         let mut clock = Backdate::default();
         let (first, first_complete) = clock.times(0, 7);
         assert_eq!(first_complete.since(first), Nanos(7));
@@ -46,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_stay() {
+    fn dates_are_not_shifted() {
         let mut clock = Backdate::default();
         assert_eq!(clock.times(2 * MARGIN, 1), (Nanos(2 * MARGIN - 1), Nanos(2 * MARGIN)));
     }

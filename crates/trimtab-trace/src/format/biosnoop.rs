@@ -5,20 +5,18 @@
 //!   0.000000    jbd2/sda1-8    312    sda     W 1050272    8192       0.02    0.74
 //! ```
 //!
-//! `QUE(ms)` is there with -Q, and before it a column `P` (S, R or ?) with -P.
-//! The time is that of completion, LAT runs from the issue to the drive until
-//! then, QUE from the arrival to the issue. Without QUE the arrival is taken to
-//! be the issue. libbpf-tools prints -1 where it missed the arrival, and the
-//! kernel's letters for the operation (such as `WS`, `RA`, `FF`) where bcc has R
-//! or W; bcc calls everything R that is no write. A command may contain blanks,
-//! so that columns are counted from the right. Source: bcc, tools/biosnoop.py
-//! and libbpf-tools/biosnoop.c.
+//! `QUE(ms)` is present with -Q, and before it a column `P` (S, R or ?) with -P. The time is that
+//! of completion, LAT is issue to completion, QUE arrival to issue. Without QUE the arrival is
+//! taken to be the issue. libbpf-tools prints -1 if it missed the arrival, and the kernel's letters
+//! for the operation (such as `WS`, `RA`, `FF`) where bcc has R or W; bcc prints R for everything
+//! but writes. A command may contain blanks, so columns are counted from the right. Source: bcc,
+//! tools/biosnoop.py and libbpf-tools/biosnoop.c.
 
 use trimtab_io::{Flags, Nanos, Op};
 
 use super::backdate::Backdate;
 use crate::error::Malformed;
-use crate::fields::{Column, LARGEST_LENGTH, column, show, words};
+use crate::fields::{Column, MAX_LENGTH, column, show, words};
 use crate::names::Names;
 use crate::record::Record;
 use crate::source::LineParser;
@@ -32,9 +30,8 @@ const BYTES: Column = column(7, "BYTES");
 const SECTOR_BYTES: u64 = 512;
 const SECOND_NS: u64 = 1_000_000_000;
 const MILLISECOND_NS: u64 = 1_000_000;
-/// 30 years: long before any sum of a time, a latency and a queueing time
-/// overflows.
-const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
+/// 30 years: sums of a time, a latency and a queueing time cannot overflow.
+const MAX_TIME_NS: u64 = 1_000_000_000_000_000_000;
 
 const BEFORE: [&[u8]; 7] = [b"TIME(s)", b"COMM", b"PID", b"DISK", b"T", b"SECTOR", b"BYTES"];
 
@@ -114,7 +111,7 @@ impl LineParser for Biosnoop {
 
         let time = short(TIME, time, SECOND_NS)?;
         let pid = PID.integer(pid, u64::from(u32::MAX))? as u32;
-        let length = BYTES.integer(bytes, LARGEST_LENGTH)?;
+        let length = BYTES.integer(bytes, MAX_LENGTH)?;
         let (op, flags) = operation(kind, length)
             .ok_or_else(|| KIND.expected("an operation such as R, W, D or FF", kind))?;
         let offset = SECTOR.offset(sector, SECTOR_BYTES)?;
@@ -140,30 +137,30 @@ impl LineParser for Biosnoop {
     }
 }
 
-/// A time that can be added to others.
+/// A time small enough for sums.
 fn short(column: Column, text: &[u8], unit_ns: u64) -> Result<u64, Malformed> {
     match column.time(text, unit_ns)? {
-        ns if ns <= LONGEST_NS => Ok(ns),
+        ns if ns <= MAX_TIME_NS => Ok(ns),
         _ => Err(column.expected("less than 30 years", text)),
     }
 }
 
-/// A line's last word, and what is before it.
+/// A line's last word, and the text before it.
 fn split_last_word(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let line = line.trim_ascii_end();
     let start = line.iter().rposition(u8::is_ascii_whitespace).map_or(0, |blank| blank + 1);
     if line.is_empty() { None } else { Some(line.split_at(start)) }
 }
 
-/// The kernel's letters for an operation: F for a flush before it, then what
-/// it is, then its marks.
+/// The kernel's letters for an operation: F for a preceding flush, then the operation, then its
+/// flags.
 fn operation(kind: &[u8], length: u64) -> Option<(Op, Flags)> {
     let (flush_first, kind) = match kind {
         [b'F', rest @ ..] if matches!(rest, [b'R' | b'W' | b'D' | b'F', ..]) => (true, rest),
         _ => (false, kind),
     };
     let (op, marks) = match kind {
-        // An empty write that flushes is how the kernel asks for a flush.
+        // The kernel requests a flush by an empty write that flushes.
         [b'W', marks @ ..] if flush_first && length == 0 => (Op::Flush, marks),
         [b'W', marks @ ..] => (Op::Write, marks),
         [b'R', marks @ ..] => (Op::Read, marks),
@@ -189,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_of_both_tools() {
+    fn operation_letters_of_both_tools_parse() {
         let none = Flags::empty();
         for (kind, length, expected) in [
             (&b"R"[..], 512, (Op::Read, none)),
@@ -210,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_both_tools() {
+    fn headers_of_both_tools_parse() {
         let count = |header: &str| Columns::of_header(header.as_bytes()).map(Columns::count);
         assert_eq!(count("TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)"), Some(8));
         assert_eq!(count("TIME(s) COMM PID DISK T SECTOR BYTES P QUE(ms) LAT(ms)"), Some(10));
@@ -218,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cut_short_is_told() {
+    fn truncated_line_is_an_error() {
         let mut parser = Biosnoop::default();
         let (mut names, mut out) = (Names::default(), Vec::new());
         let mut feed = |line: &[u8]| parser.line(line, &mut names, &mut out).map_err(|e| e.0);

@@ -7,12 +7,10 @@
 //!   8,0    0       12     0.004162000     0  C   W 223490 + 8 [0]
 //! ```
 //!
-//! Device, CPU, number, time in s, pid, action, kind (`rwbs`); then by action
-//! the place in sectors, and in brackets the process or a completion's error.
-//! Kind is `F` for a flush before it; `R`, `W`, `D` or `N` (none); then any of
-//! `F` (forced to the medium), `A` (read-ahead), `S` (synchronous), `M`
-//! (metadata). A flush has no place. The statistics that follow the events are
-//! passed over. Source: blkparse(1).
+//! Device, CPU, number, time in s, pid, action, `rwbs`; then by action the location in sectors, and
+//! in brackets the process or a completion's error. `rwbs` is `F` for a preceding flush; `R`, `W`,
+//! `D` or `N` (none); then any of `F` (FUA), `A` (read-ahead), `S` (synchronous), `M` (metadata). A
+//! flush has no location. The statistics behind the events are skipped. Source: blkparse(1).
 
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
 
@@ -33,7 +31,7 @@ const SECTOR_NUMBER: Column = column(8, "sector");
 const SECTORS: Column = column(10, "sectors");
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// What blkparse prints for a process whose name it does not know.
+/// Printed by blkparse for an unknown process name.
 const UNKNOWN: &[u8] = b"(null)";
 
 #[derive(Default)]
@@ -69,7 +67,7 @@ impl LineParser for Blkparse {
     }
 }
 
-/// The columns that every event has, and the rest.
+/// The columns of every event, and the rest.
 struct Line<'a> {
     device: &'a [u8],
     time: &'a [u8],
@@ -83,17 +81,17 @@ impl<'a> Line<'a> {
     /// `None` if it has no such columns.
     fn split(line: &'a [u8]) -> Option<Self> {
         let mut rest = line;
-        let mut word = || take_word(&mut rest);
+        let mut word = || next_word(&mut rest);
         let (device, _cpu, _number) = (word()?, word()?, word()?);
         let (time, pid, action, kind) = (word()?, word()?, word()?, word()?);
-        // Tells it from the statistics, which have as many words.
+        // Distinguishes it from the statistics, which have as many words.
         if !device.contains(&b',') || !device[0].is_ascii_digit() {
             return None;
         }
         Some(Self { device, time, pid, action, kind, rest })
     }
 
-    /// The event and its process's name, if it is one that matters.
+    /// The event and its process's name, if the event is relevant.
     fn event(&self, names: &mut Names) -> Result<Option<(Event, Option<CommandId>)>, Malformed> {
         let time = TIME.time(self.time, SECOND_NS)?;
         let pid = PID.integer(self.pid, u32::MAX.into())? as u32;
@@ -110,7 +108,7 @@ impl<'a> Line<'a> {
             };
         };
         let (op, mut flags) = kind(self.kind)?;
-        let Some((place, behind)) = self.place(action)? else { return Ok(None) };
+        let Some((extent, behind)) = self.extent(action)? else { return Ok(None) };
         let note = bracketed(behind)?;
         flags.set(Flags::ERROR, action == Action::Complete && note != b"0");
         let command = match note {
@@ -118,13 +116,13 @@ impl<'a> Line<'a> {
             name if action.tells_submitter() => Some(names.intern_command(name)?),
             _ => None,
         };
-        let empty = place.bytes == 0;
+        let empty = extent.bytes == 0;
         let op = match op {
             Some(op) => op,
             None if empty && flags.contains(Flags::PREFLUSH) => Op::Flush,
             None => Op::Read,
         };
-        let Place { offset, bytes } = place;
+        let Extent { offset, bytes } = extent;
         let time = Nanos(time);
         Ok(Some((Event { time, offset, bytes, pid, device, flags, op, action }, command)))
     }
@@ -139,40 +137,39 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Where on the device, and what stands behind that; `None` for requests
-    /// that bypass the addressing, of which only a length is printed, or the
-    /// command's bytes.
-    fn place(&self, action: Action) -> Result<Option<(Place, &'a [u8])>, Malformed> {
+    /// The location on the device, and the text behind it; `None` for pass-through requests, of
+    /// which only a length or the command's bytes are printed.
+    fn extent(&self, action: Action) -> Result<Option<(Extent, &'a [u8])>, Malformed> {
         let mut rest = self.rest;
         let completed = action == Action::Complete || action == Action::Requeue;
         match rest.first() {
             Some(b'(') if completed => return Ok(None),
-            Some(b'[' | b'(') => return Ok(Some((Place { offset: 0, bytes: 0 }, rest))),
+            Some(b'[' | b'(') => return Ok(Some((Extent { offset: 0, bytes: 0 }, rest))),
             _ => {}
         }
-        let first = take_word(&mut rest).unwrap_or_default();
+        let first = next_word(&mut rest).unwrap_or_default();
         let mut behind = rest;
-        match take_word(&mut behind) {
+        match next_word(&mut behind) {
             Some(b"+") => {
                 let offset = SECTOR_NUMBER.offset(first, SECTOR)?;
-                let length = take_word(&mut behind).unwrap_or_default();
-                let bytes = SECTORS.integer(length, MOST_SECTORS)? * SECTOR;
-                Ok(Some((Place { offset, bytes: bytes as u32 }, behind)))
+                let length = next_word(&mut behind).unwrap_or_default();
+                let bytes = SECTORS.integer(length, MAX_SECTORS)? * SECTOR;
+                Ok(Some((Extent { offset, bytes: bytes as u32 }, behind)))
             }
             Some(b"/") if action == Action::Split => {
                 let offset = SECTOR_NUMBER.offset(first, SECTOR)?;
-                let second = take_word(&mut behind).unwrap_or_default();
+                let second = next_word(&mut behind).unwrap_or_default();
                 match SECTORS.offset(second, SECTOR)?.checked_sub(offset) {
-                    Some(bytes @ 1..=MOST_BYTES) => {
-                        Ok(Some((Place { offset, bytes: bytes as u32 }, behind)))
+                    Some(bytes @ 1..=MAX_BYTES) => {
+                        Ok(Some((Extent { offset, bytes: bytes as u32 }, behind)))
                     }
                     _ => Err(SECTORS.expected("a sector within the bio that is cut", second)),
                 }
             }
-            // A completion of no bytes has a sector, if a meaningless one.
+            // A completion of no bytes has a sector, without meaning.
             _ if completed => {
                 SECTOR_NUMBER.integer(first, u64::MAX)?;
-                Ok(Some((Place { offset: 0, bytes: 0 }, rest)))
+                Ok(Some((Extent { offset: 0, bytes: 0 }, rest)))
             }
             _ => {
                 SECTOR_NUMBER.integer(first, u64::MAX)?;
@@ -183,16 +180,16 @@ impl<'a> Line<'a> {
 }
 
 /// A request's length is 32 bits of bytes.
-const MOST_BYTES: u64 = u32::MAX as u64;
-const MOST_SECTORS: u64 = MOST_BYTES / SECTOR;
+const MAX_BYTES: u64 = u32::MAX as u64;
+const MAX_SECTORS: u64 = MAX_BYTES / SECTOR;
 
-struct Place {
+struct Extent {
     offset: u64,
     bytes: u32,
 }
 
-/// Cuts off the next word, and the blanks around it.
-fn take_word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+/// Removes the next word, and the blanks around it.
+fn next_word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let line = rest.trim_ascii_start();
     if line.is_empty() {
         return None;
@@ -203,8 +200,7 @@ fn take_word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(&line[..end])
 }
 
-/// What stands in the brackets at the end of a line. (Process names may
-/// contain brackets and blanks.)
+/// The text in brackets at the end of a line. (Process names may contain brackets and blanks.)
 fn bracketed(text: &[u8]) -> Result<&[u8], Malformed> {
     let text = text.trim_ascii_end();
     match (memchr::memchr(b'[', text), text.last()) {
@@ -216,8 +212,7 @@ fn bracketed(text: &[u8]) -> Result<&[u8], Malformed> {
     }
 }
 
-/// The op (`None` for neither read, write nor discard) and marks of an `rwbs`
-/// column.
+/// The op (`None` for neither read, write nor discard) and flags of an `rwbs` column.
 fn kind(text: &[u8]) -> Result<(Option<Op>, Flags), Malformed> {
     let unknown = || KIND.expected("F, then R, W, D or N, then F, A, S, M", text);
     let mut flags = Flags::empty();
@@ -250,8 +245,8 @@ fn kind(text: &[u8]) -> Result<(Option<Op>, Flags), Malformed> {
     Ok((op, flags))
 }
 
-/// Whether the line is one of the statistics at the end, or blktrace's own
-/// word on its files.
+/// Whether the line belongs to the statistics at the end, or to blktrace's messages about its
+/// files.
 fn is_statistics(line: &[u8]) -> bool {
     const BEGINNINGS: [&[u8]; 12] = [
         b"Reads ",

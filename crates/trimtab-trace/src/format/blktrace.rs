@@ -1,4 +1,4 @@
-//! blktrace's binary output: what the block layer does, event by event.
+//! blktrace's binary output: block-layer events.
 //!
 //! blktrace writes one file per CPU (`sda.blktrace.0`, `.1`, …); `blkparse -d`
 //! merges them into one. A request's events are scattered over the CPUs, so
@@ -10,9 +10,8 @@
 //!   sda.blktrace.1 ─ decode ─ sort a window ─┴─ merge ─ pair ─ records
 //! ```
 //!
-//! Times count from the earliest event, as blkparse prints them. Requests that
-//! bypass the block layer's addressing (SCSI and NVMe pass-through) are left
-//! out: their sectors mean nothing.
+//! Times count from the earliest event, as blkparse prints them. Requests that bypass the block
+//! layer's addressing (SCSI and NVMe pass-through) are skipped: their sectors have no meaning.
 //!
 //! Sources: include/uapi/linux/blktrace_api.h; blktrace(8); blkparse(1).
 
@@ -38,19 +37,19 @@ mod file;
 mod flushes;
 pub(super) mod pairing;
 
-/// Events held back to be sorted, over all files: enough for a stream that
-/// eight CPUs' buffers of 512 KiB alternate in. Up to 4 MB.
+/// Events held back for sorting, over all files: enough for a stream in which eight CPUs' buffers
+/// of 512 KiB alternate. Up to 4 MB.
 const WINDOW: usize = 1 << 16;
-/// And at least so many in each file, for the jitter on one CPU.
-const LEAST_WINDOW: usize = 256;
+/// Minimum per file, for jitter on one CPU.
+const MIN_WINDOW: usize = 256;
 
-/// Whether a file begins as blktrace's output does.
+/// Whether a file starts like blktrace's output.
 pub(crate) fn looks_like(sample: &[u8]) -> bool {
     binary::looks_like(sample)
 }
 
-/// Completes a base name (`sda` or `sda.blktrace`) to its per-CPU files, and
-/// leaves out empty ones, which blktrace writes for CPUs that had no part.
+/// Expands a base name (`sda` or `sda.blktrace`) to its per-CPU files, without the empty ones,
+/// which blktrace writes for idle CPUs.
 pub(crate) fn with_siblings(paths: &[PathBuf]) -> Vec<PathBuf> {
     let all: Vec<_> = paths.iter().flat_map(|path| siblings(path)).collect();
     let with_content =
@@ -77,7 +76,7 @@ fn siblings(path: &Path) -> Vec<PathBuf> {
     vec![path.to_owned()]
 }
 
-/// `base.0`, `base.1`, …, as far as they exist, in order of their numbers.
+/// The existing files `base.0`, `base.1`, …, in order of their numbers.
 fn numbered(base: &Path) -> Vec<PathBuf> {
     let Some(name) = base.file_name().and_then(|name| name.to_str()) else {
         return Vec::new();
@@ -98,9 +97,9 @@ fn numbered(base: &Path) -> Vec<PathBuf> {
     files.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Reads the files of one recording together.
+/// Opens the files of one recording together.
 pub(crate) fn open(inputs: &[Input]) -> Result<Box<dyn Source + Send>, Error> {
-    let window = (WINDOW / inputs.len()).max(LEAST_WINDOW);
+    let window = (WINDOW / inputs.len()).max(MIN_WINDOW);
     let file = |input: &Input| Ok(EventFile::new(input.content()?, input.path.clone(), window));
     let files = inputs.iter().map(file).collect::<Result<Vec<_>, _>>()?;
     Ok(Box::new(Recording::new(files)))
@@ -109,10 +108,9 @@ pub(crate) fn open(inputs: &[Input]) -> Result<Box<dyn Source + Send>, Error> {
 /// The files of one recording, merged and paired.
 struct Recording {
     files: Vec<EventFile>,
-    /// The files' next events' times. A file that is not here and not in
-    /// `unread` is at its end.
+    /// Time of each file's next event. A file that is neither here nor in `unread` is at its end.
     heads: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// Files of which it is not known whether they have a next event.
+    /// Files that may have a next event.
     unread: Vec<usize>,
     processes: Processes,
     pairing: Pairing,
@@ -134,10 +132,10 @@ impl Recording {
         }
     }
 
-    /// Makes sure that every file has its place in the merge.
-    fn look_ahead(&mut self, names: &mut Names) -> Result<(), Error> {
+    /// Makes sure that every file takes part in the merge.
+    fn prime_merge(&mut self, names: &mut Names) -> Result<(), Error> {
         while let Some(&index) = self.unread.last() {
-            // On an error the file stays unread, and is asked again.
+            // On an error the file stays unread, and is tried again.
             let events = self.files[index].ready(names, &mut self.processes)?;
             if let Some(event) = events.first() {
                 self.heads.push(Reverse((event.time, index)));
@@ -147,8 +145,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Takes the earliest event, and those behind it in the same file up to
-    /// the next file's.
+    /// Takes the earliest event, and those behind it in the same file up to the next file's time.
     fn take_run(&mut self, out: &mut Vec<Record>, enough: usize) -> bool {
         let Some(Reverse((first, index))) = self.heads.pop() else { return false };
         let origin = *self.origin.get_or_insert_with(|| {
@@ -180,7 +177,7 @@ impl Source for Recording {
     fn fill(&mut self, names: &mut Names, out: &mut Vec<Record>) -> Result<bool, Error> {
         let enough = out.len() + BATCH;
         while out.len() < enough && !self.ended {
-            self.look_ahead(names)?;
+            self.prime_merge(names)?;
             if !self.take_run(out, enough) {
                 self.pairing.end(out);
                 self.ended = true;

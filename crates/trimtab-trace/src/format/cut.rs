@@ -1,10 +1,8 @@
-//! Cuts of server traces: five columns separated by blanks, which are time in
-//! milliseconds, device, offset in bytes, bytes, and 1 for a read or 0 for a
-//! write.
+//! Excerpts of server traces: five columns separated by blanks: time in milliseconds, device,
+//! offset in bytes, bytes, and 1 for a read or 0 for a write.
 //!
-//! Research tools share shortened MSR Cambridge traces in this form. It looks
-//! like DiskSim's, but counts bytes where that counts sectors, and the order is
-//! not guaranteed.
+//! Research tools share shortened MSR Cambridge traces in this form. It resembles DiskSim's format,
+//! but counts bytes instead of sectors, and the order is not guaranteed.
 
 use trimtab_io::{Nanos, Op};
 

@@ -1,14 +1,11 @@
-//! DiskSim's default trace format: five columns separated by blanks, which are
-//! arrival time, device, first sector, sectors, and 1 for a read or 0 for a
-//! write.
+//! DiskSim's default trace format: five columns separated by blanks: arrival time, device, first
+//! sector, sectors, and 1 for a read or 0 for a write.
 //!
-//! DiskSim itself takes times in milliseconds. Simulators that took over its
-//! format feed it nanoseconds, and nothing in a file says which. What there is
-//! to go by: milliseconds are written with decimals, nanoseconds without. Of
-//! DiskSim's flags only bit 0 (read) is understood; others are refused rather
-//! than dropped. Requests stand in order of arrival. Source: J. Bucy et al.,
-//! "The DiskSim Simulation Environment Version 4.0 Reference Manual",
-//! CMU-PDL-08-101, section on input traces.
+//! DiskSim takes times in milliseconds. Simulators that adopted its format use nanoseconds, and the
+//! file does not say which. Milliseconds are written with decimals, nanoseconds without; detection
+//! relies on that. Of DiskSim's flags only bit 0 (read) is understood; others are refused rather
+//! than dropped. Requests are in arrival order. Source: J. Bucy et al., "The DiskSim Simulation
+//! Environment Version 4.0 Reference Manual", CMU-PDL-08-101, section on input traces.
 
 use trimtab_io::Op;
 
@@ -27,7 +24,7 @@ const FLAGS: Column = column(5, "flags");
 const SECTOR: u64 = 512;
 
 pub(super) struct Disksim {
-    /// `None` until the first record shows it.
+    /// `None` until the first record decides.
     unit: Option<Unit>,
     order: Ascending,
 }
@@ -109,7 +106,7 @@ mod tests {
     const DECIMAL: &str = "7.5 0 8 8 1";
 
     #[test]
-    fn decimals_of_the_first_record_decide() {
+    fn first_record_decides_the_unit() {
         assert_eq!(arrivals(Disksim::by_decimals(), &[WHOLE]), Ok(vec![7]));
         assert_eq!(arrivals(Disksim::by_decimals(), &[DECIMAL]), Ok(vec![7_500_000]));
         let whole_later = arrivals(Disksim::by_decimals(), &[DECIMAL, "8 0 8 8 1"]);
@@ -119,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_record_decides_nothing() {
+    fn bad_record_does_not_decide_the_unit() {
         let mut parser = Disksim::by_decimals();
         let (mut names, mut out) = (Names::default(), Vec::new());
         assert!(parser.line(b"9 0 8 8 x", &mut names, &mut out).is_err());
@@ -127,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn given_units() {
+    fn explicit_units_are_enforced() {
         assert_eq!(arrivals(Disksim::in_ms(), &[WHOLE]), Ok(vec![7_000_000]));
         assert_eq!(arrivals(Disksim::in_ms(), &[DECIMAL]), Ok(vec![7_500_000]));
         assert_eq!(arrivals(Disksim::in_ns(), &[WHOLE]), Ok(vec![7]));

@@ -1,8 +1,8 @@
 //! fio's I/O logs (`write_iolog`), versions 2 and 3.
 //!
-//! The first line names the version. Version 2 has no times: `wait` lines put
-//! so many microseconds between requests. In version 3 (fio 3.31) each line
-//! begins with microseconds since the start of the job, and must not step back.
+//! The first line names the version. Version 2 has no times: `wait` lines give the microseconds
+//! between requests. In version 3 (fio 3.31) each line begins with microseconds since the start of
+//! the job, in ascending order.
 //!
 //! ```text
 //!   fio version 2 iolog            fio version 3 iolog
@@ -12,14 +12,14 @@
 //!   /dev/sdx wait 500 0            571 /dev/sdx sync 0 0
 //! ```
 //!
-//! Source: fio's HOWTO, "Trace file format", and fio 3.33's behaviour: the
-//! HOWTO gives no unit for version 3, the program writes and replays
-//! microseconds. A file name holds no blanks, since fio could not read them.
+//! Source: fio's HOWTO, "Trace file format", and fio 3.33's behaviour: the HOWTO gives no unit for
+//! version 3, the program writes and replays microseconds. File names contain no blanks, because
+//! fio could not read them.
 
 use trimtab_io::{Nanos, Op};
 
 use crate::error::Malformed;
-use crate::fields::{Ascending, Column, LATEST_NS, column, show, split_blank, words};
+use crate::fields::{Ascending, Column, MAX_TIME_NS, column, show, split_blank, words};
 use crate::names::Names;
 use crate::record::Record;
 use crate::source::LineParser;
@@ -43,7 +43,7 @@ enum Version {
     Three,
 }
 
-/// What a line says, behind its time.
+/// A line's content behind its time.
 enum Entry<'a> {
     /// A file was added, opened or closed.
     File,
@@ -82,7 +82,7 @@ impl LineParser for FioIolog {
                 let line = line.trim_ascii_start();
                 let blank = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
                 let (time, rest) = line.split_at(blank);
-                let ns = TIMESTAMP.integer(time, LATEST_NS / MICROSECOND_NS)? * MICROSECOND_NS;
+                let ns = TIMESTAMP.integer(time, MAX_TIME_NS / MICROSECOND_NS)? * MICROSECOND_NS;
                 let arrival = self.order.check(TIMESTAMP, time, ns)?;
                 let entry = entry(rest, version)?;
                 self.order.passed(arrival);
@@ -92,7 +92,7 @@ impl LineParser for FioIolog {
         match entry {
             Entry::File => {}
             Entry::Wait { ns } => {
-                self.waited = self.waited.saturating_add(ns).min(LATEST_NS);
+                self.waited = self.waited.saturating_add(ns).min(MAX_TIME_NS);
             }
             Entry::Io { file, op, offset, length } => {
                 let device = names.intern_device(file)?;
@@ -103,7 +103,7 @@ impl LineParser for FioIolog {
     }
 }
 
-/// Understands `file action` and `file action offset length`.
+/// Parses `file action` and `file action offset length`.
 fn entry(line: &[u8], version: Version) -> Result<Entry<'_>, Malformed> {
     let before = match version {
         Version::Two => 0,
@@ -127,7 +127,7 @@ fn entry(line: &[u8], version: Version) -> Result<Entry<'_>, Malformed> {
         b"trim" => Op::Discard,
         b"sync" | b"datasync" => Op::Flush,
         b"wait" if version == Version::Two => {
-            let us = offset_column.integer(offset, LATEST_NS / MICROSECOND_NS)?;
+            let us = offset_column.integer(offset, MAX_TIME_NS / MICROSECOND_NS)?;
             length_column.length(length, 1)?;
             return Ok(Entry::Wait { ns: us * MICROSECOND_NS });
         }
@@ -135,7 +135,7 @@ fn entry(line: &[u8], version: Version) -> Result<Entry<'_>, Malformed> {
     };
     let offset = offset_column.offset(offset, 1)?;
     let length = length_column.length(length, 1)?;
-    // fio repeats the last request's offset in a flush, where it means nothing.
+    // fio repeats the last request's offset in a flush, without meaning.
     let (offset, length) = if op == Op::Flush { (0, 0) } else { (offset, length) };
     Ok(Entry::Io { file, op, offset, length })
 }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_log_is_refused() {
+    fn invalid_logs_are_refused() {
         assert!(read("fio version 1 iolog").is_err());
         assert!(read("f read 0 512").is_err());
         assert!(read("fio version 2 iolog\nf read 0").unwrap_err().contains("expected 4 columns"));

@@ -1,12 +1,12 @@
-//! fio's latency logs (`write_lat_log`): lat and clat. How they are told from
-//! fio's other logs, which have the same columns: `fio_logs`.
+//! fio's latency logs (`write_lat_log`): lat and clat. `fio_logs` distinguishes them from fio's
+//! other logs, which have the same columns.
 //!
 //! ```text
 //!   time ms, latency ns, direction, block size[, offset][, priority][, issue time]
 //! ```
 //!
-//! The direction is 0 for a read, 1 for a write, 2 for a trim. Which of the
-//! optional columns there are depends on fio's version and options:
+//! The direction is 0 for a read, 1 for a write, 2 for a trim. The optional columns depend on fio's
+//! version and options:
 //!
 //! | columns | since   | behind the block size |
 //! | ------- | ------- | --- |
@@ -17,19 +17,18 @@
 //! | 6       | 3.37    | priority, issue time (with `log_issue_time`) |
 //! | 7       | 3.37    | offset, priority, issue time |
 //!
-//! The priority is 0 or 1 (real-time class), or with `log_prio` four
-//! hexadecimal digits behind `0x`; no offset of a real device looks like that
-//! for long, which tells the two meanings of 5 and of 6 columns apart. The issue
-//! time is on another clock and not used. The time is that of completion, in
-//! milliseconds; how arrivals follow from it is told in `backdate`. Lines whose
-//! block size is 0 are averages over a window (`log_avg_msec`), which are no
-//! trace of requests. Source: fio's HOWTO, "Log File Formats", and fio 3.33.
+//! The priority is 0 or 1 (real-time class), or with `log_prio` four hexadecimal digits behind
+//! `0x`; offsets of a real device soon look different, which resolves the ambiguity of 5 and of 6
+//! columns. The issue time is on another clock and is not used. The time is that of completion, in
+//! milliseconds; `backdate` derives arrivals from it. Lines with a block size of 0 are averages
+//! over a window (`log_avg_msec`), not requests. Source: fio's HOWTO, "Log File Formats", and fio
+//! 3.33.
 
 use trimtab_io::Op;
 
 use super::backdate::Backdate;
 use crate::error::Malformed;
-use crate::fields::{Column, LATEST_NS, SOLE_DEVICE, column, show, split_up_to, wrong_count};
+use crate::fields::{Column, MAX_TIME_NS, SOLE_DEVICE, column, show, split_up_to, wrong_count};
 use crate::names::Names;
 use crate::record::Record;
 use crate::source::LineParser;
@@ -40,8 +39,8 @@ const DIRECTION: Column = column(3, "direction");
 const SIZE: Column = column(4, "block size");
 
 const MILLISECOND_NS: u64 = 1_000_000;
-/// When so many fifth columns looked like priorities, they are priorities.
-const ENOUGH: u32 = 256;
+/// After this many fifth columns that look like priorities, they are priorities.
+const DECISIVE_LINES: u32 = 256;
 
 #[derive(Default)]
 pub(super) struct FioLatency {
@@ -51,7 +50,7 @@ pub(super) struct FioLatency {
     clock: Backdate,
 }
 
-/// What the columns behind the block size mean.
+/// Meaning of the columns behind the block size.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Layout {
     #[default]
@@ -59,7 +58,7 @@ enum Layout {
     Nothing,
     Offset,
     Priority,
-    /// One column that was 0 or 1 in so many lines: not yet told apart.
+    /// One column that was 0 or 1 in this many lines: still ambiguous.
     OffsetOrPriority(u32),
     OffsetPriority,
     PriorityIssue,
@@ -104,7 +103,7 @@ impl FioLatency {
         self.layout.has_offset()
     }
 
-    /// The offset, after a look at everything behind the block size.
+    /// The offset, after validating everything behind the block size.
     fn offset(&mut self, more: &[&[u8]]) -> Result<u64, Malformed> {
         const FIFTH: Column = column(5, "offset");
         let priority = |number: usize, text: &[u8]| {
@@ -116,7 +115,7 @@ impl FioLatency {
         if let (Layout::OffsetOrPriority(seen), [only]) = (self.layout, more) {
             self.layout = match seen + 1 {
                 _ if !is_flag(only) => Layout::Offset,
-                ENOUGH => Layout::Priority,
+                DECISIVE_LINES => Layout::Priority,
                 seen => Layout::OffsetOrPriority(seen),
             };
         }
@@ -129,12 +128,12 @@ impl FioLatency {
             }
             (Layout::PriorityIssue, [text, issue]) => {
                 priority(5, text)?;
-                column(6, "issue time").integer(issue, LATEST_NS)?;
+                column(6, "issue time").integer(issue, MAX_TIME_NS)?;
                 Ok(0)
             }
             (Layout::OffsetPriorityIssue, [offset, text, issue]) => {
                 priority(6, text)?;
-                column(7, "issue time").integer(issue, LATEST_NS)?;
+                column(7, "issue time").integer(issue, MAX_TIME_NS)?;
                 FIFTH.offset(offset, 1)
             }
             // An offset of 0 or a priority: 0 either way.
@@ -154,8 +153,8 @@ impl LineParser for FioLatency {
         if count < 4 || (self.columns != 0 && count != self.columns) {
             return Err(wrong_count(self.columns.max(4), count, line));
         }
-        // fio puts a blank behind each comma, which no CSV of five whole
-        // numbers has: without this the two could be mistaken for each other.
+        // fio puts a blank behind each comma. A CSV of five whole numbers has none, so this
+        // distinguishes the two.
         for field in &mut fields[1..count] {
             *field = field.strip_prefix(b" ").ok_or_else(|| {
                 let line = show(line);
@@ -166,7 +165,7 @@ impl LineParser for FioLatency {
         }
         let [time, latency, direction, size, more @ ..] = fields;
         let more = &more[..count - 4];
-        let time = TIME.integer(time, LATEST_NS / MILLISECOND_NS)? * MILLISECOND_NS;
+        let time = TIME.integer(time, MAX_TIME_NS / MILLISECOND_NS)? * MILLISECOND_NS;
         let latency = LATENCY.time(latency, 1)?;
         let op = match direction {
             b"0" => Op::Read,
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_of_all_versions() {
+    fn layouts_of_all_versions_parse() {
         for (line, has_offset) in [
             ("0, 9000, 0, 4096", false),
             ("0, 9000, 0, 4096, 8192", true),
@@ -230,21 +229,21 @@ mod tests {
     }
 
     #[test]
-    fn an_old_log_may_begin_at_offset_zero() {
+    fn offset_column_may_start_with_zeros() {
         let log = "0, 9000, 0, 4096, 0\n1, 9000, 0, 4096, 4096\n";
         assert!(has_offset_column(log.as_bytes()));
         assert_eq!(read(log).unwrap()[1].offset, 4096);
     }
 
     #[test]
-    fn priorities_stay_priorities() {
-        let mut log = "0, 9000, 0, 4096, 0\n".repeat(ENOUGH as usize);
+    fn priority_column_is_sticky() {
+        let mut log = "0, 9000, 0, 4096, 0\n".repeat(DECISIVE_LINES as usize);
         log.push_str("1, 9000, 0, 4096, 4096");
         assert!(read(&log).unwrap_err().contains("column 5 (priority)"));
     }
 
     #[test]
-    fn one_layout_per_log() {
+    fn layout_is_constant_per_log() {
         let error = read("0, 9, 0, 4096, 0\n0, 9, 0, 4096").unwrap_err();
         assert!(error.contains("expected 5 columns, found 4"), "{error}");
         assert!(read("0, 9, 3, 4096").unwrap_err().contains("column 3 (direction)"));

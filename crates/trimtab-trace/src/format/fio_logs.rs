@@ -1,11 +1,10 @@
-//! Which of fio's logs a file is.
+//! The type of a fio log.
 //!
-//! fio writes latencies, bandwidths and IOPS in the same columns: only the
-//! meaning of the second differs (HOWTO, "Log File Formats"), and the same
-//! numbers are plausible as nanoseconds and as KiB/s. What tells the logs apart
-//! is the name that fio gives them: `PREFIX_lat.1.log`, `_clat`, `_slat`, `_bw`
-//! and `_iops`. A file with another name is not guessed at, but for one kind:
-//! an IOPS log of single requests has a 1 in each line.
+//! fio writes latencies, bandwidths and IOPS in the same columns: only the meaning of the second
+//! differs (HOWTO, "Log File Formats"), and the same numbers are plausible as nanoseconds and as
+//! KiB/s. The logs are distinguished by the names that fio gives them: `PREFIX_lat.1.log`, `_clat`,
+//! `_slat`, `_bw` and `_iops`. A file with another name is ambiguous, with one exception: an IOPS
+//! log of single requests has a 1 in each line.
 
 use std::path::Path;
 
@@ -17,9 +16,9 @@ use crate::input::complete_lines;
 use crate::names::Names;
 use crate::source::{LineParser, is_blank};
 
-/// What one of fio's logs holds.
+/// Content of a fio log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FioLogKind {
     /// `lat` and `clat`: from submission or issue to completion.
     Latency,
     /// `slat`: from submission to issue, without the completion.
@@ -28,14 +27,14 @@ pub(super) enum Kind {
     Iops,
 }
 
-/// The lines by which a log is judged.
+/// Lines examined.
 const LINES: usize = 256;
-/// An IOPS log of fewer lines might be a latency log after all.
-const ENOUGH_ONES: usize = 4;
+/// A shorter IOPS log might be a latency log after all.
+const MIN_ONES: usize = 4;
 
-impl Kind {
-    /// What fio's name for a log says: the last of `lat`, `bw` and so on that
-    /// stands between `_` or the beginning, and `.` or the end.
+impl FioLogKind {
+    /// The type according to fio's file name: the last of `lat`, `bw` and so on between `_` or the
+    /// beginning, and `.` or the end.
     pub(super) fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let word = |text: &str| match text {
@@ -48,7 +47,7 @@ impl Kind {
         name.split('.').rev().find_map(|part| word(part.rsplit('_').next().unwrap_or(part)))
     }
 
-    /// Why this is no trace of requests with their latencies.
+    /// Why this is not a trace of requests with latencies.
     const fn fault(self) -> Option<&'static str> {
         match self {
             Self::Latency => None,
@@ -70,21 +69,21 @@ pub(super) fn looks_like(sample: &[u8]) -> bool {
         && fields[4..count].iter().all(|field| field.starts_with(b" "))
 }
 
-/// Refuses a log that holds something else than latencies: by its name, or
-/// because every value is 1. Anything that is none of fio's logs passes.
+/// Refuses a log without latencies: by its name, or because every value is 1. Accepts anything that
+/// is not a fio log.
 pub(crate) fn refuse_others(path: &Path, sample: &[u8], whole: bool) -> Result<(), Error> {
     if !looks_like(sample) {
         return Ok(());
     }
     let unrecognised = |why: String| Err(Error::Unrecognised { path: path.to_owned(), why });
     const INSTEAD: &str = "give fio's lat or clat log (write_lat_log)";
-    if let Some(fault) = Kind::of_name(path).and_then(Kind::fault) {
+    if let Some(fault) = FioLogKind::of_name(path).and_then(FioLogKind::fault) {
         return unrecognised(format!("is by its name a fio log of {fault}; {INSTEAD}"));
     }
     let complete = complete_lines(sample, whole).into_inner();
     let value = |line| split_up_to::<7>(line, b',').map_or(&b""[..], |(fields, _)| fields[1]);
     let mut ones = lines(complete).map(value);
-    if lines(complete).count() >= ENOUGH_ONES && ones.all(|value| value == b" 1") {
+    if lines(complete).count() >= MIN_ONES && ones.all(|value| value == b" 1") {
         return unrecognised(format!(
             "has a value of 1 in each line, as fio's IOPS log; {INSTEAD}"
         ));
@@ -92,8 +91,8 @@ pub(crate) fn refuse_others(path: &Path, sample: &[u8], whole: bool) -> Result<(
     Ok(())
 }
 
-/// What to tell the user of what may be a fio log, where the name does not say
-/// which, with the other formats that it fits.
+/// The error for a possible fio log whose name does not tell its type, with the other formats that
+/// fit.
 pub(super) fn ambiguous(path: &Path, fitting: &[Format]) -> Error {
     let mut candidates = "fio-latency (fio log of latencies in ns, as in NAME_lat.1.log or \
                       NAME_clat.1.log); or fio's bandwidth, IOPS or slat log, which have the same \
@@ -105,7 +104,7 @@ pub(super) fn ambiguous(path: &Path, fitting: &[Format]) -> Error {
     Error::Ambiguous { path: path.to_owned(), candidates }
 }
 
-/// The first lines that hold anything.
+/// The first non-blank lines.
 fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> {
     sample.split(|&b| b == b'\n').map(<[u8]>::trim_ascii_end).filter(|l| !is_blank(l)).take(LINES)
 }
@@ -115,7 +114,7 @@ fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub(crate) fn has_offset_column(sample: &[u8]) -> bool {
     let mut parser = FioLatency::default();
     let (mut names, mut out) = (Names::default(), Vec::new());
-    // The sample's last line may be cut off, and errors are told when reading.
+    // The last line may be truncated; reading reports errors.
     for line in lines(sample) {
         let _ = parser.line(line, &mut names, &mut out);
     }
@@ -127,25 +126,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_fio_gives() {
+    fn log_kind_follows_fios_names() {
         for (name, kind) in [
-            ("a/job_lat.1.log", Some(Kind::Latency)),
-            ("bw_test_clat.12.log.gz", Some(Kind::Latency)),
-            ("lat.log", Some(Kind::Latency)),
-            ("x_slat.1.log", Some(Kind::Submission)),
-            ("lat_bw.log", Some(Kind::Bandwidth)),
-            ("my.job_iops.3.log.zst", Some(Kind::Iops)),
+            ("a/job_lat.1.log", Some(FioLogKind::Latency)),
+            ("bw_test_clat.12.log.gz", Some(FioLogKind::Latency)),
+            ("lat.log", Some(FioLogKind::Latency)),
+            ("x_slat.1.log", Some(FioLogKind::Submission)),
+            ("lat_bw.log", Some(FioLogKind::Bandwidth)),
+            ("my.job_iops.3.log.zst", Some(FioLogKind::Iops)),
             ("flat.1.log", None),
             ("results.csv", None),
             ("job_bw/1.log", None),
             ("-", None),
         ] {
-            assert_eq!(Kind::of_name(Path::new(name)), kind, "{name}");
+            assert_eq!(FioLogKind::of_name(Path::new(name)), kind, "{name}");
         }
     }
 
     #[test]
-    fn columns_of_fio() {
+    fn fio_columns_are_detected() {
         for log in ["0, 1, 0, 4096", "\n500, 60512, 1, 0, 0\n50", "0, 9, 2, 4096, 0x4001, 7"] {
             assert!(looks_like(log.as_bytes()), "{log}");
         }

@@ -1,17 +1,15 @@
 //! Disk-drive validation traces: `R Hit 1024 8 663.0 45422.0`.
 //!
-//! Read or write, whether the drive's cache had it, first sector, sectors, the
-//! service time that was measured, and the gap from this completion to the next
-//! issue, both in microseconds. One request was sent at a time, so that none
-//! ever waited: it arrives when it is issued. The trace's clock starts at the
-//! first request. Source: the validation traces that come with DiskSim (CMU
-//! Parallel Data Laboratory), used in G. R. Ganger, B. L. Worthington, Y. N.
-//! Patt, "The DiskSim Simulation Environment".
+//! Read or write, cache hit or miss, first sector, sectors, measured service time, and the gap from
+//! this completion to the next issue, both in microseconds. Requests were sent one at a time, so
+//! none waited: arrival equals issue. The trace's clock starts at the first request. Source: the
+//! validation traces that come with DiskSim (CMU Parallel Data Laboratory), used in G. R. Ganger,
+//! B. L. Worthington, Y. N. Patt, "The DiskSim Simulation Environment".
 
 use trimtab_io::{Nanos, Op};
 
 use crate::error::Malformed;
-use crate::fields::{Column, LATEST_NS, SOLE_DEVICE, column, split_blank};
+use crate::fields::{Column, MAX_TIME_NS, SOLE_DEVICE, column, split_blank};
 use crate::names::Names;
 use crate::record::Record;
 use crate::source::LineParser;
@@ -52,8 +50,8 @@ impl LineParser for HddValidation {
         let length = SECTORS.length(sectors, SECTOR)?;
         let complete = self.next + SERVICE.time(service, MICROSECOND_NS)?;
         let next = complete + GAP.time(gap, MICROSECOND_NS)?;
-        if next > LATEST_NS {
-            return Err(GAP.expected("the trace to last at most 146 years", gap));
+        if next > MAX_TIME_NS {
+            return Err(GAP.expected("the trace to last at max 146 years", gap));
         }
         let device = names.intern_device(SOLE_DEVICE)?;
         let arrival = Nanos(self.next);

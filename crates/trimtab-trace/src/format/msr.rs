@@ -29,13 +29,13 @@ pub(crate) const UNIX_EPOCH_TICKS: u64 = 116_444_736_000_000_000;
 /// Nanoseconds per tick.
 pub(crate) const TICK_NS: u64 = 100;
 /// 2100-01-01; later is a misread column.
-pub(crate) const LATEST_TICKS: u64 = 157_469_184_000_000_000;
+pub(crate) const MAX_TICKS: u64 = 157_469_184_000_000_000;
 /// About 12 days in ticks.
-pub(crate) const LONGEST_RESPONSE_TICKS: u64 = 10_000_000_000_000;
+pub(crate) const MAX_RESPONSE_TICKS: u64 = 10_000_000_000_000;
 
 #[derive(Default)]
 pub(super) struct Msr {
-    /// `usr.0` of the last record, to be told apart without building it anew.
+    /// `usr.0` of the last record, for comparison.
     device: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ impl LineParser for Msr {
         if is_header(&fields, &HEADER) {
             return Ok(());
         }
-        let ticks = TIMESTAMP.integer(timestamp, LATEST_TICKS)?;
+        let ticks = TIMESTAMP.integer(timestamp, MAX_TICKS)?;
         let ticks = ticks
             .checked_sub(UNIX_EPOCH_TICKS)
             .ok_or_else(|| TIMESTAMP.expected("a Windows file time after 1970", timestamp))?;
@@ -68,7 +68,7 @@ impl LineParser for Msr {
         let device = names.intern_device(&self.device)?;
 
         let arrival = Nanos(ticks * TICK_NS);
-        let response = Nanos(RESPONSE.integer(response, LONGEST_RESPONSE_TICKS)? * TICK_NS);
+        let response = Nanos(RESPONSE.integer(response, MAX_RESPONSE_TICKS)? * TICK_NS);
         out.push(Record {
             complete: Some(arrival + response),
             ..Record::arriving(

@@ -1,9 +1,8 @@
 //! The native format: docs/trace-format.md.
 //!
-//! Columns are found by name, so that files from other tools can be read as
-//! well. The file is not trusted. Sizes are checked before memory is reserved
-//! ([`guard`]); and because the Parquet library has checks of its own that
-//! panic, decoding runs behind a boundary that turns a panic into an error.
+//! Columns are found by name, so files of other tools can be read too. The file is not trusted:
+//! sizes are checked before memory is reserved ([`guard`]), and because the Parquet library panics
+//! in some of its checks, decoding runs behind a boundary that turns a panic into an error.
 
 pub(crate) mod schema;
 
@@ -48,31 +47,31 @@ const MAGIC: &[u8] = b"PAR1";
 const TAIL: u64 = 8;
 /// A footer of 4 MB describes a billion records; parsing takes several times
 /// its size.
-const LARGEST_FOOTER: u64 = 16 << 20;
+const MAX_FOOTER: u64 = 16 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ColumnKind {
     /// A time, in ns as an integer, or as a timestamp.
     Time,
     Number,
     Text,
 }
 
-/// Name, kind, and whether a file must have it.
-const COLUMNS: [(&str, Kind, bool); 10] = [
-    (ARRIVAL, Kind::Time, true),
-    (ISSUE, Kind::Time, false),
-    (COMPLETE, Kind::Time, false),
-    (OP, Kind::Text, true),
-    (OFFSET, Kind::Number, true),
-    (LENGTH, Kind::Number, true),
-    (DEVICE, Kind::Text, false),
-    (FLAGS, Kind::Number, false),
-    (PID, Kind::Number, false),
-    (COMMAND, Kind::Text, false),
+/// Name, kind, and whether it is required.
+const COLUMNS: [(&str, ColumnKind, bool); 10] = [
+    (ARRIVAL, ColumnKind::Time, true),
+    (ISSUE, ColumnKind::Time, false),
+    (COMPLETE, ColumnKind::Time, false),
+    (OP, ColumnKind::Text, true),
+    (OFFSET, ColumnKind::Number, true),
+    (LENGTH, ColumnKind::Number, true),
+    (DEVICE, ColumnKind::Text, false),
+    (FLAGS, ColumnKind::Number, false),
+    (PID, ColumnKind::Number, false),
+    (COMMAND, ColumnKind::Text, false),
 ];
 
-/// Whether a file begins as Parquet does.
+/// Whether a file starts like Parquet.
 pub(crate) fn looks_like(sample: &[u8]) -> bool {
     sample.starts_with(MAGIC)
 }
@@ -116,15 +115,15 @@ fn read_footer(file: &Guarded) -> Result<ParquetMetaData, Malformed> {
     let tail = file.read_up_to(tail_at, TAIL as usize).map_err(|e| library(&e))?;
     let Some((size, MAGIC)) = tail.split_first_chunk() else { return Err(cut_off()) };
     let size = u64::from(u32::from_le_bytes(*size));
-    if size > LARGEST_FOOTER {
-        return Err(Malformed(format!("Parquet footer of {size} bytes, expected 16 MiB at most")));
+    if size > MAX_FOOTER {
+        return Err(Malformed(format!("Parquet footer of {size} bytes, expected 16 MiB at max")));
     }
     let footer_at = tail_at.checked_sub(size).ok_or_else(cut_off)?;
     let footer = file.read_up_to(footer_at, size as usize).map_err(|e| library(&e))?;
     ParquetMetaDataReader::decode_metadata(&footer).map_err(|e| library(&e))
 }
 
-/// What the writer noted beside the records; gives the clock, if it is told.
+/// Reads the key-value metadata; returns the clock, if it is there.
 fn read_notes(pairs: Option<&Vec<KeyValue>>, meta: &mut Meta) -> Result<Option<Clock>, Malformed> {
     let mut clock = None;
     for KeyValue { key, value } in pairs.into_iter().flatten() {
@@ -157,14 +156,14 @@ fn read_notes(pairs: Option<&Vec<KeyValue>>, meta: &mut Meta) -> Result<Option<C
     Ok(clock)
 }
 
-/// Checks the columns, and begins to read those that hold anything; also tells
-/// whether arrivals are timestamps, which count from the Unix epoch.
+/// Checks the columns, and starts to read the non-empty ones; also returns whether arrivals are
+/// timestamps, which count from the Unix epoch.
 fn batches(
     file: &Guarded,
     footer: ParquetMetaData,
 ) -> Result<(ParquetRecordBatchReader, bool), Malformed> {
-    // Types as Parquet has them; hints from Arrow writers (large strings,
-    // views) would only multiply the cases.
+    // Types as stored in Parquet; hints from Arrow writers (large strings, views) would only
+    // multiply the cases.
     let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let footer = Arc::new(footer);
     let plain = ArrowReaderMetadata::try_new(Arc::clone(&footer), options());
@@ -182,20 +181,22 @@ fn batches(
         };
         let found = fields[index].data_type();
         match kind {
-            // What a tool writes where it knows no type, for want of values.
+            // Written by tools that know no type, for lack of values.
             _ if *found == DataType::Null && !required => continue,
-            Kind::Number | Kind::Time if found.is_integer() || is_float(found) => {}
-            Kind::Time if matches!(found, DataType::Timestamp(..)) => {
+            ColumnKind::Number | ColumnKind::Time if found.is_integer() || is_float(found) => {}
+            ColumnKind::Time if matches!(found, DataType::Timestamp(..)) => {
                 timestamps |= name == ARRIVAL;
             }
-            Kind::Text if *found == DataType::Utf8 => {
+            ColumnKind::Text if *found == DataType::Utf8 => {
                 let keys = Box::new(DataType::Int32);
                 let text = DataType::Dictionary(keys, Box::new(DataType::Utf8));
                 wanted[index] = Arc::new(fields[index].as_ref().clone().with_data_type(text));
             }
-            Kind::Number => return Err(wrong_type(name, "integers", found)),
-            Kind::Time => return Err(wrong_type(name, "integers (ns) or timestamps", found)),
-            Kind::Text => return Err(wrong_type(name, "strings", found)),
+            ColumnKind::Number => return Err(wrong_type(name, "integers_parse_exactly", found)),
+            ColumnKind::Time => {
+                return Err(wrong_type(name, "integers_parse_exactly (ns) or timestamps", found));
+            }
+            ColumnKind::Text => return Err(wrong_type(name, "strings", found)),
         }
         if required || !is_all_null(&footer, index) {
             must_be_readable(&footer, index, name)?;
@@ -217,7 +218,7 @@ fn is_float(of: &DataType) -> bool {
     matches!(of, DataType::Float32 | DataType::Float64)
 }
 
-/// Refuses a column that is compressed in a way that is not read.
+/// Refuses a column with an unsupported compression.
 fn must_be_readable(footer: &ParquetMetaData, root: usize, name: &str) -> Result<(), Malformed> {
     let lzo = columns_of(footer, root).any(|column| column.compression() == Compression::LZO);
     if lzo {
@@ -229,8 +230,7 @@ fn must_be_readable(footer: &ParquetMetaData, root: usize, name: &str) -> Result
     Ok(())
 }
 
-/// A column's chunks, one of each row group. `root` is its place among the
-/// top-level columns.
+/// A column's chunks, one per row group. `root` is its index among the top-level columns.
 fn columns_of(footer: &ParquetMetaData, root: usize) -> impl Iterator<Item = &ColumnChunkMetaData> {
     let schema = footer.file_metadata().schema_descr();
     let leaf = (0..schema.num_columns()).find(|&i| schema.get_column_root_idx(i) == root);
@@ -242,8 +242,8 @@ fn wrong_type(name: &str, expected: &str, found: &DataType) -> Malformed {
     Malformed(format!("column {name}: expected {expected}, found type {found}"))
 }
 
-/// Whether the statistics promise that a column holds nothing, so that it need
-/// not be read. `root` is its place among the top-level columns.
+/// Whether the statistics say that a column is all null, so that it need not be read. `root` is its
+/// index among the top-level columns.
 fn is_all_null(footer: &ParquetMetaData, root: usize) -> bool {
     let rows = footer.row_groups().iter().map(RowGroupMetaData::num_rows);
     columns_of(footer, root).zip(rows).all(|(column, rows)| {
@@ -255,11 +255,10 @@ fn is_all_null(footer: &ParquetMetaData, root: usize) -> bool {
 struct ParquetSource {
     path: PathBuf,
     file: Guarded,
-    /// `None` once the end, or damage that nothing can be read behind, is
-    /// reached.
+    /// `None` after the end, or after damage that cannot be skipped.
     batches: Option<ParquetRecordBatchReader>,
     columns: Columns,
-    /// Rows gone through.
+    /// Rows read.
     row: u64,
 }
 
@@ -302,12 +301,12 @@ impl Source for ParquetSource {
     }
 }
 
-/// What the Parquet library says, on one line.
+/// The Parquet library's error, on one line.
 fn library(error: &dyn std::error::Error) -> Malformed {
-    const MOST: usize = 200;
+    const MAX: usize = 200;
     let text = error.to_string();
     let line: String =
-        text.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        text.chars().take(MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
     Malformed(format!("damaged Parquet: {line}"))
 }
 
@@ -316,8 +315,8 @@ thread_local! {
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `decode`, and makes an error of a panic. The message that a panic
-/// would print is held back, because the error says it.
+/// Runs `decode`, and turns a panic into an error. The panic's message is suppressed, because the
+/// error contains it.
 fn contained<T>(decode: impl FnOnce() -> Result<T, Malformed>) -> Result<T, Malformed> {
     static QUIETED: Once = Once::new();
     QUIETED.call_once(|| {

@@ -1,12 +1,9 @@
-//! Replayed requests with measured latencies: seven columns separated by
-//! commas, without a header.
+//! Replayed requests with measured latencies: seven columns separated by commas, without a header.
 //!
-//! They are the time in the trace that was replayed (ms, coarse, not used),
-//! latency (µs), 1 for a read or 0 for a write, bytes, offset (bytes), the time
-//! of submission (ms), and what the system call returned: the bytes moved, or a
-//! negative error number. Lines stand in order of completion. When the drive
-//! got the request was not measured. Published replayers of learned-admission
-//! studies (LinnOS, Heimdall) write this form.
+//! The columns are: time in the replayed trace (ms, coarse, not used), latency (µs), 1 for a read
+//! or 0 for a write, bytes, offset (bytes), submission time (ms), and the system call's result: the
+//! bytes moved, or a negative error number. Lines are in completion order. The issue time was not
+//! measured. Published replayers of learned-admission studies (LinnOS, Heimdall) write this form.
 
 use trimtab_io::{Flags, Nanos, Op};
 
@@ -27,7 +24,7 @@ const RESULT: Column = column(7, "return value");
 const MILLISECOND_NS: u64 = 1_000_000;
 const MICROSECOND_NS: u64 = 1_000;
 /// The kernel's error numbers end here.
-const LARGEST_ERRNO: u64 = 4_095;
+const MAX_ERRNO: u64 = 4_095;
 
 pub(super) struct Replay;
 
@@ -51,7 +48,7 @@ impl LineParser for Replay {
         let arrival = Nanos(SUBMITTED.time(submitted, MILLISECOND_NS)?);
         let flags = match result.strip_prefix(b"-") {
             Some(errno) => {
-                RESULT.integer(errno, LARGEST_ERRNO)?;
+                RESULT.integer(errno, MAX_ERRNO)?;
                 Flags::ERROR
             }
             None => {

@@ -1,11 +1,9 @@
 //! UMass/SPC traces: `ASU,LBA,size,opcode,timestamp`.
 //!
-//! The application-specific unit is a number, the address counts sectors of
-//! 512 bytes, the size is in bytes, the opcode is R or W in either case, the
-//! timestamp is in seconds from the start of the trace. More fields may follow
-//! and mean nothing here. No timestamp may be earlier than the ones before it.
-//! Source: Storage Performance Council, "SPC Trace File Format Specification",
-//! revision 1.0.1; UMass trace repository.
+//! The application-specific unit is a number, the address counts sectors of 512 bytes, the size is
+//! in bytes, the opcode is R or W in either case, the timestamp is in seconds from the start of the
+//! trace. Further fields are ignored. Timestamps must not decrease. Source: Storage Performance
+//! Council, "SPC Trace File Format Specification", revision 1.0.1; UMass trace repository.
 
 use trimtab_io::Op;
 

@@ -25,7 +25,7 @@ const SECTOR: u64 = 512;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// 2100-01-01; later is a misread column.
-const LATEST_S: u64 = 4_102_444_800;
+const MAX_TIME_S: u64 = 4_102_444_800;
 
 pub(super) struct Tencent;
 
@@ -40,7 +40,7 @@ impl LineParser for Tencent {
         if is_header(&fields, &HEADER) {
             return Ok(());
         }
-        let seconds = TIMESTAMP.integer(timestamp, LATEST_S)?;
+        let seconds = TIMESTAMP.integer(timestamp, MAX_TIME_S)?;
         let offset = OFFSET.offset(offset, SECTOR)?;
         let size = SIZE.length(size, SECTOR)?;
         let op = match kind {

@@ -1,34 +1,34 @@
-//! One frame: what is appended at once, and is either whole or not there.
+//! Frames: the unit of appending, complete or ignored.
 
 use std::io;
 
 use flate2::Crc;
 use trimtab_io::Nanos;
 
-use super::write::MOST_RECORDS;
+use super::write::MAX_RECORDS;
 use crate::error::Malformed;
 use crate::packed::{PACKED, is_packed, pack, unpack};
 use crate::record::Record;
 
-/// Kind, length, checksum.
+/// FrameKind, length, checksum.
 pub(super) const HEADER: usize = 9;
 
-/// A longer payload is none of ours: records take 459 KB at most.
-pub(super) const LONGEST: usize = 1 << 20;
+/// A longer payload is invalid: records take 459 KB at most.
+pub(super) const MAX_LENGTH: usize = 1 << 20;
 
 /// Level 1 takes a third of level 3's time, for some percent more bytes.
 const LEVEL: i32 = 1;
 
-/// What a frame holds.
+/// Content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     Note = b'n' as isize,
     Device = b'd' as isize,
     Command = b'c' as isize,
     Records = b'r' as isize,
 }
 
-impl Kind {
+impl FrameKind {
     const ALL: [Self; 4] = [Self::Note, Self::Device, Self::Command, Self::Records];
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
@@ -37,7 +37,7 @@ impl Kind {
 }
 
 /// Appends a frame.
-pub(super) fn append(kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
+pub(super) fn append(kind: FrameKind, payload: &[u8], out: &mut Vec<u8>) {
     let length = (payload.len() as u32).to_le_bytes();
     out.push(kind as u8);
     out.extend_from_slice(&length);
@@ -45,7 +45,7 @@ pub(super) fn append(kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// Of all that is in a frame but the checksum itself.
+/// CRC-32 of the frame without the checksum itself.
 pub(super) fn checksum(kind: u8, length: [u8; 4], payload: &[u8]) -> u32 {
     let mut crc = Crc::new();
     for part in [&[kind][..], &length, payload] {
@@ -72,13 +72,13 @@ pub(super) fn pack_records(records: &[Record]) -> io::Result<Vec<u8>> {
     Ok(payload)
 }
 
-/// Appends the records of such a payload to `out`.
+/// Decodes such a payload, and appends its records to `out`.
 pub(super) fn unpack_records(payload: &[u8], out: &mut Vec<Record>) -> Result<(), Malformed> {
     let (count, compressed) =
         payload.split_first_chunk().ok_or_else(|| Malformed::new("records without their count"))?;
     let count = u32::from_le_bytes(*count) as usize;
-    if count > MOST_RECORDS {
-        return Err(Malformed(format!("{count} records at once, expected {MOST_RECORDS} at most")));
+    if count > MAX_RECORDS {
+        return Err(Malformed(format!("{count} records at once, expected {MAX_RECORDS} at max")));
     }
     let columns = zstd::bulk::decompress(compressed, count * PACKED)
         .map_err(|e| Malformed(format!("damaged records: {e}")))?;
@@ -99,8 +99,8 @@ pub(super) fn unpack_records(payload: &[u8], out: &mut Vec<Record>) -> Result<()
     Ok(())
 }
 
-/// The record with its times as differences, which have few bytes that differ. They wrap
-/// around, so that any times come back.
+/// The record with delta-encoded times, which compress well. They wrap around, so any times
+/// round-trip.
 fn differences(record: &Record, before: Nanos) -> Record {
     let since = |at: Nanos, from: Nanos| Nanos(at.0.wrapping_sub(from.0));
     Record {

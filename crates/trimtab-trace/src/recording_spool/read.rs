@@ -1,10 +1,10 @@
-//! Reading a spool that a recording has left behind. The file is not trusted.
+//! Reads a leftover spool. The file is not trusted.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::frame::{HEADER, Kind, LONGEST, checksum, unpack_records};
+use super::frame::{FrameKind, HEADER, MAX_LENGTH, checksum, unpack_records};
 use super::{ENDING, MAGIC};
 use crate::error::{Error, Malformed, Position};
 use crate::fields::show;
@@ -14,28 +14,28 @@ use crate::reader::{Clock, Meta};
 use crate::record::Record;
 use crate::write::parquet::fault;
 
-/// A recorder makes one for each device, and some ten more.
-const MOST_NOTES: usize = 1000;
+/// A recorder writes one per device, and some ten more.
+const MAX_NOTES: usize = 1000;
 
-/// Reads a spool: records in order of completion, up to where it is whole.
+/// Reads a spool: records in completion order, up to the first damaged frame.
 pub struct Reader<R> {
     input: R,
     path: PathBuf,
-    /// Up to where frames were whole, in bytes.
+    /// End of the last complete frame, bytes.
     at: u64,
     names: Names,
     meta: Meta,
     ended: bool,
 }
 
-/// A file that is locked as long as this lives, so that nothing else recovers it.
+/// A spool file, locked while this lives, so that no other process recovers it.
 pub type Leftover = Reader<BufReader<File>>;
 
 impl Leftover {
     /// Opens a spool.
     ///
     /// # Errors
-    /// It cannot be read, is none, or its recorder lives.
+    /// It cannot be read, is not a spool, or its recorder is alive.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let open_error = |source| Error::Open { path: path.to_owned(), source };
         let file = File::open(path).map_err(open_error)?;
@@ -51,10 +51,10 @@ impl Leftover {
         Self::new(BufReader::new(file), path)
     }
 
-    /// Bytes behind what was whole.
+    /// Bytes behind the last complete frame.
     ///
     /// # Errors
-    /// The file's size cannot be asked for.
+    /// The file's size cannot be determined.
     pub fn torn_off(&self) -> Result<u64, Error> {
         let metadata = self.input.get_ref().metadata();
         let metadata = metadata.map_err(|source| self.read_error(source))?;
@@ -63,10 +63,10 @@ impl Leftover {
 }
 
 impl<R: Read> Reader<R> {
-    /// Begins to read; `path` is for messages.
+    /// Starts to read; `path` is for messages.
     ///
     /// # Errors
-    /// It cannot be read, or is no spool.
+    /// It cannot be read, or is not a spool.
     pub fn new(mut input: R, path: &Path) -> Result<Self, Error> {
         let mut magic = [0; MAGIC.len()];
         let read = input.read_exact(&mut magic);
@@ -85,23 +85,22 @@ impl<R: Read> Reader<R> {
         Ok(Self { input, path, at, names: Names::default(), meta, ended: false })
     }
 
-    /// The names of devices and commands in the records so far.
+    /// The device and command names so far.
     #[must_use]
     pub const fn names(&self) -> &Names {
         &self.names
     }
 
-    /// What is known of the recording, so far.
+    /// The recording's properties so far.
     #[must_use]
     pub const fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// Appends the next records to `out`; false at the end, which is where the first frame
-    /// is not whole.
+    /// Appends the next records to `out`; false at the end, which is the first incomplete frame.
     ///
     /// # Errors
-    /// The file cannot be read, or a whole frame holds what no recorder writes.
+    /// The file cannot be read, or a complete frame holds invalid content.
     pub fn read(&mut self, out: &mut Vec<Record>) -> Result<bool, Error> {
         while !self.ended {
             let Some((kind, payload)) = self.frame()? else {
@@ -114,15 +113,15 @@ impl<R: Read> Reader<R> {
                 what,
             })?;
             self.at += (HEADER + payload.len()) as u64;
-            if kind == Kind::Records {
+            if kind == FrameKind::Records {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// The next frame, if it is whole.
-    fn frame(&mut self) -> Result<Option<(Kind, Vec<u8>)>, Error> {
+    /// The next frame, if it is complete.
+    fn frame(&mut self) -> Result<Option<(FrameKind, Vec<u8>)>, Error> {
         let mut header = [0; HEADER];
         if !self.fill(&mut header)? {
             return Ok(None);
@@ -130,7 +129,7 @@ impl<R: Read> Reader<R> {
         let [kind, a, b, c, d, crc @ ..] = header;
         let length = [a, b, c, d];
         let size = u32::from_le_bytes(length) as usize;
-        let Some(known) = Kind::from_byte(kind).filter(|_| size <= LONGEST) else {
+        let Some(known) = FrameKind::from_byte(kind).filter(|_| size <= MAX_LENGTH) else {
             return Ok(None);
         };
         let mut payload = vec![0; size];
@@ -139,7 +138,7 @@ impl<R: Read> Reader<R> {
         Ok(whole.then_some((known, payload)))
     }
 
-    /// Reads so many bytes; false if there are fewer.
+    /// Fills `bytes`; false if there are fewer.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<bool, Error> {
         match self.input.read_exact(bytes) {
             Ok(()) => Ok(true),
@@ -148,12 +147,17 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn take(&mut self, kind: Kind, payload: &[u8], out: &mut Vec<Record>) -> Result<(), Malformed> {
+    fn take(
+        &mut self,
+        kind: FrameKind,
+        payload: &[u8],
+        out: &mut Vec<Record>,
+    ) -> Result<(), Malformed> {
         match kind {
-            Kind::Device => self.names.intern_device(payload).map(drop),
-            Kind::Command => self.names.intern_command(payload).map(drop),
-            Kind::Note => self.note(payload),
-            Kind::Records => {
+            FrameKind::Device => self.names.intern_device(payload).map(drop),
+            FrameKind::Command => self.names.intern_command(payload).map(drop),
+            FrameKind::Note => self.note(payload),
+            FrameKind::Records => {
                 let first = out.len();
                 unpack_records(payload, out)?;
                 let wrong = out[first..].iter().find_map(|record| {
@@ -176,8 +180,8 @@ impl<R: Read> Reader<R> {
         let known = self.meta.notes.len();
         match self.meta.notes.iter_mut().find(|(other, _)| other == key) {
             Some((_, before)) => value.clone_into(before),
-            None if known == MOST_NOTES => {
-                return Err(Malformed(format!("more than {MOST_NOTES} notes")));
+            None if known == MAX_NOTES => {
+                return Err(Malformed(format!("more than {MAX_NOTES} notes")));
             }
             None => self.meta.notes.push((key.to_owned(), value.to_owned())),
         }
@@ -189,8 +193,8 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The spools in a directory whose recordings have ended without removing them, by name.
-/// What cannot be read is passed over.
+/// Spools in a directory whose recordings ended without removing them, by name. Unreadable files
+/// are skipped.
 #[must_use]
 pub fn leftovers(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -202,9 +206,9 @@ pub fn leftovers(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether it is a spool that no recorder holds.
+/// Whether it is a spool without a recorder.
 fn is_left_over(path: &Path) -> bool {
-    // A pipe of that name would be waited for.
+    // Opening a pipe of that name would block.
     if !fs::metadata(path).is_ok_and(|m| m.is_file()) {
         return false;
     }

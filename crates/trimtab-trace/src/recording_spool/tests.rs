@@ -25,7 +25,7 @@ fn names() -> Names {
     names
 }
 
-/// Records as they complete: arrivals jump back and forth.
+/// Records in completion order: arrivals jump back and forth.
 fn records(names: &mut Names, count: u64) -> Vec<Record> {
     let fio = names.add_command("fio").unwrap();
     (0..count)
@@ -50,8 +50,8 @@ fn spool_in(directory: &Path, count: u64) -> (std::path::PathBuf, Vec<Record>) {
     let (spool, mut feed) = begin(&target);
     let mut names = names();
     let records = records(&mut names, count);
-    // As many frames as there are calls, once enough has come.
-    for some in records.chunks(super::write::MOST_RECORDS) {
+    // One frame per call, once enough has come.
+    for some in records.chunks(super::write::MAX_RECORDS) {
         feed.push(some, &names);
     }
     let path = spool.path().to_owned();
@@ -76,7 +76,7 @@ fn read_bytes(bytes: &[u8]) -> (Vec<Record>, Result<(), Error>, Meta) {
 }
 
 #[test]
-fn what_was_handed_on_comes_back() {
+fn flushed_records_are_recovered() {
     let dir = tempfile::tempdir().unwrap();
     let (path, records) = spool_in(dir.path(), 20_000);
     let mut leftover = Leftover::open(&path).unwrap();
@@ -94,7 +94,7 @@ fn what_was_handed_on_comes_back() {
 }
 
 #[test]
-fn a_few_records_are_handed_on_after_a_second() {
+fn few_records_are_written_after_a_second() {
     let dir = tempfile::tempdir().unwrap();
     let (spool, mut feed) = begin(&dir.path().join("a"));
     let mut names = names();
@@ -112,23 +112,23 @@ fn a_few_records_are_handed_on_after_a_second() {
     assert!(read_bytes(&fs::read(path).unwrap()).0 == records);
 }
 
-/// Any crash leaves some beginning of the file, and every one of them is read up to its last
-/// whole frame, without an error.
+/// A crash leaves a prefix of the file; every prefix is read up to its last complete frame, without
+/// an error.
 #[test]
-fn cut_at_any_byte_a_beginning_of_the_records_comes_back() {
+fn truncation_at_any_byte_recovers_a_prefix() {
     let dir = tempfile::tempdir().unwrap();
     let mut bytes = MAGIC.to_vec();
     let mut names = names();
     let all = records(&mut names, 60);
     let mut ends = Vec::new();
-    frame::append(frame::Kind::Note, b"machine=a=b", &mut bytes);
+    frame::append(frame::FrameKind::Note, b"machine=a=b", &mut bytes);
     for name in ["sda", "sdb"] {
-        frame::append(frame::Kind::Device, name.as_bytes(), &mut bytes);
+        frame::append(frame::FrameKind::Device, name.as_bytes(), &mut bytes);
     }
-    frame::append(frame::Kind::Command, b"fio", &mut bytes);
+    frame::append(frame::FrameKind::Command, b"fio", &mut bytes);
     for some in all.chunks(7) {
         let payload = frame::pack_records(some).unwrap();
-        frame::append(frame::Kind::Records, &payload, &mut bytes);
+        frame::append(frame::FrameKind::Records, &payload, &mut bytes);
         ends.push((bytes.len(), some.len()));
     }
     for cut in 0..=bytes.len() {
@@ -138,7 +138,7 @@ fn cut_at_any_byte_a_beginning_of_the_records_comes_back() {
         assert!(out == all[..whole], "cut at {cut}: {} records, not {whole}", out.len());
         assert_eq!(result.is_ok(), cut >= MAGIC.len(), "cut at {cut}");
     }
-    // A file system may also leave zeroes where the last blocks should be.
+    // A file system may leave zeroes in the last blocks.
     let whole = bytes.len();
     bytes.extend([0; 5000]);
     let path = dir.path().join("zeroes.spool");
@@ -151,7 +151,7 @@ fn cut_at_any_byte_a_beginning_of_the_records_comes_back() {
 }
 
 #[test]
-fn an_end_without_records_leaves_no_file_and_so_does_a_normal_one() {
+fn empty_and_discarded_spools_leave_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let files = || fs::read_dir(dir.path()).unwrap().count();
     drop(spool_in(dir.path(), 0));
@@ -169,7 +169,7 @@ fn an_end_without_records_leaves_no_file_and_so_does_a_normal_one() {
 }
 
 #[test]
-fn a_living_recorders_spool_is_no_leftover_and_none_is_replaced() {
+fn live_spools_are_neither_leftovers_nor_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("out.parquet");
     let (spool, _feed) = begin(&target);
@@ -188,9 +188,9 @@ fn a_living_recorders_spool_is_no_leftover_and_none_is_replaced() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_told_once_and_holds_up_nothing() {
+fn full_disk_is_reported_once_without_blocking() {
     let dir = tempfile::tempdir().unwrap();
-    // What is written through this name never fits.
+    // Writes through this name always fail.
     let target = dir.path().join("out.parquet");
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let (spool, mut feed) =
@@ -199,22 +199,22 @@ fn a_disk_that_is_full_is_told_once_and_holds_up_nothing() {
     for _ in 0..200 {
         feed.push(&records(&mut names, 8192), &names);
     }
-    let told = (0..500).find_map(|_| {
+    let failure = (0..500).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         spool.failure()
     });
-    let told = told.expect("the failure is told").to_string();
-    assert!(told.contains("cannot write"), "{told}");
+    let failure = failure.expect("the failure is failure").to_string();
+    assert!(failure.contains("cannot write"), "{failure}");
     assert!(spool.failure().is_none());
     assert!(!target.exists());
 }
 
 #[test]
-fn what_no_recorder_writes_is_refused() {
+fn invalid_frames_are_refused() {
     let (mut names, mut bytes) = (names(), MAGIC.to_vec());
     let some = records(&mut names, 2);
     let payload = frame::pack_records(&some).unwrap();
-    frame::append(frame::Kind::Records, &payload, &mut bytes);
+    frame::append(frame::FrameKind::Records, &payload, &mut bytes);
     let (out, result, _) = read_bytes(&bytes);
     let error = result.unwrap_err().to_string();
     assert!(error.contains("byte 16") && error.contains("has no name"), "{error}");
@@ -224,16 +224,16 @@ fn what_no_recorder_writes_is_refused() {
 }
 
 proptest! {
-    /// Whatever has become of a byte, what comes back is a beginning of the records.
+    /// Whatever byte is damaged, the result is a prefix of the records.
     #[test]
-    fn damage_never_makes_records(at in 0_usize..2000, by in 1_u8..) {
+    fn damage_recovers_a_prefix(at in 0_usize..2000, by in 1_u8..) {
         let (mut names, mut bytes) = (names(), MAGIC.to_vec());
         let all = records(&mut names, 40);
-        frame::append(frame::Kind::Device, b"sda", &mut bytes);
-        frame::append(frame::Kind::Device, b"sdb", &mut bytes);
-        frame::append(frame::Kind::Command, b"fio", &mut bytes);
+        frame::append(frame::FrameKind::Device, b"sda", &mut bytes);
+        frame::append(frame::FrameKind::Device, b"sdb", &mut bytes);
+        frame::append(frame::FrameKind::Command, b"fio", &mut bytes);
         for some in all.chunks(10) {
-            frame::append(frame::Kind::Records, &frame::pack_records(some).unwrap(), &mut bytes);
+            frame::append(frame::FrameKind::Records, &frame::pack_records(some).unwrap(), &mut bytes);
         }
         let at = at % bytes.len();
         bytes[at] = bytes[at].wrapping_add(by);
@@ -242,7 +242,7 @@ proptest! {
     }
 
     #[test]
-    fn any_times_come_back(times in prop::collection::vec(any::<[u64; 3]>(), 1..50)) {
+    fn delta_encoding_round_trips(times in prop::collection::vec(any::<[u64; 3]>(), 1..50)) {
         let records: Vec<_> = times
             .iter()
             .map(|&[arrival, issue, complete]| Record {
@@ -258,13 +258,13 @@ proptest! {
 }
 
 #[test]
-fn a_spool_is_not_taken_for_a_trace() {
+fn spool_is_not_opened_as_a_trace() {
     let dir = tempfile::tempdir().unwrap();
     let (path, _) = spool_in(dir.path(), 10_000);
-    let error = crate::Trace::open(&[path], &crate::Options::default()).err().unwrap();
+    let error = crate::Trace::open(&[path], &crate::TraceOptions::default()).err().unwrap();
     assert!(error.to_string().contains("trimtab trace recover"), "{error}");
     let mut torn = tempfile::NamedTempFile::new().unwrap();
     torn.write_all(MAGIC).unwrap();
-    let torn = crate::Trace::open(&[torn.path().to_owned()], &crate::Options::default());
+    let torn = crate::Trace::open(&[torn.path().to_owned()], &crate::TraceOptions::default());
     assert!(torn.err().unwrap().to_string().contains("trimtab trace recover"));
 }

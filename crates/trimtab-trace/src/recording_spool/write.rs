@@ -1,5 +1,5 @@
-//! Writing a spool, in a thread of its own: a disk that is slow to take it must not hold up
-//! the recorder, whose ring would overflow.
+//! Writes a spool in its own thread: a slow disk must not stall the recorder, whose ring would
+//! overflow.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::frame::{Kind, append, pack_records};
+use super::frame::{FrameKind, append, pack_records};
 use super::{MAGIC, names_beside};
 use crate::error::Error;
 use crate::names::Names;
@@ -19,17 +19,17 @@ use crate::reader::Meta;
 use crate::record::Record;
 
 /// Records in one frame.
-pub(super) const MOST_RECORDS: usize = 1 << 13;
+pub(super) const MAX_RECORDS: usize = 1 << 13;
 
-/// What arrives is handed on after this time at the latest, and on the disk after as long
-/// again.
+/// Records are handed to the thread after this time at the latest, and are on the disk after as
+/// long again.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Messages that may wait for the disk: eight seconds at 60,000 requests per second.
+/// Bound of the queue, messages: eight seconds at 60,000 requests per second.
 const QUEUE: usize = 64;
 
-/// A spool being written. It goes when it is [discarded](Self::discard), or dropped
-/// before a record has come; otherwise it stays, to be recovered.
+/// A spool being written. Removed when it is [discarded](Self::discard), or dropped without a
+/// record; otherwise it stays, to be recovered.
 pub struct Spool {
     path: PathBuf,
     sender: SyncSender<Message>,
@@ -38,14 +38,14 @@ pub struct Spool {
     discarded: bool,
 }
 
-/// What the thread tells.
+/// State reported by the thread.
 #[derive(Default)]
 struct State {
     has_records: AtomicBool,
     failure: Mutex<Option<io::Error>>,
 }
 
-/// Where records come in. It may go to another thread.
+/// The input of a spool. May be moved to another thread.
 pub struct Feed {
     sender: SyncSender<Message>,
     pending: Vec<Record>,
@@ -61,20 +61,19 @@ enum Message {
         commands: Vec<Box<str>>,
         records: Vec<Record>,
     },
-    /// The last one.
+    /// The last message.
     End,
 }
 
-/// A spool's file, in which nothing is written yet. Dropped, it is gone.
+/// A spool's empty file. Removed when dropped.
 pub struct SpoolFile {
     path: PathBuf,
     file: Option<File>,
 }
 
 impl SpoolFile {
-    /// Makes a file for the spool of the trace `target`. None for a target that is no
-    /// regular file (`/dev/null`, a pipe): it is written directly, and a crash loses nothing
-    /// of it.
+    /// Creates the spool's file for the trace `target`. `None` for a target that is not a regular
+    /// file (`/dev/null`, a pipe): it is written directly, and a crash loses nothing of it.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -90,17 +89,17 @@ impl SpoolFile {
         Ok(Some(Self { path, file: Some(file) }))
     }
 
-    /// On a file that has been created.
+    /// For a given file.
     #[cfg(test)]
     pub(super) const fn on(path: PathBuf, file: File) -> Self {
         Self { path, file: Some(file) }
     }
 
-    /// Begins to write, in a thread that has this thread's privileges; `meta` describes the
+    /// Starts writing, in a thread that inherits this thread's privileges; `meta` describes the
     /// recording.
     ///
     /// # Panics
-    /// If the system has no thread to give.
+    /// If no thread can be started.
     #[must_use]
     pub fn start(mut self, meta: &Meta) -> (Spool, Feed) {
         let file = self.file.take().expect("it is taken here only");
@@ -137,26 +136,26 @@ impl Spool {
         &self.path
     }
 
-    /// Notes something, in place of what was noted under this key before.
+    /// Sets a note, replacing an earlier one with this key.
     pub fn set_note(&self, key: &str, value: &str) {
-        // Without a thread nothing can be kept, and `failure` says so.
+        // Without the thread nothing is stored; `failure` reports that.
         _ = self.sender.send(Message::Note(format!("{key}={value}")));
     }
 
-    /// Whether there is a record in it.
+    /// Whether it holds a record.
     #[must_use]
     pub fn has_records(&self) -> bool {
         self.state.has_records.load(Ordering::Relaxed)
     }
 
-    /// Why it could not be written on, told once. What comes after that is not in it.
+    /// The error that stopped writing, reported once. Later records are lost.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         let failure = self.state.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         failure.map(|e| Error::write(&self.path, e))
     }
 
-    /// Ends it: the trace has its name, and this is not needed any more.
+    /// Removes it: the trace has its name.
     pub fn discard(mut self) {
         self.discarded = true;
     }
@@ -169,14 +168,14 @@ impl Drop for Spool {
             _ = thread.join();
         }
         if self.discarded || !self.has_records() {
-            // The trace's name has to be on the disk before this one goes from it.
+            // The trace's name must be on the disk before this one is removed.
             _ = sync_directory(&self.path);
             _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Creates the first file of the names that are not taken, and locks it.
+/// Creates the first file whose name is free, and locks it.
 fn create_beside(target: &Path) -> Result<(PathBuf, File), Error> {
     for path in names_beside(target) {
         let create = || -> io::Result<File> {
@@ -195,31 +194,31 @@ fn create_beside(target: &Path) -> Result<(PathBuf, File), Error> {
     unreachable!("some number is free")
 }
 
-/// Makes the names in the file's directory last.
+/// Makes the directory entries durable.
 fn sync_directory(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 impl Feed {
-    /// Takes the records that have come since the last call, also if there are none: what
-    /// came before may have waited for long enough.
+    /// Takes the records since the last call; called without records too, so that earlier ones are
+    /// handed on in time.
     pub fn push(&mut self, records: &[Record], names: &Names) {
         for record in records {
             if self.pending.is_empty() {
                 self.since = Instant::now();
             }
             self.pending.push(*record);
-            if self.pending.len() == MOST_RECORDS {
-                self.hand_on(names);
+            if self.pending.len() == MAX_RECORDS {
+                self.send_pending(names);
             }
         }
         if !self.pending.is_empty() && self.since.elapsed() >= PERIOD {
-            self.hand_on(names);
+            self.send_pending(names);
         }
     }
 
-    fn hand_on(&mut self, names: &Names) {
+    fn send_pending(&mut self, names: &Names) {
         let devices = names.devices_from(self.devices).to_vec();
         let commands = names.commands_from(self.commands).to_vec();
         self.devices += devices.len();
@@ -241,7 +240,7 @@ impl Writing {
         let failure = self.write_all(receiver).err();
         let Some(failure) = failure else { return };
         *self.state.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
-        // Whoever sends does not wait for a queue that nobody empties.
+        // Unblocks senders: no one drains the queue any more.
         while !matches!(receiver.recv(), Ok(Message::End) | Err(_)) {}
     }
 
@@ -253,14 +252,14 @@ impl Writing {
             match receiver.recv_timeout(PERIOD) {
                 Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Message::Note(note)) => append(Kind::Note, note.as_bytes(), &mut bytes),
+                Ok(Message::Note(note)) => append(FrameKind::Note, note.as_bytes(), &mut bytes),
                 Ok(Message::Records { devices, commands, records }) => {
                     let names = |kind, names: &[Box<str>], out: &mut Vec<u8>| {
                         names.iter().for_each(|name| append(kind, name.as_bytes(), out));
                     };
-                    names(Kind::Device, &devices, &mut bytes);
-                    names(Kind::Command, &commands, &mut bytes);
-                    append(Kind::Records, &pack_records(&records)?, &mut bytes);
+                    names(FrameKind::Device, &devices, &mut bytes);
+                    names(FrameKind::Command, &commands, &mut bytes);
+                    append(FrameKind::Records, &pack_records(&records)?, &mut bytes);
                     has_records = true;
                 }
             }

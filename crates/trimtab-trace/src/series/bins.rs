@@ -1,38 +1,35 @@
-//! Bins over a range that is not known in advance.
+//! Histogram bins over a range that is not known in advance.
 //!
-//! A stream does not tell how long it will be. So bins begin narrow, and
-//! whenever there would be too many of them, their width doubles and
-//! neighbours merge. A bin is always a multiple of its width away from zero,
-//! which is why the result does not depend on the order of events: it is what
-//! bins of the final width would have held from the start.
+//! Bins begin narrow; whenever there would be too many, their width doubles and neighbours merge.
+//! Bin borders are multiples of the width, so the result does not depend on the order of events: it
+//! equals bins of the final width from the start.
 
 use rustc_hash::FxHashMap;
 
-/// What can be kept in bins that merge.
+/// Content of bins that merge.
 pub(super) trait Merge: Default {
-    /// Takes in what a neighbour holds.
+    /// Adds a neighbour's content.
     fn merge(&mut self, other: Self);
 }
 
-/// Which stretch of a line the bins cover. A bin's number is its place in
-/// units of the width, counted from zero: `x >> shift`.
+/// The range of the bins. A bin's number is `x >> shift`.
 #[derive(Clone, Debug)]
 struct Axis {
-    /// The width is two to this.
+    /// log2 of the width.
     shift: u32,
-    /// Number of the first bin and of the last.
+    /// Numbers of the first and the last bin.
     used: Option<(u64, u64)>,
-    /// How many bins there may be from first to last; at least two.
-    most: u64,
+    /// Maximum number of bins from first to last; at least two.
+    max: u64,
 }
 
 impl Axis {
-    const fn new(most: usize) -> Self {
-        assert!(most >= 2);
-        Self { shift: 0, used: None, most: most as u64 }
+    const fn new(max: usize) -> Self {
+        assert!(max >= 2);
+        Self { shift: 0, used: None, max: max as u64 }
     }
 
-    /// Makes room for `x`, and returns how often the width doubled for it.
+    /// Extends the range to `x`, and returns how often the width doubled.
     fn admit(&mut self, x: u64) -> u32 {
         let (low, high) = self.used.unwrap_or((x >> self.shift, x >> self.shift));
         let mut doublings = 0;
@@ -40,7 +37,7 @@ impl Axis {
             let bin = x >> self.shift;
             let (first, last) = (bin.min(low >> doublings), bin.max(high >> doublings));
             // With a width of 2^63 there are two bins, so this ends.
-            if last - first < self.most {
+            if last - first < self.max {
                 self.used = Some((first, last));
                 return doublings;
             }
@@ -58,8 +55,7 @@ impl Axis {
     }
 }
 
-/// A row of at most so many bins, of equal width, that covers all that was
-/// ever put in.
+/// At most `max` bins of equal width, over everything added.
 #[derive(Clone, Debug)]
 pub(super) struct AdaptiveBins<T> {
     axis: Axis,
@@ -67,12 +63,12 @@ pub(super) struct AdaptiveBins<T> {
 }
 
 impl<T: Merge> AdaptiveBins<T> {
-    /// No bins yet, and never more than `most`, which is at least two.
-    pub(super) const fn new(most: usize) -> Self {
-        Self { axis: Axis::new(most), bins: Vec::new() }
+    /// No bins yet, and never more than `max`, at least two.
+    pub(super) const fn new(max: usize) -> Self {
+        Self { axis: Axis::new(max), bins: Vec::new() }
     }
 
-    /// The bin that `x` falls into.
+    /// The bin of `x`.
     pub(super) fn at(&mut self, x: u64) -> &mut T {
         let before = self.axis.first();
         let doublings = self.axis.admit(x);
@@ -94,7 +90,7 @@ impl<T: Merge> AdaptiveBins<T> {
     pub(super) fn coarsen(&mut self) {
         let Some((first, last)) = self.axis.used else { return };
         if self.axis.shift == 63 {
-            return; // 2^64 is no width that a u64 can tell.
+            return; // 2^64 does not fit into a u64.
         }
         let old = std::mem::take(&mut self.bins);
         self.axis.shift += 1;
@@ -106,17 +102,17 @@ impl<T: Merge> AdaptiveBins<T> {
         }
     }
 
-    /// A bin's width.
+    /// Width of the bins.
     pub(super) const fn width(&self) -> u64 {
         1 << self.axis.shift
     }
 
-    /// Where the first bin begins.
+    /// Start of the first bin.
     pub(super) fn start(&self) -> u64 {
         self.axis.first() << self.axis.shift
     }
 
-    /// The bins, in order. Those between others may be empty.
+    /// The bins in order; some may be empty.
     pub(super) fn bins(&self) -> &[T] {
         &self.bins
     }
@@ -127,19 +123,19 @@ impl<T: Merge> AdaptiveBins<T> {
 pub(super) struct AdaptiveGrid {
     columns: Axis,
     rows: Axis,
-    /// By bin numbers. Few cells of a trace's map are ever touched at once,
-    /// and doubling is a new key for each.
+    /// By bin numbers. Few cells of a trace's map are non-empty, and doubling maps each to a new
+    /// key.
     cells: FxHashMap<(u64, u64), u64>,
 }
 
 impl AdaptiveGrid {
-    /// No cells yet, and never more than so many columns and rows.
+    /// No cells yet, and never more than this many columns and rows.
     pub(super) fn new(columns: usize, rows: usize) -> Self {
         let (columns, rows) = (Axis::new(columns), Axis::new(rows));
         Self { columns, rows, cells: FxHashMap::default() }
     }
 
-    /// Counts one at this place.
+    /// Counts one at (`x`, `y`).
     pub(super) fn add(&mut self, x: u64, y: u64) {
         let (wider, higher) = (self.columns.admit(x), self.rows.admit(y));
         if wider > 0 || higher > 0 {
@@ -150,7 +146,7 @@ impl AdaptiveGrid {
         *self.cells.entry((x >> self.columns.shift, y >> self.rows.shift)).or_default() += 1;
     }
 
-    /// Where the first column and the first row begin.
+    /// Start of the first column and of the first row.
     pub(super) fn start(&self) -> (u64, u64) {
         (self.columns.first() << self.columns.shift, self.rows.first() << self.rows.shift)
     }
@@ -160,8 +156,7 @@ impl AdaptiveGrid {
         (1 << self.columns.shift, 1 << self.rows.shift)
     }
 
-    /// The cells that are not empty, by column, row and count; column and row
-    /// count from the first.
+    /// The non-empty cells: column, row (from the first) and count.
     pub(super) fn cells(&self) -> Vec<(u32, u32, u64)> {
         let place = |bin: u64, axis: &Axis| (bin - axis.first()) as u32;
         let mut cells: Vec<_> = self
@@ -199,15 +194,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn adaptive_bins_are_direct_bins_of_the_final_width(
+        fn adaptive_bins_equal_fixed_bins(
             values in prop::collection::vec(anywhere(), 1..200),
-            most in 2_usize..20,
+            max in 2_usize..20,
             coarser in 0_usize..3,
         ) {
-            let mut adaptive = AdaptiveBins::<Vec<u64>>::new(most);
+            let mut adaptive = AdaptiveBins::<Vec<u64>>::new(max);
             for &x in &values {
                 adaptive.at(x).push(x);
-                prop_assert!(adaptive.bins().len() <= most);
+                prop_assert!(adaptive.bins().len() <= max);
             }
             for _ in 0..coarser {
                 adaptive.coarsen();
@@ -230,22 +225,22 @@ mod tests {
         }
 
         #[test]
-        fn bins_are_no_wider_than_needed(
+        fn bin_width_is_minimal(
             values in prop::collection::vec(anywhere(), 1..50),
-            most in 2_u64..20,
+            max in 2_u64..20,
         ) {
-            let mut axis = Axis::new(most as usize);
+            let mut axis = Axis::new(max as usize);
             for &x in &values {
                 axis.admit(x);
             }
             let (low, high) = (values.iter().min().unwrap(), values.iter().max().unwrap());
             if let Some(narrower) = axis.shift.checked_sub(1) {
-                prop_assert!((high >> narrower) - (low >> narrower) >= most);
+                prop_assert!((high >> narrower) - (low >> narrower) >= max);
             }
         }
 
         #[test]
-        fn a_grid_counts_what_direct_bins_count(
+        fn adaptive_grid_equals_fixed_grid(
             points in prop::collection::vec((anywhere(), anywhere()), 1..200),
         ) {
             let mut grid = AdaptiveGrid::new(8, 5);

@@ -1,35 +1,34 @@
-//! How many requests are in flight, over time.
+//! Requests in flight over time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::bins::{AdaptiveBins, Merge};
 
-/// Follows the number of requests that have arrived and not completed.
+/// Tracks the number of requests that have arrived and not completed.
 ///
-/// Requests come in arrival order. So once one arrives at `t`, all ends up to
-/// there are known: they can be taken from the heap and counted. The heap holds
-/// as many entries as requests are in flight.
+/// Requests are in arrival order. So when one arrives at `t`, all completions before are known, and
+/// are taken from a heap of the requests in flight.
 #[derive(Clone, Debug)]
 pub(super) struct DepthMeter {
-    /// Ends to come.
+    /// Future completions.
     ends: BinaryHeap<Reverse<u64>>,
     depth: u64,
-    /// Up to here time is counted.
+    /// Time counted so far.
     counted: u64,
-    bins: AdaptiveBins<Load>,
+    bins: AdaptiveBins<DepthBin>,
 }
 
-/// The depth during one bin.
+/// Depth during one bin.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Load {
-    /// The depth summed over nanoseconds: `u128`, because thousands in flight
-    /// for a year are more than 64 bits hold.
+pub(super) struct DepthBin {
+    /// Integral of the depth over nanoseconds: `u128`, because thousands in flight for a year
+    /// exceed 64 bits.
     pub(super) sum: u128,
     pub(super) max: u64,
 }
 
-impl Merge for Load {
+impl Merge for DepthBin {
     fn merge(&mut self, other: Self) {
         self.sum += other.sum;
         self.max = self.max.max(other.max);
@@ -41,8 +40,7 @@ impl DepthMeter {
         Self { ends: BinaryHeap::new(), depth: 0, counted: 0, bins: AdaptiveBins::new(most_bins) }
     }
 
-    /// A request that arrived at `arrival` (not before earlier ones did) and
-    /// completed at `end`.
+    /// Adds a request that arrived at `arrival` (not before earlier ones) and completed at `end`.
     pub(super) fn add(&mut self, arrival: u64, end: u64) {
         self.advance(arrival);
         if arrival < end {
@@ -52,8 +50,8 @@ impl DepthMeter {
         }
     }
 
-    /// Counts all that ends up to `until`: at one instant ends come first, so
-    /// that requests one after the other count as one in flight.
+    /// Processes completions up to `until`. At one instant completions come first, so that
+    /// back-to-back requests count as one in flight.
     fn advance(&mut self, until: u64) {
         while let Some(&Reverse(at)) = self.ends.peek() {
             if at > until {
@@ -65,13 +63,13 @@ impl DepthMeter {
         }
     }
 
-    /// The depth has been what it is until `until`.
+    /// Holds the current depth until `until`.
     fn hold(&mut self, until: u64) {
         while self.counted < until {
             let depth = self.depth;
             let bin = self.bins.at(self.counted);
             bin.max = bin.max.max(depth);
-            // After `at`, because that may have changed the width.
+            // Behind `at`, which may change the width.
             let bin_end = (self.counted / self.bins.width() + 1).saturating_mul(self.bins.width());
             let end = until.min(bin_end);
             self.bins.at(self.counted).sum += u128::from(depth) * u128::from(end - self.counted);
@@ -79,9 +77,8 @@ impl DepthMeter {
         }
     }
 
-    /// Counts what was still in flight, and gives the bins and the time at
-    /// which the last request ended.
-    pub(super) fn finish(mut self) -> (AdaptiveBins<Load>, u64) {
+    /// Processes the remaining completions; returns the bins and the time of the last completion.
+    pub(super) fn finish(mut self) -> (AdaptiveBins<DepthBin>, u64) {
         self.advance(u64::MAX);
         (self.bins, self.counted)
     }
@@ -93,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn one_after_the_other_is_one_in_flight() {
+    fn back_to_back_requests_have_depth_one() {
         let mut meter = DepthMeter::new(512);
         for i in 0..100 {
             meter.add(i * 10, i * 10 + 10);
@@ -106,14 +103,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_of_depths_is_the_sum_of_times_in_flight(
-            gaps in prop::collection::vec((0_u64..1000, 0_u64..100_000), 1..100),
-            most in 2_usize..64,
+        fn depth_integral_equals_total_time_in_flight(
+            inter_arrival_statistics in prop::collection::vec((0_u64..1000, 0_u64..100_000), 1..100),
+            max in 2_usize..64,
         ) {
-            let mut meter = DepthMeter::new(most);
+            let mut meter = DepthMeter::new(max);
             let (mut arrival, mut total) = (0, 0_u128);
             let mut spans = Vec::new();
-            for (gap, response) in gaps {
+            for (gap, response) in inter_arrival_statistics {
                 arrival += gap;
                 let end = arrival + response;
                 meter.add(arrival, end);
@@ -122,7 +119,7 @@ mod tests {
             }
             let (bins, _) = meter.finish();
             prop_assert_eq!(bins.bins().iter().map(|b| b.sum).sum::<u128>(), total);
-            // The depth is greatest just after some request began.
+            // The maximum is just after some arrival.
             let depth_at = |t: u64| spans.iter().filter(|s| s.0 <= t && t < s.1).count() as u64;
             let deepest = spans.iter().filter(|s| s.0 < s.1).map(|s| depth_at(s.0)).max();
             prop_assert_eq!(bins.bins().iter().map(|b| b.max).max().unwrap_or(0), deepest.unwrap_or(0));

@@ -1,4 +1,4 @@
-//! What [`Series`](crate::Series) has gathered: plain data to draw or print.
+//! The output of [`Series`](crate::Series): plain data to plot or print.
 
 use serde::{Serialize, Serializer};
 use trimtab_io::{LatencyHistogram, Nanos, Op};
@@ -6,61 +6,60 @@ use trimtab_io::{LatencyHistogram, Nanos, Op};
 /// Time bins of equal width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TimeBins {
-    /// Where the first begins, from the trace's first arrival.
+    /// Start of the first, from the trace's first arrival.
     #[serde(rename = "start_ns")]
     pub start: Nanos,
-    /// Of each.
+    /// Width of each.
     #[serde(rename = "width_ns")]
     pub width: Nanos,
 }
 
-/// Everything to plot of one trace.
+/// The plots of a trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plots {
-    /// How many there are.
+    /// Number of requests.
     pub requests: u64,
-    /// The first arrival on the trace's clock; `None` for an empty trace. All
-    /// other times count from here.
+    /// The first arrival on the trace's clock; `None` for an empty trace. All other times count
+    /// from here.
     #[serde(rename = "first_arrival_ns")]
     pub first_arrival: Option<Nanos>,
     /// From the first arrival to the last.
     #[serde(rename = "duration_ns")]
     pub duration: Nanos,
-    /// Beyond this a response is slow, if the caller of
-    /// [`Series::finish_marking`](crate::Series::finish_marking) found a threshold.
+    /// A response is slow beyond this, if the caller of
+    /// [`Series::finish_marking`](crate::Series::finish_marking) supplied a threshold.
     #[serde(rename = "slow_beyond_ns")]
     pub slow_beyond: Option<Nanos>,
-    /// One for each op that occurs.
+    /// One per op in the trace.
     pub ops: Vec<OpPlots>,
     /// The bins of [`OpPlots::iops`] and [`OpPlots::mb_s`].
     pub rate_bins: TimeBins,
     /// `None` where no completions were measured.
     pub depth: Option<DepthOverTime>,
-    /// `None` where no request has a place.
+    /// `None` if no request has an offset.
     pub offsets: Option<HeatMap>,
 }
 
-/// What is plotted by op.
+/// Plots of one op.
 #[derive(Clone, Debug, Serialize)]
 pub struct OpPlots {
     /// The op.
     pub op: Op,
-    /// How many there are.
+    /// Number of requests.
     pub requests: u64,
     /// The sum of their lengths.
     pub bytes: u64,
-    /// How many there are in each of [`SIZE_CLASSES`].
+    /// Requests per class of [`SIZE_CLASSES`].
     pub sizes: [u64; SIZE_CLASSES.len()],
-    /// From arrival to completion; empty where that was not measured.
+    /// Arrival to completion; empty if not measured.
     #[serde(serialize_with = "histogram")]
     pub response: LatencyHistogram,
-    /// From issue to completion; empty where that was not measured.
+    /// Issue to completion; empty if not measured.
     #[serde(serialize_with = "histogram")]
     pub service: LatencyHistogram,
-    /// Arrivals per second, per bin. `None` where the trace ends too soon
-    /// after the bin's beginning to tell.
+    /// Arrivals per second, per bin. `None` if the trace ends too soon after the bin's start.
     pub iops: Vec<Option<f64>>,
-    /// Megabytes (10⁶) that arrivals asked for per second, per bin.
+    /// Megabytes (10⁶) requested per second, per bin.
     pub mb_s: Vec<Option<f64>>,
     /// `None` where no completions were measured.
     pub over_time: Option<LatencyOverTime>,
@@ -68,75 +67,73 @@ pub struct OpPlots {
     pub slow: Option<SlowOverTime>,
 }
 
-/// Response times by time of arrival.
+/// Response times by arrival time.
 #[derive(Clone, Debug, Serialize)]
 pub struct LatencyOverTime {
     /// The bins of all of the following.
     #[serde(flatten)]
     pub bins: TimeBins,
-    /// The median; `None` in bins of too few samples (20).
+    /// The median; `None` in bins with too few samples (20).
     #[serde(rename = "p50_ns")]
     pub p50: Vec<Option<Nanos>>,
-    /// The 99th percentile; `None` in bins of too few samples (1000).
+    /// The 99th percentile; `None` in bins with too few samples (1000).
     #[serde(rename = "p99_ns")]
     pub p99: Vec<Option<Nanos>>,
-    /// The longest; `None` in empty bins.
+    /// The maximum; `None` in empty bins.
     #[serde(rename = "max_ns")]
     pub max: Vec<Option<Nanos>>,
 }
 
-/// Slow responses by time of arrival.
+/// Slow responses by arrival time.
 #[derive(Clone, Debug, Serialize)]
 pub struct SlowOverTime {
     /// The bins of [`counts`](Self::counts).
     #[serde(flatten)]
     pub bins: TimeBins,
-    /// How many there are in each.
+    /// Slow responses per bin.
     pub counts: Vec<u64>,
-    /// How many in all.
+    /// Total.
     pub total: u64,
-    /// The median of their response times; zero of none.
+    /// The median of their response times; zero without any.
     #[serde(rename = "median_ns")]
     pub median: Nanos,
 }
 
-/// Requests in flight: issued (or arrived, where the issue was not measured)
-/// and not completed.
+/// Requests in flight: issued (or arrived, if the issue was not measured) and not completed.
 #[derive(Clone, Debug, Serialize)]
 pub struct DepthOverTime {
     /// The bins of all of the following.
     #[serde(flatten)]
     pub bins: TimeBins,
-    /// The average over the bin's time.
+    /// Mean over the bin's time.
     pub mean: Vec<f64>,
-    /// The most at one time.
+    /// Maximum.
     pub max: Vec<u64>,
 }
 
-/// Where on the device requests went, over time; flushes go nowhere.
+/// Offsets of requests over time; flushes have none.
 #[derive(Clone, Debug, Serialize)]
 pub struct HeatMap {
-    /// The columns.
+    /// The columns' bins.
     pub time: TimeBins,
-    /// The first byte of the first row.
+    /// First byte of the first row.
     pub first_offset: u64,
-    /// Bytes that a row covers.
+    /// Bytes per row.
     pub row_bytes: u64,
-    /// Column, row, and the number of requests that begin there. Cells without
-    /// any are left out.
+    /// Column, row, and number of requests that begin there. Empty cells are omitted.
     pub cells: Vec<(u32, u32, u64)>,
 }
 
 /// A class of request sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeClass {
-    /// The smallest size in it, in bytes. It reaches up to the next class.
+    /// Its smallest size, bytes. It extends to the next class.
     pub from: u64,
-    /// As a chart shows it.
+    /// Its label in a chart.
     pub name: &'static str,
 }
 
-/// The classes of sizes, each from its own power of two to the next.
+/// Size classes, each from a power of two to the next.
 pub const SIZE_CLASSES: [SizeClass; 12] = {
     const fn class(from: u64, name: &'static str) -> SizeClass {
         SizeClass { from, name }
@@ -158,7 +155,7 @@ pub const SIZE_CLASSES: [SizeClass; 12] = {
 };
 
 impl SizeClass {
-    /// Which of [`SIZE_CLASSES`] a request of this many bytes is in.
+    /// The index in [`SIZE_CLASSES`] of a request's size.
     #[must_use]
     pub fn index_of(bytes: u64) -> usize {
         SIZE_CLASSES.partition_point(|class| class.from <= bytes) - 1

@@ -2,7 +2,7 @@ use trimtab_io::DeviceId;
 
 use super::*;
 
-/// One 4 KiB read each `gap`, answered after `response`, from Unix time on.
+/// 4 KiB reads at intervals of `gap`, completed after `response`, on a Unix clock.
 fn reads(count: u64, gap: Nanos, response: Nanos) -> Plots {
     let mut series = Series::new();
     for i in 0..count {
@@ -18,14 +18,14 @@ fn reads(count: u64, gap: Nanos, response: Nanos) -> Plots {
 }
 
 #[test]
-fn an_empty_trace_has_nothing_to_plot() {
+fn empty_trace_has_empty_plots() {
     let plots = Series::new().finish();
     assert_eq!((plots.requests, plots.duration, plots.first_arrival), (0, Nanos::ZERO, None));
     assert!(plots.ops.is_empty() && plots.depth.is_none() && plots.offsets.is_none());
 }
 
 #[test]
-fn a_single_request_has_no_rate() {
+fn single_request_has_no_rate() {
     let plots = reads(1, Nanos::ZERO, Nanos::from_micros(100));
     assert_eq!(plots.ops[0].iops, [None]);
     let depth = plots.depth.unwrap();
@@ -34,7 +34,7 @@ fn a_single_request_has_no_rate() {
 }
 
 #[test]
-fn a_steady_trace_is_steady_in_all_bins() {
+fn steady_trace_has_constant_bins() {
     let plots = reads(100_000, Nanos::from_micros(50), Nanos::from_micros(125));
     assert_eq!(plots.requests, 100_000);
     let reads = &plots.ops[0];
@@ -56,7 +56,7 @@ fn a_steady_trace_is_steady_in_all_bins() {
 }
 
 #[test]
-fn the_heat_map_covers_only_where_requests_went() {
+fn heat_map_covers_the_touched_range_only() {
     let plots = reads(10_000, Nanos::from_millis(1), Nanos::from_micros(100));
     let map = plots.offsets.unwrap();
     assert!(map.first_offset > 899 << 30);
@@ -68,7 +68,7 @@ fn the_heat_map_covers_only_where_requests_went() {
 }
 
 #[test]
-fn bins_of_few_samples_have_no_percentile() {
+fn bins_with_few_samples_have_no_percentile() {
     let plots = reads(600, Nanos::from_millis(1), Nanos::from_micros(100));
     let over_time = plots.ops[0].over_time.as_ref().unwrap();
     assert!(over_time.p99.iter().all(Option::is_none));
@@ -76,7 +76,7 @@ fn bins_of_few_samples_have_no_percentile() {
 }
 
 #[test]
-fn unmeasured_latency_leaves_its_plots_out() {
+fn unmeasured_latency_has_no_plots() {
     let mut series = Series::new();
     for i in 0..100 {
         series.add(&Record::arriving(Nanos(i * 1000), DeviceId(0), Op::Write, 0, 512));
@@ -89,9 +89,9 @@ fn unmeasured_latency_leaves_its_plots_out() {
 }
 
 #[test]
-fn what_waits_for_its_issue_is_in_the_queue() {
+fn waiting_for_issue_is_not_in_flight() {
     let mut series = Series::new();
-    // Both arrive at once; the second is issued when the first is done.
+    // Both arrive at once; the second is issued when the first completes.
     for (issue, complete) in [(0, 1000), (1000, 2000)] {
         series.add(&Record {
             issue: Some(Nanos(issue)),
@@ -106,7 +106,7 @@ fn what_waits_for_its_issue_is_in_the_queue() {
 }
 
 #[test]
-fn absurd_times_do_no_harm() {
+fn extreme_times_do_not_panic() {
     let mut series = Series::new();
     for (arrival, complete) in [(5, 0), (5, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX)] {
         series.add(&Record {
@@ -118,7 +118,7 @@ fn absurd_times_do_no_harm() {
 }
 
 #[test]
-fn sizes_fall_into_their_class() {
+fn sizes_map_to_their_class() {
     let class = |bytes| SIZE_CLASSES[SizeClass::index_of(bytes)].name;
     let classes = [0, 512, 4095, 4096, 8191, 1 << 20, u64::MAX].map(class);
     let expected = ["none", "< 4 KiB", "< 4 KiB", "4 KiB", "4 KiB", "1 MiB", "≥ 2 MiB"];

@@ -1,24 +1,21 @@
-//! How much of the devices a trace touches, in bounded memory.
+//! Footprint: the distinct bytes that a trace touches, in bounded memory.
 //!
 //! Devices are divided into groups of 64 sectors (32 KiB). A table holds, for
 //! each group touched, a mask of the sectors touched in it: exact, eight bytes
 //! of mask for anything from one sector to 32 KiB.
 //!
-//! When the table is full, only a sample of the groups is kept on: those whose
-//! hash ends in a zero bit. When it is full again, in two zero bits, and so on
-//! (adaptive sampling: M. Wegman's method, analysed by P. Flajolet, "On adaptive
-//! sampling", Computing 43, 1990). A group is in the sample or not by its
-//! address alone, however often it is touched, so what the sample holds is
-//! exact for its share of the device, and the whole is estimated as the sample
-//! times the inverse of that share.
+//! When the table is full, only a sample of the groups is kept: those whose hash ends in a zero
+//! bit. When it is full again, in two zero bits, and so on (adaptive sampling: M. Wegman's method,
+//! analysed by P. Flajolet, "On adaptive sampling", Computing 43, 1990). A group's membership
+//! depends on its address alone, however often it is touched, so the sample is exact for its share
+//! of the device, and the total is estimated as the sample times the inverse of that share.
 //!
-//! Against the better-known `HyperLogLog` this has three advantages here. The
-//! exact phase and the estimate are one structure. A long request costs one hash
-//! per 32 KiB instead of one per sector, and once sampling has begun most of
-//! them need no look at memory. And the sample tells its own error: with k
-//! groups kept of a share p, holding c₁ … c_k sectors, the estimate's relative
-//! standard error is √((1 − p) Σcᵢ²) / Σcᵢ. As k is about 0.9 to 1.8 million,
-//! that is 0.1% where groups are touched evenly, and at most 0.45% where a few
+//! Advantages over the better-known `HyperLogLog` here: the exact phase and the estimate are one
+//! structure. A long request costs one hash per 32 KiB instead of one per sector, and once sampling
+//! has begun most hashes need no memory access. And the error is known: with k groups kept of a
+//! share p, holding c₁ … c_k sectors, the estimate's relative standard error is √((1 − p) Σcᵢ²) /
+//! Σcᵢ. As k is about 0.9 to 1.8 million, that is 0.1% if groups are touched evenly, and at most
+//! 0.45% if a few are full and most hold one sector.
 //! are full and most hold one sector.
 
 use rustc_hash::FxHashMap;
@@ -29,15 +26,13 @@ use super::report::FootprintSize;
 const SECTOR: u64 = 512;
 /// Sectors per group, one bit each.
 const GROUP: u64 = 64;
-/// Groups held at most: what a hash table of 2²¹ slots takes before it grows,
-/// 17 bytes each, 36 MB in all.
-const MOST_GROUPS: usize = (1 << 21) / 8 * 7;
-/// The longest reach of one request that is taken seriously. Linux cannot
-/// express a read or write of 4 GiB or more; a damaged length must not cost an
-/// hour.
-const LONGEST: u64 = 1 << 32;
-/// Where the device's number stands in a group's key. The 44 bits below reach to
-/// 576 PB.
+/// Maximum number of groups: the load of a hash table of 2²¹ slots before it grows, 17 bytes each,
+/// 36 MB in all.
+const MAX_GROUPS: usize = (1 << 21) / 8 * 7;
+/// The longest request counted. Linux cannot express a read or write of 4 GiB or more; a damaged
+/// length must not cost an hour.
+const MAX_LENGTH: u64 = 1 << 32;
+/// Position of the device number in a group's key. The 44 bits below cover 576 PB.
 const DEVICE_SHIFT: u32 = 44;
 
 /// The sectors touched, or a sample of them.
@@ -45,35 +40,35 @@ const DEVICE_SHIFT: u32 = 44;
 pub(super) struct Footprint {
     /// Group to mask of sectors.
     groups: FxHashMap<u64, u64>,
-    most: usize,
+    max: usize,
     /// The sample holds the groups whose hash ends in this many zeros.
     zeros: u32,
 }
 
 impl Default for Footprint {
     fn default() -> Self {
-        Self::holding(MOST_GROUPS)
+        Self::holding(MAX_GROUPS)
     }
 }
 
 impl Footprint {
-    fn holding(most: usize) -> Self {
-        Self { groups: FxHashMap::default(), most, zeros: 0 }
+    fn holding(max: usize) -> Self {
+        Self { groups: FxHashMap::default(), max, zeros: 0 }
     }
 
     /// Adds `length` bytes (not 0) from `offset` on.
     pub(super) fn add(&mut self, device: DeviceId, offset: u64, length: u64) {
         let first = offset / SECTOR;
-        let last = offset.saturating_add(length.min(LONGEST) - 1) / SECTOR;
+        let last = offset.saturating_add(length.min(MAX_LENGTH) - 1) / SECTOR;
         let device = u64::from(device.0) << DEVICE_SHIFT;
         for group in first / GROUP..=last / GROUP {
             let key = group ^ device;
-            // The table's own hash is too weak to sample by.
+            // The table's own hash is too weak for sampling.
             if mix64(key).trailing_zeros() < self.zeros {
                 continue;
             }
             let base = group * GROUP;
-            // The bits from the request's first sector in the group to its last.
+            // Bits of the request's first to last sector in the group.
             let low = u64::MAX << first.saturating_sub(base);
             let high = u64::MAX >> (GROUP - 1 - (last - base).min(GROUP - 1));
             self.touch(key, low & high);
@@ -86,11 +81,11 @@ impl Footprint {
             return;
         }
         if self.groups.is_empty() {
-            // All at once: growing would hold an old and a new table for a while.
-            // Memory that is never touched costs nothing.
-            self.groups.reserve(self.most);
+            // Reserved at once: growing would hold an old and a new table for a while. Untouched
+            // memory costs nothing.
+            self.groups.reserve(self.max);
         }
-        while self.groups.len() >= self.most {
+        while self.groups.len() >= self.max {
             self.halve();
         }
         if mix64(key).trailing_zeros() >= self.zeros {
@@ -98,9 +93,8 @@ impl Footprint {
         }
     }
 
-    /// Keeps half of the sample. The table is emptied and filled anew rather than
-    /// thinned out in place: removed entries would go on taking room, until the
-    /// table doubled its size for want of it.
+    /// Keeps half of the sample. The table is emptied and refilled, not thinned in place:
+    /// tombstones of removed entries would take slots, until the table doubled its size.
     fn halve(&mut self) {
         self.zeros += 1;
         let kept = |key: u64| mix64(key).trailing_zeros() >= self.zeros;
@@ -137,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_the_number_of_distinct_sectors(
+        fn footprint_counts_distinct_sectors(
             requests in prop::collection::vec((0_u32..3, 0_u64..200_000, 1_u64..70_000), 0..60),
         ) {
             let (mut footprint, mut naive) = (Footprint::default(), HashSet::new());
@@ -152,24 +146,24 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_the_address_space() {
+    fn footprint_handles_the_ends_of_the_address_space() {
         let mut footprint = Footprint::default();
         footprint.add(DeviceId(0), 0, 1);
         footprint.add(DeviceId(0), u64::MAX - 10, 100);
         assert_eq!(footprint.size().bytes, 1024);
         footprint.add(DeviceId(0), 0, u64::MAX);
-        assert_eq!(footprint.size().bytes, LONGEST + 512);
+        assert_eq!(footprint.size().bytes, MAX_LENGTH + 512);
     }
 
-    /// Relative error of the estimate against `sectors`, which must be near
-    /// the one that it claims.
+    /// Relative error of the estimate against `sectors`; must agree with its claimed standard
+    /// error.
     fn error(footprint: &Footprint, sectors: u64) -> f64 {
         let size = footprint.size();
         assert!(!size.exact);
         let error = (size.bytes as f64 / (sectors * 512) as f64 - 1.0).abs();
         assert!(error < 4.0 * size.standard_error, "{error} of {}", size.standard_error);
         // The table never grew.
-        assert_eq!(footprint.groups.capacity(), MOST_GROUPS);
+        assert_eq!(footprint.groups.capacity(), MAX_GROUPS);
         error
     }
 
@@ -200,8 +194,7 @@ mod tests {
 
     #[test]
     fn uneven_groups_are_within_one_percent() {
-        // The worst case for sampling by group: 64 groups of one sector to each
-        // full one.
+        // The worst case of group sampling: 64 groups of one sector for each full one.
         let mut footprint = Footprint::default();
         let groups = 10_000_000_u64;
         for group in 0..groups {

@@ -1,4 +1,4 @@
-//! The queue depth that each arrival meets.
+//! Queue depth at arrival.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,21 +7,21 @@ use trimtab_io::{DeviceId, LatencyHistogram, Nanos, PERCENTILES};
 
 use super::report::{DepthClass, QueueDepth};
 
-/// Requests followed at the same time, 16 bytes each. A trace with more is
-/// either broken or has clocks that are, and must not take all memory.
-const MOST: usize = 1 << 20;
-/// Depth classes up to that of [`MOST`].
-const CLASSES: usize = MOST.ilog2() as usize + 2;
+/// Maximum number of tracked requests, 16 bytes each. A trace with more is broken or has broken
+/// clocks, and must not take all memory.
+const MAX: usize = 1 << 20;
+/// Depth classes up to that of [`MAX`].
+const CLASSES: usize = MAX.ilog2() as usize + 2;
 
-/// Who is in flight, by device, and what arrivals saw of it.
+/// Requests in flight by device, and the depths at arrival.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// When requests will complete, the next one on top. One heap serves all
-    /// devices, so that a device whose last request is long past holds nothing.
+    /// Completion times, the next one on top. One heap for all devices, so that idle devices hold
+    /// nothing.
     completions: BinaryHeap<Reverse<(Nanos, DeviceId)>>,
-    /// In flight now, by device number.
+    /// Current depth, by device number.
     depth: Vec<u32>,
-    /// Of depths; a histogram of latencies takes any integer.
+    /// Of depths; a latency histogram takes any integer.
     seen: LatencyHistogram,
     sum: u128,
     /// Arrivals by depth class: 0, 1, 2–3, …
@@ -48,7 +48,7 @@ impl InFlight {
         self.classes[class(depth)] += 1;
 
         let Some(complete) = complete.filter(|&at| at > now) else { return };
-        if self.completions.len() == MOST {
+        if self.completions.len() == MAX {
             self.untracked += 1;
             return;
         }
@@ -64,8 +64,8 @@ impl InFlight {
         };
         let used = self.classes.iter().rposition(|&n| n > 0).map_or(0, |last| last + 1);
         let classes = (0..).zip(&self.classes[..used]).map(|(class, &n)| DepthClass {
-            from: least_of(class),
-            to: least_of(class + 1) - 1,
+            from: min_depth_of(class),
+            to: min_depth_of(class + 1) - 1,
             share: n as f64 / arrivals as f64,
         });
         QueueDepth {
@@ -80,13 +80,13 @@ impl InFlight {
     }
 }
 
-/// 0 for 0, 1 for 1, 2 for 2–3, 3 for 4–7, …: the bits that a number takes.
+/// 0 for 0, 1 for 1, 2 for 2–3, 3 for 4–7, …: the bit length.
 const fn class(depth: u32) -> usize {
     (u32::BITS - depth.leading_zeros()) as usize
 }
 
-/// The least depth of a class.
-const fn least_of(class: u32) -> u64 {
+/// The smallest depth of a class.
+const fn min_depth_of(class: u32) -> u64 {
     match class {
         0 => 0,
         _ => 1 << (class - 1),
@@ -102,18 +102,18 @@ mod tests {
         for (depth, expected) in [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4)] {
             assert_eq!(class(depth), expected);
         }
-        assert_eq!((0..5).map(least_of).collect::<Vec<_>>(), [0, 1, 2, 4, 8]);
+        assert_eq!((0..5).map(min_depth_of).collect::<Vec<_>>(), [0, 1, 2, 4, 8]);
     }
 
     #[test]
-    fn never_ending_requests_do_not_fill_memory() {
+    fn incomplete_requests_are_bounded() {
         let mut in_flight = InFlight::default();
-        for i in 0..MOST as u64 + 10 {
+        for i in 0..MAX as u64 + 10 {
             in_flight.add(DeviceId(0), Nanos(i), Some(Nanos::MAX));
         }
-        assert_eq!(in_flight.completions.len(), MOST);
+        assert_eq!(in_flight.completions.len(), MAX);
         let figures = in_flight.figures();
         assert_eq!(figures.untracked, 10);
-        assert_eq!(figures.max, MOST as u64);
+        assert_eq!(figures.max, MAX as u64);
     }
 }

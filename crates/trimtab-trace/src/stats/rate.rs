@@ -1,14 +1,14 @@
-//! Rates over windows, and times between arrivals.
+//! Rates over windows, and inter-arrival times.
 
 use trimtab_io::{LatencyHistogram, Nanos};
 
 use super::report::{InterArrival, PeakRate};
 
-/// Windows of one length, side by side, of which only the fullest is kept.
+/// Adjacent windows of one length, of which the busiest is kept.
 #[derive(Debug)]
 pub(super) struct Window {
     length: Nanos,
-    /// Where the present window ends, after the first arrival.
+    /// End of the current window, from the first arrival.
     end: Nanos,
     requests: u64,
     bytes: u64,
@@ -35,7 +35,7 @@ impl Window {
         self.most_bytes = self.most_bytes.max(self.bytes);
     }
 
-    /// The highest rates, if a whole window fits into the trace.
+    /// The highest rates, if the trace covers a whole window.
     pub(super) fn peak(&self, duration: Nanos) -> Option<PeakRate> {
         let seconds = self.length.as_secs_f64();
         (duration >= self.length).then(|| PeakRate {
@@ -46,7 +46,7 @@ impl Window {
     }
 }
 
-/// Times between one arrival and the next.
+/// Inter-arrival times.
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
     times: LatencyHistogram,

@@ -1,17 +1,17 @@
-//! The figures of a trace, as data.
+//! A trace's statistics, as data.
 
 use serde::Serialize;
 use trimtab_io::{Nanos, Op, Summary};
 
-/// What [`Stats`](super::Stats) found. As JSON, each name carries its unit;
-/// figures that the trace does not support are `null`.
+/// Output of [`Stats`](super::Stats). As JSON, names carry units; figures that the trace does not
+/// support are `null`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The file format, as `--format` calls it.
     pub format: &'static str,
-    /// What times count from: `unix`, or the trace's `own` origin.
+    /// Origin of times: `unix`, or the trace's `own`.
     pub clock: &'static str,
-    /// What the trace's writer noted.
+    /// Notes of the trace's writer.
     pub notes: Vec<Note>,
     /// All requests.
     pub requests: u64,
@@ -21,36 +21,34 @@ pub struct Report {
     pub first_arrival_ns: Option<Nanos>,
     /// From the first arrival to the last.
     pub duration_ns: Nanos,
-    /// Reads among reads and writes.
+    /// Share of reads among reads and writes.
     pub read_share: Option<f64>,
     /// Reads per write.
     pub read_write_ratio: Option<f64>,
-    /// The ops that occur, in the order of [`Op::ALL`].
+    /// The ops in the trace, in the order of [`Op::ALL`].
     pub ops: Vec<OpFigures>,
     /// The devices.
     pub devices: Devices,
     /// Requests and bytes per second.
     pub rates: Rates,
-    /// Times between one arrival and the next, of any device; `None` for
-    /// fewer than two requests.
+    /// Inter-arrival times over all devices; `None` for fewer than two requests.
     pub inter_arrival: Option<InterArrival>,
-    /// How much of the trace is sequential; `None` without offsets, or
-    /// without reads and writes.
+    /// Sequential share; `None` without offsets, or without reads and writes.
     pub sequential: Option<Sequential>,
-    /// How much of the devices was touched; `None` without offsets.
+    /// Bytes touched; `None` without offsets.
     pub footprint: Option<FootprintSize>,
-    /// Requests in flight; `None` where no completion was measured.
+    /// Requests in flight; `None` if no completion was measured.
     pub queue_depth: Option<QueueDepth>,
-    /// How requests ended, and what happened to them on the way.
+    /// Outcome of requests.
     pub completions: Completions,
 }
 
-/// Something noted beside a trace.
+/// A note of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// What it is about.
+    /// Its key.
     pub key: String,
-    /// What it says.
+    /// Its text.
     pub value: String,
 }
 
@@ -65,39 +63,39 @@ impl Note {
 pub struct OpFigures {
     /// The op.
     pub op: Op,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// Among all requests, 0 to 1.
+    /// Share of all requests, 0 to 1.
     pub share: f64,
     /// The sum of their lengths.
     pub bytes: u64,
     /// Their mean length.
     pub mean_bytes: f64,
-    /// The longest.
+    /// The maximum.
     pub max_bytes: u64,
-    /// From arrival to completion; `None` where it was not measured.
+    /// Arrival to completion; `None` if not measured.
     pub response: Option<Summary>,
-    /// From issue to completion; `None` where it was not measured.
+    /// Issue to completion; `None` if not measured.
     pub service: Option<Summary>,
 }
 
 /// The devices of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Devices {
-    /// How many have requests.
+    /// Devices with requests.
     pub count: u64,
     /// Those with the most requests, at most ten.
     pub top: Vec<DeviceShare>,
 }
 
-/// One device's part in a trace.
+/// One device's share of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceShare {
     /// Its name in the trace.
     pub name: String,
     /// Its requests.
     pub requests: u64,
-    /// Among all requests, 0 to 1.
+    /// Share of all requests, 0 to 1.
     pub share: f64,
     /// Bytes that its reads and writes moved.
     pub bytes: u64,
@@ -110,15 +108,15 @@ pub struct Rates {
     pub mean_iops: Option<f64>,
     /// 10⁶ bytes moved per second of duration.
     pub mean_mb_s: Option<f64>,
-    /// The fullest window of each length that fits into the duration. The two
-    /// peaks of one length need not fall into the same window.
+    /// The busiest window of each length that fits into the duration. The two peaks of one length
+    /// may be in different windows.
     pub peaks: Vec<PeakRate>,
 }
 
 /// The highest rates over windows of one length.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PeakRate {
-    /// The windows' length.
+    /// Length of the windows.
     pub window_s: u64,
     /// Requests per second.
     pub iops: f64,
@@ -126,7 +124,7 @@ pub struct PeakRate {
     pub mb_s: f64,
 }
 
-/// Times between one arrival and the next.
+/// Inter-arrival times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InterArrival {
     /// Mean, percentiles, maximum.
@@ -143,72 +141,69 @@ pub struct InterArrival {
 pub struct Sequential {
     /// Begin where the device's previous read or write ended.
     pub share: f64,
-    /// Begin where any of the device's last 32 ended: this sees through
-    /// streams that interleave.
+    /// Begin where any of the device's last 32 ended: detects interleaved streams.
     pub share_of_last_32: f64,
 }
 
-/// The distinct bytes that reads and writes touch, in sectors of 512 bytes, each
-/// device for itself. Discards and flushes touch nothing.
+/// Distinct bytes that reads and writes touch, in sectors of 512 bytes, per device. Discards and
+/// flushes are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FootprintSize {
     /// Their number.
     pub bytes: u64,
-    /// Whether that is exact, or estimated.
+    /// Whether it is exact, or an estimate.
     pub exact: bool,
     /// The estimate's standard error, relative; 0 if exact.
     pub standard_error: f64,
 }
 
-/// How many other requests of the same device were in flight as each request
-/// arrived: had arrived before it (or stand before it, at the same instant), and
-/// were not complete. The time waiting for issue counts, so this is the queue
-/// as the application makes it.
+/// Queue depth at arrival: other requests of the same device that had arrived before (or precede it
+/// at the same instant), and were not complete. Waiting for issue counts, so this is the
+/// application's queue.
 ///
-/// A request whose completion was not measured is not in flight for others.
+/// A request without a measured completion does not count for others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QueueDepth {
     /// The mean.
     pub mean: f64,
-    /// The depth that half of the arrivals do not exceed. Exact below 256, then
-    /// within 1%. As the next two, `None` where too few requests support it.
+    /// The median. Exact below 256, then within 1%. As the next two, `None` with too few requests.
     pub p50: Option<u64>,
-    /// Not exceeded by nine in ten.
+    /// The 90th percentile.
     pub p90: Option<u64>,
-    /// Not exceeded by 99 in 100.
+    /// The 99th percentile.
     pub p99: Option<u64>,
-    /// The deepest.
+    /// The maximum.
     pub max: u64,
     /// Shares of the arrivals by power of two: 0, 1, 2–3, 4–7, …
     pub classes: Vec<DepthClass>,
-    /// Requests that could not be followed because over a million were in
-    /// flight already; if any, the depths are lower bounds.
+    /// Requests not tracked because over a million were in flight; if any, the depths are lower
+    /// bounds.
     pub untracked: u64,
 }
 
-/// The arrivals that saw between `from` and `to` others in flight.
+/// Arrivals at a depth from `from` to `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DepthClass {
-    /// The least depth.
+    /// Smallest depth.
     pub from: u64,
-    /// The greatest.
+    /// Largest depth.
     pub to: u64,
-    /// Among all arrivals, 0 to 1.
+    /// Share of all arrivals, 0 to 1.
     pub share: f64,
 }
 
-/// How requests ended, and what happened to them on the way.
+/// Outcome of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Completions {
-    /// Requests whose completion was measured.
+    /// Requests with a measured completion.
     pub measured: u64,
-    /// Requests whose completion was not.
+    /// Requests without.
     pub missing: u64,
-    /// Ended in an error.
+    /// Completed with an error.
     pub errors: u64,
     /// Grew by merging before they were issued.
     pub merged: u64,
-    /// Sent back by the driver, and issued again.
+    /// Requeued by the driver, and issued again.
     pub requeued: u64,
     /// Completed in several parts.
     pub partial: u64,

@@ -1,17 +1,16 @@
-//! Does a request begin where an earlier one ended?
+//! Sequentiality: whether a request begins where an earlier one ended.
 
 use trimtab_io::DeviceId;
 
 use super::report::Sequential;
 
-/// How far back "recently" reaches.
+/// Earlier requests considered.
 const RECENT: usize = 32;
-/// Devices followed at the same time. Numbers are given in order of
-/// appearance, so up to this many devices never meet in a slot; beyond it, two
-/// that do drive each other out and look less sequential than they are.
+/// Devices tracked at once. Numbers are assigned in order of appearance, so this many devices never
+/// collide; beyond it, colliding devices evict each other and look less sequential.
 const SLOTS: usize = 1 << 15;
 
-/// Where the last requests of each device ended.
+/// End offsets of each device's last requests.
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     /// By device number modulo [`SLOTS`].
@@ -24,7 +23,7 @@ pub(super) struct Sequences {
 #[derive(Clone, Debug)]
 struct Slot {
     device: DeviceId,
-    /// A ring; `u64::MAX`, where nothing can begin, stands for nothing yet.
+    /// A ring; `u64::MAX`, where nothing can begin, marks an empty entry.
     ends: [u64; RECENT],
     last: usize,
 }

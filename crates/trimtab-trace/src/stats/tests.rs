@@ -1,4 +1,4 @@
-//! Small cases worked out by hand, and longer ones against naive counting.
+//! Small hand-calculated cases, and longer ones against naive counting.
 
 use proptest::prelude::*;
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
@@ -7,7 +7,7 @@ use super::*;
 use crate::format::Format;
 
 const MS: u64 = 1_000_000;
-/// A time that a trace on the Unix clock may have.
+/// A time on the Unix clock.
 const EPOCH: u64 = 1_600_000_000_000_000_000;
 
 fn meta() -> Meta {
@@ -34,7 +34,7 @@ fn lasting(arrival: u64, device: u32, complete: Option<u64>) -> Record {
 }
 
 #[test]
-fn nothing() {
+fn empty_trace_has_empty_report() {
     let report = report(&[]);
     assert_eq!((report.requests, report.duration_ns), (0, Nanos::ZERO));
     assert_eq!(report.first_arrival_ns, None);
@@ -47,7 +47,7 @@ fn nothing() {
 }
 
 #[test]
-fn one_request_has_no_rates() {
+fn single_request_has_no_rates() {
     let report = report(&[at(0, 0, Op::Write, 4096, 8192)]);
     assert_eq!(report.rates, Rates { mean_iops: None, mean_mb_s: None, peaks: vec![] });
     assert_eq!(report.inter_arrival, None);
@@ -96,7 +96,7 @@ fn counts_and_sizes_by_op() {
 }
 
 #[test]
-fn windows_stand_side_by_side_from_the_first_arrival() {
+fn windows_are_adjacent_from_the_first_arrival() {
     // Three in the first second, the last of them 1 ns before its end; two in
     // the second; one in the twelfth, which is in the second window of 10 s.
     let times = [0, 10, 999_999_999, 1_000_000_000, 1_500_000_000, 11_000_000_000];
@@ -116,7 +116,7 @@ fn windows_stand_side_by_side_from_the_first_arrival() {
 }
 
 #[test]
-fn gaps() {
+fn inter_arrival_statistics() {
     // Gaps of 1, 1, 4 ms: mean 2, variance 2.
     let times = [0, MS, 2 * MS, 6 * MS];
     let found = report(&times.map(|t| at(t, 0, Op::Read, 0, 512))).inter_arrival.unwrap();
@@ -129,11 +129,11 @@ fn gaps() {
 }
 
 #[test]
-fn sequential_is_by_device_and_through_streams() {
+fn sequentiality_is_per_device_and_stream() {
     let shares = |records: &[Record]| report(records).sequential.unwrap();
     let read = |device, offset| at(0, device, Op::Read, offset, 100);
-    // The second of each device follows on its first, whatever is between; a
-    // discard and a flush between do not matter.
+    // The second of each device follows its first, whatever is in between; a discard and a flush
+    // between do not matter.
     let two = [
         read(0, 0),
         read(1, 500),
@@ -157,7 +157,7 @@ fn sequential_is_by_device_and_through_streams() {
 }
 
 #[test]
-fn depth_counts_others_of_the_device() {
+fn depth_counts_other_requests_of_the_device() {
     let depth = report(&[
         lasting(0, 0, Some(100)),   // sees none
         lasting(0, 0, Some(10)),    // the first, which stands before it
@@ -178,7 +178,7 @@ fn depth_counts_others_of_the_device() {
 }
 
 #[test]
-fn latencies_and_marks() {
+fn latencies_and_flags_are_counted() {
     let read = at(0, 0, Op::Read, 0, 512);
     let done = Record {
         issue: Some(read.arrival + Nanos(30)),
@@ -197,7 +197,7 @@ fn latencies_and_marks() {
 }
 
 #[test]
-fn without_offsets_places_are_unknown() {
+fn without_offsets_footprint_is_unknown() {
     let mut stats = Stats::new();
     stats.add(&at(0, 0, Op::Read, 0, 512));
     let meta = Meta { has_offsets: false, ..meta() };

@@ -1,4 +1,4 @@
-//! When requests arrive.
+//! Arrival processes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ const NS_PER_S: f64 = 1e9;
 const NS_PER_MS: f64 = 1e6;
 const NS_PER_US: f64 = 1e3;
 
-/// Arrival times, in order, without end.
+/// Endless arrival times, in order.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     process: Process,
@@ -28,17 +28,17 @@ enum Process {
     Bursty {
         /// On and off.
         phases: [Phase; 2],
-        /// The index of the present one.
+        /// Index of the current phase.
         phase: usize,
-        /// When it ends.
+        /// Its end.
         until: Nanos,
-        /// Draws the lengths of phases, if the arrivals' generator does not.
+        /// Draws phase lengths, if not the arrivals' generator.
         lengths: Option<Random>,
     },
     Closed {
         mean_service: f64,
         mean_think: f64,
-        /// When each client sends its next request.
+        /// Next request time of each client.
         clients: BinaryHeap<Reverse<Nanos>>,
     },
 }
@@ -63,7 +63,7 @@ impl Arrivals {
         Self::of(spec, random, None)
     }
 
-    /// Bursts that a generator of their own decides about.
+    /// Bursts drawn from a generator of their own.
     pub(super) fn with_bursts(spec: &spec::Arrivals, random: Random, lengths: Random) -> Self {
         Self::of(spec, random, Some(lengths))
     }
@@ -80,8 +80,7 @@ impl Arrivals {
             spec::Arrivals::Closed { queue_depth, service_us, think_us } => {
                 let mean_service = service_us.unwrap_or_default() * NS_PER_US;
                 let mean_think = think_us * NS_PER_US;
-                // Clients begin as if they had been at it for long, rather than
-                // all at once.
+                // Clients start in steady state, rather than all at once.
                 let clients = (0..queue_depth)
                     .map(|_| Reverse(Nanos(random.exponential(mean_service + mean_think))))
                     .collect();
@@ -91,7 +90,7 @@ impl Arrivals {
         Self { process, now: Nanos::ZERO, random }
     }
 
-    /// The next one.
+    /// The next arrival.
     #[expect(clippy::should_implement_trait, reason = "it has no end, so no Option")]
     pub fn next(&mut self) -> Nanos {
         let random = &mut self.random;
@@ -105,8 +104,7 @@ impl Arrivals {
                     if let Some(arrival) = arrival.filter(|at| at < until) {
                         break arrival;
                     }
-                    // The exponential has no memory: waiting begins anew with the
-                    // next phase.
+                    // The exponential is memoryless: waiting restarts with the next phase.
                     now = *until;
                     *phase = 1 - *phase;
                     let draw = lengths.as_mut().unwrap_or(random);

@@ -1,10 +1,10 @@
-//! Where requests go.
+//! Offset distributions.
 
 use super::random::Random;
 use super::spec::{self, Spec};
 use super::zipf::Zipf;
 
-/// Offsets, for lengths given.
+/// Draws offsets for given lengths.
 #[derive(Clone, Debug)]
 pub(super) struct Offsets {
     pattern: Pattern,
@@ -22,16 +22,15 @@ enum Pattern {
     Sequential { streams: Vec<Stream>, run: u64 },
 }
 
-/// A stream has its next offset and the requests left of its run.
+/// A stream: its next offset and the requests left in its run.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     next: u64,
     left: u64,
 }
 
-/// Takes ranks to blocks, one to one. The steps are of the golden ratio's share
-/// of the device: of all constant steps the one that keeps the first k blocks,
-/// for every k, furthest apart.
+/// A bijection from ranks to blocks, in steps of the golden ratio of the device: of all constant
+/// steps the one that keeps the first k blocks, for every k, farthest apart.
 #[derive(Clone, Debug)]
 struct Scatter {
     blocks: u64,
@@ -43,7 +42,7 @@ impl Scatter {
     fn new(blocks: u64, shift: u64) -> Self {
         const GOLDEN: u128 = 0x9e37_79b9_7f4a_7c15;
         let near = ((u128::from(blocks) * GOLDEN) >> 64) as u64;
-        // Without a common divisor the steps reach every block before one twice.
+        // Coprime steps reach every block before repeating one.
         let step = (near.max(1)..).find(|&step| gcd(step, blocks) == 1).unwrap_or(1);
         Self { blocks, step, shift }
     }
@@ -109,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scattering_is_one_to_one_and_keeps_hot_blocks_apart() {
+    fn scatter_is_a_bijection_with_distant_hot_blocks() {
         for blocks in [1, 2, 3, 10, 1000, 1024, 30_030] {
             let scatter = Scatter::new(blocks, blocks / 3);
             let mut reached: Vec<_> = (1..=blocks).map(|rank| scatter.block(rank)).collect();

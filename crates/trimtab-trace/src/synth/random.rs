@@ -1,4 +1,4 @@
-//! Random numbers that are the same on every machine.
+//! Random numbers that are identical on every machine.
 
 use rand::Rng;
 use rand_pcg::Pcg64;
@@ -6,13 +6,13 @@ use trimtab_io::mix64;
 
 use super::Purpose;
 
-/// A seeded generator with the few distributions that are needed.
+/// A seeded generator with the distributions needed here.
 #[derive(Clone, Debug)]
 pub(super) struct Random(Pcg64);
 
 impl Random {
-    /// The generator for one purpose. Different purposes start at unrelated
-    /// states: PCG streams that share a state are correlated.
+    /// The generator for one purpose. Purposes start at unrelated states: PCG streams that share a
+    /// state are correlated.
     pub(super) fn new(seed: u64, purpose: Purpose) -> Self {
         let high = mix64(seed.wrapping_add(mix64(purpose as u64)));
         let low = mix64(high);
@@ -32,8 +32,8 @@ impl Random {
         self.unit() < probability
     }
 
-    /// Uniform in [0, n). The high half of a product favours no number by more
-    /// than n / 2⁶⁴, which nobody will ever see.
+    /// Uniform in [0, n). The high half of a product is biased by at most n / 2⁶⁴, which is not
+    /// measurable.
     #[inline]
     pub(super) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64

@@ -1,4 +1,4 @@
-//! The description of a synthetic trace, read and checked.
+//! Description of a synthetic workload, parsed and validated.
 
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
@@ -11,15 +11,14 @@ use trimtab_io::Nanos;
 use crate::error::Error;
 
 const SECTOR: u64 = 512;
-const MOST_CLIENTS: u32 = 1 << 16;
-/// More than any disk could hold a record of.
-const MOST_REQUESTS: u64 = 1 << 47;
+const MAX_CLIENTS: u32 = 1 << 16;
+/// More than any disk could store.
+const MAX_REQUESTS: u64 = 1 << 47;
 
-/// The description of a synthetic workload, as it stands in TOML: the [module's
-/// documentation](super) has every key.
+/// A synthetic workload in TOML; the [module's documentation](super) has every key.
 ///
-/// A trace needs all of it. A simulation knows some things itself: then seed,
-/// capacity, end and service time can be left out.
+/// A trace needs all keys. A simulation supplies some itself: then seed, capacity, end and service
+/// time may be omitted.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
@@ -35,7 +34,7 @@ pub struct Spec {
     pub(super) arrivals: Arrivals,
     pub(super) offsets: Offsets,
     pub(super) sizes: Vec<Size>,
-    /// Of writes, if they have sizes of their own.
+    /// Sizes of writes, if they differ.
     #[serde(default)]
     pub(super) write_sizes: Vec<Size>,
 }
@@ -51,7 +50,7 @@ pub(super) enum Arrivals {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub(super) enum Offsets {
-    // With braces, because serde lets unknown keys of unit variants pass.
+    // With braces, because serde accepts unknown keys for unit variants.
     Uniform {},
     Zipf { theta: f64 },
     Sequential { streams: u32, run_requests: u64 },
@@ -73,61 +72,63 @@ fn unnamed() -> String {
 }
 
 impl Spec {
-    /// Reads the description of a trace, which must be complete.
+    /// Parses the description of a trace, which must be complete.
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
         let spec: Self = toml::from_str(text).map_err(|e| {
             let what = e.message().trim().replace('\n', " ");
             Error::Usage(match e.span() {
-                // A key that is missing altogether stands nowhere.
+                // A missing key has no line.
                 Some(span) if !what.starts_with("missing field") => {
                     format!("line {}: {what}", line_at(text, span.start))
                 }
                 _ => what,
             })
         })?;
-        spec.check_trace().map_err(|wrong| Error::Usage(wrong.on_its_line(text)))?;
+        spec.check_trace().map_err(|wrong| Error::Usage(wrong.with_line(text)))?;
         Ok(spec)
     }
 
-    /// The seed, if it has one of its own.
+    /// The seed, if given.
     #[must_use]
     pub const fn seed(&self) -> Option<u64> {
         self.seed
     }
 
-    /// After how many requests it ends.
+    /// The number of requests, if given.
     #[must_use]
     pub const fn requests(&self) -> Option<u64> {
         self.requests
     }
 
-    /// After how long it ends.
+    /// The duration, if given.
     #[must_use]
     pub fn duration(&self) -> Option<Nanos> {
         self.duration_s.map(Nanos::from_secs_f64)
     }
 
-    /// The device's size in bytes, if it says one.
+    /// The device's capacity in bytes, if given.
     #[must_use]
     pub fn capacity_bytes(&self) -> Option<u64> {
         self.capacity_gb.map(|gb| (gb * 1e9) as u64)
     }
 
-    /// Whether requests come whatever becomes of those before.
+    /// Whether arrivals are independent of completions.
     #[must_use]
     pub const fn is_open_loop(&self) -> bool {
         !matches!(self.arrivals, Arrivals::Closed { .. })
     }
 
-    /// Whether there can be such a trace.
-    fn check_trace(&self) -> Result<(), Wrong> {
-        let missing = |key| Err(Wrong::nowhere(&format!("missing field `{key}`")));
+    /// Validates a trace description.
+    fn check_trace(&self) -> Result<(), InvalidValue> {
+        let missing = |key| Err(InvalidValue::without_key(&format!("missing field `{key}`")));
         if self.seed.is_none() {
             return missing("seed");
         }
         let Some(capacity) = self.capacity_bytes() else { return missing("capacity_gb") };
         if self.requests.is_none() && self.duration_s.is_none() {
-            return Err(Wrong::nowhere("`requests` or `duration_s` must say where the trace ends"));
+            return Err(InvalidValue::without_key(
+                "`requests` or `duration_s` must say where the trace ends",
+            ));
         }
         if matches!(self.arrivals, Arrivals::Closed { service_us: None, .. }) {
             return missing("arrivals.service_us");
@@ -135,13 +136,13 @@ impl Spec {
         self.check(capacity)
     }
 
-    /// Whether there can be such a workload on a device of so many bytes.
+    /// Validates the workload for a device of `capacity` bytes.
     ///
     /// # Errors
-    /// A value is out of its range.
-    pub fn check(&self, capacity: u64) -> Result<(), Wrong> {
+    /// A value is out of range.
+    pub fn check(&self, capacity: u64) -> Result<(), InvalidValue> {
         if let Some(requests) = self.requests {
-            within("requests", requests, 1..=MOST_REQUESTS)?;
+            within("requests", requests, 1..=MAX_REQUESTS)?;
         }
         if let Some(duration) = self.duration_s {
             within("duration_s", duration, 1e-6..=1e9)?;
@@ -157,9 +158,9 @@ impl Spec {
         self.check_offsets()
     }
 
-    fn check_sizes(&self, capacity: u64) -> Result<(), Wrong> {
+    fn check_sizes(&self, capacity: u64) -> Result<(), InvalidValue> {
         if self.sizes.is_empty() {
-            return Err(Wrong::nowhere("`sizes` must have at least one entry"));
+            return Err(InvalidValue::without_key("`sizes` must have at least one entry"));
         }
         check_list(&self.sizes, &SIZES, capacity)?;
         if self.write_sizes.is_empty() {
@@ -168,16 +169,17 @@ impl Spec {
         check_list(&self.write_sizes, &WRITE_SIZES, capacity)
     }
 
-    fn check_offsets(&self) -> Result<(), Wrong> {
+    fn check_offsets(&self) -> Result<(), InvalidValue> {
         match self.offsets {
             Offsets::Uniform {} => Ok(()),
             Offsets::Zipf { theta } => within("offsets.theta", theta, 0.0..=5.0),
             Offsets::Sequential { streams, run_requests: _ } => {
-                within("offsets.streams", streams, 1..=MOST_CLIENTS)?;
+                within("offsets.streams", streams, 1..=MAX_CLIENTS)?;
                 let aligned = |sizes: &[Size], keys: &SizeKeys| {
                     sizes.iter().zip(0..).try_for_each(|(size, i)| {
-                        multiple(keys.bytes, size.bytes, self.align_bytes)
-                            .map_err(|wrong| wrong.because("offsets are sequential").of_entry(i))
+                        multiple(keys.bytes, size.bytes, self.align_bytes).map_err(|wrong| {
+                            wrong.with_reason("offsets are sequential").at_entry(i)
+                        })
                     })
                 };
                 aligned(&self.sizes, &SIZES)?;
@@ -187,7 +189,7 @@ impl Spec {
     }
 }
 
-/// What the keys of a list of sizes are called.
+/// Names of the keys in a list of sizes.
 struct SizeKeys {
     bytes: &'static str,
     weight: &'static str,
@@ -196,24 +198,24 @@ struct SizeKeys {
 const SIZES: SizeKeys = SizeKeys { bytes: "sizes.bytes", weight: "sizes.weight" };
 const WRITE_SIZES: SizeKeys = SizeKeys { bytes: "write_sizes.bytes", weight: "write_sizes.weight" };
 
-fn check_list(sizes: &[Size], keys: &SizeKeys, capacity: u64) -> Result<(), Wrong> {
+fn check_list(sizes: &[Size], keys: &SizeKeys, capacity: u64) -> Result<(), InvalidValue> {
     for (size, i) in sizes.iter().zip(0..) {
         let bytes = || {
             within(keys.bytes, size.bytes, SECTOR..=capacity.min(1 << 30))?;
             multiple(keys.bytes, size.bytes, SECTOR)?;
             within(keys.weight, size.weight, 0..=1_000_000_000)
         };
-        bytes().map_err(|wrong| wrong.of_entry(i))?;
+        bytes().map_err(|wrong| wrong.at_entry(i))?;
     }
     if sizes.iter().all(|size| size.weight == 0) {
         let what = format!("`{}` must be more than 0 for at least one size", keys.weight);
-        return Err(Wrong::nowhere(&what));
+        return Err(InvalidValue::without_key(&what));
     }
     Ok(())
 }
 
 impl Arrivals {
-    fn check(&self) -> Result<(), Wrong> {
+    fn check(&self) -> Result<(), InvalidValue> {
         const IOPS: RangeInclusive<f64> = 1e-3..=1e8;
         const PHASE_MS: RangeInclusive<f64> = 1e-3..=1e9;
         match *self {
@@ -225,7 +227,7 @@ impl Arrivals {
                 within("arrivals.off_ms", off_ms, PHASE_MS)
             }
             Self::Closed { queue_depth, service_us, think_us } => {
-                within("arrivals.queue_depth", queue_depth, 1..=MOST_CLIENTS)?;
+                within("arrivals.queue_depth", queue_depth, 1..=MAX_CLIENTS)?;
                 if let Some(service_us) = service_us {
                     within("arrivals.service_us", service_us, 0.1..=1e9)?;
                 }
@@ -235,32 +237,32 @@ impl Arrivals {
     }
 }
 
-/// A value that cannot be.
+/// An invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// `key` or `table.key`; none if it is a key that is missing.
+pub struct InvalidValue {
+    /// `key` or `table.key`; `None` for a missing key.
     pub key: Option<&'static str>,
-    /// Which one, where the table is a list.
+    /// Index, if the table is a list.
     pub entry: usize,
-    /// What it is and what is allowed.
+    /// The value and its range.
     pub what: String,
 }
 
-impl Wrong {
-    fn nowhere(what: &str) -> Self {
+impl InvalidValue {
+    fn without_key(what: &str) -> Self {
         Self { key: None, entry: 0, what: what.to_owned() }
     }
 
-    fn of_entry(self, entry: usize) -> Self {
+    fn at_entry(self, entry: usize) -> Self {
         Self { entry, ..self }
     }
 
-    fn because(self, why: &str) -> Self {
-        Self { what: format!("{}, because {why}", self.what), ..self }
+    fn with_reason(self, why: &str) -> Self {
+        Self { what: format!("{}, with_reason {why}", self.what), ..self }
     }
 
-    /// What is wrong, with its line where that is known.
-    fn on_its_line(&self, text: &str) -> String {
+    /// The error, with its line if known.
+    fn with_line(&self, text: &str) -> String {
         let root = DeTable::parse(text).ok();
         match root.and_then(|root| self.span_in(root.get_ref())) {
             Some(span) => format!("line {}: {}", line_at(text, span.start), self.what),
@@ -268,7 +270,7 @@ impl Wrong {
         }
     }
 
-    /// Where the value stands in the text that `table` was read from.
+    /// Position of the value in the text of `table`.
     #[must_use]
     pub fn span_in(&self, table: &DeTable<'_>) -> Option<Range<usize>> {
         let key = self.key?;
@@ -296,18 +298,18 @@ fn within<T: PartialOrd + Display>(
     key: &'static str,
     value: T,
     range: RangeInclusive<T>,
-) -> Result<(), Wrong> {
-    trimtab_io::within(&format!("`{key}`"), value, range).map_err(|what| Wrong {
+) -> Result<(), InvalidValue> {
+    trimtab_io::within(&format!("`{key}`"), value, range).map_err(|error| InvalidValue {
         key: Some(key),
         entry: 0,
-        what: what.into(),
+        what: error.to_string(),
     })
 }
 
-fn multiple(key: &'static str, value: u64, of: u64) -> Result<(), Wrong> {
+fn multiple(key: &'static str, value: u64, of: u64) -> Result<(), InvalidValue> {
     if value.is_multiple_of(of) {
         return Ok(());
     }
     let what = format!("`{key}` must be a multiple of {of}, not {value}");
-    Err(Wrong { key: Some(key), entry: 0, what })
+    Err(InvalidValue { key: Some(key), entry: 0, what })
 }

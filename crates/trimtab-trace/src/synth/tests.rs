@@ -1,4 +1,4 @@
-//! Synthetic traces against what their descriptions promise.
+//! Synthetic traces against their descriptions.
 
 use super::*;
 use crate::stats::{Report, Stats};
@@ -55,10 +55,9 @@ fn examples_are_valid_and_in_order() {
     }
 }
 
-/// If this fails, the same description no longer gives the same trace: users'
-/// figures change.
+/// If this fails, the same description no longer gives the same trace, and users' figures change.
 #[test]
-fn every_bit_stays_as_it_is() {
+fn generated_traces_are_stable() {
     let digest = |text: &str| {
         let fold = |sum: u64, word: u64| trimtab_io::mix64(sum ^ word);
         let words = |r: &Record| [r.arrival.0, r.offset, r.length, r.op as u64];
@@ -71,7 +70,7 @@ fn every_bit_stays_as_it_is() {
 }
 
 #[test]
-fn seeds_make_the_difference() {
+fn seeds_change_the_trace() {
     let of = |seed| {
         let mut batch = Vec::new();
         Synth::from_toml(POISSON, seed).unwrap().read(&mut batch);
@@ -83,14 +82,14 @@ fn seeds_make_the_difference() {
 }
 
 #[test]
-fn poisson_arrivals() {
+fn poisson_arrivals_have_rate_and_variance() {
     let (iops, cv) = rate(ARRIVALS);
     near(iops, 1000.0, 0.01);
     near(cv, 1.0, 0.01);
 }
 
 #[test]
-fn bursty_arrivals() {
+fn bursty_arrivals_have_rate_and_variance() {
     let (iops, cv) = rate(
         "arrivals = { kind = 'bursty', on_iops = 10000, off_iops = 100, on_ms = 20, off_ms = 80 }\n",
     );
@@ -103,11 +102,11 @@ fn bursty_arrivals() {
 }
 
 #[test]
-fn closed_arrivals() {
+fn closed_arrivals_have_rate_and_variance() {
     let (iops, cv) =
         rate("arrivals = { kind = 'closed', queue_depth = 8, service_us = 100, think_us = 300 }\n");
     near(iops, 8.0 / 400e-6, 0.01);
-    // Many independent clients together are nearly a Poisson process.
+    // Many independent clients approximate a Poisson process.
     near(cv, 1.0, 0.1);
     let (iops, _) =
         rate("arrivals = { kind = 'closed', queue_depth = 1, service_us = 50, think_us = 0 }\n");
@@ -115,7 +114,7 @@ fn closed_arrivals() {
 }
 
 #[test]
-fn shares_sizes_and_ends() {
+fn shares_sizes_and_end_match() {
     let sizes = "sizes = [{ bytes = 4096, weight = 3 }, { bytes = 65536, weight = 1 }]\n";
     let text = [BASE, ARRIVALS, OFFSETS, sizes].concat();
     let found = report(&text);
@@ -132,7 +131,7 @@ fn shares_sizes_and_ends() {
 }
 
 #[test]
-fn zipf_offsets() {
+fn zipf_offsets_follow_the_law() {
     let offsets = "offsets = { kind = 'zipf', theta = 0.99 }\n";
     let records = all(&[BASE, ARRIVALS, offsets, SIZES].concat());
     let mut counts = std::collections::HashMap::new();
@@ -149,7 +148,7 @@ fn zipf_offsets() {
 }
 
 #[test]
-fn sequential_offsets() {
+fn sequential_offsets_have_runs() {
     let share =
         |offsets: &str| report(&[BASE, ARRIVALS, offsets, SIZES].concat()).sequential.unwrap();
     let one = share("offsets = { kind = 'sequential', streams = 1, run_requests = 4 }\n");
@@ -200,7 +199,7 @@ fn errors_name_the_key() {
 }
 
 #[test]
-fn writes_can_have_sizes_of_their_own() {
+fn write_sizes_apply_to_writes() {
     let text = [BASE, ARRIVALS, OFFSETS, SIZES].concat();
     let own = format!("{text}write_sizes = [{{ bytes = 65536, weight = 1 }}]\n");
     let (plain, own) = (all(&text), all(&own));
@@ -208,7 +207,7 @@ fn writes_can_have_sizes_of_their_own() {
         assert_eq!((plain.op, plain.arrival), (own.op, own.arrival));
         assert_eq!(own.length, if own.op == Op::Read { 4096 } else { 65536 });
     }
-    // The largest of either fit.
+    // Limited by the largest of both.
     let large = format!("{text}write_sizes = [{{ bytes = 536870912, weight = 1 }}]\n");
     assert!(all(&large).iter().all(|record| record.end() <= 1_000_000_000));
     let odd = format!("{text}write_sizes = [{{ bytes = 1000, weight = 1 }}]\n");
@@ -217,13 +216,13 @@ fn writes_can_have_sizes_of_their_own() {
 }
 
 #[test]
-fn bursts_can_be_shared() {
+fn shared_burst_seed_synchronises_bursts() {
     let text = "read_share = 1
         sizes = [{ bytes = 4096, weight = 1 }]
         offsets = { kind = 'uniform' }
         arrivals = { kind = 'bursty', on_iops = 10_000, off_iops = 0, on_ms = 10, off_ms = 90 }";
     let spec: Spec = toml::from_str(text).unwrap();
-    // Which thousandths of a second of ten have arrivals.
+    // Which of ten seconds' milliseconds have arrivals.
     let busy = |seed, bursts| {
         let Workload { timing: Timing::Open(mut arrivals), .. } =
             Workload::with_bursts(&spec, seed, 1 << 30, bursts)

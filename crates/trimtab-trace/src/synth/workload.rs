@@ -1,7 +1,7 @@
-//! The parts of a synthetic workload, for a driver that has completions.
+//! Synthetic workloads for drivers that have completions.
 //!
-//! A trace holds arrivals only, so its closed loop is one in name. A simulation
-//! knows when a request is done, and can let each client wait for it.
+//! A trace holds arrivals only, so its closed loop is nominal. A simulation knows when a request
+//! completes, and its clients wait for that.
 
 use trimtab_io::{Nanos, Op};
 
@@ -11,7 +11,7 @@ use super::offsets::Offsets;
 use super::random::Random;
 use super::spec::{self, Spec};
 
-/// Synthetic requests, and what says when they come.
+/// Synthetic requests with their timing.
 ///
 /// ```
 /// use trimtab_trace::synth::{Spec, Timing, Workload};
@@ -29,46 +29,44 @@ use super::spec::{self, Spec};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// When.
+    /// Arrival process.
     pub timing: Timing,
-    /// What.
+    /// Request generator.
     pub requests: Requests,
 }
 
-/// When requests come.
+/// Arrival process.
 #[derive(Clone, Debug)]
 pub enum Timing {
-    /// At times of their own, whatever the drive does.
+    /// An open loop: independent of completions.
     Open(Arrivals),
-    /// So many clients, each of which waits for its answer, thinks, and sends
-    /// the next request.
+    /// A closed loop: each client waits for its completion, thinks, and sends the next request.
     Closed {
-        /// How many.
+        /// Number of clients.
         clients: u32,
-        /// How long each thinks.
-        think: Think,
+        /// Think time.
+        think: ThinkTime,
     },
 }
 
 impl Workload {
-    /// The workload of this description on a device of `capacity` bytes, for
-    /// which [`Spec::check`] found nothing wrong.
+    /// The workload of a description that [`Spec::check`] accepted for a device of `capacity`
+    /// bytes.
     #[must_use]
     pub fn new(spec: &Spec, seed: u64, capacity: u64) -> Self {
         let random = Random::new(seed, Purpose::Arrivals);
         let timing = match spec.arrivals {
             spec::Arrivals::Closed { queue_depth, think_us, .. } => Timing::Closed {
                 clients: queue_depth,
-                think: Think { mean: think_us * 1e3, random },
+                think: ThinkTime { mean: think_us * 1e3, random },
             },
             _ => Timing::Open(Arrivals::new(&spec.arrivals, random)),
         };
         Self { timing, requests: Requests::new(spec, seed, capacity) }
     }
 
-    /// The same with bursts, if it has any, whose times are drawn from `bursts`
-    /// alone: workloads with the same mean lengths of phases and the same such
-    /// seed burst at the same time, whatever else they do.
+    /// As [`new`](Self::new), with burst times drawn from `bursts` alone: workloads with the same
+    /// mean phase lengths and the same `bursts` seed burst at the same times.
     #[must_use]
     pub fn with_bursts(spec: &Spec, seed: u64, capacity: u64, bursts: u64) -> Self {
         let mut workload = Self::new(spec, seed, capacity);
@@ -81,41 +79,41 @@ impl Workload {
     }
 }
 
-/// How long clients think between answer and next request: exponential times.
+/// Think times: exponential.
 #[derive(Clone, Debug)]
-pub struct Think {
+pub struct ThinkTime {
     mean: f64,
     random: Random,
 }
 
-impl Think {
-    /// Whether they do not think at all.
+impl ThinkTime {
+    /// Whether clients send the next request at once.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.mean == 0.0
     }
 
-    /// The next time.
+    /// The next think time.
     pub fn draw(&mut self) -> Nanos {
         Nanos(self.random.exponential(self.mean))
     }
 }
 
-/// What requests ask for, without end.
+/// An endless request generator.
 #[derive(Clone, Debug)]
 pub struct Requests {
     offsets: Offsets,
     sizes: Sizes,
-    /// If they are different.
+    /// Sizes of writes, if they differ.
     write_sizes: Option<Sizes>,
     ops: Random,
     read_share: f64,
 }
 
-/// What one request asks for.
+/// A generated request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drawn {
-    /// What it does.
+pub struct GeneratedRequest {
+    /// The operation.
     pub op: Op,
     /// First byte.
     pub offset: u64,
@@ -137,16 +135,16 @@ impl Requests {
         }
     }
 
-    /// The next one.
+    /// The next request.
     #[inline]
-    pub fn draw(&mut self) -> Drawn {
+    pub fn draw(&mut self) -> GeneratedRequest {
         let op = if self.ops.chance(self.read_share) { Op::Read } else { Op::Write };
         let sizes = match &mut self.write_sizes {
             Some(sizes) if op == Op::Write => sizes,
             _ => &mut self.sizes,
         };
         let length = sizes.next();
-        Drawn { op, offset: self.offsets.next(length), length }
+        GeneratedRequest { op, offset: self.offsets.next(length), length }
     }
 }
 
@@ -154,7 +152,7 @@ impl Requests {
 #[derive(Clone, Debug)]
 struct Sizes {
     bytes: Vec<u64>,
-    /// The sum of the weights up to and with each.
+    /// Cumulative weights.
     up_to: Vec<u64>,
     random: Random,
 }

@@ -4,12 +4,11 @@ use super::random::Random;
 
 /// Draws ranks 1 to n with probabilities proportional to 1 / rank^theta.
 ///
-/// Rejection-inversion (W. Hörmann, G. Derflinger, "Rejection-inversion to
-/// generate variates from monotone discrete distributions", ACM TOMACS 6(3),
-/// 1996): the sum over ranks is bounded by the integral of x^-theta, which can be
-/// inverted. A point drawn under the integral falls next to a rank, and is
-/// rejected in the few cases in which it lies above that rank's probability. No
-/// table, and fewer than 1.2 draws per rank whatever n.
+/// Rejection-inversion (W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from
+/// monotone discrete distributions", ACM TOMACS 6(3), 1996): the sum over ranks is bounded by the
+/// integral of x^-theta, which can be inverted. A point drawn under the integral falls next to a
+/// rank, and is rejected if it lies above that rank's probability. No table, and fewer than 1.2
+/// draws per rank for any n.
 #[derive(Clone, Debug)]
 pub(super) struct Zipf {
     n: f64,
@@ -17,7 +16,7 @@ pub(super) struct Zipf {
     /// The integral at the ends of the range drawn from.
     low: f64,
     high: f64,
-    /// Points this near below their rank are accepted without a look.
+    /// Points this close below their rank are accepted without evaluation.
     sure: f64,
 }
 
@@ -49,8 +48,8 @@ fn density(theta: f64, x: f64) -> f64 {
     libm::exp(-theta * libm::log(x))
 }
 
-/// The integral of x^-theta from 1 to x: (x^(1-theta) - 1) / (1 - theta), or
-/// ln x for theta = 1, in a form that is exact near there too.
+/// The integral of x^-theta from 1 to x: (x^(1-theta) - 1) / (1 - theta), or ln x for theta = 1, in
+/// a form that is accurate near theta = 1 too.
 fn integral(theta: f64, x: f64) -> f64 {
     let log = libm::log(x);
     let t = (1.0 - theta) * log;
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frequencies_are_those_of_the_law() {
+    fn frequencies_follow_the_zipf_law() {
         const DRAWS: u64 = 200_000;
         for theta in [0.0, 0.5, 0.99, 1.0, 1.0 + 1e-10, 1.2, 3.0] {
             for n in [1_u64, 2, 1000] {
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn stays_in_range_for_the_largest_devices() {
+    fn ranks_stay_in_range() {
         let n = 1 << 48;
         for theta in [0.0, 0.99, 1.0, 5.0] {
             let zipf = Zipf::new(n, theta);

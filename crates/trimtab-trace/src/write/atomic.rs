@@ -1,8 +1,8 @@
-//! A file that appears whole or not at all.
+//! Atomic files: a file appears complete or not at all.
 //!
-//! On Linux a file can exist without a name (`O_TMPFILE`) and be given one
-//! later. Until then the kernel frees it when the process ends, however it
-//! ends: there is nothing to clean up even after SIGKILL.
+//! On Linux a file can exist without a name (`O_TMPFILE`) and be linked later. Until then the
+//! kernel frees it when the process ends, however it ends: nothing has to be cleaned up even after
+//! SIGKILL.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -12,31 +12,29 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tempfile::NamedTempFile;
 
-/// A file in the making. It gets its name by [`commit`](Self::commit); dropped
-/// before that, it is gone.
+/// A file being written. [`commit`](Self::commit) gives it its name; dropped before that, it
+/// vanishes.
 ///
-/// Where the target exists and is no regular file (`/dev/null`, a pipe), it is
-/// written directly, as any tool would; but for block devices, which hold something that
-/// nobody meant to give up for a report.
+/// A target that exists and is not a regular file (`/dev/null`, a pipe) is written directly, as by
+/// any tool. Block devices are refused, because their content would be lost.
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
-    kind: Kind,
+    kind: TargetKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum TargetKind {
     /// Without a name.
     Unnamed(File),
-    /// For file systems without `O_TMPFILE`: a temporary name beside the
-    /// target, removed on drop.
+    /// For file systems without `O_TMPFILE`: a temporary name beside the target, removed on drop.
     Named(NamedTempFile),
     /// The target itself.
     Direct(File),
 }
 
 impl AtomicFile {
-    /// Begins a file that shall become `target`.
+    /// Starts a file for `target`.
     ///
     /// # Errors
     /// The directory does not exist or may not be written to; or the target is a block
@@ -49,7 +47,7 @@ impl AtomicFile {
         }
         let is_special = found.is_some_and(|kind| kind.is_char_device() || kind.is_fifo());
         let kind = if is_special {
-            Kind::Direct(OpenOptions::new().write(true).open(target)?)
+            TargetKind::Direct(OpenOptions::new().write(true).open(target)?)
         } else if target.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
         } else {
@@ -58,7 +56,7 @@ impl AtomicFile {
         Ok(Self { target: target.to_owned(), kind })
     }
 
-    fn unnamed(directory: &Path) -> io::Result<Kind> {
+    fn unnamed(directory: &Path) -> io::Result<TargetKind> {
         let mode = Mode::from_raw_mode(0o666);
         match rustix::fs::openat(
             CWD,
@@ -66,29 +64,29 @@ impl AtomicFile {
             OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC,
             mode,
         ) {
-            Ok(fd) => Ok(Kind::Unnamed(File::from(fd))),
+            Ok(fd) => Ok(TargetKind::Unnamed(File::from(fd))),
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {
                 let mut builder = tempfile::Builder::new();
-                Ok(Kind::Named(builder.prefix(".trimtab-").tempfile_in(directory)?))
+                Ok(TargetKind::Named(builder.prefix(".trimtab-").tempfile_in(directory)?))
             }
             Err(e) => Err(e.into()),
         }
     }
 
-    /// Gives the file its name, replacing what had it.
+    /// Gives the file its name, replacing an existing file.
     ///
     /// # Errors
-    /// The data could not be written, or the name not be given.
+    /// The data could not be written, or the name not set.
     pub fn commit(mut self) -> io::Result<()> {
         self.flush()?;
         match self.kind {
-            Kind::Direct(_) => Ok(()),
-            Kind::Named(file) => {
+            TargetKind::Direct(_) => Ok(()),
+            TargetKind::Named(file) => {
                 file.as_file().sync_data()?;
                 file.persist(&self.target).map(drop).map_err(|e| e.error)
             }
-            Kind::Unnamed(file) => {
-                // A full disk may show itself only here.
+            TargetKind::Unnamed(file) => {
+                // A full disk may be reported only here.
                 file.sync_data()?;
                 name_it(&file, &self.target)
             }
@@ -99,14 +97,14 @@ impl AtomicFile {
     #[must_use]
     pub fn file(&self) -> &File {
         match &self.kind {
-            Kind::Unnamed(file) | Kind::Direct(file) => file,
-            Kind::Named(file) => file.as_file(),
+            TargetKind::Unnamed(file) | TargetKind::Direct(file) => file,
+            TargetKind::Named(file) => file.as_file(),
         }
     }
 }
 
-/// Links an unnamed file to `target`. A link cannot replace a file, a rename
-/// can: so the file gets a temporary name first where the target exists.
+/// Links an unnamed file to `target`. A link cannot replace a file, a rename can: so if the target
+/// exists, the file gets a temporary name first.
 fn name_it(file: &File, target: &Path) -> io::Result<()> {
     use std::os::fd::AsRawFd;
     let unnamed = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -155,7 +153,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn appears_whole_or_not_at_all() {
+    fn file_appears_whole_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("out");
         for content in ["first", "second"] {
@@ -172,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn says_where_it_cannot_be() {
+    fn uncreatable_targets_are_errors() {
         assert!(AtomicFile::create(Path::new("/nonexistent/dir/out")).is_err());
         let dir = tempfile::tempdir().unwrap();
         assert!(AtomicFile::create(dir.path()).is_err());

@@ -1,14 +1,13 @@
 //! fio's I/O log, version 3: `time name action offset length`, with times in
 //! µs, for replay with `fio --read_iolog`.
 //!
-//! Source: "Trace file format v3" in fio's HOWTO. fio 3.33 waits for the
-//! difference between the times of neighbouring lines, and before the first
-//! line for its time; it takes a time of 0 to mean that there was no line
-//! before. So every log starts at 1 µs, whatever the trace's clock counts from.
+//! Source: "Trace file format v3" in fio's HOWTO. fio 3.33 waits for the difference between
+//! adjacent lines' times, and before the first line for its time; it takes a time of 0 to mean that
+//! there was no line before. So every log starts at 1 µs, whatever the trace's origin.
 //!
-//! fio opens what a line names, and makes a file where there is none. A device
-//! that is named as the kernel names block devices becomes its path in `/dev`;
-//! for other names, and to replay elsewhere, there is fio's `replay_redirect`.
+//! fio opens the files that lines name, and creates missing ones. A device with a kernel
+//! block-device name becomes its path in `/dev`; for other names, and to replay elsewhere, use
+//! fio's `replay_redirect`.
 
 use std::io::{self, BufWriter, Write};
 
@@ -20,7 +19,7 @@ use crate::names::Names;
 use crate::record::Record;
 
 /// fio reads a length into 32 bits.
-const LONGEST: u64 = u32::MAX as u64;
+const MAX_LENGTH: u64 = u32::MAX as u64;
 
 pub(super) struct FioIolog {
     file: BufWriter<AtomicFile>,
@@ -47,7 +46,7 @@ impl FioIolog {
         left_out: &mut LeftOut,
     ) -> io::Result<()> {
         for record in records {
-            if record.length > LONGEST {
+            if record.length > MAX_LENGTH {
                 left_out.out_of_range += 1;
                 continue;
             }
@@ -78,8 +77,7 @@ impl FioIolog {
     }
 }
 
-/// One word, a path where the name is the kernel's; a device without a name
-/// gets one.
+/// A single word: a path for kernel device names; a placeholder for an empty name.
 fn file_name(name: &str, suffix: &str) -> String {
     match device_path(name) {
         Some(path) => path + suffix,
@@ -87,16 +85,15 @@ fn file_name(name: &str, suffix: &str) -> String {
     }
 }
 
-/// Where the block device of this name is found, if it is named as the kernel
-/// does (`sda1`, `nvme0n1`, `dm-3`), or by its numbers (`8,0`), as blktrace
-/// does.
+/// The path of a block device with a kernel name (`sda1`, `nvme0n1`, `dm-3`), or with numbers
+/// (`8,0`), as blktrace prints.
 fn device_path(name: &str) -> Option<String> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if let Some((major, minor)) = name.split_once(',') {
         let numbers = is_number(major) && is_number(minor);
         return numbers.then(|| format!("/dev/block/{major}:{minor}"));
     }
-    // Drivers that number their disks, and those that count in letters.
+    // Drivers with numbered disks, and with lettered ones.
     const NUMBERED: [&str; 14] = [
         "nvme", "loop", "dm-", "md", "mmcblk", "nbd", "nullb", "ublkb", "ram", "zram", "pmem",
         "rbd", "sr", "mtdblock",
@@ -122,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_named_as_the_kernel_does_become_paths() {
+    fn kernel_device_names_become_paths() {
         for name in [
             "sda",
             "sdab12",
@@ -148,7 +145,7 @@ mod tests {
         {
             assert!(!file_name(name, "").contains("/dev"), "{name}");
         }
-        // What is a path stays one.
+        // A path is not changed.
         assert_eq!(file_name("/dev/mapper/vg-root", ""), "/dev/mapper/vg-root");
     }
 }

@@ -1,9 +1,8 @@
 //! MSR Cambridge CSV, as `format::msr` reads it.
 //!
-//! Timestamps and response times are in ticks of 100 ns; what is finer is cut
-//! off. Times that count from an origin of their own are written as if that
-//! were 1970. The format has reads and writes only, and each with its response
-//! time: a response of zero in place of an unknown one would be a lie.
+//! Timestamps and response times are in ticks of 100 ns, truncated. Times with an origin of their
+//! own are written as if that were 1970. The format has reads and writes only, each with its
+//! response time: a zero in place of an unknown one would be false.
 
 use std::io::{self, BufWriter, Write};
 
@@ -11,7 +10,7 @@ use trimtab_io::Op;
 
 use super::text::{Labels, plain};
 use super::{AtomicFile, LeftOut};
-use crate::format::msr::{LATEST_TICKS, LONGEST_RESPONSE_TICKS, TICK_NS, UNIX_EPOCH_TICKS};
+use crate::format::msr::{MAX_RESPONSE_TICKS, MAX_TICKS, TICK_NS, UNIX_EPOCH_TICKS};
 use crate::names::Names;
 use crate::record::Record;
 
@@ -50,7 +49,7 @@ impl Msr {
             };
             let ticks = UNIX_EPOCH_TICKS + record.arrival.0 / TICK_NS;
             let response = response.0 / TICK_NS;
-            if ticks > LATEST_TICKS || response > LONGEST_RESPONSE_TICKS {
+            if ticks > MAX_TICKS || response > MAX_RESPONSE_TICKS {
                 left_out.out_of_range += 1;
                 continue;
             }
@@ -66,7 +65,7 @@ impl Msr {
     }
 }
 
-/// `usr,0` for `usr.0`, and `sda,0` for `sda`: a disk has to have a number.
+/// `usr,0` for `usr.0`, and `sda,0` for `sda`: a disk needs a number.
 fn host_and_disk(name: &str, suffix: &str) -> String {
     let name = plain(name);
     let (host, disk) = match name.rsplit_once('.') {

@@ -29,10 +29,9 @@ use crate::names::Names;
 use crate::reader::{Clock, Meta};
 use crate::record::Record;
 
-/// Rows per row group. A group is held in memory (about 5 MB, encoded) until
-/// it is full.
+/// Rows per row group. A group is in memory (about 5 MB, encoded) until it is full.
 const ROW_GROUP: usize = 1 << 18;
-/// Rows per batch given to the library; a caller's larger slices are cut.
+/// Rows per batch for the library; larger slices are split.
 const ROWS: usize = 8192;
 
 pub(super) struct ParquetWriter {
@@ -93,7 +92,7 @@ impl ParquetWriter {
     }
 }
 
-/// Why a record cannot be written, if so: what the reader would refuse.
+/// Why a record cannot be written, if so: the reader would refuse it.
 pub(crate) fn fault(record: &Record) -> Option<String> {
     let time = |t: Option<Nanos>| t.map_or(NULL, |t| t.0.min(NULL - 1));
     let numbers = Numbers {
@@ -108,8 +107,7 @@ pub(crate) fn fault(record: &Record) -> Option<String> {
     (!numbers.are_sound()).then(|| numbers.fault(|_, value| value.to_string()))
 }
 
-/// A dictionary column. Its dictionary has just the names of this batch: a
-/// trace may have a million of them.
+/// A dictionary column. Its dictionary has only this batch's names: a trace may have a million.
 fn texts<'a, I: Copy + Eq + Hash>(
     records: &[Record],
     of: impl Fn(&Record) -> Option<I>,
@@ -122,7 +120,7 @@ fn texts<'a, I: Copy + Eq + Hash>(
         .iter()
         .map(|record| {
             let id = of(record)?;
-            // Neighbouring records mostly share a name.
+            // Adjacent records mostly share a name.
             if let Some((last_id, key)) = last
                 && last_id == id
             {
@@ -140,8 +138,8 @@ fn texts<'a, I: Copy + Eq + Hash>(
     Arc::new(DictionaryArray::<Int32Type>::new(keys, values))
 }
 
-/// What pandas goes by where a column has nulls: an integer type that knows
-/// them. Otherwise it reads such a column as floats, which lose nanoseconds.
+/// Column types for pandas: nullable integers. By default pandas reads a column with nulls as
+/// floats, which lose nanoseconds.
 fn pandas_types() -> String {
     let column = |name: &str, text: &str, numbers: &str| {
         serde_json::json!({
@@ -188,8 +186,8 @@ fn schema() -> Schema {
     Schema::new(fields).with_metadata(HashMap::from([pandas]))
 }
 
-/// Of the encodings and compressions tried, these gave nearly the smallest
-/// files and cost reading little; docs/trace-format.md has the figures.
+/// Of the encodings and compressions tried, these gave nearly the smallest files at a low read
+/// cost; docs/trace-format.md has the figures.
 fn properties(meta: &Meta) -> WriterProperties {
     let clock = match meta.clock {
         Clock::Unix => CLOCK_UNIX,
@@ -212,7 +210,7 @@ fn properties(meta: &Meta) -> WriterProperties {
         .set_offset_index_disabled(true)
         .set_sorting_columns(Some(vec![by_arrival]))
         .set_key_value_metadata(Some(pairs));
-    // Their values hardly ever recur, so a dictionary would be built in vain.
+    // Their values hardly repeat, so a dictionary would be useless.
     for name in [ARRIVAL, ISSUE, COMPLETE, OFFSET] {
         builder = builder.set_column_dictionary_enabled(ColumnPath::from(name), false);
     }
@@ -227,7 +225,7 @@ fn pair(key: &str, value: &str) -> KeyValue {
     KeyValue::new(key.to_owned(), value.to_owned())
 }
 
-/// What the system said, where it was the system that failed.
+/// The system's error, if the system failed.
 pub(super) fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
 
 use super::*;
-use crate::fields::{LARGEST_LENGTH, LARGEST_OFFSET, LATEST_NS};
-use crate::reader::{Clock, Options, Sorting, Trace, with_trace};
+use crate::fields::{MAX_LENGTH, MAX_OFFSET, MAX_TIME_NS};
+use crate::reader::{Clock, Sorting, Trace, TraceOptions, with_trace};
 use crate::{Format, Position};
 
 fn meta() -> Meta {
@@ -21,7 +21,10 @@ fn write(path: &Path, format: OutputFormat, records: &[Record], names: &Names) -
     left_out
 }
 
-fn read_from(path: &Path, options: &Options) -> Result<(Vec<Record>, Names, Meta, u64), Error> {
+fn read_from(
+    path: &Path,
+    options: &TraceOptions,
+) -> Result<(Vec<Record>, Names, Meta, u64), Error> {
     with_trace(&[path.to_owned()], options, |trace| {
         let (mut all, mut batch) = (Vec::new(), Vec::new());
         while trace.read(&mut batch)? {
@@ -31,21 +34,21 @@ fn read_from(path: &Path, options: &Options) -> Result<(Vec<Record>, Names, Meta
     })
 }
 
-/// A record as a user sees it: with names in place of numbers.
+/// A record with names in place of numbers.
 fn shown(record: &Record, names: &Names) -> String {
     let (device, command) = (names.device(record.device), record.command.map(|c| names.command(c)));
     let plain = Record { device: DeviceId(0), command: None, ..*record };
     format!("{device:?} {command:?} {plain:?}")
 }
 
-fn edge(most: u64) -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0), Just(most), 0..=most, 0..100_u64]
+fn edge(max: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(max), 0..=max, 0..100_u64]
 }
 
 prop_compose! {
     fn any_record()(
         (times, offset, length) in (
-            prop::array::uniform3(edge(LATEST_NS)), edge(LARGEST_OFFSET), edge(LARGEST_LENGTH)),
+            prop::array::uniform3(edge(MAX_TIME_NS)), edge(MAX_OFFSET), edge(MAX_LENGTH)),
         (has_issue, has_complete, pid) in any::<(bool, bool, Option<u32>)>(),
         (flags, op, device) in (any::<u16>(), 0..4_u8, 0..3_u32),
         command in prop::option::of(0..3_usize),
@@ -77,7 +80,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn parquet_gives_back_what_was_written(
+    fn parquet_round_trips(
         rows in prop::collection::vec(any_record(), 0..300),
         chunk in 1..120_usize,
         unix in any::<bool>(),
@@ -106,7 +109,7 @@ proptest! {
         }
         writer.finish().unwrap();
 
-        let (read, read_names, read_meta, _) = read_from(&path, &Options::default()).unwrap();
+        let (read, read_names, read_meta, _) = read_from(&path, &TraceOptions::default()).unwrap();
         prop_assert_eq!(read_meta, meta);
         let read: Vec<_> = read.iter().map(|r| shown(r, &read_names)).collect();
         let written: Vec<_> = records.iter().map(|r| shown(r, &names)).collect();
@@ -129,7 +132,7 @@ proptest! {
         fs::write(file.path(), bytes).unwrap();
         for skip_bad in [false, true] {
             let format = Some(Format::Parquet);
-            let options = Options { format, skip_bad, ..Options::default() };
+            let options = TraceOptions { format, skip_bad, ..TraceOptions::default() };
             if let Err(e) = read_from(file.path(), &options) {
                 prop_assert!(e.is_bad_input(), "{e}");
                 prop_assert_eq!(e.to_string().lines().count(), 1);
@@ -142,7 +145,7 @@ fn small() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small.parquet")
 }
 
-/// The records in the committed file: some of each kind.
+/// The records of the committed file: some of each kind.
 fn small_records(names: &mut Names) -> Vec<Record> {
     let devices = ["nvme0n1", "sda"].map(|d| names.add_device(d).unwrap());
     let command = names.add_command("postgres").unwrap();
@@ -167,10 +170,10 @@ fn small_records(names: &mut Names) -> Vec<Record> {
         .collect()
 }
 
-/// Files written by earlier versions must stay readable. To make the file anew
-/// after a change of format, run with `TRIMTAB_WRITE_GOLDEN=1`.
+/// Files of earlier versions must stay readable. To recreate the file after a change of format, run
+/// with `TRIMTAB_WRITE_GOLDEN=1`.
 #[test]
-fn committed_file_reads_as_ever() {
+fn golden_file_reads_unchanged() {
     let mut names = Names::default();
     let records = small_records(&mut names);
     if std::env::var_os("TRIMTAB_WRITE_GOLDEN").is_some() {
@@ -181,7 +184,7 @@ fn committed_file_reads_as_ever() {
         writer.set_note("lost", "0");
         writer.finish().unwrap();
     }
-    let (read, read_names, meta, _) = read_from(&small(), &Options::default()).unwrap();
+    let (read, read_names, meta, _) = read_from(&small(), &TraceOptions::default()).unwrap();
     assert_eq!(read, records);
     let devices: Vec<_> = read_names.devices().map(|(_, name)| name).collect();
     assert_eq!(devices, ["nvme0n1", "sda"]);
@@ -197,7 +200,7 @@ fn arriving(us: u64, op: Op) -> Record {
 }
 
 #[test]
-fn a_contradictory_record_is_named() {
+fn contradictory_record_error_names_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace.parquet");
     let mut writer = Writer::create(&path, OutputFormat::Parquet, &meta()).unwrap();
@@ -236,7 +239,7 @@ fn fio_iolog_names_files_safely() {
     assert_eq!(fs::read_to_string(file.path()).unwrap(), expected);
 }
 
-/// fio itself takes the log, does every request, and keeps the time.
+/// fio accepts the log, performs every request, and keeps the times.
 #[test]
 fn fio_replays_the_log() {
     if !trimtab_testdisk::requires(&[trimtab_testdisk::Feature::Program("fio")]) {
@@ -259,13 +262,13 @@ fn fio_replays_the_log() {
         serde_json::from_str(&report[report.find('{').unwrap()..]).unwrap();
     let read = &report["jobs"][0]["read"];
     assert_eq!(read["total_ios"], 10);
-    // 9 gaps of 30 ms: had fio taken the times for ns or ms, it would be far off.
+    // 9 gaps of 30 ms: times taken for ns or ms would be far off.
     let ms = read["runtime"].as_u64().unwrap();
     assert!((240..3_000).contains(&ms), "{ms} ms");
 }
 
 #[test]
-fn msr_keeps_to_what_it_can_say() {
+fn msr_drops_what_it_cannot_represent() {
     let mut names = Names::default();
     for device in ["usr.0", "sda", "a,b", "sda.0"] {
         names.add_device(device).unwrap();
@@ -323,7 +326,7 @@ mod foreign {
         file
     }
 
-    /// The fewest columns, in another order and of other types.
+    /// The required columns, in another order and of other types.
     fn columns(arrival: Vec<i64>) -> Vec<(&'static str, ArrayRef)> {
         let rows = arrival.len();
         let ops: Vec<_> = (0..rows).map(|i| Op::ALL[i % 2].name()).collect();
@@ -338,7 +341,7 @@ mod foreign {
 
     fn error(columns: Vec<(&str, ArrayRef)>) -> String {
         let file = file(columns);
-        let error = read_from(file.path(), &Options::default()).unwrap_err();
+        let error = read_from(file.path(), &TraceOptions::default()).unwrap_err();
         assert!(error.is_bad_input());
         error.to_string().split_once(": ").unwrap().1.to_owned()
     }
@@ -351,9 +354,9 @@ mod foreign {
     }
 
     #[test]
-    fn few_columns_are_enough() {
+    fn required_columns_suffice() {
         let file = file(columns(vec![10, 20]));
-        let (records, names, meta, _) = read_from(file.path(), &Options::default()).unwrap();
+        let (records, names, meta, _) = read_from(file.path(), &TraceOptions::default()).unwrap();
         let device = names.find_device("?").unwrap();
         let expected = [(10, Op::Read), (20, Op::Write)]
             .map(|(at, op)| Record::arriving(Nanos(at), device, op, 1024, 512));
@@ -362,13 +365,13 @@ mod foreign {
     }
 
     #[test]
-    fn any_order_is_sorted() {
+    fn unsorted_rows_are_sorted() {
         let arrivals: Vec<_> = (0..20_000).map(|i| i * 7_919 % 20_000).collect();
         let file = file(columns(arrivals));
-        let (records, ..) = read_from(file.path(), &Options::default()).unwrap();
+        let (records, ..) = read_from(file.path(), &TraceOptions::default()).unwrap();
         assert!(records.iter().map(|r| r.arrival.0).eq(0..20_000));
 
-        let options = Options { sorting: Sorting::Window, ..Options::default() };
+        let options = TraceOptions { sorting: Sorting::Window, ..TraceOptions::default() };
         let mut trace = Trace::open(&[file.path().to_owned()], &options).unwrap();
         let error = trace.read(&mut Vec::new()).unwrap_err();
         assert!(matches!(error, Error::BeyondWindow { record: 4, .. }), "{error}");
@@ -381,7 +384,7 @@ mod foreign {
             (columns(vec![1])[1..].to_vec(), "has no column op, which a trace needs"),
             (
                 with("length", Arc::new(BooleanArray::from(vec![true; 3]))),
-                "column length: expected integers, found type `Boolean`",
+                "column length: expected integers_parse_exactly, found type `Boolean`",
             ),
             (
                 with("device", numbers(vec![Some(1); 3])),
@@ -429,12 +432,12 @@ mod foreign {
         }
     }
 
-    /// As pandas writes integers some of which are missing.
+    /// As pandas writes integers with missing values.
     #[test]
-    fn whole_floats_are_integers() {
+    fn whole_floats_read_as_integers() {
         let pids = Float64Array::from(vec![Some(7.0), Some(f64::NAN), None]);
         let file = file(with("pid", Arc::new(pids)));
-        let (records, ..) = read_from(file.path(), &Options::default()).unwrap();
+        let (records, ..) = read_from(file.path(), &TraceOptions::default()).unwrap();
         assert_eq!(records.iter().map(|r| r.pid).collect::<Vec<_>>(), [Some(7), None, None]);
     }
 
@@ -442,9 +445,9 @@ mod foreign {
     fn bad_rows_can_be_skipped() {
         let offsets = Int64Array::from(vec![Some(-1), Some(2), None]);
         let file = file(with("offset", Arc::new(offsets)));
-        let error = read_from(file.path(), &Options::default()).unwrap_err();
+        let error = read_from(file.path(), &TraceOptions::default()).unwrap_err();
         assert!(matches!(error, Error::Malformed { at: Position::Row(1), .. }), "{error}");
-        let options = Options { skip_bad: true, ..Options::default() };
+        let options = TraceOptions { skip_bad: true, ..TraceOptions::default() };
         let (records, .., skipped) = read_from(file.path(), &options).unwrap();
         assert_eq!((records.len(), skipped), (1, 2));
         assert_eq!(records[0].arrival, Nanos(2));

@@ -1,11 +1,11 @@
-//! Device names in formats of text, which give characters a meaning.
+//! Device names in text formats with special characters.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use trimtab_io::DeviceId;
 
 use crate::names::Names;
 
-/// What each device is called in the output, found out once per device.
+/// Labels of devices in the output, computed once per device.
 #[derive(Default)]
 pub(super) struct Labels {
     labels: FxHashMap<DeviceId, Box<str>>,
@@ -13,9 +13,8 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// The device's label, and whether it is new. `label` makes one of a name
-    /// and a suffix; the suffix is not empty where another device took the
-    /// first choice, so that two devices never become one.
+    /// The device's label, and whether it is new. `label` makes one of a name and a suffix; the
+    /// suffix is not empty if another device has the first choice, so labels are unique.
     pub(super) fn get(
         &mut self,
         device: DeviceId,
@@ -38,7 +37,7 @@ impl Labels {
     }
 }
 
-/// A name in which blanks, control characters and commas are underscores.
+/// A name with blanks, control characters and commas replaced by underscores.
 pub(super) fn plain(name: &str) -> String {
     let special = |c: char| c.is_whitespace() || c.is_control() || c == ',';
     name.chars().map(|c| if special(c) { '_' } else { c }).collect()

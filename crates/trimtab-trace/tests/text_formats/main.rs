@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use trimtab_trace::{Error, Format, Options, Record, Trace};
+use trimtab_trace::{Error, Format, Record, Trace, TraceOptions};
 
+mod detect;
 mod read;
 mod real;
-mod recognise;
 mod refuse;
 
 const TEXT: [Format; 14] = [
@@ -58,8 +58,8 @@ fn content(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap()
 }
 
-fn as_format(format: Format) -> Options {
-    Options { format: Some(format), ..Options::default() }
+fn as_format(format: Format) -> TraceOptions {
+    TraceOptions { format: Some(format), ..TraceOptions::default() }
 }
 
 fn drain(mut trace: Trace) -> Result<(Trace, Vec<Record>), Error> {
@@ -70,7 +70,7 @@ fn drain(mut trace: Trace) -> Result<(Trace, Vec<Record>), Error> {
     Ok((trace, all))
 }
 
-fn read_bytes(bytes: &[u8], options: &Options) -> Result<Vec<Record>, Error> {
+fn read_bytes(bytes: &[u8], options: &TraceOptions) -> Result<Vec<Record>, Error> {
     Ok(drain(Trace::from_bytes(bytes, options)?)?.1)
 }
 

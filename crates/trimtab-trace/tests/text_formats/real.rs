@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use trimtab_io::Op;
-use trimtab_trace::{Error, Format, Options, Record, Trace};
+use trimtab_trace::{Error, Format, Record, Trace, TraceOptions};
 
 use super::{as_format, drain};
 
@@ -24,7 +24,7 @@ fn real_traces() {
         return;
     }
     let root = PathBuf::from(std::env::var_os("TRIMTAB_TRACES").unwrap());
-    let detect = |name: &str| Trace::open(&[root.join(name)], &Options::default());
+    let detect = |name: &str| Trace::open(&[root.join(name)], &TraceOptions::default());
     let recognised = |name: &str| detect(name).unwrap_or_else(|e| panic!("{e}")).meta().format;
 
     for name in ["nvme-replay/nvme-a.csv", "nvme-replay/nvme-b.csv"] {

@@ -1,13 +1,13 @@
 //! Nonsense is refused, with the line and column that are wrong.
 
 use proptest::prelude::*;
-use trimtab_trace::{Format, Options, Sorting, Trace};
+use trimtab_trace::{Format, Sorting, Trace, TraceOptions};
 
 use super::{FILES, TEXT, as_format, content, drain, read_bytes};
 
 /// What is wrong with `text` in this format: the line, and the message.
 #[track_caller]
-fn complaint(text: &str, format: Format) -> (Option<u64>, String) {
+fn parse_error(text: &str, format: Format) -> (Option<u64>, String) {
     let error = read_bytes(text.as_bytes(), &as_format(format)).unwrap_err();
     let message = error.to_string();
     assert!(!message.contains('\n'), "{message}");
@@ -15,8 +15,8 @@ fn complaint(text: &str, format: Format) -> (Option<u64>, String) {
 }
 
 #[track_caller]
-fn assert_complaint(text: &str, format: Format, line: u64, part: &str) {
-    let (at, message) = complaint(text, format);
+fn assert_parse_error(text: &str, format: Format, line: u64, part: &str) {
+    let (at, message) = parse_error(text, format);
     assert_eq!(at, Some(line), "{message}");
     assert!(message.contains(part), "{message}");
 }
@@ -122,7 +122,7 @@ const SPOILT: &[Spoilt<'_>] = &[
 ];
 
 #[test]
-fn nonsense_is_named_by_column() {
+fn errors_name_the_column_at_fault() {
     for &(format, before, good, separator, spoilt) in SPOILT {
         let line = before.lines().count() as u64 + 2;
         let good_twice = format!("{before}{good}\n{good}\n");
@@ -133,29 +133,29 @@ fn nonsense_is_named_by_column() {
             fields[column - 1] = value;
             let bad = fields.join(&separator.to_string());
             let text = format!("{before}{good}\n{bad}\n");
-            assert_complaint(&text, format, line, &format!("column {column} "));
+            assert_parse_error(&text, format, line, &format!("column {column} "));
         }
     }
 }
 
 #[test]
-fn wrong_column_counts_are_told() {
+fn wrong_column_counts_are_reported() {
     for &(format, before, good, separator, _) in SPOILT {
         let line = before.lines().count() as u64 + 2;
         let cut = &good[..good.rfind(separator).unwrap()];
-        assert_complaint(&format!("{before}{good}\n{cut}\n"), format, line, "columns, found");
+        assert_parse_error(&format!("{before}{good}\n{cut}\n"), format, line, "columns, found");
         // SPC allows more fields, and a biosnoop command may have blanks.
         if !matches!(format, Format::Spc | Format::Biosnoop) {
             let long = format!("{before}{good}\n{good}{separator}1\n");
-            assert_complaint(&long, format, line, "columns, found");
+            assert_parse_error(&long, format, line, "columns, found");
         }
         let half = &good[..good.len() / 2];
-        assert_eq!(complaint(&format!("{before}{good}\n{half}"), format).0, Some(line));
+        assert_eq!(parse_error(&format!("{before}{good}\n{half}"), format).0, Some(line));
     }
 }
 
 #[test]
-fn binary_data_is_no_text() {
+fn binary_data_is_not_text() {
     // Without 255 and 254, which would say that it is UTF-16.
     let binary: Vec<u8> = (0..=253).rev().cycle().take(4096).collect();
     for format in TEXT {
@@ -166,7 +166,7 @@ fn binary_data_is_no_text() {
 }
 
 #[test]
-fn an_overlong_line_is_no_text() {
+fn overlong_line_is_not_text() {
     let long = vec![b'1'; 1 << 20];
     for format in TEXT {
         assert!(read_bytes(&long, &as_format(format)).is_err(), "{format}");
@@ -174,16 +174,16 @@ fn an_overlong_line_is_no_text() {
 }
 
 #[test]
-fn headers_do_not_hide_data() {
-    assert_complaint("device_id,R,0,512,7\n", Format::Alibaba, 1, "column 1 (device id)");
-    assert_complaint("Timestamp,h,0,Read,0,512,7\n", Format::Msr, 1, "column 1 (timestamp)");
-    assert_complaint("1,1000,28,4096,2048\n", Format::Cloudphysics, 1, "expected the header");
-    assert_complaint("0.5 fio 1 sda R 8 512 0.1\n", Format::Biosnoop, 1, "expected the header");
-    assert_complaint("f read 0 512\n", Format::FioIolog, 1, "expected fio version");
+fn header_like_data_is_parsed() {
+    assert_parse_error("device_id,R,0,512,7\n", Format::Alibaba, 1, "column 1 (device id)");
+    assert_parse_error("Timestamp,h,0,Read,0,512,7\n", Format::Msr, 1, "column 1 (timestamp)");
+    assert_parse_error("1,1000,28,4096,2048\n", Format::Cloudphysics, 1, "expected the header");
+    assert_parse_error("0.5 fio 1 sda R 8 512 0.1\n", Format::Biosnoop, 1, "expected the header");
+    assert_parse_error("f read 0 512\n", Format::FioIolog, 1, "expected fio version");
 }
 
 #[test]
-fn steps_back_are_errors_where_order_is_promised() {
+fn steps_back_are_errors_in_ordered_formats() {
     for (format, text, line) in [
         (Format::Spc, "0,8,512,R,1.5\n0,8,512,R,1.4\n", 2),
         (Format::DisksimNs, "9 0 8 8 1\n8 0 8 8 1\n", 2),
@@ -191,17 +191,17 @@ fn steps_back_are_errors_where_order_is_promised() {
         (Format::Disksim, "9.5 0 8 8 1\n9 0 8 8 1\n", 2),
         (Format::FioIolog, "fio version 3 iolog\n9 f add\n9 f open\n8 f read 0 512\n", 4),
     ] {
-        assert_complaint(text, format, line, "a time not before");
+        assert_parse_error(text, format, line, "a time not before");
         // Sorting is no excuse: the format does not allow it.
-        let options = Options { sorting: Sorting::Spill, ..as_format(format) };
+        let options = TraceOptions { sorting: Sorting::Spill, ..as_format(format) };
         assert_eq!(read_bytes(text.as_bytes(), &options).unwrap_err().line(), Some(line));
     }
 }
 
 #[test]
-fn bad_lines_can_be_passed_over() {
+fn bad_lines_can_be_skipped() {
     let text = "0,8,512,R,1.5\nx,8,512,R,1.6\n0,8,512,R,1.7\n0,8,512\n0,8,512,W,1.8\n";
-    let options = Options { skip_bad: true, ..as_format(Format::Spc) };
+    let options = TraceOptions { skip_bad: true, ..as_format(Format::Spc) };
     let (trace, records) = drain(Trace::from_bytes(text.as_bytes(), &options).unwrap()).unwrap();
     assert_eq!((records.len(), trace.skipped()), (3, 2));
     assert!(trace.first_skipped().unwrap().contains("line 2"));
@@ -216,15 +216,15 @@ proptest! {
         digits in "[-0-9., \nRWx]{0,300}",
     ) {
         for format in TEXT {
-            let options = Options { skip_bad: true, ..as_format(format) };
+            let options = TraceOptions { skip_bad: true, ..as_format(format) };
             let _ = read_bytes(&bytes, &options);
             let _ = read_bytes(digits.as_bytes(), &options);
         }
-        let _ = read_bytes(&bytes, &Options::default());
+        let _ = read_bytes(&bytes, &TraceOptions::default());
     }
 
     #[test]
-    fn spoilt_files_never_panic(
+    fn damaged_files_never_panic(
         file in 0..FILES.len(),
         spoils in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
@@ -235,6 +235,6 @@ proptest! {
             bytes[place] = value;
         }
         let _ = read_bytes(&bytes, &as_format(formats[0]));
-        let _ = read_bytes(&bytes, &Options::default());
+        let _ = read_bytes(&bytes, &TraceOptions::default());
     }
 }

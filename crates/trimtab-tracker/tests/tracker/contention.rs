@@ -61,7 +61,7 @@ fn until_none_is_missed(what: &str, mut round: impl FnMut() -> u64) {
         if missed == 0 {
             return;
         }
-        disk::say(&format!("{what}, round {number}: {missed} events missed, and found out"));
+        disk::note(&format!("{what}, round {number}: {missed} events missed, and found out"));
     }
     panic!("{what}: events were missed in each of {ROUNDS} rounds");
 }
@@ -136,7 +136,7 @@ fn contended_drives_miss_no_event() {
                 assert_eq!(drive.in_flight(), [0, 0]);
                 assert_eq!(drive.counters().table_full, 0);
             }
-            disk::say(&format!("{what}: {}", figures(&tracker, &drives, seconds)));
+            disk::note(&format!("{what}: {}", figures(&tracker, &drives, seconds)));
             missed(&drives)
         });
     }

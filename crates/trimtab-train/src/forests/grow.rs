@@ -24,7 +24,7 @@ pub(super) fn grow(
         Objective::Logistic => 0.1,
         Objective::Squared => 0.2,
     };
-    let options = boost::Options {
+    let options = boost::BoostOptions {
         objective,
         trees: options.trees,
         leaves: options.leaves,
@@ -35,7 +35,7 @@ pub(super) fn grow(
         row_share: 0.5,
         feature_share: 0.5,
         seed: options.seed,
-        ..boost::Options::default()
+        ..boost::BoostOptions::default()
     };
     let rows = Rows::new(features.as_flattened(), FEATURES)?;
     let data = boost::Data::new(rows, targets, &[], &options)?;

@@ -124,9 +124,10 @@ impl Config {
                 drives.len()
             ));
         }
-        within("recording_mib", self.recording_mib, 1..=4096)?;
-        within("retrain_pause_s", self.retrain_pause_s, 0..=LONGEST_S)?;
-        within("drift_check_s", self.drift_check_s, 1..=LONGEST_S)?;
+        within("recording_mib", self.recording_mib, 1..=4096).map_err(|e| e.to_string())?;
+        within("retrain_pause_s", self.retrain_pause_s, 0..=LONGEST_S)
+            .map_err(|e| e.to_string())?;
+        within("drift_check_s", self.drift_check_s, 1..=LONGEST_S).map_err(|e| e.to_string())?;
         for Drive { device, model } in drives {
             match model {
                 None if self.retrain => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use serde::Serialize;
 use trimtab_emu::{
-    Drive, Error, Fill, Latencies, Load, Measured, PathCounts, RunDirectory, Spec, measure,
+    Drive, Error, Fill, Latencies, Load, Measurement, PathCounts, RunDirectory, Spec, measure,
 };
 use trimtab_io::{LatencyHistogram, Nanos};
 use trimtab_report::{Align, Table, count, escaped, machine};
@@ -162,7 +162,7 @@ fn together(drives: &[Scratch], load: Load) -> Result<Told1> {
     let now = stats()?;
     let path = seen.iter().zip(&now).map(|(seen, now)| PathCounts::between(seen.path, now.path));
     let path = path.fold(PathCounts::default(), |all, one| all.plus(&one));
-    let merged = |of: fn(&Measured) -> &LatencyHistogram| {
+    let merged = |of: fn(&Measurement) -> &LatencyHistogram| {
         let mut merged = LatencyHistogram::new();
         all.iter().for_each(|measured| merged.merge(of(measured)));
         Latencies::from(&merged.summary())
@@ -180,16 +180,16 @@ fn together(drives: &[Scratch], load: Load) -> Result<Told1> {
         server: merged(|measured| &measured.server),
         early_share: path.early_share(),
         saturated_share: path.saturated_share(),
-        lead_us: now.iter().map(|stat| stat.lead_us).collect(),
+        lead_us: now.iter().map(|stat| stat.compensation_us).collect(),
         cpu: cpu.map(|(a, b)| (b - a) / longest.as_secs_f64().max(1e-9)),
     })
 }
 
-fn read_all(drives: &[Scratch], load: Load) -> Result<Vec<Measured>> {
+fn read_all(drives: &[Scratch], load: Load) -> Result<Vec<Measurement>> {
     thread::scope(|scope| {
         let threads: Vec<_> =
             drives.iter().map(|drive| scope.spawn(move || measure_first(&drive.0, load))).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, Result<Measured, _>>| {
+        let join = |thread: thread::ScopedJoinHandle<'_, Result<Measurement, _>>| {
             Ok(thread.join().map_err(|_| anyhow!("a reader failed"))??)
         };
         threads.into_iter().map(join).collect::<Result<_>>()
@@ -199,7 +199,7 @@ fn read_all(drives: &[Scratch], load: Load) -> Result<Vec<Measured>> {
 
 /// Measures with the priority that servers have: how late the reader itself is on a
 /// busy machine is nothing that the drive adds. For a thread that ends with it.
-fn measure_first(drive: &Drive, load: Load) -> Result<Measured, Error> {
+fn measure_first(drive: &Drive, load: Load) -> Result<Measurement, Error> {
     // Not vital.
     _ = rustix::process::setpriority_process(None, -19);
     measure(drive, load)

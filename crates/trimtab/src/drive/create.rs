@@ -174,7 +174,7 @@ impl Args {
             fill: Fill { share: self.fill, overwrites: self.overwrites },
             scheduler: self.scheduler.clone(),
             block_bytes: self.block_size,
-            lead: self.lead,
+            compensation: self.lead,
             may_sleep: self.may_sleep,
             write_cache: self.write_cache,
             faults,

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::ValueEnum;
-use trimtab_emu::{Drive, Effect, Fault, Ops, RunDirectory};
+use trimtab_emu::{Drive, Effect, Fault, FaultOps, RunDirectory};
 use trimtab_io::Nanos;
 
 use crate::duration;
@@ -117,11 +117,11 @@ impl Args {
         Ok(Some(Fault { effect, at_s: 0.0, for_s: length.as_secs_f64() }))
     }
 
-    fn ops(&self) -> Ops {
+    fn ops(&self) -> FaultOps {
         match (self.reads, self.writes) {
-            (true, _) => Ops::Reads,
-            (_, true) => Ops::Writes,
-            _ => Ops::All,
+            (true, _) => FaultOps::Reads,
+            (_, true) => FaultOps::Writes,
+            _ => FaultOps::All,
         }
     }
 

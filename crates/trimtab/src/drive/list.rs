@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use serde::Serialize;
-use trimtab_emu::{Found, Info, RunDirectory};
+use trimtab_emu::{DriveInfo, DriveStatus, RunDirectory};
 use trimtab_report::{Align, Table, bytes};
 
 use crate::console;
@@ -24,13 +24,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A drive, in JSON: what [`Info`] has of it, where there is that, and its state.
+/// A drive, in JSON: what [`DriveInfo`] has of it, where there is that, and its state.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Drive {
     Known {
         #[serde(flatten)]
-        info: Info,
+        info: DriveInfo,
         state: &'static str,
     },
     Unknown {
@@ -41,10 +41,10 @@ enum Drive {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let listed = |(name, found)| match found {
-        Found::Running(info) => Drive::Known { info, state: "running" },
-        Found::Stopped(info) => Drive::Known { info, state: "stopped: does not answer" },
-        Found::Changing => Drive::Unknown { name, state: "starting or ending" },
-        Found::Dead => Drive::Unknown { name, state: "killed: remove it" },
+        DriveStatus::Running(info) => Drive::Known { info, state: "running" },
+        DriveStatus::Stopped(info) => Drive::Known { info, state: "stopped: does not answer" },
+        DriveStatus::Changing => Drive::Unknown { name, state: "starting or ending" },
+        DriveStatus::Dead => Drive::Unknown { name, state: "killed: remove it" },
     };
     let all: Vec<_> = RunDirectory::from_environment().list()?.into_iter().map(listed).collect();
     if args.json {

@@ -1,7 +1,7 @@
 //! `trimtab drive remove`.
 
 use anyhow::Result;
-use trimtab_emu::{Drive, Error, Found, RunDirectory};
+use trimtab_emu::{Drive, DriveStatus, Error, RunDirectory};
 
 use crate::exit::BadInput;
 use crate::log;
@@ -41,18 +41,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn remove(home: &RunDirectory, name: &str, force: bool) -> Result<()> {
     let mounted = match home.find(name)? {
-        Found::Running(_) | Found::Stopped(_) => {
+        DriveStatus::Running(_) | DriveStatus::Stopped(_) => {
             let removed = Drive::find(home, name).and_then(|drive| drive.remove(force));
             match removed {
                 Err(Error::NoAnswer(_)) if force => home.end(name)?,
                 // It was killed just now.
-                Err(_) if matches!(home.find(name), Ok(Found::Dead)) => home.remove_dead(name)?,
+                Err(_) if matches!(home.find(name), Ok(DriveStatus::Dead)) => {
+                    home.remove_dead(name)?
+                }
                 removed => return Ok(removed?),
             }
         }
-        Found::Dead => home.remove_dead(name)?,
-        Found::Changing if force => home.end(name)?,
-        Found::Changing => {
+        DriveStatus::Dead => home.remove_dead(name)?,
+        DriveStatus::Changing if force => home.end(name)?,
+        DriveStatus::Changing => {
             let why = "it is just starting or ending; --force ends it now";
             return Err(BadInput(format!("`{name}`: {why}")).into());
         }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use trimtab_emu::{DiskFlushes, Drive, Latencies, Loss, RunDirectory, Stat};
+use trimtab_emu::{DiskFlushes, Drive, Latencies, PowerLoss, RunDirectory, Stat};
 use trimtab_io::Nanos;
 use trimtab_report::{Facts, bytes, count, escaped};
 
@@ -126,8 +126,8 @@ fn path(facts: &mut Facts, stat: &Stat) {
         let saturated = percent(share(path.saturated, path.reads));
         facts.add("machine saturated", format!("for {saturated} of reads{now}"));
     }
-    let how = if stat.lead_is_fixed { "as set" } else { "corrected in use" };
-    facts.add("answers early by", format!("{:.1} µs, {how}", stat.lead_us));
+    let how = if stat.compensation_is_fixed { "as set" } else { "corrected in use" };
+    facts.add("answers early by", format!("{:.1} µs, {how}", stat.compensation_us));
 }
 
 fn share(of: u64, all: u64) -> f64 {
@@ -159,7 +159,7 @@ fn on_disk(flushes: &DiskFlushes) -> String {
 
 fn power_cuts(stat: &Stat) -> String {
     let mut text = count(stat.power_cuts);
-    if let Some(Loss { kept, lost, torn }) = stat.last_power_cut {
+    if let Some(PowerLoss { kept, lost, torn }) = stat.last_power_cut {
         let [kept, lost, torn] = [kept, lost, torn].map(count);
         text += &format!(
             "; of what was not flushed the last left {kept} writes whole, {torn} in part, {lost} not at all"

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use trimtab_io::Nanos;
-use trimtab_trace::{Busiest, Cut, Error, Trace, can_be_read_twice};
+use trimtab_trace::{BusiestWindow, Cut, Error, Trace, can_be_read_twice};
 
 use super::written::Output;
 use crate::duration;
@@ -130,7 +130,7 @@ impl Args {
         let paths = std::slice::from_ref(&self.input);
         // What is skipped is told after the second reading.
         let (found, _) = self.read.with_trace(paths, |trace| {
-            let mut busiest = Busiest::new(length);
+            let mut busiest = BusiestWindow::new(length);
             let cut = self.for_kept(range, trace, |records, _| {
                 records.iter().for_each(|record| busiest.add(record.arrival));
                 Ok(())

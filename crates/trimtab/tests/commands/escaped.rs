@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Output;
 
 use place::Place;
-use trimtab_trace::{Names, Options, OutputFormat, Trace, Writer};
+use trimtab_trace::{Names, OutputFormat, Trace, TraceOptions, Writer};
 
 /// What a terminal would obey: a new title, a line end, a C1 control, a mark of direction.
 const NASTY: &str = "\x1b]0;x\x07\nforged: line\u{9b}1m\u{202e}";
@@ -25,14 +25,14 @@ fn nasty(ending: &str) -> String {
 /// Two recordings, of a device and with notes that have it all in their names too.
 fn place() -> Place {
     let place = Place::new(&[("a.csv", &drive::recording(3000, 1, false))]);
-    let trace = Trace::open(&[place.path("a.csv")], &Options::default()).unwrap();
+    let trace = Trace::open(&[place.path("a.csv")], &TraceOptions::default()).unwrap();
     let mut meta = trace.meta().clone();
     meta.notes.push((format!("key{NASTY}"), format!("value{NASTY}")));
     for (name, devices) in
         [(nasty("parquet"), 1), ("plain.parquet".to_owned(), 1), (nasty("two"), 2)]
     {
         let path = place.path(&name);
-        let mut trace = Trace::open(&[place.path("a.csv")], &Options::default()).unwrap();
+        let mut trace = Trace::open(&[place.path("a.csv")], &TraceOptions::default()).unwrap();
         let mut writer = Writer::create(&path, OutputFormat::Parquet, &meta).unwrap();
         let mut names = Names::default();
         let device = |i| names.add_device(&format!("dev{NASTY}{}", ["", "2"][i])).unwrap();

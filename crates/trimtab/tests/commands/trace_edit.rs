@@ -10,7 +10,7 @@ use std::process::Output;
 
 use place::Place;
 use trimtab_io::{Nanos, Op};
-use trimtab_trace::{Options, Record, Trace};
+use trimtab_trace::{Record, Trace, TraceOptions};
 
 const TRACE: &str = "\
 128166372000000000,usr,0,Read,0,4096,10000
@@ -31,7 +31,7 @@ impl Place {
     }
 
     fn read(&self, name: &str) -> Vec<Request> {
-        let mut trace = Trace::open(&[self.path(name)], &Options::default()).unwrap();
+        let mut trace = Trace::open(&[self.path(name)], &TraceOptions::default()).unwrap();
         let (mut batch, mut requests) = (Vec::new(), Vec::new());
         while trace.read(&mut batch).unwrap() {
             requests.extend(batch.iter().map(|record| Request {

@@ -1,14 +1,13 @@
-//! Synthetic work with the rates and sizes of published traces.
+//! Synthetic workloads with the rates and sizes of published traces.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use trimtab_device::{Profile, Served, Ssd};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
-/// What a request touches begins and ends at multiples of this.
+/// Alignment of requests, bytes.
 const GRAIN: u64 = 4096;
-/// Mean length of a burst, s. The table's peaks are means of 10 s; so short a
-/// test has to make do with shorter ones.
+/// Mean length of a burst, s. The table's peaks are means of 10 s; this test is too short for that.
 const BURST_S: f64 = 0.1;
 
 /// A row of LinnOS, Table 1.
@@ -24,9 +23,9 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// So many requests after `start`, Poisson arrivals at one rate in bursts
-    /// (the peak) and another between them (half the mean). Places are drawn
-    /// from the whole drive, sizes evenly from 4 KiB to twice the mean.
+    /// `count` requests after `start`, Poisson arrivals at one rate in bursts (the peak) and
+    /// another between them (half the mean). Offsets are uniform over the drive, sizes uniform from
+    /// 4 KiB to twice the mean.
     pub(crate) fn requests(
         &self,
         count: usize,
@@ -74,8 +73,8 @@ fn request(id: u64, arrival: Nanos, op: Op, offset: u64, length: u64) -> Request
     Request::new(RequestId(id), DeviceId(0), arrival, op, offset, length)
 }
 
-/// A drive of about so many bytes, full, and overwritten at random by a share of
-/// its capacity, so that blocks are being cleaned all the time.
+/// A drive of about `bytes` bytes, full, and overwritten at random by a share of its capacity, so
+/// that it is being cleaned.
 pub(crate) fn aged(profile: &Profile, bytes: u64, share: f64, seed: u64) -> Ssd {
     const BYTES: u64 = 64 << 10;
     let profile = profile.clone().with_capacity(bytes).unwrap();
@@ -93,18 +92,18 @@ pub(crate) fn aged(profile: &Profile, bytes: u64, share: f64, seed: u64) -> Ssd 
     }
     settle(&mut ssd);
     ssd.served();
-    ssd.reset_study();
+    ssd.reset_stats();
     ssd
 }
 
-/// Lets a drive do all that it still has to do.
+/// Runs a drive until it is idle.
 fn settle(ssd: &mut Ssd) {
     while let Some(at) = ssd.next_event() {
         ssd.advance(at);
     }
 }
 
-/// What a drive answers to reads.
+/// A drive's completions of reads.
 pub(crate) fn serve(ssd: &mut Ssd, requests: &[Request]) -> Vec<Served> {
     let mut served = Vec::new();
     for request in requests {
@@ -118,22 +117,21 @@ pub(crate) fn serve(ssd: &mut Ssd, requests: &[Request]) -> Vec<Served> {
     served
 }
 
-/// Latencies in order.
+/// Sorted latencies.
 pub(crate) fn latencies(served: &[Served]) -> Vec<Nanos> {
     let mut latencies: Vec<_> = served.iter().map(|s| s.completion.service_time()).collect();
     latencies.sort_unstable();
     latencies
 }
 
-/// The one that so many lie below.
+/// A quantile of sorted latencies.
 pub(crate) fn quantile(sorted: &[Nanos], q: f64) -> Nanos {
     sorted[((sorted.len() - 1) as f64 * q) as usize]
 }
 
-/// Where fast ends: with latencies up to their 97th percentile scaled to 0..1,
-/// the one where their distribution lies farthest above the diagonal. It stands
-/// for the inflection point of LinnOS, §4.2, which needs a guess at what other
-/// replicas would do.
+/// The knee of the latency distribution: with latencies up to their 97th percentile scaled to 0..1,
+/// the one where the distribution is farthest above the diagonal. It stands for the inflection
+/// point of LinnOS, §4.2, which needs an estimate of other replicas' latencies.
 pub(crate) fn knee(sorted: &[Nanos]) -> Nanos {
     let low = sorted[0];
     let high = quantile(sorted, 0.97);

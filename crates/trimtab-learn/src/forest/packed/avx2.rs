@@ -1,4 +1,4 @@
-//! Eight thresholds, or 32 trees, at a time: a block of 64 is two registers.
+//! Eight thresholds, or 32 trees, at a time; a block of 64 trees is two registers.
 
 use core::arch::x86_64::{
     __m256i, _mm256_add_epi8, _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256,
@@ -15,21 +15,20 @@ use super::blocks::{Block, Slot, Small};
 use super::lanes::{Group, Lanes};
 use super::{GROUP, Line, Packed};
 
-/// Trees of a block.
+/// Trees per block.
 pub(super) const BLOCK: usize = 64;
 
-/// A byte for each tree of a block.
+/// One byte per tree of a block.
 type Bytes = [u8; BLOCK];
 
-/// Where the rank of a lane ends up. Narrowing four registers to one takes four
-/// numbers from each in turn.
+/// Position of a lane's rank. Narrowing four registers to one takes four numbers from each in turn.
 pub(super) const fn place(lane: usize) -> usize {
     let (half, group, lane) = (lane / 64, lane / GROUP % 4, lane % GROUP);
     half * 64 + lane / 4 * 16 + group * 4 + lane % 4
 }
 
 impl Packed {
-    /// The score. There are at least as many features as the forest has.
+    /// The score. `features` has at least the forest's number of features.
     #[target_feature(enable = "avx2")]
     pub(super) fn avx2(&self, features: &[i32]) -> i32 {
         match self.lanes.groups.len() {
@@ -38,7 +37,7 @@ impl Packed {
         }
     }
 
-    /// The score of these ranks: `T` tables of them.
+    /// The score from `T` tables of ranks.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn sum_256<const T: usize>(&self, tables: [__m256i; T]) -> i32 {
@@ -49,7 +48,7 @@ impl Packed {
         self.base + sum
     }
 
-    /// The sum of any forest.
+    /// The sum over the blocks of any forest.
     #[target_feature(enable = "avx2")]
     fn sum_of_blocks_256<const T: usize>(&self, tables: [__m256i; T]) -> i32 {
         self.bytes.blocks.iter().fold(0, |sum, block| {
@@ -65,7 +64,7 @@ impl Packed {
         })
     }
 
-    /// The sum of a block that has `P` planes, and short values of `W` leaves.
+    /// The sum of a block with `P` planes and `W` leaves with short values.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn short_256<const W: usize, const P: usize, const T: usize>(
@@ -81,7 +80,7 @@ impl Packed {
         sum_of(sum)
     }
 
-    /// The sum of a block whose values are long.
+    /// The sum of a block with long values.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn long_256<const W: usize, const P: usize, const T: usize>(
@@ -97,7 +96,7 @@ impl Packed {
         self.values_256::<W>(block, &leaves)
     }
 
-    /// The leaves that are out, of each tree of a half of a block that has `P` planes.
+    /// The excluded leaves of each tree in half a block with `P` planes.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn out_256<const P: usize, const T: usize>(
@@ -118,14 +117,13 @@ impl Packed {
 
     /// The sum of the values of a block's leaves.
     ///
-    /// Compiled apart, for a processor without vector gathers: plain loads are
-    /// twice as fast as those.
+    /// Not inlined, and compiled without vector gathers: plain loads are twice as fast.
     #[inline(never)]
     fn values_256<const W: usize>(&self, block: &Block, leaves: &Bytes) -> i32 {
         let mut sum = 0;
         for (values, leaves) in self.bytes.values::<W>(block).zip(leaves.as_chunks::<GROUP>().0) {
             for (tree, &leaf) in leaves.iter().enumerate() {
-                // A leaf is always below W; this lets the compiler know.
+                // A leaf is always below W; this tells the compiler.
                 sum += values[usize::from(leaf) % W].0[tree];
             }
         }
@@ -133,12 +131,12 @@ impl Packed {
     }
 }
 
-/// Which halves of a block have trees.
+/// The halves of a block that contain trees.
 fn halves(trees: usize) -> core::ops::Range<usize> {
     0..trees.div_ceil(BLOCK / 2)
 }
 
-/// The sum of a small forest: the same as of any, with nothing to find out on the way.
+/// The sum of a small forest: as for any, without loops.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn small_sum<const T: usize>(
@@ -156,8 +154,7 @@ fn small_sum<const T: usize>(
     sum_of(sum)
 }
 
-/// The leaf that is the answer, where these are out: it is as many places from the left as
-/// leaves are out there, all of a plane, and then those of the next.
+/// The resulting leaf: its index is the number of leading excluded leaves, over all planes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn leaf<const P: usize>(out: [__m256i; P]) -> __m256i {
@@ -170,8 +167,8 @@ fn leaf<const P: usize>(out: [__m256i; P]) -> __m256i {
     leaf
 }
 
-/// The sums of the values of these leaves, of the trees of a half, in eight parts. Each bit
-/// of a leaf's number halves the values that it can have.
+/// Sums of these leaves' values, of the trees in a half, in eight parts. Each bit of a leaf's
+/// number halves the candidates.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn short_values<const W: usize>(
@@ -216,7 +213,7 @@ fn ranks<const T: usize>(lanes: &Lanes, features: &[i32]) -> [__m256i; T] {
     let mut tables = [_mm256_setzero_si256(); T];
     for (tables, groups) in tables.as_chunks_mut::<4>().0.iter_mut().zip(lanes.groups.chunks(4)) {
         let [a, b, c, d] = array::from_fn(|i| match groups.get(i) {
-            // SAFETY: there are as many features as all groups look at.
+            // SAFETY: `features` covers all groups.
             Some(group) => unsafe { ranks_of_group(lanes, group, features) },
             None => [_mm256_setzero_si256(); 2],
         });
@@ -236,24 +233,24 @@ fn ranks<const T: usize>(lanes: &Lanes, features: &[i32]) -> [__m256i; T] {
 /// The ranks of sixteen lanes.
 ///
 /// # Safety
-/// There are `lanes.features` features at least.
+/// `features` has at least `lanes.features` elements.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn ranks_of_group(lanes: &Lanes, group: &Group, features: &[i32]) -> [__m256i; 2] {
-    // SAFETY: no group looks at any beyond.
+    // SAFETY: no group reads beyond.
     let x = group.features.map(|feature| unsafe { *features.get_unchecked(feature as usize) });
     let x = load_i32(&x);
     let mut ranks = [_mm256_setzero_si256(); 2];
     for thresholds in lanes.thresholds(group) {
         for ((rank, x), threshold) in ranks.iter_mut().zip(x).zip(load_i32(thresholds)) {
-            // What is true is −1.
+            // True is −1.
             *rank = _mm256_sub_epi32(*rank, _mm256_cmpgt_epi32(x, threshold));
         }
     }
     ranks
 }
 
-/// Which trees of a half of a block go left at one of their splits.
+/// Which trees of half a block go left at one of their splits.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn goes_left<const T: usize>(
@@ -261,14 +258,13 @@ fn goes_left<const T: usize>(
     Slot { lane, rank }: &Slot<u8, BLOCK>,
     half: usize,
 ) -> __m256i {
-    // Zero unless the rank is greater: compared as unsigned.
+    // Zero unless the rank is greater; unsigned comparison.
     let more = _mm256_subs_epu8(look_up(tables, load(lane, half)), load(rank, half));
     _mm256_cmpeq_epi8(more, _mm256_setzero_si256())
 }
 
-/// For each byte the rank at that place, which is below 16 × `T`: that of each table at the
-/// place's lower four bits, and of these by the bits above, which choose where they lead a
-/// byte.
+/// For each byte the rank at that position, below 16 × `T`: looked up in each table by the
+/// position's lower four bits, then selected by the upper bits, which are shifted to a byte's top.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn look_up<const T: usize>(tables: [__m256i; T], places: __m256i) -> __m256i {
@@ -289,7 +285,7 @@ fn look_up<const T: usize>(tables: [__m256i; T], places: __m256i) -> __m256i {
     }
 }
 
-/// For each byte how many of its bits are set.
+/// Bit count of each byte.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn count_ones(bytes: __m256i) -> __m256i {
@@ -320,7 +316,7 @@ fn load_i32(from: &[i32; GROUP]) -> [__m256i; 2] {
     }
 }
 
-/// Those of a quarter of a block's trees.
+/// A quarter of a block's values.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_i16(from: &[i16; BLOCK], quarter: usize) -> __m256i {

@@ -1,7 +1,7 @@
 //! Sixteen thresholds, or 32 trees, at a time.
 //!
-//! Words, not bytes: what chooses among bytes came later than what chooses among words
-//! (VBMI), and the leading bits of a feature do not fit a byte.
+//! Words instead of bytes: byte permutation (VBMI) is newer than word permutation, and a feature's
+//! leading bits do not fit a byte.
 
 use core::arch::x86_64::{
     __m512i, __mmask32, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm256_loadu_si256, _mm512_add_epi8,
@@ -21,21 +21,21 @@ use super::blocks::{Block, Slot, Small};
 use super::lanes::{LANES, Lanes};
 use super::{GROUP, Line, Packed};
 
-/// Trees of a block.
+/// Trees per block.
 pub(super) const BLOCK: usize = 32;
 
-/// A word for each tree of a block.
+/// One word per tree of a block.
 type Words = [u16; BLOCK];
 
-/// Where the number of a lane, or of a feature, ends up: two registers are narrowed to
-/// one, which takes four numbers from each in turn.
+/// Position of a lane's, or a feature's, number: narrowing two registers to one takes four numbers
+/// from each in turn.
 pub(super) const fn place(lane: usize) -> usize {
     let (register, half, lane) = (lane / 32, lane / GROUP % 2, lane % GROUP);
     register * 32 + lane / 4 * 8 + half * 4 + lane % 4
 }
 
 impl Packed {
-    /// The score. There are at least as many features as the forest has.
+    /// The score. `features` has at least the forest's number of features.
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn avx512(&self, features: &[i32]) -> i32 {
         if self.leading_bits {
@@ -52,8 +52,7 @@ impl Packed {
         }
     }
 
-    /// The scores of two forests that compare leading bits: no reason to wait for the first
-    /// before the second is begun.
+    /// The scores of two forests that compare leading bits, interleaved.
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn both_512(&self, other: &Self, features: &[i32]) -> Option<[i32; 2]> {
         if !self.leading_bits || !other.leading_bits {
@@ -63,7 +62,7 @@ impl Packed {
         Some([self.sum_512(numbers), other.sum_512(numbers)])
     }
 
-    /// The score of these numbers: `R` registers of them.
+    /// The score from `R` registers of numbers.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn sum_512<const R: usize>(&self, numbers: [__m512i; R]) -> i32 {
@@ -74,7 +73,7 @@ impl Packed {
         self.base + sum
     }
 
-    /// The sum of any forest.
+    /// The sum over the blocks of any forest.
     #[target_feature(enable = "avx512f,avx512bw")]
     fn sum_of_blocks<const R: usize>(&self, numbers: [__m512i; R]) -> i32 {
         let sum = self.words.blocks.iter().fold(_mm512_setzero_si512(), |sum, block| {
@@ -91,7 +90,7 @@ impl Packed {
         _mm512_reduce_add_epi32(sum)
     }
 
-    /// The leaves that are out, of each tree of a block that has `P` planes.
+    /// The excluded leaves of each tree in a block with `P` planes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn out_512<const R: usize, const P: usize>(
@@ -115,9 +114,8 @@ impl Packed {
         short_values(self.words.short::<W>(block), out)
     }
 
-    /// The sums of the values of a block's leaves, in sixteen parts. Each bit of a
-    /// leaf's number halves the values that it can have, which is faster than
-    /// gathering.
+    /// Sums of a block's leaf values, in sixteen parts. Each bit of a leaf's number halves the
+    /// candidates, which is faster than a gather.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn values_512<const W: usize, const P: usize>(
@@ -144,7 +142,7 @@ impl Packed {
     }
 }
 
-/// The sum of a small forest: the same as of any, with nothing to find out on the way.
+/// The sum of a small forest: as for any, without loops.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn small_sum<const R: usize>(
@@ -159,8 +157,8 @@ fn small_sum<const R: usize>(
     _mm512_reduce_add_epi32(short_values(values, all))
 }
 
-/// The sums of the values of leaves, in sixteen parts: of `W` leaves the left half goes if
-/// all of it is out, otherwise the right half; and so on.
+/// Sums of leaf values, in sixteen parts: of `W` leaves the left half is dropped if all of it is
+/// excluded, otherwise the right half; and so on.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn short_values<const W: usize>(values: &[Line<[i16; BLOCK]>; W], mut out: __m512i) -> __m512i {
@@ -179,8 +177,7 @@ fn short_values<const W: usize>(values: &[Line<[i16; BLOCK]>; W], mut out: __m51
     _mm512_madd_epi16(values[0], _mm512_set1_epi16(1))
 }
 
-/// The leaf that is the answer, where these are out: it is as many places from the left as
-/// leaves are out there, all of a plane, and then those of the next.
+/// The resulting leaf: its index is the number of leading excluded leaves, over all planes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn leaves<const P: usize>(out: [__m512i; P]) -> Words {
@@ -196,12 +193,12 @@ fn leaves<const P: usize>(out: [__m512i; P]) -> Words {
     leaves
 }
 
-/// The leading bits of up to 64 features, as `coarse` in coarse.rs has them.
+/// Leading bits of up to 64 features, as `coarse` in coarse.rs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn leading_bits(features: &[i32]) -> [__m512i; 2] {
-    // A floating-point number is its exponent, with 127 added, and 23 bits that follow the
-    // first, of which 12 go; the lowest of an exponent is one more than nothing.
+    // A floating-point number is its exponent plus 127, and 23 bits after the first, of which 12
+    // are dropped; the lowest exponent is one above zero's.
     const LEAST: i32 = (127 << 11) - 1;
     array::from_fn(|register| {
         let [low, high] = array::from_fn(|half| {
@@ -211,12 +208,12 @@ fn leading_bits(features: &[i32]) -> [__m512i; 2] {
             let leading = _mm512_srai_epi32::<12>(_mm512_castps_si512(x));
             _mm512_sub_epi32(leading, _mm512_set1_epi32(LEAST))
         });
-        // Whatever is below 0 becomes 0.
+        // Negative numbers become 0.
         _mm512_packus_epi32(low, high)
     })
 }
 
-/// The ranks of all lanes. There are up to 32 × `Q` features.
+/// The ranks of all lanes. `features` has up to 32 × `Q` elements.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn ranks<const Q: usize>(lanes: &Lanes, features: &[i32]) -> [__m512i; 4] {
@@ -244,7 +241,7 @@ fn goes_right<const R: usize>(
     _mm512_cmpgt_epu16_mask(look_up(numbers, load(lane)), load(rank))
 }
 
-/// For each tree the number in its lane, which is below 32 × `R`.
+/// For each tree the number in its lane, below 32 × `R`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn look_up<const R: usize>(numbers: [__m512i; R], lanes: __m512i) -> __m512i {
@@ -259,11 +256,11 @@ fn look_up<const R: usize>(numbers: [__m512i; R], lanes: __m512i) -> __m512i {
     }
 }
 
-/// For each word how many of its bits are set.
+/// Bit count of each word.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn count_ones(words: __m512i) -> __m512i {
-    // Of 0 to 15, from the lowest byte on.
+    // Of 0 to 15, from the lowest byte.
     let table = _mm512_set4_epi32(0x0403_0302, 0x0302_0201, 0x0302_0201, 0x0201_0100);
     let nibble = _mm512_set1_epi8(0x0f);
     let low = _mm512_shuffle_epi8(table, _mm512_and_si512(words, nibble));
@@ -273,8 +270,8 @@ fn count_ones(words: __m512i) -> __m512i {
     _mm512_add_epi16(low, _mm512_srli_epi16::<8>(bytes))
 }
 
-/// The features at these places: of each 32 by the lower five bits of the place,
-/// and of those by the bits above.
+/// The features at these positions: selected from each 32 by the position's lower five bits, then
+/// by the upper bits.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn choose<const Q: usize>(features: &[[__m512i; 2]; Q], places: __m512i) -> __m512i {
@@ -292,7 +289,7 @@ fn choose<const Q: usize>(features: &[[__m512i; 2]; Q], places: __m512i) -> __m5
     }
 }
 
-/// The first 16, or as many as there are.
+/// The first 16, or fewer.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_some(from: &[i32]) -> __m512i {

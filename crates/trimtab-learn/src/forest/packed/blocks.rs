@@ -1,4 +1,4 @@
-//! Trees side by side.
+//! Blocks of trees.
 
 use alloc::vec::Vec;
 use core::ops::{BitOrAssign, Range};
@@ -6,21 +6,21 @@ use core::ops::{BitOrAssign, Range};
 use super::{GROUP, Line};
 use crate::forest::view::{Node, View};
 
-/// The most leaves of a tree.
-const LEAVES: usize = 64;
+/// Maximum number of leaves of a tree.
+const MAX_LEAVES: usize = 64;
 
-/// The most leaves of trees whose values are kept in 16 bits.
-const FEW: usize = 16;
+/// Maximum number of leaves of trees with 16-bit values.
+const MAX_SHORT_LEAVES: usize = 16;
 
-/// The least leaves that there is room for.
-const LEAST: usize = 8;
+/// Minimum number of leaves allocated.
+const MIN_LEAVES: usize = 8;
 
 /// An element of a register.
 pub(super) trait Element: Copy + Default + BitOrAssign + TryFrom<u16> {
     const BITS: usize;
-    /// No other is greater.
+    /// The largest value.
     const MAX: Self;
-    /// Only this bit set.
+    /// A single set bit.
     fn bit(number: usize) -> Self;
 }
 
@@ -40,41 +40,41 @@ impl Element for u16 {
     }
 }
 
-/// All trees, as many in a block as a register of 64 bytes has elements.
+/// All trees, in blocks of as many as a 64-byte register has elements.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks<T, const N: usize> {
     pub(super) blocks: Vec<Block>,
     slots: Vec<Slot<T, N>>,
-    /// The planes of all slots: the leaves that are out where a tree goes right.
+    /// The planes of all slots: leaves excluded where a tree goes right.
     out: Vec<Line<[T; N]>>,
-    /// The values of the leaves of all trees, sixteen trees side by side.
+    /// Leaf values of all trees, sixteen trees interleaved.
     values: Vec<Line<[i32; GROUP]>>,
-    /// Those of blocks that have short ones, all trees of a block side by side.
+    /// Leaf values of blocks with short ones, all trees of a block interleaved.
     short: Vec<Line<[i16; N]>>,
 }
 
-/// As many trees as fit a register.
+/// As many trees as a register has elements.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     slots: Range<usize>,
-    /// Where the planes of the first slot begin.
+    /// Start of the first slot's planes.
     out: usize,
-    /// Leaves that there is room for: 8, 16, 32 or 64.
+    /// Leaves allocated: 8, 16, 32 or 64.
     pub(super) leaves: usize,
     pub(super) trees: usize,
     /// Whether its values are short.
     pub(super) is_short: bool,
-    /// Where the values begin, among those of their kind: of each sixteen trees, or of
-    /// all if they are short, as many as there are leaves.
+    /// Start of its values among those of their kind: as many per sixteen trees, or per block if
+    /// short, as there are leaves.
     values: usize,
 }
 
-/// A forest of one block, of trees of at most eight leaves with short values.
+/// A forest of one block, of trees with at most eight leaves and short values.
 #[derive(Clone, Copy)]
 pub(super) struct Small<'a, T, const N: usize> {
-    pub(super) slots: &'a [Slot<T, N>; LEAST - 1],
-    pub(super) out: &'a [Line<[T; N]>; LEAST - 1],
-    pub(super) values: &'a [Line<[i16; N]>; LEAST],
+    pub(super) slots: &'a [Slot<T, N>; MIN_LEAVES - 1],
+    pub(super) out: &'a [Line<[T; N]>; MIN_LEAVES - 1],
+    pub(super) values: &'a [Line<[i16; N]>; MIN_LEAVES],
     pub(super) trees: usize,
 }
 
@@ -82,15 +82,15 @@ pub(super) struct Small<'a, T, const N: usize> {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Slot<T, const N: usize> {
-    /// Where the number is that the split looks at.
+    /// Position of the number that the split compares.
     pub(super) lane: [T; N],
-    /// The tree goes right if that is greater.
+    /// The tree goes right if the number exceeds this.
     pub(super) rank: [T; N],
 }
 
 impl<T: Element, const N: usize> Blocks<T, N> {
     pub(super) fn new(mut trees: Vec<PlainTree>) -> Self {
-        // Trees of like size share a block, which is as long as its largest.
+        // Trees of similar size share a block, whose length is that of its largest.
         trees.sort_by_key(|tree| core::cmp::Reverse(tree.leaves.len()));
         let mut new = Self {
             blocks: Vec::new(),
@@ -104,19 +104,20 @@ impl<T: Element, const N: usize> Blocks<T, N> {
     }
 
     fn add(&mut self, trees: &[PlainTree]) {
-        let leaves = trees[0].leaves.len().next_power_of_two().max(LEAST);
+        let leaves = trees[0].leaves.len().next_power_of_two().max(MIN_LEAVES);
         let splits = match leaves {
-            // Always as many, so that nothing has to be counted.
-            LEAST => LEAST - 1,
+            // Padded to a constant number, so that no count is needed.
+            MIN_LEAVES => MIN_LEAVES - 1,
             _ => trees[0].splits.len(),
         };
         let planes = leaves.div_ceil(T::BITS);
         let (first, first_out) = (self.slots.len(), self.out.len());
         for split in 0..splits {
             let mut slot = Slot { lane: [T::default(); N], rank: [T::MAX; N] };
-            let mut out = [[T::default(); N]; LEAVES / 8];
+            let mut out = [[T::default(); N]; MAX_LEAVES / 8];
             for (place, tree) in trees.iter().enumerate() {
-                // A tree with fewer splits asks what is never true: nothing is out.
+                // A tree with fewer splits gets comparisons that are never true and exclude
+                // nothing.
                 let Some(split) = tree.splits.get(split) else { continue };
                 let element =
                     |number: u16| number.try_into().ok().expect("fits a byte if it has to");
@@ -129,7 +130,7 @@ impl<T: Element, const N: usize> Blocks<T, N> {
             self.out.extend(out[..planes].iter().copied().map(Line));
             self.slots.push(slot);
         }
-        let short = (leaves <= FEW).then(|| short_values(trees, leaves)).flatten();
+        let short = (leaves <= MAX_SHORT_LEAVES).then(|| short_values(trees, leaves)).flatten();
         self.blocks.push(Block {
             slots: first..self.slots.len(),
             out: first_out,
@@ -146,7 +147,7 @@ impl<T: Element, const N: usize> Blocks<T, N> {
 
     /// The values of sixteen trees.
     fn add_values(&mut self, trees: &[PlainTree], leaves: usize) {
-        let mut values = [[0; GROUP]; LEAVES];
+        let mut values = [[0; GROUP]; MAX_LEAVES];
         for (place, tree) in trees.iter().enumerate() {
             for (values, &value) in values.iter_mut().zip(&tree.leaves) {
                 values[place] = value;
@@ -155,11 +156,11 @@ impl<T: Element, const N: usize> Blocks<T, N> {
         self.values.extend(values[..leaves].iter().copied().map(Line));
     }
 
-    /// All of a forest, if it is a small one.
+    /// The whole forest, if it is small.
     #[inline]
     pub(super) fn small(&self) -> Option<Small<'_, T, N>> {
         let [block] = &self.blocks[..] else { return None };
-        (block.leaves == LEAST && block.is_short).then_some(())?;
+        (block.leaves == MIN_LEAVES && block.is_short).then_some(())?;
         Some(Small {
             slots: self.slots.first_chunk()?,
             out: self.out.first_chunk()?,
@@ -177,14 +178,13 @@ impl<T: Element, const N: usize> Blocks<T, N> {
         self.slots[block.slots.clone()].iter().zip(self.out[block.out..].as_chunks::<P>().0)
     }
 
-    /// The short values of a block's leaves, which has such.
+    /// The short values of a block's leaves.
     #[inline]
     pub(super) fn short<const W: usize>(&self, block: &Block) -> &[Line<[i16; N]>; W] {
         self.short[block.values..].first_chunk().expect("as many as there are leaves")
     }
 
-    /// The values of a block's leaves: for each sixteen trees, and each of `W` leaves,
-    /// those of the trees.
+    /// The values of a block's leaves: per sixteen trees, and per leaf of `W`, those of the trees.
     #[inline]
     pub(super) fn values<const W: usize>(
         &self,
@@ -195,7 +195,7 @@ impl<T: Element, const N: usize> Blocks<T, N> {
     }
 }
 
-/// The values of each leaf of some trees, if all fit.
+/// Short values of each leaf of some trees, if all fit.
 fn short_values<const N: usize>(trees: &[PlainTree], leaves: usize) -> Option<Vec<[i16; N]>> {
     let mut values = alloc::vec![[0; N]; leaves];
     for (place, tree) in trees.iter().enumerate() {
@@ -206,7 +206,7 @@ fn short_values<const N: usize>(trees: &[PlainTree], leaves: usize) -> Option<Ve
     Some(values)
 }
 
-/// A tree as questions and leaves from left to right.
+/// A tree as splits and leaves from left to right.
 pub(super) struct PlainTree {
     splits: Vec<PlainSplit>,
     leaves: Vec<i32>,
@@ -215,13 +215,13 @@ pub(super) struct PlainTree {
 struct PlainSplit {
     lane: u16,
     rank: u16,
-    /// The leaves on the left side.
+    /// Leaves on the left side.
     left: Range<usize>,
 }
 
 impl PlainTree {
-    /// All trees of a forest, `None` if one is too large. `find` says in which lane
-    /// the question of a node is, and which number it is about.
+    /// All trees of a forest, `None` if one is too large. `find` returns a node's lane and the
+    /// number to compare with.
     pub(super) fn all(view: View<'_>, find: impl Fn(&Node) -> (u16, u16)) -> Option<Vec<Self>> {
         (0..view.roots().len()).map(|tree| Self::new(view, tree, &find)).collect()
     }
@@ -229,8 +229,8 @@ impl PlainTree {
     fn new(view: View<'_>, tree: usize, find: &impl Fn(&Node) -> (u16, u16)) -> Option<Self> {
         let first = view.roots()[tree].first as usize;
         let end = view.roots().get(tree + 1).map_or(view.nodes().len(), |r| r.first as usize);
-        // So many nodes have one leaf more than half of them.
-        if (end - first).div_ceil(2) > LEAVES {
+        // A binary tree of n nodes has (n + 1) / 2 leaves.
+        if (end - first).div_ceil(2) > MAX_LEAVES {
             return None;
         }
         let mut new = Self { splits: Vec::new(), leaves: Vec::new() };
@@ -238,7 +238,7 @@ impl PlainTree {
         Some(new)
     }
 
-    /// At most 64 deep.
+    /// Recursion depth is at most 64.
     fn walk(&mut self, view: View<'_>, place: usize, find: &impl Fn(&Node) -> (u16, u16)) {
         let node = &view.nodes()[place];
         if *node == Node::LEAF {

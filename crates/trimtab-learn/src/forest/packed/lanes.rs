@@ -1,4 +1,4 @@
-//! Features by their ranks among thresholds.
+//! Ranks of features among thresholds.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,32 +7,32 @@ use core::ops::Range;
 use super::{GROUP, Line};
 use crate::forest::view::{Node, View};
 
-/// The greatest number of lanes.
+/// Maximum number of lanes.
 pub(super) const LANES: usize = 128;
 
-/// What a group costs in any case, in comparisons of 16 thresholds.
+/// Fixed cost of a group, in comparisons of 16 thresholds.
 const GROUP_COST: usize = 6;
 
-/// The ranks' thresholds as they are compared with.
+/// Thresholds of all ranks, arranged for comparison.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     pub(super) groups: Vec<Group>,
-    /// So many features are looked at: one more than the last.
+    /// Features read: one more than the last.
     pub(super) features: usize,
-    /// Of all groups: thresholds, lane by lane, comparison by comparison.
+    /// Thresholds of all groups, comparison by comparison.
     thresholds: Vec<Line<[i32; GROUP]>>,
 }
 
 /// Sixteen lanes.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    /// Which feature each lane looks at.
+    /// Feature of each lane.
     pub(super) features: [i32; GROUP],
-    /// Which thresholds are compared.
+    /// Range of the thresholds.
     thresholds: Range<usize>,
 }
 
-/// Which lane compares with which thresholds.
+/// Assignment of thresholds to lanes.
 pub(super) struct Plan {
     /// The feature, and its thresholds in rising order.
     lanes: Vec<(usize, Box<[i32]>)>,
@@ -63,7 +63,7 @@ impl Plan {
         Some(Self { lanes })
     }
 
-    /// What lanes of at most so many thresholds cost; `None` if they are too many.
+    /// Cost with lanes of at most `most` thresholds; `None` if there are too many lanes.
     fn cost(features: &[&[(usize, i32)]], most: usize) -> Option<usize> {
         if features.iter().map(|of_feature| of_feature.len().div_ceil(most)).sum::<usize>() > LANES
         {
@@ -75,8 +75,7 @@ impl Plan {
         Some(lengths.chunks(GROUP).map(|group| GROUP_COST + group[0]).sum())
     }
 
-    /// The lane in which a question is, and the rank that a sample exceeds which
-    /// goes right.
+    /// A split's lane, and the rank that a sample must exceed to go right.
     pub(super) fn find(&self, node: &Node) -> (usize, u16) {
         let place =
             |(_, thresholds): &(usize, Box<[i32]>)| thresholds.binary_search(&node.threshold).ok();
@@ -99,7 +98,7 @@ impl Lanes {
 
     fn add_group(&mut self, lanes: &[(usize, Box<[i32]>)]) {
         let first = self.thresholds.len();
-        // Nothing is greater than the padding.
+        // Nothing exceeds the padding.
         let mut features = [0; GROUP];
         let mut thresholds = alloc::vec![Line([i32::MAX; GROUP]); lanes[0].1.len()];
         for (lane, (feature, of_lane)) in lanes.iter().enumerate() {
@@ -112,7 +111,7 @@ impl Lanes {
         self.groups.push(Group { features, thresholds: first..self.thresholds.len() });
     }
 
-    /// What a group compares with, one after the other.
+    /// A group's thresholds, one comparison after the other.
     #[inline]
     pub(super) fn thresholds(&self, group: &Group) -> impl Iterator<Item = &[i32; GROUP]> {
         self.thresholds[group.thresholds.clone()].iter().map(|line| &line.0)

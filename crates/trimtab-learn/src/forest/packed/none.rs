@@ -1,9 +1,9 @@
-//! Where there are no vector instructions, forests are walked.
+//! Without vector instructions, forests are walked.
 
 use super::view::View;
 use crate::Simd;
 
-/// What cannot be.
+/// Uninhabited.
 #[derive(Clone, Debug)]
 pub(super) enum Packed {}
 

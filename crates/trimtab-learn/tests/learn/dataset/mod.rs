@@ -1,9 +1,9 @@
-//! The samples that tests train on, made of integers so that Python makes the
-//! same ones (tests/reference/dataset.py).
+//! Training samples of the tests, from integers so that Python generates the same ones
+//! (tests/reference/dataset.py).
 
 pub(crate) const FEATURES: usize = 12;
 
-/// So many samples of 12 features from 0 to 99, row by row, and their classes.
+/// `count` samples of 12 features from 0 to 99, row by row, and their classes.
 pub(crate) fn make(count: usize, seed: u64) -> (Vec<i32>, Vec<u8>) {
     let mut state = seed;
     let mut below = |limit: u64| {

@@ -1,8 +1,7 @@
-//! The records of blktrace's binary output, as events.
+//! Decodes blktrace's binary output into events.
 //!
-//! A file is a row of `struct blk_io_trace` (include/uapi/linux/
-//! blktrace_api.h), each with `pdu_len` further bytes behind it, in the byte
-//! order of the machine that recorded:
+//! A file is a sequence of `struct blk_io_trace` (include/uapi/linux/ blktrace_api.h), each
+//! followed by `pdu_len` bytes, in the byte order of the recording machine:
 //!
 //! | byte | field | byte | field |
 //! | --- | --- | --- | --- |
@@ -18,15 +17,15 @@ use trimtab_io::{DeviceId, Flags, Nanos, Op};
 
 use super::event::{Action, Event, SECTOR};
 use crate::error::Malformed;
-use crate::fields::LARGEST_OFFSET;
+use crate::fields::MAX_OFFSET;
 use crate::names::{CommandId, Names};
 
 /// The high 24 bits of the magic number, and the version in its low 8.
 const MAGIC: u32 = 0x65_6174;
 const VERSION: u8 = 7;
 const HEADER: usize = 48;
-/// The kernel's longest messages have 1 KiB; anything much longer is not one.
-const LONGEST_PDU: usize = 4096;
+/// The kernel's longest messages have 1 KiB; a much longer one is damage.
+const MAX_PDU: usize = 4096;
 
 /// Categories, as bits of the action's upper half.
 mod category {
@@ -40,10 +39,10 @@ mod category {
     pub(super) const DISCARD: u32 = 1 << 29;
     pub(super) const FUA: u32 = 1 << 31;
 }
-/// The pdu begins with a cgroup's number, and the number has this bit.
+/// The pdu begins with a cgroup's number.
 const FROM_CGROUP: u32 = 1 << 8;
 const CGROUP_BYTES: usize = 8;
-/// The notification that tells a process's name.
+/// The notification with a process's name.
 const PROCESS: u32 = 0;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +52,7 @@ enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// That of a file which begins with these bytes.
+    /// The byte order of a file with these first bytes.
     fn of(magic: [u8; 4]) -> Option<Self> {
         if u32::from_le_bytes(magic) >> 8 == MAGIC {
             Some(Self::Little)
@@ -65,20 +64,20 @@ impl ByteOrder {
     }
 }
 
-/// Whether a file begins as blktrace's output does.
+/// Whether a file starts like blktrace's output.
 pub(super) fn looks_like(sample: &[u8]) -> bool {
     sample.first_chunk().is_some_and(|&magic| ByteOrder::of(magic).is_some())
 }
 
-/// What the recording tells about names beside its events.
+/// Process names in the recording.
 #[derive(Default)]
 pub(super) struct Processes {
     commands: FxHashMap<u32, CommandId>,
 }
 
 impl Processes {
-    /// The pids that Linux can tell apart (`PID_MAX_LIMIT`).
-    const MOST: usize = 1 << 22;
+    /// The number of distinct pids in Linux (`PID_MAX_LIMIT`).
+    const MAX: usize = 1 << 22;
 
     pub(super) fn command(&self, pid: u32) -> Option<CommandId> {
         self.commands.get(&pid).copied()
@@ -86,7 +85,7 @@ impl Processes {
 
     fn learn(&mut self, pid: u32, name: &[u8], names: &mut Names) -> Result<(), Malformed> {
         let name = name.split(|&b| b == 0).next().unwrap_or_default();
-        if !name.is_empty() && self.commands.len() < Self::MOST {
+        if !name.is_empty() && self.commands.len() < Self::MAX {
             self.commands.insert(pid, names.intern_command(name)?);
         }
         Ok(())
@@ -96,27 +95,26 @@ impl Processes {
 /// Turns bytes into events.
 #[derive(Default)]
 pub(super) struct Decoder {
-    /// That of the first record.
+    /// Byte order of the first record.
     order: Option<ByteOrder>,
     /// The last event's device: most recordings have one only.
     last_device: Option<(u32, DeviceId)>,
-    /// The time of the earliest record, also of those that are no event here:
-    /// blkparse counts from it.
+    /// Time of the earliest record, including those that are not events here: blkparse counts from
+    /// it.
     pub(super) earliest: Option<Nanos>,
 }
 
-/// A record that breaks the rules.
+/// An invalid record.
 pub(super) struct Bad {
-    /// Where it begins, within the bytes given.
+    /// Its start within the given bytes.
     pub(super) at: usize,
-    /// Where the next one begins, if that can be told.
+    /// The start of the next record, if known.
     pub(super) next: Option<usize>,
     pub(super) what: Malformed,
 }
 
 impl Decoder {
-    /// Appends the events of all whole records in `bytes`, and returns how
-    /// many bytes they take.
+    /// Appends the events of all complete records in `bytes`, and returns the bytes consumed.
     pub(super) fn decode(
         &mut self,
         bytes: &[u8],
@@ -138,8 +136,7 @@ impl Decoder {
         Ok(at)
     }
 
-    /// How long the record that begins with `bytes` is, as far as can be told
-    /// yet.
+    /// Length of the record at the start of `bytes`, as far as it is known.
     pub(super) fn length(&mut self, bytes: &[u8]) -> Result<usize, Malformed> {
         bytes.first_chunk().map_or(Ok(HEADER), |header| Ok(self.header(header)?.length()))
     }
@@ -170,16 +167,16 @@ impl Decoder {
                 "expected blktrace's version {VERSION}, found version {found}"
             )));
         }
-        if usize::from(header.pdu_len) > LONGEST_PDU {
+        if usize::from(header.pdu_len) > MAX_PDU {
             let found = header.pdu_len;
             return Err(Malformed::new(format!(
-                "expected a pdu_len of at most {LONGEST_PDU}, found {found}"
+                "expected a pdu_len of at max {MAX_PDU}, found {found}"
             )));
         }
         Ok(header)
     }
 
-    /// The event, if it is one that matters.
+    /// The event, if it is relevant.
     fn event(
         &mut self,
         header: &Header,
@@ -204,10 +201,10 @@ impl Decoder {
         let Some(action) = action.filter(|_| !has(category::PASS_THROUGH)) else {
             return Ok(None);
         };
-        if header.bytes > 0 && header.sector > LARGEST_OFFSET / SECTOR {
+        if header.bytes > 0 && header.sector > MAX_OFFSET / SECTOR {
             return Err(Malformed::new(format!(
-                "sector: expected at most {}, found {}",
-                LARGEST_OFFSET / SECTOR,
+                "sector: expected at max {}, found {}",
+                MAX_OFFSET / SECTOR,
                 header.sector
             )));
         }
@@ -272,7 +269,7 @@ const ACTIONS: [Option<Action>; 14] = [
     Some(Action::Split),
 ];
 
-/// `struct blk_io_trace`, without what is of no use here.
+/// `struct blk_io_trace`, without unused fields.
 struct Header {
     version: u8,
     time: u64,

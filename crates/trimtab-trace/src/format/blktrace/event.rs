@@ -1,9 +1,9 @@
-//! One block-layer event, as both the binary and the text tell it.
+//! Block-layer events, common to the binary and the text format.
 
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
 
-/// What happened. Plugging, remapping, sleeping and the like are left out by
-/// the readers: they change nothing about which requests there are.
+/// Event types. Readers skip plugging, remapping, sleeping and the like: they do not affect
+/// requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::format) enum Action {
     /// `Q`: a bio was handed to the block layer.
@@ -27,8 +27,7 @@ pub(in crate::format) enum Action {
 }
 
 impl Action {
-    /// The action that blkparse prints as this letter; `None` for those that
-    /// are left out.
+    /// The action for blkparse's letter; `None` for skipped ones.
     pub(in crate::format) const fn from_letter(letter: u8) -> Option<Self> {
         Some(match letter {
             b'Q' => Self::Queue,
@@ -44,27 +43,26 @@ impl Action {
         })
     }
 
-    /// Whether it happens in the submitting process, so that its pid tells who
-    /// asked. Later ones happen wherever the kernel finds the time.
+    /// Whether it happens in the submitting process, so that its pid is the submitter's. Later
+    /// events happen in any context.
     pub(in crate::format) const fn tells_submitter(self) -> bool {
         matches!(self, Self::Queue | Self::GetRequest)
     }
 }
 
-/// 32 bytes, because a window of them is held back to be sorted.
+/// 32 bytes, because a window of them is held back for sorting.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::format) struct Event {
     pub(in crate::format) time: Nanos,
-    /// First byte; without meaning where `bytes` is 0.
+    /// First byte; undefined if `bytes` is 0.
     pub(in crate::format) offset: u64,
     pub(in crate::format) bytes: u32,
     pub(in crate::format) pid: u32,
     pub(in crate::format) device: DeviceId,
     /// Of the bio or request, and [`Flags::ERROR`] of a completion.
     pub(in crate::format) flags: Flags,
-    /// [`Op::Flush`] for the request that empties the drive's cache. The empty
-    /// write by which a file system asks for that is an [`Op::Write`] of no
-    /// bytes with [`Flags::PREFLUSH`].
+    /// [`Op::Flush`] for the request that flushes the drive's cache. The empty write by which a
+    /// file system requests that is an [`Op::Write`] of no bytes with [`Flags::PREFLUSH`].
     pub(in crate::format) op: Op,
     pub(in crate::format) action: Action,
 }

@@ -1,55 +1,51 @@
-//! Many short queues, found by key, in one piece of memory.
+//! Many short queues, by key, in one allocation.
 
 use rustc_hash::FxHashMap;
 use trimtab_io::Nanos;
 
-/// More values than this are never kept. The largest machines have some
-/// 130,000 requests in flight; the rest is room for bios that wait to be
-/// merged.
-pub(super) const MOST_VALUES: usize = 1 << 18;
-/// More values than this are never kept under one key: as many requests as a
-/// common drive takes at once, all for the same place.
-const MOST_PER_KEY: u32 = 1024;
+/// Bound of all queued values. The largest machines have some 130,000 requests in flight; the rest
+/// is for bios that wait to be merged.
+pub(super) const MAX_VALUES: usize = 1 << 18;
+/// Bound per key: the queue depth of a common drive, all for the same location.
+const MAX_PER_KEY: u32 = 1024;
 
-/// How much older than the newest a value may be and still be preferred, for
-/// being first.
+/// A value this much older than the newest is not preferred for being first.
 ///
-/// When several requests are under way for one place, the events to come most
-/// likely mean the first of them. But if an event was lost, the request that
-/// missed it stays behind, and whoever comes next would inherit its arrival
-/// time, and leave its own to the next again. A value so much older than the
-/// newest is taken to be left behind.
-const LEFT_BEHIND: Nanos = Nanos::from_secs(1);
+/// When several requests are in flight for one location, the next events most likely belong to the
+/// first of them. But if an event was lost, its request stays in the queue, and the next one would
+/// inherit its arrival time, and leave its own to the one after. A value this much older than the
+/// newest is taken to be stale.
+const STALE_AFTER: Nanos = Nanos::from_secs(1);
 
-/// What queues here: it knows since when.
-pub(super) trait Since {
+/// A queued value's time.
+pub(super) trait QueuedAt {
     fn since(&self) -> Nanos;
 }
 
-/// How well a value answers a request for one.
+/// How well a value matches.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(super) enum MatchQuality {
     /// Not at all.
     No,
-    /// Acceptable, unless another fits exactly.
+    /// Acceptable, unless another matches exactly.
     Loose,
     /// Exactly.
     Exact,
 }
 
-/// Queues of `T` by a place on a device.
+/// Queues of `T` by a location on a device.
 ///
-/// Memory is bounded by [`MOST_VALUES`] and [`MOST_PER_KEY`]: a value beyond
-/// that pushes the oldest out, into the caller's hands.
+/// Memory is bounded by [`MAX_VALUES`] and [`MAX_PER_KEY`]: a value beyond that evicts the oldest,
+/// which the caller gets.
 pub(super) struct Fifos<T> {
     queues: FxHashMap<Key, Queue>,
     slots: Vec<Slot<T>>,
-    /// The first unused slot; unused ones are chained by `next`.
+    /// The first unused slot; unused slots are chained by `next`.
     free: u32,
     len: usize,
 }
 
-/// A place (byte offset and op in one number) and a device.
+/// A location (byte offset and op in one number) and a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key(pub(super) u64, pub(super) u32);
 
@@ -74,14 +70,13 @@ impl<T> Default for Fifos<T> {
     }
 }
 
-impl<T: Since> Fifos<T> {
-    /// Appends a value; `pushed_out` gets those for which there is no room any
-    /// more.
+impl<T: QueuedAt> Fifos<T> {
+    /// Appends a value; `pushed_out` gets evicted values.
     pub(super) fn push(&mut self, key: Key, value: T, mut pushed_out: impl FnMut(T)) {
-        if self.len >= MOST_VALUES {
+        if self.len >= MAX_VALUES {
             self.halve(&mut pushed_out);
         }
-        if self.queues.get(&key).is_some_and(|queue| queue.len >= MOST_PER_KEY) {
+        if self.queues.get(&key).is_some_and(|queue| queue.len >= MAX_PER_KEY) {
             let first = self.queues[&key].first;
             pushed_out(self.remove(key, NONE, first));
         }
@@ -120,23 +115,22 @@ impl<T: Since> Fifos<T> {
         None
     }
 
-    /// Takes out the oldest of the best fitting values under `key` that were
-    /// not [left behind](LEFT_BEHIND).
-    pub(super) fn take(&mut self, key: Key, fit: impl Fn(&T) -> Fit) -> Option<T> {
+    /// Removes the oldest of the best matches under `key` that are not [stale](STALE_AFTER).
+    pub(super) fn take(&mut self, key: Key, fit: impl Fn(&T) -> MatchQuality) -> Option<T> {
         let queue = *self.queues.get(&key)?;
         let newest = self.value(queue.last).since();
         let (mut before, mut at) = (NONE, queue.first);
         let mut best: Option<(u32, u32, bool)> = None;
         while at != NONE {
             let value = self.value(at);
-            let left_behind = newest.since(value.since()) > LEFT_BEHIND;
+            let left_behind = newest.since(value.since()) > STALE_AFTER;
             match fit(value) {
-                Fit::No => {}
-                Fit::Exact if !left_behind => {
+                MatchQuality::No => {}
+                MatchQuality::Exact if !left_behind => {
                     best = Some((before, at, false));
                     break;
                 }
-                // Of those left behind, the last is the most likely.
+                // Of stale values, the last is the most likely.
                 _ if best.is_none_or(|(.., best_left_behind)| best_left_behind) => {
                     best = Some((before, at, left_behind));
                 }
@@ -211,7 +205,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct At(u64);
 
-    impl Since for At {
+    impl QueuedAt for At {
         fn since(&self) -> Nanos {
             Nanos(self.0)
         }
@@ -228,39 +222,39 @@ mod tests {
     }
 
     #[test]
-    fn first_in_first_out() {
+    fn queue_is_fifo() {
         let mut fifos = with(&[1, 2, 3]);
-        assert_eq!(fifos.take(KEY, |_| Fit::Loose), Some(At(1)));
+        assert_eq!(fifos.take(KEY, |_| MatchQuality::Loose), Some(At(1)));
         assert_eq!(
-            fifos.take(KEY, |v| if v.0 == 3 { Fit::Exact } else { Fit::Loose }),
+            fifos.take(KEY, |v| if v.0 == 3 { MatchQuality::Exact } else { MatchQuality::Loose }),
             Some(At(3))
         );
-        assert_eq!(fifos.take(KEY, |_| Fit::No), None);
-        assert_eq!(fifos.take(KEY, |_| Fit::Loose), Some(At(2)));
-        assert_eq!(fifos.take(KEY, |_| Fit::Loose), None);
+        assert_eq!(fifos.take(KEY, |_| MatchQuality::No), None);
+        assert_eq!(fifos.take(KEY, |_| MatchQuality::Loose), Some(At(2)));
+        assert_eq!(fifos.take(KEY, |_| MatchQuality::Loose), None);
     }
 
     #[test]
-    fn one_left_behind_does_not_shift_the_others() {
+    fn stale_value_is_skipped() {
         let second = 1_000_000_000;
         let mut fifos = with(&[0, 5 * second, 5 * second + 1]);
-        assert_eq!(fifos.take(KEY, |_| Fit::Loose), Some(At(5 * second)));
-        assert_eq!(fifos.take(KEY, |_| Fit::Loose), Some(At(5 * second + 1)));
-        // Alone, however, it may merely be slow.
-        assert_eq!(fifos.take(KEY, |_| Fit::Loose), Some(At(0)));
+        assert_eq!(fifos.take(KEY, |_| MatchQuality::Loose), Some(At(5 * second)));
+        assert_eq!(fifos.take(KEY, |_| MatchQuality::Loose), Some(At(5 * second + 1)));
+        // Alone it may just be slow.
+        assert_eq!(fifos.take(KEY, |_| MatchQuality::Loose), Some(At(0)));
     }
 
     #[test]
     fn memory_is_bounded() {
         let (mut fifos, mut out) = (Fifos::default(), Vec::new());
-        for i in 0..=MOST_VALUES as u64 {
+        for i in 0..=MAX_VALUES as u64 {
             fifos.push(Key(i, 0), At(i), |v| out.push(v));
         }
-        assert_eq!(out.len(), MOST_VALUES / 2);
-        assert!(out.iter().all(|v| v.0 < MOST_VALUES as u64 / 2));
+        assert_eq!(out.len(), MAX_VALUES / 2);
+        assert!(out.iter().all(|v| v.0 < MAX_VALUES as u64 / 2));
 
         let (mut fifos, mut out) = (Fifos::default(), Vec::new());
-        for i in 0..=u64::from(MOST_PER_KEY) {
+        for i in 0..=u64::from(MAX_PER_KEY) {
             fifos.push(KEY, At(i), |v| out.push(v));
         }
         assert_eq!(out, [At(0)]);
@@ -269,7 +263,7 @@ mod tests {
     proptest! {
         /// Against a plain list.
         #[test]
-        fn behaves_as_a_list(steps in prop::collection::vec((0_u64..3, prop::bool::ANY), 0..200)) {
+        fn fifos_agree_with_a_list(steps in prop::collection::vec((0_u64..3, prop::bool::ANY), 0..200)) {
             let (mut fifos, mut list) = (Fifos::default(), Vec::new());
             for (i, (key, push)) in (0_u64..).zip(steps) {
                 if push {
@@ -277,7 +271,7 @@ mod tests {
                     list.push((key, At(i)));
                 } else {
                     // Odd ones are preferred.
-                    let fit = |v: &At| if v.0 % 2 == 1 { Fit::Exact } else { Fit::Loose };
+                    let fit = |v: &At| if v.0 % 2 == 1 { MatchQuality::Exact } else { MatchQuality::Loose };
                     let place = |odd| list.iter().position(|&(k, v)| k == key && v.0 % 2 >= odd);
                     let expected = place(1).or_else(|| place(0)).map(|at| list.remove(at).1);
                     prop_assert_eq!(fifos.take(Key(key, 0), fit), expected);

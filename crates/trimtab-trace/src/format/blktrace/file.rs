@@ -1,4 +1,4 @@
-//! One file of blktrace's output, as events in order of time.
+//! One file of blktrace's output, as events in time order.
 
 use std::io::{self, BufRead};
 use std::path::PathBuf;
@@ -10,20 +10,19 @@ use trimtab_io::Nanos;
 use crate::error::{Error, Malformed, Position};
 use crate::names::Names;
 
-/// Reads one file, and puts small disorder right.
+/// Reads one file, and sorts small disorder.
 ///
-/// On one CPU an interrupt may slip in between taking an event's time and
-/// writing it down; a stream that was gathered from several CPUs as it came
-/// (`blktrace -o -`) holds buffer after buffer of them. A window of events is
-/// therefore held back and sorted. What is later than that comes out late.
+/// An interrupt may come between taking an event's time and writing it; a stream gathered from
+/// several CPUs (`blktrace -o -`) alternates between their buffers. So a window of events is held
+/// back and sorted. An event later than that comes out late.
 pub(super) struct EventFile {
     content: Content,
     events: Vec<Event>,
-    /// Events handed out already, and those that may be.
+    /// Events returned already, and events that may be returned.
     taken: usize,
     ready: usize,
     window: usize,
-    /// What stopped reading; reported when the events before it are gone.
+    /// The error that stopped reading; reported after the events before it.
     stopped: Option<Error>,
 }
 
@@ -40,8 +39,8 @@ impl EventFile {
         Self { content, events: Vec::new(), taken: 0, ready: 0, window, stopped: None }
     }
 
-    /// The events that are ready, in order of time, after reading on if there
-    /// were none. Empty at the end of the file.
+    /// The available events, in time order; reads on if there are none. Empty at the end of the
+    /// file.
     pub(super) fn ready(
         &mut self,
         names: &mut Names,
@@ -51,7 +50,7 @@ impl EventFile {
             if let Some(error) = self.stopped.take() {
                 return Err(error);
             }
-            self.read_on(names, processes);
+            self.refill_events(names, processes);
             if self.ready == 0
                 && let Some(error) = self.stopped.take()
             {
@@ -61,12 +60,12 @@ impl EventFile {
         Ok(&self.events[self.taken..self.ready])
     }
 
-    /// Events that are ready without reading on.
+    /// Events available without reading on.
     pub(super) fn held(&self) -> &[Event] {
         &self.events[self.taken..self.ready]
     }
 
-    /// The time of the earliest record read so far, be it an event or not.
+    /// Time of the earliest record read, event or not.
     pub(super) const fn earliest(&self) -> Option<Nanos> {
         self.content.decoder.earliest
     }
@@ -76,7 +75,7 @@ impl EventFile {
         self.taken += count;
     }
 
-    fn read_on(&mut self, names: &mut Names, processes: &mut Processes) {
+    fn refill_events(&mut self, names: &mut Names, processes: &mut Processes) {
         self.events.drain(..self.taken);
         self.taken = 0;
         let enough = 2 * self.window;
@@ -91,11 +90,11 @@ impl EventFile {
     }
 }
 
-/// A file's bytes, cut into records.
+/// Splits a file's bytes into records.
 struct Content {
     reader: Box<dyn BufRead + Send>,
     path: PathBuf,
-    /// Where the next record begins.
+    /// Start of the next record.
     byte: u64,
     /// The beginning of that record, if its end is not in the reader's buffer.
     carry: Vec<u8>,
@@ -104,7 +103,7 @@ struct Content {
 }
 
 impl Content {
-    /// Decodes what the reader's buffer holds.
+    /// Decodes the reader's buffer.
     fn read(
         &mut self,
         events: &mut Vec<Event>,
@@ -172,7 +171,7 @@ impl Content {
         result
     }
 
-    /// The error for a bad record, behind which reading goes on if it can.
+    /// The error for a bad record; reading continues behind it, if possible.
     fn bad(&mut self, bad: Bad) -> Error {
         let Bad { at, next, what: Malformed(what) } = bad;
         let at = Position::Byte(self.byte + at as u64);

@@ -1,10 +1,9 @@
-//! Pairing the events of cache flushes.
+//! Pairs the events of cache flushes.
 //!
-//! A file system asks for a flush by an empty write marked `PREFLUSH`, or by
-//! marking a write of data. The block layer gathers those that wait and sends
-//! one flush request of its own (`FN`) for all of them. When it is done, the
-//! empty writes are completed too, as writes of no bytes that never were
-//! issued. The drive has served one request: the flush.
+//! A file system requests a flush by an empty write marked `PREFLUSH`, or by marking a write of
+//! data. The block layer collects these requests and sends one flush request of its own (`FN`) for
+//! all of them. On its completion, the empty writes are completed too, as writes of no bytes that
+//! were never issued. The drive has served one request: the flush.
 
 use std::collections::VecDeque;
 
@@ -14,9 +13,8 @@ use super::event::{Action, Event};
 use crate::names::CommandId;
 use crate::record::Record;
 
-/// More than this never wait or fly at once on one device; with lost events,
-/// the oldest gives way.
-const MOST: usize = 1024;
+/// Bound per device; with lost events, the oldest is dropped.
+const MAX: usize = 1024;
 
 /// The flushes of one device.
 #[derive(Default)]
@@ -36,16 +34,16 @@ struct Waiting {
 
 struct Issued {
     record: Record,
-    /// Marked as a write too, as kernels before 4.8 have it.
+    /// Marked as a write too, by kernels before 4.8.
     as_write: bool,
     requeued: bool,
 }
 
-/// Marks that a flush request carries over from those who asked for it.
+/// Flags that a flush request takes over from the requests for it.
 const CARRIED: Flags = Flags::SYNC.union(Flags::META);
 
 impl Flushes {
-    /// A write of data that needs a flush before it has arrived.
+    /// A write of data arrives that needs a flush before it.
     pub(super) fn before_data(&mut self, event: &Event, command: Option<CommandId>) {
         self.data.get_or_insert_with(|| asking(event, command));
     }
@@ -84,7 +82,7 @@ impl Flushes {
         has_request: bool,
         out: &mut Vec<Record>,
     ) {
-        if self.waiting.len() == MOST {
+        if self.waiting.len() == MAX {
             out.extend(self.waiting.pop_front().map(|waiting| waiting.record));
         }
         self.waiting.push_back(Waiting { record: asking(event, command), has_request });
@@ -104,7 +102,7 @@ impl Flushes {
         });
         record.issue = Some(event.time);
         record.flags.set(Flags::MERGED, served > 1);
-        if self.issued.len() == MOST {
+        if self.issued.len() == MAX {
             out.extend(self.issued.pop_front().map(|issued| issued.record));
         }
         let as_write = event.op == Op::Write;
@@ -115,8 +113,8 @@ impl Flushes {
         let as_write = event.op == Op::Write;
         let done = match self.issued.iter().position(|issued| issued.as_write == as_write) {
             Some(at) => self.issued.remove(at).map(|issued| issued.record),
-            // Devices without requests of their own (device mapper, RAID)
-            // complete the empty write itself.
+            // Devices without requests of their own (device mapper, RAID) complete the empty write
+            // itself.
             None if as_write => self.waiting.pop_front().map(|waiting| waiting.record),
             None => None,
         };
@@ -127,7 +125,7 @@ impl Flushes {
         }
     }
 
-    /// What was still open at the end.
+    /// Records still open at the end.
     pub(super) fn end(&mut self, out: &mut Vec<Record>) {
         out.extend(self.issued.drain(..).map(|issued| issued.record));
         out.extend(self.waiting.drain(..).map(|waiting| waiting.record));
@@ -135,7 +133,7 @@ impl Flushes {
     }
 }
 
-/// The flush that `event` asks for.
+/// The flush requested by `event`.
 fn asking(event: &Event, command: Option<CommandId>) -> Record {
     let arrival: Nanos = event.time;
     Record {

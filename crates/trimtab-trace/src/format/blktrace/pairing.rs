@@ -1,4 +1,4 @@
-//! From events to requests.
+//! Pairs events into requests.
 //!
 //! ```text
 //!  Q ──┬─ X ─► Q Q           a bio, perhaps cut in two
@@ -8,10 +8,9 @@
 //!                             └─R─┘             sent back by the driver
 //! ```
 //!
-//! A request's extent is known for certain only when it is issued, because
-//! merging goes on until then, and some merges leave no event (whole requests
-//! before Linux 5.9). So nothing is glued together at `M` and `F`: the pieces
-//! stay where they are, marked, and `D` gathers all that lie in its extent.
+//! A request's extent is known only when it is issued, because merging continues until then, and
+//! some merges have no event (whole requests before Linux 5.9). So nothing is joined at `M` and
+//! `F`: the pieces stay queued, marked, and `D` gathers all within its extent.
 //!
 //! | seen of a request | its record |
 //! | --- | --- |
@@ -23,22 +22,20 @@
 //! | Q C, but no D (device mapper, RAID, zram) | no issue time |
 //! | only C | none |
 //!
-//! What is open is bounded as [`Fifos`] says, twice (queued and issued), about
-//! 60 MB at the very most and in practice the requests in flight. A request
-//! whose completion was lost stays open until the end or until the bound
-//! pushes it out, and becomes a record without completion then.
+//! Open requests are bounded by [`Fifos`], twice (queued and issued): about 60 MB at most, and in
+//! practice the requests in flight. A request with a lost completion stays open until the end or
+//! until it is evicted, and becomes a record without completion then.
 
 use rustc_hash::FxHashMap;
 use trimtab_io::{DeviceId, Flags, Nanos, Op};
 
 use super::event::{Action, Event};
-use super::fifos::{Fifos, Fit, Key, Since};
+use super::fifos::{Fifos, Key, MatchQuality, QueuedAt};
 use super::flushes::Flushes;
 use crate::names::CommandId;
 use crate::record::Record;
 
-/// Turns events, in about the order of time, into records, in order of
-/// completion.
+/// Turns events, roughly in time order, into records, in completion order.
 #[derive(Default)]
 pub(in crate::format) struct Pairing {
     queued: Fifos<Queued>,
@@ -51,16 +48,16 @@ pub(in crate::format) struct Pairing {
 /// A bio, or a request not issued yet.
 struct Queued {
     record: Record,
-    joined: Joined,
+    joined: MergeSide,
     /// A request was allocated for it.
     has_request: bool,
-    /// The later part of a cut bio. Old kernels queue it anew.
+    /// The later part of a split bio. Old kernels queue it anew.
     remainder: bool,
 }
 
 /// Whether a bio was merged into a request, and where.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Joined {
+enum MergeSide {
     No,
     Behind,
     InFront,
@@ -69,18 +66,18 @@ enum Joined {
 /// A request that the driver has.
 struct Issued {
     record: Record,
-    /// Where the part begins that is not done yet.
+    /// Start of the part not completed yet.
     rest: u64,
     requeued: bool,
 }
 
-impl Since for Queued {
+impl QueuedAt for Queued {
     fn since(&self) -> Nanos {
         self.record.arrival
     }
 }
 
-impl Since for Issued {
+impl QueuedAt for Issued {
     fn since(&self) -> Nanos {
         self.record.issue.unwrap_or(self.record.arrival)
     }
@@ -97,38 +94,41 @@ impl Queued {
         };
         Self {
             record,
-            joined: Joined::No,
+            joined: MergeSide::No,
             has_request: event.action != Action::Queue,
             remainder: false,
         }
     }
 
-    /// How well it fits as the first piece of what `event` tells of.
-    fn begins(&self, event: &Event) -> Fit {
+    /// How well it matches as the first piece of `event`'s request.
+    fn begins(&self, event: &Event) -> MatchQuality {
         match self.joined {
-            Joined::Behind => Fit::No,
-            _ if self.record.length == u64::from(event.bytes) => Fit::Exact,
-            _ => Fit::Loose,
+            MergeSide::Behind => MatchQuality::No,
+            _ if self.record.length == u64::from(event.bytes) => MatchQuality::Exact,
+            _ => MatchQuality::Loose,
         }
     }
 
-    /// Becomes the first `length` bytes; returns the others.
+    /// Keeps the first `length` bytes; returns the rest.
     fn cut(&mut self, length: u64) -> Self {
         let (offset, rest) = (self.record.offset + length, self.record.length - length);
         self.record.length = length;
-        Self { record: Record { offset, length: rest, ..self.record }, joined: Joined::No, ..*self }
+        Self {
+            record: Record { offset, length: rest, ..self.record },
+            joined: MergeSide::No,
+            ..*self
+        }
     }
 }
 
 fn key(device: DeviceId, op: Op, offset: u64) -> Key {
-    // Offsets are whole sectors, so that the low bits are free.
+    // Offsets are whole sectors, so the low bits are free.
     Key(offset | op as u64, device.0)
 }
 
 impl Pairing {
-    /// Takes one event; `command` is that of its process, wanted only where
-    /// the action [tells the submitter](Action::tells_submitter). Appends the
-    /// records that are complete by it.
+    /// Processes one event; `command` is its process's, needed only if the action [tells the
+    /// submitter](Action::tells_submitter). Appends the records that it completes.
     pub(in crate::format) fn event(
         &mut self,
         event: &Event,
@@ -143,16 +143,16 @@ impl Pairing {
                 flushes.before_data(event, command);
             }
         }
-        // What remains without data are completions of flushing writes, which
-        // `Flushes` has no need of, and zone commands.
+        // The remaining events without data are completions of flushing writes, which `Flushes`
+        // does not need, and zone commands.
         if event.bytes == 0 {
             return;
         }
         match event.action {
             Action::Queue => self.queue(event, command, out),
             Action::GetRequest => self.get_request(event, command, out),
-            Action::BackMerge => self.merge(event, Joined::Behind),
-            Action::FrontMerge => self.merge(event, Joined::InFront),
+            Action::BackMerge => self.merge(event, MergeSide::Behind),
+            Action::FrontMerge => self.merge(event, MergeSide::InFront),
             Action::Split => self.split(event, out),
             Action::Insert => self.insert(event, out),
             Action::Issue => self.issue(event, out),
@@ -162,7 +162,7 @@ impl Pairing {
     }
 
     fn queue(&mut self, event: &Event, command: Option<CommandId>, out: &mut Vec<Record>) {
-        let remainder = |q: &Queued| q.remainder && q.begins(event) == Fit::Exact;
+        let remainder = |q: &Queued| q.remainder && q.begins(event) == MatchQuality::Exact;
         match self.queued.find(event_key(event), remainder) {
             Some(known) => known.remainder = false,
             None => self.push(Queued::new(event, Some(event.pid), command), out),
@@ -179,21 +179,23 @@ impl Pairing {
 
     fn get_request(&mut self, event: &Event, command: Option<CommandId>, out: &mut Vec<Record>) {
         self.has_get_request = true;
-        let unserved = |q: &Queued| !q.has_request && q.joined == Joined::No;
+        let unserved = |q: &Queued| !q.has_request && q.joined == MergeSide::No;
         match self.queued.find(event_key(event), unserved) {
             Some(queued) => (queued.has_request, queued.remainder) = (true, false),
             None => self.push(Queued::new(event, Some(event.pid), command), out),
         }
     }
 
-    fn merge(&mut self, event: &Event, joined: Joined) {
+    fn merge(&mut self, event: &Event, joined: MergeSide) {
         let key = event_key(event);
         // A bio that has just arrived, or else a whole request.
-        let bio = |q: &Queued| !q.has_request && q.begins(event) == Fit::Exact;
-        let bio =
-            self.queued.find(key, |q| q.joined == Joined::No && bio(q)).map(|q| q.joined = joined);
+        let bio = |q: &Queued| !q.has_request && q.begins(event) == MatchQuality::Exact;
+        let bio = self
+            .queued
+            .find(key, |q| q.joined == MergeSide::No && bio(q))
+            .map(|q| q.joined = joined);
         if bio.is_none()
-            && let Some(request) = self.queued.find(key, |q| q.joined != Joined::Behind)
+            && let Some(request) = self.queued.find(key, |q| q.joined != MergeSide::Behind)
         {
             request.joined = joined;
         }
@@ -201,7 +203,7 @@ impl Pairing {
 
     fn split(&mut self, event: &Event, out: &mut Vec<Record>) {
         let length = u64::from(event.bytes);
-        let longer = |q: &Queued| q.joined == Joined::No && q.record.length > length;
+        let longer = |q: &Queued| q.joined == MergeSide::No && q.record.length > length;
         if let Some(queued) = self.queued.find(event_key(event), longer) {
             let rest = queued.cut(length);
             self.push(Queued { remainder: true, ..rest }, out);
@@ -210,7 +212,7 @@ impl Pairing {
 
     fn insert(&mut self, event: &Event, out: &mut Vec<Record>) {
         let key = event_key(event);
-        let known = self.queued.find(key, |q| q.begins(event) != Fit::No).is_some()
+        let known = self.queued.find(key, |q| q.begins(event) != MatchQuality::No).is_some()
             || self.issued.find(key, |i| i.requeued).is_some();
         if !known {
             self.push(Queued::new(event, None, None), out);
@@ -219,7 +221,7 @@ impl Pairing {
 
     fn issue(&mut self, event: &Event, out: &mut Vec<Record>) {
         let key = event_key(event);
-        let again = |i: &Issued| if i.requeued { i.fits(event) } else { Fit::No };
+        let again = |i: &Issued| if i.requeued { i.fits(event) } else { MatchQuality::No };
         let mut issued = if let Some(issued) = self.issued.take(key, again) {
             issued
         } else if let Some(mut first) = self.queued.take(key, |q| q.begins(event)) {
@@ -227,10 +229,11 @@ impl Pairing {
                 let rest = first.cut(event.bytes.into());
                 self.push(rest, out);
             }
-            first.record.flags.set(Flags::MERGED, first.joined == Joined::InFront);
+            first.record.flags.set(Flags::MERGED, first.joined == MergeSide::InFront);
             Issued { rest: event.offset, requeued: false, record: first.record }
-        } else if let Some(known) = self.issued.find(key, |i| i.fits(event) == Fit::Exact) {
-            // The event that sent it back was lost.
+        } else if let Some(known) = self.issued.find(key, |i| i.fits(event) == MatchQuality::Exact)
+        {
+            // The requeue event was lost.
             known.record.flags |= Flags::REQUEUED;
             return;
         } else {
@@ -245,20 +248,20 @@ impl Pairing {
         self.issued.push(key, issued, |lost| out.push(lost.record));
     }
 
-    /// Adds to a request the pieces that follow it, up to `end`.
+    /// Adds the following pieces to a request, up to `end`.
     fn gather(&mut self, record: &mut Record, end: u64) {
         let mut merged = false;
         while record.end() < end {
             let at = key(record.device, record.op, record.end());
             let piece = self.queued.take(at, |q| match q.joined {
-                _ if q.record.end() > end => Fit::No,
-                Joined::Behind => Fit::Exact,
-                Joined::No | Joined::InFront => Fit::Loose,
+                _ if q.record.end() > end => MatchQuality::No,
+                MergeSide::Behind => MatchQuality::Exact,
+                MergeSide::No | MergeSide::InFront => MatchQuality::Loose,
             });
             let piece = piece.map(|q| q.record).or_else(|| {
                 let whole = |i: &Issued| i.requeued && i.record.end() <= end;
                 self.issued
-                    .take(at, |i| if whole(i) { Fit::Loose } else { Fit::No })
+                    .take(at, |i| if whole(i) { MatchQuality::Loose } else { MatchQuality::No })
                     .map(|i| i.record)
             });
             merged = true;
@@ -272,7 +275,7 @@ impl Pairing {
             record.flags |= piece.flags & (Flags::REQUEUED | Flags::MERGED);
         }
         if merged {
-            // What is missing had its events lost.
+            // Events of missing pieces were lost.
             record.length = end - record.offset;
             record.flags |= Flags::MERGED;
         }
@@ -280,7 +283,7 @@ impl Pairing {
 
     fn requeue(&mut self, event: &Event) {
         let key = event_key(event);
-        let exact = |i: &Issued| !i.requeued && i.fits(event) == Fit::Exact;
+        let exact = |i: &Issued| !i.requeued && i.fits(event) == MatchQuality::Exact;
         if let Some(issued) = self.issued.find(key, exact) {
             issued.requeued = true;
             issued.record.flags |= Flags::REQUEUED;
@@ -313,7 +316,7 @@ impl Pairing {
         }
     }
 
-    /// The recording is over: appends what was still open.
+    /// End of the recording: appends the open records.
     pub(in crate::format) fn end(&mut self, out: &mut Vec<Record>) {
         out.extend(self.issued.drain().into_iter().map(|(_, issued)| issued.record));
         for (_, queued) in self.queued.drain() {
@@ -326,9 +329,9 @@ impl Pairing {
 }
 
 impl Issued {
-    /// How well `event` fits as one about what is left of this request.
-    fn fits(&self, event: &Event) -> Fit {
-        if self.record.end() == event.end() { Fit::Exact } else { Fit::Loose }
+    /// How well `event` matches the rest of this request.
+    fn fits(&self, event: &Event) -> MatchQuality {
+        if self.record.end() == event.end() { MatchQuality::Exact } else { MatchQuality::Loose }
     }
 }
 
@@ -336,13 +339,12 @@ fn event_key(event: &Event) -> Key {
     key(event.device, event.op, event.offset)
 }
 
-/// Reports what was queued but never issued, unless it was never a request of
-/// its own: the beginning of the request that it joined was not seen, or it is
-/// a discard that joined another, for which the kernel has no event where
-/// their ranges do not touch.
+/// Reports a queued bio that was never issued, unless it was never a request of its own: the start
+/// of the request that it joined was not seen, or it is a discard that joined another, for which
+/// the kernel has no event if their ranges do not touch.
 fn report_queued(queued: &Queued, has_get_request: bool, out: &mut Vec<Record>) {
     let silently_joined = queued.record.op == Op::Discard && has_get_request && !queued.has_request;
-    if queued.joined == Joined::No && !silently_joined {
+    if queued.joined == MergeSide::No && !silently_joined {
         out.push(queued.record);
     }
 }

@@ -1,8 +1,8 @@
-//! Arrow batches to records.
+//! Converts Arrow batches to records.
 //!
-//! Columns are first widened one by one to plain numbers, then one loop over
-//! the rows checks them and puts the records together. Texts are dictionary
-//! keys, looked up among the trace's names once per dictionary entry.
+//! Columns are first widened to plain numbers, then one loop over the rows validates them and
+//! assembles the records. Texts are dictionary keys, looked up among the trace's names once per
+//! dictionary entry.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -23,13 +23,13 @@ use crate::fields::show;
 use crate::names::{CommandId, Names};
 use crate::record::Record;
 
-/// The name of the device where the file does not tell.
+/// Name of the device if the file has no device column.
 const UNNAMED: &[u8] = b"?";
 
-/// One batch, column by column, and how far it has been turned into records.
+/// One batch by column, and the position of conversion.
 #[derive(Default)]
 pub(super) struct Columns {
-    /// The batch itself, for what errors quote of it.
+    /// The batch itself, for error messages.
     batch: Option<RecordBatch>,
     arrival: Vec<u64>,
     issue: Vec<u64>,
@@ -46,7 +46,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Takes in a batch, in place of the one before.
+    /// Loads a batch, replacing the last.
     pub(super) fn load(&mut self, batch: &RecordBatch) -> Result<(), Malformed> {
         let rows = batch.num_rows();
         let numbers = [
@@ -73,13 +73,13 @@ impl Columns {
         Ok(())
     }
 
-    /// Whether every row has been turned into a record.
+    /// Whether every row has been converted.
     pub(super) const fn is_used_up(&self) -> bool {
         self.next >= self.arrival.len()
     }
 
-    /// Appends the records of the rows that are left. On an error it stops
-    /// behind the bad row, and tells how many rows it went through.
+    /// Appends the records of the remaining rows. On an error it stops behind the bad row, and
+    /// returns how many rows it read.
     pub(super) fn append(
         &mut self,
         names: &mut Names,
@@ -97,7 +97,7 @@ impl Columns {
         (self.next - first, Ok(()))
     }
 
-    /// A number as the file has it, which need not be one that a trace can hold.
+    /// A number as stored in the file, valid or not.
     #[cold]
     fn found(&self, name: &str, row: usize, value: u64) -> String {
         let column = self.batch.as_ref().and_then(|batch| batch.column_by_name(name));
@@ -167,33 +167,32 @@ fn op_of(name: Option<&str>) -> Result<Op, Malformed> {
     })
 }
 
-/// The largest whole number up to which a float holds every one: 2^53. A larger
-/// one is none that was measured, but one near it.
-const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
+/// The largest whole number up to which floats are exact: 2^53. A larger value is rounded.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// A float's whole number. pandas makes floats of integers where some are
-/// missing, and NaN of those.
+/// A float's whole number. pandas stores integers with missing values as floats, with NaN for
+/// missing.
 fn whole(value: f64) -> u64 {
     match value {
         v if v.is_nan() => NULL,
-        v if (0.0..=LARGEST_EXACT).contains(&v) && v.fract() == 0.0 => v as u64,
+        v if (0.0..=MAX_EXACT).contains(&v) && v.fract() == 0.0 => v as u64,
         _ => ABSURD,
     }
 }
 
-/// A float that is no such number, and what can be done about it.
+/// Describes an invalid float, and the remedy.
 fn float(value: f64) -> String {
-    if value > LARGEST_EXACT && value.is_finite() {
+    if value > MAX_EXACT && value.is_finite() {
         return format!(
             "the float {value:e}, which is not exact to 1 (with pandas, read and write with \
-             dtype_backend=\"pyarrow\", which keeps integers)"
+             dtype_backend=\"pyarrow\", which keeps integers_parse_exactly)"
         );
     }
     value.to_string()
 }
 
-/// A column of any type of number or time as 64-bit numbers, with [`NULL`] for
-/// null and [`ABSURD`] for what is none that a trace may hold.
+/// A column of any numeric or time type as 64-bit numbers, with [`NULL`] for null and [`ABSURD`]
+/// for values outside a trace's range.
 fn widen(name: &str, column: &dyn Array, out: &mut Vec<u64>) -> Result<(), Malformed> {
     match column.data_type() {
         DataType::Int8 => copy::<Int8Type>(column, out, |v| signed(v.into())),
@@ -227,7 +226,7 @@ fn signed(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(ABSURD)
 }
 
-/// A time in units of so many nanoseconds, in nanoseconds.
+/// Converts a time in units of `unit_ns` nanoseconds.
 fn time(value: i64, unit_ns: i64) -> u64 {
     value.checked_mul(unit_ns).map_or(ABSURD, signed)
 }
@@ -252,14 +251,14 @@ fn copy<T: ArrowPrimitiveType>(
 /// The key of a null.
 const ABSENT: u32 = u32::MAX;
 
-/// A column of texts, each of which stands for a `T`.
+/// A column of texts, each of which maps to a `T`.
 struct Texts<T> {
-    /// Which entry of the dictionary stands in each row.
+    /// Dictionary key of each row.
     keys: Vec<u32>,
     dictionary: Option<StringArray>,
-    /// What each entry stands for, once it was asked for.
+    /// Value of each entry, once it was looked up.
     meanings: Vec<Option<T>>,
-    /// What null stands for.
+    /// Value of null.
     null: Option<T>,
 }
 
@@ -286,8 +285,8 @@ impl<T: Copy> Texts<T> {
             }
         }
         let values = column.values().as_string::<i32>();
-        // Batches of one row group share a dictionary. The old one is kept
-        // alive here, so an equal address means the same texts.
+        // Batches of one row group share a dictionary. The old one is kept alive here, so an equal
+        // address means the same texts.
         let same = self.dictionary.as_ref().is_some_and(|old| {
             old.len() == values.len()
                 && old.values().as_ptr() == values.values().as_ptr()
@@ -300,8 +299,7 @@ impl<T: Copy> Texts<T> {
         }
     }
 
-    /// What the text of this row stands for; `meaning` finds it out the first
-    /// time.
+    /// The value of this row's text; `meaning` computes it at first use.
     #[inline]
     fn get(
         &mut self,

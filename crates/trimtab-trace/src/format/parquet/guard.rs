@@ -1,11 +1,10 @@
-//! Stands between the Parquet library and a file that may be hostile.
+//! Protects the Parquet library from hostile files.
 //!
-//! The library believes the sizes that page headers claim, and reserves memory
-//! for them before it looks at the content. A few damaged bytes could so ask
-//! for gigabytes, and a failed allocation ends the process. Here each header is
-//! walked through first, and refused if what it claims is out of proportion.
-//! Pages in gzip and Brotli, of which the library takes as much as comes out, are
-//! unpacked once without being kept, to see that it is no more than claimed.
+//! The library trusts the sizes in page headers, and reserves memory for them before it reads the
+//! content. A few damaged bytes could claim gigabytes, and a failed allocation aborts the process.
+//! Here each header is parsed first, and refused if its claims are out of proportion. Pages in gzip
+//! and Brotli, whose output the library does not limit, are decompressed once without keeping the
+//! output, to check that it is no larger than claimed.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -22,9 +21,9 @@ use rustc_hash::FxHashMap;
 
 /// The largest page, in bytes before and after decompression. Writers aim at
 /// 1 MiB; 32 MiB is a page of four million 64-bit numbers.
-const LARGEST_PAGE: u64 = 32 << 20;
+const MAX_PAGE: u64 = 32 << 20;
 /// The largest page header; statistics make some long.
-const LARGEST_HEADER: usize = 64 << 10;
+const MAX_HEADER: usize = 64 << 10;
 /// Most headers are shorter than this.
 const USUAL_HEADER: usize = 512;
 
@@ -34,11 +33,9 @@ pub(super) struct Guarded {
     file: Arc<File>,
     length: u64,
     failure: Arc<Mutex<Option<io::Error>>>,
-    /// The parts of the file whose pages are to be unpacked before the library
-    /// does.
+    /// Ranges of the file whose pages are test-decompressed.
     unbounded: Arc<[(Range<u64>, Codec)]>,
-    /// What headers have claimed of pages that were not read yet, by where
-    /// those begin.
+    /// Claims of headers whose pages were not read yet, by page start.
     claims: Arc<Mutex<FxHashMap<u64, PageHeader>>>,
 }
 
@@ -60,7 +57,7 @@ impl Guarded {
         }
     }
 
-    /// Learns from the footer which pages are compressed how.
+    /// Takes the compression of each range from the footer.
     pub(super) fn set_codecs(&mut self, footer: &ParquetMetaData) {
         let columns = footer.row_groups().iter().flat_map(|group| group.columns());
         let of = columns.filter_map(|column| {
@@ -83,33 +80,33 @@ impl Guarded {
     fn check_unpacked(&self, start: u64, page: &[u8]) -> Result<()> {
         let claim = self.claims.lock().ok().and_then(|mut claims| claims.remove(&start));
         let (Some(claim), Some(codec)) = (claim, self.codec_at(start)) else { return Ok(()) };
-        // In pages of version 2 the levels precede what is compressed.
+        // In version 2 pages the levels precede the compressed part.
         let levels = claim.levels[0].saturating_add(claim.levels[1]);
         let packed = page.get(levels.min(page.len() as u64) as usize..).unwrap_or_default();
-        let most = claim.uncompressed.saturating_sub(levels);
+        let max = claim.uncompressed.saturating_sub(levels);
         let unpacked: &mut dyn Read = match codec {
             Codec::Gzip => &mut flate2::read::MultiGzDecoder::new(packed),
             Codec::Brotli => &mut brotli::Decompressor::new(packed, 4096),
         };
-        match io::copy(&mut unpacked.take(most + 1), &mut io::sink()) {
-            Ok(length) if length > most => Err(bad("page unpacks to more than it claims")),
-            // Damage is for the library to report, which finds it at the same place.
+        match io::copy(&mut unpacked.take(max + 1), &mut io::sink()) {
+            Ok(length) if length > max => Err(bad("page unpacks to more than it claims")),
+            // The library reports damage, at the same place.
             _ => Ok(()),
         }
     }
 
-    /// What the system said when a read failed. The library's own errors
-    /// cannot be told from those of damaged content.
+    /// The system's error of a failed read. The library's own errors cannot be told from those of
+    /// damaged content.
     pub(super) fn take_failure(&self) -> Option<io::Error> {
         self.failure.lock().ok()?.take()
     }
 
-    /// Up to `most` bytes from `start`, fewer at the end of the file.
-    pub(super) fn read_up_to(&self, start: u64, most: usize) -> Result<Vec<u8>> {
-        let most = self.length.saturating_sub(start).min(most as u64) as usize;
-        let mut bytes = vec![0; most];
+    /// Up to `max` bytes from `start`, fewer at the end of the file.
+    pub(super) fn read_up_to(&self, start: u64, max: usize) -> Result<Vec<u8>> {
+        let max = self.length.saturating_sub(start).min(max as u64) as usize;
+        let mut bytes = vec![0; max];
         let mut filled = 0;
-        while filled < most {
+        while filled < max {
             match self.file.read_at(&mut bytes[filled..], start + filled as u64) {
                 Ok(0) => break,
                 Ok(n) => filled += n,
@@ -141,8 +138,8 @@ impl ChunkReader for Guarded {
     fn get_read(&self, start: u64) -> Result<Self::T> {
         let mut header = self.read_up_to(start, USUAL_HEADER)?;
         let walked = match PageHeader::walk(&header) {
-            Err(Fault::Short) if header.len() == USUAL_HEADER => {
-                header = self.read_up_to(start, LARGEST_HEADER)?;
+            Err(HeaderError::Short) if header.len() == USUAL_HEADER => {
+                header = self.read_up_to(start, MAX_HEADER)?;
                 PageHeader::walk(&header)
             }
             walked => walked,
@@ -159,7 +156,7 @@ impl ChunkReader for Guarded {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        if length as u64 > LARGEST_PAGE {
+        if length as u64 > MAX_PAGE {
             return Err(bad("page of over 32 MiB"));
         }
         let bytes = self.read_up_to(start, length)?;
@@ -175,19 +172,19 @@ fn bad(what: &str) -> ParquetError {
     ParquetError::General(what.to_owned())
 }
 
-/// What a page header claims, as far as memory depends on it.
+/// A page header's claims that affect memory.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PageHeader {
     uncompressed: u64,
     compressed: u64,
     dictionary_values: u64,
     encodings: [u64; 2],
-    /// The bytes of definition and repetition levels that are not compressed.
+    /// Bytes of uncompressed definition and repetition levels.
     levels: [u64; 2],
 }
 
 impl PageHeader {
-    /// Reads the header at the beginning of `bytes`, and tells its length.
+    /// Parses the header at the start of `bytes`; returns its length too.
     fn walk(bytes: &[u8]) -> Walked<(Self, usize)> {
         let mut header = Self::default();
         let mut rest = bytes;
@@ -208,16 +205,15 @@ impl PageHeader {
     fn check(&self) -> Result<()> {
         const DELTA_LENGTH_BYTE_ARRAY: u64 = 6;
         const DELTA_BYTE_ARRAY: u64 = 7;
-        if self.uncompressed > LARGEST_PAGE || self.compressed > LARGEST_PAGE {
+        if self.uncompressed > MAX_PAGE || self.compressed > MAX_PAGE {
             return Err(bad("page of over 32 MiB"));
         }
         // Each value in a dictionary takes four bytes or more.
         if self.dictionary_values > self.uncompressed / 4 {
             return Err(bad("dictionary page is too small for its number of values"));
         }
-        // Their number of values stands in compressed content, where it cannot
-        // be checked before the library reserves memory for it. No common
-        // writer uses them unless told to.
+        // Their number of values is in compressed content, and cannot be checked before the library
+        // reserves memory for it. Common writers use them only on request.
         if self.encodings.iter().any(|&e| e == DELTA_LENGTH_BYTE_ARRAY || e == DELTA_BYTE_ARRAY) {
             return Err(bad("strings in delta encodings are not read; write them as a dictionary"));
         }
@@ -225,15 +221,15 @@ impl PageHeader {
     }
 }
 
-/// Why a header cannot be walked through.
+/// Why a header cannot be parsed.
 #[derive(Debug)]
-enum Fault {
-    /// It goes on beyond the bytes at hand.
+enum HeaderError {
+    /// It continues beyond the given bytes.
     Short,
     Invalid,
 }
 
-impl Fault {
+impl HeaderError {
     const fn describe(&self) -> &'static str {
         match self {
             Self::Short => "page header is cut off",
@@ -242,21 +238,20 @@ impl Fault {
     }
 }
 
-type Walked<T = ()> = std::result::Result<T, Fault>;
+type Walked<T = ()> = std::result::Result<T, HeaderError>;
 
 /// Page headers nest three levels deep.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
-/// Walks through one struct in Thrift's compact protocol, and gives every
-/// integer in it to `visit` with its path of field numbers. Negative integers
-/// become huge.
+/// Parses one struct in Thrift's compact protocol, and passes every integer in it to `visit` with
+/// its path of field numbers. Negative integers become huge.
 fn walk_struct(
     rest: &mut &[u8],
     path: &mut Vec<u64>,
     visit: &mut dyn FnMut(&[u64], u64),
 ) -> Walked {
-    if path.len() >= DEEPEST {
-        return Err(Fault::Invalid);
+    if path.len() >= MAX_DEPTH {
+        return Err(HeaderError::Invalid);
     }
     let mut field = 0_u64;
     loop {
@@ -294,22 +289,22 @@ fn walk_value(
         }
         12 => walk_struct(rest, path, visit)?,
         // Lists, sets and maps do not occur in page headers.
-        _ => return Err(Fault::Invalid),
+        _ => return Err(HeaderError::Invalid),
     }
     Ok(())
 }
 
 fn byte(rest: &mut &[u8]) -> Walked<u8> {
-    let (&first, others) = rest.split_first().ok_or(Fault::Short)?;
+    let (&first, others) = rest.split_first().ok_or(HeaderError::Short)?;
     *rest = others;
     Ok(first)
 }
 
 fn skip(rest: &mut &[u8], length: u64) -> Walked {
-    if length > LARGEST_HEADER as u64 {
-        return Err(Fault::Invalid);
+    if length > MAX_HEADER as u64 {
+        return Err(HeaderError::Invalid);
     }
-    *rest = rest.get(length as usize..).ok_or(Fault::Short)?;
+    *rest = rest.get(length as usize..).ok_or(HeaderError::Short)?;
     Ok(())
 }
 
@@ -322,7 +317,7 @@ fn varint(rest: &mut &[u8]) -> Walked<u64> {
             return Ok(value);
         }
     }
-    Err(Fault::Invalid)
+    Err(HeaderError::Invalid)
 }
 
 const fn zigzag(n: u64) -> u64 {
@@ -340,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_found() {
+    fn header_sizes_parse() {
         let bytes = header(&[0x80, 0x01], &[0x10]);
         let (page, length) = PageHeader::walk(&bytes).unwrap();
         assert_eq!((page.uncompressed, page.compressed, page.dictionary_values), (64, 4, 8));
@@ -350,7 +345,7 @@ mod tests {
 
     /// A page of a few hundred bytes that would fill the memory.
     #[test]
-    fn pages_unpack_to_what_they_claim() {
+    fn pages_beyond_their_claimed_size_are_refused() {
         use std::io::Write;
         let zeroes = vec![0; 1 << 20];
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -372,14 +367,14 @@ mod tests {
     }
 
     #[test]
-    fn absurd_claims_are_refused() {
+    fn oversized_claims_are_refused() {
         let two_gib = [0xfe, 0xff, 0xff, 0xff, 0x0f];
         assert!(PageHeader::walk(&header(&two_gib, &[0x10])).unwrap().0.check().is_err());
         assert!(PageHeader::walk(&header(&[0x10], &two_gib)).unwrap().0.check().is_err());
         assert!(PageHeader::walk(&header(&[0x01], &[0x10])).unwrap().0.check().is_err());
         let string_of_4_gib = [0x18, 0xff, 0xff, 0xff, 0xff, 0x0f];
-        assert!(matches!(PageHeader::walk(&string_of_4_gib), Err(Fault::Invalid)));
-        assert!(matches!(PageHeader::walk(&[0x15]), Err(Fault::Short)));
-        assert!(matches!(PageHeader::walk(&[0x1c; 64]), Err(Fault::Invalid)));
+        assert!(matches!(PageHeader::walk(&string_of_4_gib), Err(HeaderError::Invalid)));
+        assert!(matches!(PageHeader::walk(&[0x15]), Err(HeaderError::Short)));
+        assert!(matches!(PageHeader::walk(&[0x1c; 64]), Err(HeaderError::Invalid)));
     }
 }

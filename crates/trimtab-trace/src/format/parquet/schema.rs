@@ -1,7 +1,6 @@
-//! What reader and writer must agree on: column names, metadata keys, and
-//! which values a row may hold.
+//! What reader and writer share: column names, metadata keys, and the validity of rows.
 
-use crate::fields::{LARGEST_LENGTH, LARGEST_OFFSET, LATEST_NS};
+use crate::fields::{MAX_LENGTH, MAX_OFFSET, MAX_TIME_NS};
 
 pub(crate) const ARRIVAL: &str = "arrival_ns";
 pub(crate) const ISSUE: &str = "issue_ns";
@@ -20,14 +19,14 @@ pub(crate) const CLOCK_KEY: &str = "trimtab.clock";
 pub(crate) const CLOCK_UNIX: &str = "unix";
 pub(crate) const CLOCK_OWN: &str = "own";
 pub(crate) const HAS_OFFSETS_KEY: &str = "trimtab.has_offsets";
-/// The key under which pandas looks for the types that columns had.
+/// pandas stores columns' types under this key.
 pub(crate) const PANDAS_KEY: &str = "pandas";
-/// What precedes the key of each of [`Meta::notes`](crate::Meta::notes).
+/// Prefix of the keys of [`Meta::notes`](crate::Meta::notes).
 pub(crate) const NOTE_PREFIX: &str = "trimtab.note.";
 
-/// Stands for null among values that are all smaller.
+/// Stands for null; larger than any valid value.
 pub(crate) const NULL: u64 = u64::MAX;
-/// Stands for any value that no column may hold; larger than what any may.
+/// Stands for an invalid value; larger than any valid one.
 pub(crate) const ABSURD: u64 = NULL - 1;
 
 /// The numbers of one row, with [`NULL`] for what is absent.
@@ -43,44 +42,44 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Whether this is a row that a trace can hold. The writer asks as well,
-    /// so that it never makes a file that the reader refuses.
+    /// Whether a trace can hold this row. The writer checks too, so that it never writes a file
+    /// that the reader refuses.
     #[inline]
     pub(crate) fn are_sound(&self) -> bool {
-        // A missing time takes the place of the one before it, so that one
-        // chain of comparisons covers all cases; `&` keeps it free of branches.
+        // A missing time is replaced by the one before it, so that one chain of comparisons covers
+        // all cases; `&` avoids branches.
         let issue = if self.issue == NULL { self.arrival } else { self.issue };
         let complete = if self.complete == NULL { issue } else { self.complete };
         (self.arrival <= issue)
             & (issue <= complete)
-            & (complete <= LATEST_NS)
-            & (self.offset <= LARGEST_OFFSET)
-            & (self.length <= LARGEST_LENGTH)
+            & (complete <= MAX_TIME_NS)
+            & (self.offset <= MAX_OFFSET)
+            & (self.length <= MAX_LENGTH)
             & (self.flags <= u64::from(u16::MAX))
             & ((self.pid <= u64::from(u32::MAX)) | (self.pid == NULL))
     }
 
-    /// What is wrong with a row that is not sound, by column. `found` gives the
-    /// value of a column as it stands in the file.
+    /// What is wrong with an invalid row, by column. `found` returns a column's value as stored in
+    /// the file.
     #[cold]
     pub(crate) fn fault(&self, found: impl Fn(&str, u64) -> String) -> String {
         let columns = [
-            (ARRIVAL, self.arrival, LATEST_NS, true),
-            (ISSUE, self.issue, LATEST_NS, false),
-            (COMPLETE, self.complete, LATEST_NS, false),
-            (OFFSET, self.offset, LARGEST_OFFSET, true),
-            (LENGTH, self.length, LARGEST_LENGTH, true),
+            (ARRIVAL, self.arrival, MAX_TIME_NS, true),
+            (ISSUE, self.issue, MAX_TIME_NS, false),
+            (COMPLETE, self.complete, MAX_TIME_NS, false),
+            (OFFSET, self.offset, MAX_OFFSET, true),
+            (LENGTH, self.length, MAX_LENGTH, true),
             (FLAGS, self.flags, u64::from(u16::MAX), true),
             (PID, self.pid, u64::from(u32::MAX), false),
         ];
-        for (name, value, most, required) in columns {
+        for (name, value, max, required) in columns {
             if value == NULL && required {
                 return format!("column {name}: expected a number, found null");
             }
-            if value > most && value != NULL {
+            if value > max && value != NULL {
                 let found = found(name, value);
                 return format!(
-                    "column {name}: expected a whole number from 0 to {most}, found {found}"
+                    "column {name}: expected a whole number from 0 to {max}, found {found}"
                 );
             }
         }

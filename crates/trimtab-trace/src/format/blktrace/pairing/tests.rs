@@ -1,5 +1,4 @@
-//! Sequences of events built by hand, in blkparse's notation, for what the
-//! real tools would hardly produce on demand.
+//! Hand-made event sequences, in blkparse's notation, for cases that real tools rarely produce.
 
 use std::io::Cursor;
 
@@ -45,7 +44,7 @@ fn facts(records: &[Record]) -> Vec<Facts> {
 }
 
 #[test]
-fn the_plain_way() {
+fn simple_request_has_all_times() {
     let records = pair(&[
         "10 Q RAM 64 + 8",
         "11 G RAM 64 + 8",
@@ -61,7 +60,7 @@ fn the_plain_way() {
 }
 
 #[test]
-fn a_request_grows_at_both_ends() {
+fn request_merges_at_both_ends() {
     let records = pair(&[
         "10 Q W 64 + 8",
         "11 G W 64 + 8",
@@ -78,7 +77,7 @@ fn a_request_grows_at_both_ends() {
 }
 
 #[test]
-fn a_request_absorbs_another_with_or_without_an_event() {
+fn requests_merge_with_or_without_an_event() {
     for merge in ["16 M W 72 + 8", "16 P N"] {
         let records = pair(&[
             "10 Q W 64 + 8",
@@ -95,7 +94,7 @@ fn a_request_absorbs_another_with_or_without_an_event() {
 }
 
 #[test]
-fn a_cut_bio_is_two_requests_that_arrived_together() {
+fn split_bio_gives_two_requests_with_one_arrival() {
     // Old kernels queue the later part anew.
     for again in ["12 Q R 72 + 8", "12 P N"] {
         let records = pair(&[
@@ -115,7 +114,7 @@ fn a_cut_bio_is_two_requests_that_arrived_together() {
 }
 
 #[test]
-fn sent_back_and_issued_again() {
+fn requeued_request_keeps_first_issue() {
     for back in ["14 R W 64 + 8 [0]", "14 P N"] {
         let records =
             pair(&["10 Q W 64 + 8", "13 D W 64 + 8", back, "16 D W 64 + 8", "20 C W 64 + 8"]);
@@ -125,7 +124,7 @@ fn sent_back_and_issued_again() {
 }
 
 #[test]
-fn completed_in_parts_with_an_error() {
+fn partial_completions_are_joined() {
     let records = pair(&[
         "10 Q R 64 + 24",
         "13 D R 64 + 24",
@@ -140,7 +139,7 @@ fn completed_in_parts_with_an_error() {
 }
 
 #[test]
-fn recordings_that_begin_or_end_in_between() {
+fn truncated_recordings_give_partial_records() {
     let records = pair(&[
         "10 C R 8 + 8",
         "11 D R 16 + 8",
@@ -170,14 +169,14 @@ fn recordings_that_begin_or_end_in_between() {
 }
 
 #[test]
-fn devices_without_requests_complete_the_bio() {
+fn bio_based_devices_complete_the_bio() {
     let records = pair(&["10 Q W 64 + 8", "20 C W 64 + 8", "30 Q FWS [c]", "40 C FWS 0 [0]"]);
     assert_eq!(facts(&records), [(10, None, Some(20), 64, 8), (30, None, Some(40), 0, 0)]);
     assert_eq!(records[1].op, Op::Flush);
 }
 
 #[test]
-fn one_flush_serves_all_who_wait() {
+fn one_flush_serves_all_waiting_bios() {
     let records = pair(&[
         "10 Q FWS [c]",
         "11 G FWS [c]",
@@ -193,7 +192,7 @@ fn one_flush_serves_all_who_wait() {
 }
 
 #[test]
-fn a_flush_before_and_after_data() {
+fn fua_write_gives_flushes_around_data() {
     let records = pair(&[
         "10 Q FWFS 64 + 8",
         "11 G FWFS 64 + 8",
@@ -215,7 +214,7 @@ fn a_flush_before_and_after_data() {
 }
 
 #[test]
-fn discards_merged_without_an_event_are_no_requests() {
+fn silently_merged_discards_are_not_reported() {
     let records = pair(&[
         "10 Q D 64 + 8",
         "11 G D 64 + 8",
@@ -228,7 +227,7 @@ fn discards_merged_without_an_event_are_no_requests() {
 }
 
 #[test]
-fn several_at_one_place_keep_their_order() {
+fn requests_at_one_offset_keep_their_order() {
     let records = pair(&[
         "10 Q R 64 + 8",
         "11 D R 64 + 8",
@@ -249,7 +248,7 @@ fn several_at_one_place_keep_their_order() {
 }
 
 #[test]
-fn pass_through_and_what_changes_nothing_is_left_out() {
+fn pass_through_and_irrelevant_events_are_skipped() {
     let records = pair(&[
         "10 Q R 36 [c]",
         "11 D R 36 (12 00 00 00 24 00) [c]",

@@ -14,7 +14,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use trimtab_live::drive;
 
-pub(crate) use serve::{Leash, on_leash};
+pub(crate) use serve::on_leash;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

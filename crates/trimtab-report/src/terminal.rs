@@ -59,16 +59,16 @@ fn push_json(to: &mut String, c: char) {
     }
 }
 
-/// What is written through it.
+/// How escapes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Text,
     Json,
 }
 
-/// A way to a terminal by which no control character passes but line ends, so that text
-/// from outside is harmless even where nobody has thought of [`escaped`]. It cannot tell a
-/// line end of the program's own from one in a name: those that print names use `escaped`.
+/// A writer to a terminal that passes no control character but line ends, so that text
+/// from outside is harmless even where a caller forgot [`escaped`]. It cannot tell a line
+/// end of the program from one in a name: callers that print names use `escaped`.
 #[derive(Debug)]
 pub struct Printer<W> {
     to: W,

@@ -119,7 +119,7 @@ impl Chart {
             .name(text(&series.name))
             .mode(Mode::Lines)
             .stack_group("all")
-            .line(Line::new().shape(LineShape::Hv).width(0.5).color(colour(&series.name, index)))
+            .line(Line::new().shape(LineShape::Hv).width(0.0).color(colour(&series.name, index)))
             .hover_template(self.hover(true))
     }
 

@@ -14,6 +14,11 @@ use super::{PLAIN, SECONDS, percentile, plotted, text};
 const SLOW: &str = "#c8443a";
 const NEUTRAL: &str = "#808890";
 
+/// Log axes of fewer decades label 1, 2 and 5 of each; a wide one labels powers of ten
+/// alone. Labels along x have to fit side by side on a phone.
+const X_DECADES: f64 = 2.5;
+const Y_DECADES: f64 = 3.0;
+
 /// Of each chart, in pixels. A page keeps the room before the chart is drawn.
 pub(crate) const HEIGHT: usize = 340;
 
@@ -31,7 +36,7 @@ impl Chart {
             .y_anchor(Anchor::Bottom);
         Layout::new()
             .height(HEIGHT)
-            .margin(Margin::new().left(56).right(12).top(36).bottom(44))
+            .margin(Margin::new().left(56).right(12).top(16).bottom(44))
             .bar_mode(BarMode::Group)
             .hover_mode(if shared { HoverMode::XUnified } else { HoverMode::Closest })
             .hover_label(Label::new().name_length(-1))
@@ -43,7 +48,7 @@ impl Chart {
     }
 
     fn x_axis(&self) -> layout::Axis {
-        let axis = layout_axis(&self.x, self.extent(&self.x)).show_grid(false);
+        let axis = layout_axis(&self.x, self.extent(&self.x), X_DECADES).show_grid(false);
         match &self.data {
             // Without it, names such as 64 or 2026-01-01 become numbers and dates.
             Data::Bars(..) => axis.type_(AxisType::Category),
@@ -52,7 +57,7 @@ impl Chart {
     }
 
     fn y_axis(&self) -> layout::Axis {
-        let axis = layout_axis(&self.y, self.extent(&self.y));
+        let axis = layout_axis(&self.y, self.extent(&self.y), Y_DECADES);
         match self.y.scale {
             Scale::Linear if self.y.range.is_none() && self.y.unit != Unit::Percentile => {
                 axis.range_mode(RangeMode::ToZero)
@@ -119,7 +124,7 @@ impl Chart {
     }
 }
 
-fn layout_axis(axis: &Axis, extent: Option<(f64, f64)>) -> layout::Axis {
+fn layout_axis(axis: &Axis, extent: Option<(f64, f64)>, few_decades: f64) -> layout::Axis {
     let drawn = layout::Axis::new()
         .title(Title::with_text(text(&axis.title)))
         .auto_margin(true)
@@ -133,24 +138,26 @@ fn layout_axis(axis: &Axis, extent: Option<(f64, f64)>) -> layout::Axis {
     match (axis.scale, ends) {
         (Scale::Linear, None) => drawn,
         (Scale::Linear, Some((from, to))) => drawn.range(vec![from, to]),
-        (Scale::Log, None) => drawn.type_(AxisType::Log).n_ticks(most_log_ticks(extent)),
+        (Scale::Log, None) => {
+            drawn.type_(AxisType::Log).n_ticks(most_log_ticks(extent, few_decades))
+        }
         (Scale::Log, Some((from, to))) => drawn
             .type_(AxisType::Log)
-            .n_ticks(most_log_ticks(extent))
+            .n_ticks(most_log_ticks(extent, few_decades))
             .range(vec![from.log10(), to.log10()]),
     }
 }
 
-/// The limit of ticks by which plotly.js labels powers of ten alone from three decades
-/// on, 1, 2 and 5 of each below that, and even steps within one. By itself it labels
-/// nine of each decade, one over the other.
-fn most_log_ticks(extent: Option<(f64, f64)>) -> usize {
+/// The limit of ticks by which plotly.js labels even steps within one decade, 1, 2 and 5
+/// of each of a few, and powers of ten of more. By itself it labels nine of each decade,
+/// one over the other.
+fn most_log_ticks(extent: Option<(f64, f64)>, few_decades: f64) -> usize {
     let (least, most) = extent.unwrap_or((1.0, 1e3));
     match (most / least).log10() {
         decades if decades < 1.0 => 6,
-        decades if decades < 3.0 => (decades / 0.65).ceil() as usize,
+        decades if decades < few_decades => (decades / 0.65).ceil() as usize,
         // A tenth more, for the room that plotly.js leaves around the figures.
-        decades => (1.1 * decades).clamp(3.0, 20.0).ceil() as usize,
+        decades => (1.1 * decades).clamp(2.0, 20.0).ceil() as usize,
     }
 }
 
@@ -169,17 +176,17 @@ fn percentile_axis(drawn: layout::Axis, extent: Option<(f64, f64)>) -> layout::A
 mod tests {
     use super::*;
 
-    /// As plotly.js chooses: by the decades for each tick.
+    /// plotly.js chooses by the decades for each tick.
     #[test]
-    fn log_axes_label_1_2_and_5_below_three_decades() {
-        for (most, labels) in [(15.0, 0.3..0.7), (100.0, 0.3..0.7), (999.0, 0.3..0.7)] {
-            let per_tick = f64::log10(most) / most_log_ticks(Some((1.0, most))) as f64;
-            assert!(labels.contains(&per_tick), "{most}: {per_tick}");
+    fn log_axes_label_1_2_and_5_of_few_decades() {
+        let per_tick =
+            |most: f64, few| most.log10() / most_log_ticks(Some((1.0, most)), few) as f64;
+        for most in [15.0, 100.0, 310.0, 999.0] {
+            assert!((0.3..0.7).contains(&per_tick(most, Y_DECADES)), "{most}");
         }
-        for most in [1e3, 1e4, 3e5, 1e9] {
-            let per_tick = f64::log10(most) / most_log_ticks(Some((1.0, most))) as f64;
-            assert!((0.7..=1.0).contains(&per_tick), "{most}: {per_tick}");
+        for most in [320.0, 1e3, 1e4, 3e5, 1e9] {
+            assert!((0.7..=1.0).contains(&per_tick(most, X_DECADES)), "{most}");
         }
-        assert_eq!(most_log_ticks(Some((90.0, 110.0))), 6);
+        assert_eq!(most_log_ticks(Some((90.0, 110.0)), X_DECADES), 6);
     }
 }

@@ -4,8 +4,6 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
-use trimtab_testdisk as disk;
-
 #[path = "../../trimtab-read/tests/emulated/mod.rs"]
 mod emulated;
 mod programs;

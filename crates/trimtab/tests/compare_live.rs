@@ -1,7 +1,6 @@
 //! `trimtab compare --live`, as a user runs it: on real block devices.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -4,7 +4,7 @@
 mod place;
 
 use std::fmt::Write as _;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use place::Place;
 
@@ -20,10 +20,6 @@ keep = {key: value for key, value in metadata.items() if key.startswith(b"trimta
 table = pa.Table.from_pandas(frame, preserve_index=False)
 pq.write_table(table.replace_schema_metadata(keep), "kept.parquet", compression="gzip")
 "#;
-
-fn python(script: &str) -> Option<Output> {
-    Command::new("python3").args(["-c", script]).output().ok()
-}
 
 #[test]
 fn a_round_trip_through_pandas_loses_nothing() {

@@ -18,8 +18,8 @@ impl BaseLatency {
         Some(Self(points)).filter(Self::is_valid)
     }
 
-    /// The base latency of a read of so many pages. Beyond the known sizes it is that of the
-    /// nearest.
+    /// The base latency of a read of `pages` 4 KiB pages. Beyond the known sizes it is that of
+    /// the nearest.
     #[must_use]
     pub fn latency(&self, pages: u32) -> Nanos {
         let after = self.0.partition_point(|point| point.0 <= pages);

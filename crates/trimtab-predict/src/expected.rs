@@ -13,7 +13,7 @@ pub const LOAD_CLASSES: usize = 14;
 #[serde(transparent)]
 pub struct ExpectedLatency(Vec<[u64; LOAD_CLASSES]>);
 
-/// The class of a number of pages, of so many classes: 0 for none, 1 for one page, 2 for two
+/// The class of a number of pages, at most `classes - 1`: 0 for none, 1 for one page, 2 for two
 /// or three, 3 for four to seven, and so on.
 #[must_use]
 pub fn class(pages: u32, classes: usize) -> usize {
@@ -27,8 +27,7 @@ impl ExpectedLatency {
         Self(table)
     }
 
-    /// The latency to expect of a read of so many 4 KiB pages at a load of so many others in
-    /// flight.
+    /// The latency to expect of a read of `pages` 4 KiB pages when `load` others are in flight.
     #[must_use]
     pub fn latency(&self, pages: u32, load: u32) -> Nanos {
         let row = class(pages, SIZE_CLASSES).min(self.0.len().saturating_sub(1));

@@ -1,7 +1,7 @@
-//! Division by small numbers.
+//! Division by small integers, without a division.
 
-/// The `among`th part, rounded down; of nobody, all. Usually they are few, and then a
-/// multiplication does it: a division takes several times as long.
+/// `all / among`, rounded down; `all` if `among` is 0. A multiplication replaces the division,
+/// which takes several times as long, for divisors below 64.
 pub(crate) fn share(all: u32, among: u32) -> u32 {
     /// 2^63 / n, and a little more: too little to show in what is below 2^32.
     const PARTS: [u64; 64] = {
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_quotients() {
+    fn share_equals_the_quotient() {
         for among in 1..200 {
             for all in (0..1000).chain((0..100).map(|i| u32::MAX - i)) {
                 let multiple = all / among * among;

@@ -7,8 +7,8 @@ pub struct TrainingOptions {
     pub samples: usize,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// The cost of a slow read, in failovers: so many fast reads may be refused for each slow
-    /// one that is not sent. `trimtab` refuses accordingly.
+    /// The cost of a slow read, in needless refusals. `trimtab` refuses from the probability at
+    /// which both errors cost the same.
     pub cost: f64,
     /// The most trees of a forest, and leaves of a tree. AVX-512 evaluates 32 trees of 8 leaves
     /// at once; twice as many gain 0.002 of AUC, or nothing.

@@ -53,12 +53,12 @@ pub(crate) struct Args {
     /// Train on the first part of the reads only, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     first: f64,
-    /// Train on so many reads at most: the last ones.
+    /// The most reads to train on: the last ones.
     #[arg(long, value_name = "N", default_value_t = TrainingOptions::default().samples)]
     samples: usize,
-    /// Train trimtab on so many additional samples, as a share of the reads, as if
-    /// other reads had gone to other drives: for steering by it. With 0 it fits the
-    /// recording best.
+    /// Additional samples for trimtab, as a share of the reads, from histories in
+    /// which other reads went to other drives: for steering by it. With 0 it fits
+    /// the recording best.
     #[arg(long, value_name = "SHARE", default_value_t = TrainingOptions::default().steered)]
     steered: f64,
     /// The seed of random numbers.

@@ -1,0 +1,95 @@
+//! Evaluations, as a program that links the library runs them.
+
+use trimtab_predict::{LabelRule, PredictorKind, Recorded};
+use trimtab_train::{
+    Error, Evaluation, EvaluationStep, PretrainedModel, Protocol, Recording, TrainingJob,
+    TrainingOptions, reads,
+};
+
+mod recording;
+
+fn recording_named(name: &str) -> Recording {
+    Recording {
+        name: name.to_owned(),
+        recorded: recording::recording(),
+        drive: None,
+        unanswered: 0,
+        on_unix_clock: false,
+    }
+}
+
+/// A model of the first `share` of a recording's reads.
+fn model(file: &str, recorded: &[Recorded], rule: LabelRule, share: f64) -> PretrainedModel {
+    let all = reads(recorded);
+    let job = TrainingJob {
+        kind: PredictorKind::HeurSim,
+        rule,
+        name: "recording",
+        recorded,
+        past: &all[..(all.len() as f64 * share) as usize],
+        peers: &[],
+        options: &TrainingOptions::default(),
+    };
+    PretrainedModel { file: file.to_owned(), model: job.run(|_, _| {}).unwrap().model }
+}
+
+#[test]
+fn every_predictor_is_trained_on_the_past_and_scored_on_the_future() {
+    let recordings = [recording_named("a")];
+    let evaluation =
+        Evaluation::by_protocol(Protocol::TimeForward, LabelRule::Knee, &recordings, 0, &[]);
+    let evaluation = evaluation.unwrap();
+    assert_eq!((evaluation.trained_on(), evaluation.reads().len()), (Some(2000), 2000));
+    let mut steps = Vec::new();
+    let evaluated = evaluation
+        .run(1, |step| match step {
+            EvaluationStep::Training { kind, step: 0, .. } => steps.push(kind.name().to_owned()),
+            EvaluationStep::Training { .. } => {}
+            EvaluationStep::Scoring(name) => steps.push(format!("score {name}")),
+        })
+        .unwrap();
+    let names = PredictorKind::ALL.map(PredictorKind::name);
+    assert!(evaluated.iter().map(|one| one.score.predictor).eq(names));
+    let expected = names.into_iter().flat_map(|name| [name.to_owned(), format!("score {name}")]);
+    assert!(steps.into_iter().eq(expected));
+    for one in &evaluated {
+        assert_eq!(one.forecasts.len(), 2000);
+        assert_eq!(one.importance.is_empty(), one.score.predictor != "trimtab");
+    }
+}
+
+#[test]
+fn leave_one_out_needs_two_recordings() {
+    let recordings = [recording_named("a")];
+    let one = Evaluation::by_protocol(Protocol::LeaveOneOut, LabelRule::Knee, &recordings, 0, &[]);
+    assert!(matches!(one, Err(Error::OneRecording)));
+    let recordings = [recording_named("a"), recording_named("b")];
+    let two = Evaluation::by_protocol(Protocol::LeaveOneOut, LabelRule::Knee, &recordings, 1, &[]);
+    let two = two.unwrap();
+    assert_eq!((two.trained_on(), two.reads().len()), (Some(4000), 4000));
+}
+
+#[test]
+fn models_are_evaluated_on_reads_that_none_was_trained_on() {
+    let recording = recording_named("a");
+    let recorded = &recording.recorded;
+    let models = [
+        model("half", recorded, LabelRule::Knee, 0.5),
+        model("quarter", recorded, LabelRule::Knee, 0.25),
+    ];
+    let evaluation = Evaluation::of_models(&models, LabelRule::Knee, &recording).unwrap();
+    assert_eq!((evaluation.trained_on(), evaluation.reads().len()), (None, 2000));
+    assert_eq!(evaluation.run(1, |_| {}).unwrap().len(), 2);
+
+    let whole = [model("whole", recorded, LabelRule::Knee, 1.0)];
+    let error = Evaluation::of_models(&whole, LabelRule::Knee, &recording).unwrap_err();
+    assert!(matches!(error, Error::AllSeen { .. }), "{error}");
+    let error = Evaluation::of_models(&models, LabelRule::P95, &recording).unwrap_err();
+    assert!(matches!(error, Error::OtherRule { trained: "knee", asked: "p95", .. }), "{error}");
+    let p95 = [
+        model("half", recorded, LabelRule::P95, 0.5),
+        model("quarter", recorded, LabelRule::P95, 0.25),
+    ];
+    let error = Evaluation::of_models(&p95, LabelRule::P95, &recording).unwrap_err();
+    assert!(matches!(error, Error::OtherLabel { .. }), "{error}");
+}

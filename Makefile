@@ -59,6 +59,7 @@ fuzz: setup
 
 build: setup
 	$(CARGO) build --release --package trimtab --package trimtab-c
+	@scripts/licences >"$${CARGO_TARGET_DIR:-target}/release/THIRD-PARTY.md"
 
 # Without building: sudo's PATH seldom has cargo.
 install:

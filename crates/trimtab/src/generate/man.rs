@@ -30,19 +30,35 @@ fn pages(command: &Command, directory: &Path) -> io::Result<()> {
     command.get_subcommands().try_for_each(|below| pages(below, directory))
 }
 
-/// The text below a command's help: its examples as they stand, then its notes.
+/// The text below a command's help: its examples, then its notes.
 fn after_help(text: &str, to: &mut impl Write) -> io::Result<()> {
-    let (examples, notes) = match text.strip_prefix("Examples:\n") {
-        Some(rest) => rest.split_once("\n\n").unwrap_or((rest, "")),
-        None => ("", text),
+    let (examples, notes) = match text.starts_with("Example") {
+        true => text.split_once("\n\n").unwrap_or((text, "")),
+        false => ("", text),
     };
-    if !examples.is_empty() {
-        writeln!(to, ".SH EXAMPLES\n.nf\n{}\n.fi", escaped(examples))?;
-    }
-    if !notes.is_empty() {
-        writeln!(to, ".SH NOTES\n{}", escaped(notes).replace("\n\n", "\n.PP\n"))?;
+    for (heading, text) in [("EXAMPLES", examples), ("NOTES", notes)] {
+        if !text.is_empty() {
+            writeln!(to, ".SH {heading}")?;
+            // The heading says it.
+            body(text.strip_prefix("Examples:\n").unwrap_or(text), to)?;
+        }
     }
     Ok(())
+}
+
+/// Paragraphs, and lines that are indented, which stand as they are.
+fn body(text: &str, to: &mut impl Write) -> io::Result<()> {
+    let mut is_filled = true;
+    for line in text.lines() {
+        let fills = !line.starts_with(' ');
+        if fills != is_filled {
+            writeln!(to, "{}", if fills { ".fi" } else { ".nf" })?;
+            is_filled = fills;
+        }
+        let line = if line.is_empty() { ".PP".to_owned() } else { escaped(line) };
+        writeln!(to, "{line}")?;
+    }
+    if is_filled { Ok(()) } else { writeln!(to, ".fi") }
 }
 
 /// The page of the command above, and where the documentation is.
@@ -55,13 +71,10 @@ fn see_also(command: &Command, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "the pages in share/doc/trimtab/docs")
 }
 
-/// Text of which roff takes nothing as its own.
-fn escaped(text: &str) -> String {
-    let line = |line: &str| {
-        let line = line.replace('\\', "\\e").replace('-', "\\-");
-        if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
-    };
-    text.lines().map(line).collect::<Vec<_>>().join("\n")
+/// A line of which roff takes nothing as its own.
+fn escaped(line: &str) -> String {
+    let line = line.replace('\\', "\\e").replace('-', "\\-");
+    if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
 }
 
 #[cfg(test)]
@@ -71,10 +84,10 @@ mod tests {
     #[test]
     fn examples_stand_as_they_are_and_notes_are_filled() {
         let mut page = Vec::new();
-        let text = "Examples:\n  trimtab a --b\n  trimtab 'c\\d'\n\nOne.\n.two\n\nThree.";
+        let text = "Examples:\n  trimtab a --b\n  trimtab 'c\\d'\n\nOne.\n.two\n\nThree:\n  4";
         after_help(text, &mut page).unwrap();
         let expected = ".SH EXAMPLES\n.nf\n  trimtab a \\-\\-b\n  trimtab 'c\\ed'\n.fi\n\
-                        .SH NOTES\nOne.\n\\&.two\n.PP\nThree.\n";
+                        .SH NOTES\nOne.\n\\&.two\n.PP\nThree:\n.nf\n  4\n.fi\n";
         assert_eq!(String::from_utf8(page).unwrap(), expected);
     }
 }

@@ -5,15 +5,26 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help demo test lint bench fuzz guest setup setup-lint build clean
+# Where `make install` installs; scripts/install has what else can be said.
+export PREFIX ?= /usr/local
+export DESTDIR ?=
+
+.PHONY: help demo test lint bench fuzz guest guest-deb setup setup-lint build install uninstall \
+	check-install check-monitoring deb clean
 
 help:
-	@echo "make demo    record a real program, and compare strategies on its workload"
-	@echo "make test    run all tests"
-	@echo "make lint    formatting, clippy, documentation"
-	@echo "make bench   measure speed (some minutes)"
-	@echo "make guest   the tests that need a kernel, on Debian's, in an emulated guest"
-	@echo "make fuzz    one minute of fuzzing for each parser (needs nightly Rust)"
+	@echo "make demo      record a real program, and compare strategies on its workload"
+	@echo "make build     build what install installs: the command and the library for C"
+	@echo "make install   install below PREFIX (/usr/local); make uninstall removes it"
+	@echo "make deb       Debian packages in target/deb"
+	@echo "make test      run all tests"
+	@echo "make lint      formatting, clippy, documentation"
+	@echo "make bench     measure speed (some minutes)"
+	@echo "make guest     the tests that need a kernel, on Debian's, in an emulated guest"
+	@echo "make guest-deb the Debian packages in a booted Debian, in an emulated guest"
+	@echo "make check-install, make check-monitoring"
+	@echo "               what install places; alert rules and dashboard with a Prometheus"
+	@echo "make fuzz      one minute of fuzzing for each parser (needs nightly Rust)"
 
 setup:
 	@scripts/setup clang libelf-dev zlib1g-dev pkg-config fio e2fsprogs xfsprogs
@@ -50,7 +61,29 @@ fuzz: setup
 	@scripts/fuzz 60
 
 build: setup
-	$(CARGO) build --release --workspace
+	$(CARGO) build --release --package trimtab --package trimtab-c
+	@scripts/licences >"$${CARGO_TARGET_DIR:-target}/release/THIRD-PARTY.md"
+
+# Without building: sudo's PATH seldom has cargo.
+install:
+	@scripts/install
+
+uninstall:
+	@scripts/install --uninstall
+
+check-install: build
+	@scripts/check-install
+
+check-monitoring: setup
+	$(CARGO) build --package trimtab --package trimtab-c
+	@scripts/check-monitoring
+
+deb: setup
+	@scripts/setup debhelper lintian
+	@scripts/deb
+
+guest-deb: deb
+	@scripts/guest-deb
 
 clean:
 	$(CARGO) clean

@@ -15,6 +15,7 @@ mod drive;
 mod duration;
 mod evaluate;
 mod exit;
+mod generate;
 mod input;
 mod interrupt;
 mod json;
@@ -38,7 +39,7 @@ mod watch;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +54,7 @@ Exit codes: 0 done, 1 failure, 2 bad input, 3 done but incomplete.";
 
 /// Predictable storage latency on stock Linux.
 #[derive(Debug, Parser)]
-#[command(name = "trimtab", version, arg_required_else_help = true)]
+#[command(name = "trimtab", version = env!("TRIMTAB_VERSION"), arg_required_else_help = true)]
 #[command(after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
@@ -93,6 +94,9 @@ enum Command {
     /// Judge predictors on a recording: trained on its past, asked about its
     /// future.
     Evaluate(evaluate::Args),
+    /// Make the man pages and completions that packages install.
+    #[command(hide = true)]
+    Generate(generate::Args),
 }
 
 fn main() -> ExitCode {
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(args),
         Command::Train(args) => train::run(args),
         Command::Evaluate(args) => evaluate::run(args),
+        Command::Generate(args) => generate::run(&args, &Cli::command()),
     };
     // What is left in its buffer would be lost without a word.
     exit::code(result.and_then(|()| Ok(console::out(false).flush()?)))

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
@@ -15,7 +17,11 @@ pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// program is compiled: in a chroot a thread with mounts of its own is told another path.
 pub(crate) static LIBRARIES: LazyLock<PathBuf> = LazyLock::new(|| {
     let this = std::env::current_exe().unwrap();
-    this.parent().unwrap().to_owned()
+    let directory = this.parent().unwrap().to_owned();
+    // Programs look for it by its soname, as which `make install` installs it.
+    let linked = symlink("libtrimtab.so", directory.join(env!("TRIMTAB_SONAME")));
+    assert!(linked.is_ok() || linked.is_err_and(|e| e.kind() == ErrorKind::AlreadyExists));
+    directory
 });
 
 /// Compiles a program as strictly as the compiler can. None, saying so, where there is

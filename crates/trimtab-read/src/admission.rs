@@ -9,13 +9,14 @@ use trimtab_predict::Model;
 
 use crate::cached::{self, Held};
 use crate::error::{Refusal, RefusalCause, Urgency};
-use crate::figures::{Counters, FailOpenReason};
+use crate::figures::FailOpenReason;
 use crate::forecast::{Decision, Detail, Outlook, Question, duration, judge, outlook, pages};
+use crate::lane::Lane;
 use crate::limiter::Ruling;
 use crate::probes::Part;
 use crate::reader::Reader;
 use crate::token::{AdmissionReason, Judged, ReadToken};
-use trimtab_block::Place;
+use trimtab_block::{NoDrive, Place};
 
 /// What is asked for.
 pub(super) enum ReadRequest<'b> {
@@ -39,124 +40,7 @@ impl ReadRequest<'_> {
     }
 }
 
-/// The answer to a request that is not refused.
-pub(super) enum Admission<'a> {
-    /// It is to be sent.
-    Send(ReadToken<'a>),
-    /// It need not be sent; if data were asked for, this many bytes of them are there.
-    Done(usize),
-}
-
-impl Reader {
-    pub(super) const fn counters(&self) -> &Counters {
-        self.board.counters()
-    }
-
-    pub(super) fn pass<'a>(
-        &'a self,
-        why: AdmissionReason,
-        judged: Option<Judged<'a>>,
-    ) -> ReadToken<'a> {
-        ReadToken::new(self.counters(), &self.outstanding, why, judged)
-    }
-
-    /// Decides on a read at this time, and counts it.
-    pub(super) fn ask(
-        &self,
-        wanted: ReadRequest<'_>,
-        offset: u64,
-        urgency: Urgency,
-        now: Nanos,
-    ) -> Result<Admission<'_>, Refusal> {
-        if urgency == Urgency::None {
-            self.counters().plain();
-            return Ok(Admission::Send(self.pass(AdmissionReason::Plain, None)));
-        }
-        let number = self.counters().asked();
-        self.guard.asked(number, now);
-        if !is_in_range(offset, wanted.length()) {
-            // The kernel says what is wrong with it.
-            return Ok(self.let_through(FailOpenReason::Unsure));
-        }
-        if self.has_too_many_abandoned(now) {
-            return self.held_or_refused(wanted, offset, now);
-        }
-        let length = wanted.length();
-        let (outlook, place, model) = match self.outlook(length, offset, now, Detail::of(urgency)) {
-            Ok(known) => known,
-            Err(doubt) => return Ok(self.let_through(doubt)),
-        };
-        let label = &model.card.label;
-        let judged = Judged { label, sent: now, pages: pages(length), load: outlook.load };
-        match judge(&outlook.forecast, urgency, label) {
-            Decision::InTime => {
-                self.guard.sent(outlook.part, now);
-                return Ok(Admission::Send(self.pass(AdmissionReason::Fast, Some(judged))));
-            }
-            Decision::Unsure => return Ok(self.let_through(FailOpenReason::Unsure)),
-            Decision::TooLate => {}
-        }
-        if let Some(leave) = self.without_drive(wanted, offset, place) {
-            return Ok(leave);
-        }
-        match self.rule(outlook.part, now, number) {
-            Ok(why) => Ok(Admission::Send(self.pass(why, Some(judged)))),
-            Err(cause) => Err(Refusal { expected_wait: duration(outlook.forecast.wait), cause }),
-        }
-    }
-
-    /// Whether the drive has as many reads that nobody waits for as it may. That is known
-    /// without a model, and whatever one says.
-    fn has_too_many_abandoned(&self, now: Nanos) -> bool {
-        let abandoned = self.outstanding.abandoned(now);
-        abandoned > 0 && (abandoned >= self.most_abandoned || self.outstanding.helpers.are_stuck())
-    }
-
-    /// Decides on a read that the drive is not to get.
-    fn held_or_refused(
-        &self,
-        wanted: ReadRequest<'_>,
-        offset: u64,
-        now: Nanos,
-    ) -> Result<Admission<'_>, Refusal> {
-        let is_hole = self.place.find(offset, now) == Place::Hole;
-        let held = if is_hole || self.is_direct { Ok(None) } else { self.held(wanted, offset) };
-        if is_hole || matches!(held, Ok(Some(_))) {
-            self.counters().cached();
-        }
-        match held {
-            _ if is_hole => Ok(Admission::Send(self.pass(AdmissionReason::Plain, None))),
-            Ok(Some(bytes)) => Ok(Admission::Done(bytes)),
-            Ok(None) | Err(_) => {
-                self.counters().refused();
-                self.counters().bounded();
-                Err(Refusal { expected_wait: None, cause: RefusalCause::Outstanding })
-            }
-        }
-    }
-
-    /// What is expected of a read, if something may be, and where it goes.
-    pub(super) fn outlook(
-        &self,
-        length: u64,
-        offset: u64,
-        now: Nanos,
-        detail: Detail,
-    ) -> Result<(Outlook, Place, &Model), FailOpenReason> {
-        if !is_in_range(offset, length) {
-            return Err(FailOpenReason::Unsure);
-        }
-        let ready = self.known.at(now)?;
-        let (Some(ready), Some(model)) = (ready.as_ref(), self.known.model()) else {
-            return Err(FailOpenReason::NotKept);
-        };
-        let place = self.place.find(offset, now);
-        let size = self.place.disk().map_or(0, |disk| disk.size);
-        let ask = Question { trained: &model.trained, drive: &ready.drive, now, length };
-        let outlook = outlook(&ask, place, size, detail);
-        outlook.map(|outlook| (outlook, place, &**model)).ok_or(FailOpenReason::Unsure)
-    }
-
+impl Lane {
     fn let_through(&self, doubt: FailOpenReason) -> Admission<'_> {
         self.counters().failed_open(doubt);
         Admission::Send(self.pass(AdmissionReason::Plain, None))
@@ -181,31 +65,149 @@ impl Reader {
         }
         Ok(AdmissionReason::Trial)
     }
+}
+
+/// The answer to a request that is not refused.
+pub(super) enum Admission<'a> {
+    /// It is to be sent.
+    Send(ReadToken<'a>),
+    /// It need not be sent; if data were asked for, this many bytes of them are there.
+    Done(usize),
+}
+
+impl Reader {
+    /// Decides on a read at this time, and counts it.
+    pub(super) fn ask(
+        &self,
+        wanted: ReadRequest<'_>,
+        offset: u64,
+        urgency: Urgency,
+        now: Nanos,
+    ) -> Result<Admission<'_>, Refusal> {
+        let length = wanted.length();
+        let (lane, found) = self.lane(offset, length, now);
+        let counters = lane.counters();
+        if urgency == Urgency::None {
+            counters.plain();
+            return Ok(Admission::Send(lane.pass(AdmissionReason::Plain, None)));
+        }
+        let number = counters.asked();
+        lane.guard.asked(number, now);
+        if !is_in_range(offset, length) {
+            // The kernel says what is wrong with it.
+            return Ok(lane.let_through(FailOpenReason::Unsure));
+        }
+        if self.has_too_many_abandoned(lane, now) {
+            return self.held_or_refused(lane, found, wanted, offset);
+        }
+        let detail = Detail::of(urgency);
+        let (outlook, place, model) = match self.outlook(lane, found, length, offset, now, detail) {
+            Ok(known) => known,
+            Err(doubt) => return Ok(lane.let_through(doubt)),
+        };
+        let label = &model.card.label;
+        let judged = Judged { label, sent: now, pages: pages(length), load: outlook.load };
+        match judge(&outlook.forecast, urgency, label) {
+            Decision::InTime => {
+                lane.guard.sent(outlook.part, now);
+                return Ok(Admission::Send(lane.pass(AdmissionReason::Fast, Some(judged))));
+            }
+            Decision::Unsure => return Ok(lane.let_through(FailOpenReason::Unsure)),
+            Decision::TooLate => {}
+        }
+        if let Some(leave) = self.without_drive(lane, wanted, offset, place) {
+            return Ok(leave);
+        }
+        match lane.rule(outlook.part, now, number) {
+            Ok(why) => Ok(Admission::Send(lane.pass(why, Some(judged)))),
+            Err(cause) => Err(Refusal { expected_wait: duration(outlook.forecast.wait), cause }),
+        }
+    }
+
+    /// Whether the drive has as many reads that nobody waits for as it may. That is known
+    /// without a model, and whatever one says.
+    fn has_too_many_abandoned(&self, lane: &Lane, now: Nanos) -> bool {
+        let abandoned = lane.outstanding.abandoned(now);
+        abandoned > 0 && (abandoned >= self.most_abandoned || lane.outstanding.helpers.are_stuck())
+    }
+
+    /// Decides on a read that the drive is not to get.
+    fn held_or_refused<'a>(
+        &self,
+        lane: &'a Lane,
+        found: Result<Place, NoDrive>,
+        wanted: ReadRequest<'_>,
+        offset: u64,
+    ) -> Result<Admission<'a>, Refusal> {
+        let is_hole = found == Ok(Place::Hole);
+        let held = if is_hole || self.is_direct { Ok(None) } else { self.held(wanted, offset) };
+        if is_hole || matches!(held, Ok(Some(_))) {
+            lane.counters().cached();
+        }
+        match held {
+            _ if is_hole => Ok(Admission::Send(lane.pass(AdmissionReason::Plain, None))),
+            Ok(Some(bytes)) => Ok(Admission::Done(bytes)),
+            Ok(None) | Err(_) => {
+                lane.counters().refused();
+                lane.counters().bounded();
+                Err(Refusal { expected_wait: None, cause: RefusalCause::Outstanding })
+            }
+        }
+    }
+
+    /// What is expected of a read, if something may be, and where on the drive it goes.
+    pub(super) fn outlook<'a>(
+        &self,
+        lane: &'a Lane,
+        found: Result<Place, NoDrive>,
+        length: u64,
+        offset: u64,
+        now: Nanos,
+        detail: Detail,
+    ) -> Result<(Outlook, Place, &'a Model), FailOpenReason> {
+        if !is_in_range(offset, length) {
+            return Err(FailOpenReason::Unsure);
+        }
+        let model = lane.known.model().ok_or(FailOpenReason::NoModel)?;
+        let place = match found {
+            Ok(place) => place,
+            Err(NoDrive::SeveralDrives) => return Err(FailOpenReason::SeveralDrives),
+            Err(NoDrive::UnknownMapping) => return Err(FailOpenReason::UnknownMapping),
+            // A state that was given is taken for that of what is read.
+            Err(NoDrive::NoDisk) => Place::At(offset),
+        };
+        let ready = lane.known.at(now)?;
+        let Some(ready) = ready.as_ref() else { return Err(FailOpenReason::NotKept) };
+        let ask = Question { trained: &model.trained, drive: &ready.drive, now, length };
+        let outlook = outlook(&ask, place, lane.size, detail);
+        outlook.map(|outlook| (outlook, place, &**model)).ok_or(FailOpenReason::Unsure)
+    }
 
     /// Answers a read without the drive, where that can be: from the page cache, or
     /// because there is nothing of it on the drive. Where it cannot be said, it is let
     /// through.
-    fn without_drive(
+    fn without_drive<'a>(
         &self,
+        lane: &'a Lane,
         wanted: ReadRequest<'_>,
         offset: u64,
         place: Place,
-    ) -> Option<Admission<'_>> {
+    ) -> Option<Admission<'a>> {
         if place == Place::Hole {
-            self.counters().cached();
-            return Some(Admission::Send(self.pass(AdmissionReason::Plain, None)));
+            lane.counters().cached();
+            return Some(Admission::Send(lane.pass(AdmissionReason::Plain, None)));
         }
         if self.is_direct {
             return None;
         }
         match self.held(wanted, offset) {
             Ok(Some(bytes)) => {
-                self.counters().cached();
+                lane.counters().cached();
                 Some(Admission::Done(bytes))
             }
             // It is on its way from the drive, or has just been dropped.
             Ok(None) => None,
-            Err(_) => Some(self.let_through(FailOpenReason::Unsure)),
+            Err(_) => Some(lane.let_through(FailOpenReason::Unsure)),
         }
     }
 

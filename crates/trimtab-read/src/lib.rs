@@ -67,6 +67,7 @@ mod error;
 mod fetch;
 mod figures;
 mod forecast;
+mod lane;
 mod limiter;
 mod options;
 mod outstanding;

@@ -42,6 +42,7 @@ mod layers;
 mod location;
 mod refresh;
 
+pub use claim::{FileSystem, mounted_here};
 pub use device::{BlockDevice, DeviceStat, OpStat};
 pub use direct::DirectBuffer;
 pub use error::DeviceError;

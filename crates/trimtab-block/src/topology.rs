@@ -178,6 +178,15 @@ impl Topology {
         build::topology(&System::running(), number)
     }
 
+    /// The same from a copy of the files in `/sys`, for tests of what uses it: without hidden
+    /// disks, and without the tables of device-mapper devices.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn in_tree(sys: &Path, number: (u32, u32)) -> Option<Self> {
+        let system = System { sys: sys.into(), diskstats: sys.join("diskstats"), table: |_| None };
+        build::topology(&system, number)
+    }
+
     /// That of a device given by name (`dm-0`) or path (`/dev/vg/data`).
     ///
     /// # Errors
@@ -310,8 +319,10 @@ impl Topology {
 
     fn resolve_member(&self, member: Member, offset: u64, length: u64) -> Resolved {
         match member.at.checked_add(offset) {
-            Some(offset) => self.resolve_in(member.node, offset, length),
-            None => Resolved::Unknown,
+            Some(offset) if offset < self.nodes[member.node].size => {
+                self.resolve_in(member.node, offset, length)
+            }
+            _ => Resolved::Unknown,
         }
     }
 

@@ -3,6 +3,7 @@
 //! What fails here panics: it is a test that fails.
 
 mod partition;
+pub mod stack;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

@@ -380,6 +380,10 @@ proptest! {
     fn any_range_has_an_answer(topology in segments(), offset: u64, length: u64) {
         _ = topology.resolve(offset, length);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Whatever an array's files hold.
     #[test]

@@ -5,7 +5,9 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Mutex;
 
 use trimtab_block::topology::{Resolved, Topology};
-use trimtab_testdisk::stack::{Array, Mapped, Multipath, VolumeGroup, missing_for, open_direct};
+use trimtab_testdisk::stack::{
+    Array, MULTIPATH_MODULES, Mapped, Multipath, VolumeGroup, missing_for, open_direct,
+};
 use trimtab_testdisk::{self as disk, LoopDisk};
 
 /// Devices of one test at a time.
@@ -13,8 +15,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Skips a test, saying so, where the machine lacks something.
 macro_rules! needs {
-    ($programs:expr, $module:expr) => {
-        if let Some(why) = missing_for(&$programs, $module) {
+    ($programs:expr, $modules:expr) => {
+        if let Some(why) = missing_for(&$programs, &$modules) {
             disk::say(&format!("skipped a test of topology: {why}"));
             return;
         }
@@ -105,7 +107,7 @@ fn assert_on_each(found: &Found, disks: &[LoopDisk]) {
 
 #[test]
 fn lvm_volumes() {
-    needs!(["dmsetup", "lvcreate"], "dm-raid");
+    needs!(["dmsetup", "lvcreate"], ["dm-raid"]);
     let disks = disks([12, 12, 12]);
     let paths: Vec<_> = disks.iter().map(|disk| &*disk.path).collect();
     let group = VolumeGroup::new(&paths);
@@ -122,7 +124,7 @@ fn lvm_volumes() {
 
 #[test]
 fn lvm_parity() {
-    needs!(["dmsetup", "lvcreate"], "dm-raid");
+    needs!(["dmsetup", "lvcreate"], ["dm-raid"]);
     let disks = disks([12, 12, 12]);
     let paths: Vec<_> = disks.iter().map(|disk| &*disk.path).collect();
     let group = VolumeGroup::new(&paths);
@@ -132,7 +134,7 @@ fn lvm_parity() {
 
 #[test]
 fn segments_of_a_table() {
-    needs!(["dmsetup"], "dm-mod");
+    needs!(["dmsetup"], ["dm-mod"]);
     let disks = disks([8, 8]);
     let [a, b] = &disks;
     let rows = [
@@ -153,7 +155,7 @@ fn segments_of_a_table() {
 
 #[test]
 fn table_is_not_needed_to_know_the_disk() {
-    needs!(["dmsetup"], "dm-mod");
+    needs!(["dmsetup"], ["dm-mod"]);
     let lower = LoopDisk::new(8);
     let inner = Mapped::new(&format!("0 8192 linear {} 2048", lower.path));
     let outer = Mapped::new(&format!("0 4096 linear {} 16", inner.path));
@@ -176,7 +178,7 @@ fn table_is_not_needed_to_know_the_disk() {
 /// place, and no other does.
 #[test]
 fn encrypted_volume_on_two_disks() {
-    needs!(["dmsetup", "cryptsetup"], "dm-crypt");
+    needs!(["dmsetup", "cryptsetup"], ["dm-crypt"]);
     let disks = disks([4, 4]);
     let [a, b] = &disks;
     let rows = [(4096, format!("linear {} 2048", a.path)), (4096, format!("linear {} 0", b.path))];
@@ -215,7 +217,7 @@ fn encrypted_volume_on_two_disks() {
 
 #[test]
 fn striped_and_concatenated_arrays() {
-    needs!(["mdadm"], "raid0");
+    needs!(["mdadm"], ["raid0"]);
     let even = disks([8, 8]);
     let paths: Vec<_> = even.iter().map(|disk| &*disk.path).collect();
     let array = Array::new(&["--level=0", "--chunk=64"], &paths);
@@ -227,7 +229,7 @@ fn striped_and_concatenated_arrays() {
         let array = Array::new(&["--level=0", "--chunk=64", layout], &paths);
         assert_on_each(&check(&array.path), &uneven);
     }
-    if missing_for(&[], "linear").is_none() {
+    if missing_for(&[], &["linear"]).is_none() {
         let array = Array::new(&["--level=linear"], &paths);
         assert_on_each(&check(&array.path), &uneven);
     }
@@ -235,7 +237,7 @@ fn striped_and_concatenated_arrays() {
 
 #[test]
 fn mirrors() {
-    needs!(["mdadm"], "raid1");
+    needs!(["mdadm"], ["raid1"]);
     let disks = disks([6, 6]);
     let paths: Vec<_> = disks.iter().map(|disk| &*disk.path).collect();
     let array = Array::new(&["--level=1", "--assume-clean", "--bitmap=none"], &paths);
@@ -248,7 +250,7 @@ fn mirrors() {
 
 #[test]
 fn parity_arrays_of_every_layout() {
-    needs!(["mdadm"], "raid456");
+    needs!(["mdadm"], ["raid456"]);
     const LAYOUTS: [&str; 6] = [
         "left-asymmetric",
         "right-asymmetric",
@@ -282,7 +284,7 @@ fn parity_arrays_of_every_layout() {
 
 #[test]
 fn partition_of_an_array_below_a_volume() {
-    needs!(["mdadm", "dmsetup"], "raid0");
+    needs!(["mdadm", "dmsetup"], ["raid0"]);
     let disks = disks([8, 8]);
     let paths: Vec<_> = disks.iter().map(|disk| &*disk.path).collect();
     let array = Array::new(&["--level=0", "--chunk=64"], &paths);
@@ -293,7 +295,7 @@ fn partition_of_an_array_below_a_volume() {
 /// Requests to the head are seen on the path, which has a number though no device file.
 #[test]
 fn nvme_paths() {
-    needs!([], "nvme-loop");
+    needs!([], MULTIPATH_MODULES);
     let lower = LoopDisk::new(16);
     let mut namespace = Multipath::new(&lower.path);
     let topology = Topology::find(&namespace.path).unwrap();

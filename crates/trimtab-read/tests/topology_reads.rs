@@ -12,7 +12,7 @@ use trimtab_block::topology::Topology;
 use trimtab_predict::Model;
 use trimtab_read::{FailedOpen, ReadOptions, Reader, Source, Urgency};
 use trimtab_state::LiveDrive;
-use trimtab_testdisk::stack::{Array, Mapped, Multipath, missing_for};
+use trimtab_testdisk::stack::{Array, MULTIPATH_MODULES, Mapped, Multipath, missing_for};
 use trimtab_testdisk::{self as disk, LoopDisk, with_bpf_files};
 use trimtab_tracker::{StateTracker, TrackerOptions};
 
@@ -24,8 +24,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Skips a test, saying so, where the machine lacks something.
 macro_rules! needs {
-    ($programs:expr, $module:expr) => {
-        if let Some(why) = missing_for(&$programs, $module) {
+    ($programs:expr, $modules:expr) => {
+        if let Some(why) = missing_for(&$programs, &$modules) {
             disk::say(&format!("skipped a test of reads: {why}"));
             return;
         }
@@ -65,7 +65,7 @@ impl Page {
 
 #[test]
 fn volume_of_two_drives_goes_by_the_one_that_is_read() {
-    needs!(["dmsetup"], "dm-mod");
+    needs!(["dmsetup"], ["dm-mod"]);
     with_bpf_files(0o755, |bpf| {
         let disks = [LoopDisk::new(8), LoopDisk::new(8), LoopDisk::new(8)];
         let [a, b, untracked] = &disks;
@@ -110,7 +110,7 @@ fn volume_of_two_drives_goes_by_the_one_that_is_read() {
 
 #[test]
 fn file_on_a_volume_goes_by_its_extents() {
-    needs!(["dmsetup", "mkfs.ext4"], "dm-mod");
+    needs!(["dmsetup", "mkfs.ext4"], ["dm-mod"]);
     with_bpf_files(0o755, |bpf| {
         let disks = [LoopDisk::new(24), LoopDisk::new(24)];
         let [a, b] = &disks;
@@ -164,7 +164,7 @@ fn file_on_a_volume_goes_by_its_extents() {
 
 #[test]
 fn mirror_is_read_without_knowing_until_one_drive_is_left() {
-    needs!(["mdadm"], "raid1");
+    needs!(["mdadm"], ["raid1"]);
     with_bpf_files(0o755, |bpf| {
         let disks = [LoopDisk::new(8), LoopDisk::new(8)];
         let paths = disks.each_ref().map(|disk| &*disk.path);
@@ -190,7 +190,7 @@ fn mirror_is_read_without_knowing_until_one_drive_is_left() {
 
 #[test]
 fn mapping_that_is_not_known_is_counted() {
-    needs!(["dmsetup"], "dm-unstripe");
+    needs!(["dmsetup"], ["dm-unstripe"]);
     with_bpf_files(0o755, |bpf| {
         let disks = [LoopDisk::new(8), LoopDisk::new(8)];
         let [a, b] = &disks;
@@ -226,7 +226,7 @@ fn mapping_that_is_not_known_is_counted() {
 /// The tracker sees the requests of the head's path, by the path's number.
 #[test]
 fn nvme_multipath_goes_by_its_path() {
-    needs!([], "nvme-loop");
+    needs!([], MULTIPATH_MODULES);
     with_bpf_files(0o755, |bpf| {
         let lower = LoopDisk::new(16);
         let namespace = Multipath::new(&lower.path);

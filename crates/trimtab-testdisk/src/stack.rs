@@ -16,10 +16,10 @@ fn unused_name(kind: &str) -> String {
     format!("trimtab-{kind}-{}-{}", process::id(), NUMBER.fetch_add(1, Relaxed))
 }
 
-/// What is missing for devices of this kind, if anything: these programs, and this module,
-/// which is loaded.
+/// What is missing for devices of this kind, if anything: these programs, and these modules,
+/// which are loaded.
 #[must_use]
-pub fn missing_for(programs: &[&str], module: &str) -> Option<String> {
+pub fn missing_for(programs: &[&str], modules: &[&str]) -> Option<String> {
     if let Some(missing) = crate::missing() {
         return Some(missing);
     }
@@ -27,9 +27,12 @@ pub fn missing_for(programs: &[&str], module: &str) -> Option<String> {
     if let Some(program) = programs.iter().find(|program| !is_there(program)) {
         return Some(format!("needs the program {program}"));
     }
-    let loaded = Command::new("modprobe").arg(module).output();
-    let is_loaded = loaded.is_ok_and(|output| output.status.success());
-    (!is_loaded).then(|| format!("needs the kernel module {module}"))
+    let is_loaded = |module: &&&str| {
+        let loaded = Command::new("modprobe").arg(module).output();
+        loaded.is_ok_and(|output| output.status.success())
+    };
+    let missing = modules.iter().find(|module| !is_loaded(module))?;
+    Some(format!("needs the kernel module {missing}"))
 }
 
 fn wait_for(path: &str) {
@@ -196,6 +199,9 @@ impl Drop for Array {
     }
 }
 
+/// What [`Multipath`] needs of the kernel.
+pub const MULTIPATH_MODULES: [&str; 2] = ["nvmet-tcp", "nvme-tcp"];
+
 /// A namespace of NVMe with a path or two, on a device of this machine.
 pub struct Multipath {
     /// `/dev/nvme…`, the head.
@@ -235,21 +241,27 @@ impl Multipath {
         this
     }
 
-    /// Another path to the same.
+    /// Another path to the same: over TCP, within this machine.
     pub fn add_path(&mut self) {
-        static PORT: AtomicU32 = AtomicU32::new(600);
+        static PORT: AtomicU32 = AtomicU32::new(24_420);
         let number = PORT.fetch_add(1, Relaxed);
         let port = format!("{NVMET}/ports/{number}");
         fs::create_dir(&port).expect("a port");
-        set(&format!("{port}/addr_trtype"), "loop");
-        set(&format!("{port}/addr_traddr"), &format!("path-{number}"));
+        for (what, value) in [
+            ("trtype", "tcp"),
+            ("adrfam", "ipv4"),
+            ("traddr", "127.0.0.1"),
+            ("trsvcid", &number.to_string()),
+        ] {
+            set(&format!("{port}/addr_{what}"), value);
+        }
         let link = format!("{port}/subsystems/{}", self.name);
         std::os::unix::fs::symlink(format!("{NVMET}/subsystems/{}", self.name), link)
             .expect("the port has it");
         self.ports.push(port);
         let mut fabrics =
             OpenOptions::new().read(true).write(true).open("/dev/nvme-fabrics").expect("fabrics");
-        let options = format!("transport=loop,traddr=path-{number},nqn={}", self.name);
+        let options = format!("transport=tcp,traddr=127.0.0.1,trsvcid={number},nqn={}", self.name);
         fabrics.write_all(options.as_bytes()).expect("a connection");
     }
 

@@ -6,8 +6,7 @@ use super::{DeviceKind, Mapping, Node, Target, Topology};
 const MOST_NAMED: usize = 8;
 
 impl Topology {
-    /// What it is made of, from the device down: `LVM vg-data on sda2, sdb (sda2: partition of
-    /// sda)`.
+    /// What it is made of, from the device down: `LVM volume vg-data of sda2 sdb on sda sdb`.
     #[must_use]
     pub fn describe(&self) -> String {
         let mut line = String::new();
@@ -28,13 +27,25 @@ impl Topology {
                 self.describe_node(one, line);
             }
             all => {
-                let names: Vec<_> = all.iter().take(MOST_NAMED).map(|node| &*node.name).collect();
-                *line += &format!(" of {}", names.join(" "));
-                if all.len() > MOST_NAMED {
-                    *line += &format!(" and {} more", all.len() - MOST_NAMED);
+                *line += &format!(" of {}", some(all.iter().map(|node| &*node.name)));
+                if all.iter().any(|node| !matches!(node.mapping, Mapping::Disk(_))) {
+                    let mut disks = Vec::new();
+                    all.iter().for_each(|node| self.disks_below(node, &mut disks));
+                    *line += &format!(" on {}", some(disks.into_iter()));
                 }
             }
         }
+    }
+
+    /// The names of all disks below a node, without those that are there already.
+    fn disks_below<'a>(&'a self, node: &Node, names: &mut Vec<&'a str>) {
+        if let Mapping::Disk(disk) = node.mapping {
+            let name = &*self.disks[disk].device.name;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        node.below.iter().for_each(|&below| self.disks_below(&self.nodes[below], names));
     }
 
     /// Why no range, or not every range, of it can be followed to one drive, in a line; none
@@ -66,6 +77,13 @@ impl Topology {
         }
         limits
     }
+}
+
+/// The first of some names, and how many more there are.
+fn some<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = names.len().saturating_sub(MOST_NAMED);
+    let first = names.take(MOST_NAMED).collect::<Vec<_>>().join(" ");
+    if more == 0 { first } else { format!("{first} and {more} more") }
 }
 
 impl DeviceKind {

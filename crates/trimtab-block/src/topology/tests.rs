@@ -163,7 +163,10 @@ fn volume_is_followed_by_segment() {
     let crypt = tree.topology((253, 1), table);
     assert_eq!(at(&crypt, 0, 4096), Some(("sda", 21 * MIB)));
     assert_eq!(at(&crypt, 84 * MIB, 4096), Some(("sdb", MIB)));
-    assert_eq!(crypt.describe(), "dm-crypt of-dm-1 of dm-0, LVM volume of-dm-0 of sda1 sdb");
+    assert_eq!(
+        crypt.describe(),
+        "dm-crypt of-dm-1 of dm-0, LVM volume of-dm-0 of sda1 sdb on sda sdb"
+    );
     assert!(!crypt.is_fixed() && crypt.has_single_drive_ranges());
 }
 

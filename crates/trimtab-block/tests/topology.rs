@@ -313,7 +313,8 @@ fn nvme_paths() {
     for number in 0..64 {
         assert_eq!(number_at(&namespace.path, number * BLOCK), Some(number));
     }
-    assert_eq!(path.stat().unwrap().since(&before).reads.requests, 64, "all go by the path");
+    // udev may read too.
+    assert!(path.stat().unwrap().since(&before).reads.requests >= 64, "all go by the path");
 
     namespace.add_path();
     std::thread::sleep(std::time::Duration::from_secs(1));

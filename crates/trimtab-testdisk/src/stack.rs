@@ -41,6 +41,8 @@ fn wait_for(path: &str) {
         assert!(begun.elapsed() < Duration::from_secs(60), "{path} does not appear");
         thread::sleep(Duration::from_millis(20));
     }
+    // What udev reads of it is not to be counted.
+    _ = Command::new("udevadm").args(["settle", "--timeout=30"]).output();
 }
 
 /// Runs a command that takes down a device; tried again while something, udev mostly, has it

@@ -4,7 +4,6 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::Args as ClapArgs;
 use serde::Serialize;
 use trimtab_check::{Check, DeviceReport, FileSystemReport, Report};
 use trimtab_report::{Align, Table, bytes};
@@ -23,7 +22,7 @@ Exit codes: 0 predicted reads can work on a device at least, 1 on none, 2 bad in
 ///
 /// It looks at the kernel, BPF, io_uring, FUSE and the state tracker, and follows each block
 /// device and mounted file system to the drives below: LVM, dm-crypt, md, NVMe multipath.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Print JSON.
@@ -98,7 +97,7 @@ fn checks(all: &[Check], marks: Marks) -> Table {
     for check in all {
         let Check { name, passed, found, used_by, advice } = check;
         let to_do = advice.as_deref().unwrap_or_default();
-        table.row([name, marks.of_bool(*passed), found, used_by, to_do]);
+        table.row([*name, marks.of_bool(*passed), found.as_str(), *used_by, to_do]);
     }
     table
 }
@@ -117,12 +116,12 @@ fn devices(all: &[DeviceReport], marks: Marks) -> Table {
     for device in all {
         table.row([
             &*device.name,
-            &bytes(device.size),
+            bytes(device.size).as_str(),
             device.scheduler.as_deref().unwrap_or("-"),
             marks.of_bool(device.requests_seen),
             marks.of_bool(device.tracked),
             marks.of_bool(device.predicted_reads),
-            &device.made_of,
+            device.made_of.as_str(),
             device.why.as_deref().unwrap_or_default(),
         ]);
     }
@@ -140,9 +139,9 @@ fn file_systems(all: &[FileSystemReport], marks: Marks) -> Table {
     for found in all {
         table.row([
             &*found.mounted_at.to_string_lossy(),
-            &found.kind,
+            found.kind.as_str(),
             marks.of_bool(found.predicted_reads),
-            &found.made_of,
+            found.made_of.as_str(),
             found.why.as_deref().unwrap_or_default(),
         ]);
     }

@@ -43,7 +43,7 @@ extern "C" {
 #endif
 
 /* The interface described here; the library's is trimtab_version(). */
-#define TRIMTAB_VERSION 3
+#define TRIMTAB_VERSION 4
 
 /*
  * How long a read may take, instead of a number of nanoseconds.
@@ -82,7 +82,7 @@ struct trimtab_figures {
 	uint64_t late;         /* of the admitted: late all the same */
 	uint64_t trials;       /* probed, sampled or over the ceiling, and back */
 	uint64_t fast_trials;  /* of these: fast, so they would have been refused wrongly */
-	/* Why failed_open: the sum of these. Since version 2. */
+	/* Why failed_open: the sum of these, and of two at the end. Since version 2. */
 	uint64_t no_model;     /* none was given */
 	uint64_t other_model;  /* it tells other units apart than those whose state is kept */
 	uint64_t other_drive;  /* the model was trained on another drive */
@@ -93,6 +93,9 @@ struct trimtab_figures {
 	/* Since version 3. */
 	uint64_t bounded;      /* of the refused: sent, if fewer had been out on the drive */
 	uint64_t timed_out;    /* of those that were sent: had not come at their deadline */
+	/* Since version 4: of failed_open too. */
+	uint64_t several_drives;  /* several drives hold it, or any of several is read */
+	uint64_t unknown_mapping; /* how the devices below are mapped is not known */
 };
 
 /*

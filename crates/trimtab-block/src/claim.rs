@@ -32,4 +32,5 @@ mod swaps;
 pub use exclusive::{Claim, ClaimError};
 pub use holder::{Holder, InUse, Part};
 pub use loops::{Backing, backing_of};
+pub use mounts::{FileSystem, mounted_here};
 pub use number::Identity;

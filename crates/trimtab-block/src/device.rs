@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::DeviceError;
+use crate::topology::{self, Topology};
 
 mod identity;
 
@@ -31,6 +32,11 @@ impl BlockDevice {
     /// block layer does not see: a partition, or a device made of others.
     pub fn find(given: &str) -> Result<Self, DeviceError> {
         let error = |why: String| DeviceError::new(given, why);
+        if !given.contains('/')
+            && let Some(hidden) = Self::hidden(given)
+        {
+            return Ok(hidden);
+        }
         let path =
             if given.contains('/') { PathBuf::from(given) } else { Path::new("/dev").join(given) };
         let metadata = fs::metadata(&path).map_err(|e| match e.kind() {
@@ -50,16 +56,16 @@ impl BlockDevice {
             return Err(error(format!("is a partition, record the whole disk: {disk}")));
         }
         if !sysfs.join("mq").exists() {
-            let below: Vec<_> =
-                entries(&sysfs.join("slaves")).iter().map(|path| file_name(path)).collect();
-            let hint = match &below[..] {
+            let below = Topology::of(number);
+            let below = below.as_ref().map_or(&[][..], Topology::disks);
+            let names: Vec<_> = below.iter().map(|disk| &*disk.device.name).collect();
+            let hint = match &names[..] {
                 [] => String::new(),
                 names => format!(", record what it is made of: {}", names.join(" ")),
             };
             return Err(error(format!("has no request queue of its own{hint}")));
         }
-        let sequence = sequence_of(&sysfs);
-        Ok(Self { name, number, sysfs, sequence })
+        Ok(Self::at(&name, number, &sysfs))
     }
 
     /// The kernel's sequence number of the disk, where it keeps one (Linux 5.15 and newer).
@@ -76,28 +82,20 @@ impl BlockDevice {
         self.sequence.is_some() && sequence_of(&self.sysfs) != self.sequence
     }
 
-    /// The disk that a device number is of, and where on it, in bytes, what has that
-    /// number begins: a partition's start, otherwise 0. None where there is no disk,
-    /// or one whose requests the block layer does not see.
-    #[must_use]
-    pub fn holding(number: (u32, u32)) -> Option<(Self, u64)> {
-        let link = format!("/sys/dev/block/{}:{}", number.0, number.1);
-        let mut sysfs = fs::canonicalize(link).ok()?;
-        let mut start = 0;
-        let mut disk = number;
-        if sysfs.join("partition").exists() {
-            let read = |file: PathBuf| fs::read_to_string(file).ok();
-            // In sectors of 512 bytes, whatever the device's are.
-            start = 512 * read(sysfs.join("start"))?.trim().parse::<u64>().ok()?;
-            sysfs.pop();
-            let text = read(sysfs.join("dev"))?;
-            let (major, minor) = text.trim().split_once(':')?;
-            disk = (major.parse().ok()?, minor.parse().ok()?);
-        }
-        let has_queue = sysfs.join("mq").exists();
+    /// A disk by its name, number and directory in `/sys`.
+    pub(crate) fn at(name: &str, number: (u32, u32), sysfs: &Path) -> Self {
+        let (name, sysfs) = (name.to_owned(), sysfs.to_owned());
         let sequence = sequence_of(&sysfs);
-        let name = file_name(&sysfs);
-        has_queue.then_some((Self { name, number: disk, sysfs, sequence }, start))
+        Self { name, number, sysfs, sequence }
+    }
+
+    /// A disk without a device file, as a path of an NVMe multipath namespace is: requests go
+    /// by it, but programs cannot open it.
+    fn hidden(name: &str) -> Option<Self> {
+        let sysfs = fs::canonicalize(Path::new("/sys/block").join(name)).ok()?;
+        let is_hidden = sysfs.join("mq").exists() && !sysfs.join("dev").exists();
+        let number = is_hidden.then(|| topology::number_of_hidden(&sysfs))??;
+        Some(Self::at(name, number, &sysfs))
     }
 
     /// As the BPF programs compare it.

@@ -1,13 +1,12 @@
 //! Where a file's data are on its device, by the newest map of its extents.
 
 mod fiemap;
-mod refresh;
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use arc_swap::ArcSwap;
 use trimtab_io::{Nanos, monotonic};
 
 use crate::location::Place;
+use crate::refresh::{self, Refresh};
 use fiemap::{Extent, extents};
 
 /// How often a file is checked for changes. Until then a place may be out of date, and a
@@ -86,6 +86,29 @@ impl Map {
         }
     }
 
+    /// The stretches that a range consists of, in order: where each begins, and how long it is.
+    fn stretches(&self, offset: u64, length: u64) -> impl Iterator<Item = (Place, u64)> {
+        let extents = self.extents.as_deref();
+        let end = offset.saturating_add(length);
+        let mut at = offset;
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let place = self.find(at);
+            // An extent goes on to its end, a hole to the next extent.
+            let next = extents.map_or(end, |extents| {
+                let ends_after = extents.partition_point(|extent| extent.end <= at);
+                extents.get(ends_after).map_or(end, |extent| {
+                    if extent.start <= at { extent.end } else { extent.start }
+                })
+            });
+            let stretch = (place, next.min(end) - at);
+            at = next;
+            Some(stretch)
+        })
+    }
+
     /// Whether it is time to make another, for what is looked for every so often.
     fn is_due(&self, now: Nanos, every: Nanos) -> bool {
         now.since(self.of).0 >= every.0.max(self.took.0.saturating_mul(REST))
@@ -99,9 +122,8 @@ fn stamp(file: &File) -> Option<[i64; 5]> {
     Some([size, mtime, metadata.mtime_nsec(), ctime, metadata.ctime_nsec()])
 }
 
-impl Layout {
-    /// Maps the file. Takes its time.
-    pub(super) fn walk(&self) {
+impl Refresh for Layout {
+    fn refresh(&self) {
         if let Some(map) = Map::make(&self.file, &self.is_over) {
             self.map.store(Arc::new(map));
         }
@@ -142,6 +164,27 @@ impl Extents {
         found
     }
 
+    /// Calls `visit` for each stretch of a range: where it begins on the device, and its
+    /// length. Ends when that says false. As [`find`](Self::find) it never waits.
+    pub(super) fn visit(
+        &self,
+        offset: u64,
+        length: u64,
+        now: Nanos,
+        mut visit: impl FnMut(Place, u64) -> bool,
+    ) {
+        let first = self.find(offset, now);
+        let map = self.layout.map.load();
+        for (place, length) in map.stretches(offset, length) {
+            // What `find` says of a hole it says of those behind it too.
+            let place =
+                if place == Place::Hole && first == Place::Unmapped { first } else { place };
+            if !visit(place, length) {
+                return;
+            }
+        }
+    }
+
     /// Checks whether the file has changed, and has it mapped if so. False if that is to be
     /// tried again.
     fn look(&self, map: &Map, found: Place, now: Nanos) -> bool {
@@ -152,7 +195,7 @@ impl Extents {
         // Delayed data get their place without a change of the file's times.
         let is_delayed = found == Place::Unmapped && map.extents.is_some();
         let every = if has_changed || is_delayed { LOOK_AGAIN } else { ANEW };
-        !map.is_due(now, every) || refresh::ask(&self.layout)
+        !map.is_due(now, every) || refresh::ask(Arc::downgrade(&self.layout) as Weak<dyn Refresh>)
     }
 
     /// The time of the last check, for one thread at a time.
@@ -212,6 +255,23 @@ mod tests {
         }
         assert_eq!(map(None).find(0), Place::Unmapped);
         assert_eq!(map(Some(Vec::new())).find(0), Place::Hole);
+    }
+
+    #[test]
+    fn stretches_cover_a_range() {
+        let map = map(Some(vec![
+            extent(0, 4096, Some(1 << 20)),
+            extent(8192, 12288, Some(1 << 30)),
+            extent(12288, 16384, None),
+        ]));
+        let of = |offset, length| map.stretches(offset, length).collect::<Vec<_>>();
+        let (first, second) = (Place::At((1 << 20) + 512), Place::At(1 << 30));
+        let all = [(first, 3584), (Place::Hole, 4096), (second, 4096), (Place::Unmapped, 4096)];
+        assert_eq!(of(512, 15872), all);
+        assert_eq!(of(512, 100), [(first, 100)]);
+        assert_eq!(of(16000, 1000), [(Place::Unmapped, 384), (Place::Hole, 616)]);
+        assert_eq!(of(5, 0), []);
+        assert_eq!(of(u64::MAX - 1, 9), [(Place::Hole, 1)]);
     }
 
     #[test]

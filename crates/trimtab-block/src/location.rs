@@ -1,4 +1,4 @@
-//! From an offset in an open file or device to one on the disk that holds it.
+//! From a range of an open file or device to the disk that holds it.
 
 use std::fs::File;
 use std::io;
@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use trimtab_io::Nanos;
 
-use crate::device::BlockDevice;
 use crate::extents::Extents;
+use crate::layers::Layers;
+use crate::topology::{Disk, Resolved, Topology};
 
-/// Where a byte of a file or device lies.
+/// Where a byte of a file lies on its device, or a range on its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// At this offset on the disk, bytes.
+    /// At this offset, bytes.
     At(u64),
     /// It has data, but their place is not known.
     Unmapped,
@@ -22,24 +23,47 @@ pub enum Place {
     Hole,
 }
 
+/// Why there is no single disk to name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoDrive {
+    /// No disk whose requests the block layer sees is below: a file in memory or on the
+    /// network, a file system without one device.
+    NoDisk,
+    /// Several drives hold the range, or any of several may be read.
+    SeveralDrives,
+    /// How the devices below are mapped is not known.
+    UnknownMapping,
+}
+
 /// An open file or device, and where its bytes lie.
 #[derive(Debug)]
 pub struct Location {
-    disk: Option<Disk>,
+    base: Base,
     extents: Option<Extents>,
-    /// That of the disk; of the device or the file system where the disk is unknown.
+    /// Of the device or the file system.
     number: (u32, u32),
 }
 
-/// The disk that holds it.
+/// What is below.
 #[derive(Debug)]
-pub struct Disk {
-    /// The disk itself.
-    pub device: BlockDevice,
-    /// Its size, bytes.
-    pub size: u64,
-    /// Where on it the partition begins, bytes.
-    start: u64,
+enum Base {
+    Nothing,
+    /// The disk, and where on it the partition begins, bytes.
+    Disk(Disk, u64),
+    Layers(Arc<Layers>),
+}
+
+impl Base {
+    fn of(number: (u32, u32)) -> Self {
+        let Some(topology) = Topology::of(number) else { return Self::Nothing };
+        match (topology.disks(), topology.resolve(0, 1)) {
+            ([], _) => Self::Nothing,
+            ([disk], Resolved::At { offset, .. }) if topology.is_fixed() => {
+                Self::Disk(disk.clone(), offset)
+            }
+            _ => Self::Layers(Arc::new(Layers::new(number, topology))),
+        }
+    }
 }
 
 impl Location {
@@ -57,26 +81,48 @@ impl Location {
         let is_device = kind.is_block_device();
         let number = if is_device { metadata.rdev() } else { metadata.dev() };
         let number = (rustix::fs::major(number), rustix::fs::minor(number));
-        let disk = BlockDevice::holding(number).and_then(|(device, start)| {
-            let size = device.size().ok()?;
-            Some(Disk { device, size, start })
-        });
-        let extents = (disk.is_some() && !is_device).then(|| Extents::of(Arc::clone(file)));
-        let number = disk.as_ref().map_or(number, |disk| disk.device.number);
-        Ok(Self { disk, extents, number })
+        let base = Base::of(number);
+        let has_extents = !is_device && !matches!(base, Base::Nothing);
+        let extents = has_extents.then(|| Extents::of(Arc::clone(file)));
+        Ok(Self { base, extents, number })
     }
 
-    /// The disk that holds it; none if that is not known, or it is not one disk.
+    /// The disk that holds all of it; none if that is not one, or not known.
     #[must_use]
-    pub const fn disk(&self) -> Option<&Disk> {
-        self.disk.as_ref()
+    pub fn disk(&self) -> Option<&Disk> {
+        match &self.base {
+            Base::Nothing => None,
+            Base::Disk(disk, _) => Some(disk),
+            Base::Layers(layers) => layers.only_disk(),
+        }
     }
 
-    /// The number that reads of the same drive share: that of the disk, or of the file
-    /// system or device that holds the data.
+    /// One of the disks that hold it, by the index that [`find`](Self::find) gives. A disk
+    /// keeps its index; one that is added later has the next.
     #[must_use]
-    pub const fn number(&self) -> (u32, u32) {
-        self.number
+    pub fn disk_at(&self, index: usize) -> Option<&Disk> {
+        match &self.base {
+            Base::Nothing => None,
+            Base::Disk(disk, _) => (index == 0).then_some(disk),
+            Base::Layers(layers) => layers.disk(index),
+        }
+    }
+
+    /// Indices are less than this.
+    #[must_use]
+    pub fn most_disks(&self) -> usize {
+        match &self.base {
+            Base::Nothing => 0,
+            Base::Disk(..) => 1,
+            Base::Layers(layers) => layers.most_disks(),
+        }
+    }
+
+    /// The number of the disk, where all of it is on one; otherwise of the file system or
+    /// device that holds the data.
+    #[must_use]
+    pub fn number(&self) -> (u32, u32) {
+        self.disk().map_or(self.number, |disk| disk.device.number)
     }
 
     /// The file's length at the last look, bytes; none if it is no file on a disk.
@@ -85,17 +131,26 @@ impl Location {
         self.extents.as_ref()?.length()
     }
 
-    /// Where the byte at this offset lies. Never waits: a file that has changed is examined
-    /// again by another thread.
-    #[must_use]
-    pub fn find(&self, offset: u64, now: Nanos) -> Place {
-        let start = self.disk.as_ref().map_or(0, |disk| disk.start);
-        match &self.extents {
-            None => Place::At(start + offset),
-            Some(extents) => match extents.find(offset, now) {
-                Place::At(place) => Place::At(start + place),
-                other => other,
-            },
+    /// Which disk holds this range, and where on it the range begins. Never waits: a file or
+    /// a stack of devices that has changed is examined again by another thread.
+    ///
+    /// On a disk or partition, and in a hole, it is the first byte that counts: all others
+    /// are on the same disk.
+    ///
+    /// # Errors
+    /// Not one disk does, or that is not known.
+    pub fn find(&self, offset: u64, length: u64, now: Nanos) -> Result<(usize, Place), NoDrive> {
+        match (&self.base, &self.extents) {
+            (Base::Nothing, _) => Err(NoDrive::NoDisk),
+            (Base::Disk(_, start), None) => Ok((0, Place::At(start.saturating_add(offset)))),
+            (Base::Disk(_, start), Some(extents)) => {
+                let place = match extents.find(offset, now) {
+                    Place::At(place) => Place::At(start.saturating_add(place)),
+                    other => other,
+                };
+                Ok((0, place))
+            }
+            (Base::Layers(layers), extents) => layers.find(extents.as_ref(), offset, length, now),
         }
     }
 }
@@ -108,6 +163,7 @@ mod tests {
     fn file_on_no_disk_has_no_disk_and_no_extents() {
         let location = Location::of(&Arc::new(File::open("/proc/version").unwrap())).unwrap();
         assert!(location.disk().is_none() && location.extents.is_none());
+        assert_eq!(location.find(0, 1, Nanos(0)), Err(NoDrive::NoDisk));
         let error = Location::of(&Arc::new(File::open("/").unwrap())).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(21));
     }

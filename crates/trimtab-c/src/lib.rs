@@ -23,13 +23,13 @@ use error::{Failure, guarded, last_error, refused, refused_wait, timed_out};
 use options::{COptions, text};
 
 /// Of the interface.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const NO_DEADLINE: i64 = -1;
 
 /// `struct trimtab_figures`
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct CFigures([u64; 21]);
+pub struct CFigures([u64; 23]);
 
 impl From<Figures> for CFigures {
     fn from(figures: Figures) -> Self {
@@ -56,6 +56,8 @@ impl From<Figures> for CFigures {
             open.unsure,
             figures.bounded,
             figures.timed_out,
+            open.several_drives,
+            open.unknown_mapping,
         ])
     }
 }

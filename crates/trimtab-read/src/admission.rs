@@ -9,13 +9,14 @@ use trimtab_predict::Model;
 
 use crate::cached::{self, Held};
 use crate::error::{Refusal, RefusalCause, Urgency};
-use crate::figures::{Counters, FailOpenReason};
+use crate::figures::FailOpenReason;
 use crate::forecast::{Decision, Detail, Outlook, Query, duration, judge, outlook, pages};
+use crate::lane::Lane;
 use crate::limiter::Ruling;
 use crate::probes::Part;
 use crate::reader::Reader;
 use crate::token::{AdmissionReason, ReadToken, Scored};
-use trimtab_block::Place;
+use trimtab_block::{NoDrive, Place};
 
 /// What is asked for.
 pub(super) enum ReadRequest<'b> {
@@ -39,124 +40,7 @@ impl ReadRequest<'_> {
     }
 }
 
-/// The answer to a request that is not refused.
-pub(super) enum Admission<'a> {
-    /// It is to be sent.
-    Send(ReadToken<'a>),
-    /// It need not be sent; if data were asked for, this many bytes of them are there.
-    Done(usize),
-}
-
-impl Reader {
-    pub(super) const fn counters(&self) -> &Counters {
-        self.published.counters()
-    }
-
-    pub(super) fn token<'a>(
-        &'a self,
-        reason: AdmissionReason,
-        scored: Option<Scored<'a>>,
-    ) -> ReadToken<'a> {
-        ReadToken::new(self.counters(), &self.outstanding, reason, scored)
-    }
-
-    /// Decides on a read at this time, and counts it.
-    pub(super) fn ask(
-        &self,
-        wanted: ReadRequest<'_>,
-        offset: u64,
-        urgency: Urgency,
-        now: Nanos,
-    ) -> Result<Admission<'_>, Refusal> {
-        if urgency == Urgency::None {
-            self.counters().plain();
-            return Ok(Admission::Send(self.token(AdmissionReason::NoForecast, None)));
-        }
-        let number = self.counters().asked();
-        self.limiter.asked(number, now);
-        if !is_in_range(offset, wanted.length()) {
-            // The kernel says what is wrong with it.
-            return Ok(self.admit_unforecast(FailOpenReason::Unsure));
-        }
-        if self.has_too_many_abandoned(now) {
-            return self.held_or_refused(wanted, offset, now);
-        }
-        let length = wanted.length();
-        let (outlook, place, model) = match self.outlook(length, offset, now, Detail::of(urgency)) {
-            Ok(known) => known,
-            Err(reason) => return Ok(self.admit_unforecast(reason)),
-        };
-        let label = &model.card.label;
-        let scored = Scored { label, sent: now, pages: pages(length), load: outlook.load };
-        match judge(&outlook.forecast, urgency, label) {
-            Decision::InTime => {
-                self.limiter.sent(outlook.part, now);
-                return Ok(Admission::Send(self.token(AdmissionReason::InTime, Some(scored))));
-            }
-            Decision::Unsure => return Ok(self.admit_unforecast(FailOpenReason::Unsure)),
-            Decision::TooLate => {}
-        }
-        if let Some(leave) = self.serve_without_drive(wanted, offset, place) {
-            return Ok(leave);
-        }
-        match self.rule(outlook.part, now, number) {
-            Ok(reason) => Ok(Admission::Send(self.token(reason, Some(scored)))),
-            Err(cause) => Err(Refusal { expected_wait: duration(outlook.forecast.wait), cause }),
-        }
-    }
-
-    /// Whether the drive has as many abandoned reads as it may. That is known without a
-    /// model, and holds whatever a model forecasts.
-    fn has_too_many_abandoned(&self, now: Nanos) -> bool {
-        let abandoned = self.outstanding.abandoned(now);
-        abandoned > 0 && (abandoned >= self.most_abandoned || self.outstanding.helpers.are_stuck())
-    }
-
-    /// Decides on a read that is not to be sent to the drive.
-    fn held_or_refused(
-        &self,
-        wanted: ReadRequest<'_>,
-        offset: u64,
-        now: Nanos,
-    ) -> Result<Admission<'_>, Refusal> {
-        let is_hole = self.location.find(offset, now) == Place::Hole;
-        let held = if is_hole || self.is_direct { Ok(None) } else { self.held(wanted, offset) };
-        if is_hole || matches!(held, Ok(Some(_))) {
-            self.counters().cached();
-        }
-        match held {
-            _ if is_hole => Ok(Admission::Send(self.token(AdmissionReason::NoForecast, None))),
-            Ok(Some(bytes)) => Ok(Admission::Done(bytes)),
-            Ok(None) | Err(_) => {
-                self.counters().refused();
-                self.counters().bounded();
-                Err(Refusal { expected_wait: None, cause: RefusalCause::Outstanding })
-            }
-        }
-    }
-
-    /// The forecast for a read, if the drive's state allows one, and where the read goes.
-    pub(super) fn outlook(
-        &self,
-        length: u64,
-        offset: u64,
-        now: Nanos,
-        detail: Detail,
-    ) -> Result<(Outlook, Place, &Model), FailOpenReason> {
-        if !is_in_range(offset, length) {
-            return Err(FailOpenReason::Unsure);
-        }
-        let ready = self.drive_state.at(now)?;
-        let (Some(ready), Some(model)) = (ready.as_ref(), self.drive_state.model()) else {
-            return Err(FailOpenReason::NotKept);
-        };
-        let place = self.location.find(offset, now);
-        let size = self.location.disk().map_or(0, |disk| disk.size);
-        let ask = Query { trained: &model.trained, drive: &ready.drive, now, length };
-        let outlook = outlook(&ask, place, size, detail);
-        outlook.map(|outlook| (outlook, place, &**model)).ok_or(FailOpenReason::Unsure)
-    }
-
+impl Lane {
     fn admit_unforecast(&self, reason: FailOpenReason) -> Admission<'_> {
         self.counters().failed_open(reason);
         Admission::Send(self.token(AdmissionReason::NoForecast, None))
@@ -181,30 +65,148 @@ impl Reader {
         }
         Ok(AdmissionReason::Forced)
     }
+}
 
-    /// Serves a read without the drive, where possible: from the page cache, or because it
-    /// lies in a hole. Where the kernel does not tell, the read is admitted.
-    fn serve_without_drive(
+/// The answer to a request that is not refused.
+pub(super) enum Admission<'a> {
+    /// It is to be sent.
+    Send(ReadToken<'a>),
+    /// It need not be sent; if data were asked for, this many bytes of them are there.
+    Done(usize),
+}
+
+impl Reader {
+    /// Decides on a read at this time, and counts it.
+    pub(super) fn ask(
         &self,
         wanted: ReadRequest<'_>,
         offset: u64,
+        urgency: Urgency,
+        now: Nanos,
+    ) -> Result<Admission<'_>, Refusal> {
+        let length = wanted.length();
+        let (lane, found) = self.lane(offset, length, now);
+        let counters = lane.counters();
+        if urgency == Urgency::None {
+            counters.plain();
+            return Ok(Admission::Send(lane.token(AdmissionReason::NoForecast, None)));
+        }
+        let number = counters.asked();
+        lane.limiter.asked(number, now);
+        if !is_in_range(offset, length) {
+            // The kernel says what is wrong with it.
+            return Ok(lane.admit_unforecast(FailOpenReason::Unsure));
+        }
+        if self.has_too_many_abandoned(lane, now) {
+            return self.held_or_refused(lane, found, wanted, offset);
+        }
+        let detail = Detail::of(urgency);
+        let (outlook, place, model) = match self.outlook(lane, found, length, offset, now, detail) {
+            Ok(known) => known,
+            Err(reason) => return Ok(lane.admit_unforecast(reason)),
+        };
+        let label = &model.card.label;
+        let scored = Scored { label, sent: now, pages: pages(length), load: outlook.load };
+        match judge(&outlook.forecast, urgency, label) {
+            Decision::InTime => {
+                lane.limiter.sent(outlook.part, now);
+                return Ok(Admission::Send(lane.token(AdmissionReason::InTime, Some(scored))));
+            }
+            Decision::Unsure => return Ok(lane.admit_unforecast(FailOpenReason::Unsure)),
+            Decision::TooLate => {}
+        }
+        if let Some(leave) = self.serve_without_drive(lane, wanted, offset, place) {
+            return Ok(leave);
+        }
+        match lane.rule(outlook.part, now, number) {
+            Ok(reason) => Ok(Admission::Send(lane.token(reason, Some(scored)))),
+            Err(cause) => Err(Refusal { expected_wait: duration(outlook.forecast.wait), cause }),
+        }
+    }
+
+    /// Whether the drive has as many abandoned reads as it may. That is known without a
+    /// model, and holds whatever a model forecasts.
+    fn has_too_many_abandoned(&self, lane: &Lane, now: Nanos) -> bool {
+        let abandoned = lane.outstanding.abandoned(now);
+        abandoned > 0 && (abandoned >= self.most_abandoned || lane.outstanding.helpers.are_stuck())
+    }
+
+    /// Decides on a read that is not to be sent to the drive.
+    fn held_or_refused<'a>(
+        &self,
+        lane: &'a Lane,
+        found: Result<Place, NoDrive>,
+        wanted: ReadRequest<'_>,
+        offset: u64,
+    ) -> Result<Admission<'a>, Refusal> {
+        let is_hole = found == Ok(Place::Hole);
+        let held = if is_hole || self.is_direct { Ok(None) } else { self.held(wanted, offset) };
+        if is_hole || matches!(held, Ok(Some(_))) {
+            lane.counters().cached();
+        }
+        match held {
+            _ if is_hole => Ok(Admission::Send(lane.token(AdmissionReason::NoForecast, None))),
+            Ok(Some(bytes)) => Ok(Admission::Done(bytes)),
+            Ok(None) | Err(_) => {
+                lane.counters().refused();
+                lane.counters().bounded();
+                Err(Refusal { expected_wait: None, cause: RefusalCause::Outstanding })
+            }
+        }
+    }
+
+    /// What is expected of a read, if something may be, and where on the drive it goes.
+    pub(super) fn outlook<'a>(
+        &self,
+        lane: &'a Lane,
+        found: Result<Place, NoDrive>,
+        length: u64,
+        offset: u64,
+        now: Nanos,
+        detail: Detail,
+    ) -> Result<(Outlook, Place, &'a Model), FailOpenReason> {
+        if !is_in_range(offset, length) {
+            return Err(FailOpenReason::Unsure);
+        }
+        let model = lane.drive_state.model().ok_or(FailOpenReason::NoModel)?;
+        let place = match found {
+            Ok(place) => place,
+            Err(NoDrive::SeveralDrives) => return Err(FailOpenReason::SeveralDrives),
+            Err(NoDrive::UnknownMapping) => return Err(FailOpenReason::UnknownMapping),
+            // A state that was given is taken for that of what is read.
+            Err(NoDrive::NoDisk) => Place::At(offset),
+        };
+        let ready = lane.drive_state.at(now)?;
+        let Some(ready) = ready.as_ref() else { return Err(FailOpenReason::NotKept) };
+        let ask = Query { trained: &model.trained, drive: &ready.drive, now, length };
+        let outlook = outlook(&ask, place, lane.size, detail);
+        outlook.map(|outlook| (outlook, place, &**model)).ok_or(FailOpenReason::Unsure)
+    }
+
+    /// Serves a read without the drive, where possible: from the page cache, or because it
+    /// lies in a hole. Where the kernel does not tell, the read is admitted.
+    fn serve_without_drive<'a>(
+        &self,
+        lane: &'a Lane,
+        wanted: ReadRequest<'_>,
+        offset: u64,
         place: Place,
-    ) -> Option<Admission<'_>> {
+    ) -> Option<Admission<'a>> {
         if place == Place::Hole {
-            self.counters().cached();
-            return Some(Admission::Send(self.token(AdmissionReason::NoForecast, None)));
+            lane.counters().cached();
+            return Some(Admission::Send(lane.token(AdmissionReason::NoForecast, None)));
         }
         if self.is_direct {
             return None;
         }
         match self.held(wanted, offset) {
             Ok(Some(bytes)) => {
-                self.counters().cached();
+                lane.counters().cached();
                 Some(Admission::Done(bytes))
             }
             // The drive is delivering it, or the cache has just dropped it.
             Ok(None) => None,
-            Err(_) => Some(self.admit_unforecast(FailOpenReason::Unsure)),
+            Err(_) => Some(lane.admit_unforecast(FailOpenReason::Unsure)),
         }
     }
 

@@ -57,6 +57,8 @@ fn fits(trained: &Trained, drive: &LiveDrive) -> bool {
 pub(super) struct DriveStateSource {
     model: Option<Arc<Model>>,
     device: Option<BlockDevice>,
+    /// The reader reads from other drives too.
+    is_one_of_several: bool,
     other_drive: Option<OtherDrive>,
     source: Source,
     oldest: Nanos,
@@ -68,6 +70,7 @@ impl DriveStateSource {
     pub(super) fn new(
         model: Option<Arc<Model>>,
         device: Option<BlockDevice>,
+        is_one_of_several: bool,
         source: Source,
         oldest: Nanos,
     ) -> Self {
@@ -76,7 +79,8 @@ impl DriveStateSource {
             _ => None,
         };
         let (ready, tried) = (ArcSwapOption::empty(), AtomicU64::new(0));
-        let this = Self { model, device, other_drive, source, oldest, ready, tried };
+        let this =
+            Self { model, device, is_one_of_several, other_drive, source, oldest, ready, tried };
         this.find();
         this
     }
@@ -127,6 +131,12 @@ impl DriveStateSource {
     fn find(&self) {
         let Some(model) = &self.model else { return };
         let drive = match (&self.source, &self.device) {
+            // One of several drives: the state that was given is another's.
+            (Source::Given(drive), Some(device))
+                if self.is_one_of_several && drive.kernel_number() != device.kernel_number() =>
+            {
+                None
+            }
             (Source::Given(drive), _) => {
                 let mut drive = drive.clone();
                 drive.refresh().is_ok().then_some(drive)

@@ -12,6 +12,7 @@ use crate::admission::{Admission, ReadRequest, is_in_range};
 use crate::cached;
 use crate::detachable::{self, Ask, Came, LONGEST, Left};
 use crate::error::{ReadError, Urgency};
+use crate::outstanding::Outstanding;
 use crate::reader::Reader;
 use crate::token::{AdmissionReason, ReadToken};
 
@@ -57,7 +58,7 @@ impl Reader {
             Admission::Send(token) => token,
             Admission::Done(bytes) => return Ok(bytes),
         };
-        match self.fetch(buffer, offset, urgency.until(asked)) {
+        match self.fetch(buffer, offset, urgency.until(asked), token.drive()) {
             Ok(bytes) => {
                 token.finish();
                 Ok(bytes)
@@ -81,10 +82,12 @@ impl Reader {
         let mut done = self.read_at(buffer, offset, urgency)?;
         while done < buffer.len() {
             let at = offset + done as u64;
-            match self.fetch(as_uninit(&mut buffer[done..]), at, until) {
+            let (lane, _) = self.lane(at, (buffer.len() - done) as u64, Nanos::ZERO);
+            let rest = as_uninit(&mut buffer[done..]);
+            match self.fetch(rest, at, until, &lane.outstanding) {
                 Ok(bytes) if bytes > 0 => done += bytes,
                 Err(late @ Failed::Late(_)) => {
-                    return Err(late.end(self.token(AdmissionReason::NoForecast, None), urgency));
+                    return Err(late.end(lane.token(AdmissionReason::NoForecast, None), urgency));
                 }
                 Err(Failed::Io(e)) if !self.is_end_of_direct(at) => return Err(e.into()),
                 Ok(_) | Err(_) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
@@ -98,10 +101,11 @@ impl Reader {
         buffer: &mut [MaybeUninit<u8>],
         offset: u64,
         until: Option<Nanos>,
+        drive: &Outstanding,
     ) -> Result<usize, Failed> {
         match until {
             Some(until) if is_in_range(offset, buffer.len() as u64) => {
-                self.fetch_until(buffer, offset, until)
+                self.fetch_until(buffer, offset, until, drive)
             }
             // To io_uring the largest offset means the file's own position.
             _ => self.pread(buffer, offset).map_err(Failed::Io),
@@ -124,15 +128,16 @@ impl Reader {
         buffer: &mut [MaybeUninit<u8>],
         offset: u64,
         until: Nanos,
+        drive: &Outstanding,
     ) -> Result<usize, Failed> {
         // The queue of a drive that holds up others may be full.
-        let may_block = self.outstanding.has_abandoned();
+        let may_block = drive.has_abandoned();
         let mut done = self.fetch_cached(buffer, offset, may_block);
         while done < buffer.len() {
             let piece = (buffer.len() - done).min(LONGEST);
             let ask = Ask { file: &self.file, offset: offset + done as u64, until, may_block };
             let into = &mut buffer[done..done + piece];
-            match detachable::read(&ask, into, &self.outstanding.helpers) {
+            match detachable::read(&ask, into, &drive.helpers) {
                 Came::Read(Ok(bytes)) => {
                     done += bytes;
                     if bytes < piece {

@@ -16,9 +16,11 @@ pub(super) enum FailOpenReason {
     Stale,
     Unsure,
     OtherDrive,
+    SeveralDrives,
+    UnknownMapping,
 }
 
-const DOUBTS: usize = 7;
+const DOUBTS: usize = 9;
 
 /// Reads that were sent because nothing could be said of them, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -28,7 +30,7 @@ pub struct FailedOpen {
     /// The model tells other parallel units apart than those whose state is kept.
     pub other_model: u64,
     /// What is read lies on no disk whose requests the block layer sees: in memory, on
-    /// the network, on a device made of others.
+    /// the network, on a file system without one device.
     pub no_device: u64,
     /// The state of the drive is not tracked: no BPF programs are attached.
     pub not_kept: u64,
@@ -41,14 +43,42 @@ pub struct FailedOpen {
     ///
     /// [`Reader::other_drive`]: super::Reader::other_drive
     pub other_drive: u64,
+    /// Several drives hold what is read, or any of several may be read: mirrors, a read
+    /// across two members of an array.
+    pub several_drives: u64,
+    /// How the devices below are mapped is not known: thin volumes, caches, arrays that are
+    /// being reshaped; or the process may not see it.
+    pub unknown_mapping: u64,
 }
 
 impl FailedOpen {
     /// All of them.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        let Self { no_model, other_model, no_device, not_kept, stale, unsure, other_drive } = *self;
-        no_model + other_model + no_device + not_kept + stale + unsure + other_drive
+        let mut total = 0;
+        let reasons = self.by_reason();
+        let mut i = 0;
+        while i < reasons.len() {
+            total += reasons[i].1;
+            i += 1;
+        }
+        total
+    }
+
+    /// Each reason by its name, and how many reads it let through.
+    #[must_use]
+    pub const fn by_reason(&self) -> [(&'static str, u64); DOUBTS] {
+        [
+            ("no_model", self.no_model),
+            ("other_model", self.other_model),
+            ("other_drive", self.other_drive),
+            ("no_device", self.no_device),
+            ("not_kept", self.not_kept),
+            ("stale", self.stale),
+            ("unsure", self.unsure),
+            ("several_drives", self.several_drives),
+            ("unknown_mapping", self.unknown_mapping),
+        ]
     }
 }
 
@@ -127,6 +157,8 @@ impl Figures {
                 stale: f(a.stale, b.stale),
                 unsure: f(a.unsure, b.unsure),
                 other_drive: f(a.other_drive, b.other_drive),
+                several_drives: f(a.several_drives, b.several_drives),
+                unknown_mapping: f(a.unknown_mapping, b.unknown_mapping),
             },
             late: f(self.late, other.late),
             trials: f(self.trials, other.trials),
@@ -144,7 +176,7 @@ impl Figures {
 struct Line<T>(T);
 
 /// The counters, in memory that other processes may read. The layout is that of
-/// version 1 of the files in the readers' directory (docs/reading.md).
+/// version 2 of the files in the readers' directory (docs/reading.md).
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Counters {
@@ -166,13 +198,12 @@ struct Seldom {
     over_ceiling: AtomicU64,
     trials: AtomicU64,
     fast_trials: AtomicU64,
-    // Readers of before had zeroes here.
     bounded: AtomicU64,
     timed_out: AtomicU64,
 }
 
 const _: () = {
-    assert!(size_of::<Counters>() == 6 * 64);
+    assert!(size_of::<Counters>() == 7 * 64);
     assert!(offset_of!(Counters, refused) == 192);
     assert!(offset_of!(Seldom, fast_trials) == 40);
     assert!(offset_of!(Seldom, timed_out) == 56 && size_of::<Seldom>() == 64);
@@ -250,6 +281,8 @@ impl Counters {
             stale: get(&open[FailOpenReason::Stale as usize]),
             unsure: get(&open[FailOpenReason::Unsure as usize]),
             other_drive: get(&open[FailOpenReason::OtherDrive as usize]),
+            several_drives: get(&open[FailOpenReason::SeveralDrives as usize]),
+            unknown_mapping: get(&open[FailOpenReason::UnknownMapping as usize]),
         };
         let seldom = &self.seldom.0;
         let mut figures = Figures {

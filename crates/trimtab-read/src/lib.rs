@@ -82,6 +82,7 @@ mod error;
 mod fetch;
 mod figures;
 mod forecast;
+mod lane;
 mod limiter;
 mod options;
 mod outstanding;

@@ -23,7 +23,7 @@ use crate::figures::Counters;
 use crate::published::remove;
 
 /// Begins each file; its last byte is the layout's version.
-pub(super) const MAGIC: [u8; 8] = *b"trimrdr\x01";
+pub(super) const MAGIC: [u8; 8] = *b"trimrdr\x02";
 pub(super) const HEADER: usize = 512;
 /// Every user may create files, and remove their own.
 const SHARED: u32 = 0o1777;

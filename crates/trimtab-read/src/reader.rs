@@ -11,19 +11,16 @@ use trimtab_io::monotonic;
 use trimtab_predict::{Model, OtherDrive, Verdict};
 
 use crate::admission::{Admission, ReadRequest};
-use crate::drive_state::DriveStateSource;
 use crate::error::{Error, Refusal, Urgency};
 use crate::figures::Figures;
 use crate::forecast::{Detail, Outlook, duration};
-use crate::limiter::AdmissionLimiter;
-use crate::options::{ReadOptions, nanos};
-use crate::outstanding::Outstanding;
-use crate::publish::PublishedCounters;
+use crate::lane::Lanes;
+use crate::options::ReadOptions;
 use crate::token::{AdmissionReason, ReadToken};
 use trimtab_block::BlockDevice;
 use trimtab_block::{Location, Place};
 
-/// A device or file, and what is drive_state of the drive below. Any number of threads may
+/// A device or file, and what is drive_state of the drives below. Any number of threads may
 /// read from it at once; nothing on the way of a read waits for a lock (where there is no
 /// io_uring, a read with a deadline takes one for a moment).
 pub struct Reader {
@@ -31,12 +28,8 @@ pub struct Reader {
     /// Opened past the page cache.
     pub(super) is_direct: bool,
     pub(super) location: Location,
-    pub(super) drive_state: DriveStateSource,
-    pub(super) limiter: AdmissionLimiter,
+    pub(super) lanes: Lanes,
     pub(super) most_abandoned: u32,
-    /// On the drive, of all readers of this process.
-    pub(super) outstanding: Arc<Outstanding>,
-    pub(super) published: PublishedCounters,
 }
 
 /// What is expected of a read.
@@ -82,18 +75,12 @@ impl Reader {
         let flags = rustix::fs::fcntl_getfl(&file).map_err(|e| failed(e.into()))?;
         let file = Arc::new(file);
         let place = Location::of(&file).map_err(failed)?;
-        let device = place.disk().map(|disk| disk.device.clone());
-        let number = device.as_ref().map_or((0, 0), |device| device.number);
-        let (model, source) = (options.model.clone(), options.source.clone());
         Ok(Self {
             file,
             is_direct: flags.contains(rustix::fs::OFlags::DIRECT),
-            outstanding: Outstanding::of(place.number()),
+            lanes: Lanes::new(&place, path, options, rules),
             most_abandoned: options.most_abandoned,
             location: place,
-            drive_state: DriveStateSource::new(model, device, source, nanos(options.oldest)),
-            limiter: AdmissionLimiter::new(rules),
-            published: PublishedCounters::new(options.publish.as_deref(), number, path),
         })
     }
 
@@ -102,8 +89,9 @@ impl Reader {
     #[must_use]
     pub fn expect(&self, length: u64, offset: u64) -> Option<Expected> {
         let now = monotonic();
+        let (lane, found) = self.lane(offset, length, now);
         let Outlook { forecast, .. } =
-            self.outlook(length, offset, now, Detail::Everything).ok()?.0;
+            self.outlook(lane, found, length, offset, now, Detail::Everything).ok()?.0;
         let is_late = forecast.verdict == Verdict::Late;
         let (wait, probability) = (duration(forecast.wait), forecast.probability);
         Some(Expected { wait, is_late, probability })
@@ -127,49 +115,60 @@ impl Reader {
         let now = monotonic();
         match self.ask(ReadRequest::Length(length), offset, urgency, now)? {
             Admission::Send(token) => Ok(token),
-            Admission::Done(_) => Ok(self.token(AdmissionReason::NoForecast, None)),
+            Admission::Done(_) => {
+                Ok(self.lanes.main(&self.location).token(AdmissionReason::NoForecast, None))
+            }
         }
     }
 
-    /// What it has done so far.
+    /// What it has done so far, on all drives.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        self.counters().figures()
+        let all = self.lanes.all().map(|lane| lane.counters().figures());
+        all.fold(Figures::default(), |sum, figures| sum.plus(&figures))
     }
 
-    /// The disk that is read from, if the block layer sees one.
+    /// The disk that is read from, if it is one and the block layer sees it. Of a device that
+    /// is made of several, [`device_at`](Self::device_at) tells which.
     #[must_use]
     pub fn device(&self) -> Option<&BlockDevice> {
         self.location.disk().map(|disk| &disk.device)
     }
 
-    /// Where on the disk an offset (bytes) lies, if it lies there and that is drive_state.
+    /// The disk that holds a range (offset and length, bytes), if one does.
+    #[must_use]
+    pub fn device_at(&self, offset: u64, length: u64) -> Option<&BlockDevice> {
+        let (disk, _) = self.location.find(offset, length, monotonic()).ok()?;
+        self.location.disk_at(disk).map(|disk| &disk.device)
+    }
+
+    /// Where on its disk the byte at an offset lies, if it lies on one and that is drive_state.
     #[must_use]
     pub fn device_offset(&self, offset: u64) -> Option<u64> {
-        self.device()?;
-        match self.location.find(offset, monotonic()) {
-            Place::At(place) => Some(place),
-            Place::Unmapped | Place::Hole => None,
+        match self.location.find(offset, 1, monotonic()) {
+            Ok((_, Place::At(place))) => Some(place),
+            _ => None,
         }
     }
 
     /// The model that it decides by.
     #[must_use]
     pub fn model(&self) -> Option<&Model> {
-        self.drive_state.model().map(|model| &**model)
+        self.lanes.model()
     }
 
-    /// In what the drive is another than the one that the model was trained on, if that is
+    /// In what the (first) drive is another than the one that the model was trained on, if that is
     /// drive_state. Then nothing is refused.
     #[must_use]
-    pub const fn other_drive(&self) -> Option<&OtherDrive> {
-        self.drive_state.other_drive()
+    pub fn other_drive(&self) -> Option<&OtherDrive> {
+        self.lanes.main(&self.location).drive_state.other_drive()
     }
 
-    /// The file in which other processes find its figures; none if it is not published.
+    /// The file in which other processes find its figures; none if it is not published. Where
+    /// several drives are read from there is one for each, of which this is the first.
     #[must_use]
     pub fn published_at(&self) -> Option<PathBuf> {
-        self.published.path().map(Path::to_owned)
+        self.lanes.main(&self.location).published.path().map(Path::to_owned)
     }
 }
 

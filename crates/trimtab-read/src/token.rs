@@ -51,6 +51,11 @@ impl<'a> ReadToken<'a> {
         Self { counters, drive, reason, scored }
     }
 
+    /// What is out on the drive that is read from.
+    pub(super) const fn drive(&self) -> &'a Outstanding {
+        self.drive
+    }
+
     /// The data have arrived.
     pub fn finish(self) {
         if let Some(was_late) = self.is_late_by_now() {

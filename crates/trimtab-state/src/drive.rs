@@ -78,6 +78,12 @@ impl LiveDrive {
         self.memory.devices().load(self.index, field!(Device.config.generation))
     }
 
+    /// The drive's number as the kernel has it, major << 20 | minor.
+    #[must_use]
+    pub fn kernel_number(&self) -> u32 {
+        self.memory.tracker(self.index).number
+    }
+
     /// The functions by which units are told apart.
     #[must_use]
     pub fn functions(&self) -> &[UnitFunction] {

@@ -6,6 +6,7 @@
 mod feature;
 mod partition;
 mod skip;
+pub mod stack;
 
 pub use feature::Feature;
 pub use skip::{missing, requires, skip};

@@ -6,6 +6,7 @@
 
 mod advise;
 mod agent;
+mod check;
 mod compare;
 mod console;
 mod decimal;
@@ -43,6 +44,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
+  sudo trimtab check
   sudo trimtab record nvme0n1 -o disk.parquet --duration 60s
   sudo trimtab top
   trimtab trace info disk.parquet
@@ -63,6 +65,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Say what trimtab can do on this machine, and what to do about the rest.
+    Check(check::Args),
     /// Record every request that real block devices serve.
     Record(record::Args),
     /// Show what the kernel keeps of block devices: what is in flight, what
@@ -105,6 +109,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::usage(&error),
     };
     let result = match cli.command {
+        Command::Check(args) => check::run(&args),
         Command::Record(args) => record::run(args),
         Command::Watch(args) => watch::run(&args),
         Command::Top(args) => top::run(&args),

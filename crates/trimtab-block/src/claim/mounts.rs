@@ -36,6 +36,32 @@ impl Mount {
     }
 }
 
+/// A mounted file system, as this thread sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    /// Of its device; of a file system without one, a number of its own.
+    pub number: (u32, u32),
+    /// Where it is mounted.
+    pub at: PathBuf,
+    /// `ext4`.
+    pub kind: String,
+    /// Whether it was mounted from a device.
+    pub is_from_device: bool,
+}
+
+/// The file systems that this thread sees mounted, in the order of their mounts.
+#[must_use]
+pub fn mounted_here() -> Vec<FileSystem> {
+    let mounts = mounts_of(Path::new("/proc/thread-self"), None).into_iter();
+    let file_systems = mounts.map(|mount| FileSystem {
+        number: (rustix::fs::major(mount.number), rustix::fs::minor(mount.number)),
+        is_from_device: mount.source.starts_with("/dev"),
+        at: mount.at,
+        kind: mount.kind,
+    });
+    file_systems.collect()
+}
+
 /// All mounts of this thread's namespace, and of those of all others that may be looked at.
 pub(super) fn all() -> Vec<Mount> {
     let own = Path::new("/proc/thread-self");

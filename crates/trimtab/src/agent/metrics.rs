@@ -50,6 +50,7 @@ pub(super) fn page(drives: &[Told<'_>], losses: &Losses) -> String {
     for (name, help, number) in NUMBERS {
         each(&mut page, drives, name, Metric::Gauge, help, *number);
     }
+    failed_open(&mut page, drives);
     trainings(&mut page, drives);
     lost(&mut page, losses);
     page.to_string()
@@ -198,6 +199,17 @@ fn models(page: &mut Exposition, drives: &[Told<'_>]) {
             ("fingerprint", &training.fingerprint),
         ];
         page.sample(&labels, 1);
+    }
+}
+
+fn failed_open(page: &mut Exposition, drives: &[Told<'_>]) {
+    let help = "Reads let through without knowing, by reason.";
+    page.metric("trimtab_reader_failed_open_reason_total", Metric::Counter, help);
+    for told in drives {
+        let Some(readers) = told.readers else { continue };
+        for (reason, number) in readers.figures.failed_open.by_reason() {
+            page.sample(&[("device", told.device), ("reason", reason)], number);
+        }
     }
 }
 

@@ -1,0 +1,264 @@
+//! What each check makes of what was found.
+
+use std::io;
+
+use serde::Serialize;
+
+/// What trimtab needs, and whether it is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// Whether it is as it should be.
+    pub passed: bool,
+    /// What was found.
+    pub found: String,
+    /// What uses it.
+    pub used_by: &'static str,
+    /// What to do, where it is not as it should be.
+    pub advice: Option<String>,
+}
+
+impl Check {
+    fn passed(name: &'static str, used_by: &'static str, found: impl Into<String>) -> Self {
+        Self { name, passed: true, found: found.into(), used_by, advice: None }
+    }
+
+    fn failed(
+        name: &'static str,
+        used_by: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        let (found, advice) = (found.into(), Some(advice.into()));
+        Self { name, passed: false, found, used_by, advice }
+    }
+}
+
+const ALL: &str = "recording, predicted reads";
+const STATE: &str = "predicted reads";
+
+/// The oldest kernel that has what the BPF programs need.
+const OLDEST: (u32, u32) = (5, 15);
+
+/// By `uname -r`.
+pub(crate) fn kernel(release: &str) -> Check {
+    let found = format!("Linux {release}");
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let version = (numbers.next(), numbers.next());
+    let (Some(Ok(major)), Some(Ok(minor))) = version else {
+        return Check::failed("kernel", ALL, found, "its version cannot be read");
+    };
+    if (major, minor) < OLDEST {
+        let advice = format!("install Linux {}.{} or newer", OLDEST.0, OLDEST.1);
+        return Check::failed("kernel", ALL, found, advice);
+    }
+    Check::passed("kernel", ALL, found)
+}
+
+/// By what [`trimtab_bpf::available`] says.
+pub(crate) fn tracepoints(found: &Result<(), String>) -> Check {
+    match found {
+        Ok(()) => Check::passed("type information (BTF)", ALL, "present, with the tracepoints"),
+        Err(why) => Check::failed("type information (BTF)", ALL, "not usable", why),
+    }
+}
+
+/// By what [`trimtab_bpf::check_privilege`] says.
+pub(crate) fn privilege(found: &Result<(), String>) -> Check {
+    match found {
+        Ok(()) => Check::passed("BPF capabilities", ALL, "CAP_BPF and CAP_PERFMON"),
+        Err(why) => Check::failed("BPF capabilities", ALL, "missing", why),
+    }
+}
+
+/// By what loading a set of programs says; none: it was not tried.
+pub(crate) fn programs(
+    name: &'static str,
+    used_by: &'static str,
+    loaded: Option<&Result<(), String>>,
+) -> Check {
+    match loaded {
+        Some(Ok(())) => Check::passed(name, used_by, "loaded, attached and removed"),
+        Some(Err(why)) => Check::failed(name, used_by, "refused", why),
+        None => Check::failed(name, used_by, "not tried", "what is missing above comes first"),
+    }
+}
+
+/// By what opening a device file says.
+pub(crate) fn device_file(
+    name: &'static str,
+    path: &str,
+    opened: Result<(), io::ErrorKind>,
+    module: &str,
+) -> Check {
+    const USED_BY: &str = "emulated drives";
+    match opened {
+        Ok(()) => Check::passed(name, USED_BY, path),
+        Err(io::ErrorKind::NotFound) => {
+            Check::failed(name, USED_BY, format!("no {path}"), format!("modprobe {module}"))
+        }
+        Err(io::ErrorKind::PermissionDenied) => {
+            let found = format!("{path} cannot be opened");
+            Check::failed(name, USED_BY, found, "run as root (sudo)")
+        }
+        Err(kind) => {
+            let found = format!("{path}: {kind}");
+            Check::failed(name, USED_BY, found, format!("modprobe {module}"))
+        }
+    }
+}
+
+/// By `kernel.io_uring_disabled`, and what making a ring says.
+pub(crate) fn io_uring(disabled: Option<&str>, made: Result<(), io::ErrorKind>) -> Check {
+    const NAME: &str = "io_uring";
+    const USED_BY: &str = "reads with a deadline";
+    let fallback = "threads read in its place";
+    match (made, disabled.map(str::trim)) {
+        (Ok(()), _) => Check::passed(NAME, USED_BY, "a ring can be made"),
+        (Err(_), Some("1" | "2")) => {
+            let advice = format!("sysctl kernel.io_uring_disabled=0 ({fallback})");
+            Check::failed(NAME, USED_BY, "disabled by sysctl", advice)
+        }
+        (Err(kind), _) => {
+            let advice = format!("a filter of system calls denies it: allow it ({fallback})");
+            Check::failed(NAME, USED_BY, kind.to_string(), advice)
+        }
+    }
+}
+
+/// A ring and the buffers of a few threads.
+const LEAST_LOCKED: u64 = 64 << 10;
+
+/// By the limit of locked memory, bytes; none: there is no limit.
+pub(crate) fn memory_lock(limit: Option<u64>) -> Check {
+    const NAME: &str = "locked memory";
+    const USED_BY: &str = "io_uring";
+    match limit {
+        None => Check::passed(NAME, USED_BY, "no limit"),
+        Some(limit) if limit >= LEAST_LOCKED => {
+            Check::passed(NAME, USED_BY, format!("{} KiB", limit >> 10))
+        }
+        Some(limit) => {
+            let advice = "raise it: ulimit -l 8192, or LimitMEMLOCK= of the service";
+            Check::failed(NAME, USED_BY, format!("{} KiB", limit >> 10), advice)
+        }
+    }
+}
+
+/// Where pins are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BpfFiles {
+    Missing,
+    /// A BPF file system, whose root has these permissions.
+    Mounted(u32),
+}
+
+pub(crate) fn bpf_files(found: BpfFiles) -> Check {
+    const NAME: &str = "BPF file system";
+    match found {
+        BpfFiles::Missing => {
+            let advice = "mount -t bpf bpf /sys/fs/bpf";
+            Check::failed(NAME, STATE, "not mounted at /sys/fs/bpf", advice)
+        }
+        BpfFiles::Mounted(mode) if mode & 0o001 == 0 => {
+            let advice = "so that other users read by the state: chmod 755 /sys/fs/bpf";
+            Check::failed(NAME, STATE, format!("mode {mode:o}: root's alone"), advice)
+        }
+        BpfFiles::Mounted(mode) => Check::passed(NAME, STATE, format!("mode {mode:o}")),
+    }
+}
+
+/// The state that a tracker has pinned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Tracker {
+    #[default]
+    Missing,
+    /// It cannot be opened, and why.
+    Closed(String),
+    /// The kernel numbers of the drives that are tracked now.
+    Open(Vec<u32>),
+}
+
+pub(crate) fn tracker(found: &Tracker, pins: &str) -> Check {
+    const NAME: &str = "state tracker";
+    let start = format!("sudo trimtab agent, or sudo trimtab watch DEVICE --pin {pins}");
+    match found {
+        Tracker::Missing => Check::failed(NAME, STATE, format!("nothing pinned at {pins}"), start),
+        Tracker::Closed(why) => {
+            Check::failed(NAME, STATE, "its state cannot be opened", why.clone())
+        }
+        Tracker::Open(drives) if drives.is_empty() => {
+            Check::failed(NAME, STATE, "its state is left over: it has ended", start)
+        }
+        Tracker::Open(drives) => {
+            let drives = drives.len();
+            let noun = if drives == 1 { "drive" } else { "drives" };
+            Check::passed(NAME, STATE, format!("{drives} {noun} tracked"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn kernels_are_compared_by_number() {
+        for (release, passed) in [
+            ("6.1.0-18-amd64", true),
+            ("5.15.0", true),
+            ("5.9.16", false),
+            ("4.19.0-26-amd64", false),
+            ("10.0", true),
+            ("unknown", false),
+            ("", false),
+        ] {
+            let check = kernel(release);
+            assert_eq!((check.passed, check.advice.is_none()), (passed, passed), "{release}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_comes_with_advice() {
+        let why = Err("run it as root".to_owned());
+        let failed = [
+            tracepoints(&why),
+            privilege(&why),
+            programs("state programs", STATE, Some(&why)),
+            programs("state programs", STATE, None),
+            device_file("FUSE", "/dev/fuse", Err(ErrorKind::NotFound), "fuse"),
+            device_file("FUSE", "/dev/fuse", Err(ErrorKind::PermissionDenied), "fuse"),
+            io_uring(Some("2\n"), Err(ErrorKind::PermissionDenied)),
+            io_uring(None, Err(ErrorKind::PermissionDenied)),
+            memory_lock(Some(0)),
+            bpf_files(BpfFiles::Missing),
+            bpf_files(BpfFiles::Mounted(0o700)),
+            tracker(&Tracker::Missing, "/pins"),
+            tracker(&Tracker::Closed("no".to_owned()), "/pins"),
+            tracker(&Tracker::Open(Vec::new()), "/pins"),
+        ];
+        for check in failed {
+            assert!(!check.passed && check.advice.is_some_and(|advice| !advice.is_empty()));
+        }
+    }
+
+    #[test]
+    fn what_is_there_needs_no_advice() {
+        let passed = [
+            tracepoints(&Ok(())),
+            privilege(&Ok(())),
+            programs("state programs", STATE, Some(&Ok(()))),
+            device_file("FUSE", "/dev/fuse", Ok(()), "fuse"),
+            io_uring(Some("0\n"), Ok(())),
+            memory_lock(None),
+            memory_lock(Some(8 << 20)),
+            bpf_files(BpfFiles::Mounted(0o1777)),
+            tracker(&Tracker::Open(vec![7 << 20]), "/pins"),
+        ];
+        assert!(passed.iter().all(|check| check.passed && check.advice.is_none()));
+        assert_eq!(passed[8].found, "1 drive tracked");
+    }
+}

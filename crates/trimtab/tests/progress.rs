@@ -1,10 +1,12 @@
 //! Long work shows on a terminal that it goes on, and says nothing in a pipe.
 
+mod emulated;
 mod place;
 
 use std::fmt::Write as _;
 use std::process::{Command, Output};
 
+use emulated::Bench;
 use place::Place;
 
 /// Reads and writes of which one in twenty is slow, 50 µs apart.
@@ -64,4 +66,24 @@ fn long_work_shows_progress_on_a_terminal_only() {
         assert!(output.status.success());
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{command}");
     }
+}
+
+/// It takes a minute, in which nothing else is to be seen.
+#[test]
+fn a_check_of_emulated_drives_shows_which_measurement_is_under_way() {
+    let Some(bench) = Bench::new(&["script"]) else { return };
+    let check = format!("'{}' drive check --duration 200ms", env!("CARGO_BIN_EXE_trimtab"));
+    let output = Command::new("script")
+        .args(["-qec", &check, "/dev/null"])
+        .env("TRIMTAB_RUN", bench.path(""))
+        .env("TERM", "xterm")
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    for part in ["watching an idle server; 1 s", "measurement 4 of 9: 1 drive, 8 in flight"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // The table comes after the line is wiped.
+    assert!(shown.rfind("\r\u{1b}[K") < shown.find("added p50"), "{shown}");
 }

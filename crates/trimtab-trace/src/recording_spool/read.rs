@@ -75,7 +75,10 @@ impl<R: Read> Reader<R> {
                 Err(e) if e.kind() != io::ErrorKind::UnexpectedEof => {
                     return Err(Error::Read { path: path.to_owned(), byte: 0, source: e });
                 }
-                _ => format!("is no spool of a recording, which begins with {}", show(MAGIC)),
+                _ => {
+                    let begins = show(MAGIC.trim_ascii_end());
+                    format!("is no spool of a recording, which begins with {begins}")
+                }
             };
             return Err(Error::Unrecognised { path: path.to_owned(), why });
         }

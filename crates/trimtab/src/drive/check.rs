@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use serde::Serialize;
+use trimtab_device::Profile;
 use trimtab_emu::{
     Drive, Error, Fill, Latencies, Load, Measurement, PathCounts, RunDirectory, Spec, measure,
 };
@@ -16,6 +17,7 @@ use trimtab_report::{Align, Table, count, escaped, machine};
 use super::serve;
 use crate::console;
 use crate::json::Json;
+use crate::progress::{Progress, during};
 use crate::units::{NONE, percent};
 use crate::{duration, profile};
 
@@ -105,33 +107,23 @@ struct Told1 {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let json = args.json.as_deref().map(|out| Json::create(out, &[])).transpose()?;
     let profile = profile::find(&args.profile)?.with_capacity(CAPACITY)?;
-    let home = RunDirectory::from_environment();
-    let mut drives = Vec::new();
-    for number in 0..DRIVES {
-        let spec = Spec {
-            seed: 1 + number as u64,
-            // All is mapped, so that each read goes to the flash.
-            fill: Fill { share: 1.0, overwrites: 0.0 },
-            ..Spec::new(format!("check-{}-{number}", std::process::id()), profile.clone())
-        };
-        let name = spec.name.clone();
-        let leash = serve::on_leash(&spec)?;
-        drives.push(Scratch(Drive::find(&home, &name)?, leash));
-    }
-    let idle = cpu_seconds(&drives[..1]);
-    thread::sleep(IDLE);
-    let idle = idle.zip(cpu_seconds(&drives[..1])).map(|(a, b)| (b - a) / IDLE.as_secs_f64());
+    let mut progress = Progress::new();
+    let drives = during("making scratch drives", || make_drives(&profile))?;
+    let idle = during("watching an idle server", || {
+        let before = cpu_seconds(&drives[..1]);
+        thread::sleep(IDLE);
+        before.zip(cpu_seconds(&drives[..1])).map(|(a, b)| (b - a) / IDLE.as_secs_f64())
+    });
     let paced = DEPTHS.map(|depth| (1, depth, Some(args.rate)));
     let unlimited = [(1, 1, None), (1, 16, None), (DRIVES, 16, None)];
+    let all = [&paced[..], &unlimited].concat();
     let time = args.duration;
-    let measurements = paced
-        .iter()
-        .chain(&unlimited)
-        .zip(0..)
-        .map(|(&(used, depth, per_second), seed)| {
-            together(&drives[..used], Load { depth, per_second, time, seed })
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let mut measurements = Vec::with_capacity(all.len());
+    for (&(used, depth, per_second), seed) in all.iter().zip(0..) {
+        progress.show(|_| measuring(measurements.len() + 1, all.len(), used, depth));
+        measurements.push(together(&drives[..used], Load { depth, per_second, time, seed })?);
+    }
+    drop(progress);
     drop(drives);
     let told = Told {
         trimtab: env!("CARGO_PKG_VERSION"),
@@ -146,6 +138,29 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => {}
     }
     Ok(print(&told)?)
+}
+
+fn make_drives(profile: &Profile) -> Result<Vec<Scratch>> {
+    let home = RunDirectory::from_environment();
+    let make = |number| {
+        let spec = Spec {
+            seed: 1 + number as u64,
+            // All is mapped, so that each read goes to the flash.
+            fill: Fill { share: 1.0, overwrites: 0.0 },
+            ..Spec::new(format!("check-{}-{number}", std::process::id()), profile.clone())
+        };
+        let name = spec.name.clone();
+        let leash = serve::on_leash(&spec)?;
+        Ok(Scratch(Drive::find(&home, &name)?, leash))
+    };
+    (0..DRIVES).map(make).collect()
+}
+
+/// Which of the measurements is under way. It shows while that one lasts, so a line before
+/// each is enough, and nothing runs beside it.
+fn measuring(number: usize, of: usize, drives: usize, depth: u32) -> String {
+    let plural = if drives == 1 { "" } else { "s" };
+    format!("measurement {number} of {of}: {drives} drive{plural}, {depth} in flight")
 }
 
 /// Reads from all of these drives at once.

@@ -9,7 +9,6 @@ mod agent;
 mod compare;
 mod console;
 mod decimal;
-mod drift_check;
 mod drift_text;
 mod drive;
 mod duration;

@@ -90,15 +90,6 @@ fn one_line(error: &anyhow::Error) -> String {
     line
 }
 
-/// The error of loading BPF programs that is behind an error, if one is.
-pub(crate) fn bpf_error(error: &anyhow::Error) -> Option<&trimtab_bpf::Error> {
-    match (error.downcast_ref(), error.downcast_ref()) {
-        (Some(trimtab_record::Error::Bpf(error)), _) => Some(error),
-        (_, Some(trimtab_tracker::Error::Bpf(error))) => Some(error),
-        _ => error.downcast_ref(),
-    }
-}
-
 /// The option that helps, where the library's error cannot know it.
 fn hint(error: &anyhow::Error) -> Option<String> {
     use trimtab_train::Error;
@@ -129,6 +120,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
         || error.downcast_ref::<trimtab_compare::live::Error>().is_some_and(|e| e.is_bad_input())
         || error.is::<trimtab_compare::SeedsError>()
         || error.downcast_ref::<trimtab_predict::Error>().is_some_and(|e| e.is_bad_input())
+        || error.downcast_ref::<trimtab_agent::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_train::Error>().is_some_and(|e| e.is_bad_input())
 }
 

@@ -10,7 +10,6 @@ mod check;
 mod compare;
 mod console;
 mod decimal;
-mod drift_check;
 mod drift_text;
 mod drive;
 mod duration;

@@ -1,9 +1,9 @@
 //! Facts about a model whose drive is monitored.
 
+use trimtab_agent::DriftCheck;
 use trimtab_predict::{DriftReport, Model, OnlineScore};
 use trimtab_report::{count, utc};
 
-use crate::drift_check::DriftCheck;
 use crate::drift_text;
 use crate::units::{self, percent};
 

@@ -3,19 +3,13 @@
 //! A command that is started as root has all capabilities, and keeps them for as long as it
 //! runs. What it reads from drives, models and the network must not be able to use them.
 
-use std::path::Path;
-
 use anyhow::{Context, Result};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
-use rustix::process::geteuid;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set,
     clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
     set_no_new_privs,
 };
-
-use crate::exit::BadInput;
 
 /// Loading and running BPF programs. dist/trimtab-agent.service grants the same, and a test
 /// compares the two.
@@ -73,19 +67,4 @@ fn bound(kept: CapabilitySet) -> rustix::io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Says after an error about a file what to do where root may not use it, because of
-/// [`keep_only`].
-pub(crate) fn explain(error: anyhow::Error, path: &Path, access: Access) -> anyhow::Error {
-    let denied = accessat(CWD, path, access, AtFlags::EACCESS) == Err(Errno::ACCESS);
-    if !denied || !geteuid().is_root() {
-        return error;
-    }
-    BadInput(format!(
-        "{error:#} (the agent gives up root's access to what is others': chown {0} to root, and \
-         let others into the directories that it is in)",
-        path.display()
-    ))
-    .into()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use trimtab_agent::DriftCheck;
 use trimtab_block::{BlockDevice, DeviceStat, OpStat};
 use trimtab_bpf::Error as BpfError;
 use trimtab_io::{Nanos, Op};
@@ -15,7 +16,6 @@ use trimtab_record::monitor::{Monitor, OpTotal, Totals};
 use trimtab_report::count;
 
 use super::row::{Past, Row, Sight};
-use crate::drift_check::DriftCheck;
 use crate::model_facts;
 
 /// How often the inflection point is looked for: half a second of a processor.

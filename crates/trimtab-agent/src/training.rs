@@ -5,16 +5,17 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
 use trimtab_predict::{Model, card_path};
 use trimtab_record::monitor::Background;
 use trimtab_train::{ModelFiles, WrittenModel};
 
+use crate::error::Error;
+
 /// A training that has begun. Its files get their names only when its outcome is asked
 /// for, by who also loads models: so it can never take the place of one that was put
 /// there, or loaded, meanwhile.
-pub(super) struct Training {
-    work: Background<Result<(Model, WrittenModel)>>,
+pub(crate) struct Training {
+    work: Background<Result<(Model, WrittenModel), Error>>,
     path: PathBuf,
     /// The files as they were when it began.
     before: [Option<Identity>; 2],
@@ -22,19 +23,19 @@ pub(super) struct Training {
 }
 
 /// What came of a training.
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// A model, which its files hold.
     Trained(Arc<Model>),
     /// Nothing: its files, or the model in use, were replaced while it ran.
     Void,
-    Failed(anyhow::Error),
+    Failed(Error),
 }
 
 impl Training {
     /// Begins one for the model in this file; `learn` makes the new one.
-    pub(super) fn start(
+    pub(crate) fn start(
         path: &Path,
-        learn: impl FnOnce() -> Result<Model> + Send + 'static,
+        learn: impl FnOnce() -> Result<Model, Error> + Send + 'static,
     ) -> Self {
         let (path, before) = (path.to_owned(), identities(path));
         let out = path.clone();
@@ -49,18 +50,18 @@ impl Training {
     }
 
     /// Its outcome will not be used. It goes on all the same: nothing can stop it.
-    pub(super) const fn make_void(&mut self) {
+    pub(crate) const fn make_void(&mut self) {
         self.void = true;
     }
 
-    pub(super) fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.work.is_finished()
     }
 
     /// Waits for its end. A model that counts is in its files then.
-    pub(super) fn finish(self) -> Outcome {
+    pub(crate) fn finish(self) -> Outcome {
         let Self { work, path, before, void } = self;
-        let done = work.finish().unwrap_or_else(|| Err(anyhow!("the training has panicked")));
+        let done = work.finish().unwrap_or_else(|| Err(Error::TrainingPanicked));
         if void || identities(&path) != before {
             return Outcome::Void;
         }

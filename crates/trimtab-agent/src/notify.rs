@@ -1,4 +1,4 @@
-//! Telling systemd how it stands: datagrams to `$NOTIFY_SOCKET` (sd_notify(3)).
+//! Reports to systemd: datagrams to `$NOTIFY_SOCKET` (sd_notify(3)).
 
 use std::ffi::OsString;
 use std::io;
@@ -6,30 +6,32 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Whoever started us, if it wants to be told.
-pub(super) struct Notify {
-    /// Whether it wants to hear that we live.
+/// The service manager, if it asked for reports.
+#[derive(Debug)]
+pub struct Notify {
+    /// Whether it asked for heartbeats.
     watchdog: bool,
     to: Option<(UnixDatagram, SocketAddr)>,
 }
 
 impl Notify {
-    pub(super) fn from_environment() -> Self {
+    /// As the environment says; without a manager reports go nowhere.
+    #[must_use]
+    pub fn from_environment() -> Self {
         let socket = std::env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty());
-        // Whoever cannot be told does without: it is not what the agent is for.
         let watchdog = std::env::var_os("WATCHDOG_USEC").is_some();
         Self { watchdog, to: socket.and_then(|path| open(&path).ok()) }
     }
 
-    /// Says that we live.
-    pub(super) fn alive(&self) {
+    /// A heartbeat.
+    pub fn alive(&self) {
         if self.watchdog {
-            self.say("WATCHDOG=1");
+            self.report("WATCHDOG=1");
         }
     }
 
-    /// Says so: `READY=1`, `STOPPING=1`.
-    pub(super) fn say(&self, what: &str) {
+    /// Reports a state: `READY=1`, `STOPPING=1`.
+    pub fn report(&self, what: &str) {
         if let Some((socket, address)) = &self.to {
             _ = socket.send_to_addr(what.as_bytes(), address);
         }
@@ -43,7 +45,7 @@ fn open(path: &OsString) -> io::Result<(UnixDatagram, SocketAddr)> {
         _ => SocketAddr::from_pathname(path)?,
     };
     let socket = UnixDatagram::unbound()?;
-    // If nobody takes what is said, it must not be waited for.
+    // A manager that does not read must not block the agent.
     socket.set_nonblocking(true)?;
     Ok((socket, address))
 }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::exchange::Exchange;
+use crate::error::Error;
 
 /// Connections held at once.
 const MOST: usize = 32;
@@ -27,17 +28,19 @@ const STALE: Duration = Duration::from_secs(10);
 /// pass.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is served, replaced as a whole each time; at the beginning there is nothing.
-#[derive(Clone, Default)]
-pub(super) struct Page(Arc<Mutex<Option<Published>>>);
+/// The page that is served, replaced as a whole each time; at first there is none.
+#[derive(Clone, Debug, Default)]
+pub struct Page(Arc<Mutex<Option<Published>>>);
 
+#[derive(Debug)]
 struct Published {
     at: Instant,
     text: Arc<str>,
 }
 
 impl Page {
-    pub(super) fn publish(&self, text: String) {
+    /// Replaces the page.
+    pub fn publish(&self, text: String) {
         let mut page = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *page = Some(Published { at: Instant::now(), text: text.into() });
     }
@@ -52,13 +55,16 @@ impl Page {
 /// Takes these addresses; port 0 is one that the kernel chooses, another for each. An
 /// address of a family that this machine does not have (`localhost`, without IPv6) is left
 /// out, if there are others.
-pub(super) fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, (SocketAddr, io::Error)> {
+///
+/// # Errors
+/// An address is taken, or not this machine's.
+pub fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Error> {
     let (mut listeners, mut lacking) = (Vec::new(), None);
     for &address in addresses {
         match listen(address) {
             Ok(listener) => listeners.push(listener),
-            Err(e) if is_lacking(&e) => lacking = Some((address, e)),
-            Err(e) => return Err((address, e)),
+            Err(e) if is_lacking(&e) => lacking = Some(Error::Listen { address, source: e }),
+            Err(source) => return Err(Error::Listen { address, source }),
         }
     }
     match lacking {
@@ -79,7 +85,7 @@ fn is_lacking(error: &io::Error) -> bool {
 }
 
 /// Serves the page from now on, until the process ends.
-pub(super) fn serve(listeners: Vec<TcpListener>, page: &Page) {
+pub fn serve(listeners: Vec<TcpListener>, page: &Page) {
     let page = page.clone();
     thread::spawn(move || {
         let mut exchanges = Vec::new();
@@ -230,8 +236,11 @@ mod tests {
         for bad in [&b"hello\r\n\r\n"[..], b"GET /metrics SPDY/3\r\n\r\n", b"\xff\xff\r\n\r\n"] {
             assert!(ask(address, bad).starts_with("HTTP/1.1 400 "));
         }
-        let (taken, _) = bind(&[address]).unwrap_err();
-        assert_eq!(taken, address, "the port is in use");
+        let error = bind(&[address]).unwrap_err();
+        assert!(
+            matches!(error, Error::Listen { address: taken, .. } if taken == address),
+            "{error}"
+        );
     }
 
     #[test]
@@ -268,8 +277,9 @@ mod tests {
         for address in served {
             assert!(ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("x 1\n"));
         }
-        let (address, _) = bind(&[SocketAddr::from(lacking)]).unwrap_err();
-        assert_eq!(address, SocketAddr::from(lacking));
+        let error = bind(&[SocketAddr::from(lacking)]).unwrap_err();
+        let expected = SocketAddr::from(lacking);
+        assert!(matches!(error, Error::Listen { address, .. } if address == expected), "{error}");
     }
 
     /// Content that nobody reads must not cost the client the answer (a reset would).

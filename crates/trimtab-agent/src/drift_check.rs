@@ -13,16 +13,16 @@ const LEAST_READS: usize = 10_000;
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Checked {
+pub struct Checked {
     /// The inflection point then and now.
-    pub(crate) comparison: InflectionComparison,
+    pub comparison: InflectionComparison,
     /// When it was checked, since the Unix epoch.
-    pub(crate) at: Nanos,
+    pub at: Nanos,
 }
 
 /// Compares a drive's latest reads with those that its model was trained on.
 #[derive(Debug)]
-pub(crate) struct DriftCheck {
+pub struct DriftCheck {
     every: Duration,
     due: Instant,
     running: Option<Background<Result<InflectionComparison, Error>>>,
@@ -32,12 +32,13 @@ pub(crate) struct DriftCheck {
 
 impl DriftCheck {
     /// Checks at most once in this time.
-    pub(crate) fn new(every: Duration) -> Self {
+    #[must_use]
+    pub fn new(every: Duration) -> Self {
         Self { every, due: Instant::now(), running: None, last: None, far_since: None }
     }
 
     /// Takes the result of a check that has ended, and starts one that is due. It does not block.
-    pub(crate) fn turn(&mut self, drive: &DriveFigures) {
+    pub fn turn(&mut self, drive: &DriveFigures) {
         let ended = self.running.take_if(|work| work.is_finished());
         if let Some(Ok(comparison)) = ended.and_then(Background::finish) {
             self.found(Checked { comparison, at: unix_now() });
@@ -61,13 +62,15 @@ impl DriftCheck {
     }
 
     /// The last result.
-    pub(crate) const fn last(&self) -> Option<&Checked> {
+    #[must_use]
+    pub const fn last(&self) -> Option<&Checked> {
         self.last.as_ref()
     }
 
     /// Since when every check has found the inflection point so far away that the model should
     /// be trained again; since the Unix epoch.
-    pub(crate) const fn far_since(&self) -> Option<Nanos> {
+    #[must_use]
+    pub const fn far_since(&self) -> Option<Nanos> {
         self.far_since
     }
 }

@@ -10,29 +10,29 @@ use trimtab_report::{Exposition, Metric};
 use trimtab_train::InflectionShift;
 
 /// A drive's figures, with what is told of it beside them.
-pub(super) struct Told<'a> {
-    pub(super) device: &'a str,
-    pub(super) figures: &'a DriveFigures,
+pub(crate) struct DriveSummary<'a> {
+    pub(crate) device: &'a str,
+    pub(crate) figures: &'a DriveFigures,
     /// By the maps: reads and writes in flight at this moment.
-    pub(super) in_flight: [u32; 2],
+    pub(crate) in_flight: [u32; 2],
     /// What the maps' programs have missed.
-    pub(super) missed: u64,
+    pub(crate) missed: u64,
     /// What has become of the inflection point, if it has been looked for.
-    pub(super) moved: Option<InflectionShift>,
-    pub(super) retrain: bool,
+    pub(crate) moved: Option<InflectionShift>,
+    pub(crate) retrain: bool,
     /// What those have done who read through `trimtab_read`.
-    pub(super) readers: Option<Sum>,
-    pub(super) trained: u64,
-    pub(super) failed: u64,
+    pub(crate) readers: Option<Sum>,
+    pub(crate) trained: u64,
+    pub(crate) failed: u64,
 }
 
 /// A metric that is one number of each drive, or none.
-type Number = fn(&Told<'_>) -> Option<f64>;
+type Number = fn(&DriveSummary<'_>) -> Option<f64>;
 /// The same of a count, which may be larger than a float is exact for.
-type Count = fn(&Told<'_>) -> Option<u64>;
+type Count = fn(&DriveSummary<'_>) -> Option<u64>;
 
 /// All metrics.
-pub(super) fn page(drives: &[Told<'_>], losses: &Losses) -> String {
+pub(crate) fn page(drives: &[DriveSummary<'_>], losses: &Losses) -> String {
     let mut page = Exposition::default();
     page.metric("trimtab_build_info", Metric::Gauge, "The agent's version, as a label.");
     page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -41,9 +41,9 @@ pub(super) fn page(drives: &[Told<'_>], losses: &Losses) -> String {
     }
     latencies(&mut page, drives);
     page.metric("trimtab_in_flight", Metric::Gauge, "Requests sent and not answered.");
-    for told in drives {
-        for (op, number) in ["read", "write"].into_iter().zip(told.in_flight) {
-            page.sample(&[("device", told.device), ("op", op)], number);
+    for drive in drives {
+        for (op, number) in ["read", "write"].into_iter().zip(drive.in_flight) {
+            page.sample(&[("device", drive.device), ("op", op)], number);
         }
     }
     models(&mut page, drives);
@@ -56,8 +56,8 @@ pub(super) fn page(drives: &[Told<'_>], losses: &Losses) -> String {
     page.to_string()
 }
 
-fn judged(told: &Told<'_>) -> Option<OnlineScore> {
-    told.figures.model().map(|_| told.figures.judged())
+fn judged(drive: &DriveSummary<'_>) -> Option<OnlineScore> {
+    drive.figures.model().map(|_| drive.figures.judged())
 }
 
 const COUNTS: &[(&str, &str, Count)] = &[
@@ -155,21 +155,21 @@ const NUMBERS: &[(&str, &str, Number)] = &[
 
 fn each<N: std::fmt::Display>(
     page: &mut Exposition,
-    drives: &[Told<'_>],
+    drives: &[DriveSummary<'_>],
     name: &'static str,
     metric: Metric,
     help: &str,
-    of: fn(&Told<'_>) -> Option<N>,
+    of: fn(&DriveSummary<'_>) -> Option<N>,
 ) {
     page.metric(name, metric, help);
-    for told in drives {
-        if let Some(number) = of(told) {
-            page.sample(&[("device", told.device)], number);
+    for drive in drives {
+        if let Some(number) = of(drive) {
+            page.sample(&[("device", drive.device)], number);
         }
     }
 }
 
-fn latencies(page: &mut Exposition, drives: &[Told<'_>]) {
+fn latencies(page: &mut Exposition, drives: &[DriveSummary<'_>]) {
     type Of = fn(&DriveFigures) -> &LatencyBuckets;
     let both: [(&'static str, &str, Of); 2] = [
         ("trimtab_read_latency_seconds", "Reads, from arrival to answer.", DriveFigures::reads),
@@ -177,22 +177,22 @@ fn latencies(page: &mut Exposition, drives: &[Told<'_>]) {
     ];
     for (name, help, of) in both {
         page.metric(name, Metric::Histogram, help);
-        for told in drives {
-            let buckets = of(told.figures);
+        for drive in drives {
+            let buckets = of(drive.figures);
             let bounds = buckets.cumulative().map(|(bound, n)| (bound.as_secs_f64(), n));
-            let labels = [("device", told.device)];
+            let labels = [("device", drive.device)];
             page.histogram(&labels, bounds, buckets.count(), buckets.sum_seconds());
         }
     }
 }
 
-fn models(page: &mut Exposition, drives: &[Told<'_>]) {
+fn models(page: &mut Exposition, drives: &[DriveSummary<'_>]) {
     page.metric("trimtab_model_info", Metric::Gauge, "The model in use, as labels.");
-    for told in drives {
-        let Some(model) = told.figures.model() else { continue };
+    for drive in drives {
+        let Some(model) = drive.figures.model() else { continue };
         let training = &model.card.training;
         let labels = [
-            ("device", told.device),
+            ("device", drive.device),
             ("predictor", model.card.predictor.name()),
             ("label", model.card.rule.name()),
             ("trace", &training.trace),
@@ -202,22 +202,22 @@ fn models(page: &mut Exposition, drives: &[Told<'_>]) {
     }
 }
 
-fn failed_open(page: &mut Exposition, drives: &[Told<'_>]) {
+fn failed_open(page: &mut Exposition, drives: &[DriveSummary<'_>]) {
     let help = "Reads let through without knowing, by reason.";
     page.metric("trimtab_reader_failed_open_reason_total", Metric::Counter, help);
-    for told in drives {
-        let Some(readers) = told.readers else { continue };
+    for drive in drives {
+        let Some(readers) = drive.readers else { continue };
         for (reason, number) in readers.figures.failed_open.by_reason() {
-            page.sample(&[("device", told.device), ("reason", reason)], number);
+            page.sample(&[("device", drive.device), ("reason", reason)], number);
         }
     }
 }
 
-fn trainings(page: &mut Exposition, drives: &[Told<'_>]) {
+fn trainings(page: &mut Exposition, drives: &[DriveSummary<'_>]) {
     page.metric("trimtab_trainings_total", Metric::Counter, "Trainings by the agent.");
-    for told in drives.iter().filter(|told| told.figures.model().is_some()) {
-        for (result, number) in [("done", told.trained), ("failed", told.failed)] {
-            page.sample(&[("device", told.device), ("result", result)], number);
+    for drive in drives.iter().filter(|drive| drive.figures.model().is_some()) {
+        for (result, number) in [("done", drive.trained), ("failed", drive.failed)] {
+            page.sample(&[("device", drive.device), ("result", result)], number);
         }
     }
 }

@@ -1,39 +1,35 @@
-//! What `trimtab agent` is told to do: docs/agent.md has it field by field.
+//! The agent's configuration file: docs/agent.md explains it field by field.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use trimtab_io::{WholeFile, within};
 use trimtab_predict::{Recorded, card_path};
 
-use super::listen::Listen;
-use crate::exit::BadInput;
-
-/// Drives that one recorder can watch.
-const MOST_DRIVES: usize = 16;
+use crate::error::Error;
+use crate::listen::Listen;
 
 /// The configuration file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Config {
+pub struct Config {
     /// Where metrics are served.
     #[serde(default)]
-    pub(super) listen: Listen,
+    pub(crate) listen: Listen,
     /// What that means: resolved once, so that what was checked is what is used.
     #[serde(skip)]
-    pub(super) addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<SocketAddr>,
     /// Whether that may be an address which others can reach.
     #[serde(default)]
     allow_remote: bool,
     /// Where the maps are pinned, on a BPF file system; empty: nowhere.
     #[serde(default = "pin_directory")]
-    pub(super) pin_directory: PathBuf,
+    pub(crate) pin_directory: PathBuf,
     /// Whether models are trained again when they do not fit any more.
     #[serde(default)]
-    pub(super) retrain: bool,
+    pub(crate) retrain: bool,
     /// Memory for the requests of each drive that are kept for that.
     #[serde(default = "recording_mib")]
     recording_mib: u32,
@@ -45,17 +41,17 @@ pub(super) struct Config {
     drift_check_s: u64,
     /// The drives.
     #[serde(default, rename = "drive")]
-    pub(super) drives: Vec<Drive>,
+    pub(crate) drives: Vec<DriveConfig>,
 }
 
 /// One of the drives.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Drive {
+pub(crate) struct DriveConfig {
     /// Its name, or path.
-    pub(super) device: String,
+    pub(crate) device: String,
     /// Its model, if there is one.
-    pub(super) model: Option<PathBuf>,
+    pub(crate) model: Option<PathBuf>,
 }
 
 fn pin_directory() -> PathBuf {
@@ -79,12 +75,15 @@ const fn drift_check_s() -> u64 {
 
 impl Config {
     /// Reads the file.
-    pub(super) fn read(path: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// It cannot be read, or is not valid; the error names the file and the line.
+    pub fn read(path: &Path) -> Result<Self, Error> {
         let file = path.display();
         let text = WholeFile::toml("the agent's configuration")
             .read_text(path)
-            .map_err(|e| BadInput(format!("{file}: cannot read: {e}")))?;
-        Ok(Self::parse(&text).map_err(|what| BadInput(format!("{file}: {what}")))?)
+            .map_err(|e| Error::Config(format!("{file}: cannot read: {e}")))?;
+        Self::parse(&text).map_err(|what| Error::Config(format!("{file}: {what}")))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -118,17 +117,11 @@ impl Config {
         if drives.is_empty() {
             return Err("there is no [[drive]] to watch".to_owned());
         }
-        if drives.len() > MOST_DRIVES {
-            return Err(format!(
-                "{} drives are too many, up to {MOST_DRIVES} can be",
-                drives.len()
-            ));
-        }
         within("recording_mib", self.recording_mib, 1..=4096).map_err(|e| e.to_string())?;
         within("retrain_pause_s", self.retrain_pause_s, 0..=LONGEST_S)
             .map_err(|e| e.to_string())?;
         within("drift_check_s", self.drift_check_s, 1..=LONGEST_S).map_err(|e| e.to_string())?;
-        for Drive { device, model } in drives {
+        for DriveConfig { device, model } in drives {
             match model {
                 None if self.retrain => {
                     return Err(format!(
@@ -146,8 +139,20 @@ impl Config {
         Ok(())
     }
 
+    /// How many drives it names.
+    #[must_use]
+    pub const fn drive_count(&self) -> usize {
+        self.drives.len()
+    }
+
+    /// The addresses at which metrics are served.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
     /// How many requests of each drive are kept to learn from.
-    pub(super) const fn kept_requests(&self) -> usize {
+    pub(crate) const fn kept_requests(&self) -> usize {
         if self.retrain {
             (self.recording_mib as usize * (1 << 20)) / size_of::<Recorded>()
         } else {
@@ -155,11 +160,11 @@ impl Config {
         }
     }
 
-    pub(super) const fn retrain_pause(&self) -> Duration {
+    pub(crate) const fn retrain_pause(&self) -> Duration {
         Duration::from_secs(self.retrain_pause_s)
     }
 
-    pub(super) const fn drift_check(&self) -> Duration {
+    pub(crate) const fn drift_check(&self) -> Duration {
         Duration::from_secs(self.drift_check_s)
     }
 }
@@ -181,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_example_is_right() {
-        Config::parse(include_str!("../../../../examples/agent.toml")).unwrap();
+        Config::parse(include_str!("../../../examples/agent.toml")).unwrap();
     }
 
     #[test]

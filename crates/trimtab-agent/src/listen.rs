@@ -11,7 +11,7 @@ const EXPECTED: &str = "expected ADDRESS:PORT, [ADDRESS]:PORT or NAME:PORT, as i
 /// `ADDRESS:PORT` or `NAME:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
-pub(super) struct Listen {
+pub(crate) struct Listen {
     host: Host,
     port: u16,
     /// As it was written.
@@ -27,7 +27,7 @@ enum Host {
 impl Listen {
     /// The addresses that it means, each once. `localhost` is both loopback addresses,
     /// whatever the machine makes of that name; other names are resolved.
-    pub(super) fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
+    pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
         let name = match &self.host {
             Host::Address(address) => return Ok(vec![canonical(*address)]),
             Host::Name(name) => name.as_str(),

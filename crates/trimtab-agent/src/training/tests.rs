@@ -36,14 +36,14 @@ fn name_in(path: &Path) -> String {
 fn begun(path: &Path) -> (Training, Sender<()>) {
     let (go, told) = channel::<()>();
     let training = Training::start(path, move || {
-        told.recv()?;
+        told.recv().map_err(|_| Error::TrainingPanicked)?;
         Ok(model("trained"))
     });
     (training, go)
 }
 
 #[test]
-fn a_trained_model_is_in_its_files_and_may_be_read_as_before() {
+fn trained_model_replaces_its_files_and_keeps_their_mode() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("m.safetensors");
     put(&path, "first");
@@ -61,7 +61,7 @@ fn a_trained_model_is_in_its_files_and_may_be_read_as_before() {
 }
 
 #[test]
-fn a_model_put_there_or_loaded_meanwhile_stays() {
+fn model_that_replaced_the_file_meanwhile_stays() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("m.safetensors");
     put(&path, "first");
@@ -80,7 +80,7 @@ fn a_model_put_there_or_loaded_meanwhile_stays() {
 }
 
 #[test]
-fn what_fails_leaves_the_files() {
+fn failed_training_leaves_the_files() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("m.safetensors");
     put(&path, "first");

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use trimtab_block::BlockDevice;
 use trimtab_io::Nanos;
@@ -12,33 +11,32 @@ use trimtab_predict::{Model, Recorded};
 use trimtab_record::monitor::DriveFigures;
 use trimtab_train::retrain;
 
-use super::config::Config;
-use super::training::{Outcome, Training};
+use crate::Log;
+use crate::config::Config;
 use crate::drift_check::DriftCheck;
-use crate::exit::BadInput;
-use crate::models;
-use crate::privileges::explain;
+use crate::error::{Error, advice};
+use crate::training::{Outcome, Training};
 
 /// How long there is no training after one that came to nothing, even if the configuration
 /// knows no pause.
 const PUT_OFF: Duration = Duration::from_secs(60);
 
 /// A drive and the file of its model.
-pub(super) struct Drive {
-    pub(super) device: BlockDevice,
-    pub(super) path: Option<PathBuf>,
-    pub(super) drift: DriftCheck,
+pub(crate) struct Drive {
+    pub(crate) device: BlockDevice,
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) drift: DriftCheck,
     check_every: Duration,
     training: Option<Training>,
     /// When it may be trained again.
     earliest: Instant,
     /// How often it was trained, and how often in vain.
-    pub(super) trained: u64,
-    pub(super) failed: u64,
+    pub(crate) trained: u64,
+    pub(crate) failed: u64,
 }
 
 impl Drive {
-    pub(super) fn new(device: BlockDevice, path: Option<PathBuf>, config: &Config) -> Self {
+    pub(crate) fn new(device: BlockDevice, path: Option<PathBuf>, config: &Config) -> Self {
         let check_every = config.drift_check();
         Self {
             device,
@@ -53,47 +51,51 @@ impl Drive {
     }
 
     /// The model in its file; none if it has none. It must not be another drive's.
-    pub(super) fn load(&self) -> Result<Option<Arc<Model>>> {
+    pub(crate) fn load(&self, log: &Log) -> Result<Option<Arc<Model>>, Error> {
         let Some(path) = &self.path else { return Ok(None) };
-        let model =
-            models::load(path).map_err(|error| explain(error.into(), path, Access::READ_OK))?;
+        let failed = |source| Error::Model { source, advice: advice(path, Access::READ_OK) };
+        let model = Model::load(path).map_err(failed)?;
+        if let Some(caution) = model.caution() {
+            log(&format!("warning: {}: {caution}", path.display()));
+        }
         match model.other_drive(&self.device.identity()) {
-            Some(other) => Err(BadInput(format!("{}: {other}", path.display())).into()),
+            Some(other) => Err(Error::OtherDrive { path: path.clone(), other }),
             None => Ok(Some(Arc::new(model))),
         }
     }
 
     /// Whether what is trained could be put in the model's place.
-    pub(super) fn can_be_trained(&self) -> Result<()> {
+    pub(crate) fn can_be_trained(&self) -> Result<(), Error> {
         let Some(path) = &self.path else { return Ok(()) };
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
         let access = Access::WRITE_OK | Access::EXEC_OK;
-        accessat(CWD, directory, access, AtFlags::EACCESS).map_err(|e| {
-            let what = format!("{}: a model trained again cannot be written: {e}", path.display());
-            explain(BadInput(what).into(), directory, access)
+        accessat(CWD, directory, access, AtFlags::EACCESS).map_err(|e| Error::Unwritable {
+            path: path.clone(),
+            source: e.into(),
+            advice: advice(directory, access),
         })
     }
 
     /// There is another model, of which nothing has been seen yet. What is just being
     /// trained is of the one before.
-    pub(super) fn begin_anew(&mut self) {
+    pub(crate) fn begin_anew(&mut self) {
         self.make_training_void();
         self.drift = DriftCheck::new(self.check_every);
     }
 
     /// Whether the model does not fit any more: its probabilities have ceased to come
     /// true, or the inflection point has moved.
-    pub(super) fn should_be_trained(&self, figures: &DriveFigures) -> bool {
+    pub(crate) fn should_be_trained(&self, figures: &DriveFigures) -> bool {
         self.drift.far_since().is_some()
             || figures.calibration().is_some_and(|found| found.retrain_after.is_some())
     }
 
     /// Begins a training in the background, if it is time for one; whether it did.
     /// `began` is what the records' times count from.
-    pub(super) fn train(&mut self, figures: &DriveFigures, pause: Duration, began: Nanos) -> bool {
+    pub(crate) fn train(&mut self, figures: &DriveFigures, pause: Duration, began: Nanos) -> bool {
         let (Some(path), Some(model)) = (&self.path, figures.model()) else { return false };
         if self.training.is_some()
             || Instant::now() < self.earliest
@@ -114,34 +116,34 @@ impl Drive {
         true
     }
 
-    pub(super) const fn is_training(&self) -> bool {
+    pub(crate) const fn is_training(&self) -> bool {
         self.training.is_some()
     }
 
     /// Whatever is just being trained will not be used.
-    pub(super) fn make_training_void(&mut self) {
+    pub(crate) fn make_training_void(&mut self) {
         if let Some(training) = &mut self.training {
             training.make_void();
         }
     }
 
     /// What came of a training, once it is over.
-    pub(super) fn trained(&mut self) -> Option<Outcome> {
+    pub(crate) fn trained(&mut self) -> Option<Outcome> {
         Some(self.training.take_if(|training| training.is_finished())?.finish())
     }
 
     /// There is no training for a while, though the last has changed nothing.
-    pub(super) fn put_off(&mut self) {
+    pub(crate) fn put_off(&mut self) {
         self.earliest = self.earliest.max(Instant::now() + PUT_OFF);
     }
 
     /// A training's model is in use.
-    pub(super) const fn count_trained(&mut self) {
+    pub(crate) const fn count_trained(&mut self) {
         self.trained += 1;
     }
 
     /// A training's model is not in use.
-    pub(super) fn count_failed(&mut self) {
+    pub(crate) fn count_failed(&mut self) {
         self.failed += 1;
         self.put_off();
     }

@@ -88,7 +88,7 @@ impl Drop for NothingAhead {
 #[test]
 fn the_example_fails_over_between_drives() {
     if let Some(why) = disk::missing() {
-        return disk::say(&format!("skipped a test of the C library: {why}"));
+        return disk::note(&format!("skipped a test of the C library: {why}"));
     }
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("failover");
@@ -170,7 +170,7 @@ fn what_is_wrong_is_errno_and_a_line() {
 #[test]
 fn options_do_what_they_say() {
     if let Some(why) = disk::missing() {
-        return disk::say(&format!("skipped a test of the C library: {why}"));
+        return disk::note(&format!("skipped a test of the C library: {why}"));
     }
     let directory = tempfile::tempdir().unwrap();
     let (source, program) = (directory.path().join("options.c"), directory.path().join("options"));
@@ -199,7 +199,7 @@ fn the_header_is_good_for_cpp() {
     let args = ["-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"];
     match Command::new("c++").args(args).arg(header).output() {
         Ok(output) => assert!(output.status.success(), "{}", stderr(&output)),
-        Err(_) => disk::say("skipped: there is no C++ compiler"),
+        Err(_) => disk::note("skipped: there is no C++ compiler"),
     }
 }
 
@@ -207,7 +207,7 @@ fn the_header_is_good_for_cpp() {
 fn nothing_else_is_exported() {
     let library = LIBRARIES.join("libtrimtab.so");
     let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output() else {
-        return disk::say("skipped: there is no nm");
+        return disk::note("skipped: there is no nm");
     };
     let text = String::from_utf8(output.stdout).unwrap();
     let mut names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(2)).collect();

@@ -15,7 +15,7 @@ use programs::{LIBRARIES, compile, stderr};
 #[test]
 fn a_read_with_a_deadline_ends_by_then_and_leaves_the_buffer_alone() {
     if let Some(why) = emulated::missing() {
-        return disk::say(&format!("skipped a test of the C library: {why}"));
+        return disk::note(&format!("skipped a test of the C library: {why}"));
     }
     let directory = tempfile::tempdir().unwrap();
     let (source, program) =

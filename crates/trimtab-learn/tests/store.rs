@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use trimtab_learn::calibrate::{Platt, Table};
-use trimtab_learn::dense::{Activation, Network, Shape, Start};
+use trimtab_learn::dense::{Activation, Initialisation, Network, Shape};
 use trimtab_learn::forest::IntegerForest;
 use trimtab_learn::integer::LinnOs;
 use trimtab_learn::standardise::Standardiser;

@@ -25,7 +25,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 macro_rules! needs_real_disks {
     () => {
         if let Some(why) = disk::missing() {
-            disk::say(&format!("skipped a test of reads: {why}"));
+            disk::note(&format!("skipped a test of reads: {why}"));
             return;
         }
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -161,7 +161,7 @@ fn the_end_of_a_file_is_no_wrong_call() {
     let options = ReadOptions { direct: true, publish: None, ..ReadOptions::default() };
     let reader = match Reader::open(&path, &options) {
         Ok(reader) => reader,
-        Err(e) => return disk::say(&format!("skipped a test of direct reads: {e}")),
+        Err(e) => return disk::note(&format!("skipped a test of direct reads: {e}")),
     };
     let mut pages = Aligned(disk::aligned(8192), 8192);
     let error = reader.read_exact_at(pages.as_slice(), 0, Urgency::None).unwrap_err();
@@ -375,7 +375,7 @@ fn by_io_uring_it_is_the_same() {
     let drive = tracker.drive(0).unwrap();
     let mut ring = match io_uring::IoUring::new(8) {
         Ok(ring) => ring,
-        Err(e) => return disk::say(&format!("skipped: no io_uring: {e}")),
+        Err(e) => return disk::note(&format!("skipped: no io_uring: {e}")),
     };
     let options = ReadOptions { direct: true, ..strictly(late, &drive) };
     let reader = Reader::open(&disk.path, &options).unwrap();

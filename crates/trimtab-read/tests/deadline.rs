@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn drive() -> Option<(Emulated, MutexGuard<'static, ()>)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     if let Some(why) = emulated::missing() {
-        disk::say(&format!("skipped a test of deadlines: {why}"));
+        disk::note(&format!("skipped a test of deadlines: {why}"));
         return None;
     }
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -150,7 +150,7 @@ fn has_its_deadline(what: &str, emulated: &Emulated, reader: Reader) {
     let readers = [reader];
     let most = storm.most_blocked(emulated, &readers, WITHIN + MARGIN);
     let figures = readers[0].figures();
-    disk::say(&format!("{what}: at most {most} of {THREADS} threads beyond it; {figures:?}"));
+    disk::note(&format!("{what}: at most {most} of {THREADS} threads beyond it; {figures:?}"));
     assert!(most <= BOUND, "{what}: {most} threads were blocked");
     assert_eq!(figures.timed_out, storm.timed_out.into_inner());
     assert_eq!(figures.refused, storm.refused.into_inner());
@@ -225,7 +225,7 @@ fn no_more_than_the_bound_wait_for_an_avoided_drive_whatever_the_cap() {
     let storm = Storm::new(Urgency::LatencyCritical);
     let most = storm.most_blocked(&emulated, &readers, MARGIN);
     let figures = readers[0].figures();
-    disk::say(&format!("at most {most} of {THREADS} threads wait; {figures:?}"));
+    disk::note(&format!("at most {most} of {THREADS} threads wait; {figures:?}"));
     assert!((1..=BOUND).contains(&most), "{most} threads were blocked");
     assert!(figures.bounded > 100, "{figures:?}");
     let sent = figures.probed + figures.sampled + figures.over_ceiling;

@@ -120,7 +120,7 @@ fn write_pieces(partition: &Partition) -> [File; 2] {
 
 fn places_are_where_the_data_are(kind: &str) {
     if let Some(why) = missing(kind) {
-        disk::say(&format!("skipped a test of files on {kind}: {why}"));
+        disk::note(&format!("skipped a test of files on {kind}: {why}"));
         return;
     }
     let partition = Partition::new(kind, &[]);
@@ -243,7 +243,7 @@ fn on_xfs() {
 #[test]
 fn data_without_a_place_are_refused_too() {
     if let Some(why) = missing("ext4") {
-        return disk::say(&format!("skipped a test of files on ext4: {why}"));
+        return disk::note(&format!("skipped a test of files on ext4: {why}"));
     }
     let partition = Partition::new("ext4", &["-O", "inline_data", "-I", "256"]);
     let path = partition.file("small");

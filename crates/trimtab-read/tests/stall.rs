@@ -119,7 +119,7 @@ impl Load {
 #[test]
 fn a_drive_that_stalls_is_refused_and_used_again_when_it_is_back() {
     if let Some(why) = emulated::missing() {
-        disk::say(&format!("skipped the test of a stalled drive: {why}"));
+        disk::note(&format!("skipped the test of a stalled drive: {why}"));
         return;
     }
     let emulated = Emulated::new();
@@ -148,7 +148,7 @@ fn a_drive_that_stalls_is_refused_and_used_again_when_it_is_back() {
         rounds
     });
     let figures = reader.figures();
-    disk::say(&format!("back after {rounds:?}; {figures:?}"));
+    disk::note(&format!("back after {rounds:?}; {figures:?}"));
     assert!(figures.probed > 0 && figures.refused > 100, "{figures:?}");
     let best = rounds.into_iter().flatten().min();
     assert!(best.is_some_and(|best| best <= BACK), "{best:?}");

@@ -24,7 +24,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 macro_rules! needs_real_disks {
     () => {
         if let Some(why) = disk::missing() {
-            disk::say(&format!("skipped a recorder test: {why}"));
+            disk::note(&format!("skipped a recorder test: {why}"));
             return;
         }
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -55,7 +55,7 @@ fn record_all(disks: &[&LoopDisk], options: &RecorderOptions, load: impl Fn() + 
             return recorded;
         }
         assert_eq!(losses.total(), losses.never_completed, "{losses:?}");
-        disk::say(&format!("round {round}: {} completions went unseen", losses.never_completed));
+        disk::note(&format!("round {round}: {} completions went unseen", losses.never_completed));
     }
     panic!("completions went unseen in each of {ROUNDS} rounds");
 }
@@ -171,7 +171,7 @@ fn sixty_thousand_per_second_and_nothing_lost() {
         });
         let requests = recorded.records.len();
         if requests < 10_000 {
-            disk::say(&format!("only {requests} requests in 1 s: this machine makes no load"));
+            disk::note(&format!("only {requests} requests in 1 s: this machine makes no load"));
         }
         let fio = recorded.records.iter().filter(|r| r.pid.is_some() && r.command.is_some());
         assert!(fio.count() > requests * 99 / 100);
@@ -263,7 +263,7 @@ fn a_short_read_is_one_request_in_parts_and_requeued() {
     needs_real_disks!();
     let disk = LoopDisk::new(16);
     if !disk.is_direct() {
-        return disk::say("skipped a test of short reads: needs direct I/O below loop devices");
+        return disk::note("skipped a test of short reads: needs direct I/O below loop devices");
     }
     // The loop driver completes a read that the file cannot fill in part, and
     // requeues the rest; recent kernels then fail it, older ones give zeros.
@@ -315,7 +315,7 @@ fn what_takes_the_number_of_a_device_is_not_recorded() {
         let mut records = Vec::new();
         recording.poll(&mut records).unwrap();
         if !disk.attach_anew() {
-            return disk::say("skipped a test: another process has taken the loop device");
+            return disk::note("skipped a test: another process has taken the loop device");
         }
         write(&disk, 8192);
         let outcome = stop(recording, &mut records);

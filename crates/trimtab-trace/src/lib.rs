@@ -12,6 +12,10 @@
 //! ```
 //!
 //! Design:
+//! - **A row is a request that the drive was sent.** Merged bios are one row. A flush command is a
+//!   row; the requests that merely wait for it are counted by the recorder (`empty_flushes`), so
+//!   that a recording can be compared exactly with the kernel's statistics, which count them as
+//!   writes of no bytes.
 //! - **Detection is parsing.** A text format is detected by running its parser on the first lines.
 //!   If several formats fit, the user has to choose: a guess could misread sectors as bytes.
 //! - **Sorting is a window, then the disk.** Formats written at completion are sorted within a

@@ -42,7 +42,7 @@ impl Place {
 #[test]
 fn a_model_says_of_which_drive_it_is_and_no_other_gets_it() {
     if let Some(why) = disk::missing() {
-        return disk::say(&format!("skipped a test of whose model it is: {why}"));
+        return disk::note(&format!("skipped a test of whose model it is: {why}"));
     }
     let (here, like_it, other) = (LoopDisk::new(16), LoopDisk::new(16), LoopDisk::new(32));
     let place = Place::new(&[]);

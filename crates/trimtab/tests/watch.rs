@@ -18,7 +18,7 @@ fn watch(args: &[&str]) -> Output {
 #[test]
 fn shows_what_is_kept() {
     if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of `trimtab watch`: {why}"));
+        disk::note(&format!("skipped the test of `trimtab watch`: {why}"));
         return;
     }
     let disk = LoopDisk::new(16);
@@ -39,7 +39,7 @@ fn shows_what_is_kept() {
 #[test]
 fn started_as_root_it_keeps_what_bpf_needs() {
     if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of the privileges of `trimtab watch`: {why}"));
+        disk::note(&format!("skipped the test of the privileges of `trimtab watch`: {why}"));
         return;
     }
     let disk = LoopDisk::new(16);
@@ -65,7 +65,7 @@ fn train(place: &Place, predictor: &str) -> String {
 #[test]
 fn has_the_kernel_decide() {
     if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of deciding in the kernel: {why}"));
+        disk::note(&format!("skipped the test of deciding in the kernel: {why}"));
         return;
     }
     let place = Place::new(&[("a.csv", &recording(3000, 1, false))]);
@@ -90,7 +90,7 @@ fn has_the_kernel_decide() {
 #[test]
 fn pins_on_no_bpf_file_system_leave_no_directory() {
     if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of pins that cannot be: {why}"));
+        disk::note(&format!("skipped the test of pins that cannot be: {why}"));
         return;
     }
     let (place, disk) = (Place::new(&[]), LoopDisk::new(16));

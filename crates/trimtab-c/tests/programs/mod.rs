@@ -27,7 +27,7 @@ pub(crate) fn compile(source: &Path, to: &Path) -> Option<()> {
     cc.arg("-I").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).arg("-o").arg(to).arg(source);
     cc.arg("-L").arg(&*LIBRARIES).args(["-ltrimtab", "-lpthread"]);
     let Ok(output) = cc.output() else {
-        disk::say("skipped a test of the C library: there is no C compiler");
+        disk::note("skipped a test of the C library: there is no C compiler");
         return None;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

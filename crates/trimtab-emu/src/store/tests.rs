@@ -1,4 +1,4 @@
-//! What a power cut may revert.
+//! Limits of what a power cut reverts.
 
 use proptest::prelude::*;
 use trimtab_device::Profile;

@@ -1,4 +1,4 @@
-"""How well scikit-learn does on the tests' samples. The figures that this prints
+"""scikit-learn's accuracy on the tests' samples. The figures that this prints
 are constants in tests/accuracy.rs. Run with scikit-learn 1.9.1, NumPy 2.4.6:
 
     python accuracy.py

@@ -1,5 +1,5 @@
-"""The samples that the tests train on, made of integers so that Rust makes the
-same ones (tests/dataset/mod.rs)."""
+"""Training samples of the tests, from integers so that Rust generates the same ones
+(tests/dataset/mod.rs)."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ FEATURES = 12
 
 
 def make(count, seed):
-    """So many samples of 12 features from 0 to 99, and their classes."""
+    """`count` samples of 12 features from 0 to 99, and their classes."""
     state = seed
 
     def below(limit):

@@ -337,6 +337,6 @@ fn describe(panic: &(dyn Any + Send)) -> Box<dyn std::error::Error> {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => (*text).into(),
         (_, Some(text)) => text.as_str().into(),
-        _ => "the decoder gave up".into(),
+        _ => "the decoder panicked".into(),
     }
 }

@@ -75,7 +75,7 @@ impl<R: Read> Reader<R> {
                 Err(e) if e.kind() != io::ErrorKind::UnexpectedEof => {
                     return Err(Error::Read { path: path.to_owned(), byte: 0, source: e });
                 }
-                _ => format!("is no spool of a recording, which begins with {}", show(MAGIC)),
+                _ => format!("is not a spool of a recording, which begins with {}", show(MAGIC)),
             };
             return Err(Error::Unrecognised { path: path.to_owned(), why });
         }

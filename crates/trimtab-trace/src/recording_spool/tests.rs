@@ -220,7 +220,7 @@ fn invalid_frames_are_refused() {
     assert!(error.contains("byte 16") && error.contains("has no name"), "{error}");
     assert!(out.is_empty());
     let (_, result, _) = read_bytes(b"PAR1 and so on, more than sixteen");
-    assert!(result.unwrap_err().to_string().contains("is no spool"));
+    assert!(result.unwrap_err().to_string().contains("is not a spool"));
 }
 
 proptest! {

@@ -8,7 +8,7 @@ use trimtab_trace::{Error, Format, Record, Trace, TraceOptions};
 
 use super::{as_format, drain};
 
-/// Reads a real trace and checks what holds for every one.
+/// Reads a real trace and checks general invariants.
 fn read_real(root: &Path, name: &str, format: Format, count: usize) -> Vec<Record> {
     let path = root.join(name);
     let (_, records) =
@@ -22,7 +22,7 @@ fn read_real(root: &Path, name: &str, format: Format, count: usize) -> Vec<Recor
 #[test]
 fn real_traces() {
     let Some(root) = std::env::var_os("TRIMTAB_TRACES").map(PathBuf::from) else {
-        // Past the test runner, which shows only what failed tests print.
+        // Standard error, past the test harness, which captures the output of passing tests.
         _ = writeln!(std::io::stderr(), "skipped a test on real traces: TRIMTAB_TRACES is not set");
         return;
     };

@@ -27,7 +27,7 @@ fn what_the_kernel_keeps_is_what_our_watch_keeps() {
     // one, say, some are missed; never many.
     assert!(counters.missed <= steps.len() as u64 / 50, "{counters:?} of {}", steps.len());
     if counters.missed > 0 {
-        disk::say(&format!("{} events missed, and found out", counters.missed));
+        disk::note(&format!("{} events missed, and found out", counters.missed));
     }
     let sent = |op| {
         let is = |step: &&Step| matches!(step.act, Act::Sent(extent) if extent.op == op);
@@ -67,7 +67,7 @@ fn what_is_seen_while_it_is_kept_was_so() {
     let (steps, _) = settled(&tracker, &drive);
     let whole: Vec<_> = looks.iter().filter(|(_, look)| look.is_consistent).collect();
     let busy = whole.iter().filter(|(_, look)| look.drive.requests > 1).count();
-    disk::say(&format!("{} looks, {} whole, {busy} while busy", looks.len(), whole.len()));
+    disk::note(&format!("{} looks, {} whole, {busy} while busy", looks.len(), whole.len()));
     assert!(busy > 0);
 
     let mut told = Told::new();
@@ -104,7 +104,7 @@ fn merged_requests_grow() {
     let options = TrackerOptions { arrival: Arrival::IoStart, ..logged() };
     let tracker = match StateTracker::load(&[BlockDevice::find(&disk.path).unwrap()], &options) {
         Ok(tracker) => tracker,
-        Err(why) => return disk::say(&format!("skipped a test of merged requests: {why}")),
+        Err(why) => return disk::note(&format!("skipped a test of merged requests: {why}")),
     };
     let drive = tracker.drive(0).unwrap();
     mergeable_load(&disk);

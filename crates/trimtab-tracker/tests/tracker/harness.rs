@@ -21,7 +21,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// something.
 pub(crate) fn real_disks() -> Option<MutexGuard<'static, ()>> {
     if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped a test of the drives' state: {why}"));
+        disk::note(&format!("skipped a test of the drives' state: {why}"));
         return None;
     }
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner()))

@@ -23,7 +23,7 @@ const GOLDEN: &str = include_str!("../../../trimtab-learn/golden/integer-network
 macro_rules! needs_real_disks {
     () => {
         if let Some(why) = disk::missing() {
-            disk::say(&format!("skipped a test of the network in the kernel: {why}"));
+            disk::note(&format!("skipped a test of the network in the kernel: {why}"));
             return;
         }
     };
@@ -244,7 +244,7 @@ fn publishes_what_user_space_would_decide() {
     });
     // At rest the verdicts are of the last state, however it came.
     compare();
-    disk::say(&format!("{kinds:?} verdicts fast and late, {busy} states while busy"));
+    disk::note(&format!("{kinds:?} verdicts fast and late, {busy} states while busy"));
     assert!(kinds[0] > 10 && kinds[1] > 10 && busy > 10, "{kinds:?} {busy}");
     assert!(drive.is_fresh(monotonic()));
     for class in SizeClass::ALL {

@@ -21,7 +21,7 @@ use trimtab_tracker::{StateTracker, TrackerOptions};
 #[test]
 fn others_read_what_is_pinned() {
     if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of pinned state: {why}"));
+        disk::note(&format!("skipped the test of pinned state: {why}"));
         return;
     }
     let (disk, unwatched) = (LoopDisk::new(16), LoopDisk::new(16));
@@ -62,7 +62,7 @@ fn others_read_what_is_pinned() {
 #[test]
 fn what_was_unmounted_is_mounted_and_pinned_anew() {
     if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of pins whose file system goes: {why}"));
+        disk::note(&format!("skipped the test of pins whose file system goes: {why}"));
         return;
     }
     let disk = LoopDisk::new(16);
@@ -97,7 +97,7 @@ fn what_was_unmounted_is_mounted_and_pinned_anew() {
 #[test]
 fn nothing_is_kept_of_a_device_whose_name_another_has_taken() {
     if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of a device that is replaced: {why}"));
+        disk::note(&format!("skipped the test of a device that is replaced: {why}"));
         return;
     }
     let mut disk = LoopDisk::new(16);
@@ -107,7 +107,7 @@ fn nothing_is_kept_of_a_device_whose_name_another_has_taken() {
     let drive = tracker.drive(0).unwrap();
     assert!(drive.is_fresh(monotonic()) && !device.is_replaced());
     if !disk.attach_anew() {
-        disk::say("skipped the rest: another process has taken the loop device");
+        disk::note("skipped the rest: another process has taken the loop device");
         return;
     }
     assert!(device.is_replaced());
@@ -159,11 +159,11 @@ fn read_all(disk: &LoopDisk) {
 #[test]
 fn anyone_reads_it_and_nobody_writes_it() {
     if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of pinned state read by others: {why}"));
+        disk::note(&format!("skipped the test of pinned state read by others: {why}"));
         return;
     }
     if kernel() < (5, 19) {
-        disk::say("skipped the test of pinned state read by others: it needs Linux 5.19");
+        disk::note("skipped the test of pinned state read by others: it needs Linux 5.19");
         return;
     }
     with_pinned(|tracker, pins, disk, device| {
@@ -189,7 +189,7 @@ fn anyone_reads_it_and_nobody_writes_it() {
 #[test]
 fn what_is_pinned_has_figures_only() {
     if let Some(why) = disk::missing() {
-        disk::say(&format!("skipped the test of what is pinned: {why}"));
+        disk::note(&format!("skipped the test of what is pinned: {why}"));
         return;
     }
     with_pinned(|mut tracker, pins, disk, _| {

@@ -10,7 +10,7 @@ use trimtab_learn::store::{Reader, Stored, Writer};
 use trimtab_learn::{Simd, dense, integer, lightgbm, tree};
 use trimtab_sim::Scenario;
 use trimtab_sim::compare::Comparison;
-use trimtab_trace::{Format, TraceOptions, Trace, recording_spool};
+use trimtab_trace::{Format, Trace, TraceOptions, recording_spool};
 
 /// Reads `bytes` as a trace in this format, passing over bad records so that
 /// one does not hide what comes behind it, and checks what holds for any trace.

@@ -9,7 +9,7 @@ use trimtab_testdisk::{self as testdisk, LoopDisk};
 fn can_run() -> bool {
     match testdisk::missing() {
         Some(why) => {
-            testdisk::say(&format!("skipped a test of claims: {why}"));
+            testdisk::note(&format!("skipped a test of claims: {why}"));
             false
         }
         None => true,

@@ -108,7 +108,7 @@ impl Stat {
     pub(super) fn of<T>(state: &mut State<T>, store: &Store, data: &Data, now: Nanos) -> Self {
         state.pass_time(now);
         let uptime = now.since(state.figures.since);
-        let (study, ssd) = (state.ssd().study(), state.ssd());
+        let (stats, ssd) = (state.ssd().stats(), state.ssd());
         let g = &state.profile().geometry;
         let dies = g.channels * g.chips_per_channel * g.dies_per_chip;
         let die_time = (uptime.as_secs_f64() * f64::from(dies)).max(1e-9);
@@ -129,10 +129,10 @@ impl Stat {
             compensation_us: state.compensation().as_micros_f64(),
             compensation_is_fixed: state.compensation_is_fixed(),
             path: figures.path(),
-            write_amplification: study.write_amplification(),
-            cleaning_share: study.cleaning.as_secs_f64() / die_time,
-            erases: study.erases,
-            stalls: study.stalls,
+            write_amplification: stats.write_amplification(),
+            cleaning_share: stats.cleaning.as_secs_f64() / die_time,
+            erases: stats.erases,
+            stalls: stats.stalls,
             free_blocks: ssd.free_blocks(),
             mapped_share: ssd.valid_units() as f64 / units.max(1) as f64,
             data: data.name().to_owned(),

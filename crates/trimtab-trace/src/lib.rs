@@ -31,11 +31,11 @@
 //!   streams that must be kept have a limit (spool.rs).
 //!
 //! ```
-//! use trimtab_trace::{Options, Stats, Trace};
+//! use trimtab_trace::{TraceOptions, Stats, Trace};
 //!
 //! let csv = b"128166372003061629,usr,0,Read,7014609920,24576,41286\n\
 //!             128166372016382155,usr,0,Write,1317441536,8192,1963\n";
-//! let mut trace = Trace::from_bytes(csv, &Options::default())?;
+//! let mut trace = Trace::from_bytes(csv, &TraceOptions::default())?;
 //! assert_eq!(trace.meta().format.name(), "msr");
 //! let (mut stats, mut batch) = (Stats::new(), Vec::new());
 //! while trace.read(&mut batch)? {

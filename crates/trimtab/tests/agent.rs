@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A disk to watch, or a word past the test runner on why there is none.
 fn disk() -> Option<LoopDisk> {
     if let Some(why) = testdisk::missing() {
-        testdisk::say(&format!("skipped a test of trimtab agent: {why}"));
+        testdisk::note(&format!("skipped a test of trimtab agent: {why}"));
         return None;
     }
     Some(LoopDisk::new(64))
@@ -320,7 +320,7 @@ fn what_root_may_not_use_any_more_is_told() {
 fn two_capabilities_suffice() {
     let Some(disk) = disk() else { return };
     if Command::new("setpriv").arg("--version").output().is_err() {
-        return testdisk::say("skipped a test of trimtab agent: needs the program setpriv");
+        return testdisk::note("skipped a test of trimtab agent: needs the program setpriv");
     }
     let place = place();
     assert_eq!(unit("CapabilityBoundingSet"), "CAP_BPF CAP_PERFMON");

@@ -43,7 +43,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 fn bench() -> Option<(MutexGuard<'static, ()>, Bench)> {
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        testdisk::say("skipped a live comparison: needs a kernel with BTF");
+        testdisk::note("skipped a live comparison: needs a kernel with BTF");
         return None;
     }
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -117,7 +117,7 @@ fn xfs_holds_its_files_and_stays_clean() {
     let programs = ["mkfs.xfs", "xfs_repair", "mount", "umount"];
     let Some(bench) = Bench::new(&programs) else { return };
     if !fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("xfs") {
-        testdisk::say("skipped a test of emulated drives: this kernel has no xfs");
+        testdisk::note("skipped a test of emulated drives: this kernel has no xfs");
         return;
     }
     let device = bench.create("xfs", &["--size", "384M", "--block-size", "4096"]);
@@ -183,7 +183,7 @@ fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
         Ok(limited) => limited,
         Err(why) => {
             let what = "skipped a test of emulated drives: cannot limit memory in a cgroup";
-            testdisk::say(&format!("{what}: {why}"));
+            testdisk::note(&format!("{what}: {why}"));
             return;
         }
     };
@@ -205,7 +205,7 @@ fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     let created = match may_serve_io() {
         true => inside(&create).output().unwrap(),
         false => {
-            testdisk::say("the server stays outside the cgroup: needs CAP_SYS_RESOURCE");
+            testdisk::note("the server stays outside the cgroup: needs CAP_SYS_RESOURCE");
             bench.drive(&[&["create", "full"][..], &args.split(' ').collect::<Vec<_>>()].concat())
         }
     };
@@ -229,7 +229,7 @@ fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     let killed = status.signal() == Some(9);
     assert!(killed || status.success(), "{status}: {said}");
     let how = if killed { "ended by the kernel" } else { "written" };
-    testdisk::say(&format!(
+    testdisk::note(&format!(
         "190 MiB through 64 MiB of memory: {how} after {:.1?}",
         begun.elapsed()
     ));

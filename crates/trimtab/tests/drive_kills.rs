@@ -80,7 +80,9 @@ fn a_server_may_be_killed_at_any_moment() {
         found[usize::from(removed)] += 1;
     }
     let [nothing, something] = found;
-    testdisk::say(&format!("{kills} kills: {something} left a drive to remove, {nothing} nothing"));
+    testdisk::note(&format!(
+        "{kills} kills: {something} left a drive to remove, {nothing} nothing"
+    ));
     assert!(something > 0, "every kill came too early or too late");
     bench.done(&CREATE);
     bench.remove_all();

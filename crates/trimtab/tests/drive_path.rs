@@ -34,7 +34,7 @@ fn path(bench: &Bench) -> Option<Value> {
         }
         let lacking = stat["lacking"].as_array().unwrap();
         if let Some(why) = lacking.iter().find(|why| why.to_string().contains("programs see")) {
-            testdisk::say(&format!("skipped a test of what programs see: {why}"));
+            testdisk::note(&format!("skipped a test of what programs see: {why}"));
             return None;
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "nothing was seen: {stat}");

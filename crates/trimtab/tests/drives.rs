@@ -143,7 +143,7 @@ fn a_killed_drive_gives_its_scheduler_back() {
     let Some(bench) = Bench::new(&[]) else { return };
     let all = fs::read_to_string("/sys/block/loop0/queue/scheduler").unwrap_or_default();
     if !all.contains(" kyber") {
-        return testdisk::say("skipped a test of emulated drives: needs the scheduler kyber");
+        return testdisk::note("skipped a test of emulated drives: needs the scheduler kyber");
     }
     let device = bench.create("mortal", &["--size", "64M", "--scheduler", "kyber"]);
     let file = device.replace("/dev/", "/sys/block/") + "/queue/scheduler";
@@ -395,7 +395,7 @@ fn every_verb_says_that_it_needs_root() {
         command.current_dir("/").uid(NOBODY).gid(NOBODY).output()
     };
     if as_nobody(&["--help"]).is_err() {
-        return testdisk::say("skipped a test of rights: others cannot reach the program's file");
+        return testdisk::note("skipped a test of rights: others cannot reach the program's file");
     }
     bench.create("mine", &["--size", "64M"]);
     let commands: [&[&str]; 9] = [

@@ -120,7 +120,7 @@ impl Swap {
         if output.status.success() {
             return Some(Self(path.to_owned()));
         }
-        testdisk::say(&format!("skipped a test of swap: {}", stderr(&output).trim()));
+        testdisk::note(&format!("skipped a test of swap: {}", stderr(&output).trim()));
         None
     }
 }

@@ -32,7 +32,7 @@ impl Drop for Running {
 /// A disk to record, or a word past the test runner on why there is none.
 fn disk() -> Option<LoopDisk> {
     if let Some(why) = testdisk::missing() {
-        testdisk::say(&format!("skipped a test of trimtab record: {why}"));
+        testdisk::note(&format!("skipped a test of trimtab record: {why}"));
         return None;
     }
     Some(LoopDisk::new(64))
@@ -183,7 +183,7 @@ fn without_privilege_it_says_what_is_needed() {
     let output = output.expect("setpriv runs");
     // A build directory that only root may enter hides the program itself.
     if output.status.code() == Some(127) || output.status.code() == Some(126) {
-        testdisk::say(concat!("skipped: others may not run ", env!("CARGO_BIN_EXE_trimtab")));
+        testdisk::note(concat!("skipped: others may not run ", env!("CARGO_BIN_EXE_trimtab")));
         return;
     }
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

@@ -79,12 +79,12 @@ fn counts_agree_with_those_of_bpftrace() {
     let missing = testdisk::missing()
         .or_else(|| (!installed).then(|| "needs the program bpftrace".to_owned()));
     if let Some(why) = missing {
-        return testdisk::say(&format!("skipped the comparison with bpftrace: {why}"));
+        return testdisk::note(&format!("skipped the comparison with bpftrace: {why}"));
     }
     let disk = LoopDisk::new(64);
     let counting = match Counting::begin(&disk) {
         Ok(counting) => counting,
-        Err(why) => return testdisk::say(&format!("skipped the comparison: {why}")),
+        Err(why) => return testdisk::note(&format!("skipped the comparison: {why}")),
     };
     let trace = disk.beside("trace.parquet");
     let fio = format!(
@@ -117,7 +117,7 @@ fn counts_agree_with_those_of_bpftrace() {
     // miss some on its own account.
     let lost = number(&recorded["lost"]);
     assert!(measured.abs_diff(completed) <= lost, "{measured}, bpftrace {completed}, lost {lost}");
-    testdisk::say(&format!(
+    testdisk::note(&format!(
         "issued {requests}, bpftrace {issued}; completed {measured}, bpftrace {completed}; \
          lost {lost}"
     ));

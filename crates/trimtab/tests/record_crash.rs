@@ -53,7 +53,7 @@ impl Drop for Running {
 /// A disk to record, or a word past the test runner on why there is none.
 fn disk() -> Option<LoopDisk> {
     if let Some(why) = testdisk::missing() {
-        testdisk::say(&format!("skipped a test of recordings cut short: {why}"));
+        testdisk::note(&format!("skipped a test of recordings cut short: {why}"));
         return None;
     }
     Some(LoopDisk::new(64))
@@ -195,7 +195,7 @@ fn what_was_recorded_until_a_kill_is_recovered() {
     for key in ["recovered", "devices", "started", "machine"] {
         assert!(notes.as_array().unwrap().iter().any(|n| n["key"] == key), "{key}: {notes}");
     }
-    testdisk::say(&format!(
+    testdisk::note(&format!(
         "killed after {killed:?}: {requests} requests recovered, the kernel counted {} in all \
          and {expected} until three seconds before",
         at_the_end - base
@@ -232,7 +232,7 @@ fn a_device_attached_anew_is_told_of_and_not_recorded() {
     let recorder = recorder(&disk, &trace, &["--tolerate-lost", "100%"]);
     let (before, name) = (counted(&disk), disk.name().to_owned());
     if !disk.attach_anew() {
-        testdisk::say("skipped a test: another process has taken the loop device");
+        testdisk::note("skipped a test: another process has taken the loop device");
         return;
     }
     read_some(&disk, 400);

@@ -38,7 +38,7 @@ const MOST_GROWTH: u64 = 48 << 20;
 #[test]
 fn nothing_is_lost_and_nothing_is_left_behind() {
     if let Some(why) = testdisk::missing() {
-        testdisk::say(&format!("skipped the test of reliability: {why}"));
+        testdisk::note(&format!("skipped the test of reliability: {why}"));
         return;
     }
     testdisk::with_bpf_files(0o755, run);
@@ -66,7 +66,7 @@ fn run(files: &Path) {
     }
     let done = &store.done;
     let most = grown.iter().max_by_key(|(_, bytes)| *bytes);
-    testdisk::say(&format!("{events} events in {seconds} s, {done:?}, most growth {most:?}"));
+    testdisk::note(&format!("{events} events in {seconds} s, {done:?}, most growth {most:?}"));
     let figures = store.figures();
     assert!(done.refused.load(Relaxed) > 0, "nothing was ever refused: {figures:#?}");
     assert!(done.errors.load(Relaxed) > 0, "nothing ever failed: {done:?}");

@@ -29,7 +29,7 @@ fn top(args: &[&str]) -> Output {
 /// A disk to look at, or a word past the test runner on why there is none.
 fn disk() -> Option<LoopDisk> {
     if let Some(why) = testdisk::missing() {
-        testdisk::say(&format!("skipped a test of trimtab top: {why}"));
+        testdisk::note(&format!("skipped a test of trimtab top: {why}"));
         return None;
     }
     Some(LoopDisk::new(64))
@@ -132,7 +132,7 @@ fn without_privilege_there_are_rates() {
         .args(["--count", "2", "--json"])
         .output();
     let Ok(output) = output else {
-        return testdisk::say("skipped a test of trimtab top: needs the program setpriv");
+        return testdisk::note("skipped a test of trimtab top: needs the program setpriv");
     };
     let rows = objects(&output);
     assert!(rows[1]["reads_per_second"].as_f64().unwrap() > 0.0, "{rows:?}");
@@ -240,7 +240,7 @@ impl Shown {
 fn the_terminal_is_given_back() {
     let Some(disk) = disk() else { return };
     if Command::new("script").arg("--version").output().is_err() {
-        return testdisk::say("skipped a test of trimtab top: needs the program script");
+        return testdisk::note("skipped a test of trimtab top: needs the program script");
     }
     let mut shown = Shown::begin(&disk);
     assert!(shown.screen().contains(disk.name()));
@@ -279,7 +279,7 @@ fn the_terminal_is_given_back() {
 fn the_terminal_is_given_back_while_it_is_stopped() {
     let Some(disk) = disk() else { return };
     if Command::new("script").arg("--version").output().is_err() {
-        return testdisk::say("skipped a test of trimtab top: needs the program script");
+        return testdisk::note("skipped a test of trimtab top: needs the program script");
     }
     let mut shown = Shown::begin(&disk);
     shown.signal(Signal::TSTP);

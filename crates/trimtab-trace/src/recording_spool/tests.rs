@@ -203,7 +203,7 @@ fn full_disk_is_reported_once_without_blocking() {
         std::thread::sleep(std::time::Duration::from_millis(10));
         spool.failure()
     });
-    let failure = failure.expect("the failure is failure").to_string();
+    let failure = failure.expect("the failure is reported").to_string();
     assert!(failure.contains("cannot write"), "{failure}");
     assert!(spool.failure().is_none());
     assert!(!target.exists());

@@ -41,7 +41,7 @@ impl Bench {
     /// None, and a word on why, where the machine lacks something.
     pub(crate) fn new(programs: &[&str]) -> Option<Self> {
         if let Some(why) = missing(programs) {
-            testdisk::say(&format!("skipped a test of emulated drives: {why}"));
+            testdisk::note(&format!("skipped a test of emulated drives: {why}"));
             return None;
         }
         let directory = tempfile::tempdir().expect("a temporary directory");

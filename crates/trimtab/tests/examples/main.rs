@@ -40,12 +40,12 @@ fn every_command_that_is_shown_works() {
         if let Err(error) = stage.parses(&shown.command) {
             problems.push(format!("{}: {}\n    {error}", shown.place, shown.command));
         }
-        testdisk::say(&format!("not run: {}: {}: {why}", shown.place, shown.command));
+        testdisk::note(&format!("not run: {}: {}: {why}", shown.place, shown.command));
     }
     let (failed, skipped) = run_all(&stage, &run);
     problems.extend(failed);
     let of = |needs: &str| skipped.iter().filter(|why| why.contains(needs)).count();
-    testdisk::say(&format!(
+    testdisk::note(&format!(
         "commands of pages and help texts: {} found, {} run, {} not run for a reason in the \
          table, {} skipped here ({} for emulated drives, {} for eBPF)",
         shown.len(),

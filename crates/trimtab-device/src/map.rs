@@ -14,7 +14,7 @@ use crate::ssd::save::{damaged, get_all, put_all};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     /// Never written, or discarded.
-    Nowhere,
+    Unmapped,
     /// A slot of the write buffer.
     Slot(u32),
     /// A unit of flash.
@@ -74,7 +74,7 @@ impl Map {
 
     pub(crate) fn location(&self, user: u32) -> Location {
         match self.forward[user as usize] {
-            0 => Location::Nowhere,
+            0 => Location::Unmapped,
             word if word & SLOT != 0 => Location::Slot(word & !SLOT),
             word => Location::Flash(word - 1),
         }
@@ -149,7 +149,7 @@ impl Map {
             if unit >= layout.units || self.next_valid(unit, unit + 1).is_some() {
                 return Err(damaged("maps two units to one location, or one to none"));
             }
-            self.programmed(layout, user, Location::Nowhere, unit);
+            self.programmed(layout, user, Location::Unmapped, unit);
         }
         Ok(())
     }

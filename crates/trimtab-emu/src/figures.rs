@@ -116,7 +116,7 @@ impl PathCounts {
 pub const TOO_EARLY: Nanos = Nanos::from_micros(2);
 /// A period is saturated if its median read is later than this: the machine cannot keep up.
 pub const SATURATED: Nanos = Nanos::from_micros(30);
-/// Fewer reads do not tell whether a period is saturated.
+/// With fewer reads, saturation cannot be determined.
 const MIN_READS: usize = 32;
 
 /// The accumulator of a [`PathStat`].

@@ -45,7 +45,7 @@
 //! use trimtab_emu::{self as emu, Data, Fill, Helper, RunDirectory, Server, Spec};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! The server runs this program again for jobs that it must not do itself.
+//! // The server runs this program again for jobs that it must not do itself.
 //! if std::env::args().nth(1).as_deref() == Some("assist") {
 //!     return Ok(emu::assist()?);
 //! }

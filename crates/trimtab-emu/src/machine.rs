@@ -28,7 +28,7 @@ pub fn check(spec: &Spec) -> Result<(), Error> {
     if spec.scheduler == NO_SCHEDULER {
         return Ok(());
     }
-    // Kernels load schedulers on demand: only setting one tells whether it exists.
+    // Kernels load schedulers on demand: only setting one shows whether it exists.
     let what = "make a file in memory";
     let file = rustix::fs::memfd_create("trimtab", MemfdFlags::CLOEXEC);
     let file = File::from(file.map_err(Error::system(what))?);

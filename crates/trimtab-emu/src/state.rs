@@ -17,7 +17,7 @@ use super::spec::Spec;
 
 /// With more requests waiting, the earliest possible answer is not searched for: one could be due
 /// at once.
-const MAX_SPINNING: usize = 8;
+const MAX_SEARCHED: usize = 8;
 
 /// A request in the model.
 struct Pending<T> {
@@ -262,7 +262,7 @@ impl<T> State<T> {
         }
         let event = self.ssd.next_event().map(|at| {
             let at = Nanos(self.wall_time(at).0.saturating_sub(self.compensation.0));
-            if (1..=MAX_SPINNING).contains(&self.ssd.in_flight()) {
+            if (1..=MAX_SEARCHED).contains(&self.ssd.in_flight()) {
                 let earliest = self.pending.iter().flatten().map(|pending| pending.earliest).min();
                 at.max(earliest.unwrap_or_default())
             } else {

@@ -39,7 +39,7 @@
 //! use trimtab_learn::integer::LinnOs;
 //! use trimtab_learn::Rows;
 //!
-//! A request is slow if its first digit is large.
+//! // A request is slow if its first digit is large.
 //! let digits: Vec<[u8; 31]> = (0..1000).map(|i| [(i * 7 % 10) as u8; 31]).collect();
 //! let classes: Vec<u8> = digits.iter().map(|d| u8::from(d[0] > 6)).collect();
 //!

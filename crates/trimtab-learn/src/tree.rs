@@ -155,7 +155,7 @@ impl Forest {
         }
         for (tree, it) in trees.iter().enumerate() {
             if let Some(node) = it.splits.iter().position(|split| split.feature >= features) {
-                return Err(Error::Tree { tree, node, what: "asks for a feature beyond the last" });
+                return Err(Error::Tree { tree, node, what: "uses a feature beyond the last" });
             }
         }
         Ok(Self { features, base, trees })

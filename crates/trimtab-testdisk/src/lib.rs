@@ -76,7 +76,7 @@ impl LoopDisk {
             return false;
         }
         self.open = File::open(&self.path).expect("the disk opens");
-        self.open.lock().expect("nobody has it locked for long");
+        self.open.lock().expect("no process holds the lock for long");
         // As in `attach`.
         run("losetup", &["--detach", &self.path]);
         true
@@ -141,19 +141,19 @@ impl Drop for LoopDisk {
 fn attach(file: &Path) -> (String, File) {
     let losetup = |args: &[&str]| {
         let output = Command::new("losetup").args(args).output().expect("losetup runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
         let path = String::from_utf8(output.stdout).expect("a path").trim().to_owned();
-        if output.status.success() { Ok(path) } else { Err(said) }
+        if output.status.success() { Ok(path) } else { Err(error) }
     };
     let file = file.to_str().expect("a temporary file's name");
     let path = losetup(&["--find", "--show", "--direct-io=on", file])
         .or_else(|_| losetup(&["--find", "--show", file]))
-        .unwrap_or_else(|said| panic!("{said}"));
+        .unwrap_or_else(|error| panic!("{error}"));
     let open = File::open(&path).expect("the disk opens");
     // Otherwise udev would read it after changes, and these reads would be counted.
-    open.lock().expect("nobody has it locked for long");
+    open.lock().expect("no process holds the lock for long");
     // For a device in use this only schedules the detach at its last close.
-    losetup(&["--detach", &path]).unwrap_or_else(|said| panic!("{said}"));
+    losetup(&["--detach", &path]).unwrap_or_else(|error| panic!("{error}"));
     (path, open)
 }
 
@@ -178,8 +178,8 @@ pub fn run(program: &str, args: &[&str]) {
         .stdin(Stdio::null())
         .output()
         .unwrap_or_else(|e| panic!("{program}: {e}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {args:?}: {said}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {args:?}: {error}");
 }
 
 /// Runs `run` in a thread with a private BPF file system, whose root has this mode. The mount ends
@@ -195,7 +195,7 @@ pub fn with_bpf_files(mode: u32, run: impl FnOnce(&Path) + Send) {
             // unshared.
             unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.expect("mounts of its own");
             let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-            mount_change("/", private).expect("nobody else sees them");
+            mount_change("/", private).expect("the namespace is private");
             mount("bpf", directory.path(), "bpf", MountFlags::empty(), None).expect("a mount");
             let mode = fs::Permissions::from_mode(mode);
             fs::set_permissions(directory.path(), mode).expect("it is ours");

@@ -1,6 +1,5 @@
-//! How fast blktrace recordings are read: decoding, merging, pairing and
-//! sorting, from files in the page cache. 1 M requests of five events each
-//! (Q, G, I, D, C), 32 in flight.
+//! Reading speed of blktrace recordings: decoding, merging, pairing and sorting, from files in the
+//! page cache. 1 M requests of five events each (Q, G, I, D, C), 32 in flight.
 
 use std::collections::VecDeque;
 use std::fmt::Write;

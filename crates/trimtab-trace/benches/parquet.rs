@@ -1,4 +1,4 @@
-//! Reading and writing the native format, in records per second.
+//! Reading and writing speed of the native format, in records per second.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -13,7 +13,7 @@ use trimtab_trace::{
 
 const RECORDS: usize = 1_000_000;
 
-/// A trace such as a recorder makes: every column has values.
+/// A trace as recorders make it: every column has values.
 fn records(names: &mut Names) -> Vec<Record> {
     let devices = ["nvme0n1", "nvme1n1", "sda"].map(|name| names.add_device(name).unwrap());
     let commands = ["fio", "postgres", "kworker"].map(|name| names.add_command(name).unwrap());

@@ -1,4 +1,4 @@
-//! The statistics' speed, in records per second.
+//! Speed of the statistics, in records per second.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;

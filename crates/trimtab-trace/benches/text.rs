@@ -1,5 +1,5 @@
-//! How fast text formats are read, in records per second on one core, from
-//! memory and including sorting: `cargo bench -p trimtab-trace --bench text`.
+//! Reading speed of text formats, in records per second on one core, from memory and including
+//! sorting: `cargo bench -p trimtab-trace --bench text`.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -9,8 +9,7 @@ use trimtab_trace::{Format, Trace, TraceOptions};
 
 const RECORDS: u64 = 100_000;
 
-/// Numbers that look random, so that the branch predictor learns no more than
-/// it would from a real trace.
+/// Pseudo-random numbers, as hard for the branch predictor as a real trace.
 struct Mix(u64);
 
 impl Mix {

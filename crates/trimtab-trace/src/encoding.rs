@@ -34,7 +34,7 @@ struct Utf16<R> {
     lone: Option<u8>,
     /// The first half of a surrogate pair, likewise.
     high: Option<u16>,
-    /// What was decoded last, and how much of it was consumed.
+    /// The current decoded chunk, and how much of it was consumed.
     text: Vec<u8>,
     used: usize,
 }

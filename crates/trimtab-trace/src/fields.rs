@@ -39,7 +39,7 @@ impl Column {
     pub(crate) fn integer(self, text: &[u8], max: u64) -> Result<u64, Malformed> {
         match parse_u64(text) {
             Some(n) if n <= max => Ok(n),
-            Some(_) => Err(self.expected(&format!("at max {max}"), text)),
+            Some(_) => Err(self.expected(&format!("at most {max}"), text)),
             None => Err(self.expected("a whole number", text)),
         }
     }
@@ -49,7 +49,7 @@ impl Column {
     pub(crate) fn time(self, text: &[u8], unit_ns: u64) -> Result<u64, Malformed> {
         match parse_decimal(text, unit_ns) {
             Some(ns) if ns <= MAX_TIME_NS => Ok(ns),
-            Some(_) => Err(self.expected("a time of at max 146 years", text)),
+            Some(_) => Err(self.expected("a time of at most 146 years", text)),
             None => Err(self.expected("a non-negative number", text)),
         }
     }
@@ -179,7 +179,7 @@ pub(crate) fn wrong_count(expected: usize, found: usize, line: &[u8]) -> Malform
 pub(crate) fn show(text: &[u8]) -> String {
     const MAX: usize = 40;
     if text.is_empty() {
-        return "empty_trace_has_empty_report".to_owned();
+        return "nothing".to_owned();
     }
     // A character takes at most four bytes; one cut in two lies behind MAX.
     let lossy = String::from_utf8_lossy(&text[..text.len().min(4 * MAX + 4)]);
@@ -279,7 +279,7 @@ mod tests {
             (b"a\xb5b\xff", "`a�b�`"),
             (b"a\tb\x1b[2J", "`a�b�[2J`"),
             ("a\u{202e}b".as_bytes(), "`a�b`"),
-            (b"", "empty_trace_has_empty_report"),
+            (b"", "nothing"),
         ] {
             assert_eq!(show(text), shown);
         }

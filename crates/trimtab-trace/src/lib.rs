@@ -12,6 +12,10 @@
 //! ```
 //!
 //! Design:
+//! - **A row is a request that the drive was sent.** Merged bios are one row. A flush command is a
+//!   row; the requests that merely wait for it are counted by the recorder (`empty_flushes`), so
+//!   that a recording can be compared exactly with the kernel's statistics, which count them as
+//!   writes of no bytes.
 //! - **Detection is parsing.** A text format is detected by running its parser on the first lines.
 //!   If several formats fit, the user has to choose: a guess could misread sectors as bytes.
 //! - **Sorting is a window, then the disk.** Formats written at completion are sorted within a
@@ -27,11 +31,11 @@
 //!   streams that must be kept have a limit (spool.rs).
 //!
 //! ```
-//! use trimtab_trace::{Options, Stats, Trace};
+//! use trimtab_trace::{TraceOptions, Stats, Trace};
 //!
 //! let csv = b"128166372003061629,usr,0,Read,7014609920,24576,41286\n\
 //!             128166372016382155,usr,0,Write,1317441536,8192,1963\n";
-//! let mut trace = Trace::from_bytes(csv, &Options::default())?;
+//! let mut trace = Trace::from_bytes(csv, &TraceOptions::default())?;
 //! assert_eq!(trace.meta().format.name(), "msr");
 //! let (mut stats, mut batch) = (Stats::new(), Vec::new());
 //! while trace.read(&mut batch)? {

@@ -116,7 +116,7 @@ impl Table {
     fn intern_another(&mut self, name: &[u8], kind: &str) -> Result<u32, Malformed> {
         if name.len() > MAX_NAME_BYTES {
             return Err(Malformed::new(format!(
-                "expected a {kind} name of at max {MAX_NAME_BYTES} bytes, found {}",
+                "expected a {kind} name of at most {MAX_NAME_BYTES} bytes, found {}",
                 name.len()
             )));
         }

@@ -66,10 +66,10 @@ pub struct Meta {
 /// An open trace.
 ///
 /// ```no_run
-/// use trimtab_trace::{Options, Trace};
+/// use trimtab_trace::{TraceOptions, Trace};
 ///
 /// # fn main() -> Result<(), trimtab_trace::Error> {
-/// let mut trace = Trace::open(&["usr_0.csv.gz".into()], &Options::default())?;
+/// let mut trace = Trace::open(&["usr_0.csv.gz".into()], &TraceOptions::default())?;
 /// let mut batch = Vec::new();
 /// let mut bytes = 0;
 /// while trace.read(&mut batch)? {

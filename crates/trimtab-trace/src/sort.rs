@@ -181,7 +181,7 @@ impl SpillSort {
         Ok(true)
     }
 
-    /// How large the temporary file is.
+    /// Size of the temporary file.
     pub(crate) const fn spilled_bytes(&self) -> u64 {
         self.written
     }

@@ -72,7 +72,7 @@ pub struct Stats {
     ops: [OpCounts; 4],
     /// By device number.
     devices: Vec<DeviceCounts>,
-    inter_arrival_statistics: Gaps,
+    gaps: Gaps,
     windows: [Window; WINDOWS_S.len()],
     sequences: Sequences,
     footprint: Footprint,
@@ -114,7 +114,7 @@ impl Stats {
             last: Nanos::ZERO,
             ops: Default::default(),
             devices: Vec::new(),
-            inter_arrival_statistics: Gaps::default(),
+            gaps: Gaps::default(),
             windows: WINDOWS_S.map(|s| Window::new(Nanos::from_secs(s))),
             sequences: Sequences::default(),
             footprint: Footprint::default(),
@@ -132,7 +132,7 @@ impl Stats {
     pub fn add(&mut self, record: &Record) {
         let first = match self.first {
             Some(first) => {
-                self.inter_arrival_statistics.add(record.arrival.since(self.last));
+                self.gaps.add(record.arrival.since(self.last));
                 first
             }
             None => *self.first.insert(record.arrival),
@@ -205,7 +205,7 @@ impl Stats {
             read_write_ratio: (writes > 0).then(|| reads as f64 / writes as f64),
             devices: self.devices(names, requests),
             rates: self.rates(requests, duration),
-            inter_arrival: self.inter_arrival_statistics.figures(),
+            inter_arrival: self.gaps.figures(),
             sequential: meta.has_offsets.then(|| self.sequences.shares()).flatten(),
             footprint: meta.has_offsets.then(|| self.footprint.size()),
             queue_depth: (self.completed > 0).then(|| self.in_flight.figures()),

@@ -82,10 +82,10 @@ impl fmt::Display for LeftOut {
 /// Writes one trace.
 ///
 /// ```no_run
-/// use trimtab_trace::{Options, OutputFormat, Trace, Writer};
+/// use trimtab_trace::{TraceOptions, OutputFormat, Trace, Writer};
 ///
 /// # fn main() -> Result<(), trimtab_trace::Error> {
-/// let mut trace = Trace::open(&["usr_0.csv.gz".into()], &Options::default())?;
+/// let mut trace = Trace::open(&["usr_0.csv.gz".into()], &TraceOptions::default())?;
 /// let mut writer = Writer::create("usr_0.parquet".as_ref(), OutputFormat::Parquet, trace.meta())?;
 /// let mut batch = Vec::new();
 /// while trace.read(&mut batch)? {

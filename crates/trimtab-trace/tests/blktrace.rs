@@ -12,8 +12,8 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// A trace's records with the names spelt out, in an order that does not hang
-/// on how equal arrivals were sorted.
+/// A trace's records with names instead of numbers, in an order that does not depend on the sorting
+/// of equal arrivals.
 fn read_all(paths: &[PathBuf], options: &TraceOptions) -> Result<Vec<(Record, String)>, Error> {
     let mut trace = Trace::open(paths, options)?;
     let (mut batch, mut all) = (Vec::new(), Vec::new());
@@ -52,7 +52,7 @@ fn requests_and_bytes_match_the_kernels_counters() {
     let count = |op| records.iter().filter(|(r, _)| r.op == op).count();
     let kib =
         |op| records.iter().filter(|(r, _)| r.op == op).map(|(r, _)| r.length).sum::<u64>() / 1024;
-    // The difference of /sys/block/vda/stat after and before.
+    // The difference of /sys/block/vda/stat before and after.
     assert_eq!((count(Op::Read), kib(Op::Read)), (63, 756));
     assert_eq!((count(Op::Write), kib(Op::Write)), (74, 1832));
     assert_eq!((count(Op::Discard), kib(Op::Discard)), (7, 53_180));
@@ -66,12 +66,12 @@ fn every_request_has_times_and_names() {
         let (issue, complete) = (record.issue.unwrap(), record.complete.unwrap());
         assert!(record.arrival <= issue && issue < complete, "{record:?}");
         assert!(name.starts_with("254,0 "), "{name}");
-        // The flush after a write that the medium must have: nobody's own.
+        // The flush after a FUA write; it has no submitter.
         let nobodys = record.op == Op::Flush && record.flags.contains(Flags::ARRIVAL_IS_ISSUE);
         assert_eq!(name == "254,0 ?", nobodys, "{record:?}");
         assert!(nobodys || !record.flags.contains(Flags::ARRIVAL_IS_ISSUE), "{record:?}");
     }
-    // fio's 48 random reads. (The others are the file system's, on its behalf.)
+    // fio's 48 random reads. (The others are the file system's.)
     let random = |r: &Record| r.op == Op::Read && r.flags.is_empty() && r.length == 4096;
     let fio = records.iter().filter(|(r, name)| random(r) && name == "254,0 fio");
     assert_eq!(fio.count(), 48);
@@ -80,8 +80,7 @@ fn every_request_has_times_and_names() {
     let [(failed, name)] = failed[..] else { panic!("{failed:?}") };
     assert_eq!((failed.op, failed.offset, failed.length), (Op::Read, 96 << 20, 4096));
     assert_eq!(name, "254,0 dd");
-    // A read of 256 KiB on a device that takes 64 KiB: parts that arrived
-    // together.
+    // A read of 256 KiB on a device with a maximum of 64 KiB: parts with the same arrival.
     let dd: Vec<_> = records.iter().filter(|(_, name)| name == "254,0 dd").collect();
     assert!(dd.len() >= 8 && dd.iter().all(|(r, _)| r.length <= 64 << 10));
     assert!(dd.windows(2).any(|pair| pair[0].0.arrival == pair[1].0.arrival));
@@ -122,8 +121,8 @@ fn byte_of(error: &Error) -> u64 {
     }
 }
 
-/// Where `vda.blktrace.1` has its first event that matters, a `Q`: behind a
-/// process's name and a remap, of 48 + 16 bytes each.
+/// Offset of the first relevant event (`Q`) in `vda.blktrace.1`, behind a process's name and a
+/// remap, of 48 + 16 bytes each.
 const FIRST_WITH_DATA: usize = 64 + 64;
 
 #[test]
@@ -157,7 +156,7 @@ fn bad_record_can_be_skipped() {
     let whole = read_bytes(&bytes, Format::Blktrace, true).unwrap();
     bytes[FIRST_WITH_DATA + 23] = 0xff;
     assert!(read_bytes(&bytes, Format::Blktrace, false).is_err());
-    // What was lost is a `Q`: the request is known from its `G` still.
+    // The `Q` was lost; the request is known from its `G`.
     assert_eq!(read_bytes(&bytes, Format::Blktrace, true).unwrap(), whole);
 }
 

@@ -47,7 +47,7 @@ fn timestamps_are_read() {
     }
 }
 
-/// What floats have lost is not made up.
+/// Precision lost by floats is not invented.
 #[test]
 fn inexact_floats_are_refused() {
     let error = read("pandas_round_trip.parquet").unwrap_err().to_string();

@@ -41,7 +41,7 @@ impl Profile {
         within("ftl.unit_bytes", unit, 512..=page)?;
         if !unit.is_power_of_two() || page % unit != 0 {
             return Error::profile(format!(
-                "ftl.unit_bytes must be a power of two that divisor_divides geometry.page_bytes ({page}), \
+                "ftl.unit_bytes must be a power of two that divides geometry.page_bytes ({page}), \
                  not {unit}"
             ));
         }

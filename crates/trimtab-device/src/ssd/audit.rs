@@ -102,7 +102,7 @@ impl Ssd {
     pub(super) fn audit_group(&mut self, group: Queue) {
         let mut op = group.head();
         while op != NONE {
-            let audit = self.audit.as_mut().expect("there is one");
+            let audit = self.audit.as_mut().expect("auditing is on");
             for (unit, data) in audit.reads.remove(&op).unwrap_or_default() {
                 assert_eq!(audit.in_flash[unit as usize], data, "unit {unit} was erased too early");
             }

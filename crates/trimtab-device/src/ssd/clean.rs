@@ -170,7 +170,10 @@ impl Ssd {
         let candidates = self.blocks.candidates(&self.layout, &self.map, plane);
         let block = self.firmware.choose(self.now, &candidates, &mut self.random)?;
         let ours = self.layout.plane_of_block(block) == plane && self.blocks.is_full(block);
-        assert!(ours, "the firmware chose block {block}, which is no candidate of plane {plane}");
+        assert!(
+            ours,
+            "the firmware chose block {block}, which is not a candidate of plane {plane}"
+        );
         self.blocks.take_victim(block);
         Some(block)
     }

@@ -487,7 +487,7 @@ impl Ssd {
         let transfer = self.transfer_of(group);
         let mut op = group.head();
         while op != NONE {
-            // Minus what it will have waited for the channel.
+            // Its end if the channel is free; the difference is the wait for the channel.
             self.ops[op].ready = self.now + transfer;
             op = self.ops[op].next;
         }

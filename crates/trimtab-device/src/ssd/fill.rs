@@ -229,14 +229,14 @@ impl Ssd {
                     .find(|&unit| self.map.next_valid(unit, unit + 1).is_none())
             });
             let unit = unit.expect("the flash has more units than users have");
-            self.map.programmed(&self.layout, user, Location::Nowhere, unit);
+            self.map.programmed(&self.layout, user, Location::Unmapped, unit);
         }
         ControlFlow::Continue(())
     }
 
     fn assign(&mut self, assigned: &mut Vec<(u32, u32)>) {
         for (user, unit) in assigned.drain(..) {
-            self.map.programmed(&self.layout, user, Location::Nowhere, unit);
+            self.map.programmed(&self.layout, user, Location::Unmapped, unit);
         }
     }
 

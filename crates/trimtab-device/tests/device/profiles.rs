@@ -52,7 +52,7 @@ fn has_a_tail(profile: &str, loads: &[Load]) {
         let [p50, p999] = [0.5, 0.999].map(|q| quantile(&reads, q));
         // Read sizes differ by a factor of ten and more; that spread is not a tail.
         assert!(p999 <= Nanos(p50.0 * 8), "{what}, reads alone: p50 {p50}, p99.9 {p999}");
-        // What one in a thousand of them exceeds, many exceed beside writes.
+        // Many reads exceed, beside writes, what one in a thousand exceeds alone.
         let late = share_above(&mixed, p999);
         assert!(late >= 0.01, "{what}: {:.1}% above {p999}", 100.0 * late);
     }

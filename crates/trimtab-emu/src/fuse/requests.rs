@@ -41,7 +41,7 @@ pub(crate) struct Ticket {
 pub(super) enum Answer {
     Nothing,
     Data(Payload),
-    FaultEntry(u32),
+    Written(u32),
     Flush(ByModel<FlushReply>),
 }
 
@@ -163,7 +163,7 @@ impl BackEnd for Requests {
             _ if fails => self.reply(unique, Err(Errno::IO)),
             Answer::Nothing => self.reply(unique, Ok(&[])),
             Answer::Data(payload) => self.reply(unique, Ok(payload.bytes())),
-            Answer::FaultEntry(bytes) => self.reply(unique, Ok(&wire::wrote(bytes))),
+            Answer::Written(bytes) => self.reply(unique, Ok(&wire::wrote(bytes))),
         }
     }
 

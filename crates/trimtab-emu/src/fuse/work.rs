@@ -52,7 +52,7 @@ impl Work<'_> {
             }
             Self::Write { offset, data } => {
                 store.write(*offset, data).map_err(|e| errno(&e))?;
-                Answer::FaultEntry(data.len() as u32)
+                Answer::Written(data.len() as u32)
             }
             Self::Discard { offset, length } => {
                 store.discard(*offset, *length).map_err(|e| errno(&e))?;

@@ -1,4 +1,4 @@
-//! What a power cut may revert.
+//! Limits of what a power cut reverts.
 
 use proptest::prelude::*;
 use trimtab_device::Profile;
@@ -75,7 +75,7 @@ impl Allowed {
     }
 
     /// After a cut, what is there is durable.
-    fn collect_answers(&mut self, now: usize, found: &[u8]) {
+    fn settle(&mut self, now: usize, found: &[u8]) {
         self.values = found.iter().map(|&value| vec![(now, value)]).collect();
         self.flushed = now;
     }
@@ -126,7 +126,7 @@ fn check(store: &Store, limit: u64, steps: &[Step]) -> Vec<u8> {
                     let may = allowed.of(sector);
                     assert!(may.contains(value), "sector {sector} is {value}, may be {may:?}");
                 }
-                allowed.collect_answers(now, &found);
+                allowed.settle(now, &found);
             }
         }
         let found = contents(store);

@@ -100,7 +100,7 @@ fn tile<const R: usize, const C: usize>(
         sums.copy_from_slice(&sum[(row + r) * width + column..][..C]);
     }
     for (k, b) in b.chunks_exact(width).take(a.columns).enumerate() {
-        let b: &[f32; C] = b[column..][..C].try_into().expect("as many as asked for");
+        let b: &[f32; C] = b[column..][..C].try_into().expect("C values");
         for (r, sums) in sums.iter_mut().enumerate() {
             let x = a.values[(row + r) * a.row_stride + k * a.column_stride];
             for (sum, b) in sums.iter_mut().zip(b) {

@@ -50,7 +50,7 @@ fn check_tree(nodes: &[Node], features: usize, depth: u32) -> Result<(), (usize,
         }
         if node.skip == 0 {
             if *node != Node::LEAF {
-                return Err((place, "leads to itself, but is no leaf"));
+                return Err((place, "leads to itself, but is not a leaf"));
             }
             continue;
         }
@@ -58,7 +58,7 @@ fn check_tree(nodes: &[Node], features: usize, depth: u32) -> Result<(), (usize,
             return Err((place, "its children are not the next ones of the next level"));
         }
         if usize::from(node.feature) >= features {
-            return Err((place, "asks for a feature beyond the last"));
+            return Err((place, "uses a feature beyond the last"));
         }
         children += 2;
     }

@@ -7,7 +7,7 @@ FEATURES = 12
 
 
 def make(count, seed):
-    """So many samples of 12 features from 0 to 99, and their classes."""
+    """`count` samples of 12 features from 0 to 99, and their classes."""
     state = seed
 
     def below(limit):

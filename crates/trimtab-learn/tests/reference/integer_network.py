@@ -1,4 +1,4 @@
-"""The golden vectors, computed again from docs/integer-network.md alone. Prints
+"""The golden vectors, recomputed from docs/integer-network.md alone. Prints
 how many of them agree. Needs nothing but Python:
 
     python integer_network.py ../../golden/integer-network.json

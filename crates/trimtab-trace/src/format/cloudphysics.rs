@@ -58,7 +58,7 @@ impl LineParser for Cloudphysics {
     }
 }
 
-/// What a SCSI opcode, in hexadecimal, asks for.
+/// The operation of a SCSI opcode, in hexadecimal.
 fn operation(opcode: &[u8]) -> Option<Op> {
     Some(match opcode.to_ascii_lowercase()[..] {
         // READ and WRITE with addresses of 6, 10, 12 and 16 bytes.

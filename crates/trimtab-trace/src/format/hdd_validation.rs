@@ -51,7 +51,7 @@ impl LineParser for HddValidation {
         let complete = self.next + SERVICE.time(service, MICROSECOND_NS)?;
         let next = complete + GAP.time(gap, MICROSECOND_NS)?;
         if next > MAX_TIME_NS {
-            return Err(GAP.expected("the trace to last at max 146 years", gap));
+            return Err(GAP.expected("the trace to last at most 146 years", gap));
         }
         let device = names.intern_device(SOLE_DEVICE)?;
         let arrival = Nanos(self.next);

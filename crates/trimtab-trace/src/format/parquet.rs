@@ -116,7 +116,7 @@ fn read_footer(file: &Guarded) -> Result<ParquetMetaData, Malformed> {
     let Some((size, MAGIC)) = tail.split_first_chunk() else { return Err(cut_off()) };
     let size = u64::from(u32::from_le_bytes(*size));
     if size > MAX_FOOTER {
-        return Err(Malformed(format!("Parquet footer of {size} bytes, expected 16 MiB at max")));
+        return Err(Malformed(format!("Parquet footer of {size} bytes, expected 16 MiB at most")));
     }
     let footer_at = tail_at.checked_sub(size).ok_or_else(cut_off)?;
     let footer = file.read_up_to(footer_at, size as usize).map_err(|e| library(&e))?;
@@ -192,9 +192,9 @@ fn batches(
                 let text = DataType::Dictionary(keys, Box::new(DataType::Utf8));
                 wanted[index] = Arc::new(fields[index].as_ref().clone().with_data_type(text));
             }
-            ColumnKind::Number => return Err(wrong_type(name, "integers_parse_exactly", found)),
+            ColumnKind::Number => return Err(wrong_type(name, "integers", found)),
             ColumnKind::Time => {
-                return Err(wrong_type(name, "integers_parse_exactly (ns) or timestamps", found));
+                return Err(wrong_type(name, "integers (ns) or timestamps", found));
             }
             ColumnKind::Text => return Err(wrong_type(name, "strings", found)),
         }
@@ -337,6 +337,6 @@ fn describe(panic: &(dyn Any + Send)) -> Box<dyn std::error::Error> {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => (*text).into(),
         (_, Some(text)) => text.as_str().into(),
-        _ => "the decoder gave up".into(),
+        _ => "the decoder panicked".into(),
     }
 }

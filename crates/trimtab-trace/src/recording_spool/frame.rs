@@ -78,7 +78,7 @@ pub(super) fn unpack_records(payload: &[u8], out: &mut Vec<Record>) -> Result<()
         payload.split_first_chunk().ok_or_else(|| Malformed::new("records without their count"))?;
     let count = u32::from_le_bytes(*count) as usize;
     if count > MAX_RECORDS {
-        return Err(Malformed(format!("{count} records at once, expected {MAX_RECORDS} at max")));
+        return Err(Malformed(format!("{count} records at once, expected {MAX_RECORDS} at most")));
     }
     let columns = zstd::bulk::decompress(compressed, count * PACKED)
         .map_err(|e| Malformed(format!("damaged records: {e}")))?;

@@ -77,7 +77,7 @@ impl<R: Read> Reader<R> {
                 }
                 _ => {
                     let begins = show(MAGIC.trim_ascii_end());
-                    format!("is no spool of a recording, which begins with {begins}")
+                    format!("is not a spool of a recording, which begins with {begins}")
                 }
             };
             return Err(Error::Unrecognised { path: path.to_owned(), why });

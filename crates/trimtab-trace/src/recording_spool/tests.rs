@@ -203,7 +203,7 @@ fn full_disk_is_reported_once_without_blocking() {
         std::thread::sleep(std::time::Duration::from_millis(10));
         spool.failure()
     });
-    let failure = failure.expect("the failure is failure").to_string();
+    let failure = failure.expect("the failure is reported").to_string();
     assert!(failure.contains("cannot write"), "{failure}");
     assert!(spool.failure().is_none());
     assert!(!target.exists());
@@ -222,7 +222,7 @@ fn invalid_frames_are_refused() {
     let (_, result, _) = read_bytes(b"PAR1 and so on, more than sixteen");
     let error = result.unwrap_err().to_string();
     assert!(
-        error.ends_with("is no spool of a recording, which begins with `trimtab-spool 1`"),
+        error.ends_with("is not a spool of a recording, which begins with `trimtab-spool 1`"),
         "{error}"
     );
 }

@@ -104,13 +104,13 @@ mod tests {
     proptest! {
         #[test]
         fn depth_integral_equals_total_time_in_flight(
-            inter_arrival_statistics in prop::collection::vec((0_u64..1000, 0_u64..100_000), 1..100),
+            gaps in prop::collection::vec((0_u64..1000, 0_u64..100_000), 1..100),
             max in 2_usize..64,
         ) {
             let mut meter = DepthMeter::new(max);
             let (mut arrival, mut total) = (0, 0_u128);
             let mut spans = Vec::new();
-            for (gap, response) in inter_arrival_statistics {
+            for (gap, response) in gaps {
                 arrival += gap;
                 let end = arrival + response;
                 meter.add(arrival, end);

@@ -258,7 +258,7 @@ impl InvalidValue {
     }
 
     fn with_reason(self, why: &str) -> Self {
-        Self { what: format!("{}, with_reason {why}", self.what), ..self }
+        Self { what: format!("{}, because {why}", self.what), ..self }
     }
 
     /// The error, with its line if known.

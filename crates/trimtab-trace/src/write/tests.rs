@@ -384,7 +384,7 @@ mod foreign {
             (columns(vec![1])[1..].to_vec(), "has no column op, which a trace needs"),
             (
                 with("length", Arc::new(BooleanArray::from(vec![true; 3]))),
-                "column length: expected integers_parse_exactly, found type `Boolean`",
+                "column length: expected integers, found type `Boolean`",
             ),
             (
                 with("device", numbers(vec![Some(1); 3])),

@@ -1,4 +1,4 @@
-//! Telling formats apart by content.
+//! Format detection by content.
 
 use std::io::Write;
 
@@ -72,7 +72,7 @@ fn byte_order_marks_and_utf16_are_transparent() {
             assert_eq!(read_bytes(&gzip.finish().unwrap(), &options).unwrap(), expected, "{name}");
         }
     }
-    // Recognised too, and longer than what is looked at for that.
+    // Detected too, though longer than the sample.
     let long = content("msr.csv").repeat(2_000);
     let records = read_bytes(&utf16(&long, u16::to_le_bytes), &TraceOptions::default()).unwrap();
     assert_eq!(records, read_bytes(long.as_bytes(), &TraceOptions::default()).unwrap());
@@ -143,7 +143,7 @@ fn late_bad_line_is_reported_for_the_fitting_format() {
     assert!(error.to_string().contains("expected 7 columns, found 4"), "{error}");
 }
 
-/// fio's logs have the same columns whatever they measure; only latencies make a trace.
+/// fio's logs have the same columns for all quantities; only latencies are a trace.
 #[test]
 fn fio_logs_are_distinguished_by_name() {
     for (name, part) in [
@@ -167,14 +167,14 @@ fn renamed_fio_logs_are_ambiguous() {
         let error = read_bytes(log.as_bytes(), &TraceOptions::default()).unwrap_err();
         assert!(matches!(error, Error::Ambiguous { .. }), "{name}: {error}");
         assert!(error.to_string().contains("fio-latency (fio log of latencies"), "{error}");
-        // Whoever names the format knows.
+        // An explicit format resolves the ambiguity.
         assert_eq!(read_bytes(log.as_bytes(), &as_format(Format::FioLatency)).unwrap().len(), 16);
     }
-    // Averages look like Tencent's columns too.
+    // Averages match Tencent's columns too.
     let log = content("fio_mean_lat.1.log");
     let error = read_bytes(log.as_bytes(), &TraceOptions::default()).unwrap_err().to_string();
     assert!(error.contains("fio-latency (") && error.contains("; tencent ("), "{error}");
-    // A log with a 1 in each line is no latency log, whatever is said of it.
+    // A log with a 1 in each line is not a latency log, even with an explicit format.
     let log = content("fio_offset_iops.1.log");
     for options in [TraceOptions::default(), as_format(Format::FioLatency)] {
         let error = read_bytes(log.as_bytes(), &options).unwrap_err();

@@ -1,5 +1,4 @@
-//! Text formats as a user meets them: recognised by content, read exactly, and
-//! refused with the line and column that are wrong.
+//! Text formats: detection by content, exact parsing, and errors with line and column.
 
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,7 @@ use trimtab_trace::{Error, Format, Record, Trace, TraceOptions};
 
 use super::{as_format, drain};
 
-/// Reads a real trace and checks what holds for every one.
+/// Reads a real trace and checks general invariants.
 fn read_real(root: &Path, name: &str, format: Format, count: usize) -> Vec<Record> {
     let path = root.join(name);
     let (_, records) =

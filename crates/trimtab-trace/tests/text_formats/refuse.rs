@@ -1,11 +1,11 @@
-//! Nonsense is refused, with the line and column that are wrong.
+//! Invalid input is refused, with the line and column at fault.
 
 use proptest::prelude::*;
 use trimtab_trace::{Format, Sorting, Trace, TraceOptions};
 
 use super::{FILES, TEXT, as_format, content, drain, read_bytes};
 
-/// What is wrong with `text` in this format: the line, and the message.
+/// Line and message of the error for `text` in this format.
 #[track_caller]
 fn parse_error(text: &str, format: Format) -> (Option<u64>, String) {
     let error = read_bytes(text.as_bytes(), &as_format(format)).unwrap_err();
@@ -21,8 +21,8 @@ fn assert_parse_error(text: &str, format: Format, line: u64, part: &str) {
     assert!(message.contains(part), "{message}");
 }
 
-/// A good line per format, with what has to be before it, and for each column
-/// what does not belong there.
+/// A valid line per format, with the lines required before it, and an invalid value for each
+/// column.
 type Spoilt<'a> = (Format, &'a str, &'a str, char, &'a [(usize, &'a str)]);
 
 const SPOILT: &[Spoilt<'_>] = &[
@@ -156,7 +156,7 @@ fn wrong_column_counts_are_reported() {
 
 #[test]
 fn binary_data_is_not_text() {
-    // Without 255 and 254, which would say that it is UTF-16.
+    // Without 255 and 254, which would mark UTF-16.
     let binary: Vec<u8> = (0..=253).rev().cycle().take(4096).collect();
     for format in TEXT {
         let error = read_bytes(&binary, &as_format(format)).unwrap_err();
@@ -192,7 +192,7 @@ fn steps_back_are_errors_in_ordered_formats() {
         (Format::FioIolog, "fio version 3 iolog\n9 f add\n9 f open\n8 f read 0 512\n", 4),
     ] {
         assert_parse_error(text, format, line, "a time not before");
-        // Sorting is no excuse: the format does not allow it.
+        // Sorting does not help: the format does not allow it.
         let options = TraceOptions { sorting: Sorting::Spill, ..as_format(format) };
         assert_eq!(read_bytes(text.as_bytes(), &options).unwrap_err().line(), Some(line));
     }

@@ -170,7 +170,7 @@ impl Decoder {
         if usize::from(header.pdu_len) > MAX_PDU {
             let found = header.pdu_len;
             return Err(Malformed::new(format!(
-                "expected a pdu_len of at max {MAX_PDU}, found {found}"
+                "expected a pdu_len of at most {MAX_PDU}, found {found}"
             )));
         }
         Ok(header)
@@ -203,7 +203,7 @@ impl Decoder {
         };
         if header.bytes > 0 && header.sector > MAX_OFFSET / SECTOR {
             return Err(Malformed::new(format!(
-                "sector: expected at max {}, found {}",
+                "sector: expected at most {}, found {}",
                 MAX_OFFSET / SECTOR,
                 header.sector
             )));

@@ -185,7 +185,7 @@ fn float(value: f64) -> String {
     if value > MAX_EXACT && value.is_finite() {
         return format!(
             "the float {value:e}, which is not exact to 1 (with pandas, read and write with \
-             dtype_backend=\"pyarrow\", which keeps integers_parse_exactly)"
+             dtype_backend=\"pyarrow\", which keeps integers)"
         );
     }
     value.to_string()

@@ -39,7 +39,7 @@
 //!   summation nor the vector width matters: the same forecast on every processor. LinnOS's
 //!   network decides the same in BPF.
 //! - **One code path.** Training, simulation and the kernel's state (bpf/state.bpf.c, read
-//!   through `trimtab-live`) share [`DriveState::features`]. [`Trained::forecast`] takes a state
+//!   through `trimtab-state`) share [`DriveState::features`]. [`Trained::forecast`] takes a state
 //!   that is tracked elsewhere; [`Trained::predictor`] tracks its own.
 //! - **Constant time.** A predictor reads no clock and, after the deepest queue has been seen,
 //!   allocates nothing.

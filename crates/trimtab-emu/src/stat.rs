@@ -108,7 +108,7 @@ impl Stat {
     pub(super) fn of<T>(state: &mut State<T>, store: &Store, data: &Data, now: Nanos) -> Self {
         state.pass_time(now);
         let uptime = now.since(state.figures.since);
-        let (study, ssd) = (state.ssd().stats(), state.ssd());
+        let (stats, ssd) = (state.ssd().stats(), state.ssd());
         let g = &state.profile().geometry;
         let dies = g.channels * g.chips_per_channel * g.dies_per_chip;
         let die_time = (uptime.as_secs_f64() * f64::from(dies)).max(1e-9);

@@ -64,7 +64,7 @@ impl Layout {
 /// name, an offset or the size differs, or a member has no mirror. Members whose name
 /// begins with `reserved` are padding.
 ///
-/// ```ignore
+/// ```text
 /// mirrors!(trimtab_bpf::STATE, "st_list" => List { first, last });
 /// // A member that is a field of a field in Rust:
 /// mirrors!(trimtab_bpf::STATE, "st_drive" => DriveState { stall_ended: stall.ended, … });

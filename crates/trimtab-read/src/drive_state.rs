@@ -22,7 +22,7 @@ pub enum Source {
     /// A state tracker has pinned it in this directory. While there is none, the reader looks
     /// for one every 100 ms.
     Pinned(PathBuf),
-    /// This process tracks it ([`Keeper::drive`](trimtab_tracker::StateTracker::drive)).
+    /// This process tracks it (`trimtab_tracker::StateTracker::drive`).
     Given(LiveDrive),
 }
 

@@ -202,7 +202,7 @@ impl LiveDrive {
         trained.forecast(now, request, &snapshot.drive, snapshot.units())
     }
 
-    /// What the network in the kernel ([`Keeper::set_network`](super::Keeper)) expects
+    /// What the network in the kernel (`trimtab_tracker::StateTracker::set_network`) expects
     /// of a read of this class that would be sent now: one memory load, after which
     /// [`is_fresh`](Self::is_fresh) is still to be asked. `None`: no network is loaded.
     ///

@@ -47,7 +47,7 @@ const DASHES: [DashType; 6] = [
 
 /// Steps of more bins than this are drawn thin and without dashes, which tear them to
 /// pieces.
-const BUSY: usize = 200;
+const BUSY: usize = 64;
 
 /// The middle of the colour map viridis: its ends vanish on a dark and on a light page.
 const HEAT: [&str; 7] =

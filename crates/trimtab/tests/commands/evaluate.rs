@@ -137,12 +137,13 @@ fn page_draws_the_scores() {
         "What trimtab goes by",
     ];
     assert_eq!(headings, expected);
-    for spec in page.split("<script type=\"application/json\">").skip(1) {
-        let spec: Value = serde_json::from_str(spec.split("</script>").next().unwrap()).unwrap();
-        let axes = [&spec["encoding"]["x"]["title"], &spec["encoding"]["y"]["title"]];
-        assert!(axes.iter().all(|axis| axis.is_string()), "{spec}");
-        let series = spec["data"]["values"].as_array().unwrap();
-        assert!(!series.is_empty() && series.iter().all(|one| one["y"][0].is_number()), "{spec}");
+    for plot in page.split("<script type=\"application/json\">").skip(1) {
+        let plot: Value = serde_json::from_str(plot.split("</script>").next().unwrap()).unwrap();
+        let layout = &plot["layout"];
+        let axes = [&layout["xaxis"]["title"]["text"], &layout["yaxis"]["title"]["text"]];
+        assert!(axes.iter().all(|axis| axis.is_string()), "{plot}");
+        let traces = plot["data"].as_array().unwrap();
+        assert!(!traces.is_empty() && traces.iter().all(|one| one["y"][0].is_number()), "{plot}");
     }
     for fact in ["a.csv", "time-forward", "knee: slow is beyond", "2,500", "Linux"] {
         assert!(page.contains(fact), "{fact}");

@@ -48,10 +48,10 @@ impl Chart {
     }
 
     fn x_axis(&self) -> layout::Axis {
-        let axis = layout_axis(&self.x, self.extent(&self.x), X_DECADES).show_grid(false);
+        let axis = layout_axis(&self.x, self.extent(&self.x), X_DECADES);
         match &self.data {
             // Without it, names such as 64 or 2026-01-01 become numbers and dates.
-            Data::Bars(..) => axis.type_(AxisType::Category),
+            Data::Bars(..) => axis.type_(AxisType::Category).show_grid(false),
             _ => axis.ticks(layout::TicksDirection::Outside),
         }
     }

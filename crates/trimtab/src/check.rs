@@ -12,8 +12,8 @@ use crate::console;
 
 const EXAMPLES: &str = "\
 Examples:
-  trimtab check                what an ordinary user can do here
-  sudo trimtab check           BPF programs are loaded for a moment, to see that they can be
+  trimtab check                # what an ordinary user can do here
+  sudo trimtab check           # BPF programs are loaded for a moment, to see that they can be
   trimtab check --json | jq '.devices[] | select(.predicted_reads) | .name'
 
 Exit codes: 0 predicted reads can work on a device at least, 1 on none, 2 bad input.";

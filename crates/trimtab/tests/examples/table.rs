@@ -42,7 +42,6 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("/var/tmp/kept.img", "kept.img", "a file of the test's own"),
     ("/var/tmp/safe.img", "safe.img", "a file of the test's own"),
     ("scripts/demo-work DIRECTORY", "sleep 1", "needs a file system on the recorded disk"),
-    ("pgbench -T 60", "sleep 1", "another package, and a minute"),
     ("fio job.fio", "sleep 1", "the user's own job"),
     ("fio --name=replay", "fio --parse-only --name=replay", "it would write to a disk"),
     (

@@ -31,16 +31,17 @@ fn track(disks: &[LoopDisk], options: &TrackerOptions) -> (StateTracker, Vec<Liv
 }
 
 /// Reads pages of each disk for a while, past the page cache, by this number of threads for
-/// each, which share the processors evenly and stay where they are.
+/// each. Those of each disk are spread over the processors, and stay where they are.
 fn read_by_threads(disks: &[LoopDisk], threads: usize, time: Duration) {
     let processors = thread::available_parallelism().unwrap().get();
     let until = Instant::now() + time;
     thread::scope(|scope| {
         for number in 0..disks.len() * threads {
             let file = disks[number % disks.len()].open_direct();
+            let processor = number / disks.len() % processors;
             scope.spawn(move || {
                 let mut own = CpuSet::new();
-                own.set(number % processors);
+                own.set(processor);
                 // Not all processors need be this process's.
                 _ = sched_setaffinity(None, &own);
                 let mut buffer = disk::aligned(4096);

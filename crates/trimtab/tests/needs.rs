@@ -103,7 +103,7 @@ fn a_live_comparison_looks_for_all_else_before_it_simulates() {
     assert_refused_at_once(without_devices(&bench, &live), 1, "this kernel has no FUSE");
     let mut elsewhere = trimtab(&bench, &live);
     elsewhere.env("TRIMTAB_RUN", "/proc/nowhere");
-    assert_refused_at_once(elsewhere, 1, "TRIMTAB_RUN names another place");
+    assert_refused_at_once(elsewhere, 1, "TRIMTAB_RUN names another directory");
     for output in ["--report", "--json"] {
         let args = [&live[..], &[output, "nowhere/out"]].concat();
         assert_refused_at_once(trimtab(&bench, &args), 1, "nowhere/out: ");

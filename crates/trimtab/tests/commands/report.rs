@@ -189,8 +189,11 @@ fn several_traces_are_compared() {
     assert_eq!(page.matches("<section>").count(), 2);
     let (title, comparison) = &charts(&page)[0];
     assert_eq!(title, "Response time of all requests");
-    let names = &comparison["encoding"]["color"]["scale"]["domain"];
-    assert_eq!(names, &serde_json::json!(["old/a.csv", "new/a.csv"]));
+    let lines = comparison["data"].as_array().unwrap();
+    let mut names: Vec<_> = lines.iter().map(|line| line["name"].as_str().unwrap()).collect();
+    // The first is drawn last, over the others.
+    names.reverse();
+    assert_eq!(names, ["old/a.csv", "new/a.csv"]);
 
     let json: Value = serde_json::from_slice(&run.stdout).unwrap();
     let plots = &json["traces"][1]["plots"];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Reads that know when to give up.
+ * Reads with a deadline.
  *
  *     trimtab_reader *r = trimtab_open("/mnt/a/data", "nvme0n1.safetensors", 0);
  *     if (!r)
@@ -11,12 +11,11 @@
  *             n = read_from_another_replica(...);
  *     trimtab_close(r);
  *
- * A read that is expected to take longer than its deadline fails with EBUSY before it is
- * sent to the drive. A good deadline is the program's own: the 95th percentile of its reads,
- * say. TRIMTAB_FAST_OR_REFUSE is another question, and seldom the one to ask first: below.
- * The last replica is to be read with TRIMTAB_NO_DEADLINE, which is never
- * refused. Where nothing can be expected (no model, nobody who keeps the drive's state,
- * a file that is on no disk) reads go through plainly, and are counted.
+ * A read that is predicted to miss its deadline fails with EBUSY and is not submitted to the
+ * drive. A good deadline is the 95th percentile of the program's own reads.
+ * TRIMTAB_FAST_OR_REFUSE, below, is seldom the right start. Read the last replica with
+ * TRIMTAB_NO_DEADLINE, which is never refused. Without a prediction (no model, a drive that
+ * is not tracked, a file that is on no disk) reads are submitted normally and counted.
  *
  * Linked with -ltrimtab. docs/reading.md says more.
  *
@@ -87,7 +86,7 @@ struct trimtab_figures {
 	uint64_t other_model;  /* it tells other units apart than those whose state is kept */
 	uint64_t other_drive;  /* the model was trained on another drive */
 	uint64_t no_device;    /* on no disk whose requests the block layer sees */
-	uint64_t not_kept;     /* nobody keeps the drive's state */
+	uint64_t not_kept;     /* the drive is not tracked */
 	uint64_t stale;        /* whoever keeps it has not been heard of for too long */
 	uint64_t unsure;       /* the model cannot tell what was asked */
 	/* Since version 3. */

@@ -1,11 +1,10 @@
-//! Reads that know when to give up.
+//! Reads with a deadline.
 //!
-//! A [`Reader`] is a device or file to read from. Each read says how urgent it is; one
-//! that is expected to take too long is refused before it is sent, within
-//! microseconds, so that its data can be had elsewhere: from another replica, from
-//! parity. What is expected comes from a model of the drive
-//! ([`trimtab_predict::Model`]) and from the drive's present state, which the kernel
-//! keeps (`trimtab_state`): the I/O of all processes counts.
+//! A [`Reader`] is a device or file to read from. Each read carries its urgency. A read that
+//! is predicted to miss its deadline is refused within microseconds, without I/O, and the
+//! caller gets the data from another replica or from parity. The prediction comes from a
+//! model of the drive ([`trimtab_predict::Model`]) and the drive's current state
+//! (`trimtab_state`), which the kernel tracks for the I/O of all processes.
 //!
 //! ```text
 //!  read_at ─> where on the drive? ─> state, model: in time? ── yes ─────────────> pread

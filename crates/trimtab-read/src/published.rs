@@ -28,7 +28,7 @@ pub struct Published {
     pub device: (u32, u32),
     /// What it has open, as far as it fits (488 bytes).
     pub path: PathBuf,
-    /// What it has done.
+    /// Its counters.
     pub figures: Figures,
 }
 

@@ -121,7 +121,7 @@ impl Reader {
         }
     }
 
-    /// What it has done so far, on all drives.
+    /// Its counters so far, over all drives.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let all = self.lanes.all().map(|lane| lane.counters().figures());

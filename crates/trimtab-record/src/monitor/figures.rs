@@ -162,7 +162,7 @@ impl DriveFigures {
         self.depth.saw(now);
     }
 
-    /// What it has done.
+    /// Its counters.
     #[must_use]
     pub const fn totals(&self) -> &Totals {
         &self.totals

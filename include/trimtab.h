@@ -67,50 +67,50 @@ extern "C" {
 /* A device or file that is read from. */
 typedef struct trimtab_reader trimtab_reader;
 
-/* What a reader has done since it was opened. */
+/* Counters of a reader since it was opened. */
 struct trimtab_figures {
 	uint64_t plain;        /* reads without a deadline: not decided on */
 	uint64_t asked;        /* reads with one: the sum of the next seven */
-	uint64_t admitted;     /* sent, because they were expected to be in time */
+	uint64_t admitted;     /* submitted, because predicted to be in time */
 	uint64_t refused;
-	uint64_t cached;       /* expected to be late, but the page cache held them */
-	uint64_t probed;       /* expected to be late, sent to hear of the drive */
-	uint64_t sampled;      /* expected to be late, sent to know if that is so */
-	uint64_t over_ceiling; /* expected to be late, but too many were refused */
-	uint64_t failed_open;  /* sent, because nothing could be said of them */
-	uint64_t late;         /* of the admitted: late all the same */
-	uint64_t trials;       /* probed, sampled or over the ceiling, and back */
-	uint64_t fast_trials;  /* of these: fast, so they would have been refused wrongly */
+	uint64_t cached;       /* predicted late, but served from the page cache */
+	uint64_t probed;       /* predicted late, submitted as a probe */
+	uint64_t sampled;      /* predicted late, submitted as a sample */
+	uint64_t over_ceiling; /* predicted late, but the refusal cap was reached */
+	uint64_t failed_open;  /* submitted without a prediction */
+	uint64_t late;         /* of the admitted: late */
+	uint64_t trials;       /* probed, sampled or over the cap, and completed */
+	uint64_t fast_trials;  /* of these: fast, so a refusal would have been wrong */
 	/* Why failed_open: the sum of these, and of two at the end. Since version 2. */
-	uint64_t no_model;     /* none was given */
-	uint64_t other_model;  /* it tells other units apart than those whose state is kept */
+	uint64_t no_model;     /* no model was given */
+	uint64_t other_model;  /* its parallel units differ from those tracked */
 	uint64_t other_drive;  /* the model was trained on another drive */
-	uint64_t no_device;    /* on no disk whose requests the block layer sees */
+	uint64_t no_device;    /* not on a disk with requests in the block layer */
 	uint64_t not_kept;     /* the drive is not tracked */
-	uint64_t stale;        /* whoever keeps it has not been heard of for too long */
-	uint64_t unsure;       /* the model cannot tell what was asked */
+	uint64_t stale;        /* the tracker's last heartbeat is too old */
+	uint64_t unsure;       /* the model cannot decide */
 	/* Since version 3. */
-	uint64_t bounded;      /* of the refused: sent, if fewer had been out on the drive */
-	uint64_t timed_out;    /* of those that were sent: had not come at their deadline */
+	uint64_t bounded;      /* of the refused: too many reads were in flight */
+	uint64_t timed_out;    /* submitted, but not completed by the deadline */
 	/* Since version 4: of failed_open too. */
-	uint64_t several_drives;  /* several drives hold it, or any of several is read */
-	uint64_t unknown_mapping; /* how the devices below are mapped is not known */
+	uint64_t several_drives;  /* several drives hold it, or any of several may serve it */
+	uint64_t unknown_mapping; /* the mapping to the drives is unknown */
 };
 
 /*
  * How a reader decides: for trimtab_open_with(), filled in by trimtab_default_options()
- * and then changed. What it is by default stands behind each. Since version 2; later ones
- * may have more at the end.
+ * and then changed. The default is the last word of each comment. Since version 2; later
+ * versions may add members at the end.
  */
 struct trimtab_options {
 	const char *model;       /* a file of `trimtab train`; NULL: none, nothing is refused */
-	const char *pins;        /* where the state is kept; NULL: /sys/fs/bpf/trimtab */
-	uint64_t oldest_ns;      /* older than this the state does not count: 1 s */
-	uint64_t probe_every_ns; /* an avoided drive is sent a read so often: 10 ms */
+	const char *pins;        /* directory of the pinned state; NULL: /sys/fs/bpf/trimtab */
+	uint64_t oldest_ns;      /* greatest age of the state: 1 s */
+	uint64_t probe_every_ns; /* interval of probes to an avoided drive: 10 ms */
 	double most_refused;     /* the most of each second's reads, 0 to 1: 0.98 */
-	uint32_t probes_out;     /* so many reads, 1 or more, that are expected to be late
-				  * are out on a drive, whatever most_refused says: 4 */
-	uint32_t sample_every;   /* of so many refusals one is sent; 0: none. 1000 */
+	uint32_t probes_out;     /* most reads predicted late, 1 or more, in flight on a
+				  * drive, whatever most_refused says: 4 */
+	uint32_t sample_every;   /* one of so many refusals is submitted; 0: none. 1000 */
 	uint32_t flags;          /* TRIMTAB_DIRECT: 0 */
 	uint32_t reserved;       /* 0 */
 	/* Since version 3. */
@@ -196,7 +196,7 @@ int trimtab_get_figures(trimtab_reader *reader, struct trimtab_figures *figures,
  */
 const char *trimtab_last_error(void);
 
-/* Closes a reader, which nobody uses any more. NULL is fine. Cannot fail. */
+/* Closes a reader that no thread uses any more. NULL is fine. Cannot fail. */
 void trimtab_close(trimtab_reader *reader);
 
 #ifdef __cplusplus

@@ -253,7 +253,7 @@ pub extern "C" fn trimtab_last_error() -> *const c_char {
 /// See include/trimtab.h.
 ///
 /// # Safety
-/// The reader is open and used by nobody, or null.
+/// The reader is open and no thread uses it, or it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn trimtab_close(reader: *mut Reader) {
     if !reader.is_null() {

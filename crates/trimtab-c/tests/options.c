@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 	options.probe_every_ns = 0;
 	figures = figures_of(argv[1], &options, 1000);
 	EXPECT(figures.probed > 900);
-	/* The keeper says that it lives every 50 ms. */
+	/* The tracker's heartbeat comes every 50 ms. */
 	options = right;
 	options.oldest_ns = 0;
 	figures = figures_of(argv[1], &options, 10);

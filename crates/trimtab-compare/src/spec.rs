@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use trimtab_io::{Nanos, WholeFile};
+use trimtab_io::Nanos;
 use trimtab_sim::Error;
 use trimtab_sim::scenario::{self, DeviceSpec, RawDevice, Text, devices, read, take_dependent};
 use trimtab_steer::{Costs, MOST_REPLICAS, StrategyKind, Tuning};
@@ -130,14 +130,7 @@ impl Comparison {
     /// # Errors
     /// As [`parse`](Self::parse), with the file's name; or it cannot be read.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = WholeFile::toml("a comparison")
-            .read_text(path)
-            .map_err(|source| Error::Open { path: path.to_owned(), source })?;
-        let directory = path.parent().unwrap_or(Path::new(""));
-        Self::parse(&text, directory).map_err(|error| match error {
-            Error::Scenario(what) => Error::Scenario(format!("{}: {what}", path.display())),
-            other => other,
-        })
+        scenario::load(path, "a comparison", Self::parse)
     }
 
     /// Sets the most bytes that may be kept of a trace that is compressed or not a file

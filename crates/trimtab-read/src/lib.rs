@@ -17,11 +17,10 @@
 //!                                                   Refusal (EBUSY)
 //! ```
 //!
-//! **A deadline holds.** Where a read says a time it is sent so that its caller can leave
-//! (detachable.rs): at the deadline there are data, or [`ReadError::TimedOut`], whatever the
-//! drive does, with a model or without. How many reads a drive has that do not come back
-//! is bounded (outstanding.rs): those that were expected to be late, and those that
-//! nobody waits for any more.
+//! **A deadline holds.** A read with a deadline is submitted so that its caller can leave it
+//! (detachable.rs): by the deadline it returns data or [`ReadError::TimedOut`], whatever the
+//! drive does, with or without a model. The reads in flight on a drive that does not complete
+//! them are bounded (outstanding.rs): those predicted late, and those abandoned.
 //!
 //! **Fails open.** With no model, a mismatched model or stale state, reads are submitted
 //! normally and counted by reason ([`Figures::failed_open`]). A refused drive is probed, the share

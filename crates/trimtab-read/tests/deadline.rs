@@ -163,7 +163,7 @@ fn a_deadline_holds_without_a_model() {
 }
 
 #[test]
-fn a_deadline_holds_with_a_model_and_when_its_keeper_is_gone() {
+fn a_deadline_holds_with_a_model_and_without_its_tracker() {
     let Some((emulated, _guard)) = drive() else { return };
     let model = model();
     let tracker = keep(&emulated, &model);
@@ -172,7 +172,7 @@ fn a_deadline_holds_with_a_model_and_when_its_keeper_is_gone() {
     has_its_deadline("a model", &emulated, open());
     let orphan = open();
     drop(tracker);
-    has_its_deadline("no keeper", &emulated, orphan);
+    has_its_deadline("no tracker", &emulated, orphan);
 }
 
 /// Where the process may not use io_uring.

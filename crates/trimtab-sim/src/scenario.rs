@@ -148,20 +148,33 @@ pub fn set_max_spool(devices: &mut [DeviceSpec], bytes: u64) {
     workloads.for_each(|workload| workload.set_max_spool(bytes));
 }
 
+/// Reads a file in TOML with `parse`, which gets its text and its directory. Errors of the
+/// text begin with the file's name; `what` says in errors what it should be.
+///
+/// # Errors
+/// As `parse`, or the file cannot be read.
+pub fn load<T>(
+    path: &Path,
+    what: &'static str,
+    parse: impl FnOnce(&str, &Path) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let text = WholeFile::toml(what)
+        .read_text(path)
+        .map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    parse(&text, directory).map_err(|error| match error {
+        Error::Scenario(what) => Error::Scenario(format!("{}: {what}", path.display())),
+        other => other,
+    })
+}
+
 impl Scenario {
     /// Reads a scenario from a file.
     ///
     /// # Errors
     /// As [`parse`](Self::parse), with the file's name; or it cannot be read.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = WholeFile::toml("a scenario")
-            .read_text(path)
-            .map_err(|source| Error::Open { path: path.to_owned(), source })?;
-        let directory = path.parent().unwrap_or(Path::new(""));
-        Self::parse(&text, directory).map_err(|error| match error {
-            Error::Scenario(what) => Error::Scenario(format!("{}: {what}", path.display())),
-            other => other,
-        })
+        load(path, "a scenario", Self::parse)
     }
 
     /// The most that may be kept of a trace that is compressed or no file while it is read,

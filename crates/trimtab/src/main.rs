@@ -92,9 +92,9 @@ enum Command {
     Sim(sim::Command),
     /// Say what failing over between drives would bring, from recordings of them.
     Advise(advise::Args),
-    /// Teach a predictor how a drive behaves, from a recording of it.
+    /// Train a model of how a drive behaves, from a recording of it.
     Train(train::Args),
-    /// Judge predictors on a recording: trained on its past, asked about its
+    /// Score predictors on a recording: trained on its past, evaluated on its
     /// future.
     Evaluate(evaluate::Args),
     /// Make the man pages and completions that packages install.

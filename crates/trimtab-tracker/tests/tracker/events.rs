@@ -150,7 +150,7 @@ fn functions_may_change_under_load() {
 }
 
 #[test]
-fn nothing_is_fresh_without_its_keeper() {
+fn nothing_is_fresh_without_its_tracker() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(16);
     let tracker = keep(&disk, logged());

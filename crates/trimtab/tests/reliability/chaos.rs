@@ -23,18 +23,18 @@ pub(crate) enum Event {
     Slow,
     Errors,
     KillDrive,
-    KillKeeper,
-    EndKeeper,
+    KillTracker,
+    EndTracker,
 }
 
 /// In this order, each to the next drive.
 pub(crate) const EVENTS: [Event; 6] = [
     Event::Stall,
-    Event::KillKeeper,
+    Event::KillTracker,
     Event::Errors,
     Event::KillDrive,
     Event::Slow,
-    Event::EndKeeper,
+    Event::EndTracker,
 ];
 
 /// The drives, and the process that keeps their state.
@@ -59,7 +59,7 @@ impl<'a> World<'a> {
         };
         let devices = NAMES.iter().map(|name| create(bench, name)).collect();
         let mut world = Self { bench, devices, tracker: None, options, model: path, pins };
-        world.begin_keeper();
+        world.begin_tracker();
         world
     }
 
@@ -67,7 +67,7 @@ impl<'a> World<'a> {
         Open::new(&self.devices[drive], &self.options)
     }
 
-    fn begin_keeper(&mut self) {
+    fn begin_tracker(&mut self) {
         let pin = self.pins.join("devices");
         let inode = || fs::metadata(&pin).ok().map(|pin| pin.ino());
         let before = inode();
@@ -80,7 +80,7 @@ impl<'a> World<'a> {
         wait_until("the state is pinned", || inode().is_some_and(|now| Some(now) != before));
     }
 
-    fn end_keeper(&mut self, signal: Signal) {
+    fn end_tracker(&mut self, signal: Signal) {
         let Some(mut tracker) = self.tracker.take() else { return };
         kill_process(pid(tracker.id()), signal).unwrap();
         let status = tracker.wait().unwrap();
@@ -100,15 +100,15 @@ impl<'a> World<'a> {
             Event::Slow => fault(&["slow", "--factor", "30", "--for", "500ms"]),
             Event::Errors => fault(&["error", "--share", "0.2", "--for", "500ms"]),
             Event::KillDrive => self.kill_drive(drive, store),
-            Event::KillKeeper => {
-                self.end_keeper(Signal::KILL);
+            Event::KillTracker => {
+                self.end_tracker(Signal::KILL);
                 thread::sleep(Duration::from_millis(200));
                 // The next one takes the place of what it has left.
-                self.begin_keeper();
+                self.begin_tracker();
             }
-            Event::EndKeeper => {
-                self.end_keeper(Signal::TERM);
-                self.begin_keeper();
+            Event::EndTracker => {
+                self.end_tracker(Signal::TERM);
+                self.begin_tracker();
             }
         }
         thread::sleep(Duration::from_millis(600));
@@ -120,11 +120,11 @@ impl<'a> World<'a> {
         thread::sleep(Duration::from_millis(100));
         store.swap(drive, None);
         // Its tracker too has to go on with another device.
-        self.end_keeper(Signal::TERM);
+        self.end_tracker(Signal::TERM);
         wait_until("it is dead", || self.bench.done(&["list"]).contains("killed: remove it"));
         self.bench.done(&["remove", name]);
         self.devices[drive] = create(self.bench, name);
-        self.begin_keeper();
+        self.begin_tracker();
         store.swap(drive, Some(self.open(drive)));
     }
 
@@ -153,7 +153,7 @@ impl<'a> World<'a> {
 
     /// Ends all in good order.
     pub(crate) fn end(mut self) {
-        self.end_keeper(Signal::TERM);
+        self.end_tracker(Signal::TERM);
         self.bench.remove_all();
     }
 }

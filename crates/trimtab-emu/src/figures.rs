@@ -35,14 +35,26 @@ pub(super) struct CompletedRead {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObservedRead {
     pub(super) answer: CompletedRead,
-    /// Latency at the block layer.
-    pub(super) took: Nanos,
+    /// When the block layer sent it and had it back.
+    pub(super) sent: Nanos,
+    pub(super) completed: Nanos,
 }
 
 impl ObservedRead {
+    /// Latency at the block layer.
+    pub(super) fn took(&self) -> Nanos {
+        self.completed.since(self.sent)
+    }
+
     /// Latency beyond the model and the faults, in ns.
-    pub(super) const fn beyond(&self) -> i64 {
-        self.took.0 as i64 - self.answer.due.0 as i64
+    pub(super) fn beyond(&self) -> i64 {
+        self.took().0 as i64 - self.answer.due.0 as i64
+    }
+
+    /// How much later than planned the server answered.
+    fn late(&self) -> Nanos {
+        let answer = &self.answer;
+        answer.answered.since(answer.arrival + answer.due.since(answer.compensation))
     }
 }
 
@@ -55,6 +67,18 @@ pub struct PathStat {
     pub seen: Latencies,
     /// Latency beyond the model and the faults; 0 for reads that took less.
     pub beyond: Latencies,
+    /// From the block layer to the server.
+    #[serde(default)]
+    pub to_server: Latencies,
+    /// In the server, beyond the model and the faults less the compensation.
+    #[serde(default)]
+    pub in_server: Latencies,
+    /// From the server's answer to the block layer's completion.
+    #[serde(default)]
+    pub from_server: Latencies,
+    /// The compensation.
+    #[serde(default)]
+    pub compensation: Latencies,
     /// Reads answered too early, by more than [`TOO_EARLY`].
     pub early: u64,
     /// How early these were.
@@ -124,6 +148,10 @@ const MIN_READS: usize = 32;
 pub(super) struct PathFigures {
     seen: LatencyHistogram,
     beyond: LatencyHistogram,
+    to_server: LatencyHistogram,
+    in_server: LatencyHistogram,
+    from_server: LatencyHistogram,
+    compensation: LatencyHistogram,
     early: LatencyHistogram,
     saturated: u64,
     saturated_now: bool,
@@ -134,8 +162,12 @@ impl PathFigures {
     fn count(&mut self, seen: &[ObservedRead]) {
         let mut beyond: Vec<i64> = seen.iter().map(ObservedRead::beyond).collect();
         for (seen, &beyond) in seen.iter().zip(&beyond) {
-            self.seen.record(seen.took);
+            self.seen.record(seen.took());
             self.beyond.record(Nanos(beyond.max(0) as u64));
+            self.to_server.record(seen.answer.arrival.since(seen.sent));
+            self.in_server.record(seen.late());
+            self.from_server.record(seen.completed.since(seen.answer.answered));
+            self.compensation.record(seen.answer.compensation);
             if beyond < -(TOO_EARLY.0 as i64) {
                 self.early.record(Nanos(beyond.unsigned_abs()));
             }
@@ -155,6 +187,10 @@ impl PathFigures {
             reads: self.seen.count(),
             seen: (&self.seen.summary()).into(),
             beyond: (&self.beyond.summary()).into(),
+            to_server: (&self.to_server.summary()).into(),
+            in_server: (&self.in_server.summary()).into(),
+            from_server: (&self.from_server.summary()).into(),
+            compensation: (&self.compensation.summary()).into(),
             early: self.early.count(),
             early_by: (&self.early.summary()).into(),
             saturated: self.saturated,
@@ -219,6 +255,8 @@ pub(super) struct Figures {
     /// Reads not yet matched with the block layer's, while these are observed.
     answered: Option<Vec<CompletedRead>>,
     path: PathFigures,
+    /// The same since the log began.
+    logged_path: PathFigures,
 }
 
 /// Bound of that list: some seconds of reads.
@@ -238,6 +276,7 @@ impl Figures {
             log: None,
             answered: None,
             path: PathFigures::default(),
+            logged_path: PathFigures::default(),
         }
     }
 
@@ -281,6 +320,7 @@ impl Figures {
     /// Counts the observed reads of one period.
     pub(super) fn record_path(&mut self, seen: &[ObservedRead]) {
         self.path.count(seen);
+        self.logged_path.count(seen);
     }
 
     /// The path so far, if reads were observed.
@@ -288,9 +328,15 @@ impl Figures {
         Some(self.path.stat()).filter(|path| path.reads > 0)
     }
 
+    /// The path since the log began, if reads were observed.
+    pub(super) fn logged_path(&self) -> Option<PathStat> {
+        Some(self.logged_path.stat()).filter(|path| path.reads > 0)
+    }
+
     /// Starts the log of reads.
     pub(super) fn begin_log(&mut self) {
         self.log = Some(Vec::new());
+        self.logged_path = PathFigures::default();
     }
 
     /// Ends the log, and returns it in order of the answers.
@@ -316,7 +362,7 @@ mod tests {
             compensation,
             depth: 1,
         };
-        ObservedRead { answer, took }
+        ObservedRead { answer, sent: arrival, completed: took }
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Pairing {
             self.waiting.remove(&offset);
         }
         self.count -= 1;
-        Some(ObservedRead { answer, took: to.since(from) })
+        Some(ObservedRead { answer, sent: from, completed: to })
     }
 
     /// Drops answers from before `time`.
@@ -195,7 +195,7 @@ mod tests {
         pairing.answered([answered(0, 100, 140), answered(0, 300, 350), answered(8192, 110, 150)]);
         let pair = |pairing: &mut Pairing, offset, length, from, to| {
             let seen = pairing.pair(offset, length, Nanos(from), Nanos(to))?;
-            Some((seen.answer.arrival.0, seen.took.0, seen.beyond()))
+            Some((seen.answer.arrival.0, seen.took().0, seen.beyond()))
         };
         // Two reads of one offset: the second, then the first.
         assert_eq!(pair(&mut pairing, 0, 4096, 290, 360), Some((300, 70, 20)));

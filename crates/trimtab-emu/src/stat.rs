@@ -38,6 +38,9 @@ pub struct Stat {
     /// where the machine refuses the tracepoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathStat>,
+    /// The same since the log began ([`Drive::begin_log`](super::Drive::begin_log)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logged_path: Option<PathStat>,
     /// Units programmed per unit written; `None` before the first write.
     pub write_amplification: Option<f64>,
     /// Share of all dies' time spent cleaning.
@@ -129,6 +132,7 @@ impl Stat {
             compensation_us: state.compensation().as_micros_f64(),
             compensation_is_fixed: state.compensation_is_fixed(),
             path: figures.path(),
+            logged_path: figures.logged_path(),
             write_amplification: stats.write_amplification(),
             cleaning_share: stats.cleaning.as_secs_f64() / die_time,
             erases: stats.erases,

@@ -9,7 +9,8 @@ use anyhow::{Context as _, Result, anyhow};
 use serde::Serialize;
 use trimtab_device::Profile;
 use trimtab_emu::{
-    Drive, Error, Fill, Latencies, Load, Measurement, PathCounts, RunDirectory, Spec, measure,
+    Drive, Error, Fill, Latencies, Load, Measurement, PathCounts, PathStat, RunDirectory, Spec,
+    measure,
 };
 use trimtab_io::{LatencyHistogram, Nanos};
 use trimtab_report::{Align, Table, count, escaped, machine};
@@ -29,8 +30,9 @@ Examples:
 Makes scratch drives, reads 4 KiB at random with direct I/O, and removes them again:
 from one drive at depths 1 to 32, at most 30,000 reads a second (--rate), and from one and
 from three drives as fast as they answer. `added` is what a program sees beyond what the
-model says the drive takes: system calls, block layer, loop device, FUSE and lateness, less
-the time by which answers are given early. `early` is the share of reads that the block layer
+model says the drive takes. Three parts of it are measured at the block layer's tracepoints: `to
+server` (loop device, FUSE and their wake-ups), `in server`, and `back`; answers are early by
+`compensated`. The rest is the reading program's: its system calls and wake-ups. `early` is the share of reads that the block layer
 had back too soon. `saturated` is the share of reads in moments in which half of them came
 more than 30 µs too late: there the machine cannot serve them in time, and the drive's
 latencies are the machine's. Percentiles that too few reads support are left out.";
@@ -93,6 +95,9 @@ struct Told1 {
     added: Latencies,
     /// The part of it that the server sees.
     server: Latencies,
+    /// From the block layer to the server, and back, with the compensation; of the drive with the
+    /// longest path. None if the reads were not seen at the block layer.
+    path: Option<PathStat>,
     /// Of the reads that the block layer was seen to send and to have back, the share that
     /// came too early; none if it was not seen.
     early_share: Option<f64>,
@@ -169,14 +174,18 @@ fn together(drives: &[Scratch], load: Load) -> Result<Told1> {
     let warm_up = Load { time: WARM_UP.min(load.time), seed: !load.seed, ..load };
     read_all(drives, warm_up)?;
     let stats = || drives.iter().map(|drive| Ok(drive.0.stat()?)).collect::<Result<Vec<_>>>();
-    let (seen, before) = (stats()?, cpu_seconds(drives));
+    let before = cpu_seconds(drives);
     let all = read_all(drives, load)?;
     let cpu = before.zip(cpu_seconds(drives));
     // The block layer's view comes some milliseconds later.
     thread::sleep(SETTLE);
     let now = stats()?;
-    let path = seen.iter().zip(&now).map(|(seen, now)| PathCounts::between(seen.path, now.path));
-    let path = path.fold(PathCounts::default(), |all, one| all.plus(&one));
+    let paths: Vec<PathStat> = now.iter().filter_map(|stat| stat.logged_path).collect();
+    let counts = paths.iter().map(|&path| PathCounts::between(None, Some(path)));
+    let counts = counts.fold(PathCounts::default(), |all, one| all.plus(&one));
+    let longest_path = paths
+        .into_iter()
+        .max_by(|a, b| a.beyond.p50_us.unwrap_or(0.0).total_cmp(&b.beyond.p50_us.unwrap_or(0.0)));
     let merged = |of: fn(&Measurement) -> &LatencyHistogram| {
         let mut merged = LatencyHistogram::new();
         all.iter().for_each(|measured| merged.merge(of(measured)));
@@ -193,8 +202,9 @@ fn together(drives: &[Scratch], load: Load) -> Result<Told1> {
         model: merged(|measured| &measured.model),
         added: merged(|measured| &measured.added),
         server: merged(|measured| &measured.server),
-        early_share: path.early_share(),
-        saturated_share: path.saturated_share(),
+        path: longest_path,
+        early_share: counts.early_share(),
+        saturated_share: counts.saturated_share(),
         lead_us: now.iter().map(|stat| stat.compensation_us).collect(),
         cpu: cpu.map(|(a, b)| (b - a) / longest.as_secs_f64().max(1e-9)),
     })
@@ -255,8 +265,10 @@ fn print(told: &Told) -> io::Result<()> {
         "added p50",
         "p99",
         "p99.9",
-        "in server p50",
-        "p99",
+        "to server",
+        "in server",
+        "back",
+        "compensated",
         "early",
         "saturated",
         "CPU",
@@ -267,6 +279,7 @@ fn print(told: &Told) -> io::Result<()> {
     };
     let share = |share: Option<f64>| share.map_or_else(|| NONE.to_owned(), percent);
     for one in &told.measurements {
+        let part = |of: fn(&PathStat) -> Option<f64>| us(one.path.as_ref().and_then(of));
         table.row([
             one.drives.to_string(),
             one.depth.to_string(),
@@ -276,8 +289,10 @@ fn print(told: &Told) -> io::Result<()> {
             us(one.added.p50_us),
             us(one.added.p99_us),
             us(one.added.p999_us),
+            part(|path| path.to_server.p50_us),
             us(one.server.p50_us),
-            us(one.server.p99_us),
+            part(|path| path.from_server.p50_us),
+            part(|path| path.compensation.p50_us),
             share(one.early_share),
             share(one.saturated_share),
             share(one.cpu),
@@ -288,6 +303,7 @@ fn print(told: &Told) -> io::Result<()> {
     let table = if console::out_is_terminal() { table.within(width) } else { table.to_string() };
     write!(out, "{table}")?;
     let idle = share(told.idle_cpu);
+    writeln!(out, "To server, in server, back and compensated are medians.")?;
     writeln!(out, "CPU: of one core, all servers together; idle {idle} each.")?;
     writeln!(out, "{}; profile {}", told.machine, escaped(&told.profile))
 }

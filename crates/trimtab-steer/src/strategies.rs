@@ -1,5 +1,6 @@
 //! The published strategies and trimtab's own.
 
+mod adaptive;
 mod c3;
 mod failover;
 mod hedge;
@@ -9,6 +10,7 @@ mod timeout;
 mod trimtab;
 mod unaided;
 
+pub use adaptive::Adaptive;
 pub use c3::C3;
 pub use failover::Failover;
 pub use hedge::{Hedge, Patience};

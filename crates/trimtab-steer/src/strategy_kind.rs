@@ -8,8 +8,8 @@ use trimtab_io::{LatencyHistogram, Nanos};
 use crate::costs::Costs;
 use crate::predictors::PredictorSet;
 use crate::strategies::{
-    Base, C3, Clone as Cloning, Failover, Hedge, Patience, Snitch, Tied, Timeout, Trimtab,
-    TrimtabSettings,
+    Adaptive, Base, C3, Clone as Cloning, Failover, Hedge, Patience, Snitch, Tied, Timeout,
+    Trimtab, TrimtabSettings,
 };
 use crate::strategy::Strategy;
 
@@ -28,6 +28,8 @@ pub enum StrategyKind {
     Hedge,
     /// A hedge at the inflection point.
     HedgeIp,
+    /// A hedge at each replica's recent p90, at most for a tenth of the reads.
+    Adaptive,
     /// A failover at the p95 latency.
     Timeout,
     /// The replica that was fastest lately.
@@ -50,13 +52,14 @@ pub enum StrategyKind {
 
 impl StrategyKind {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Base,
         Self::Ideal,
         Self::Clone,
         Self::Tied,
         Self::Hedge,
         Self::HedgeIp,
+        Self::Adaptive,
         Self::Timeout,
         Self::Snitch,
         Self::C3,
@@ -78,6 +81,7 @@ impl StrategyKind {
             Self::Tied => "tied",
             Self::Hedge => "hedge",
             Self::HedgeIp => "hedge-ip",
+            Self::Adaptive => "adaptive",
             Self::Timeout => "timeout",
             Self::Snitch => "snitch",
             Self::C3 => "c3",
@@ -122,6 +126,7 @@ impl StrategyKind {
             Self::Tied => Box::new(Tied::new(tuning.tied_delay)),
             Self::Hedge => Box::new(Hedge::new(name, at(95.0))),
             Self::HedgeIp => Box::new(Hedge::new(name, inflection())),
+            Self::Adaptive => Box::new(Adaptive::new(history.len())),
             Self::Timeout => Box::new(Timeout::new(at(95.0))),
             Self::Snitch => Box::new(Snitch::new(history.len(), seed)),
             Self::C3 => Box::new(C3::new(history.len())),

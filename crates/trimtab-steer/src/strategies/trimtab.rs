@@ -45,6 +45,8 @@ pub struct Trimtab {
     delay: Delay,
     /// Duplicates that may still be sent.
     budget: f64,
+    /// The last hedge.
+    hedged: Nanos,
     /// Each replica's expected wait at its last forecast.
     expected: [Nanos; MOST_REPLICAS],
     /// Reads in flight on each replica.
@@ -73,6 +75,10 @@ const MOST_SAVED: f64 = 100.0;
 /// worse times.
 const PLANNED: f64 = 0.8;
 
+/// The budget is unspent with this many duplicates saved and none sent for this long.
+const UNSPENT: f64 = 10.0;
+const UNSPENT_FOR: Nanos = Nanos::from_millis(500);
+
 /// The purpose of the timers.
 const HEDGE: u8 = 0;
 /// How often a hedge looks for a replica that would be sooner.
@@ -90,6 +96,7 @@ impl Trimtab {
             settings,
             delay,
             budget: 1.0,
+            hedged: Nanos::ZERO,
             expected,
             out: [0; MOST_REPLICAS],
             probed: Replicas::NONE,
@@ -104,6 +111,13 @@ impl Trimtab {
         // A hedge takes as long as the read was expected to take: before that it gains
         // nothing.
         turn.timer(at + expected + self.delay.get().max(expected), HEDGE);
+    }
+
+    /// Whether duplicates could be sent that are not: no more can be saved, or none was sent
+    /// for a while.
+    fn is_budget_unspent(&self, now: Nanos) -> bool {
+        self.budget >= MOST_SAVED - 1.0
+            || self.budget >= UNSPENT && now.since(self.hedged) > UNSPENT_FOR
     }
 
     /// The expected wait of a read that is hedged if it turns out to be late.
@@ -161,7 +175,7 @@ impl Trimtab {
     /// sooner.
     fn hedge(&mut self, turn: &mut Turn<'_>) {
         if turn.memo() == 0 {
-            self.delay.was_reached();
+            self.delay.was_reached(turn.now().since(turn.request().arrival));
         }
         if self.budget < 1.0 {
             return;
@@ -176,6 +190,7 @@ impl Trimtab {
             let at = turn.now() + Nanos(self.settings.costs.inference.0 * untried);
             turn.send(best, at, Reason::Duplicate);
             self.budget -= 1.0;
+            self.hedged = turn.now();
         } else if turn.memo() < LOOKS {
             turn.set_memo(turn.memo() + 1);
             turn.timer(turn.now() + self.settings.usual, HEDGE);
@@ -189,7 +204,8 @@ impl Strategy for Trimtab {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {
-        self.delay.was_set();
+        let unspent = self.is_budget_unspent(turn.now());
+        self.delay.was_set(turn.now(), unspent);
         self.budget = (self.budget + self.settings.most_extra).min(MOST_SAVED);
         let (now, primary) = (turn.now(), turn.primary());
         let Some((best, forecast, late)) = self.least_wait(turn, |_| true) else { return };
@@ -244,11 +260,18 @@ impl Strategy for Trimtab {
 /// that a given share of the reads exceeds. It follows the quantile by stochastic
 /// approximation (Robbins and Monro, 1951), in logarithms; quickly at first, then so
 /// slowly that quiet and busy minutes have one price.
+///
+/// Two bounds keep a bad stretch from outlasting itself. Reads that are stuck together all
+/// reach the same delay: they raise it to twice their own wait and no further. And while
+/// the budget is unspent, the price is wrong: it decays with time, by a factor of
+/// [`e`](std::f64::consts::E) in [`RECOVERY`].
 #[derive(Clone, Debug)]
 struct Delay {
     nanos: f64,
     share: f64,
     reads: u64,
+    /// The last read.
+    at: Nanos,
 }
 
 /// Steps of the logarithm for a read that reaches the delay: the first step, the number of
@@ -260,9 +283,13 @@ const LEAST_STEP: f64 = 0.005;
 /// The shortest delay, ns.
 const LEAST_DELAY: f64 = 1000.0;
 
+/// Decay time of the delay while the budget is unspent: a hundredfold in less than a second.
+const RECOVERY: Nanos = Nanos::from_millis(200);
+
 impl Delay {
     fn new(first: Nanos, share: f64) -> Self {
-        Self { nanos: (first.0 as f64).max(LEAST_DELAY), share, reads: 0 }
+        let nanos = (first.0 as f64).max(LEAST_DELAY);
+        Self { nanos, share, reads: 0, at: Nanos::ZERO }
     }
 
     const fn get(&self) -> Nanos {
@@ -274,14 +301,20 @@ impl Delay {
     }
 
     /// A read has started to wait.
-    fn was_set(&mut self) {
+    fn was_set(&mut self, now: Nanos, unspent: bool) {
         self.reads += 1;
-        self.nanos = (self.nanos * libm::exp(-self.step() * self.share)).max(LEAST_DELAY);
+        let mut decay = self.step() * self.share;
+        if unspent {
+            decay += now.since(self.at).0 as f64 / RECOVERY.0 as f64;
+        }
+        self.at = now;
+        self.nanos = (self.nanos * libm::exp(-decay)).max(LEAST_DELAY);
     }
 
-    /// A read has waited for the whole delay.
-    fn was_reached(&mut self) {
-        self.nanos *= libm::exp(self.step());
+    /// A read has waited for the whole delay, `waited` in all.
+    fn was_reached(&mut self, waited: Nanos) {
+        let most = (2.0 * waited.0 as f64).max(self.nanos);
+        self.nanos = (self.nanos * libm::exp(self.step())).min(most);
     }
 }
 
@@ -295,11 +328,11 @@ mod tests {
         let mut delay = Delay::new(Nanos::from_millis(1), 0.02);
         let (mut reached, mut sum) = (0, 0.0);
         for i in 0..200_000_u64 {
-            delay.was_set();
+            delay.was_set(Nanos(i * 1000), false);
             let random =
                 (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
             if 1e4 * 1000_f64.powf(random) > delay.nanos {
-                delay.was_reached();
+                delay.was_reached(Nanos::MAX);
                 reached += 1;
             }
             sum += delay.nanos.ln();
@@ -308,5 +341,26 @@ mod tests {
         let mean = (sum / 200_000.0).exp();
         let expected = 1e4 * 1000_f64.powf(0.98);
         assert!((mean / expected).ln().abs() < 0.1, "{mean} is not {expected}");
+    }
+
+    /// 200 reads are stuck for 50 ms and reach the delay together. A second later, with the
+    /// budget refilled, the delay is what it was.
+    #[test]
+    fn delay_recovers_from_a_bad_stretch_within_a_second() {
+        let mut delay = Delay::new(Nanos::from_micros(500), 0.024);
+        let mut now = Nanos::ZERO;
+        let mut read = |delay: &mut Delay, unspent| {
+            now += Nanos::from_micros(100);
+            delay.was_set(now, unspent);
+        };
+        (0..20_000).for_each(|_| read(&mut delay, false));
+        let before = delay.get();
+        for _ in 0..200 {
+            read(&mut delay, false);
+            delay.was_reached(Nanos::from_millis(50));
+        }
+        assert!(delay.get() > before, "the bad stretch raises the price");
+        (0..10_000).for_each(|_| read(&mut delay, true));
+        assert!(delay.get() <= before, "{} is above {before}", delay.get());
     }
 }

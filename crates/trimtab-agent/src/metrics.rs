@@ -116,7 +116,7 @@ const COUNTS: &[(&str, &str, Count)] = &[
         "Reads that the drive had not answered at their deadline.",
         |t| Some(t.readers?.figures.timed_out),
     ),
-    ("trimtab_reader_failed_open_total", "Of these, reads let through without knowing.", |t| {
+    ("trimtab_reader_failed_open_total", "Of these, reads admitted without a forecast.", |t| {
         Some(t.readers?.figures.failed_open.total())
     }),
     ("trimtab_reader_late_total", "Reads that were admitted as fast, and were late.", |t| {
@@ -203,7 +203,7 @@ fn models(page: &mut Exposition, drives: &[DriveSummary<'_>]) {
 }
 
 fn failed_open(page: &mut Exposition, drives: &[DriveSummary<'_>]) {
-    let help = "Reads let through without knowing, by reason.";
+    let help = "Reads admitted without a forecast, by reason.";
     page.metric("trimtab_reader_failed_open_reason_total", Metric::Counter, help);
     for drive in drives {
         let Some(readers) = drive.readers else { continue };

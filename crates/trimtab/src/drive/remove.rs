@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// The drives.
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
-    /// All there are.
+    /// All drives.
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Even if it is mounted or in use, or its server does not answer.
@@ -45,7 +45,7 @@ fn remove(home: &RunDirectory, name: &str, force: bool) -> Result<()> {
             let removed = Drive::find(home, name).and_then(|drive| drive.remove(force));
             match removed {
                 Err(Error::NoAnswer(_)) if force => home.end(name)?,
-                // It was killed just now.
+                // It was killed in the meantime.
                 Err(_) if matches!(home.find(name), Ok(DriveStatus::Dead)) => {
                     home.remove_dead(name)?
                 }

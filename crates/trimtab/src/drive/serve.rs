@@ -19,44 +19,44 @@ use super::create::catch_signals;
 use crate::console;
 use crate::exit::BadInput;
 
-/// How often a server tells how far it is.
+/// How often a server reports progress.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// What a server tells whoever started it, one line of JSON each.
+/// What a server reports to the process that started it, one line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum News {
-    /// So much of the flash has been filled.
+    /// The share of the flash that has been filled.
     Filled(f64),
-    /// The device is there. It is the last news.
+    /// The device exists. The last message.
     Ready(PathBuf),
-    /// It cannot be. It is the last news.
+    /// The description is invalid. The last message.
     BadInput(String),
-    /// It failed. It is the last news.
+    /// The server failed. The last message.
     Failed(String),
 }
 
-/// Starts a server that goes on when this process ends, and returns the device once
-/// it is there.
+/// Starts a server that survives this process, and returns the device once it exists.
 pub(crate) fn in_background(spec: &Spec, show: impl FnMut(f64)) -> Result<PathBuf> {
     let (_, device) = start(spec, "serve", show)?;
     Ok(device)
 }
 
-/// Keeps a drive: it goes when this is dropped, or this process ends, however it does.
+/// Lifetime guard of a drive: the drive ends when this is dropped or this process ends for any
+/// reason.
 #[derive(Debug)]
-pub(crate) struct Leash {
+pub(crate) struct LifetimeGuard {
     _input: ChildStdin,
 }
 
-/// Starts a server that lives as long as the leash.
-pub(crate) fn on_leash(spec: &Spec) -> Result<Leash> {
+/// Starts a server that lives as long as the guard.
+pub(crate) fn with_guard(spec: &Spec) -> Result<LifetimeGuard> {
     let (input, _) = start(spec, "serve-while-read", |_| {})?;
-    Ok(Leash { _input: input })
+    Ok(LifetimeGuard { _input: input })
 }
 
-/// What does for a server in this process what that must not do itself. Were the program's
-/// file replaced meanwhile, it would still be this one.
+/// The program that performs operations which a server must not do to its own device.
+/// `/proc/self/exe` remains this program even if its file is replaced meanwhile.
 pub(super) fn helper() -> Helper {
     Helper::new("/proc/self/exe", ["drive", "assist"])
 }
@@ -71,7 +71,7 @@ fn start(spec: &Spec, command: &str, mut show: impl FnMut(f64)) -> Result<(Child
         .stderr(Stdio::null())
         .spawn()
         .context("cannot start the drive's server")?;
-    // Whoever hangs up early says why on the other pipe.
+    // A server that closes its input early reports the reason on its output.
     let mut input = child.stdin.take().expect("is piped");
     let described = serde_json::to_string(spec).context("cannot describe the drive")?;
     _ = writeln!(input, "{described}");
@@ -87,33 +87,33 @@ fn start(spec: &Spec, command: &str, mut show: impl FnMut(f64)) -> Result<(Child
     drop(input);
     match child.wait().ok().and_then(|status| status.signal()) {
         Some(signal) => bail!("the drive's server was killed, by signal {signal}"),
-        None => bail!("the drive's server ended without a word"),
+        None => bail!("the drive's server ended without a message"),
     }
 }
 
-/// `trimtab drive serve`, or, on a leash, `serve-while-read`.
-pub(crate) fn run(leashed: bool) -> Result<()> {
+/// `trimtab drive serve`, or, under a lifetime guard, `serve-while-read`.
+pub(crate) fn run(guarded: bool) -> Result<()> {
     let mut described = String::new();
     io::stdin().lock().read_line(&mut described).context("no drive is described")?;
     let spec: Spec = serde_json::from_str(&described).context("no drive is described")?;
-    // Away from the terminal, whose Ctrl-C is not meant for the drive, and from a
-    // directory that someone may want to unmount.
-    rustix::process::setsid().context("cannot begin a session of its own")?;
+    // Leaves the terminal, whose Ctrl-C is not meant for the drive, and the working directory,
+    // whose file system may have to be unmounted.
+    rustix::process::setsid().context("cannot start a session")?;
     std::env::set_current_dir("/").context("cannot leave the working directory")?;
     let end = catch_signals()?;
-    if leashed {
-        watch_leash(&end)?;
+    if guarded {
+        watch_guard(&end)?;
     }
     let mut told: Option<Instant> = None;
     let mut progress = |share| {
-        // A drive that is small is filled in less.
+        // A small drive is filled in less than this.
         if told.is_some_and(|told| told.elapsed() < PERIOD) {
             return ControlFlow::Continue(());
         }
         told = Some(Instant::now());
         match tell(&News::Filled(share)) {
             Ok(()) if !end.load(Ordering::Relaxed) => ControlFlow::Continue(()),
-            // Whoever started this has gone, or wants it gone.
+            // The process that started this has ended, or asks for the end.
             _ => ControlFlow::Break(()),
         }
     };
@@ -129,18 +129,18 @@ pub(crate) fn run(leashed: bool) -> Result<()> {
     let ready = News::Ready(server.device().to_owned());
     let told = write(&mut news, &ready);
     drop(news);
-    // Nobody is left who would know of it.
-    told.context("whoever asked for the drive has gone")?;
+    // Without its starter the drive would be unknown to the user.
+    told.context("the process that asked for the drive has ended")?;
     Ok(server.serve(&end)?)
 }
 
-/// Ends the drive when whoever has the other end of standard input is gone.
-fn watch_leash(end: &Arc<AtomicBool>) -> Result<()> {
+/// Ends the drive when the other end of standard input is closed.
+fn watch_guard(end: &Arc<AtomicBool>) -> Result<()> {
     let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3);
-    let mut input = File::from(input.context("cannot keep the leash")?);
+    let mut input = File::from(input.context("cannot keep standard input")?);
     let end = Arc::clone(end);
     thread::spawn(move || {
-        // Nothing more is said on it.
+        // No more input is expected; this returns at its end.
         _ = io::copy(&mut input, &mut io::sink());
         end.store(true, Ordering::Relaxed);
     });
@@ -158,8 +158,8 @@ fn write(to: &mut impl io::Write, news: &News) -> io::Result<()> {
     to.flush()
 }
 
-/// Puts the log in the place of all that this process inherited, but for the pipe
-/// that the last news go to.
+/// Replaces all inherited standard streams by the log, except for the pipe that the last
+/// message goes to.
 fn leave_pipes(log: &Path) -> Result<File, Error> {
     let failed = |what: &str| {
         let what = format!("cannot {what} {}", log.display());

@@ -19,7 +19,7 @@ gc.low_watermark, gc.watermarks_of, gc.preemptive, gc.suspend, gc.suspend_us
 pub(crate) struct Args {
     /// The drive.
     name: String,
-    /// Keys of its profile, and what they shall be.
+    /// Keys of its profile, and their new values.
     #[arg(value_name = "KEY=VALUE", required = true)]
     settings: Vec<String>,
 }

@@ -11,7 +11,7 @@ Examples:
 What is kept is the state of the flash: what is mapped where, the buffer, cleanings
 under way. Content is not: what was written since stays. The drive must be idle.";
 
-/// Whose.
+/// The drives to save or restore.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {

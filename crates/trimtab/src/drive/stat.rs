@@ -32,13 +32,13 @@ part of it. Where the machine is saturated, a drive cannot keep its times.";
 pub(crate) struct Args {
     /// The drive.
     name: String,
-    /// Show a line about each second, until Ctrl-C.
+    /// Print a line about each interval, until Ctrl-C.
     #[arg(long)]
     watch: bool,
-    /// How long such a second is.
+    /// The interval of --watch.
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, default_value = "1s", requires = "watch")]
     every: Nanos,
-    /// Print JSON; with --watch a line each time.
+    /// Print JSON; with --watch one line per interval.
     #[arg(long)]
     json: bool,
 }
@@ -112,7 +112,7 @@ fn facts(drive: &Drive, stat: &Stat) -> Facts {
     facts
 }
 
-/// What programs see beside what the model says.
+/// Latency as programs see it, compared with the model.
 fn path(facts: &mut Facts, stat: &Stat) {
     if let Some(path) = &stat.path {
         facts.add("seen by programs", latencies(&path.seen));
@@ -181,7 +181,7 @@ fn latencies(of: &Latencies) -> String {
     )
 }
 
-/// One line each time, with the rates since the one before.
+/// One line per interval, with the rates since the previous one.
 fn watch(drive: &Drive, args: &Args) -> Result<()> {
     let mut before = drive.stat()?;
     let terminal = console::out_is_terminal();

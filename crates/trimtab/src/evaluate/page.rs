@@ -9,9 +9,9 @@ use crate::units;
 
 /// Features whose importance is shown.
 const FEATURES: usize = 16;
-/// A share of fewer reads is not shown.
+/// Shares of fewer reads are not shown.
 const FEWEST: u64 = 20;
-/// The bins of a calibration.
+/// The bins of the calibration plot.
 const TENTHS: [&str; 10] = [
     "0–10%",
     "10–20%",
@@ -51,7 +51,7 @@ pub(super) fn page(summaries: &[Summary]) -> Page {
     page
 }
 
-/// An AUC below which slow reads are hardly summary from fast ones: one half is chance.
+/// An AUC below which slow reads are hardly distinguished from fast ones: one half is chance.
 const USEFUL_AUC: f64 = 0.6;
 
 /// The result in a few sentences.
@@ -135,7 +135,7 @@ fn lines(
     summary: &Summary,
     points: impl Fn(&PredictorSummary) -> Vec<[f64; 2]>,
 ) -> Vec<LineSeries> {
-    // Ours last in the table, first in a chart: what is first is drawn on top.
+    // trimtab is last in the table but first in a chart: the first line is drawn on top.
     let line = |score: &PredictorSummary| {
         let points = points(score).into_iter().map(|[x, y]| (x, Some(y))).collect();
         LineSeries { name: score.name(), points }

@@ -6,7 +6,7 @@ use trimtab_report::{Align, Table};
 
 use crate::units;
 
-/// The table of both.
+/// The table of live and simulated figures.
 pub(super) fn table(agreement: &Agreement) -> Table {
     let columns = [
         ("strategy", Align::Left),
@@ -52,7 +52,7 @@ fn caption(agreement: &Agreement) -> String {
     format!("live beside simulated, {added}{trouble}")
 }
 
-/// One line: do strategies keep their order?
+/// One line: do strategies have the same order live and simulated?
 pub(super) fn verdict(agreement: &Agreement) -> String {
     let Agreement { pairs, ordered, in_order, .. } = agreement;
     format!(
@@ -63,7 +63,7 @@ pub(super) fn verdict(agreement: &Agreement) -> String {
     )
 }
 
-/// What weakens the result.
+/// What makes the result less reliable, if anything.
 pub(super) fn trouble(agreement: &Agreement) -> Option<String> {
     let path = agreement.long_path()?;
     Some(format!(

@@ -23,8 +23,8 @@ Examples:
   sudo trimtab agent --config /etc/trimtab/agent.toml
   curl http://127.0.0.1:9753/metrics
 
-SIGHUP has it load its models again; SIGTERM or Ctrl-C ends it. docs/agent.md has the
-configuration and the metrics, dist/trimtab-agent.service a systemd unit.";
+SIGHUP reloads the models; SIGTERM or Ctrl-C ends the agent. docs/agent.md describes the
+configuration and the metrics; dist/trimtab-agent.service is a systemd unit.";
 
 /// How often the metrics are updated.
 const PUBLISH: Duration = Duration::from_secs(1);

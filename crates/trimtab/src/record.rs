@@ -37,9 +37,9 @@ Examples:
   sudo trimtab record sda sdb --out both.parquet -- fio job.fio
 
 Recording ends with the command, after the duration, with Ctrl-C, SIGTERM or
-SIGHUP. The exit code is 3 if more was lost than is tolerated: what was recorded
-is kept. Until the trace is whole its records are also in a spool beside it
-(FILE.spool), of which `trimtab trace recover` makes a trace after a crash.";
+SIGHUP. The exit code is 3 if more was lost than is tolerated; the trace is kept.
+Until the trace is complete, its records are also in a spool beside it
+(FILE.spool), from which `trimtab trace recover` makes a trace after a crash.";
 
 /// How often the ring is emptied. It holds a hundred times what arrives in that time, and each
 /// read of the kernel's table costs some 200 µs.

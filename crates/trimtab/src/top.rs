@@ -37,10 +37,10 @@ Examples:
   sudo trimtab top nvme0n1 --model nvme0n1=disk.safetensors
   sudo trimtab top nvme0n1 --count 10 --json | jq .reads_per_second
 
-Keys: h helps, q quits, d shows all of a drive, s sorts by the next column, the arrows
-select a drive or scroll, p pauses.
-What is shown includes the I/O of all processes. Where there is no terminal, or with
---json, it prints lines. Without root there are rates and depth only.";
+Keys: h help, q quit, d details of a drive, s sort by the next column, arrows select a
+drive or scroll, p pause.
+Figures include the I/O of all processes. Without a terminal, or with --json, it prints
+lines. Without root it shows rates and queue depth only.";
 
 /// The most drives that one recorder observes.
 const MOST_DRIVES: usize = 16;

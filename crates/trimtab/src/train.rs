@@ -27,7 +27,7 @@ Examples:
   trimtab train --trace disk.parquet --predictor linnos --label inflection -o l.safetensors
   trimtab train --trace today.parquet --check disk.safetensors
 
-Beside the model lies its card in JSON: what it was trained on, and for what.";
+The model's card, a JSON file, is written beside it: what it was trained on, and for what.";
 
 /// The predictor, and the recording to train it on.
 #[derive(Debug, clap::Args)]

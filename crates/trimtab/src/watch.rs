@@ -30,9 +30,9 @@ Examples:
   sudo trimtab watch nvme0n1 --model linnos.model --in-kernel
   sudo trimtab watch nvme0n1 --pin /sys/fs/bpf/trimtab
 
-It ends after the count, or with Ctrl-C. What is shown includes the I/O of all
-processes. With --pin any process may read the same, without a system call, if the
-directories on the way let its user pass.";
+It ends after the count, or with Ctrl-C. Figures include the I/O of all processes. With
+--pin any process may read the same state, without a system call, if its user may search
+the directories above the pins.";
 
 /// Period of polling for signals.
 const POLL: Duration = Duration::from_millis(20);
@@ -155,7 +155,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn of_drive<'a>(model: Option<&'a Model>, device: &BlockDevice) -> Option<&'a Model> {
     let model = model?;
     let Some(other) = model.other_drive(&device.identity()) else { return Some(model) };
-    log::line(&format!("watch: {}: goes without a model: {other}", device.name));
+    log::line(&format!("watch: {}: no model used: {other}", device.name));
     None
 }
 

@@ -418,7 +418,7 @@ fn a_bad_model_costs_no_other_drive_its_own() {
     let checked = place.agent().arg("--check").output().unwrap();
     assert_told(&checked, 2, "bad: is not the model that bad.json is of");
 
-    let agent = Agent::start_hearing(place.agent(), "goes without a model");
+    let agent = Agent::start_hearing(place.agent(), "no model used");
     let of = |metrics: &Metrics, disk: &LoopDisk| {
         metrics.matching("trimtab_model_info", &[("device", disk.name())])
     };
@@ -476,7 +476,7 @@ fn a_bpf_file_system_that_goes_is_told_of_once_and_used_when_it_is_back() {
     let more: Vec<_> = agent.said.try_iter().collect();
     assert!(!more.iter().any(|line| line.contains("cannot be mounted")), "{more:?}");
     assert!(inside("mkdir \"$1\" && mount -t bpf bpf \"$1\""));
-    agent.hear("it is there again");
+    agent.hear("it is pinned again");
     let until = Instant::now() + PATIENCE;
     while !inside("test -e \"$1/trimtab/devices\"") {
         assert!(Instant::now() < until, "it is not there");

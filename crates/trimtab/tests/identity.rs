@@ -73,7 +73,7 @@ fn a_model_says_of_which_drive_it_is_and_no_other_gets_it() {
                   33554432 bytes\n";
     let name = other.name();
     assert!(!is_used);
-    assert_eq!(said, format!("trimtab: watch: {name}: goes without a model: {reason}"));
+    assert_eq!(said, format!("trimtab: watch: {name}: no model used: {reason}"));
 
     // Whoever only looks is told how right the model would be, and of what it is.
     let of_another = |disk: &LoopDisk| {

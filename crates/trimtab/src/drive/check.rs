@@ -26,14 +26,14 @@ Examples:
   sudo trimtab drive check
   sudo trimtab drive check --duration 30s --json check.json
 
-Makes scratch drives, reads 4 KiB at random with direct I/O, and removes them again:
-from one drive at depths 1 to 32, at most 30,000 reads a second (--rate), and from one and
-from three drives as fast as they answer. `added` is what a program sees beyond what the
-model says the drive takes: system calls, block layer, loop device, FUSE and lateness, less
-the time by which answers are given early. `early` is the share of reads that the block layer
-had back too soon. `saturated` is the share of reads in moments in which half of them came
-more than 30 µs too late: there the machine cannot serve them in time, and the drive's
-latencies are the machine's. Percentiles that too few reads support are left out.";
+Makes scratch drives, reads 4 KiB at random with direct I/O, and removes the drives: one
+drive at depths 1 to 32 with at most 30,000 reads a second (--rate), then one and three
+drives at full speed. `added` is the latency beyond the model as a program sees it: system
+calls, block layer, loop device, FUSE and lateness, less the latency compensation. `early`
+is the share of reads that completed in the block layer before the model's time.
+`saturated` is the share of reads in moments in which half of them were more than 30 µs
+late: the machine is too slow there, and latencies are the machine's, not the drive's.
+Percentiles that too few reads support are left out.";
 
 /// How to measure.
 #[derive(Debug, clap::Args)]

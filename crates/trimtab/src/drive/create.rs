@@ -27,9 +27,9 @@ Examples:
   sudo trimtab drive create safe --size 3G --data file --file /var/tmp/safe.img --flush durable
   sudo trimtab drive create bad --size 3G --faults examples/drive-faults.toml
 
-The flash begins half full and long in use, whatever its content (--fill 0 for a
-fresh drive). Content begins as zeroes. Size is rounded to what the profile can be
-scaled to. Ctrl-C removes a drive that runs in the foreground.";
+The flash starts half full and in steady state, independent of its content (--fill 0 for
+a fresh drive). Content starts as zeroes. The size is rounded to one that the profile can
+be scaled to. Ctrl-C removes a drive that runs in the foreground.";
 
 /// The drive to create.
 #[derive(Debug, clap::Args)]

@@ -13,9 +13,9 @@ Faults, and the options that each takes:
   stall      answer nothing: --for
   slow       take longer for each request: --factor, --for
   error      fail requests with EIO: --share, --reads or --writes, --for
-  power-cut  take the power: what was written and not flushed is lost, or a part of
-             it; requests fail until it is back: --seed, --for (or until cleared)
-  clear      end all faults, those of a schedule too, and give the power back
+  power-cut  cut the power: writes not yet flushed are lost in whole or in part, and
+             requests fail until power returns: --seed, --for (or until cleared)
+  clear      end all faults, including scheduled ones, and restore power
 
 Examples:
   sudo trimtab drive fault slow stall --for 500ms

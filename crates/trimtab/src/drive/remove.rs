@@ -11,9 +11,9 @@ Examples:
   sudo trimtab drive remove slow
   sudo trimtab drive remove --all
 
-A mounted drive is not removed without --force; with it, the file system on it gets
-errors, and a server that does not answer (stopped, or just starting) is killed. Of a
-drive whose server was killed, what is left is removed.";
+A mounted drive is removed only with --force; its file system then gets errors, and a
+server that does not answer (stopped, or just starting) is killed. If a drive's server was
+killed, the remains are removed.";
 
 /// What to remove.
 #[derive(Debug, clap::Args)]

@@ -25,7 +25,7 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// What a server reports to the process that started it, one line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum News {
+enum Message {
     /// The share of the flash that has been filled.
     Filled(f64),
     /// The device exists. The last message.
@@ -78,10 +78,10 @@ fn start(spec: &Spec, command: &str, mut show: impl FnMut(f64)) -> Result<(Child
     let output = child.stdout.take().expect("is piped");
     for line in BufReader::new(output).lines() {
         match serde_json::from_str(&line?)? {
-            News::Filled(share) => show(share),
-            News::Ready(device) => return Ok((input, device)),
-            News::BadInput(why) => return Err(BadInput(why).into()),
-            News::Failed(why) => bail!("{why}"),
+            Message::Filled(share) => show(share),
+            Message::Ready(device) => return Ok((input, device)),
+            Message::BadInput(why) => return Err(BadInput(why).into()),
+            Message::Failed(why) => bail!("{why}"),
         }
     }
     drop(input);
@@ -104,14 +104,14 @@ pub(crate) fn run(guarded: bool) -> Result<()> {
     if guarded {
         watch_guard(&end)?;
     }
-    let mut told: Option<Instant> = None;
+    let mut last: Option<Instant> = None;
     let mut progress = |share| {
         // A small drive is filled in less than this.
-        if told.is_some_and(|told| told.elapsed() < PERIOD) {
+        if last.is_some_and(|last| last.elapsed() < PERIOD) {
             return ControlFlow::Continue(());
         }
-        told = Some(Instant::now());
-        match tell(&News::Filled(share)) {
+        last = Some(Instant::now());
+        match send(&Message::Filled(share)) {
             Ok(()) if !end.load(Ordering::Relaxed) => ControlFlow::Continue(()),
             // The process that started this has ended, or asks for the end.
             _ => ControlFlow::Break(()),
@@ -120,17 +120,17 @@ pub(crate) fn run(guarded: bool) -> Result<()> {
     let home = RunDirectory::from_environment();
     let name = spec.name.clone();
     let started = Server::start(&home, spec, helper(), &mut progress)
-        .and_then(|server| leave_pipes(&home.log(&name)).map(|news| (server, news)));
-    let (server, mut news) = match started {
+        .and_then(|server| leave_pipes(&home.log(&name)).map(|pipe| (server, pipe)));
+    let (server, mut pipe) = match started {
         Ok(started) => started,
-        Err(Error::BadInput(why)) => return Ok(tell(&News::BadInput(why))?),
-        Err(error) => return Ok(tell(&News::Failed(error.to_string()))?),
+        Err(Error::BadInput(why)) => return Ok(send(&Message::BadInput(why))?),
+        Err(error) => return Ok(send(&Message::Failed(error.to_string()))?),
     };
-    let ready = News::Ready(server.device().to_owned());
-    let told = write(&mut news, &ready);
-    drop(news);
+    let ready = Message::Ready(server.device().to_owned());
+    let written = write(&mut pipe, &ready);
+    drop(pipe);
     // Without its starter the drive would be unknown to the user.
-    told.context("the process that asked for the drive has ended")?;
+    written.context("the process that asked for the drive has ended")?;
     Ok(server.serve(&end)?)
 }
 
@@ -147,12 +147,12 @@ fn watch_guard(end: &Arc<AtomicBool>) -> Result<()> {
     Ok(())
 }
 
-fn tell(news: &News) -> io::Result<()> {
-    write(&mut console::out(true), news)
+fn send(message: &Message) -> io::Result<()> {
+    write(&mut console::out(true), message)
 }
 
-fn write(to: &mut impl io::Write, news: &News) -> io::Result<()> {
-    let mut line = serde_json::to_vec(news)?;
+fn write(to: &mut impl io::Write, message: &Message) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     to.write_all(&line)?;
     to.flush()
@@ -165,12 +165,12 @@ fn leave_pipes(log: &Path) -> Result<File, Error> {
         let what = format!("cannot {what} {}", log.display());
         move |e: io::Error| Error::Failed(format!("{what}: {e}"))
     };
-    let news = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3);
-    let news = news.map_err(|e| failed("keep the pipe beside")(e.into()))?;
+    let pipe = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3);
+    let pipe = pipe.map_err(|e| failed("keep the pipe beside")(e.into()))?;
     let log_file = File::options().create(true).append(true).open(log).map_err(failed("open"))?;
     rustix::stdio::dup2_stdout(&log_file)
         .and_then(|()| rustix::stdio::dup2_stderr(&log_file))
         .and_then(|()| rustix::stdio::dup2_stdin(&log_file))
         .map_err(|e| failed("write to")(e.into()))?;
-    Ok(File::from(news))
+    Ok(File::from(pipe))
 }

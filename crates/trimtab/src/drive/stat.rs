@@ -20,11 +20,11 @@ Examples:
   sudo trimtab drive stat slow --watch
   sudo trimtab drive stat slow --json | jq .write_amplification
 
-`seen by programs` is what the block layer's tracepoints saw of reads, from the request
-to its answer, while the drive was in use; `beyond the model` is how much longer that is
-than the model and the faults say. Answers are given early by what the path to the drive
-takes; that is corrected in use, unless it was set. `in the server` is the server's own
-part of it. Where the machine is saturated, a drive cannot keep its times.";
+`seen by programs` is the read latency at the block layer's tracepoints, from issue to
+completion; `beyond the model` is its excess over the model and the faults. Answers are
+given early to compensate for the path to the drive; the compensation adapts in use unless
+it was set. `late in the server` is the server's own part of the excess. On a saturated
+machine a drive cannot keep its times.";
 
 /// What to show.
 #[derive(Debug, clap::Args)]

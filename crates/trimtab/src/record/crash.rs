@@ -48,7 +48,7 @@ impl Crash {
             self.set_note("lost", &lost.to_string());
         }
         if let Some(failure) = self.spool.as_ref().and_then(Spool::failure) {
-            let what = "recording goes on, but a crash would lose what comes from now on";
+            let what = "recording continues, but a crash would lose the rest of it";
             // Recording continues even if this cannot be reported.
             log::line(&format!("{failure}: {what}"));
         }
@@ -64,7 +64,7 @@ impl Crash {
         match self.kept() {
             Some(path) => result.with_context(|| {
                 let path = path.display();
-                format!("the trace is not whole: `trimtab trace recover {path}` makes one of what was recorded")
+                format!("incomplete trace: `trimtab trace recover {path}` makes one from the spool")
             }),
             None => result,
         }
@@ -82,8 +82,8 @@ fn announce(out: &Path) {
     for path in leftovers(directory.unwrap_or(Path::new("."))) {
         let path = path.strip_prefix(".").unwrap_or(&path).display();
         let line = format!(
-            "a recording was cut short and left {path}: `trimtab trace recover {path}` makes a \
-             trace of it, with --remove it goes"
+            "an interrupted recording left {path}: `trimtab trace recover {path}` makes a trace \
+             of it, or deletes it with --remove"
         );
         // Recording continues even if this cannot be reported.
         log::line(&line);

@@ -23,8 +23,8 @@ fn kinds(losses: &Losses) -> String {
     let kinds = [
         (
             losses.never_completed,
-            "completions that the kernel showed no program: these requests are in the trace \
-             without an end, and in no latency figure",
+            "completions that no BPF program saw: these requests are in the trace without a \
+             completion, and not in latency figures",
         ),
         (
             losses.ring_full,
@@ -37,8 +37,8 @@ fn kinds(losses: &Losses) -> String {
         ),
         (
             losses.skipped_runs,
-            "times of arrival or issue that the kernel showed no program: these requests are in \
-             the trace without that time",
+            "times of arrival or issue that no BPF program saw: these requests are in the trace \
+             without that time",
         ),
     ];
     let parts: Vec<_> = kinds

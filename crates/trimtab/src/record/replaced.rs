@@ -34,8 +34,7 @@ impl Replaced {
             }
             (*gone, news) = (true, true);
             let name = &device.name;
-            let what = "was detached: what has this name from now on is another device, and is \
-                        not recorded";
+            let what = "was detached: a new device of this name is not recorded";
             // Recording continues even if this cannot be reported.
             log::line(&format!("{name}: {what}"));
         }

@@ -19,12 +19,11 @@ Examples:
   trimtab trace convert sda.parquet -o sda.iolog
   fio --name=replay --read_iolog=sda.iolog --replay_redirect=/dev/sdb --ioengine=libaio --direct=1
 
-A fio log begins at its first request and has no completions. It names a device
-that is named as the kernel does by its path in /dev; fio takes other names for
-files, and makes them. --replay_redirect sends everything to one device instead,
-whose content the writes replace. msr has only reads and writes, and times in
-steps of 100 ns. What a format has no place for is left out and counted, and the
-exit code is then 3.";
+A fio log begins at its first request and has no completions. A device with a kernel
+name is written as its path in /dev; fio takes other names for files, and creates
+them. --replay_redirect sends everything to one device instead, and the writes
+replace its content. msr has only reads and writes, and times in steps of 100 ns.
+Records that a format cannot hold are left out and counted, and the exit code is 3.";
 
 /// Write a trace in another format.
 #[derive(Debug, clap::Args)]

@@ -90,7 +90,7 @@ impl Args {
             && self.busiest.is_none()
             && self.device.is_none()
         {
-            let what = "nothing says what to keep: give --from, --to, --busiest or --device";
+            let what = "no selection: give --from, --to, --busiest or --device";
             return Err(BadInput(what.to_owned()));
         }
         if range.from >= range.to {

@@ -21,9 +21,8 @@ Examples:
   trimtab trace recover nvme0n1.parquet.spool
   trimtab trace recover --remove nvme0n1.parquet.spool
 
-A recording that is killed, or whose machine loses power, leaves a spool beside
-its output. All that it recorded is in there, but for the last seconds and the
-requests that were in flight.";
+A recording that is killed, or whose machine loses power, leaves a spool beside its
+output. It holds everything recorded except the last seconds and the requests in flight.";
 
 /// Records sorted in memory: 20 MB.
 const SORT_IN_MEMORY: usize = 1 << 18;
@@ -85,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let done = Done { file: Some(out.clone()), records, torn_bytes, removed };
     let torn = match torn_bytes {
         0 => String::new(),
-        n => format!(", without {} bytes at the end that are not whole", count(n)),
+        n => format!(", without {} bytes of an incomplete record at the end", count(n)),
     };
     tell(
         args,

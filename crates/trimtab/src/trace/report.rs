@@ -28,9 +28,9 @@ Examples:
   trimtab trace report sda.blktrace.* --json | jq '.traces[0].plots.ops'
   trimtab trace report sda.parquet -o sda.html --csv figures/
 
-The page begins with what was slow: beyond the knee of the response times of reads
-and writes, as in `trimtab evaluate`. It needs no network: it holds its data, also
-as CSV to save, and the code that draws it.")]
+The page begins with the slow reads: those beyond the knee of the response times of
+reads and writes, as in `trimtab evaluate`. It needs no network: it contains its data,
+also as CSV to save, and the code that draws it.")]
 pub(crate) struct Args {
     /// Traces to draw, in any format that can be read; - is standard input.
     #[arg(value_name = "FILE", required = true)]

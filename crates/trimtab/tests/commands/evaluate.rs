@@ -130,11 +130,11 @@ fn page_draws_the_scores() {
         .map(|figure| figure.split("</h3>").next().unwrap())
         .collect();
     let expected = [
-        "ROC: what refusing more would bring",
+        "ROC: slow reads refused over fast reads refused",
         "Precision over recall",
         "Calibration: is the probability right?",
         "Reads by predicted probability",
-        "What trimtab goes by",
+        "Feature importance of trimtab",
     ];
     assert_eq!(headings, expected);
     for plot in page.split("<script type=\"application/json\">").skip(1) {
@@ -194,7 +194,7 @@ fn protocols_train_and_evaluate_on_their_reads() {
     assert_eq!(past + future, 5000);
     assert!((2300..2700).contains(&past), "{past}");
     let text = String::from_utf8(place.evaluate(&leaky).stdout).unwrap();
-    assert!(text.contains("protocol  leaky (leaky: training knows of the future)"), "{text}");
+    assert!(text.contains("protocol  leaky (leaky: training has seen the future)"), "{text}");
 
     place.refuses(&["--trace", "a.csv", "--protocol", "leave-one-out"], "give more --trace");
 }

@@ -243,5 +243,5 @@ fn what_cannot_be_done_leaves_no_file() {
     let skipping = ["bad.csv", "-o", "x.html", "--format", "msr", "--skip-bad"];
     assert_eq!(code(&skipping), Some(3));
     let page = fs::read_to_string(path("x.html")).unwrap();
-    assert!(page.contains("<dt>malformed, passed over</dt><dd>1</dd>"));
+    assert!(page.contains("<dt>malformed, skipped</dt><dd>1</dd>"));
 }

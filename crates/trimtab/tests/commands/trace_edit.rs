@@ -340,7 +340,7 @@ fn refusal(args: &[&str]) -> String {
 #[test]
 fn requests_that_make_no_sense() {
     for (args, expected) in [
-        (&["cut", "a.csv"][..], "nothing says what to keep"),
+        (&["cut", "a.csv"][..], "no selection: give"),
         (&["cut", "a.csv", "--from", "2s", "--to", "1s"], "--from must be earlier than --to"),
         (&["cut", "a.csv", "--from", "1h"], "a.csv: no request arrives in that range"),
         (&["cut", "a.csv", "--device", "sda"], "no device is called `sda`; seen were usr.0, usr.1"),

@@ -288,7 +288,7 @@ fn judge(output: &Output, endless: bool) -> Outcome {
         Some(0) => Outcome::Done,
         // Which completions a kernel hides from BPF programs is the machine's affair; a short
         // recording has more than a few in a million of them at once.
-        Some(3) if said.contains("that the kernel showed no program") => Outcome::Done,
+        Some(3) if said.contains("that no BPF program saw") => Outcome::Done,
         // Ended by Ctrl-C.
         Some(130) if endless => Outcome::Done,
         // Where the kernel kept completions from the recorder.

@@ -29,7 +29,7 @@ const HELP: &[(&str, &str)] = &[
         "by how many percentiles the inflection point of the latencies has moved since training, \
          or new, or gone; train: the model no longer fits and should be trained again (d says why)",
     ),
-    ("lost", "requests that the figures are without, of all drives together, since the start"),
+    ("lost", "requests that missing from the figures, of all drives together, since the start"),
     ("–", "no figure: too few reads, or no model (d says how to get one)"),
     ("", ""),
     ("q", "quit"),

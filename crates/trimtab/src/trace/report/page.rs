@@ -78,7 +78,7 @@ fn trace_facts(trace: &TraceReport) -> Facts {
     let measured: u64 = plots.ops.iter().map(|op| op.response.count()).sum();
     facts.add("with measured latency", count(measured));
     if trace.skipped > 0 {
-        facts.add("malformed, passed over", count(trace.skipped));
+        facts.add("malformed, skipped", count(trace.skipped));
     }
     if let Some(first) = trace.began() {
         facts.add("first arrival", utc(first));

@@ -131,7 +131,7 @@ pub(super) fn verdict(trace: &TraceReport, stretches: &[Stretch]) -> Vec<String>
     sentences.insert(at, lost(trace));
     if trace.skipped > 0 {
         let skipped = count(trace.skipped);
-        sentences.push(format!("{skipped} malformed records were passed over."));
+        sentences.push(format!("{skipped} malformed records were skipped."));
     }
     sentences
 }
@@ -148,7 +148,7 @@ fn lost(trace: &TraceReport) -> String {
     let counts: Vec<(&str, u64)> =
         notes.filter_map(|(key, value)| Some((key.as_str(), value.parse().ok()?))).collect();
     if counts.is_empty() {
-        return "Whether anything was lost, the trace does not say.".to_owned();
+        return "The trace does not record whether anything was lost.".to_owned();
     }
     let some: Vec<_> = counts.iter().filter(|(_, count)| *count > 0).collect();
     if some.is_empty() {
@@ -169,16 +169,15 @@ fn slowness(plots: &Plots) -> String {
     };
     let measured = read.response.count();
     if measured == 0 {
-        return "Which reads were slow is not known: their completions were not measured."
-            .to_owned();
+        return "Which reads were slow is unknown: their completions were not measured.".to_owned();
     }
     let (Some(beyond), Some(slow)) = (plots.slow_beyond, &read.slow) else {
         let reads = count(measured);
         return match read.response.max() == read.response.quantile(0.0) && measured > 1 {
             true => format!("None of {reads} reads was slow: all took the same time."),
             false => format!(
-                "Which reads were slow cannot be said: latencies of {FEWEST_FOR_KNEE} reads and \
-                 writes are needed for that, and {reads} reads were measured."
+                "Which reads were slow cannot be determined: that takes {FEWEST_FOR_KNEE} \
+                 latencies of reads and writes, and {reads} reads were measured."
             ),
         };
     };
@@ -208,7 +207,7 @@ fn when(plots: &Plots, stretches: &[Stretch]) -> Vec<String> {
         return Vec::new();
     }
     if stretches.is_empty() {
-        return vec!["They came all through the time.".to_owned()];
+        return vec!["They occurred throughout.".to_owned()];
     }
     let taken: u64 = stretches.iter().map(|s| s.to.since(s.from).0).sum();
     let share = units::percent(taken as f64 / plots.duration.0 as f64);
@@ -220,7 +219,7 @@ fn when(plots: &Plots, stretches: &[Stretch]) -> Vec<String> {
         named.iter().map(|s| format!("{} to {}", units::long(s.from), units::long(s.to))).collect();
     let most = if stretches.len() > MOST_NAMED { ", most of them at " } else { ": at " };
     let mut told = vec![format!(
-        "{TOLD_PERCENT}% of them came in {share} of the time{most}{}.",
+        "{TOLD_PERCENT}% of them occurred in {share} of the time{most}{}.",
         spans.join(", ")
     )];
     if plots.ops.iter().any(|op| op.op == Op::Write && op.bytes > 0) {
@@ -279,7 +278,7 @@ mod tests {
         let told = told(&trace);
         assert!(told.ends_with("The recording lost nothing."), "{told}");
         assert!(told.contains("of 10,000 reads (") && told.contains("were slow"), "{told}");
-        assert!(told.contains("80% of them came in"), "{told}");
+        assert!(told.contains("80% of them occurred in"), "{told}");
         assert!(told.contains("MB/s then"), "{told}");
         // All within the stretch in which reads were made slow, except for the bins' edges.
         let edge = Nanos::from_millis(100);
@@ -300,20 +299,20 @@ mod tests {
     fn verdict_without_notable_slow_reads() {
         let told = told(&trace(10_000, |_| false, &[]));
         assert!(told.contains("No read stood out"), "{told}");
-        assert!(told.ends_with("lost, the trace does not say."), "{told}");
+        assert!(told.ends_with("whether anything was lost."), "{told}");
     }
 
     #[test]
     fn reads_slow_throughout_have_no_stretches() {
         let trace = trace(10_000, |i| i % 20 == 0, &[]);
         assert!(stretches(&trace.plots).is_empty());
-        assert!(told(&trace).contains("all through the time"), "{}", told(&trace));
+        assert!(told(&trace).contains("occurred throughout"), "{}", told(&trace));
     }
 
     #[test]
     fn too_few_reads_are_not_judged() {
         let told = told(&trace(40, |i| i % 10 == 0, &[]));
-        assert!(told.contains("cannot be said") && told.contains("40 reads"), "{told}");
+        assert!(told.contains("cannot be determined") && told.contains("40 reads"), "{told}");
     }
 
     #[test]

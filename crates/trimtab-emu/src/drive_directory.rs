@@ -1,4 +1,5 @@
-//! A drive's directory: which server holds it, and how what it stands for is taken down.
+//! A drive's directory: the server that holds it, and the removal of its device, mount and
+//! files.
 
 use std::fs::{self, File};
 use std::io;
@@ -159,7 +160,7 @@ impl DriveDirectory {
         }
     }
 
-    /// Loop devices over the drive's file, found without touching the file.
+    /// Loop devices over the drive's file, found without accessing the file.
     fn devices(&self) -> Vec<PathBuf> {
         let mut all = loopdev::attached_to(&fuse::file_in(&self.mount()));
         // The file system may have been unmounted by another process.

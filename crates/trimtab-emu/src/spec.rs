@@ -97,7 +97,7 @@ pub enum Flush {
     /// Takes the model's time, and leaves the file to the page cache.
     #[default]
     Fast,
-    /// CompletedRead when everything written before it is on the disk below, too.
+    /// Completes when everything written before it is also on the disk below.
     Durable,
 }
 

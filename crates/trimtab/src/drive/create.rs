@@ -198,7 +198,7 @@ impl Args {
             (Kept::None, None, None) => Ok(Data::None),
             (Kept::File, Some(path), None) => {
                 let path =
-                    std::path::absolute(path).context("cannot tell the working directory")?;
+                    std::path::absolute(path).context("cannot determine the working directory")?;
                 let flush = match self.flush {
                     Some(Flushes::Durable) => Flush::Durable,
                     Some(Flushes::Fast) | None => Flush::Fast,

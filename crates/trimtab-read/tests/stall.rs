@@ -66,8 +66,8 @@ struct Load {
     over: AtomicBool,
     /// When the drive last recovered.
     healed: AtomicU64,
-    /// Reads that brought their data, of all threads: those that were begun after that,
-    /// not those that were stuck until then.
+    /// Successful reads of all threads that started after that time, without those that were
+    /// blocked until then.
     read: AtomicU64,
     refused: AtomicU64,
 }

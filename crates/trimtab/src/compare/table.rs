@@ -97,7 +97,7 @@ pub(super) fn drives(report: &Report) -> Table {
     };
     if report.drives.iter().flatten().any(is_alone) {
         let caption =
-            "* among drives like it: no latency makes failing over to the others worth while";
+            "* among drives like it: no latency makes failing over to the others worthwhile";
         table = table.with_caption(caption);
     }
     for (seed, drives) in report.seeds.iter().zip(&report.drives) {

@@ -1,4 +1,4 @@
-//! Scenarios that cannot be, and what is said of them.
+//! Invalid scenarios, and their errors.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn parse(text: &str) -> Result<Scenario, Error> {
 }
 
 #[test]
-fn what_is_written_is_what_is_read() {
+fn all_keys_are_parsed() {
     let scenario = parse(COMPLETE).unwrap();
     let device = &scenario.devices[0];
     assert!(device.profile.gc.preemptive);
@@ -41,7 +41,7 @@ fn what_is_written_is_what_is_read() {
 }
 
 #[test]
-fn what_is_left_out() {
+fn defaults_of_omitted_keys() {
     let mut text = COMPLETE.to_owned();
     for line in ["name = 'nvme0'\n", "capacity = '8G'\n", "fill = 0.5\n"] {
         text = text.replace(line, "");
@@ -57,7 +57,7 @@ fn what_is_left_out() {
 }
 
 #[test]
-fn several_ways_to_say_the_same() {
+fn notations_are_equivalent() {
     let of = |text: &str| {
         let mut simulation = parse(text).unwrap().simulation().unwrap();
         simulation.run().unwrap();

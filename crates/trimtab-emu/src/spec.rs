@@ -84,13 +84,13 @@ pub enum Data {
     File {
         /// Its path.
         path: PathBuf,
-        /// What a flush does.
+        /// The effect of a flush.
         #[serde(default)]
         flush: Flush,
     },
 }
 
-/// What a flush does, for content in a file.
+/// The effect of a flush, for content in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flush {

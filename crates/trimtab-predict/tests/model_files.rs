@@ -152,7 +152,7 @@ fn flipped_bits_are_refused() {
         for bit in 0..card.len() * 8 {
             let mut flipped = card.clone().into_bytes();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            // A card that is no text is refused before.
+            // A card that is not text is refused earlier.
             let Ok(flipped) = String::from_utf8(flipped) else { continue };
             let accepted = Model::from_files(&tensors, &flipped).is_ok();
             assert!(!accepted, "{kind:?}: bit {bit} of the card:\n{flipped}");

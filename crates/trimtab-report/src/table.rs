@@ -142,7 +142,7 @@ impl Table {
         out
     }
 
-    /// What a file of the table is called.
+    /// The name of the table's file.
     pub(crate) fn file_name(&self) -> String {
         const LONGEST: usize = 60;
         let caption = self.caption.as_deref().unwrap_or_default();
@@ -197,7 +197,7 @@ impl Display for Table {
     }
 }
 
-/// Keys and values, one pair a line: what is known of something as a whole.
+/// Keys and values, one pair per line.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pairs: Vec<(String, String)>,
@@ -238,7 +238,7 @@ impl Display for Facts {
     }
 }
 
-/// `1,234` as `1234`; anything else as it is.
+/// `1,234` as `1234`; other text unchanged.
 fn plain_number(cell: &str) -> String {
     let number = cell.bytes().all(|b| b.is_ascii_digit() || b == b',' || b == b'.');
     if number { cell.replace(',', "") } else { cell.to_owned() }

@@ -1,5 +1,5 @@
-//! A test that cannot run is said, counted, and failed where it had to run. What is tested is
-//! the tests at the end, in processes of their own.
+//! A test that cannot run is reported and counted, or fails if it is required. The tests at
+//! the end are run in separate processes for that.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ fn run(test: &str, skipped: &Path, required: Option<&str>) -> Output {
     command.output().unwrap()
 }
 
-/// What was written to standard error, and to the file.
+/// Returns the output on standard error, and that in the file.
 fn run_in(directory: &Path, test: &str, required: Option<&str>) -> (bool, String, String) {
     let file = directory.join("skipped");
     let output = run(test, &file, required);

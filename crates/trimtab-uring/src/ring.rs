@@ -34,7 +34,7 @@ pub fn check() -> Result<(), Error> {
     IoUring::new(1).map(drop).map_err(Error::Ring)
 }
 
-/// What must be remembered of a submitted request.
+/// The data kept for a submitted request.
 #[derive(Clone, Copy)]
 struct Submitted {
     drive: Replica,
@@ -68,7 +68,7 @@ impl Ring {
             return Err(Error::TooLarge { offset, length });
         }
         let bytes = length.next_multiple_of(SECTOR) + SECTOR;
-        // All requests share them: what is read is not looked at, and zeroes are written.
+        // All requests share them: read data are not used, and zeroes are written.
         let buffer = || Buffer::new(bytes).map_err(|source| Error::Memory { bytes, source });
         Ok(Self {
             ring,

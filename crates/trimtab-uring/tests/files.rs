@@ -1,5 +1,5 @@
-//! Strategies over real files, with io_uring. Needs no privileges: the files are
-//! ordinary ones, and what is measured here is not how fast they are.
+//! Strategies over real files, with io_uring. Needs no privileges: the files are ordinary
+//! ones, and their speed is not measured.
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
@@ -85,7 +85,7 @@ fn clones_go_to_two_drives_one_request_at_a_time() {
     assert_eq!((run.figures.reads.count(), run.figures.errors), (300, 0));
     assert_eq!(run.figures.counts.sent, 600);
     for log in &run.log {
-        // With a depth of one the next is issued when the one before is complete.
+        // With a depth of one the next is issued when the previous one is complete.
         let times = log.windows(2).map(|pair| (pair[0].complete, pair[1].issue));
         assert!(times.into_iter().all(|(before, after)| before <= after));
     }

@@ -1,4 +1,4 @@
-//! A run of strategies with a drive that does not answer. Needs root.
+//! A run of strategies with a drive that completes nothing. Needs root.
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;

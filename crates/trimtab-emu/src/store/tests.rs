@@ -1,4 +1,4 @@
-//! Limits of what a power cut reverts.
+//! The data that a power cut may revert.
 
 use proptest::prelude::*;
 use trimtab_device::Profile;

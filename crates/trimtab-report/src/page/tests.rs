@@ -27,7 +27,7 @@ fn page() -> String {
     page.to_string()
 }
 
-/// The page without what is in its scripts and styles, which a browser does not read as
+/// The page without the contents of its scripts and styles, which a browser does not read as
 /// markup.
 fn markup(page: &str) -> String {
     let mut rest = page;

@@ -283,7 +283,7 @@ mod tests {
 
     /// A request body that is not read must not cost the client the answer (a reset would).
     #[test]
-    fn a_client_that_still_sends_gets_its_answer() {
+    fn client_still_sending_gets_its_answer() {
         let page = Page::default();
         let address = at_some_port(&page);
         for _ in 0..20 {

@@ -114,7 +114,7 @@ fn example_fails_over_between_drives() {
         let pins = files.join("trimtab");
         tracker.pin(&pins).unwrap();
         fails_over(&program, &disks, &content, &model, &pins);
-        the_last_fails(&program, &disks, &content, &model, &pins);
+        last_replica_fails(&program, &disks, &content, &model, &pins);
         drop(tracker);
     });
 }
@@ -139,7 +139,7 @@ fn fails_over(program: &Path, disks: &[LoopDisk; 3], content: &[u8], model: &Pat
 }
 
 /// A last replica that fails does not lose the data of the busy ones.
-fn the_last_fails(
+fn last_replica_fails(
     program: &Path,
     disks: &[LoopDisk; 3],
     content: &[u8],

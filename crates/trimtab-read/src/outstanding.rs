@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_of_a_drive_share_what_is_out_on_it() {
+    fn readers_of_a_drive_share_outstanding_reads() {
         let [a, b, other] = [(4000, 1), (4000, 1), (4000, 2)].map(Outstanding::of);
         assert!(a.forced.add_up_to(1) && !b.forced.add_up_to(1) && other.forced.add_up_to(1));
     }

@@ -143,7 +143,7 @@ impl Storm {
 }
 
 /// Threads with a deadline, while the drive stalls for a second.
-fn has_its_deadline(what: &str, emulated: &Emulated, reader: Reader) {
+fn assert_deadline_holds(what: &str, emulated: &Emulated, reader: Reader) {
     let storm = Storm::new(DEADLINE);
     let readers = [reader];
     let most = storm.most_blocked(emulated, &readers, WITHIN + MARGIN);
@@ -158,7 +158,7 @@ fn has_its_deadline(what: &str, emulated: &Emulated, reader: Reader) {
 #[test]
 fn deadline_holds_without_a_model() {
     let Some((emulated, _guard)) = drive() else { return };
-    has_its_deadline("no model", &emulated, Reader::open(&emulated.path, &plain()).unwrap());
+    assert_deadline_holds("no model", &emulated, Reader::open(&emulated.path, &plain()).unwrap());
 }
 
 #[test]
@@ -168,10 +168,10 @@ fn deadline_holds_with_a_model_and_without_its_tracker() {
     let tracker = keep(&emulated, &model);
     let options = with_model(&tracker, model);
     let open = || Reader::open(&emulated.path, &options).unwrap();
-    has_its_deadline("a model", &emulated, open());
+    assert_deadline_holds("a model", &emulated, open());
     let orphan = open();
     drop(tracker);
-    has_its_deadline("no tracker", &emulated, orphan);
+    assert_deadline_holds("no tracker", &emulated, orphan);
 }
 
 /// If the process may not use io_uring.
@@ -184,7 +184,7 @@ fn deadline_holds_without_io_uring() {
             forbid_io_uring();
             assert!(io_uring::IoUring::new(1).is_err());
             let reader = Reader::open(&emulated.path, &plain()).unwrap();
-            has_its_deadline("helpers", &emulated, reader);
+            assert_deadline_holds("helpers", &emulated, reader);
         });
     });
 }

@@ -116,7 +116,7 @@ fn write_pieces(partition: &Partition) -> [File; 2] {
     files
 }
 
-fn places_are_where_the_data_are(kind: &str) {
+fn assert_places_hold_the_data(kind: &str) {
     if !can_run(kind) {
         return;
     }
@@ -147,7 +147,7 @@ fn places_are_where_the_data_are(kind: &str) {
 
     is_a_hole(&reader, 900);
     writes_to_preallocated_space_are_refused(&partition, &reader, &file);
-    refuses_but_what_is_cached(&reader, &file);
+    assert_only_cached_is_read(&reader, &file);
 
     // The partition itself.
     let reader = Reader::open(&partition.path, &options).unwrap();
@@ -202,7 +202,7 @@ fn writes_to_preallocated_space_are_refused(disk: &Partition, reader: &Reader, f
 
 /// For a file that ends within a page: cached data are read, other reads are refused, and
 /// beyond the end nothing is refused.
-fn refuses_but_what_is_cached(reader: &Reader, file: &File) {
+fn assert_only_cached_is_read(reader: &Reader, file: &File) {
     let end = 3000 * 4096 + 100;
     file.write_all_at(&[5; 100], end - 100).unwrap();
     file.sync_all().unwrap();
@@ -227,12 +227,12 @@ fn refuses_but_what_is_cached(reader: &Reader, file: &File) {
 
 #[test]
 fn on_ext4() {
-    places_are_where_the_data_are("ext4");
+    assert_places_hold_the_data("ext4");
 }
 
 #[test]
 fn on_xfs() {
-    places_are_where_the_data_are("xfs");
+    assert_places_hold_the_data("xfs");
 }
 
 /// Data within an inode are on the disk, but have no extent: the model is evaluated for other

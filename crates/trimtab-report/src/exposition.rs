@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_histogram_ends_with_all() {
+    fn histogram_ends_with_the_total() {
         let mut page = Exposition::default();
         page.metric("x_seconds", Metric::Histogram, "Of x.");
         page.histogram(&[("d", "a")], [(0.000_01, 1), (0.5, 3)].into_iter(), 4, 12.25);

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up_whatever_the_characters() {
+    fn columns_align_for_any_characters() {
         let expected = "\
 device      p50  note
 sda     85.0 µs  é
@@ -304,13 +304,13 @@ slow <ones>
     }
 
     #[test]
-    fn combining_marks_take_no_room() {
+    fn combining_marks_have_zero_width() {
         assert_eq!(width("e\u{301}a"), 2);
         assert_eq!(width("µs"), 2);
     }
 
     #[test]
-    fn what_terminals_obey_is_escaped_and_lines_up() {
+    fn control_characters_are_escaped_and_aligned() {
         let mut table = Table::new(&[("name", Align::Left), ("\x1b[1m", Align::Right)]);
         table.row(["a\x1b]0;x\x07\n", "1"]);
         table.group("g\n");

@@ -126,7 +126,7 @@ mod tests {
     const NASTY: &str = "a\x1b[2J\r\u{9b}1m\u{202e}é日\u{e0041}\x7f\tb";
 
     #[test]
-    fn what_is_printable_stays() {
+    fn printable_characters_are_unchanged() {
         for text in ["", "sda", "85 µs – é, 日本, e\u{301}, 👩\u{200d}🔬", "a\\nb"] {
             assert!(matches!(escaped(text), Cow::Borrowed(same) if same == text), "{text}");
         }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_printer_lets_only_line_ends_pass() {
+    fn printer_passes_only_line_ends() {
         let mut out = Vec::new();
         writeln!(Printer::text(&mut out), "x: {NASTY}").unwrap();
         Printer::text(&mut out).write_all(b"\xff\n").unwrap();

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn first_come_goes_by_arrival() {
+    fn first_come_follows_arrival_order() {
         assert_eq!(order(Arbitration::FirstCome), [0, 1, 2, 3, 4, 5]);
     }
 

@@ -138,7 +138,7 @@ impl Ring {
     fn hand_over(&self) -> Result<(), Error> {
         match self.ring.submit() {
             Ok(_) => Ok(()),
-            Err(e) if is_no_failure(&e) => Ok(()),
+            Err(e) if is_expected(&e) => Ok(()),
             Err(e) => Err(Error::Wait(e)),
         }
     }
@@ -163,7 +163,7 @@ impl Ring {
                 self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time));
             return match result {
                 Ok(_) => Ok(()),
-                Err(e) if is_no_failure(&e) => Ok(()),
+                Err(e) if is_expected(&e) => Ok(()),
                 Err(e) => Err(Error::Wait(e)),
             };
         }
@@ -176,7 +176,7 @@ impl Ring {
 }
 
 /// The time is over, a signal came, or the kernel wants completions to be taken first.
-fn is_no_failure(error: &std::io::Error) -> bool {
+fn is_expected(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let expected = [Errno::TIME, Errno::INTR, Errno::BUSY, Errno::AGAIN];
     Errno::from_io_error(error).is_some_and(|errno| expected.contains(&errno))

@@ -133,7 +133,7 @@ fn some_refused_reads_are_sent_as_forced_samples() {
 }
 
 #[test]
-fn a_run_can_be_ended() {
+fn run_can_be_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let (disks, requests) = (disks(directory.path(), &[SIZE; 2], 8), requests(70_000));
     let requests: Vec<_> = requests.into_iter().filter(|io| io.primary.0 < 2).collect();

@@ -68,11 +68,11 @@ impl Place {
     fn refused(&self, config: &str, code: i32, expected: &str) {
         fs::write(self.path("agent.toml"), config).unwrap();
         let output = self.agent().output().unwrap();
-        assert_told(&output, code, expected);
+        assert_reported(&output, code, expected);
     }
 }
 
-fn assert_told(output: &Output, code: i32, expected: &str) {
+fn assert_reported(output: &Output, code: i32, expected: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{said}");
     assert!(said.contains(expected) && said.lines().count() == 1, "{expected:?}: {said}");
@@ -304,12 +304,12 @@ fn files_that_root_may_no_longer_use_are_reported() {
     std::os::unix::fs::chown(&model, nobody, nobody).unwrap();
     fs::set_permissions(&model, Permissions::from_mode(0o600)).unwrap();
     let checked = place.agent().arg("--check").output().unwrap();
-    assert_told(&checked, 2, "gives up root's access to what is others': chown ");
+    assert_reported(&checked, 2, "gives up root's access to what is others': chown ");
     // The model can be read, but a newly trained one could not replace it.
     fs::set_permissions(&model, Permissions::from_mode(0o644)).unwrap();
     std::os::unix::fs::chown(place.path(""), nobody, nobody).unwrap();
     let checked = place.agent().arg("--check").output().unwrap();
-    assert_told(&checked, 2, "a model trained again cannot be written: ");
+    assert_reported(&checked, 2, "a model trained again cannot be written: ");
     let agent = Agent::start_hearing(place.agent(), "a model trained again cannot be written: ");
     assert!(agent.end());
 }
@@ -339,7 +339,7 @@ fn two_capabilities_suffice() {
         assert!(agent.end());
         assert!(!pins.exists(), "pins are left behind");
         for too_few in [",+bpf", ",+perfmon", ""] {
-            assert_told(&with(too_few).output().unwrap(), 1, "CAP_BPF and CAP_PERFMON");
+            assert_reported(&with(too_few).output().unwrap(), 1, "CAP_BPF and CAP_PERFMON");
         }
     });
 }
@@ -376,7 +376,7 @@ fn addresses_can_be_names_and_ipv4_mapped() {
 #[test]
 fn invalid_input_is_reported_in_one_line() {
     let place = Place::new(&[]);
-    assert_told(&place.agent().output().unwrap(), 2, "agent.toml: cannot read: ");
+    assert_reported(&place.agent().output().unwrap(), 2, "agent.toml: cannot read: ");
     place.refused("[[drive]]\ndevice = \"nosuchdisk\"\n", 2, "nosuchdisk: no such device");
     place.refused("[[drive]]\ndevise = \"sda\"\n", 2, "line 2: unknown field `devise`");
     place.refused("", 2, "there is no [[drive]]");
@@ -416,7 +416,7 @@ fn bad_model_does_not_affect_other_drives() {
     fs::write(place.path("bad"), "other tensors").unwrap();
     fs::copy(place.path("m.json"), place.path("bad.json")).unwrap();
     let checked = place.agent().arg("--check").output().unwrap();
-    assert_told(&checked, 2, "bad: is not the model that bad.json is of");
+    assert_reported(&checked, 2, "bad: is not the model that bad.json is of");
 
     let agent = Agent::start_hearing(place.agent(), "no model used");
     let of = |metrics: &Metrics, disk: &LoopDisk| {

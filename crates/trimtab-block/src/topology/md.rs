@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn mirrors_have_one_drive_only_where_one_is_read() {
+    fn mirror_has_one_drive_only_if_one_is_read() {
         let pair = array("raid1", 0, vec![slot(1, 640 * KIB), slot(2, 640 * KIB)]);
         let target = |array: &Array<usize>| array.segments(640 * KIB)[0].target.clone();
         assert_eq!(target(&pair), Target::Copies);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn parity_needs_a_layout_that_is_known_and_a_shape_that_stays() {
+    fn parity_needs_a_known_layout_and_a_stable_shape() {
         let slots = vec![slot(1, 640 * KIB), slot(2, 640 * KIB), None];
         let raid5 = array("raid5", 2, slots);
         let Target::Striped(striped) = &raid5.segments(1280 * KIB)[0].target else {

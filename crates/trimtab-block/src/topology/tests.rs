@@ -360,7 +360,7 @@ proptest! {
     /// A range is on a disk exactly if each of its bytes is, and its offset is that of its
     /// first byte.
     #[test]
-    fn range_is_where_its_bytes_are(
+    fn range_resolves_like_its_bytes(
         topology in segments(), offset: prop::sample::Index, length in 1_u64..1 << 21,
         inside in prop::collection::vec(any::<prop::sample::Index>(), 8),
     ) {

@@ -73,7 +73,7 @@ fn percentiles_need_samples_of_both() {
 }
 
 #[test]
-fn a_path_longer_than_a_tenth_is_flagged() {
+fn path_longer_than_a_tenth_is_flagged() {
     let simulated = report(vec![always("fast", [10; 3]), always("base", [100; 3])]);
     let flagged = |path: &[(u64, usize)]| {
         let agreement = Agreement::new(&simulated, &simulated, &latencies(path));

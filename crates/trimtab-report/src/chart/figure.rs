@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_op_keeps_its_colour() {
+    fn colours_of_ops_are_fixed() {
         assert_eq!(colour("write", 0), PALETTE[1]);
         assert_eq!(colour("other", 2), PALETTE[2]);
     }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heat_map_has_edges_counts_and_gaps() {
+    fn heat_map_has_edges_counts_and_gaps() {
         let axis = Axis::new("x", Unit::Plain);
         let bins = Bins { start: 1.0, width: 2.0 };
         let cells = [Cell { column: 1, row: 0, count: 1_000 }];

@@ -251,7 +251,7 @@ fn published_verdicts_equal_user_space() {
 }
 
 #[test]
-fn without_a_network_there_is_no_verdict() {
+fn verdict_needs_a_network() {
     needs_real_disks!();
     let disk = LoopDisk::new(16);
     let network = network(|| 1, || 1, || 1);

@@ -104,7 +104,7 @@ fn completions_have_all_commands_and_options_and_nothing_hidden() {
 }
 
 #[test]
-fn the_version_names_the_commit() {
+fn version_names_the_commit() {
     let version = env!("TRIMTAB_VERSION");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let git = |args: &[&str]| {

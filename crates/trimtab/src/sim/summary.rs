@@ -85,7 +85,7 @@ fn figures(device: &DeviceReport) -> Facts {
         ("mean read, where its time went", &device.reads),
         ("mean write, where its time went", &device.writes),
     ] {
-        let parts = times.as_ref().map(where_it_went).filter(|parts| !parts.is_empty());
+        let parts = times.as_ref().map(time_components).filter(|parts| !parts.is_empty());
         parts.into_iter().for_each(|parts| facts.add(label, parts));
     }
     if let Some(amplification) = device.write_amplification {
@@ -114,7 +114,7 @@ fn figures(device: &DeviceReport) -> Facts {
 }
 
 /// The components that are not zero, the largest first.
-fn where_it_went(op: &TimeReport) -> String {
+fn time_components(op: &TimeReport) -> String {
     let mut parts = [
         ("service", op.service_ns),
         ("submission queue", op.submission_queue_ns),

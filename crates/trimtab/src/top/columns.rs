@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_has_what_matters() {
+    fn narrow_terminal_keeps_important_columns() {
         let names = |width| fitting(width, 7).iter().map(|c| c.name).collect::<Vec<_>>();
         assert_eq!(names(40), ["device", "read/s", "write/s", "depth", "p99"]);
         assert_eq!(names(10), ["device"]);

@@ -85,7 +85,7 @@ d|h help  q quit  d details  s sort  ↑↓ select  p pause  (by device)";
 }
 
 #[test]
-fn a_narrow_and_low_terminal() {
+fn narrow_and_low_terminal() {
     let rows = rows();
     let screen = Screen { sort: Sort::Reads, selected: 1, paused: true, ..screen(&rows) };
     let expected = "\

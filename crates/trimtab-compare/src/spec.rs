@@ -372,7 +372,7 @@ fn slice(key: &str, raw: &Spanned<RawPhase>, text: Text<'_>) -> Result<Slice, Er
         text.within(&format!("{key}.reads"), &at, reads, 1..=1 << 32)?;
     }
     if raw.reads.is_none() && raw.duration_s.is_none() {
-        let what = format!("`{key}.reads` or `{key}.duration_s` must say where it ends");
+        let what = format!("`{key}.reads` or `{key}.duration_s` must set where it ends");
         return Err(text.wrong(&at, what));
     }
     Ok(Slice {

@@ -106,7 +106,7 @@ impl DriveDirectory {
             match holder.filter(|holder| holder.condition() == Condition::Dying) {
                 None if waited > STATUS_CHECK => {
                     let name = self.0.file_name().unwrap_or_default().to_string_lossy();
-                    let why = format!("`{name}`: there is such a drive already");
+                    let why = format!("`{name}`: the drive already exists");
                     return Err(Error::BadInput(why));
                 }
                 Some(holder) if waited > ABORT_TIMEOUT => {

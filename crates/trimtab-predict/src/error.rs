@@ -126,7 +126,7 @@ pub enum CardError {
     #[error("a larger read is said to take less; train it again")]
     BaseLatency,
     /// A function that cannot be tracked.
-    #[error("units cannot be told apart like this: {0:?}")]
+    #[error("invalid unit function: {0:?}")]
     Units(UnitFunction),
 }
 

@@ -133,7 +133,7 @@ fn malformed_models_are_refused_with_a_reason() {
     let narrow = reason("\"features\": ", "\"features\": 1");
     assert!(narrow.ends_with("there are; train it again"), "{narrow}");
     let units = reason("\"shift\": 1", "\"shift\": 9991");
-    assert!(units.contains("cannot be told apart"), "{units}");
+    assert!(units.contains("invalid unit function"), "{units}");
     let late = reason("\"late\": ", "\"late\": 999999999999");
     assert!(late.contains("take longer than a day"), "{late}");
     fs::write(card_path(&path), &card).unwrap();

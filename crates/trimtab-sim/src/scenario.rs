@@ -202,7 +202,7 @@ impl Scenario {
         if let (None, None, Some(endless)) =
             (span.requests, span.duration, workloads.find(|workload| !workload.ends()))
         {
-            let what = "`requests` or `duration_s` must say where the simulation ends";
+            let what = "`requests` or `duration_s` must set where the simulation ends";
             return Err(text.wrong(&endless.span, what));
         }
         Ok(Self { text: whole.to_owned(), seed: raw.seed, span, devices })

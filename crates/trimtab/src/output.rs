@@ -72,7 +72,7 @@ pub(crate) fn must_be_a_file(out: &Path) -> Result<(), Error> {
     if out.as_os_str() != "-" {
         return Ok(());
     }
-    let why = "output appears only when it is whole, so it needs a file's name (./- for this one)";
+    let why = "output appears only once complete, so it needs a file's name (./- for this one)";
     Err(Error::Usage(format!("-: {why}")))
 }
 

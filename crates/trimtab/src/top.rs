@@ -130,7 +130,7 @@ impl Args {
         for (name, path) in &self.models {
             let device = BlockDevice::find(name)?;
             let Some(place) = devices.iter().position(|other| other.number == device.number) else {
-                let text = format!("--model {name}=…: {name} is none of the devices shown");
+                let text = format!("--model {name}=…: {name} is not among the devices shown");
                 return Err(BadInput(text).into());
             };
             let model = Arc::new(models::load(path)?);

@@ -50,7 +50,7 @@ fn drive_is_made_listed_and_removed() {
     // A duplicate key would be lost, or refused, by a parser.
     let listed = bench.done(&["list", "--json"]);
     assert_eq!(listed.matches("\"name\":").count(), 1, "{listed}");
-    bench.fails(&["create", "one", "--size", "4G"], 2, "there is such a drive already");
+    bench.fails(&["create", "one", "--size", "4G"], 2, "the drive already exists");
 
     let disk = open_direct(&device);
     assert_eq!(read_at(&disk, 1 << 20, 4096).unwrap(), [0; 4096], "never written");
@@ -374,7 +374,7 @@ fn stopped_server_is_reported_and_can_be_removed() {
         bench.fails(command, 1, &expected);
     }
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-    bench.fails(&["create", "still", "--size", "4G"], 2, "there is such a drive already");
+    bench.fails(&["create", "still", "--size", "4G"], 2, "the drive already exists");
     kill_process(pid, Signal::CONT).unwrap();
     wait_until("it goes on", || bench.done(&["list"]).contains("running"));
     bench.stat("still");

@@ -315,7 +315,7 @@ fn content_file_in_use_is_refused() {
     let pid = pid.as_u64().or_else(|| server(&bench, "killed")).unwrap();
     testdisk::run("kill", &["-KILL", &pid.to_string()]);
     bench.done(&create("linked"));
-    bench.fails(&create("content")[..], 2, "there is such a drive already");
+    bench.fails(&create("content")[..], 2, "the drive already exists");
     bench.remove_all();
 }
 

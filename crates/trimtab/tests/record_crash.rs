@@ -211,7 +211,7 @@ fn active_spool_is_refused_and_abandoned_spool_can_be_removed() {
     for args in [&["trace", "recover", &spool][..], &["trace", "recover", "--remove", &spool]] {
         let refused = trimtab(args);
         assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-        assert!(stderr(&refused).contains("its recording goes on"), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("still being recorded"), "{}", stderr(&refused));
     }
     recorder.signal(Signal::KILL);
     drop(recorder);

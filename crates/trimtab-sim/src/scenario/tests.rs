@@ -90,7 +90,7 @@ fn errors_name_the_line() {
         ("requests = 100", "duration_s = -1", "line 2: `duration_s` must be from"),
         ("requests = 100", "duration_s = nan", "line 2: `duration_s` must be from"),
         ("requests = 100", "warm_up_s = -1", "line 2: `warm_up_s` must be from 0"),
-        ("requests = 100\n", "", "line 13: `requests` or `duration_s` must say where"),
+        ("requests = 100\n", "", "line 13: `requests` or `duration_s` must set where"),
         ("name = 'nvme0'", "nome = 'nvme0'", "line 6: unknown field `nome`"),
         (
             "'reference'",

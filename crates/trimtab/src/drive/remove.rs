@@ -55,12 +55,12 @@ fn remove(home: &RunDirectory, name: &str, force: bool) -> Result<()> {
         DriveStatus::Dead => home.remove_dead(name)?,
         DriveStatus::Changing if force => home.end(name)?,
         DriveStatus::Changing => {
-            let why = "it is just starting or ending; --force ends it now";
+            let why = "it is starting or ending; --force kills it now";
             return Err(BadInput(format!("`{name}`: {why}")).into());
         }
     };
     if let Some(at) = mounted {
-        let what = format!("what was on `{name}` is still mounted at {at}");
+        let what = format!("a file system on `{name}` is still mounted at {at}");
         log::line(&format!("{what}: unmount it, and its device goes too"));
     }
     Ok(())

@@ -162,7 +162,7 @@ fn power_cuts(stat: &Stat) -> String {
     if let Some(PowerLoss { kept, lost, torn }) = stat.last_power_cut {
         let [kept, lost, torn] = [kept, lost, torn].map(count);
         text += &format!(
-            "; of what was not flushed the last left {kept} writes whole, {torn} in part, {lost} not at all"
+            "; of the unflushed writes the last one kept {kept}, tore {torn} and lost {lost}"
         );
     }
     if stat.no_power > 0 {

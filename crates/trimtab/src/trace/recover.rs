@@ -124,7 +124,7 @@ fn write(leftover: &mut Leftover, out: &Path) -> Result<u64> {
         }
     }
     let mut writer = Writer::create(out, OutputFormat::Parquet, leftover.meta())?;
-    writer.set_note("recovered", "the recording was cut short: its last seconds are missing");
+    writer.set_note("recovered", "the recording was interrupted: its last seconds are missing");
     let names: &Names = leftover.names();
     let mut more = true;
     while more {

@@ -170,7 +170,7 @@ impl Agent {
                     Err(error) => {
                         self.drives[i].count_failed();
                         format!(
-                            "trained again, but the previous model stays in use until SIGHUP: {error}"
+                            "trained again, but the old model stays in use until SIGHUP: {error}"
                         )
                     }
                 }

@@ -231,7 +231,7 @@ fn waiting_threads_never_exceed_the_bound_for_any_cap() {
     assert_eq!((figures.asked, figures.trials), (known, sent), "{figures:?}");
 }
 
-/// An abandoned read with a deadline: its buffer is returned to the caller, who uses it for
+/// An abandoned read with a deadline: its buffer is returned to the caller and reused for
 /// something else.
 #[test]
 fn late_completion_does_not_touch_the_callers_buffer() {

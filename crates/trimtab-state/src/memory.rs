@@ -104,7 +104,7 @@ impl StateMemory {
 impl LiveDrive {
     /// Opens the state of a drive that another process tracks and has pinned in a directory.
     ///
-    /// Any user may do so who may search the directories of the path: systemd mounts
+    /// Any user with search permission on the path may do so: systemd mounts
     /// `/sys/fs/bpf` for root alone (`chmod 755 /sys/fs/bpf`, or mount a BPF file system
     /// elsewhere: `mount -t bpf -o mode=755 bpf /run/trimtab-bpf`; not at `/run/trimtab`,
     /// where it would hide the emulated drives and the readers). Linux before 5.19 also

@@ -109,13 +109,13 @@ struct trimtab_options {
 	uint64_t probe_every_ns; /* interval of probes to an avoided drive: 10 ms */
 	double most_refused;     /* the most of each second's reads, 0 to 1: 0.98 */
 	uint32_t probes_out;     /* most reads predicted late, 1 or more, in flight on a
-				  * drive, whatever most_refused says: 4 */
-	uint32_t sample_every;   /* one of so many refusals is submitted; 0: none. 1000 */
+				  * drive, regardless of most_refused: 4 */
+	uint32_t sample_every;   /* one in this many refusals is submitted; 0: none. 1000 */
 	uint32_t flags;          /* TRIMTAB_DIRECT: 0 */
 	uint32_t reserved;       /* 0 */
 	/* Since version 3. */
-	uint32_t most_abandoned; /* with so many reads of a drive that timed out and are still
-				  * out, those with a deadline are refused; 0: as by default, 64 */
+	uint32_t most_abandoned; /* with this many timed-out reads of a drive in flight, reads
+				  * with a deadline are refused; 0: the default, 64 */
 	uint32_t reserved_too;   /* 0 */
 };
 

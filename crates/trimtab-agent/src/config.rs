@@ -18,25 +18,25 @@ pub struct Config {
     /// Where metrics are served.
     #[serde(default)]
     pub(crate) listen: Listen,
-    /// What that means: resolved once, so that what was checked is what is used.
+    /// The resolved addresses: resolved once, so that the checked addresses are the ones used.
     #[serde(skip)]
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Whether that may be an address which others can reach.
+    /// Whether that may be an address reachable from other machines.
     #[serde(default)]
     allow_remote: bool,
-    /// Where the maps are pinned, on a BPF file system; empty: nowhere.
+    /// The directory for pins, on a BPF file system; empty: nothing is pinned.
     #[serde(default = "pin_directory")]
     pub(crate) pin_directory: PathBuf,
-    /// Whether models are trained again when they do not fit any more.
+    /// Whether models that no longer fit are trained again.
     #[serde(default)]
     pub(crate) retrain: bool,
-    /// Memory for the requests of each drive that are kept for that.
+    /// Memory for the recorded requests of each drive, for training.
     #[serde(default = "recording_mib")]
     recording_mib: u32,
-    /// How long after a training there is none.
+    /// The least time between trainings of a drive.
     #[serde(default = "retrain_pause_s")]
     retrain_pause_s: u64,
-    /// How often the inflection point is looked for.
+    /// How often the inflection point is computed.
     #[serde(default = "drift_check_s")]
     drift_check_s: u64,
     /// The drives.
@@ -62,7 +62,7 @@ const fn recording_mib() -> u32 {
     32
 }
 
-/// Some thirty years: what adds up to a time that a clock can show.
+/// Some thirty years: a time that can still be added to a clock's.
 const LONGEST_S: u64 = 1_000_000_000;
 
 const fn retrain_pause_s() -> u64 {
@@ -99,7 +99,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Nothing that others can reach is served by mistake.
+    /// Refuses to serve an address reachable from other machines unless that is allowed.
     fn check_reach(&self) -> Result<(), String> {
         let Self { listen, addresses, .. } = self;
         match addresses.iter().find(|address| !address.ip().is_loopback()) {
@@ -125,7 +125,7 @@ impl Config {
             match model {
                 None if self.retrain => {
                     return Err(format!(
-                        "{device} has no model, which retrain = true needs to begin with: see \
+                        "{device} has no model, which retrain = true requires: see \
                          `trimtab train`"
                     ));
                 }
@@ -139,7 +139,7 @@ impl Config {
         Ok(())
     }
 
-    /// How many drives it names.
+    /// The number of drives.
     #[must_use]
     pub const fn drive_count(&self) -> usize {
         self.drives.len()
@@ -151,7 +151,7 @@ impl Config {
         &self.addresses
     }
 
-    /// How many requests of each drive are kept to learn from.
+    /// How many requests of each drive are kept for training.
     pub(crate) const fn kept_requests(&self) -> usize {
         if self.retrain {
             (self.recording_mib as usize * (1 << 20)) / size_of::<Recorded>()
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_is_enough() {
+    fn all_keys_but_the_drive_have_defaults() {
         let config = Config::parse("[[drive]]\ndevice = \"nvme0n1\"\n").unwrap();
         assert_eq!(config.addresses, [SocketAddr::from(([127, 0, 0, 1], 9753))]);
         assert_eq!(config.pin_directory, Path::new("/sys/fs/bpf/trimtab"));
@@ -185,12 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn the_example_is_right() {
+    fn example_configuration_is_valid() {
         Config::parse(include_str!("../../../examples/agent.toml")).unwrap();
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn errors_name_the_line() {
         let drive = "[[drive]]\ndevice = \"sda\"\n";
         for (text, expected) in [
             ("", "there is no [[drive]]"),
@@ -219,7 +219,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_right_or_one_line(text in "(\\PC|\\[drive\\]|\n|=|\")*") {
+        fn any_text_parses_or_fails_in_one_line(text in "(\\PC|\\[drive\\]|\n|=|\")*") {
             if let Err(error) = Config::parse(&text) {
                 proptest::prop_assert_eq!(error.lines().count(), 1, "{}", error);
             }

@@ -18,9 +18,9 @@ pub enum Error {
     /// A model cannot be loaded.
     #[error("{source}{advice}")]
     Model {
-        /// What is wrong with it.
+        /// The problem.
         source: trimtab_predict::Error,
-        /// What to do where root may not read it.
+        /// The remedy if root may not read the file.
         advice: String,
     },
     /// A model is another drive's.
@@ -28,7 +28,7 @@ pub enum Error {
     OtherDrive {
         /// The model's file.
         path: PathBuf,
-        /// In which respect.
+        /// The difference.
         other: OtherDrive,
     },
     /// A model that is trained again could not be written.
@@ -38,13 +38,13 @@ pub enum Error {
         path: PathBuf,
         /// The kernel's error.
         source: io::Error,
-        /// What to do where root may not write it.
+        /// The remedy if root may not write the file.
         advice: String,
     },
     /// A device does not exist, or cannot be watched.
     #[error(transparent)]
     Device(#[from] trimtab_block::DeviceError),
-    /// The metrics' address cannot be taken.
+    /// The metrics' address cannot be bound.
     #[error("cannot serve metrics at {address} (choose another by `listen`): {source}")]
     Listen {
         /// The address.
@@ -93,7 +93,7 @@ impl Error {
         }
     }
 
-    /// The error of loading BPF programs that is behind this one, if one is.
+    /// The underlying error of loading BPF programs, if there is one.
     #[must_use]
     pub const fn bpf(&self) -> Option<&trimtab_bpf::Error> {
         match self {
@@ -104,8 +104,8 @@ impl Error {
     }
 }
 
-/// What to do where root may not use a file, because the agent has given up the capability
-/// for it; empty otherwise.
+/// The remedy if root may not use a file because the agent has given up the capability for it;
+/// empty otherwise.
 pub(crate) fn advice(path: &Path, access: Access) -> String {
     let denied = accessat(CWD, path, access, AtFlags::EACCESS) == Err(Errno::ACCESS);
     if !denied || !geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! Where metrics are served: an address or a name, and a port.
+//! The address of the metrics: an IP address or a name, and a port.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
@@ -25,8 +25,8 @@ enum Host {
 }
 
 impl Listen {
-    /// The addresses that it means, each once. `localhost` is both loopback addresses,
-    /// whatever the machine makes of that name; other names are resolved.
+    /// The addresses to bind, each once. `localhost` is both loopback addresses, whatever the
+    /// machine resolves it to; other names are resolved.
     pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
         let name = match &self.host {
             Host::Address(address) => return Ok(vec![canonical(*address)]),
@@ -47,7 +47,7 @@ impl Listen {
     }
 }
 
-/// An IPv4 address in IPv6's clothes (`::ffff:127.0.0.1`) as what it is.
+/// Converts an IPv4-mapped IPv6 address (`::ffff:127.0.0.1`) to IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
@@ -87,7 +87,7 @@ impl TryFrom<String> for Listen {
         if name.is_empty() {
             return wrong("has no address");
         }
-        // What is left of addresses that are none: `1.2.3.400`, `[::1`, `::1` without brackets.
+        // Rejects malformed addresses: `1.2.3.400`, `[::1`, `::1` without brackets.
         let of_names = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
         if !name.chars().all(of_names) || name.chars().all(|c| c.is_ascii_digit() || c == '.') {
             return wrong("is neither an address nor a name");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_what_they_are_and_localhost_is_both() {
+    fn localhost_resolves_to_both_loopback_addresses() {
         for (text, expected) in [
             ("127.0.0.1:9753", &["127.0.0.1:9753"][..]),
             ("[::1]:0", &["[::1]:0"]),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told_in_one_line() {
+    fn invalid_addresses_fail_in_one_line() {
         for (text, expected) in [
             ("localhost", "has no port"),
             ("", "has no port"),

@@ -1,6 +1,6 @@
 /*
- * How a reader decides is what the options say: options DISK MODEL PINS, where the model
- * calls every read late and somebody keeps the disk's state there.
+ * The options take effect. Usage: options DISK MODEL PINS, where the model predicts every
+ * read late and a tracker has pinned the disk's state in PINS.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "expect.h"
 
-/* What comes of so many reads past the page cache. */
+/* The outcome of this many reads past the page cache. */
 static struct trimtab_figures figures_of(const char *disk, const struct trimtab_options *options,
 					 int reads)
 {
@@ -30,7 +30,7 @@ static struct trimtab_figures figures_of(const char *disk, const struct trimtab_
 	return figures;
 }
 
-/* A program that was compiled with a later version, of which the library is none. */
+/* A program that was compiled with a later version than the library's. */
 static void sizes(const char *disk)
 {
 	struct {
@@ -47,7 +47,7 @@ static void sizes(const char *disk)
 	trimtab_close(reader);
 	options.later = 1;
 	EXPECT(!trimtab_open_with(disk, &options.known, sizeof options) && errno == EINVAL);
-	/* Less than the first version had. */
+	/* Smaller than in the first version. */
 	EXPECT(!trimtab_open_with(disk, &options.known,
 				  offsetof(struct trimtab_options, most_abandoned) - 4) &&
 	       errno == EINVAL);
@@ -77,7 +77,7 @@ static void wrong(const char *disk, const struct trimtab_options *right)
 	options = *right;
 	options.reserved_too = 1;
 	EXPECT(!trimtab_open_with(disk, &options, sizeof options) && errno == EINVAL);
-	/* What a program of version 2 knows of them, and zero in the rest. */
+	/* The fields of version 2, and zero in the rest. */
 	options = *right;
 	options.most_abandoned = 0;
 	for (size_t size = offsetof(struct trimtab_options, most_abandoned);
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 	right.pins = argv[3];
 	right.flags = TRIMTAB_DIRECT;
 
-	/* Nothing but what is asked for. */
+	/* Only the requested bytes. */
 	options = right;
 	options.most_refused = 1.0;
 	options.probe_every_ns = UINT64_MAX;

@@ -1,4 +1,4 @@
-//! A comparison as it stands in TOML; docs/compare.md has every key.
+//! A comparison in TOML; docs/compare.md describes every key.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use trimtab_steer::{Costs, MOST_REPLICAS, StrategyKind, Tuning};
 use crate::error::SeedsError;
 use crate::phase::Slice;
 
-/// What is compared, read and checked.
+/// A comparison, parsed and checked.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     text: String,
@@ -31,13 +31,13 @@ pub struct Comparison {
     pub(crate) tuning: Tuning,
     pub(crate) devices: Vec<DeviceSpec>,
     pub(crate) change: Option<Change>,
-    /// Workloads reach no farther, bytes.
+    /// The upper bound of the workloads' offsets, bytes.
     pub(crate) reach: Option<u64>,
     /// How often phase two is served for each seed.
     pub(crate) turns: u32,
 }
 
-/// Another workload after phase one, and the part of it that retrained rows learn from.
+/// The workload after a change, and the part of it that retrained rows are trained on.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) retrain: Slice,
@@ -54,7 +54,7 @@ pub struct Entry {
     pub kind: StrategyKind,
     /// The charge for a decision, if it is not the predictor's cost.
     pub inference: Option<Nanos>,
-    /// Whether it is trained on what was recorded after the workload had changed.
+    /// Whether it is trained on the recording after the change of workload.
     pub retrained: bool,
 }
 
@@ -133,8 +133,7 @@ impl Comparison {
         scenario::load(path, "a comparison", Self::parse)
     }
 
-    /// Sets the most bytes that may be kept of a trace that is compressed or not a file
-    /// while it is read.
+    /// Sets the most bytes for a copy of a trace that is compressed or not a regular file.
     pub fn set_max_spool(&mut self, bytes: u64) {
         scenario::set_max_spool(&mut self.devices, bytes);
         if let Some(change) = &mut self.change {
@@ -145,13 +144,13 @@ impl Comparison {
     /// Reads a comparison. Files that it names are looked for in `directory`.
     ///
     /// # Errors
-    /// It is no TOML, or a key is unknown, missing or out of its range, or a
-    /// profile cannot be read.
+    /// It is not TOML, or a key is unknown, missing or out of range, or a profile cannot be
+    /// read.
     pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
         let (whole, text) = (text, Text(text));
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
         let mut dependent = take_dependent(root.get_mut());
-        // The workload of the devices that have none of their own.
+        // The workload of devices without their own.
         let shared = root.get_mut().remove("workload");
         for device in &mut dependent {
             device.workload = device.workload.take().or_else(|| shared.clone());
@@ -204,7 +203,7 @@ impl Comparison {
         })
     }
 
-    /// The TOML that it was read from.
+    /// The TOML text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -233,14 +232,14 @@ impl Comparison {
     }
 
     /// Simulates phase two `turns` times for each seed, starting a little later each time,
-    /// when the drives are at another point of their periodic work. That decides whether two
-    /// of them stall together, and no run on the wall clock repeats it: what to expect of one
-    /// run shows in several turns. On a testbed there is always one turn.
+    /// when the drives are at another point of their periodic work. That determines whether
+    /// two of them stall together, and varies between runs on the wall clock: several turns
+    /// show what to expect of one run. On a testbed there is always one turn.
     pub const fn set_turns(&mut self, turns: u32) {
         self.turns = if turns == 0 { 1 } else { turns };
     }
 
-    /// The charge for a decision of this row, whose predictor says `predictor`.
+    /// The charge for a decision of this row; `predictor` is the predictor's own cost.
     pub(crate) fn inference(&self, entry: &Entry, predictor: Option<Nanos>) -> Nanos {
         let said = entry.kind.predictor().and_then(|name| self.inference.get(name)).copied();
         entry.inference.or(said).or(predictor).unwrap_or_default()
@@ -303,7 +302,7 @@ impl Entry {
 }
 
 /// All strategies, and those of LinnOS a second time at the published cost; if the workload
-/// changes, those that predict once more, retrained.
+/// changes, those with predictors also retrained.
 fn every_entry(changes: bool) -> Vec<Entry> {
     let linnos = [StrategyKind::Linnos, StrategyKind::LinnosHl, StrategyKind::LinnosH99];
     let all = StrategyKind::ALL.map(Entry::new).into_iter().chain(linnos.map(Entry::published));
@@ -373,7 +372,7 @@ fn slice(key: &str, raw: &Spanned<RawPhase>, text: Text<'_>) -> Result<Slice, Er
         text.within(&format!("{key}.reads"), &at, reads, 1..=1 << 32)?;
     }
     if raw.reads.is_none() && raw.duration_s.is_none() {
-        let what = format!("`{key}.reads` or `{key}.duration_s` must say where it ends");
+        let what = format!("`{key}.reads` or `{key}.duration_s` must set where it ends");
         return Err(text.wrong(&at, what));
     }
     Ok(Slice {

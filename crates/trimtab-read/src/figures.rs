@@ -1,12 +1,11 @@
-//! What a reader has done: numbers that any process may look at.
+//! A reader's counters, which any process may read.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
-/// AdmissionReason a read was sent although it might be late: without knowing better, nothing is
-/// refused.
+/// Why a read was sent without a forecast. Without one, nothing is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailOpenReason {
     NoModel,
@@ -22,37 +21,36 @@ pub(super) enum FailOpenReason {
 
 const DOUBTS: usize = 9;
 
-/// Reads that were sent because nothing could be said of them, by reason.
+/// Reads that were sent without a forecast, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FailedOpen {
     /// No model was given.
     pub no_model: u64,
-    /// The model tells other parallel units apart than those whose state is kept.
+    /// The model uses other unit functions than the tracker.
     pub other_model: u64,
-    /// What is read lies on no disk whose requests the block layer sees: in memory, on
-    /// the network, on a file system without one device.
+    /// The data are on no disk whose requests the block layer sees: in memory, on the network,
+    /// on a file system without one device.
     pub no_device: u64,
     /// The state of the drive is not tracked: no BPF programs are attached.
     pub not_kept: u64,
-    /// What is known is older than the reader may go by.
+    /// The state is older than the reader accepts.
     pub stale: u64,
-    /// The state was being written, or the model cannot tell what was asked.
+    /// The state was being written, or the model has no forecast for such a read.
     pub unsure: u64,
-    /// The model was trained on another drive: [`Reader::other_drive`] says how that is
-    /// known.
+    /// The model was trained on another drive: [`Reader::other_drive`] gives the difference.
     ///
     /// [`Reader::other_drive`]: super::Reader::other_drive
     pub other_drive: u64,
-    /// Several drives hold what is read, or any of several may be read: mirrors, a read
-    /// across two members of an array.
+    /// Several drives hold the data, or any of several may be read: mirrors, a read across two
+    /// members of an array.
     pub several_drives: u64,
-    /// How the devices below are mapped is not known: thin volumes, caches, arrays that are
-    /// being reshaped; or the process may not see it.
+    /// The mapping of the devices below is unknown (thin volumes, caches, arrays that are
+    /// being reshaped), or the process may not read it.
     pub unknown_mapping: u64,
 }
 
 impl FailedOpen {
-    /// All of them.
+    /// The sum.
     #[must_use]
     pub const fn total(&self) -> u64 {
         let mut total = 0;
@@ -65,7 +63,7 @@ impl FailedOpen {
         total
     }
 
-    /// Each reason by its name, and how many reads it let through.
+    /// Each reason's name, and the number of reads admitted for it.
     #[must_use]
     pub const fn by_reason(&self) -> [(&'static str, u64); DOUBTS] {
         [
@@ -82,11 +80,11 @@ impl FailedOpen {
     }
 }
 
-/// What a reader has done since it was opened. Numbers are exact when no read is on its
-/// way; in between some may be a read ahead of others.
+/// A reader's counters since it was opened. They are exact when no read is in progress;
+/// otherwise some may be one read ahead of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Figures {
-    /// Reads without a deadline: not decided on.
+    /// Reads without a deadline: admitted without a decision.
     pub plain: u64,
     /// Reads with one: the sum of [`admitted`](Self::admitted),
     /// [`refused`](Self::refused), [`cached`](Self::cached), [`probed`](Self::probed),
@@ -95,44 +93,43 @@ pub struct Figures {
     pub asked: u64,
     /// Sent, because they were expected to be in time.
     pub admitted: u64,
-    /// Refused, those that were [`bounded`](Self::bounded) among them.
+    /// Refused, including those that were [`bounded`](Self::bounded).
     pub refused: u64,
-    /// Expected to be late, but the page cache held them, or they lay in a hole of the
-    /// file: no drive was needed.
+    /// Predicted late, but the page cache held them, or they were in a hole of the file: no
+    /// drive was needed.
     pub cached: u64,
-    /// Expected to be late, and sent to hear of a drive that had been avoided.
+    /// Predicted late, and sent to probe an avoided drive.
     pub probed: u64,
-    /// Expected to be late, and sent to know how many refusals are wrong.
+    /// Predicted late, and sent to measure how many refusals are wrong.
     pub sampled: u64,
-    /// Expected to be late, and sent because too many were refused.
+    /// Predicted late, and sent because too many were refused.
     pub over_ceiling: u64,
-    /// Sent, because nothing could be said of them.
+    /// Sent without a forecast.
     pub failed_open: FailedOpen,
-    /// Of the admitted: were late all the same, by what the model calls late (false
-    /// submits).
+    /// Of the admitted: late nevertheless, by the model's label (false submits).
     pub late: u64,
-    /// Probes, samples and reads over the ceiling that have come back.
+    /// Probes, samples and reads over the ceiling that have completed.
     pub trials: u64,
-    /// Of these: were fast. They would have been refused wrongly (false revokes).
+    /// Of these: fast. Refusing them would have been wrong (false revokes).
     pub fast_trials: u64,
-    /// Of the refused: those that would have been sent if there had not been as many out
-    /// on the drive as may be ([`ReadOptions::probes_out`], [`ReadOptions::most_abandoned`]).
+    /// Of the refused: would have been sent, but the drive had the maximum of such reads
+    /// outstanding ([`ReadOptions::probes_out`], [`ReadOptions::most_abandoned`]).
     ///
     /// [`ReadOptions::probes_out`]: super::ReadOptions::probes_out
     /// [`ReadOptions::most_abandoned`]: super::ReadOptions::most_abandoned
     pub bounded: u64,
-    /// Of those that were sent: the drive had not answered at their deadline.
+    /// Of those that were sent: not completed at their deadline.
     pub timed_out: u64,
 }
 
 impl Figures {
-    /// The sum of what two readers have done.
+    /// The sum of two readers' counters.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         self.with(other, u64::wrapping_add)
     }
 
-    /// What has been done since these were taken.
+    /// The difference to earlier counters.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         self.with(before, u64::saturating_sub)
@@ -169,14 +166,14 @@ impl Figures {
     }
 }
 
-/// A cache line of its own: a core that counts one thing does not take the others away
-/// from its neighbours.
+/// A separate cache line: a core that updates one counter does not invalidate its neighbours
+/// in other cores' caches.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 struct Line<T>(T);
 
-/// The counters, in memory that other processes may read. The layout is that of
-/// version 2 of the files in the readers' directory (docs/reading.md).
+/// The counters, in memory that other processes may read. The layout is version 2 of the files
+/// in the readers' directory (docs/reading.md).
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Counters {
@@ -188,7 +185,7 @@ pub(super) struct Counters {
     open: Line<[AtomicU64; DOUBTS]>,
 }
 
-/// What happens seldom enough to share a line.
+/// Counters of events rare enough to share a line.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Seldom {
@@ -218,7 +215,7 @@ impl Counters {
         count(&self.plain.0);
     }
 
-    /// A read is decided on; how many have been, with it.
+    /// Counts a read with a deadline. Returns how many there have been, with it.
     pub(super) fn asked(&self) -> u64 {
         self.asked.0.fetch_add(1, Relaxed) + 1
     }
@@ -227,12 +224,12 @@ impl Counters {
         count(&self.refused.0);
     }
 
-    /// A refused one would have been sent but for the bound.
+    /// A refused read would have been sent but for the bound.
     pub(super) fn bounded(&self) {
         count(&self.seldom.0.bounded);
     }
 
-    /// A read was left at its deadline.
+    /// A read was abandoned at its deadline.
     pub(super) fn timed_out(&self) {
         count(&self.seldom.0.timed_out);
     }
@@ -257,12 +254,12 @@ impl Counters {
         count(&self.open.0[doubt as usize]);
     }
 
-    /// A read that was admitted as fast is back.
+    /// A read that was admitted as fast has completed.
     pub(super) fn was_late(&self) {
         count(&self.late.0);
     }
 
-    /// A read is back that was sent though it was expected to be late.
+    /// A read that was sent although predicted late has completed.
     pub(super) fn tried(&self, was_late: bool) {
         count(&self.seldom.0.trials);
         if !was_late {
@@ -301,14 +298,14 @@ impl Counters {
             bounded: get(&seldom.bounded),
             timed_out: get(&seldom.timed_out),
         };
-        // The most frequent is not counted, it is what is left.
+        // The most frequent counter is not stored: it is the remainder.
         let others = figures.refused + figures.cached + figures.probed + figures.sampled;
         let others = others + figures.over_ceiling + failed_open.total();
         figures.admitted = figures.asked.saturating_sub(others);
         figures
     }
 
-    /// As another process finds them in a file.
+    /// Parses counters from another process's file.
     pub(super) fn of_bytes(bytes: &[u8; size_of::<Self>()]) -> Self {
         let this = Self::default();
         let all = this.all();
@@ -319,7 +316,7 @@ impl Counters {
         this
     }
 
-    /// Every counter, with its place in bytes.
+    /// Every counter, with its offset in bytes.
     fn all(&self) -> impl Iterator<Item = (&AtomicU64, usize)> {
         let seldom = &self.seldom.0;
         let start = std::ptr::from_ref(self).addr();
@@ -344,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_was_admitted_and_bytes_give_the_same() {
+    fn admitted_is_the_remainder_also_from_bytes() {
         let counters = Counters::default();
         for _ in 0..100 {
             counters.asked();

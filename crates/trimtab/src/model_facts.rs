@@ -50,9 +50,9 @@ pub(crate) fn of(
     facts
 }
 
-/// The recording's name, and when it ended if its clock tells that.
+/// The recording's name, and when it ended if its clock is Unix time.
 fn trained_on(model: &Model) -> String {
-    /// Some day in 2001: recordings that count from their beginning do not last so long.
+    /// In 2001. Recordings whose clock starts at their beginning never last that long.
     const UNIX: u64 = 1_000_000_000_000_000_000;
     let training = &model.card.training;
     match training.until {

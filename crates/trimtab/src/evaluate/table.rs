@@ -37,7 +37,7 @@ pub(super) fn text(summary: &Summary) -> String {
 }
 
 pub(super) fn protocol(summary: &Summary) -> String {
-    let leaky = if summary.leaky { " (leaky: training knows of the future)" } else { "" };
+    let leaky = if summary.leaky { " (leaky: training has seen the future)" } else { "" };
     format!("{}{leaky}", summary.protocol.name())
 }
 

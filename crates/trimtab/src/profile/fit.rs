@@ -34,25 +34,24 @@ pub(crate) struct Args {
     /// A recording of the drive, with latencies.
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// The profile to begin with (a name or a file); the one that comes nearest
-    /// if left out.
+    /// The profile to start from (a name or a file) [default: the nearest one].
     #[arg(long, value_name = "NAME|FILE")]
     base: Option<String>,
     /// The size of the profile, and of the models that are tried if it is less than 2G;
-    /// `profile show --capacity` scales it. Offsets beyond it are folded in.
+    /// `profile show --capacity` scales it. Offsets beyond it wrap around.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "8G")]
     capacity: u64,
-    /// End the search when so many models have been tried, and those to begin with: about
-    /// 200, or 20 with --base.
+    /// End the search after this many models, beyond those to choose the start: about 200, or
+    /// 20 with --base.
     #[arg(long, value_name = "N")]
     models: Option<NonZeroUsize>,
-    /// Which drive of a recording that is of several.
+    /// The drive to use, of a recording of several.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// The profile to write.
     #[arg(short = 'o', long = "out", value_name = "PROFILE.toml")]
     out: PathBuf,
-    /// Print how near it is as JSON.
+    /// Print the remaining distance as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -137,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     skipped.into_result()
 }
 
-/// How far model and drive are apart.
+/// The distance between model and drive.
 fn table(first: &Distance, second: &Distance) -> Table {
     let columns = [
         ("", Align::Left),

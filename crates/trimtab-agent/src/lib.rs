@@ -44,7 +44,8 @@ use std::sync::Arc;
 pub use agent::{Agent, check};
 pub use config::Config;
 pub use drift_check::{Checked, DriftCheck};
-pub use error::Error;
+pub use error::{ConfigError, Error};
+pub use listen::ListenError;
 pub use notify::Notify;
 
 /// Receives the agent's messages, one line each.

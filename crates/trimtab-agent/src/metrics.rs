@@ -56,8 +56,8 @@ pub(crate) fn page(drives: &[DriveSummary<'_>], losses: &Losses) -> String {
     page.to_string()
 }
 
-fn judged(drive: &DriveSummary<'_>) -> Option<OnlineScore> {
-    drive.figures.model().map(|_| drive.figures.judged())
+fn score(drive: &DriveSummary<'_>) -> Option<OnlineScore> {
+    drive.figures.model().map(|_| drive.figures.score())
 }
 
 const COUNTS: &[(&str, &str, Count)] = &[
@@ -83,25 +83,25 @@ const COUNTS: &[(&str, &str, Count)] = &[
     ("trimtab_errors_total", "Requests that ended in an error.", |t| {
         Some(t.figures.totals().errors)
     }),
-    ("trimtab_judged_reads_total", "Reads that the model was compared with.", |t| {
-        Some(judged(t)?.reads)
+    ("trimtab_scored_reads_total", "Reads that the model was compared with.", |t| {
+        Some(score(t)?.reads)
     }),
     ("trimtab_late_reads_total", "Of these, reads that were late by the model's label.", |t| {
-        Some(judged(t)?.late)
+        Some(score(t)?.late)
     }),
     ("trimtab_predicted_late_total", "Of these, reads that the model predicted late.", |t| {
-        Some(judged(t)?.predicted_late)
+        Some(score(t)?.predicted_late)
     }),
     ("trimtab_false_submits_total", "Reads predicted fast that were late.", |t| {
-        Some(judged(t)?.false_submits)
+        Some(score(t)?.false_submits)
     }),
     (
         "trimtab_false_revokes_total",
         "Reads predicted late and sent nevertheless that were fast.",
-        |t| Some(judged(t)?.false_revokes),
+        |t| Some(score(t)?.false_revokes),
     ),
     ("trimtab_reader_asked_total", "Reads with a deadline, of all readers.", |t| {
-        Some(t.readers?.figures.asked)
+        Some(t.readers?.figures.with_deadline)
     }),
     ("trimtab_reader_refused_total", "Of these, reads that were refused.", |t| {
         Some(t.readers?.figures.refused)
@@ -121,12 +121,12 @@ const COUNTS: &[(&str, &str, Count)] = &[
         Some(t.readers?.figures.late)
     }),
     (
-        "trimtab_reader_trials_total",
+        "trimtab_reader_forced_samples_total",
         "Completed reads that were sent although predicted late.",
-        |t| Some(t.readers?.figures.trials),
+        |t| Some(t.readers?.figures.forced_samples),
     ),
-    ("trimtab_reader_fast_trials_total", "Of these, reads that were fast.", |t| {
-        Some(t.readers?.figures.fast_trials)
+    ("trimtab_reader_fast_forced_samples_total", "Of these, reads that were fast.", |t| {
+        Some(t.readers?.figures.fast_forced_samples)
     }),
     ("trimtab_state_missed_total", "Events that the state tracker missed.", |t| Some(t.missed)),
 ];

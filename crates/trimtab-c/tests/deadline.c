@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 	}
 	EXPECT(time(NULL) - begun < HANGS_S);
 	EXPECT(trimtab_get_figures(reader, &figures, sizeof figures) == 0);
-	EXPECT(figures.asked == READS && figures.timed_out == READS && figures.bounded == 0);
+	EXPECT(figures.with_deadline == READS && figures.timed_out == READS && figures.bounded == 0);
 	fork_with_reads_out();
 	tell("late", "healed\n");
 

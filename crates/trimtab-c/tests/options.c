@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 	EXPECT(right.flags == 0 && right.reserved == 0);
 	EXPECT(right.most_abandoned == 64 && right.reserved_too == 0);
 	figures = figures_of("/proc/version", &right, 0);
-	EXPECT(figures.asked == 0);
+	EXPECT(figures.with_deadline == 0);
 	right.model = argv[2];
 	right.pins = argv[3];
 	right.flags = TRIMTAB_DIRECT;
@@ -117,14 +117,14 @@ int main(int argc, char **argv)
 	options.probe_every_ns = UINT64_MAX;
 	options.sample_every = 0;
 	figures = figures_of(argv[1], &options, 1000);
-	EXPECT(figures.asked == 1000 && figures.refused + figures.unsure == 1000);
+	EXPECT(figures.with_deadline == 1000 && figures.refused + figures.unsure == 1000);
 	options.sample_every = 10;
 	figures = figures_of(argv[1], &options, 1000);
-	EXPECT(figures.sampled >= 95 && figures.probed == 0 && figures.over_ceiling == 0);
+	EXPECT(figures.sampled >= 95 && figures.probed == 0 && figures.over_cap == 0);
 	options.sample_every = 0;
 	options.most_refused = 0.5;
 	figures = figures_of(argv[1], &options, 1000);
-	EXPECT(figures.refused > 400 && figures.refused <= 500 && figures.over_ceiling > 400);
+	EXPECT(figures.refused > 400 && figures.refused <= 500 && figures.over_cap > 400);
 	options.most_refused = 1.0;
 	options.probe_every_ns = 0;
 	figures = figures_of(argv[1], &options, 1000);
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 	options = right;
 	options.pins = "/nowhere";
 	figures = figures_of(argv[1], &options, 10);
-	EXPECT(figures.failed_open == 10 && figures.not_kept == 10);
+	EXPECT(figures.failed_open == 10 && figures.not_tracked == 10);
 	options.model = NULL;
 	figures = figures_of(argv[1], &options, 10);
 	EXPECT(figures.failed_open == 10 && figures.no_model == 10);

@@ -62,9 +62,9 @@ int main(void)
 	EXPECT(trimtab_expected_wait(NULL, 5, 0) == -1 && errno == EINVAL);
 
 	EXPECT(trimtab_get_figures(reader, &figures, sizeof figures) == 0);
-	EXPECT(figures.plain == 1 && figures.asked == 2 && figures.failed_open == 2);
+	EXPECT(figures.without_deadline == 1 && figures.with_deadline == 2 && figures.failed_open == 2);
 	EXPECT(figures.no_model == 2 && figures.no_device == 0 && figures.other_drive == 0);
-	EXPECT(figures.admitted == 0 && figures.refused == 0 && figures.fast_trials == 0);
+	EXPECT(figures.admitted == 0 && figures.refused == 0 && figures.fast_forced_samples == 0);
 	/* An older program has fewer fields. */
 	EXPECT(trimtab_get_figures(reader, (struct trimtab_figures *)(void *)&first,
 				   sizeof first) == 0 && first == 1);

@@ -56,31 +56,34 @@ pub(crate) fn kernel(release: &str) -> Check {
     Check::passed("kernel", ALL, found)
 }
 
+/// What trying a facility gave.
+pub(crate) type Tried = Result<(), Refusal>;
+
+/// Why a facility cannot be used: the error of trying it, with what to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal(pub(crate) String);
+
 /// From the result of [`trimtab_bpf::available`].
-pub(crate) fn tracepoints(found: &Result<(), String>) -> Check {
+pub(crate) fn tracepoints(found: &Tried) -> Check {
     match found {
         Ok(()) => Check::passed("type information (BTF)", ALL, "present, with the tracepoints"),
-        Err(why) => Check::failed("type information (BTF)", ALL, "not usable", why),
+        Err(why) => Check::failed("type information (BTF)", ALL, "not usable", &why.0),
     }
 }
 
 /// From the result of [`trimtab_bpf::check_privilege`].
-pub(crate) fn privilege(found: &Result<(), String>) -> Check {
+pub(crate) fn privilege(found: &Tried) -> Check {
     match found {
         Ok(()) => Check::passed("BPF capabilities", ALL, "CAP_BPF and CAP_PERFMON"),
-        Err(why) => Check::failed("BPF capabilities", ALL, "missing", why),
+        Err(why) => Check::failed("BPF capabilities", ALL, "missing", &why.0),
     }
 }
 
 /// From the result of loading a set of programs; `None`: not tried.
-pub(crate) fn programs(
-    name: &'static str,
-    used_by: &'static str,
-    loaded: Option<&Result<(), String>>,
-) -> Check {
+pub(crate) fn programs(name: &'static str, used_by: &'static str, loaded: Option<&Tried>) -> Check {
     match loaded {
         Some(Ok(())) => Check::passed(name, used_by, "loaded, attached and removed"),
-        Some(Err(why)) => Check::failed(name, used_by, "refused", why),
+        Some(Err(why)) => Check::failed(name, used_by, "refused", &why.0),
         None => Check::failed(name, used_by, "not tried", "the failed checks above come first"),
     }
 }
@@ -223,7 +226,7 @@ mod tests {
 
     #[test]
     fn failed_checks_have_advice() {
-        let why = Err("run it as root".to_owned());
+        let why = Err(Refusal("run it as root".to_owned()));
         let failed = [
             tracepoints(&why),
             privilege(&why),

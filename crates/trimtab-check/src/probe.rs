@@ -12,7 +12,7 @@ use trimtab_state::{PIN_NAME, StateMemory};
 use trimtab_tracker::{StateTracker, TrackerOptions};
 
 use crate::devices::State;
-use crate::facilities::{self, BpfFiles, Check, Tracker};
+use crate::facilities::{self, BpfFiles, Check, Refusal, Tracker, Tried};
 
 /// `BPF_FS_MAGIC` (include/uapi/linux/magic.h)
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
@@ -21,11 +21,11 @@ const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) release: String,
-    pub(crate) tracepoints: Result<(), String>,
-    pub(crate) privilege: Result<(), String>,
+    pub(crate) tracepoints: Tried,
+    pub(crate) privilege: Tried,
     /// `None`: not tried.
-    pub(crate) state_programs: Option<Result<(), String>>,
-    pub(crate) record_programs: Option<Result<(), String>>,
+    pub(crate) state_programs: Option<Tried>,
+    pub(crate) record_programs: Option<Tried>,
     pub(crate) fuse: Result<(), io::ErrorKind>,
     pub(crate) loops: Result<(), io::ErrorKind>,
     pub(crate) uring_disabled: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Found {
 impl Found {
     /// Probes the running machine.
     pub(crate) fn probe(pins: &Path) -> Self {
-        let said = |error: &dyn std::error::Error| error.to_string();
+        let said = |error: &dyn std::error::Error| Refusal(error.to_string());
         let tracepoints = available(Arrival::Auto).map(drop).map_err(|e| said(&e));
         let privilege = check_privilege().map_err(|e| said(&e));
         let may_load = tracepoints.is_ok() && privilege.is_ok();
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn empty_machine_fails_every_check() {
-        let no = || Err("no".to_owned());
+        let no = || Err(Refusal("no".to_owned()));
         let found = Found {
             release: "3.2.0".to_owned(),
             tracepoints: no(),

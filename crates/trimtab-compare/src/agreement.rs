@@ -35,7 +35,7 @@ pub struct Agreement {
     /// Pairs whose order is predicted: their expected means are more than 10% apart, and
     /// farther than the simulated means of either vary over the turns. The others count as
     /// ties.
-    #[serde(rename = "told")]
+    #[serde(rename = "predicted")]
     pub ordered: usize,
     /// Those of them that are in the expected order live.
     pub in_order: usize,

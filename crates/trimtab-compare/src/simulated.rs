@@ -84,7 +84,7 @@ fn phase_two(
     let thresholds = ready.trainees(entry).map(|trainees| trainees.thresholds.clone());
     let options = ArrayOptions {
         run: RunOptions { seed: ready.order_seed(), thresholds, log: false },
-        refusal_samples: comparison.judge_samples,
+        refusal_samples: comparison.refusal_samples,
     };
     let run = run(drives, strategy, &ready.requests, &options)?;
     Ok((SeedFigures::new(ready.seed, inference, &run.figures), run.figures))

@@ -25,7 +25,7 @@ pub struct Comparison {
     pub(crate) phase_one: Slice,
     pub(crate) phase_two: Slice,
     pub(crate) gap: Nanos,
-    pub(crate) judge_samples: usize,
+    pub(crate) refusal_samples: usize,
     pub(crate) failover: Nanos,
     inference: BTreeMap<String, Nanos>,
     pub(crate) tuning: Tuning,
@@ -70,7 +70,9 @@ struct Raw {
     phase_one: Spanned<RawPhase>,
     phase_two: Spanned<RawPhase>,
     gap_s: Option<Spanned<f64>>,
-    judge_samples: Option<Spanned<u32>>,
+    // Its name in earlier versions is accepted.
+    #[serde(alias = "judge_samples")]
+    refusal_samples: Option<Spanned<u32>>,
     #[serde(default)]
     costs: RawCosts,
     #[serde(default)]
@@ -190,7 +192,7 @@ impl Comparison {
             phase_one: slice("phase_one", &raw.phase_one, text)?,
             phase_two: slice("phase_two", &raw.phase_two, text)?,
             gap: times.seconds("gap_s", raw.gap_s.as_ref())?.unwrap_or(Nanos::from_secs(1)),
-            judge_samples: judge_samples(raw.judge_samples, text)?,
+            refusal_samples: refusal_samples(raw.refusal_samples, text)?,
             failover: times
                 .micros("costs.failover_us", raw.costs.failover_us.as_ref())?
                 .unwrap_or(Costs::FAILOVER),
@@ -262,9 +264,9 @@ fn check_seeds(seeds: &[u64]) -> Result<(), SeedsError> {
     Ok(())
 }
 
-fn judge_samples(raw: Option<Spanned<u32>>, text: Text<'_>) -> Result<usize, Error> {
+fn refusal_samples(raw: Option<Spanned<u32>>, text: Text<'_>) -> Result<usize, Error> {
     let Some(raw) = raw else { return Ok(300) };
-    text.within("judge_samples", &raw.span(), *raw.get_ref(), 0..=100_000)?;
+    text.within("refusal_samples", &raw.span(), *raw.get_ref(), 0..=100_000)?;
     Ok(*raw.get_ref() as usize)
 }
 

@@ -16,7 +16,7 @@ use trimtab_trace::Record;
 const SCENARIO: &str = "seeds = [3, 4]
 phase_one = { reads = 6_000 }
 phase_two = { reads = 12_000 }
-judge_samples = 20
+refusal_samples = 20
 
 [workload]
 read_share = 0.5

@@ -96,7 +96,7 @@ impl Bench<'_> {
         show(what, runs, || median(time(&mut refuse)));
         show("  after a wait", runs, || median(time_after_waits(&mut refuse)));
         let figures = reader.figures();
-        let share = figures.refused as f64 / figures.asked as f64;
+        let share = figures.refused as f64 / figures.with_deadline as f64;
         if share < 0.99 {
             return Err(format!("only {share} of the reads were refused").into());
         }

@@ -10,7 +10,7 @@ use trimtab_predict::Model;
 use crate::cached::{self, Held};
 use crate::error::{Refusal, RefusalCause, Urgency};
 use crate::figures::FailOpenReason;
-use crate::forecast::{Decision, Detail, Outlook, Query, duration, judge, outlook, pages};
+use crate::forecast::{Decision, Detail, Outlook, Query, decide, duration, outlook, pages};
 use crate::lane::Lane;
 use crate::limiter::Ruling;
 use crate::probes::Part;
@@ -61,7 +61,7 @@ impl Lane {
             }
             Ruling::Probe => counters.probed(),
             Ruling::Sample => counters.sampled(),
-            Ruling::OverCap => counters.over_ceiling(),
+            Ruling::OverCap => counters.over_cap(),
         }
         Ok(AdmissionReason::Forced)
     }
@@ -88,10 +88,10 @@ impl Reader {
         let (lane, found) = self.lane(offset, length, now);
         let counters = lane.counters();
         if urgency == Urgency::None {
-            counters.plain();
+            counters.without_deadline();
             return Ok(Admission::Send(lane.token(AdmissionReason::NoForecast, None)));
         }
-        let number = counters.asked();
+        let number = counters.with_deadline();
         lane.limiter.asked(number, now);
         if !is_in_range(offset, length) {
             // The kernel reports the error.
@@ -107,7 +107,7 @@ impl Reader {
         };
         let label = &model.card.label;
         let scored = Scored { label, sent: now, pages: pages(length), load: outlook.load };
-        match judge(&outlook.forecast, urgency, label) {
+        match decide(&outlook.forecast, urgency, label) {
             Decision::InTime => {
                 lane.limiter.sent(outlook.part, now);
                 return Ok(Admission::Send(lane.token(AdmissionReason::InTime, Some(scored))));
@@ -177,7 +177,7 @@ impl Reader {
             Err(NoDrive::NoDisk) => Place::At(offset),
         };
         let ready = lane.drive_state.at(now)?;
-        let Some(ready) = ready.as_ref() else { return Err(FailOpenReason::NotKept) };
+        let Some(ready) = ready.as_ref() else { return Err(FailOpenReason::NotTracked) };
         let ask = Query { trained: &model.trained, drive: &ready.drive, now, length };
         let outlook = outlook(&ask, place, lane.size, detail);
         outlook.map(|outlook| (outlook, place, &**model)).ok_or(FailOpenReason::Unsure)

@@ -117,9 +117,9 @@ impl DriveStateSource {
     }
 
     fn reason(&self, ready: Option<&Ready>, now: Nanos) -> Option<FailOpenReason> {
-        let Some(Ready { drive, fits }) = ready else { return Some(FailOpenReason::NotKept) };
+        let Some(Ready { drive, fits }) = ready else { return Some(FailOpenReason::NotTracked) };
         match drive.age(now) {
-            None => Some(FailOpenReason::NotKept),
+            None => Some(FailOpenReason::NotTracked),
             Some(age) if age > self.oldest => Some(FailOpenReason::Stale),
             Some(_) if !fits || !drive.has_current_functions() => Some(FailOpenReason::OtherModel),
             Some(_) => None,

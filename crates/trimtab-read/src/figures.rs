@@ -11,7 +11,7 @@ pub(super) enum FailOpenReason {
     NoModel,
     OtherModel,
     NoDevice,
-    NotKept,
+    NotTracked,
     Stale,
     Unsure,
     OtherDrive,
@@ -32,7 +32,7 @@ pub struct FailedOpen {
     /// on a file system without one device.
     pub no_device: u64,
     /// The state of the drive is not tracked: no BPF programs are attached.
-    pub not_kept: u64,
+    pub not_tracked: u64,
     /// The state is older than the reader accepts.
     pub stale: u64,
     /// The state was being written, or the model has no forecast for such a read.
@@ -71,7 +71,7 @@ impl FailedOpen {
             ("other_model", self.other_model),
             ("other_drive", self.other_drive),
             ("no_device", self.no_device),
-            ("not_kept", self.not_kept),
+            ("not_tracked", self.not_tracked),
             ("stale", self.stale),
             ("unsure", self.unsure),
             ("several_drives", self.several_drives),
@@ -85,12 +85,12 @@ impl FailedOpen {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Figures {
     /// Reads without a deadline: admitted without a decision.
-    pub plain: u64,
+    pub without_deadline: u64,
     /// Reads with one: the sum of [`admitted`](Self::admitted),
     /// [`refused`](Self::refused), [`cached`](Self::cached), [`probed`](Self::probed),
-    /// [`sampled`](Self::sampled), [`over_ceiling`](Self::over_ceiling) and
+    /// [`sampled`](Self::sampled), [`over_cap`](Self::over_cap) and
     /// [`failed_open`](Self::failed_open).
-    pub asked: u64,
+    pub with_deadline: u64,
     /// Sent, because they were expected to be in time.
     pub admitted: u64,
     /// Refused, including those that were [`bounded`](Self::bounded).
@@ -103,15 +103,15 @@ pub struct Figures {
     /// Predicted late, and sent to measure how many refusals are wrong.
     pub sampled: u64,
     /// Predicted late, and sent because too many were refused.
-    pub over_ceiling: u64,
+    pub over_cap: u64,
     /// Sent without a forecast.
     pub failed_open: FailedOpen,
     /// Of the admitted: late nevertheless, by the model's label (false submits).
     pub late: u64,
     /// Probes, samples and reads over the ceiling that have completed.
-    pub trials: u64,
+    pub forced_samples: u64,
     /// Of these: fast. Refusing them would have been wrong (false revokes).
-    pub fast_trials: u64,
+    pub fast_forced_samples: u64,
     /// Of the refused: would have been sent, but the drive had the maximum of such reads
     /// outstanding ([`ReadOptions::probes_out`], [`ReadOptions::most_abandoned`]).
     ///
@@ -138,19 +138,19 @@ impl Figures {
     fn with(&self, other: &Self, f: fn(u64, u64) -> u64) -> Self {
         let (a, b) = (&self.failed_open, &other.failed_open);
         Self {
-            plain: f(self.plain, other.plain),
-            asked: f(self.asked, other.asked),
+            without_deadline: f(self.without_deadline, other.without_deadline),
+            with_deadline: f(self.with_deadline, other.with_deadline),
             admitted: f(self.admitted, other.admitted),
             refused: f(self.refused, other.refused),
             cached: f(self.cached, other.cached),
             probed: f(self.probed, other.probed),
             sampled: f(self.sampled, other.sampled),
-            over_ceiling: f(self.over_ceiling, other.over_ceiling),
+            over_cap: f(self.over_cap, other.over_cap),
             failed_open: FailedOpen {
                 no_model: f(a.no_model, b.no_model),
                 other_model: f(a.other_model, b.other_model),
                 no_device: f(a.no_device, b.no_device),
-                not_kept: f(a.not_kept, b.not_kept),
+                not_tracked: f(a.not_tracked, b.not_tracked),
                 stale: f(a.stale, b.stale),
                 unsure: f(a.unsure, b.unsure),
                 other_drive: f(a.other_drive, b.other_drive),
@@ -158,8 +158,8 @@ impl Figures {
                 unknown_mapping: f(a.unknown_mapping, b.unknown_mapping),
             },
             late: f(self.late, other.late),
-            trials: f(self.trials, other.trials),
-            fast_trials: f(self.fast_trials, other.fast_trials),
+            forced_samples: f(self.forced_samples, other.forced_samples),
+            fast_forced_samples: f(self.fast_forced_samples, other.fast_forced_samples),
             bounded: f(self.bounded, other.bounded),
             timed_out: f(self.timed_out, other.timed_out),
         }
@@ -177,8 +177,8 @@ struct Line<T>(T);
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Counters {
-    asked: Line<AtomicU64>,
-    plain: Line<AtomicU64>,
+    with_deadline: Line<AtomicU64>,
+    without_deadline: Line<AtomicU64>,
     late: Line<AtomicU64>,
     refused: Line<AtomicU64>,
     seldom: Line<Seldom>,
@@ -192,9 +192,9 @@ struct Seldom {
     cached: AtomicU64,
     probed: AtomicU64,
     sampled: AtomicU64,
-    over_ceiling: AtomicU64,
-    trials: AtomicU64,
-    fast_trials: AtomicU64,
+    over_cap: AtomicU64,
+    forced_samples: AtomicU64,
+    fast_forced_samples: AtomicU64,
     bounded: AtomicU64,
     timed_out: AtomicU64,
 }
@@ -202,7 +202,7 @@ struct Seldom {
 const _: () = {
     assert!(size_of::<Counters>() == 7 * 64);
     assert!(offset_of!(Counters, refused) == 192);
-    assert!(offset_of!(Seldom, fast_trials) == 40);
+    assert!(offset_of!(Seldom, fast_forced_samples) == 40);
     assert!(offset_of!(Seldom, timed_out) == 56 && size_of::<Seldom>() == 64);
 };
 
@@ -211,13 +211,13 @@ fn count(counter: &AtomicU64) {
 }
 
 impl Counters {
-    pub(super) fn plain(&self) {
-        count(&self.plain.0);
+    pub(super) fn without_deadline(&self) {
+        count(&self.without_deadline.0);
     }
 
     /// Counts a read with a deadline. Returns how many there have been, with it.
-    pub(super) fn asked(&self) -> u64 {
-        self.asked.0.fetch_add(1, Relaxed) + 1
+    pub(super) fn with_deadline(&self) -> u64 {
+        self.with_deadline.0.fetch_add(1, Relaxed) + 1
     }
 
     pub(super) fn refused(&self) {
@@ -246,8 +246,8 @@ impl Counters {
         count(&self.seldom.0.sampled);
     }
 
-    pub(super) fn over_ceiling(&self) {
-        count(&self.seldom.0.over_ceiling);
+    pub(super) fn over_cap(&self) {
+        count(&self.seldom.0.over_cap);
     }
 
     pub(super) fn failed_open(&self, doubt: FailOpenReason) {
@@ -261,9 +261,9 @@ impl Counters {
 
     /// A read that was sent although predicted late has completed.
     pub(super) fn tried(&self, was_late: bool) {
-        count(&self.seldom.0.trials);
+        count(&self.seldom.0.forced_samples);
         if !was_late {
-            count(&self.seldom.0.fast_trials);
+            count(&self.seldom.0.fast_forced_samples);
         }
     }
 
@@ -274,7 +274,7 @@ impl Counters {
             no_model: get(&open[FailOpenReason::NoModel as usize]),
             other_model: get(&open[FailOpenReason::OtherModel as usize]),
             no_device: get(&open[FailOpenReason::NoDevice as usize]),
-            not_kept: get(&open[FailOpenReason::NotKept as usize]),
+            not_tracked: get(&open[FailOpenReason::NotTracked as usize]),
             stale: get(&open[FailOpenReason::Stale as usize]),
             unsure: get(&open[FailOpenReason::Unsure as usize]),
             other_drive: get(&open[FailOpenReason::OtherDrive as usize]),
@@ -283,25 +283,25 @@ impl Counters {
         };
         let seldom = &self.seldom.0;
         let mut figures = Figures {
-            plain: get(&self.plain.0),
-            asked: get(&self.asked.0),
+            without_deadline: get(&self.without_deadline.0),
+            with_deadline: get(&self.with_deadline.0),
             admitted: 0,
             refused: get(&self.refused.0),
             cached: get(&seldom.cached),
             probed: get(&seldom.probed),
             sampled: get(&seldom.sampled),
-            over_ceiling: get(&seldom.over_ceiling),
+            over_cap: get(&seldom.over_cap),
             failed_open,
             late: get(&self.late.0),
-            trials: get(&seldom.trials),
-            fast_trials: get(&seldom.fast_trials),
+            forced_samples: get(&seldom.forced_samples),
+            fast_forced_samples: get(&seldom.fast_forced_samples),
             bounded: get(&seldom.bounded),
             timed_out: get(&seldom.timed_out),
         };
         // The most frequent counter is not stored: it is the remainder.
         let others = figures.refused + figures.cached + figures.probed + figures.sampled;
-        let others = others + figures.over_ceiling + failed_open.total();
-        figures.admitted = figures.asked.saturating_sub(others);
+        let others = others + figures.over_cap + failed_open.total();
+        figures.admitted = figures.with_deadline.saturating_sub(others);
         figures
     }
 
@@ -320,14 +320,15 @@ impl Counters {
     fn all(&self) -> impl Iterator<Item = (&AtomicU64, usize)> {
         let seldom = &self.seldom.0;
         let start = std::ptr::from_ref(self).addr();
-        let lines = [&self.asked.0, &self.plain.0, &self.late.0, &self.refused.0];
+        let lines =
+            [&self.with_deadline.0, &self.without_deadline.0, &self.late.0, &self.refused.0];
         let seldom = [
             &seldom.cached,
             &seldom.probed,
             &seldom.sampled,
-            &seldom.over_ceiling,
-            &seldom.trials,
-            &seldom.fast_trials,
+            &seldom.over_cap,
+            &seldom.forced_samples,
+            &seldom.fast_forced_samples,
             &seldom.bounded,
             &seldom.timed_out,
         ];
@@ -344,9 +345,9 @@ mod tests {
     fn admitted_is_the_remainder_also_from_bytes() {
         let counters = Counters::default();
         for _ in 0..100 {
-            counters.asked();
+            counters.with_deadline();
         }
-        counters.plain();
+        counters.without_deadline();
         (0..20).for_each(|_| counters.refused());
         (0..3).for_each(|_| counters.probed());
         counters.tried(true);
@@ -356,8 +357,11 @@ mod tests {
         counters.bounded();
         (0..5).for_each(|_| counters.timed_out());
         let figures = counters.figures();
-        assert_eq!((figures.plain, figures.asked, figures.admitted), (1, 100, 76));
-        assert_eq!((figures.trials, figures.fast_trials, figures.late), (2, 1, 1));
+        assert_eq!(
+            (figures.without_deadline, figures.with_deadline, figures.admitted),
+            (1, 100, 76)
+        );
+        assert_eq!((figures.forced_samples, figures.fast_forced_samples, figures.late), (2, 1, 1));
         assert_eq!((figures.bounded, figures.timed_out), (1, 5));
         assert_eq!(figures.failed_open, FailedOpen { stale: 1, ..FailedOpen::default() });
         let mut bytes = [0; size_of::<Counters>()];

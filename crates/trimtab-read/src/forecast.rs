@@ -33,7 +33,7 @@ pub(super) enum Detail {
 }
 
 impl Detail {
-    /// As much as [`judge`] needs.
+    /// As much as [`decide`] needs.
     pub(super) const fn of(urgency: Urgency) -> Self {
         match urgency {
             Urgency::LatencyCritical | Urgency::None => Self::IfLate,
@@ -126,7 +126,7 @@ pub(super) enum Decision {
 /// Compares a forecast with the urgency. A deadline is compared with the expected latency. If
 /// the model predicts none, its forecast is only on which side of the label's threshold the
 /// read will be, which decides if the deadline is on the other.
-pub(super) fn judge(forecast: &Forecast, urgency: Urgency, label: &Label) -> Decision {
+pub(super) fn decide(forecast: &Forecast, urgency: Urgency, label: &Label) -> Decision {
     let most = match urgency {
         Urgency::None => return Decision::InTime,
         Urgency::LatencyCritical => {
@@ -188,8 +188,8 @@ mod tests {
             (fast, None, within(2000), Decision::InTime),
             (fast, None, within(500), Decision::Unsure),
         ] {
-            let judged = judge(&forecast(verdict, wait), urgency, &LABEL);
-            assert_eq!(judged, expected, "{verdict:?} {wait:?} {urgency:?}");
+            let decision = decide(&forecast(verdict, wait), urgency, &LABEL);
+            assert_eq!(decision, expected, "{verdict:?} {wait:?} {urgency:?}");
         }
     }
 

@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(published(&directory).unwrap(), []);
         let board = PublishedCounters::new(Some(&directory), (7, 3), Path::new("/data/file"));
         assert!(board.path().is_some());
-        board.counters().asked();
+        board.counters().with_deadline();
         let found = published(&directory).unwrap();
         let [one] = &found[..] else { panic!("{found:?}") };
         assert_eq!((one.pid, one.device), (std::process::id(), (7, 3)));
@@ -253,8 +253,8 @@ mod tests {
         fs::write(&file, "").unwrap();
         let board = PublishedCounters::new(Some(&file), (0, 0), Path::new(""));
         assert!(board.path().is_none());
-        board.counters().asked();
-        assert_eq!(board.counters().figures().asked, 1);
+        board.counters().with_deadline();
+        assert_eq!(board.counters().figures().with_deadline, 1);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl ReaderSums {
         for reader in all {
             let before = seen.get(&reader.name).copied().unwrap_or_default();
             // Another reader of the same name starts at zero.
-            let is_same = before.asked <= reader.figures.asked;
+            let is_same = before.with_deadline <= reader.figures.with_deadline;
             let before = if is_same { before } else { Figures::default() };
             let sum = self.devices.entry(reader.device).or_default();
             sum.readers += 1;
@@ -63,8 +63,13 @@ mod tests {
 
     const DISK: (u32, u32) = (259, 3);
 
-    fn reader(name: &str, asked: u64, refused: u64) -> Published {
-        let figures = Figures { asked, refused, admitted: asked - refused, ..Figures::default() };
+    fn reader(name: &str, with_deadline: u64, refused: u64) -> Published {
+        let figures = Figures {
+            with_deadline,
+            refused,
+            admitted: with_deadline - refused,
+            ..Figures::default()
+        };
         Published { name: name.to_owned(), pid: 1, device: DISK, path: PathBuf::new(), figures }
     }
 
@@ -74,7 +79,7 @@ mod tests {
         sums.add(&[reader("1-0", 100, 10), reader("1-1", 50, 5)]);
         let now = |sums: &ReaderSums| {
             let sum = sums.of(DISK).unwrap();
-            (sum.readers, sum.figures.asked, sum.figures.refused, sum.figures.admitted)
+            (sum.readers, sum.figures.with_deadline, sum.figures.refused, sum.figures.admitted)
         };
         assert_eq!(now(&sums), (2, 150, 15, 135));
         // One has ended, the other continued.

@@ -88,7 +88,7 @@ fn only_reads_that_would_be_late_are_refused() {
     assert_eq!(page.as_slice(), [2; 4096]);
     assert_eq!(drive.sent(), before + 2);
     let figures = reader.figures();
-    assert_eq!((figures.plain, figures.asked), (1, 3));
+    assert_eq!((figures.without_deadline, figures.with_deadline), (1, 3));
     assert_eq!((figures.admitted, figures.refused), (1, 2), "{figures:?}");
 
     let reader = Reader::open(&disk.path, &direct(stubborn(false))).unwrap();
@@ -113,7 +113,11 @@ fn cached_reads_are_never_refused() {
     assert_eq!(reader.read_at(&mut page, 1 << 20, CRITICAL).unwrap(), 4096);
     assert_eq!(page, [0; 4096], "the 256th page, in one byte");
     let figures = reader.figures();
-    assert_eq!((figures.cached, figures.refused, figures.plain), (1, 2, 1), "{figures:?}");
+    assert_eq!(
+        (figures.cached, figures.refused, figures.without_deadline),
+        (1, 2, 1),
+        "{figures:?}"
+    );
 }
 
 /// If the kernel does not report what is cached: to a process that neither owns nor may write
@@ -188,8 +192,8 @@ fn reads_without_a_forecast_are_admitted_and_counted() {
     let fitting = strictly(late, &drive);
     open(&ReadOptions { model: None, ..fitting.clone() }, FailedOpen { no_model: 1, ..none });
     let nowhere = Source::Pinned("/nowhere".into());
-    let not_kept = FailedOpen { not_kept: 1, ..none };
-    open(&ReadOptions { source: nowhere, ..fitting.clone() }, not_kept);
+    let not_tracked = FailedOpen { not_tracked: 1, ..none };
+    open(&ReadOptions { source: nowhere, ..fitting.clone() }, not_tracked);
     // The tracker's heartbeats come every 50 ms.
     thread::sleep(Duration::from_millis(5));
     let old = ReadOptions { oldest: Duration::ZERO, ..fitting.clone() };
@@ -197,7 +201,7 @@ fn reads_without_a_forecast_are_admitted_and_counted() {
     tracker.set_functions(0, &[UnitFunction::Stripe { shift: 12, units: 6 }]).unwrap();
     open(&fitting, FailedOpen { other_model: 1, ..none });
     drop(tracker);
-    open(&fitting, not_kept);
+    open(&fitting, not_tracked);
 }
 
 /// A disk of the same size counts as the same, even a new one: it has no other identity.
@@ -286,13 +290,13 @@ fn every_read_is_counted_once_with_many_threads() {
     });
     let (refused, read) = (refused.into_inner(), read.into_inner());
     let figures = reader.figures();
-    assert_eq!((figures.asked, figures.refused), (2000, refused));
-    let sent = figures.probed + figures.sampled + figures.over_ceiling;
+    assert_eq!((figures.with_deadline, figures.refused), (2000, refused));
+    let sent = figures.probed + figures.sampled + figures.over_cap;
     let doubted = figures.failed_open;
     assert_eq!(sent + doubted.total(), read, "{figures:?}");
     // The state may be written at each attempt to read it.
     assert_eq!(doubted, FailedOpen { unsure: doubted.unsure, ..FailedOpen::default() });
-    assert_eq!((figures.trials, figures.admitted), (sent, 0));
+    assert_eq!((figures.forced_samples, figures.admitted), (sent, 0));
     assert!(refused <= 1000 + 16 && figures.sampled > 100, "{figures:?}");
 }
 
@@ -329,7 +333,7 @@ fn refusals_per_second_never_exceed_the_cap() {
         assert!(f64::from(*refused) <= 0.8 * f64::from(asked + 1), "{seconds:?}");
     }
     let figures = reader.figures();
-    assert!(figures.refused * 10 > figures.asked * 7, "{figures:?}");
+    assert!(figures.refused * 10 > figures.with_deadline * 7, "{figures:?}");
 }
 
 /// One thread, whose reads are all refused, on an otherwise idle drive. Each refusal is within
@@ -388,7 +392,7 @@ fn io_uring_reads_are_decided_alike() {
     assert_eq!((done.user_data(), done.result()), (7, 4096));
     pass.finish();
     assert_eq!(page.as_slice(), [3; 4096]);
-    assert_eq!((reader.figures().plain, reader.figures().refused), (1, 1));
+    assert_eq!((reader.figures().without_deadline, reader.figures().refused), (1, 1));
 }
 
 #[test]

@@ -226,9 +226,9 @@ fn waiting_threads_never_exceed_the_bound_for_any_cap() {
     disk::note(&format!("at most {most} of {THREADS} threads wait; {figures:?}"));
     assert!((1..=BOUND).contains(&most), "{most} threads were blocked");
     assert!(figures.bounded > 100, "{figures:?}");
-    let sent = figures.probed + figures.sampled + figures.over_ceiling;
+    let sent = figures.probed + figures.sampled + figures.over_cap;
     let known = figures.refused + figures.failed_open.unsure + sent;
-    assert_eq!((figures.asked, figures.trials), (known, sent), "{figures:?}");
+    assert_eq!((figures.with_deadline, figures.forced_samples), (known, sent), "{figures:?}");
 }
 
 /// An abandoned read with a deadline: its buffer is returned to the caller and reused for

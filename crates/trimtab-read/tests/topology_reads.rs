@@ -101,9 +101,13 @@ fn volume_of_two_drives_uses_the_state_of_the_drive_read() {
         // The third is not tracked.
         assert_eq!(reader.read_at(page.of(4096), 2 * MIB, CRITICAL).unwrap(), 4096);
         let figures = reader.figures();
-        let expected = FailedOpen { several_drives: 1, not_kept: 1, ..FailedOpen::default() };
+        let expected = FailedOpen { several_drives: 1, not_tracked: 1, ..FailedOpen::default() };
         assert_eq!(figures.failed_open, expected);
-        assert_eq!((figures.asked, figures.refused, figures.plain), (4, 2, 2), "{figures:?}");
+        assert_eq!(
+            (figures.with_deadline, figures.refused, figures.without_deadline),
+            (4, 2, 2),
+            "{figures:?}"
+        );
     });
 }
 

@@ -90,11 +90,11 @@ pub fn fit(
     let tried = search.tried();
     // The nearest at the requested size.
     let sized = found.into_iter().filter_map(|found| found.with_capacity(capacity).ok());
-    let judged = sized.map(|profile| {
+    let scored = sized.map(|profile| {
         let error = player.play(&profile, &long, 0).map(|model| model.distance(&truth).error());
         (error.unwrap_or(f64::INFINITY), profile)
     });
-    let Some((_, mut profile)) = judged.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+    let Some((_, mut profile)) = scored.min_by(|a, b| a.0.total_cmp(&b.0)) else {
         let what = format!("no profile can have a capacity of {capacity} bytes");
         return Err(Error::Fit(what));
     };

@@ -202,7 +202,7 @@ impl Args {
                 label: evaluation.label().clone(),
             },
             reads_trained_on: evaluation.trained_on(),
-            reads_judged: evaluation.reads().len(),
+            reads_scored: evaluation.reads().len(),
             requests_without_latency: recording.unanswered,
             predictors: evaluated
                 .into_iter()

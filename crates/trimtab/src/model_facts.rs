@@ -23,7 +23,7 @@ pub(crate) fn of(
             "trained",
             format!("on {} reads of {}", count(card.training.reads as u64), trained_on(model)),
         ),
-        ("judged", judged_reads(score)),
+        ("score", scored_reads(score)),
         ("wrong", wrong(score)),
     ];
     facts.push((
@@ -61,7 +61,7 @@ fn trained_on(model: &Model) -> String {
     }
 }
 
-fn judged_reads(score: &OnlineScore) -> String {
+fn scored_reads(score: &OnlineScore) -> String {
     let OnlineScore { reads, late, predicted_late, .. } = score;
     let [reads, late, predicted_late] = [reads, late, predicted_late].map(|n| count(*n));
     format!("{reads} reads, {late} late, {predicted_late} predicted late")

@@ -219,7 +219,7 @@ fn metrics_equal_the_kernels_counters() {
     }
     let reads = last.of("trimtab_reads_total", &name);
     assert_eq!(last.of("trimtab_read_latency_seconds_count", &name), reads);
-    assert_eq!(last.of("trimtab_judged_reads_total", &name), reads);
+    assert_eq!(last.of("trimtab_scored_reads_total", &name), reads);
     let late = last.of("trimtab_late_reads_total", &name);
     let submits = last.of("trimtab_false_submits_total", &name);
     let revokes = last.of("trimtab_false_revokes_total", &name);

@@ -108,7 +108,7 @@ fn strategies_run_on_emulated_drives_and_in_simulation() {
     let (share, too_long) = (agreement["path"]["share"].as_f64(), &agreement["path"]["too_long"]);
     assert_eq!((*too_long == true), share > Some(0.1), "{agreement}");
     assert_eq!(*too_long == true, stderr(&output).contains("the path to the drives is"));
-    let pairs = ["pairs", "told", "in_order"].map(|key| agreement[key].as_u64().unwrap());
+    let pairs = ["pairs", "predicted", "in_order"].map(|key| agreement[key].as_u64().unwrap());
     assert!(pairs[0] == 10 && pairs[1] <= 10 && pairs[2] <= pairs[1], "{pairs:?}");
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("the same in simulation"), "{table}");

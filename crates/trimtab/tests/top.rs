@@ -79,8 +79,8 @@ fn shows_a_drives_rates_and_its_models_score() {
     for (name, needed) in [("p50_ns", 20), ("p99_ns", 1000), ("p99.9_ns", 10_000)] {
         assert_eq!(last.get(name).is_some(), reads >= needed, "{name} of {reads} reads");
     }
-    let judged = &last["judged"];
-    assert!(judged["reads"].as_u64().unwrap() > 0, "{last}");
+    let score = &last["score"];
+    assert!(score["reads"].as_u64().unwrap() > 0, "{last}");
     assert!(last["predicted_late_share"].as_f64().is_some());
     assert!(last["facts"]["model"].as_str().unwrap().starts_with("m.safetensors, heur-sim"));
     assert!(last["lost"].as_u64().is_some(), "{last}");

@@ -71,7 +71,6 @@ pub struct RunNote {
     /// although there was work here; `None` if the kernel does not report it.
     pub stolen_percent: Option<f64>,
     /// Refused reads that were sent nevertheless, as forced samples.
-    #[serde(rename = "trials")]
     pub forced_samples: u64,
 }
 

@@ -11,7 +11,7 @@ use crate::{SlowThreshold, TrainedPredictor, compare};
 const SCENARIO: &str = "seeds = [5]
 phase_one = { reads = 2_000 }
 phase_two = { reads = 2_000 }
-judge_samples = 0
+refusal_samples = 0
 costs = { failover_us = 0 }
 strategies = ['base', 'hedge', 'heur-sim', 'snitch', 'tied']
 

@@ -73,7 +73,7 @@ pub struct DriveFigures {
     latest: VecDeque<Nanos>,
     model: Option<(Arc<Model>, OnlineEvaluator)>,
     /// The scores of earlier models.
-    judged_before: OnlineScore,
+    score_before: OnlineScore,
     kept: VecDeque<Recorded>,
     keep: usize,
 }
@@ -90,7 +90,7 @@ impl DriveFigures {
             recent: RecentLatencies::new(seconds),
             latest: VecDeque::new(),
             model: None,
-            judged_before: OnlineScore::default(),
+            score_before: OnlineScore::default(),
             kept: VecDeque::new(),
             keep: 0,
         }
@@ -99,7 +99,7 @@ impl DriveFigures {
     /// Scores this model from now on. The previous model's scores stay counted; latencies are
     /// reset, so that drift is measured from now.
     pub fn set_model(&mut self, model: Option<Arc<Model>>) {
-        self.judged_before = self.judged();
+        self.score_before = self.score();
         self.latest.clear();
         self.model = model.map(|model| (Arc::clone(&model), OnlineEvaluator::new(&model)));
     }
@@ -214,9 +214,9 @@ impl DriveFigures {
 
     /// The scores of all models, since the start.
     #[must_use]
-    pub fn judged(&self) -> OnlineScore {
+    pub fn score(&self) -> OnlineScore {
         let now = self.model.as_ref().map(|(_, evaluator)| evaluator.score()).unwrap_or_default();
-        self.judged_before.and(&now)
+        self.score_before.and(&now)
     }
 
     /// Whether the model's probabilities remain calibrated, if it gives any.
@@ -294,7 +294,7 @@ mod tests {
         let mut figures = DriveFigures::new(10);
         let model = model();
         figures.take(&record(0, Op::Read));
-        assert_eq!(figures.judged(), OnlineScore::default());
+        assert_eq!(figures.score(), OnlineScore::default());
         let mut taken = 1;
         for _ in 0..2 {
             figures.set_model(Some(Arc::clone(&model)));
@@ -307,7 +307,7 @@ mod tests {
         // The heuristic uses the queue depth, which is zero: it never refuses.
         let expected =
             OnlineScore { reads: 200, late: 10, false_submits: 10, ..OnlineScore::default() };
-        assert_eq!(figures.judged(), expected);
+        assert_eq!(figures.score(), expected);
         assert_eq!(figures.latest_len(), 100);
         assert!(figures.latest().is_sorted());
     }

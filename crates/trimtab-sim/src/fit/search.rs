@@ -112,7 +112,7 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
                     self.child(&parent.profile, turn, random)
                 })
                 .collect();
-            parents.extend(self.judge(children));
+            parents.extend(self.score(children));
             keep_nearest(&mut parents);
         }
         parents
@@ -153,11 +153,11 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
                 kind.push(profile);
             }
         }
-        kinds.map(|kind| self.judge(kind))
+        kinds.map(|kind| self.score(kind))
     }
 
     /// The distances of these models to the drive.
-    fn judge(&mut self, profiles: Vec<Profile>) -> Vec<Candidate> {
+    fn score(&mut self, profiles: Vec<Profile>) -> Vec<Candidate> {
         let found = self.compare(profiles, self.requests, self.truth);
         self.least = found.iter().map(|found| found.error).fold(self.least, f64::min);
         found

@@ -71,18 +71,18 @@ const IDLE: Duration = Duration::from_secs(2);
 
 /// The whole report.
 #[derive(Debug, Serialize)]
-struct Told {
+struct CheckReport {
     trimtab: &'static str,
     machine: String,
     profile: String,
     /// Share of one core that a server used while idle.
     idle_cpu: Option<f64>,
-    measurements: Vec<Told1>,
+    measurements: Vec<MeasurementReport>,
 }
 
 /// One measurement.
 #[derive(Debug, Serialize)]
-struct Told1 {
+struct MeasurementReport {
     drives: usize,
     depth: u32,
     /// The most reads sent per second.
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     drop(progress);
     drop(drives);
-    let told = Told {
+    let report = CheckReport {
         trimtab: env!("CARGO_PKG_VERSION"),
         machine: machine(),
         profile: profile.name,
@@ -138,11 +138,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         measurements,
     };
     match json {
-        Some(Json::StandardOutput) => return Json::StandardOutput.write(&told),
-        Some(file) => file.write(&told)?,
+        Some(Json::StandardOutput) => return Json::StandardOutput.write(&report),
+        Some(file) => file.write(&report)?,
         None => {}
     }
-    Ok(print(&told)?)
+    Ok(print(&report)?)
 }
 
 fn make_drives(profile: &Profile) -> Result<Vec<Scratch>> {
@@ -169,7 +169,7 @@ fn measuring(number: usize, of: usize, drives: usize, depth: u32) -> String {
 }
 
 /// Reads from all of these drives at once.
-fn together(drives: &[Scratch], load: Load) -> Result<Told1> {
+fn together(drives: &[Scratch], load: Load) -> Result<MeasurementReport> {
     // The latency compensation adapts to this depth first, as it would in use.
     let warm_up = Load { time: WARM_UP.min(load.time), seed: !load.seed, ..load };
     read_all(drives, warm_up)?;
@@ -193,7 +193,7 @@ fn together(drives: &[Scratch], load: Load) -> Result<Told1> {
     };
     let longest = all.iter().map(|measured| measured.time).max().unwrap_or_default();
     let reads = all.iter().map(|measured| measured.reads).sum();
-    Ok(Told1 {
+    Ok(MeasurementReport {
         drives: drives.len(),
         depth: load.depth,
         rate: load.per_second,
@@ -257,7 +257,7 @@ fn cpu_seconds(drives: &[Scratch]) -> Option<f64> {
     Some(ticks / PER_SECOND)
 }
 
-fn print(told: &Told) -> io::Result<()> {
+fn print(report: &CheckReport) -> io::Result<()> {
     let columns = [
         "drives",
         "depth",
@@ -280,7 +280,7 @@ fn print(told: &Told) -> io::Result<()> {
         us.map_or_else(|| NONE.to_owned(), |us| Nanos((us * 1e3) as u64).to_string())
     };
     let share = |share: Option<f64>| share.map_or_else(|| NONE.to_owned(), percent);
-    for one in &told.measurements {
+    for one in &report.measurements {
         let part = |of: fn(&PathStat) -> Option<f64>| us(one.path.as_ref().and_then(of));
         table.row([
             one.drives.to_string(),
@@ -304,8 +304,8 @@ fn print(told: &Told) -> io::Result<()> {
     let width = terminal_size::terminal_size().map_or(100, |(width, _)| width.0.into());
     let table = if console::out_is_terminal() { table.within(width) } else { table.to_string() };
     write!(out, "{table}")?;
-    let idle = share(told.idle_cpu);
+    let idle = share(report.idle_cpu);
     writeln!(out, "To server, in server, back and compensated are medians.")?;
     writeln!(out, "CPU: of one core, all servers together; idle {idle} each.")?;
-    writeln!(out, "{}; profile {}", told.machine, escaped(&told.profile))
+    writeln!(out, "{}; profile {}", report.machine, escaped(&report.profile))
 }

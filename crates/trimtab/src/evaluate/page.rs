@@ -56,7 +56,7 @@ const USEFUL_AUC: f64 = 0.6;
 
 /// The result in a few sentences.
 fn verdict(summary: &Summary) -> String {
-    let (slow, reads) = (summary.label.slow_share, count(summary.reads_judged as u64));
+    let (slow, reads) = (summary.label.slow_share, count(summary.reads_scored as u64));
     let mut text = format!("{} of {reads} reads evaluated on were slow.", units::percent(slow));
     let aucs = summary.predictors.iter().filter_map(|p| Some((p, p.score.auc?)));
     let Some((best, auc)) = aucs.max_by(|a, b| a.1.total_cmp(&b.1)) else {
@@ -106,7 +106,7 @@ fn section(summary: &Summary) -> Section {
     let slow = units::percent(summary.label.slow_share);
     facts.add(
         "reads evaluated on",
-        format!("{}, {slow} of them slow", count(summary.reads_judged as u64)),
+        format!("{}, {slow} of them slow", count(summary.reads_scored as u64)),
     );
     if summary.requests_without_latency > 0 {
         let requests = count(summary.requests_without_latency);

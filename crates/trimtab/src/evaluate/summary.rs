@@ -20,7 +20,7 @@ pub(super) struct Summary {
     pub(super) label: LabelSummary,
     /// `null` for models, each of which records its own.
     pub(super) reads_trained_on: Option<usize>,
-    pub(super) reads_judged: usize,
+    pub(super) reads_scored: usize,
     pub(super) requests_without_latency: u64,
     pub(super) predictors: Vec<PredictorSummary>,
 }

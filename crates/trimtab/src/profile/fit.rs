@@ -59,7 +59,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct FitReport<'a> {
     profile: &'a str,
     base: &'a str,
     models_tried: usize,
@@ -117,14 +117,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     file.commit().map_err(write_error)?;
     let mut out = console::out(args.json);
     if args.json {
-        let told = Told {
+        let report = FitReport {
             profile: &fitted.profile.name,
             base: &fitted.base,
             models_tried: fitted.tried,
             first_half: fitted.first_half,
             second_half: fitted.second_half,
         };
-        serde_json::to_writer_pretty(&mut out, &told).map_err(io::Error::from)?;
+        serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
         let (path, tried) = (args.out.display().to_string(), fitted.tried);

@@ -54,7 +54,7 @@ pub(crate) struct Args {
 
 /// The whole report.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct RunReport<'a> {
     trimtab: &'static str,
     /// The scenario's text.
     scenario: &'a str,
@@ -84,7 +84,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let report = simulation.report();
     let to_standard_output = matches!(json, Some(Json::StandardOutput));
     if let Some(json) = json {
-        let told = Told {
+        let report = RunReport {
             trimtab: env!("CARGO_PKG_VERSION"),
             scenario: scenario.text(),
             machine: machine(),
@@ -92,7 +92,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
             report: &report,
             profiles: scenario.profiles().collect(),
         };
-        json.write(&told)?;
+        json.write(&report)?;
     }
     if !args.quiet && !to_standard_output {
         let speed = Speed { took: begun.elapsed(), requests: simulation.completed() };

@@ -17,7 +17,7 @@ pub(super) struct Sight {
     /// The reads of the last seconds.
     pub(super) recent: Option<LatencyHistogram>,
     /// How accurate the model was, if there is one.
-    pub(super) judged: Option<OnlineScore>,
+    pub(super) score: Option<OnlineScore>,
 }
 
 /// Earlier observations, from which rates are computed.
@@ -26,7 +26,7 @@ pub(super) struct Past {
     /// The previous observation and its time.
     before: (Nanos, Totals, Depth),
     /// Scores at earlier updates, the oldest first, within the window.
-    judged: VecDeque<(Nanos, OnlineScore)>,
+    score: VecDeque<(Nanos, OnlineScore)>,
     window: Nanos,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) false_revoke_rate: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) judged: Option<OnlineScore>,
+    pub(super) score: Option<OnlineScore>,
     /// How the inflection point has moved since training.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) drift: Option<InflectionShift>,
@@ -83,8 +83,8 @@ fn as_map<S: serde::Serializer>(facts: &[(String, String)], to: S) -> Result<S::
 
 impl Past {
     pub(super) fn new(now: Nanos, sight: &Sight, window: Nanos) -> Self {
-        let judged = VecDeque::from([(now, sight.judged.unwrap_or_default())]);
-        Self { before: (now, sight.totals, sight.depth), judged, window }
+        let score = VecDeque::from([(now, sight.score.unwrap_or_default())]);
+        Self { before: (now, sight.totals, sight.depth), score, window }
     }
 
     /// Makes a row of this observation, and stores it for the next one.
@@ -108,9 +108,9 @@ impl Past {
             p99_ns: percentile("p99"),
             p999_ns: percentile("p99.9"),
             predicted_late_share: self.predicted_late(now, sight),
-            false_submit_rate: sight.judged.and_then(|judged| judged.false_submit_rate()),
-            false_revoke_rate: sight.judged.and_then(|judged| judged.false_revoke_rate()),
-            judged: sight.judged,
+            false_submit_rate: sight.score.and_then(|score| score.false_submit_rate()),
+            false_revoke_rate: sight.score.and_then(|score| score.false_revoke_rate()),
+            score: sight.score,
             ..Row::default()
         };
         self.before = (now, sight.totals, sight.depth);
@@ -118,13 +118,13 @@ impl Past {
     }
 
     fn predicted_late(&mut self, now: Nanos, sight: &Sight) -> Option<f64> {
-        let judged = sight.judged?;
+        let score = sight.score?;
         // The oldest one kept is the last before the window, if there is one.
-        while self.judged.get(1).is_some_and(|(at, _)| now.since(*at) >= self.window) {
-            self.judged.pop_front();
+        while self.score.get(1).is_some_and(|(at, _)| now.since(*at) >= self.window) {
+            self.score.pop_front();
         }
-        self.judged.push_back((now, judged));
-        judged.since(&self.judged[0].1).predicted_late_share()
+        self.score.push_back((now, score));
+        score.since(&self.score[0].1).predicted_late_share()
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
         let mut sight = Sight::default();
         sight.totals.ops[Op::Read as usize].requests = reads;
         sight.totals.ops[Op::Read as usize].bytes = 4096 * reads;
-        sight.judged = Some(OnlineScore { reads, predicted_late: late, ..OnlineScore::default() });
+        sight.score = Some(OnlineScore { reads, predicted_late: late, ..OnlineScore::default() });
         let mut recent = LatencyHistogram::new();
         recent.extend((0..reads.min(1000)).map(|_| Nanos::from_micros(100)));
         sight.recent = Some(recent);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn counters_that_restart_count_from_zero() {
-        let sight = |reads| Sight { judged: None, ..sight(reads, 0) };
+        let sight = |reads| Sight { score: None, ..sight(reads, 0) };
         let mut past = Past::new(Nanos::ZERO, &sight(5000), Nanos::from_secs(10));
         let row = past.row("sda", Nanos::from_secs(2), &sight(100));
         assert_eq!((row.reads_per_second, row.bytes_per_second), (50.0, 204_800.0));
@@ -192,9 +192,9 @@ mod tests {
 
     #[test]
     fn figures_are_absent_without_model_or_latencies() {
-        let bare = Sight { recent: None, judged: None, ..sight(10, 0) };
+        let bare = Sight { recent: None, score: None, ..sight(10, 0) };
         let mut past = Past::new(Nanos::ZERO, &bare, Nanos::from_secs(10));
         let row = past.row("sda", Nanos::from_secs(1), &bare);
-        assert_eq!((row.p50_ns, row.predicted_late_share, row.judged), (None, None, None));
+        assert_eq!((row.p50_ns, row.predicted_late_share, row.score), (None, None, None));
     }
 }

@@ -143,7 +143,7 @@ impl Source {
                     totals: *drive.totals(),
                     depth: drive.depth(),
                     recent: Some(drive.recent(monitor.now())),
-                    judged: drive.model().map(|_| drive.judged()),
+                    score: drive.model().map(|_| drive.score()),
                 }
             }
             Eyes::Counters { sights, .. } => sights[i].clone(),
@@ -175,7 +175,7 @@ impl Source {
             format!(
                 "{}: of {} reads with a deadline {} refused, {} admitted and {} of them late",
                 count(sum.readers),
-                count(f.asked),
+                count(f.with_deadline),
                 count(f.refused),
                 count(f.admitted),
                 count(f.late)
@@ -185,8 +185,8 @@ impl Source {
             "refused wrongly",
             format!(
                 "{} of {} probes and samples were fast; {} reads admitted without a forecast",
-                count(f.fast_trials),
-                count(f.trials),
+                count(f.fast_forced_samples),
+                count(f.forced_samples),
                 count(f.failed_open.total())
             ),
         );
@@ -212,7 +212,7 @@ impl Source {
         if let Some(other) = &origin.other {
             row.tell("of another drive", other.to_string());
         }
-        model_facts::of(&origin.file, model, &drive.judged(), &drift[i], calibration)
+        model_facts::of(&origin.file, model, &drive.score(), &drift[i], calibration)
             .into_iter()
             .for_each(|(name, value)| row.tell(name, value));
     }

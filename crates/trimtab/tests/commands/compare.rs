@@ -11,7 +11,7 @@ use trimtab_compare::Comparison;
 const SCENARIO: &str = "seeds = [1]
 phase_one = { reads = 15_000 }
 phase_two = { reads = 10_000 }
-judge_samples = 20
+refusal_samples = 20
 
 [workload]
 read_share = 0.5

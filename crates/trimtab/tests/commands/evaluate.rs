@@ -76,7 +76,7 @@ fn json_has_an_object_for_each_predictor() {
     assert_eq!(told["trace"], "a.csv");
     assert_eq!((&told["protocol"], &told["leaky"]), (&"time-forward".into(), &false.into()));
     assert_eq!((&told["seed"], &told["label"]["rule"]), (&1.into(), &"knee".into()));
-    assert_eq!((&told["reads_trained_on"], &told["reads_judged"]), (&2500.into(), &2500.into()));
+    assert_eq!((&told["reads_trained_on"], &told["reads_scored"]), (&2500.into(), &2500.into()));
     let scores = told["predictors"].as_array().unwrap();
     assert!(scores.iter().map(|score| score["predictor"].as_str().unwrap()).eq(PREDICTORS));
     for score in scores {
@@ -183,7 +183,7 @@ fn protocols_train_and_evaluate_on_their_reads() {
     let told = place.json(&both);
     let reads = |told: &Value| {
         let number = |key: &str| told[key].as_u64().unwrap();
-        (number("reads_trained_on"), number("reads_judged"))
+        (number("reads_trained_on"), number("reads_scored"))
     };
     assert_eq!((reads(&told[0]), reads(&told[1])), ((3000, 5000), (5000, 3000)));
 
@@ -216,7 +216,7 @@ fn models_are_evaluated_on_unseen_reads() {
     // half, and finds its knee in the first.
     let told = place.json(&["--trace", "a.csv", "--model", "half.st"]);
     assert_eq!((&told["protocol"], &told["seed"]), (&"models".into(), &Value::Null));
-    assert_eq!((&told["reads_judged"], &told["reads_trained_on"]), (&2500.into(), &Value::Null));
+    assert_eq!((&told["reads_scored"], &told["reads_trained_on"]), (&2500.into(), &Value::Null));
     let score = &told["predictors"][0];
     assert_eq!(score["model"]["same_recording"], true);
     assert_eq!(score["model"]["reads_trained_on"], 2500);
@@ -229,7 +229,7 @@ fn models_are_evaluated_on_unseen_reads() {
     let both =
         ["--trace", "a.csv", "--trace", "b.csv", "--model", "half.st", "--model", "third.st"];
     let told = place.json(&both);
-    assert_eq!((&told[0]["reads_judged"], &told[1]["reads_judged"]), (&2500.into(), &3000.into()));
+    assert_eq!((&told[0]["reads_scored"], &told[1]["reads_scored"]), (&2500.into(), &3000.into()));
     assert_eq!(told[1]["predictors"][0]["model"]["same_recording"], false);
     let text = String::from_utf8(place.evaluate(&both[2..]).stdout).unwrap();
     let line = "model     half.st: trained on 2,500 reads of a.csv\n";
@@ -298,7 +298,7 @@ fn unusable_input_gives_one_line_and_exit_code_2() {
     place.refuses(&[], "--trace");
     let over = place.evaluate(&["--trace", "a.csv", "--json", "./a.csv"]);
     assert_eq!(over.status.code(), Some(2), "{}", said(&over));
-    assert_eq!(place.json(&["--trace", "two.csv", "--device", "srv.0"])["reads_judged"], 1746);
+    assert_eq!(place.json(&["--trace", "two.csv", "--device", "srv.0"])["reads_scored"], 1746);
 }
 
 /// The area under the ROC curve by its definition: the share of pairs of a slow and a fast
@@ -329,7 +329,7 @@ fn predictions_give_the_figures_of_the_table() {
             let predictor = score["predictor"].as_str().unwrap();
             let of = |row: &&Row| row.recording == recording && row.predictor == predictor;
             let rows: Vec<&Row> = rows.iter().filter(of).collect();
-            assert_eq!(rows.len() as u64, scores["reads_judged"].as_u64().unwrap());
+            assert_eq!(rows.len() as u64, scores["reads_scored"].as_u64().unwrap());
             let pairs: Vec<_> = rows.iter().map(|row| (row.score, row.late)).collect();
             let share = |is: &dyn Fn(&Row) -> bool| {
                 rows.iter().filter(|row| is(row)).count() as f64 / rows.len() as f64

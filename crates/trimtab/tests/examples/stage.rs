@@ -171,7 +171,7 @@ impl Stage {
                 60,
             );
         }
-        judge(&output, *endless)
+        check_output(&output, *endless)
     }
 
     /// Checks that the options of a command that does not run exist: those before `--help` are
@@ -282,7 +282,7 @@ fn shorter(name: &str, scenario: &str) -> String {
     scenario.lines().map(line).collect()
 }
 
-fn judge(output: &Output, endless: bool) -> Outcome {
+fn check_output(output: &Output, endless: bool) -> Outcome {
     let said = said(output);
     match output.status.code() {
         Some(0) => Outcome::Done,

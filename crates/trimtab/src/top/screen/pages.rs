@@ -56,7 +56,7 @@ pub(super) fn details(row: &Row, note: Option<&str>) -> Vec<Entry> {
 pub(super) fn facts(row: &Row, note: Option<&str>) -> Vec<Entry> {
     let entry = |name: &str, text: String| (name.to_owned(), text);
     let mut facts = row.facts.clone();
-    if row.judged.is_some() {
+    if row.score.is_some() {
         return facts;
     }
     if note.is_some() {

@@ -21,7 +21,7 @@ fn rows() -> Vec<Row> {
         false_submit_rate: Some(0.004),
         false_revoke_rate: Some(0.25),
         drift: Some(InflectionShift::By(-6.2)),
-        judged: Some(OnlineScore::default()),
+        score: Some(OnlineScore::default()),
         ..Row::default()
     };
     busy.tell("model", "disk.safetensors, trimtab: late is beyond 400 µs");
@@ -29,7 +29,7 @@ fn rows() -> Vec<Row> {
     let idle = Row {
         device: "sda".to_owned(),
         window_s: 10,
-        judged: Some(OnlineScore::default()),
+        score: Some(OnlineScore::default()),
         ..Row::default()
     };
     vec![idle, busy]
@@ -144,7 +144,7 @@ fn scrolled(screen: &Screen<'_>, width: usize, height: usize) -> String {
 fn pages_scroll_to_the_end_in_small_terminals() {
     let mut rows = rows();
     rows[1].retrain = true;
-    rows[0].judged = None;
+    rows[0].score = None;
     for (page, expected) in [
         (
             Page::Help,

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_reads_are_not_judged() {
+    fn too_few_reads_give_no_verdict() {
         let told = told(&trace(40, |i| i % 10 == 0, &[]));
         assert!(told.contains("cannot be determined") && told.contains("40 reads"), "{told}");
     }

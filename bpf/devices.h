@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Which devices are chosen: a hash table from a device's number to its index, read with
- * each event. A number lies in one bucket, and a bucket is one cache line, so that a look-up
- * takes the same time for any number of devices. User space builds the table before the
- * programs are attached: it searches for a multiplier with which no bucket overflows
+ * The selected devices: a hash table from a device's number to its index, read with each
+ * event. A number is in one bucket, and a bucket is one cache line, so that a look-up takes
+ * the same time for any number of devices. User space builds the table before the programs
+ * are attached: it searches for a multiplier with which no bucket overflows
  * (crates/trimtab-bpf/src/devices.rs).
  */
 #ifndef TRIMTAB_DEVICES_H
@@ -14,14 +14,14 @@
 #include <bpf/bpf_core_read.h>
 
 #define DEV_WAYS 4
-/* An index that no device has. */
+/* An unused index. */
 #define DEV_NONE (~0U)
 
 struct dev_entry {
 	__u32 number; /* major << 20 | minor */
 	__u32 index; /* DEV_NONE: the entry is free */
-	/* The kernel's sequence number of the device (0: any). A number that is taken again,
-	 * by a loop device attached anew, stands for another device. */
+	/* The kernel's sequence number of the device (0: any). A number that is reused, for
+	 * example by a loop device that is attached again, stands for another device. */
 	__u64 diskseq;
 };
 
@@ -42,13 +42,13 @@ struct {
 	__type(value, struct dev_bucket);
 } dev_buckets SEC(".maps");
 
-/* Whether it is still the device that had this sequence number when it was chosen. */
+/* Whether it is still the device that had this sequence number when it was selected. */
 static __always_inline bool dev_is_same(struct gendisk *disk, __u64 diskseq)
 {
 	return !diskseq || !bpf_core_field_exists(disk->diskseq) || disk->diskseq == diskseq;
 }
 
-/* The index of a device; DEV_NONE if it is not chosen. */
+/* The index of a device; DEV_NONE if it is not selected. */
 static __always_inline __u32 dev_index(struct gendisk *disk, const volatile struct dev_hash *hash)
 {
 	__u32 number = disk->major << 20 | disk->first_minor;

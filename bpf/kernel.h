@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The few kernel types that the programs read, with only the fields they
- * read. Offsets are filled in for the running kernel when the programs are
- * loaded (CO-RE), so building needs neither kernel headers nor the BTF of the
- * build machine.
+ * The kernel types that the programs read, with only the fields in use. Offsets are filled
+ * in for the running kernel when the programs are loaded (CO-RE), so building needs neither
+ * kernel headers nor the BTF of the build machine.
  */
 #ifndef TRIMTAB_KERNEL_H
 #define TRIMTAB_KERNEL_H

@@ -26,8 +26,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Each in a section, and so in a map, of its own: user space then needs to
- * know nothing of how the compiler lays out variables. */
+/* Each in a separate section, and so in a separate map: user space then does not depend on
+ * the compiler's layout of variables. */
 const volatile struct rec_config rec_config SEC(".rodata.config") = {};
 volatile struct rec_control rec_control SEC(".data.control") = {};
 
@@ -39,8 +39,8 @@ struct {
 	__type(value, struct rec_slot);
 } rec_table SEC(".maps");
 
-/* The kernel's own ring buffer for BPF would take a lock and wake the reader: it
- * costs as much as all else that is done at completion (docs/measurements/recording.md). */
+/* The kernel's own ring buffer for BPF would take a lock and wake the reader: that costs as
+ * much as the rest of the work at completion (docs/measurements/recording.md). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -58,11 +58,11 @@ struct {
 #define key_of(pointer) ((__u64)(pointer) - (__u64)&rec_control)
 
 /*
- * The place of a key's way-th slot. The kernel allocates requests side by side,
- * none smaller than 256 bytes: 16 KiB of them share a page of 64 slots, so that
- * a device's slots lie on few pages (a miss in the TLB costs more than all else
- * here). Should the first ways be taken, because two such stretches fell on the
- * same page, the others are scattered over the whole table.
+ * The position of a key's way-th slot. The kernel allocates requests side by side, none
+ * smaller than 256 bytes: 16 KiB of them share a page of 64 slots, so that a device's slots
+ * are on few pages (a TLB miss costs more than the rest of this function). If the first
+ * ways are taken, because two such stretches share a page, the others are scattered over
+ * the whole table.
  */
 static __always_inline struct rec_slot *slot_at(__u64 key, __u32 way)
 {
@@ -92,8 +92,7 @@ static __always_inline struct rec_slot *find(__u64 key)
 	return 0;
 }
 
-/* Like find, but does not look behind a free slot: the answer of one cache line
- * where a request has just been released. */
+/* Like find, but stops at a free slot: one cache line if a request has just been released. */
 static __always_inline struct rec_slot *find_nearby(__u64 key)
 {
 	struct rec_slot *slot = slot_at(key, 0);
@@ -102,10 +101,9 @@ static __always_inline struct rec_slot *find_nearby(__u64 key)
 }
 
 /*
- * A slot for a new request: its key's own, if what it belonged to ended unseen,
- * otherwise a free one. Where all ways are taken, what arrived longest ago
- * without being issued gives way: the kernel drops a few requests on paths
- * that no tracepoint shows.
+ * A slot for a new request: its key's own, if the earlier request ended unseen, otherwise a
+ * free one. If all ways are taken, the oldest request that was not issued is replaced: the
+ * kernel drops a few requests on paths without a tracepoint.
  */
 static __always_inline struct rec_slot *take(__u64 key)
 {
@@ -144,10 +142,9 @@ static __always_inline void release(struct rec_slot *slot)
 }
 
 /*
- * Takes a place in the ring; its number counts up for ever. Whether there is
- * room is asked first, because a place once taken must be filled: the reader
- * waits there. Handlers on other CPUs may take places in between, so some are
- * kept free for them.
+ * Takes an entry of the ring; entries are numbered without wrapping. Space is checked
+ * first, because an entry once taken must be filled: the reader waits for it. Handlers on
+ * other CPUs may take entries in between, so some are reserved for them.
  */
 static __always_inline bool take_place(__u64 *place)
 {
@@ -159,8 +156,7 @@ static __always_inline bool take_place(__u64 *place)
 	return true;
 }
 
-/* Sends what is known of a request to user space, which looks every few
- * milliseconds by itself. */
+/* Sends a request's data to user space, which polls every few milliseconds. */
 static __always_inline void send(struct rec_slot *slot, __u64 complete_ns)
 {
 	struct rec_event *event;
@@ -189,9 +185,9 @@ static __always_inline void send(struct rec_slot *slot, __u64 complete_ns)
 }
 
 /*
- * The kernel uses the same struct request for something new, so what the slot
- * still holds has ended unseen. If it was issued, the drive served it: it is
- * sent without a completion time, and counted as lost.
+ * The kernel reuses the struct request, so the request in the slot has ended unseen. If it
+ * was issued, the drive served it: it is sent without a completion time, and counted as
+ * lost.
  */
 static __always_inline void reap(struct rec_slot *slot)
 {
@@ -210,8 +206,8 @@ static __always_inline __u32 device_of(struct gendisk *disk)
 }
 
 /*
- * Whether a request may be in the table. Mostly it stands at its key's first
- * place, and then its device, three loads away, need not be asked for.
+ * Whether a request may be in the table. Usually it is at its key's first position, and
+ * then its device, three loads away, need not be read.
  */
 static __always_inline bool may_be_ours(struct request *rq)
 {
@@ -220,7 +216,7 @@ static __always_inline bool may_be_ours(struct request *rq)
 	return (slot && slot->key == key_of(rq)) || device_of(rq->q->disk) != DEV_NONE;
 }
 
-/* Maps an op; false for commands that are no block I/O. */
+/* Maps an op; false for commands that are not block I/O. */
 static __always_inline bool map_op(__u32 cmd_flags, __u8 *op, __u16 *flags)
 {
 	*op = op_of(cmd_flags);
@@ -248,9 +244,8 @@ static __always_inline __u16 map_flags(__u32 cmd_flags)
 }
 
 /*
- * Begins a request. The slot is taken before the clock is read: a reader that
- * scans the table at time t and finds no slot knows that the request's arrival
- * lies after t.
+ * Starts a request. The slot is taken before the clock is read: if a reader scans the table
+ * at time t and finds no slot, the request's arrival is after t.
  */
 static __always_inline struct rec_slot *begin(__u64 key, __u32 device, __u32 cmd_flags)
 {
@@ -315,9 +310,8 @@ int BPF_PROG(on_getrq, struct bio *bio)
 }
 
 /*
- * Before its issue a request may stand under the address of the bio that it
- * was made for. That bio is its first, or, after a merge in front of it, its
- * last.
+ * Before its issue a request may be keyed by the bio that it was made for. That bio is its
+ * first, or, after a merge in front of it, its last.
  */
 static __always_inline struct rec_slot *find_by_bio(struct request *rq)
 {
@@ -329,7 +323,7 @@ static __always_inline struct rec_slot *find_by_bio(struct request *rq)
 	return slot ? slot : find(key_of(rq->biotail));
 }
 
-/* After merges at both ends that bio is neither. This many are examined. */
+/* After merges at both ends that bio is neither. The number of bios examined. */
 #define MAX_BIOS 64
 
 static __always_inline struct rec_slot *find_by_any_bio(struct request *rq)
@@ -352,7 +346,7 @@ static __always_inline struct rec_slot *find_by_any_bio(struct request *rq)
 	return 0;
 }
 
-/* Moves what is known of a request from its bio's slot to one of its own. */
+/* Moves a request's data from its bio's slot to its own. */
 static __always_inline struct rec_slot *adopt(struct request *rq)
 {
 	struct rec_slot *theirs, *ours;
@@ -371,7 +365,7 @@ static __always_inline struct rec_slot *adopt(struct request *rq)
 	return ours;
 }
 
-/* A request that is issued without having been seen to arrive. */
+/* A request that is issued without a seen arrival. */
 static __always_inline struct rec_slot *begin_at_issue(struct request *rq)
 {
 	__u32 device = device_of(rq->q->disk);
@@ -401,8 +395,8 @@ int BPF_PROG(on_issue, struct request *rq)
 		return 0;
 	slot = find(key_of(rq));
 	if (slot && slot->state == REC_REQUEUED) {
-		/* The same request once more: place and time are those of
-		 * the first issue, unless it has grown meanwhile. */
+		/* The same request again: offset and time are those of the first issue,
+		 * unless it has grown meanwhile. */
 		if (rq->__data_len > slot->bytes) {
 			slot->flags |= REC_F_MERGED;
 			slot->sector = rq->__sector;
@@ -412,7 +406,7 @@ int BPF_PROG(on_issue, struct request *rq)
 		return 0;
 	}
 	if (slot && slot->state == REC_ISSUED) {
-		/* Another life of the same struct request. */
+		/* A reused struct request. */
 		reap(slot);
 		release(slot);
 		slot = 0;
@@ -453,8 +447,8 @@ int BPF_PROG(on_merge, struct request *rq)
 {
 	struct rec_slot *slot = find(key_of(rq));
 
-	/* Other devices' requests are not here, but a bio may have been one of ours
-	 * once. */
+	/* Requests of other devices are not here, but a bio may earlier have belonged to a
+	 * recorded one. */
 	if (!slot && device_of(rq->q->disk) != DEV_NONE)
 		slot = find_by_any_bio(rq);
 	if (slot) {
@@ -502,10 +496,10 @@ int BPF_PROG(on_complete, struct request *rq, blk_status_t error, unsigned int b
 }
 
 /*
- * The kernel skips a program that is still running on the same CPU, as it is
- * when an interrupt comes in the middle of it and completes another request.
- * This second one runs after the first, finds nothing to do, and takes over
- * where the first was skipped. User space attaches it where that can happen.
+ * The kernel skips a program that is still running on the same CPU, as when an interrupt
+ * occurs during it and completes another request. This second program runs after the first,
+ * finds nothing to do, and takes over if the first was skipped. User space attaches it if
+ * that can happen.
  */
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(on_complete_again, struct request *rq, blk_status_t error, unsigned int bytes)

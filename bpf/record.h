@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The recorder's contract between kernel and user space: everything that
- * crosses does so in these structures. crates/trimtab-record/src/abi.rs
- * mirrors them, and both sides assert the sizes.
+ * The recorder's contract between kernel and user space: all shared memory consists of
+ * these structures. crates/trimtab-record/src/abi.rs mirrors them, and both sides assert
+ * the sizes.
  *
- * A request's state lives in a table of slots while it is in flight; one
- * event per request goes through a ring of events when it has ended. Both are
- * memory-mapped arrays: one side writes and the other reads, without a call.
+ * A request's state is in a table of slots while it is in flight; one event per request
+ * goes through a ring of events when it has ended. Both are memory-mapped arrays: one side
+ * writes and the other reads, without a call.
  */
 #ifndef TRIMTAB_RECORD_H
 #define TRIMTAB_RECORD_H
 
 #include "devices.h"
 
-/* Requests in flight: a hash table of slots, each of one cache line, because
- * a request mostly ends on another CPU than it began on. A key is looked for in
- * REC_NEAR_WAYS neighbouring slots at one place, and as many at another. */
+/* Requests in flight: a hash table of slots, each of one cache line, because a request
+ * mostly ends on another CPU than it started on. A key is searched in REC_NEAR_WAYS
+ * neighbouring slots at one position, and as many at another. */
 #define REC_SLOT_BITS 16
 #define REC_NEAR_WAYS 4
 #define REC_WAYS (2 * REC_NEAR_WAYS)
@@ -54,10 +54,9 @@ enum rec_state {
 
 /* One request in flight. Times are CLOCK_MONOTONIC ns; 0 is "not seen". */
 struct rec_slot {
-	/* 0: the slot is free. Otherwise it stands for the address of the
-	 * kernel's struct request (before its issue on kernels without
-	 * block_io_start: of its struct bio), which is unique while the
-	 * request lives. */
+	/* 0: the slot is free. Otherwise derived from the address of the kernel's struct
+	 * request (before its issue on kernels without block_io_start: of its struct bio),
+	 * which is unique while the request lives. */
 	__u64 key;
 	__u64 arrival_ns;
 	__u64 issue_ns;
@@ -73,9 +72,9 @@ struct rec_slot {
 };
 
 /*
- * One request that has completed, in its entry of the ring. `end` is written last and
- * shows that the event is whole: the lap is the ring's, counted from 1, so that an event
- * of the previous lap cannot be taken for it.
+ * A completed request, in its entry of the ring. `end` is written last and shows that the
+ * event is complete: the lap is the ring's, counted from 1, so that an event of the
+ * previous lap is not mistaken for it.
  */
 struct rec_event {
 	__u64 complete_ns; /* 0: its completion was not seen */
@@ -88,54 +87,53 @@ struct rec_event {
 	__u64 end; /* lap << 32 | device << 16 | op << 13 | flags */
 };
 
-/* What is recorded: constant once the programs are loaded. */
+/* Configuration: constant once the programs are loaded. */
 struct rec_config {
-	/* Which devices are recorded: 65,535 at most. */
+	/* The recorded devices: at most 65,535. */
 	struct dev_hash devices;
-	/* Whether block_getrq shows arrivals, for lack of block_io_start. */
+	/* Whether arrivals come from block_getrq, without block_io_start. */
 	__u32 arrival_by_bio;
 	/* The ring holds 1 << ring_bits events. */
 	__u32 ring_bits;
-	/* Entries reserved for handlers that have checked for room and not yet taken it. */
+	/* Entries reserved for handlers that have checked for space and not yet taken it. */
 	__u32 ring_reserve;
 	__u32 reserved;
 };
 
-/* Counts beside the events. Written with atomic additions, and only
- * where something unusual happens. */
+/* Counters of unusual events. Written with atomic additions. */
 struct rec_counters {
-	/* Ended, but the ring had no room for the event. */
+	/* Ended, but the ring had no space for the event. */
 	__u64 ring_full;
 	/* Arrived while all ways of its set were taken: not recorded. */
 	__u64 table_full;
-	/* Issued, but its completion was not seen before the kernel used the
-	 * same struct request again. */
+	/* Issued, but its completion was not seen before the kernel reused the struct
+	 * request. */
 	__u64 never_completed;
-	/* Arrived, and went away without being issued or completed. */
+	/* Arrived, and disappeared without being issued or completed. */
 	__u64 abandoned;
 	/* Merged into another request before issue. */
 	__u64 merged;
-	/* Flush requests without data that a flush command answered: they
-	 * arrive and end, but are themselves never sent to the drive. */
+	/* Flush requests without data that a flush command completed: they arrive and end,
+	 * but are never sent to the drive themselves. */
 	__u64 empty_flushes;
-	/* Driver commands and zone management, which no trace holds. */
+	/* Driver commands and zone management, which traces do not contain. */
 	__u64 passthrough;
-	/* Completions that the second handler saw, because the first was
-	 * skipped (an interrupt had come while it was running). */
+	/* Completions that the second handler saw, because the first was skipped (an
+	 * interrupt occurred while it was running). */
 	__u64 rescued;
 };
 
 /* Each line of 64 bytes has one kind of writer. */
 struct rec_control {
-	/* User space, seldom: whether new requests are taken up, and up to
-	 * where it has read the ring (a count of events, never reset). */
+	/* User space, rarely: whether new requests are recorded, and up to where it has
+	 * read the ring (a count of events, never reset). */
 	__u64 active;
 	__u64 ring_read;
 	__u64 reserved1[6];
-	/* The kernel, with each event: how many places of the ring it has taken. */
+	/* The kernel, with each event: the number of ring entries taken. */
 	__u64 ring_taken;
 	__u64 reserved2[7];
-	/* The kernel, seldom. */
+	/* The kernel, rarely. */
 	struct rec_counters counters;
 };
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What a block request does, whatever the kernel's version calls it. */
+/* The operation of a block request, independent of the kernel's version. */
 #ifndef TRIMTAB_REQUEST_H
 #define TRIMTAB_REQUEST_H
 
 #include "kernel.h"
 #include <bpf/bpf_core_read.h>
 
-/* The numbers of trimtab_io::Op; none for commands that are no block I/O. */
+/* The numbers of trimtab_io::Op; none for commands that are not block I/O. */
 #define OP_READ 0
 #define OP_WRITE 1
 #define OP_DISCARD 2
 #define OP_FLUSH 3
 #define OP_NONE 4
 
-/* The number of REQ_OP_ZONE_APPEND: others have it on other kernels. */
+/* The number of REQ_OP_ZONE_APPEND: other ops have it on other kernels. */
 static __always_inline __u32 zone_append(void)
 {
 	if (bpf_core_enum_value_exists(enum req_op, REQ_OP_ZONE_APPEND))
@@ -41,10 +41,10 @@ static __always_inline __u8 op_of(__u32 cmd_flags)
 }
 
 /*
- * Publishes a number: a reader that sees it sees all that was written before.
- * BPF has no store with release semantics on kernels before 6.15. On x86 all
- * stores become visible in order; elsewhere an exchange is a full barrier. (It
- * would be on x86 too, but wait there for every store before it: 50 ns.)
+ * Publishes a number: a reader that sees it sees everything that was written before. BPF
+ * has no store with release semantics on kernels before 6.15. On x86 all stores become
+ * visible in order; elsewhere an exchange is a full barrier. (It would be on x86 too, but
+ * wait there for every earlier store: 50 ns.)
  */
 static __always_inline void publish(__u64 *where, __u64 what)
 {
@@ -56,8 +56,8 @@ static __always_inline void publish(__u64 *where, __u64 what)
 #endif
 }
 
-/* What is loaded from here on is loaded after what was loaded before; `where` is a number
- * that may be touched. Processors of this kind do so anyway. */
+/* Later loads happen after earlier ones; `where` is a number that may be written to.
+ * Processors of this kind guarantee that anyway. */
 #if defined(__TARGET_ARCH_x86)
 #define after_loads(where) barrier()
 #else

@@ -88,9 +88,9 @@ static __always_inline void set_state(struct st_work *work, struct st_slot *slot
 }
 
 /*
- * Takes a request out. Like st_apply and st_drain a function of its own, which the
- * verifier looks at once, and of which a program has one copy: what is seldom done
- * shall not stand in the instruction cache between what is done often.
+ * Removes a request. A separate function, like st_apply and st_drain: the verifier checks
+ * it once, there is one copy of it, and rarely executed code stays out of the hot part of
+ * the instruction cache.
  */
 __noinline int st_complete(__u32 index, __u32 number, __u64 now, __u32 data)
 {
@@ -108,7 +108,7 @@ __noinline int st_complete(__u32 index, __u32 number, __u64 now, __u32 data)
 	return 0;
 }
 
-/* Reaps the oldest of a list if it has been in flight for too long. */
+/* Reaps the oldest request of a list if it has been in flight for too long. */
 static __always_inline bool expire(__u32 index, struct st_device *device, __u32 number,
 				   __u64 sent_ns, __u64 now, __u64 clock)
 {
@@ -161,7 +161,7 @@ static __always_inline void grow(__u32 index, struct st_device *device, struct s
 	watch_grown(index, device, slot, number, now, event->sector << 9, event->bytes);
 }
 
-/* The kernel uses the same struct request for a new request, so the one in the slot has
+/* The kernel reuses the struct request for a new request, so the one in the slot has
  * completed unseen. */
 static __always_inline void reap(__u32 index, struct st_device *device, __u32 number, __u64 now)
 {
@@ -191,13 +191,13 @@ __noinline int st_apply(__u32 index, struct st_event *event)
 
 	if (!device || !work || !event)
 		return 0;
-	/* Clocks were read before the lock was taken, so that a time may lie a
-	 * little before the last. */
+	/* Clocks are read before the lock is taken, so a time may be slightly before the
+	 * last one. */
 	now = event->time_ns > device->now_ns ? event->time_ns : device->now_ns;
 	device->now_ns = now;
 	number = find(index, work, event->key);
 	slot = slot_numbered(work, number);
-	/* Issued as something that has not arrived, or twice: another life. */
+	/* Issued without an arrival, or twice: a reused struct request. */
 	if (event->kind == ST_ARRIVED ||
 	    (event->kind == ST_ISSUED && (!number || slot->state == ST_ISSUED))) {
 		arrived(index, device, work, number, event, now);
@@ -230,8 +230,8 @@ __noinline int st_apply(__u32 index, struct st_event *event)
 
 /* ---- the lock and the queue ---- */
 
-/* Applies up to `most` events of the queue, and returns how many there were. It stops at an
- * event that is being written: its CPU has been interrupted there. */
+/* Applies up to `most` events of the queue. Returns their number. Stops at an event that is
+ * being written: its CPU has been interrupted there. */
 __noinline int st_drain(__u32 index, __u32 most)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
@@ -258,9 +258,9 @@ __noinline int st_drain(__u32 index, __u32 most)
 }
 
 /*
- * An event reaches the state: at once, or through the queue. What waits there goes
- * first, so that a request's answer is never overtaken by its structure's next
- * use.
+ * Applies an event to the state: at once, or through the queue. Queued events are applied
+ * first, so that a request's completion is never overtaken by the next use of its
+ * structure.
  */
 static __always_inline void deliver(__u32 index, struct st_device *device, struct st_work *work,
 				   struct st_event *event)
@@ -282,9 +282,9 @@ static __always_inline void deliver(__u32 index, struct st_device *device, struc
 	/*
 	 * A handler that found the lock taken relies on its holder. But the holder may have
 	 * unlocked and checked the queue before the event became visible to it, while the
-	 * unlocking is not yet visible here: a processor may load one thing before its store
-	 * of another is seen. That takes less time than this loop. (To have the store wait,
-	 * at each event, would cost more than all of this.)
+	 * unlocking is not yet visible here: a processor may load one location before its
+	 * store to another is visible. That takes less time than this loop. (Making the
+	 * store wait, at each event, would cost more than all of this.)
 	 */
 	for (i = 0; i < 64; i++) {
 		if (is_queue_empty(work) || drained >= ST_DRAIN_CAP)
@@ -316,10 +316,10 @@ static __always_inline __u32 index_of(struct request *rq)
 }
 
 /*
- * Where a request lies. The memory that it will touch under the lock is touched
- * here: taking the lock waits for all loads before it, so that they are waited for
- * together, and not one after the other with the lock held. (Of a request in several
- * pieces that is true of the first.)
+ * The units of a request. The memory that is used under the lock is touched here: taking
+ * the lock waits for all earlier loads, so that they are waited for together, and not one
+ * after the other with the lock held. (For a request of several pieces that holds for the
+ * first.)
  */
 static __always_inline void locate(struct st_device *device, struct st_event *event)
 {
@@ -368,13 +368,14 @@ int BPF_PROG(on_start, struct request *rq)
 {
 	__u8 op = op_of(rq->cmd_flags);
 
-	/* What has no data is nothing but "flush!", and a command will answer it. */
+	/* A request without data is a pure flush request, which a flush command will
+	 * complete. */
 	if (op != OP_NONE && rq->__data_len)
 		handle(rq, ST_ARRIVED, op, 0);
 	return 0;
 }
 
-/* Most requests are as they arrived, and need not be looked at again: those of
+/* Most requests are unchanged since their arrival, and need not be examined again: those of
  * one bio. */
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_issue, struct request *rq)
@@ -414,8 +415,8 @@ int BPF_PROG(on_complete, struct request *rq, blk_status_t error, unsigned int b
 	return 0;
 }
 
-/* As in record.bpf.c: the kernel skips a program that is still running on the same
- * CPU. If the first one was, the request is still in its slot. */
+/* As in record.bpf.c: the kernel skips a program that is still running on the same CPU. If
+ * the first one was skipped, the request is still in its slot. */
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(on_complete_again, struct request *rq, blk_status_t error, unsigned int bytes)
 {

@@ -21,10 +21,10 @@
 
 #include "devices.h"
 
-/* Of st_device: it is another number wherever that means anything else. */
+/* Version of st_device: incremented with each change of meaning. */
 #define ST_VERSION 3
 
-/* Unit functions, and the units that each may tell apart. */
+/* The most unit functions, and units per function. */
 #define ST_FUNCTIONS 3
 #define ST_UNIT_BITS 12
 #define ST_UNITS (1 << ST_UNIT_BITS)
@@ -33,20 +33,20 @@
 /* trimtab_predict::units::MOST_PIECES */
 #define ST_PIECES 16
 
-/* Requests in flight, per drive: a hash table in which each has a cache line, because
- * cost is the number of cache lines touched. A key has a home bucket, and if that is
- * taken, a probe window elsewhere. A request without a slot is counted and not tracked. */
+/* Requests in flight, per drive: a hash table in which each has a cache line, because the
+ * cost is the number of cache lines touched. A key has a home bucket, and if that is taken,
+ * a probe window. A request without a slot is counted and not tracked. */
 #define ST_SLOT_BITS 12
 #define ST_SLOTS (1 << ST_SLOT_BITS)
 #define ST_PROBE_WINDOW 16
 
 /* Entries of a drive's queue: events that wait for the holder of its lock. */
 #define ST_QUEUE 64
-/* Events of others that one handler applies at most, so that no request pays without bound
- * for those of other CPUs. What is left waits for the next event, or for housekeeping. */
+/* The most events of others that one handler applies, to bound the cost that a request pays
+ * for those of other CPUs. The rest waits for the next event, or for housekeeping. */
 #define ST_DRAIN_CAP ST_QUEUE
 
-/* The two kinds of reads for which verdicts are published: up to 64 KiB, and larger. */
+/* The two classes of reads for which verdicts are published: up to 64 KiB, and larger. */
 enum st_class {
 	ST_SMALL = 0,
 	ST_LARGE = 1,
@@ -81,7 +81,7 @@ struct st_window {
 	__u32 before;
 };
 
-/* A parallel unit: trimtab_predict::Unit, where the fields are explained. */
+/* A parallel unit: trimtab_predict::Unit documents the fields. */
 struct st_unit {
 	__u32 reads;
 	__u32 read_pages;
@@ -104,8 +104,7 @@ struct st_answer {
 	__u32 queue_then;
 };
 
-/* The drive as a whole: trimtab_predict::DriveState, where the fields are
- * explained. */
+/* The drive as a whole: trimtab_predict::DriveState documents the fields. */
 struct st_drive {
 	struct st_unit whole;
 	__u64 written;
@@ -131,30 +130,30 @@ struct st_drive {
 	__u64 reserved[2];
 };
 
-/* Counts beside the state. Written under the lock, except `missed`. */
+/* Counters of events that affect tracking. Written under the lock, except `missed`. */
 struct st_counters {
-	/* Requests not seen to complete, reaped because the kernel used the same struct
-	 * request again, or for their age. */
+	/* Requests without a seen completion, reaped because the kernel reused the struct
+	 * request, or because of their age. */
 	__u64 never_completed;
 	__u64 expired;
-	/* Sent, and merged into another request before the drive got it. */
+	/* Sent, and merged into another request before it was issued to the drive. */
 	__u64 merged;
 	/* Arrived while the table had no slot: not tracked. */
 	__u64 table_full;
 	/* Events that found the lock taken and waited in the queue. */
 	__u64 deferred;
-	/* Events for which the queue had no room. */
+	/* Events that were lost because the queue was full. */
 	__u64 missed;
 	__u64 reserved[2];
 };
 
-/* How offsets are put into units; `units` of ST_PARITY is the number of masks. */
+/* The mapping of offsets to units; `units` of ST_PARITY is the number of masks. */
 struct st_function {
 	__u8 kind; /* enum st_function_kind */
 	/* The size of its stretches, as a power of two. */
 	__u8 shift;
-	/* ST_PARITY: the offset's digits of four bits that matter: from which on
-	 * (0 is the lowest), and how many. */
+	/* ST_PARITY: the offset's digits of four bits in use: the first (0 is the lowest),
+	 * and their number. */
 	__u8 digit;
 	__u8 digits;
 	__u32 units;
@@ -166,11 +165,11 @@ struct st_config {
 	__u32 generation;
 	struct st_function function[ST_FUNCTIONS];
 	__u64 masks[ST_FUNCTIONS][ST_MASKS];
-	/* ST_PARITY: the parities are linear, so that the unit is the exclusive or
-	 * of what each of the offset's digits has it be alone. */
+	/* ST_PARITY: the parities are linear, so the unit is the exclusive or of the units
+	 * of each of the offset's digits alone. */
 	__u16 parities[ST_FUNCTIONS][16][16];
-	/* The least `shift` of the functions: what lies in one such stretch is in one
-	 * piece by all of them. */
+	/* The least `shift` of the functions: a range within one stretch of that size is in
+	 * one piece by all of them. */
 	__u64 least_shift;
 	__u64 reserved[23];
 };
@@ -194,7 +193,7 @@ struct st_event {
 	__u8 op; /* enum st_op */
 	__u8 failed;
 	__u8 is_spread; /* whether it has several pieces by any function */
-	/* Where the request's first piece lies, by each function. */
+	/* The unit of the request's first piece, by each function. */
 	__u16 units[ST_FUNCTIONS];
 	__u16 reserved;
 };
@@ -233,9 +232,9 @@ struct st_list {
 	__u32 last;
 };
 
-/* The last decisions of the network in the kernel, by st_class. Each is one word, so
- * that asking is one load: the count `seq` of the state that it is of, shifted by two
- * bits, and an st_verdict. */
+/* The last decisions of the network in the kernel, by st_class. Each is one word, so that
+ * reading it is one load: the count `seq` of its state, shifted by two bits, and an
+ * st_verdict. */
 struct st_published {
 	__u64 verdicts[ST_CLASSES];
 	__u64 reserved[6];
@@ -247,7 +246,7 @@ struct st_tracker {
 	__u64 heartbeat_ns;
 	/* Whether the programs are attached. */
 	__u32 attached;
-	/* Which drive it is, major << 20 | minor. */
+	/* The drive's number, major << 20 | minor. */
 	__u32 number;
 	/* ST_VERSION */
 	__u32 version;
@@ -278,15 +277,15 @@ struct st_device {
 	struct st_unit units[ST_FUNCTIONS * ST_UNITS];
 };
 
-/* The programs' own part of a drive. The holder of the lock writes it, except the queue's
- * entries and `queue_taken`. */
+/* The programs' private part of a drive. Written by the holder of the lock, except for the
+ * queue's entries and `queue_taken`. */
 struct st_work {
 	/* The queue: entries taken by producers, and read by the holder of the lock. */
 	__u64 queue_taken;
 	__u64 queue_read;
-	/* Reads in flight, and all else, in the order of sending. */
+	/* Reads in flight, and all other requests, in the order of sending. */
 	struct st_list lists[2];
-	/* Requests that are not in their home bucket. */
+	/* Displaced requests: outside their home bucket. */
 	__u64 displaced;
 	/* Requests that the driver has requeued. */
 	__u64 requeued;
@@ -296,7 +295,7 @@ struct st_work {
 	struct st_slot slots[ST_SLOTS];
 };
 
-/* Common to all drives. Only the tracker and the programs have it. */
+/* Common to all drives. Private to the tracker and the programs. */
 struct st_control {
 	/* Entries of the log that are taken. */
 	__u64 log_taken;
@@ -305,21 +304,20 @@ struct st_control {
 
 /* Constant once the programs are loaded. */
 struct st_setup {
-	/* For lack of block_io_start a request is taken to be sent at its issue. */
+	/* Without block_io_start a request counts as sent at its issue. */
 	__u32 by_issue;
 	/* The log holds 1 << log_bits entries; 0: there is none. */
 	__u32 log_bits;
 	/* A request that has not completed within this time has completed unseen. */
 	__u64 age_limit_ns;
-	/* Whether networks may be loaded: otherwise the verifier removes whatever
-	 * has to do with them. */
+	/* Whether networks may be loaded: otherwise the verifier removes the code for them. */
 	__u32 networks;
 	__u32 reserved;
-	/* Which drives are tracked; a drive's index is that of its st_device. */
+	/* The tracked drives; a drive's index is that of its st_device. */
 	struct dev_hash devices;
 };
 
-/* A heartbeat: the tracker of the drives lives, or stops. */
+/* A heartbeat: the tracker of the drives runs, or stops. */
 struct st_heartbeat {
 	__u32 index;
 	__u32 attached;
@@ -327,7 +325,7 @@ struct st_heartbeat {
 	__u32 reserved;
 };
 
-/* Resets a drive, and takes up the staged configuration; or resets its units. */
+/* Resets a drive, and applies the staged configuration; or resets its units. */
 struct st_configure {
 	__u32 index;
 	__u32 reserved;
@@ -337,11 +335,11 @@ struct st_configure {
 struct st_housekeep {
 	__u32 index;
 	__u32 forget;
-	/* Nothing is done if the drive's time is not this. */
+	/* Does nothing if the drive's time is not this. */
 	__u64 now_ns;
 };
 
-/* For tests: an event of a read that does not exist. */
+/* For tests: an event of a fictitious read. */
 struct st_injected {
 	__u32 index;
 	__u32 kind; /* enum st_kind */
@@ -349,14 +347,14 @@ struct st_injected {
 	__u64 sector;
 };
 
-/* What the log says of each step, in the words of trimtab_predict::DriveTracker. */
+/* The steps in the log, as calls of trimtab_predict::DriveTracker. */
 enum st_step {
 	ST_STEP_SENT = 1,
 	ST_STEP_GROWN = 2,
 	ST_STEP_COMPLETED = 3,
 };
 
-/* For tests: each step as it was done, in its order. */
+/* For tests: each step, in order. */
 struct st_log_entry {
 	__u64 time_ns;
 	__u64 offset; /* bytes */

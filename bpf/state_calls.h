@@ -3,25 +3,25 @@
  * Calls from user space: programs that it runs, because only programs can write the memory
  * of st_devices. Part of state.bpf.c.
  *
- * A program that takes a lock here must not be preempted with it: a busy machine may take
- * milliseconds to run it again, and all events of the drive would have to wait in the
- * queue meanwhile, and be lost once that is full. Handlers of tracepoints are
- * not preempted. Of the programs that can be run, those of the kind `syscall` may be,
- * and raw tracepoints' may not: the kernel runs these between get_cpu() and put_cpu().
- * So they are of that kind, though no tracepoint ever calls them.
+ * A program that takes a lock here must not be preempted: a busy machine may take
+ * milliseconds to schedule it again, while all events of the drive wait in the queue, and
+ * are lost once that is full. Tracepoint handlers are not preempted. Of the programs that
+ * user space can run, those of the kind `syscall` may be preempted, and raw tracepoints'
+ * may not: the kernel runs these between get_cpu() and put_cpu(). So they are of that kind,
+ * though no tracepoint calls them.
  */
 #ifndef TRIMTAB_STATE_CALLS_H
 #define TRIMTAB_STATE_CALLS_H
 
 /*
- * For a drive without events: reaps requests in flight, because the kernel counts none
- * with the driver. Returns whether more may be left.
+ * For a drive without events: reaps requests in flight, because the kernel counts none at
+ * the driver. Returns whether more may be left.
  *
- * But the driver may have given back what it will get again, and the kernel counts that
- * no more: while it recovers from an error, for seconds, that waits, and all that came
- * after it. So where something was requeued, requests are given up for their age alone.
- * (It is taken to be so until it is answered. That it is issued again is not always
- * looked at, to spare those that never were requeued a look at the table.)
+ * But the driver may have returned a request to the queue, and the kernel no longer counts
+ * that one: during error recovery, for seconds, it waits, as do all later requests. So
+ * while a requeued request exists, requests are reaped by age only. (It counts as requeued
+ * until it completes. A later issue is not always detected, to save the table look-up for
+ * requests that never were requeued.)
  */
 __noinline int st_forget(__u32 index)
 {
@@ -53,8 +53,8 @@ __noinline int st_forget(__u32 index)
 	return 1;
 }
 
-/* Drains the queue, since no handler comes that would, and reaps lost requests if asked
- * to. Less than 0: the state was being written. */
+/* Drains the queue, since no handler will, and reaps lost requests if requested. Negative:
+ * the state was being written. */
 SEC("raw_tp")
 int housekeep(struct st_housekeep *what)
 {
@@ -79,9 +79,9 @@ int housekeep(struct st_housekeep *what)
 	return left;
 }
 
-/* The tracker lives, or stops. This also makes up for a decision that a handler left to
- * a busy network, and withdraws those of a network that is gone. Less than 0: the network
- * was busy. */
+/* The tracker runs, or stops. This also makes a decision that a handler skipped because the
+ * network was busy, and withdraws those of an unloaded network. Negative: the network was
+ * busy. */
 SEC("raw_tp")
 int heartbeat(struct st_heartbeat *what)
 {
@@ -110,7 +110,7 @@ int heartbeat(struct st_heartbeat *what)
 
 #define CLEARED_AT_ONCE 512
 
-/* These clear in pieces, because the verifier goes through all turns of a loop. */
+/* These clear in pieces, because the verifier checks every iteration of a loop. */
 __noinline int st_clear_units(__u32 index, __u32 piece)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
@@ -144,8 +144,8 @@ __noinline int st_clear_slots(__u32 index, __u32 list)
 	return 0;
 }
 
-/* Resets all units of a drive that tells none apart: no handler uses them, so no lock is
- * needed, and it may take its time. */
+/* Resets all units of a drive without unit functions: no handler uses them, so no lock is
+ * needed, and it may take long. */
 SEC("syscall")
 int clear(struct st_configure *what)
 {
@@ -156,8 +156,8 @@ int clear(struct st_configure *what)
 	return 0;
 }
 
-/* Resets a drive except its units, and takes up the staged configuration. Less than 0:
- * the state was being written. */
+/* Resets a drive except its units, and applies the staged configuration. Negative: the
+ * state was being written. */
 SEC("raw_tp")
 int configure(struct st_configure *what)
 {
@@ -188,7 +188,7 @@ int configure(struct st_configure *what)
 	return 0;
 }
 
-/* For tests: an event of a read that there is not, of four pages. */
+/* For tests: an event of a fictitious read of four pages. */
 SEC("raw_tp")
 int inject_event(struct st_injected *what)
 {
@@ -210,8 +210,8 @@ int inject_event(struct st_injected *what)
 	return 0;
 }
 
-/* For tests: what the network makes of some digits. Less than 0: it was at work. It
- * answers where it was asked, which programs of the other kind cannot. */
+/* For tests: evaluates the network for some digits. Negative: it was busy. Writes the
+ * result to its argument, which programs of the other kind cannot do. */
 SEC("syscall")
 int query_network(struct st_query *what)
 {

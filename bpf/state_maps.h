@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The maps that the programs of state.bpf.c share, and how one is declared. */
+/* The maps shared by the programs of state.bpf.c, and their declaration. */
 #ifndef TRIMTAB_STATE_MAPS_H
 #define TRIMTAB_STATE_MAPS_H
 
@@ -7,8 +7,8 @@
 #include <bpf/bpf_helpers.h>
 #include "state.h"
 
-/* An array that can be mapped, and so begins on a page. It has one element unless user
- * space sets another number, mostly that of the drives. */
+/* An array that can be mapped, and so starts at a page. It has one element unless user
+ * space sets another number, usually that of the drives. */
 #define ST_ARRAY(name, of)                         \
 	struct {                                   \
 		__uint(type, BPF_MAP_TYPE_ARRAY);  \
@@ -20,8 +20,8 @@
 
 ST_ARRAY(st_devices, struct st_device);
 
-/* Never mapped and never pinned: it has addresses, and other users' places.
- * (Beginning on a page, each slot is one cache line.) */
+/* Never mapped and never pinned: it holds addresses, and other users' offsets. (It starts
+ * at a page, so that each slot is one cache line.) */
 ST_ARRAY(st_works, struct st_work);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Deciding in the kernel, by LinnOS's network, what user space then only looks up.
+ * Decisions in the kernel by LinnOS's network, which user space only looks up.
  *
- * It happens outside the drive's lock. What is decided by are nine numbers, of which
- * a copy is taken as user space takes one; with the lock held meanwhile, every other
- * CPU's events would have to go through the queue for a microsecond or two. The
- * network has a lock of its own, because its sums persist from one decision to the
- * next. Handlers never block on it: one that finds it taken goes on, and the one that
- * has it looks, after letting it go, whether the state has changed meanwhile. A
- * verdict says which state it is of.
+ * The network is evaluated outside the drive's lock. Its input is nine numbers, copied as
+ * user space copies them; if the lock were held, every other CPU's events would go through
+ * the queue for a microsecond or two. The network has a separate lock, because its sums
+ * persist between decisions. Handlers never block on it: a handler that fails to take it
+ * continues, and the holder checks after releasing it whether the state has changed
+ * meanwhile. A verdict carries the sequence count of its state.
  */
 #ifndef TRIMTAB_STATE_NETWORK_H
 #define TRIMTAB_STATE_NETWORK_H
@@ -24,8 +23,8 @@ ST_ARRAY(st_networks, struct st_network);
 
 /* ---- digits ---- */
 
-/* Quotients by multiplication: exact for all numbers that have so few digits (tested
- * in network.rs). A division takes the processor ten times as long. */
+/* Quotients by multiplication: exact for all numbers with this many digits (tested in
+ * network.rs). A division takes ten times as long. */
 #define TENTH(n) ((n) * 52429 >> 19)
 #define HUNDREDTH(n) ((n) * 5243 >> 19)
 #define THOUSANDTH(n) ((n) * 8389 >> 23)
@@ -48,8 +47,8 @@ static __always_inline __u64 four_digits(__u64 number)
 	       (n - 10 * tens) << 24;
 }
 
-/* The digits of an answer. Like st_list_changes a function of its own: each limit is
- * a fork, and the verifier would follow all paths through them. */
+/* The digits of a completion. A separate function, like st_list_changes: each limit is a
+ * branch, and the verifier would follow all paths through them. */
 __noinline __u64 st_answer_digits(__u64 latency_ns, __u64 pages)
 {
 	__u64 ns = latency_ns > 10000000 ? 10000000 : latency_ns;
@@ -60,10 +59,10 @@ __noinline __u64 st_answer_digits(__u64 latency_ns, __u64 pages)
 /* ---- the first layer ---- */
 
 /*
- * Adds to the list of changes the digits in which an answer differs from what it was;
- * how long the list is then. A function of its own, because kernels before 6.8 look at
- * all functions, needed or not, and at each way through their loops: of four answers
- * with seven digits these are too many.
+ * Adds the digits in which a completion differs from the earlier one to the list of
+ * changes. Returns the length of the list. A separate function, because kernels before 6.8
+ * verify all functions, needed or not, and each path through their loops: four completions
+ * with seven digits have too many.
  */
 __noinline int st_list_changes(__u32 index, __u32 answer, __u64 now, __u32 changes)
 {
@@ -107,9 +106,9 @@ static __always_inline __u32 list_changes(__u32 index, struct st_network *networ
 #define step_of(network, i) ((__u64)(__s64)(network)->changes[(i) & 31].by)
 
 /*
- * The network shifted by some words, so that `at->sums[0]` is that word and so on, as
- * one pointer with constant offsets: left alone, compilers compute each address of a
- * loop anew, which is most of its instructions.
+ * The network shifted by some words, so that `at->sums[0]` is that word and so on: one
+ * pointer with constant offsets. Otherwise compilers recompute each address in a loop,
+ * which is most of its instructions.
  */
 #define WORDS_AT_ONCE 8
 #define shifted(network, words)                                      \
@@ -119,8 +118,7 @@ static __always_inline __u32 list_changes(__u32 index, struct st_network *networ
 		at;                                                  \
 	})
 
-/* Takes two changes into the sums: of more, BPF's registers would not hold the
- * pointers. */
+/* Adds two changes to the sums: for more, BPF has too few registers for the pointers. */
 __noinline int st_add_rows(__u32 index, __u32 first)
 {
 	struct st_network *network = bpf_map_lookup_elem(&st_networks, &index);
@@ -150,9 +148,9 @@ __noinline int st_add_rows(__u32 index, __u32 first)
 /* ---- the second layer ---- */
 
 /*
- * The greater of each half and 0: where a half has its highest bit, the sum is not
- * negative, and the other bits are the sum. Without a branch, because neurons are
- * not foreseeable.
+ * The greater of each half and 0. If a half has its highest bit set, the sum is not
+ * negative, and the other bits are the sum. Without a branch, because the signs of neurons
+ * are unpredictable.
  */
 static __always_inline __u64 relu(__u64 sums, __u64 signs)
 {
@@ -162,7 +160,7 @@ static __always_inline __u64 relu(__u64 sums, __u64 signs)
 	return sums & keep;
 }
 
-/* The margin of a class, for the sums as they are and the queue's digits. */
+/* The margin of a class, for the present sums and the queue's digits. */
 __noinline int st_margin(__u32 index, __u32 class)
 {
 	struct st_network *network = bpf_map_lookup_elem(&st_networks, &index);
@@ -190,7 +188,7 @@ __noinline int st_margin(__u32 index, __u32 class)
 			sums = relu(sums, signs);
 			margin += (__u32)sums * at->second[0][k];
 			margin += (sums >> 32) * at->second[1][k];
-			/* One after the other: there are not registers for two. */
+			/* One after the other: there are not enough registers for two. */
 			barrier_var(margin);
 		}
 	}
@@ -198,7 +196,7 @@ __noinline int st_margin(__u32 index, __u32 class)
 	return 0;
 }
 
-/* Brings a class's margin up to the queue's digits and, if they changed, the sums. */
+/* Updates a class's margin to the queue's digits and, if they changed, the sums. */
 static __always_inline void follow_queue(__u32 index, struct st_network *network, __u32 class,
 					 __u32 queue, bool changed)
 {
@@ -208,7 +206,7 @@ static __always_inline void follow_queue(__u32 index, struct st_network *network
 	st_margin(index, class);
 }
 
-/* Sums and margins for these digits; what has not changed is not computed again. */
+/* Sums and margins for these digits; unchanged parts are not recomputed. */
 static __always_inline void evaluate(__u32 index, struct st_network *network, const __u64 *history,
 				     __u32 small, __u32 large)
 {
@@ -230,8 +228,8 @@ static __always_inline bool take_network(struct st_network *network)
 	return !__sync_val_compare_and_swap(&network->busy, 0, 1);
 }
 
-/* An exchange, which all processors see before they are asked anything that follows
- * here: a handler that was refused had changed the state before, and that is seen here. */
+/* An exchange, which all processors see before the following loads: a handler that failed
+ * to take the lock has changed the state before, and that change is visible here. */
 static __always_inline void leave_network(struct st_network *network)
 {
 	__sync_lock_test_and_set(&network->busy, 0);
@@ -243,7 +241,7 @@ static __always_inline void publish_verdict(struct st_device *device, __u32 clas
 	publish(&device->published.verdicts[class], seq << 2 | verdict);
 }
 
-/* Decides for the state as it was at `seq`. */
+/* Decides for the state at `seq`. */
 static __always_inline void decide_at(__u32 index, struct st_device *device,
 				      struct st_network *network, __u64 seq)
 {
@@ -267,8 +265,8 @@ static __always_inline void decide_at(__u32 index, struct st_device *device,
 }
 
 /*
- * Updates the decisions to the state. The handler that is writing the state calls this
- * afterwards, so its being written is a reason to leave it.
+ * Updates the decisions to the state. The handler that writes the state calls this
+ * afterwards, so if the state is being written, that handler will do it.
  */
 static __always_inline void decide(__u32 index, struct st_device *device)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Which units a request lies in, and what happens to each of them:
+ * The units of a request, and the changes to each of them:
  * trimtab_predict::units::UnitFunction and DriveTracker::each_unit.
  *
- * Most requests are small, and in one piece by all functions: for them nothing is called
- * and nothing looped over. Those of several pieces go through functions of their own,
- * which the verifier looks at once.
+ * Most requests are small, and have one piece by all functions: these need no calls and no
+ * loops. Requests with several pieces go through separate functions, which the verifier
+ * checks once.
  */
 #ifndef TRIMTAB_STATE_PIECES_H
 #define TRIMTAB_STATE_PIECES_H
@@ -18,7 +18,7 @@
 #include "state_table.h"
 #include "state_unit.h"
 
-/* A remainder: of 32 bits it takes half the time. */
+/* A remainder: with 32 bits it takes half the time. */
 static __always_inline __u32 deal(__u64 number, __u32 units)
 {
 	return number >> 32 ? number % units : (__u32)number % units;
@@ -65,7 +65,7 @@ static __always_inline bool is_spread(const struct st_config *config, __u64 offs
 	       (offset ^ last_byte(offset, length)) >> (config->least_shift & 63);
 }
 
-/* What may happen to a unit. */
+/* The changes of a unit. */
 enum st_act {
 	ST_READ_SENT,
 	ST_READ_GROWN,
@@ -76,8 +76,8 @@ enum st_act {
 	ST_WRITE_DONE,
 };
 
-/* Something happens to a unit, because of a request. `grown` is by how many pages it has
- * grown, if it has. */
+/* Changes a unit because of a request. `grown`: the number of pages by which it has grown,
+ * if it has. */
 static __always_inline void act_on(struct st_device *device, const struct st_slot *slot,
 				   struct st_unit *unit, __u32 act, __u32 grown)
 {
@@ -106,7 +106,7 @@ static __always_inline void act_on(struct st_device *device, const struct st_slo
 	}
 }
 
-/* Something happens to the unit that has this offset by the i-th function. */
+/* Changes the unit of this offset by the i-th function. */
 __noinline int st_piece(__u32 index, __u32 number, __u32 i, __u64 offset, __u64 act_and_grown)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);
@@ -116,7 +116,7 @@ __noinline int st_piece(__u32 index, __u32 number, __u32 i, __u64 offset, __u64 
 	if (!device || !work || i >= ST_FUNCTIONS)
 		return 0;
 	unit = i * ST_UNITS + (unit_of(&device->config, i, offset) & (ST_UNITS - 1));
-	/* The compiler makes an "or" of this, and then the verifier knows its bits only. */
+	/* The compiler would use "or", of which the verifier knows only the bits. */
 	barrier_var(unit);
 	if (unit >= ST_FUNCTIONS * ST_UNITS)
 		return 0;
@@ -125,7 +125,7 @@ __noinline int st_piece(__u32 index, __u32 number, __u32 i, __u64 offset, __u64 
 	return 0;
 }
 
-/* The same to the unit of each piece of a request, by each function. */
+/* Changes the unit of each piece of a request, by each function. */
 __noinline int st_spread(__u32 index, __u32 number, __u64 act_and_grown)
 {
 	struct st_device *device = bpf_map_lookup_elem(&st_devices, &index);

@@ -15,22 +15,22 @@
 #define slot_numbered(work, number) (&(work)->slots[((number) - 1) & (ST_SLOTS - 1)])
 
 /*
- * Where a key is looked for first. The kernel allocates requests side by side, each of
- * more than 256 bytes: those of 16 KiB share a page of slots, since a miss in the TLB
- * costs as much as one in the cache, and no two of them a slot.
+ * The home bucket of a key. The kernel allocates requests side by side, each of more than
+ * 256 bytes. Those of 16 KiB share a page of slots, since a TLB miss costs as much as a
+ * cache miss, and no two of them share a slot.
  */
 static __always_inline __u32 home_bucket(__u64 key)
 {
 	__u32 slot = ((key >> 14) * PHI) >> (64 - ST_SLOT_BITS + 6) << 6 | (key >> 8 & 63);
 
-	/* The compiler knows that it is less than that, and would leave the mask
-	 * out; the verifier of Linux 6.1 does not know. */
+	/* The compiler could prove the bound and drop the mask; the verifier of Linux 6.1
+	 * cannot. */
 	barrier_var(slot);
 	return slot & (ST_SLOTS - 1);
 }
 
-/* The number of the slot with this key in the probe window of another; 0: there is none.
- * Rarely needed, so a function of its own keeps it out of the hot code. */
+/* The number of the slot with this key in its probe window; 0: there is none. Rarely
+ * needed, so a separate function keeps it out of the hot code. */
 __noinline int st_find_displaced(__u32 index, __u64 of, __u64 key)
 {
 	struct st_work *work = bpf_map_lookup_elem(&st_works, &index);

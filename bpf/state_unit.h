@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a unit's state becomes when a request in it is sent, grows or is answered:
+ * The change of a unit's state when a request in it is sent, grows or completes:
  * trimtab_predict::Unit, under the same names (src/state/unit.rs).
  */
 #ifndef TRIMTAB_STATE_UNIT_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a drive's state becomes when a request is sent, grows or is answered: the
- * arithmetic of trimtab_predict::DriveTracker, function by function and under the same
- * names (src/watch.rs, src/state/window.rs).
- * A test compares all bits. Callers hold the drive's lock.
+ * The change of a drive's state when a request is sent, grows or completes: the arithmetic
+ * of trimtab_predict::DriveTracker, function by function and under the same names
+ * (src/tracker.rs, src/state/window.rs). A test compares all bits. Callers hold the drive's
+ * lock.
  */
 #ifndef TRIMTAB_STATE_WATCH_H
 #define TRIMTAB_STATE_WATCH_H
@@ -16,7 +16,7 @@
 #include "state_table.h"
 #include "state_unit.h"
 
-/* watch.rs and state.rs have the reasons for these. */
+/* Documented in trimtab_predict: src/tracker.rs and src/state.rs. */
 #define STALL_NS 300000
 #define STALLED_READS 3
 #define REST_NS 5000000
@@ -52,7 +52,7 @@ static __always_inline void write_counts(struct st_drive *drive, __u64 now, __u6
 	window_add(&drive->bytes_written[1], WINDOW_LONG, now, at_most_u32(bytes >> 10));
 }
 
-/* The list that a request stands in, and when its first was sent. */
+/* A request's list, and the time at which its first request was sent. */
 #define list_of(work, slot) (&(work)->lists[(slot)->op != OP_READ])
 #define oldest_of(device, slot) \
 	((slot)->op != OP_READ ? &(device)->drive.oldest_other : &(device)->drive.oldest_read)

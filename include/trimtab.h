@@ -69,32 +69,32 @@ typedef struct trimtab_reader trimtab_reader;
 
 /* Counters of a reader since it was opened. */
 struct trimtab_figures {
-	uint64_t plain;        /* reads without a deadline: not decided on */
-	uint64_t asked;        /* reads with one: the sum of the next seven */
-	uint64_t admitted;     /* submitted, because predicted to be in time */
+	uint64_t without_deadline;    /* reads without a deadline: not decided on */
+	uint64_t with_deadline;       /* reads with one: the sum of the next seven */
+	uint64_t admitted;            /* submitted, because predicted to be in time */
 	uint64_t refused;
-	uint64_t cached;       /* predicted late, but served from the page cache */
-	uint64_t probed;       /* predicted late, submitted as a probe */
-	uint64_t sampled;      /* predicted late, submitted as a sample */
-	uint64_t over_ceiling; /* predicted late, but the refusal cap was reached */
-	uint64_t failed_open;  /* submitted without a prediction */
-	uint64_t late;         /* of the admitted: late */
-	uint64_t trials;       /* probed, sampled or over the cap, and completed */
-	uint64_t fast_trials;  /* of these: fast, so a refusal would have been wrong */
+	uint64_t cached;              /* predicted late, but served from the page cache */
+	uint64_t probed;              /* predicted late, submitted as a probe */
+	uint64_t sampled;             /* predicted late, submitted as a sample */
+	uint64_t over_cap;            /* predicted late, but the refusal cap was reached */
+	uint64_t failed_open;         /* submitted without a prediction */
+	uint64_t late;                /* of the admitted: late */
+	uint64_t forced_samples;      /* probed, sampled or over the cap, and completed */
+	uint64_t fast_forced_samples; /* of these: fast, so a refusal would have been wrong */
 	/* Why failed_open: the sum of these, and of two at the end. Since version 2. */
-	uint64_t no_model;     /* no model was given */
-	uint64_t other_model;  /* its parallel units differ from those tracked */
-	uint64_t other_drive;  /* the model was trained on another drive */
-	uint64_t no_device;    /* not on a disk with requests in the block layer */
-	uint64_t not_kept;     /* the drive is not tracked */
-	uint64_t stale;        /* the tracker's last heartbeat is too old */
-	uint64_t unsure;       /* the model cannot decide */
+	uint64_t no_model;            /* no model was given */
+	uint64_t other_model;         /* its parallel units differ from those tracked */
+	uint64_t other_drive;         /* the model was trained on another drive */
+	uint64_t no_device;           /* not on a disk with requests in the block layer */
+	uint64_t not_tracked;         /* the drive is not tracked */
+	uint64_t stale;               /* the tracker's last heartbeat is too old */
+	uint64_t unsure;              /* the model cannot decide */
 	/* Since version 3. */
-	uint64_t bounded;      /* of the refused: too many reads were in flight */
-	uint64_t timed_out;    /* submitted, but not completed by the deadline */
+	uint64_t bounded;             /* of the refused: too many reads were in flight */
+	uint64_t timed_out;           /* submitted, but not completed by the deadline */
 	/* Since version 4: of failed_open too. */
-	uint64_t several_drives;  /* several drives hold it, or any of several may serve it */
-	uint64_t unknown_mapping; /* the mapping to the drives is unknown */
+	uint64_t several_drives;      /* several drives hold it, or any of several may serve it */
+	uint64_t unknown_mapping;     /* the mapping to the drives is unknown */
 };
 
 /*
@@ -109,13 +109,13 @@ struct trimtab_options {
 	uint64_t probe_every_ns; /* interval of probes to an avoided drive: 10 ms */
 	double most_refused;     /* the most of each second's reads, 0 to 1: 0.98 */
 	uint32_t probes_out;     /* most reads predicted late, 1 or more, in flight on a
-				  * drive, whatever most_refused says: 4 */
-	uint32_t sample_every;   /* one of so many refusals is submitted; 0: none. 1000 */
+				  * drive, regardless of most_refused: 4 */
+	uint32_t sample_every;   /* one in this many refusals is submitted; 0: none. 1000 */
 	uint32_t flags;          /* TRIMTAB_DIRECT: 0 */
 	uint32_t reserved;       /* 0 */
 	/* Since version 3. */
-	uint32_t most_abandoned; /* with so many reads of a drive that timed out and are still
-				  * out, those with a deadline are refused; 0: as by default, 64 */
+	uint32_t most_abandoned; /* with this many timed-out reads of a drive in flight, reads
+				  * with a deadline are refused; 0: the default, 64 */
 	uint32_t reserved_too;   /* 0 */
 };
 

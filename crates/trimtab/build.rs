@@ -1,4 +1,4 @@
-//! Tells the command its version: the package's, and the commit that it is built from.
+//! Sets the command's version: the package's, and the commit that it is built from.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,10 +13,10 @@ fn main() {
     println!("cargo:rustc-env=TRIMTAB_VERSION={version}");
 }
 
-/// The commit that is checked out at `root`. None for a source archive, and where git is not
+/// The commit that is checked out at `root`. `None` for a source archive, and if git is not
 /// installed or refuses the repository (it belongs to another user).
 fn commit(root: &Path) -> Option<String> {
-    // An archive may be unpacked within a repository of something else.
+    // An archive may be unpacked within another repository.
     let top = git(root, &["rev-parse", "--show-toplevel"])?;
     if Path::new(&top) != root.canonicalize().ok()? {
         return None;
@@ -30,13 +30,13 @@ fn commit(root: &Path) -> Option<String> {
     Some(commit)
 }
 
-/// Has this script run again when a file of the repository changes. Worktrees have some of
-/// their own, and share others: git knows where each is.
+/// Makes cargo run this script again when a file of the repository changes. Worktrees have
+/// some files of their own, and share others: git knows the paths.
 fn watch(root: &Path, name: &str) {
     let Some(path) = git(root, &["rev-parse", "--git-path", name]) else { return };
     let path = root.join(path);
-    // cargo would run the script each time for a file that does not exist. A branch whose
-    // name is in packed-refs has none until its next commit, which changes the directory.
+    // cargo would run the script each time for a file that does not exist. A branch whose name
+    // is in packed-refs has no file until its next commit, which changes the directory.
     let existing = path.ancestors().find(|path| path.exists());
     if let Some(path) = existing.filter(|_| path.exists() || name.starts_with("refs/")) {
         println!("cargo:rerun-if-changed={}", path.display());

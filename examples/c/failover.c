@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 		if (trimtab_get_figures(replica[i], &done, sizeof done) == 0)
 			fprintf(stderr, "replica %d: %llu refused, %llu read\n", i,
 				(unsigned long long)done.refused,
-				(unsigned long long)(done.plain + done.asked - done.refused));
+				(unsigned long long)(done.without_deadline + done.with_deadline - done.refused));
 		trimtab_close(replica[i]);
 	}
 	/* What is still in a buffer may not fit either. */

@@ -19,8 +19,8 @@ use crate::metrics::{self, DriveSummary};
 use crate::surroundings::Surroundings;
 use crate::training::Outcome;
 
-/// Checks that the drives of a configuration exist, that their models load and are theirs, and
-/// that models can be trained again where that is configured.
+/// Checks that the drives of a configuration exist, that their models load and were trained on
+/// them, and that models can be trained again if that is configured.
 ///
 /// # Errors
 /// The first problem.
@@ -43,12 +43,12 @@ fn find(config: &Config) -> Result<Vec<Drive>, Error> {
 
 fn initial_model(drive: &Drive, log: &Log) -> Option<Arc<Model>> {
     drive.load(log).unwrap_or_else(|error| {
-        log(&format!("{}: goes without a model, until SIGHUP: {error}", drive.device.name));
+        log(&format!("{}: no model used, until SIGHUP: {error}", drive.device.name));
         None
     })
 }
 
-/// The drives, with the recorder and the tracker that watch them.
+/// The drives, with the recorder and the tracker that observe them.
 pub struct Agent {
     drives: Vec<Drive>,
     monitor: Monitor,
@@ -63,8 +63,8 @@ pub struct Agent {
 
 impl Agent {
     /// Attaches the programs, loads the models and pins the state. A model that cannot be
-    /// loaded costs the other drives nothing, nor does it keep the agent from starting again
-    /// after a crash: its drive goes without one, until [`reload`](Self::reload).
+    /// loaded does not affect the other drives, nor prevent a restart after a crash: its drive
+    /// has no model until [`reload`](Self::reload).
     ///
     /// # Errors
     /// A device does not exist, the process may not load BPF programs, or the pins are in use.
@@ -79,7 +79,7 @@ impl Agent {
             }
         }
         let devices: Vec<BlockDevice> = drives.iter().map(|drive| drive.device.clone()).collect();
-        // The recorder first: it finds devices that are named twice.
+        // The recorder first: it detects devices that are named twice.
         let mut monitor = Monitor::load(&devices, 1)?;
         let functions = |model: &Option<Arc<Model>>| {
             model.as_ref().map_or(Vec::new(), |model| model.trained.functions().to_vec())
@@ -119,7 +119,7 @@ impl Agent {
         self.drives.iter().map(|drive| drive.device.name.as_str())
     }
 
-    /// Applies the events since the last call, checks for drift and runs trainings. To be called
+    /// Applies the events since the last call, checks for drift and runs trainings. Call it
     /// every [`POLL`](trimtab_record::monitor::POLL).
     ///
     /// # Errors
@@ -136,16 +136,16 @@ impl Agent {
         Ok(())
     }
 
-    /// Reports drives that were detached, and pins the state again if its file has gone. To be
-    /// called each second.
+    /// Reports drives that were detached, and pins the state again if its file was removed.
+    /// Call it each second.
     pub fn check_surroundings(&mut self) {
         self.surroundings.check_drives(&self.drives, &self.log);
         self.surroundings.check_pins(&mut self.tracker, &self.log);
     }
 
-    /// Begins a training if a drive needs one. One at a time: each has a copy of what was
-    /// recorded, and more memory for what it makes of that. Which drive's turn is next
-    /// comes by itself, because each is asked before its own training is taken as over.
+    /// Starts a training if a drive needs one. Only one runs at a time, since each copies the
+    /// recorded requests and needs memory to train on them. Drives take turns, because each is
+    /// asked before its own training is marked as finished.
     fn train(&mut self, i: usize) {
         if !self.retrain || self.drives.iter().any(Drive::is_training) {
             return;
@@ -157,7 +157,7 @@ impl Agent {
         }
     }
 
-    /// Takes what came of a training.
+    /// Handles the outcome of a training.
     fn take(&mut self, i: usize, outcome: Outcome) {
         let what = match outcome {
             Outcome::Trained(model) => {
@@ -170,15 +170,15 @@ impl Agent {
                     Err(error) => {
                         self.drives[i].count_failed();
                         format!(
-                            "trained again, but the model before stays in use until SIGHUP: {error}"
+                            "trained again, but the old model stays in use until SIGHUP: {error}"
                         )
                     }
                 }
             }
             Outcome::Void => {
                 self.drives[i].put_off();
-                "its model was replaced or loaded while it was trained again: what came of \
-                 that is dropped (SIGHUP loads the files as they are)"
+                "its model was replaced or loaded while it was trained again: the result is \
+                 dropped (SIGHUP loads the files as they are)"
                     .to_owned()
             }
             Outcome::Failed(error) => {
@@ -190,12 +190,12 @@ impl Agent {
         (self.log)(&format!("{}: {what}", self.drives[i].device.name));
     }
 
-    /// From now on this is the drive's model: in the maps, and in the figures. If the maps
-    /// do not take it, the one before stays.
+    /// Makes this the drive's model, for the pinned state and for the figures. If the tracker
+    /// rejects it, the previous model stays.
     fn install(&mut self, i: usize, model: Arc<Model>) -> Result<(), Error> {
         let functions = model.trained.functions();
-        // Readers of the maps see that their functions are others now, and refuse
-        // nothing until they have the new model too.
+        // Readers of the state detect that the unit functions changed, and refuse nothing
+        // until they have loaded the new model.
         if self.live[i].functions() != functions {
             self.tracker.set_functions(i, functions)?;
             self.live[i].refresh()?;
@@ -208,7 +208,7 @@ impl Agent {
     /// Loads all models again. One that cannot be loaded stays as it was.
     pub fn reload(&mut self) {
         for i in 0..self.drives.len() {
-            // Also if it cannot be loaded: somebody is about to replace it.
+            // Also if it cannot be loaded: it is about to be replaced.
             self.drives[i].make_training_void();
             let loaded = self.drives[i].load(&self.log).and_then(|model| match model {
                 None => Ok(false),
@@ -230,7 +230,7 @@ impl Agent {
             let figures = self.monitor.drive(i);
             let counters = self.live[i].counters();
             DriveSummary {
-                // The name lives as long as the drive.
+                // The name borrows from the drive, not from the loop.
                 device: &self.drives[i].device.name,
                 figures,
                 in_flight: self.live[i].in_flight(),

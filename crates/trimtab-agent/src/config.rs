@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use trimtab_io::{WholeFile, within};
 use trimtab_predict::{Recorded, card_path};
 
-use crate::error::Error;
+use crate::error::{ConfigError, Error};
 use crate::listen::Listen;
 
 /// The configuration file.
@@ -18,25 +18,25 @@ pub struct Config {
     /// Where metrics are served.
     #[serde(default)]
     pub(crate) listen: Listen,
-    /// What that means: resolved once, so that what was checked is what is used.
+    /// The resolved addresses: resolved once, so that the checked addresses are the ones used.
     #[serde(skip)]
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Whether that may be an address which others can reach.
+    /// Whether that may be an address reachable from other machines.
     #[serde(default)]
     allow_remote: bool,
-    /// Where the maps are pinned, on a BPF file system; empty: nowhere.
+    /// The directory for pins, on a BPF file system; empty: nothing is pinned.
     #[serde(default = "pin_directory")]
     pub(crate) pin_directory: PathBuf,
-    /// Whether models are trained again when they do not fit any more.
+    /// Whether models that no longer fit are trained again.
     #[serde(default)]
     pub(crate) retrain: bool,
-    /// Memory for the requests of each drive that are kept for that.
+    /// Memory for the recorded requests of each drive, for training.
     #[serde(default = "recording_mib")]
     recording_mib: u32,
-    /// How long after a training there is none.
+    /// The least time between trainings of a drive.
     #[serde(default = "retrain_pause_s")]
     retrain_pause_s: u64,
-    /// How often the inflection point is looked for.
+    /// How often the inflection point is computed.
     #[serde(default = "drift_check_s")]
     drift_check_s: u64,
     /// The drives.
@@ -62,7 +62,7 @@ const fn recording_mib() -> u32 {
     32
 }
 
-/// Some thirty years: what adds up to a time that a clock can show.
+/// Some thirty years: a time that can still be added to a clock's.
 const LONGEST_S: u64 = 1_000_000_000;
 
 const fn retrain_pause_s() -> u64 {
@@ -79,19 +79,19 @@ impl Config {
     /// # Errors
     /// It cannot be read, or is not valid; the error names the file and the line.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let file = path.display();
-        let text = WholeFile::toml("the agent's configuration")
+        let config = WholeFile::toml("the agent's configuration")
             .read_text(path)
-            .map_err(|e| Error::Config(format!("{file}: cannot read: {e}")))?;
-        Self::parse(&text).map_err(|what| Error::Config(format!("{file}: {what}")))
+            .map_err(|e| ConfigError::Unreadable(e.to_string()))
+            .and_then(|text| Self::parse(&text));
+        config.map_err(|source| Error::Config { file: path.to_owned(), source })
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, ConfigError> {
         let mut config: Self = toml::from_str(text).map_err(|e| {
             let before = &text.as_bytes()[..e.span().map_or(0, |span| span.start)];
             let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
             let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
-            format!("line {line}: {message}")
+            ConfigError::Toml { line, message }
         })?;
         config.check()?;
         config.addresses = config.listen.addresses()?;
@@ -99,39 +99,31 @@ impl Config {
         Ok(config)
     }
 
-    /// Nothing that others can reach is served by mistake.
-    fn check_reach(&self) -> Result<(), String> {
-        let Self { listen, addresses, .. } = self;
-        match addresses.iter().find(|address| !address.ip().is_loopback()) {
-            Some(remote) if !self.allow_remote => Err(format!(
-                "listen = \"{listen}\": {} can be reached from outside, and there is no password: \
-                 use 127.0.0.1, or set allow_remote = true",
-                remote.ip()
-            )),
+    /// Refuses to serve an address reachable from other machines unless that is allowed.
+    fn check_reach(&self) -> Result<(), ConfigError> {
+        match self.addresses.iter().find(|address| !address.ip().is_loopback()) {
+            Some(remote) if !self.allow_remote => {
+                Err(ConfigError::Remote { listen: self.listen.to_string(), address: remote.ip() })
+            }
             _ => Ok(()),
         }
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), ConfigError> {
         let Self { drives, .. } = self;
         if drives.is_empty() {
-            return Err("there is no [[drive]] to watch".to_owned());
+            return Err(ConfigError::NoDrives);
         }
-        within("recording_mib", self.recording_mib, 1..=4096).map_err(|e| e.to_string())?;
-        within("retrain_pause_s", self.retrain_pause_s, 0..=LONGEST_S)
-            .map_err(|e| e.to_string())?;
-        within("drift_check_s", self.drift_check_s, 1..=LONGEST_S).map_err(|e| e.to_string())?;
+        within("recording_mib", self.recording_mib, 1..=4096)?;
+        within("retrain_pause_s", self.retrain_pause_s, 0..=LONGEST_S)?;
+        within("drift_check_s", self.drift_check_s, 1..=LONGEST_S)?;
         for DriveConfig { device, model } in drives {
             match model {
                 None if self.retrain => {
-                    return Err(format!(
-                        "{device} has no model, which retrain = true needs to begin with: see \
-                         `trimtab train`"
-                    ));
+                    return Err(ConfigError::NoModel { device: device.clone() });
                 }
                 Some(model) if card_path(model) == *model => {
-                    let model = model.display();
-                    return Err(format!("model = \"{model}\": is a card; give the model"));
+                    return Err(ConfigError::Card { model: model.clone() });
                 }
                 _ => {}
             }
@@ -139,7 +131,7 @@ impl Config {
         Ok(())
     }
 
-    /// How many drives it names.
+    /// The number of drives.
     #[must_use]
     pub const fn drive_count(&self) -> usize {
         self.drives.len()
@@ -151,7 +143,7 @@ impl Config {
         &self.addresses
     }
 
-    /// How many requests of each drive are kept to learn from.
+    /// How many requests of each drive are kept for training.
     pub(crate) const fn kept_requests(&self) -> usize {
         if self.retrain {
             (self.recording_mib as usize * (1 << 20)) / size_of::<Recorded>()
@@ -174,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_is_enough() {
+    fn all_keys_but_the_drive_have_defaults() {
         let config = Config::parse("[[drive]]\ndevice = \"nvme0n1\"\n").unwrap();
         assert_eq!(config.addresses, [SocketAddr::from(([127, 0, 0, 1], 9753))]);
         assert_eq!(config.pin_directory, Path::new("/sys/fs/bpf/trimtab"));
@@ -185,12 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn the_example_is_right() {
+    fn example_configuration_is_valid() {
         Config::parse(include_str!("../../../examples/agent.toml")).unwrap();
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn errors_name_the_line() {
         let drive = "[[drive]]\ndevice = \"sda\"\n";
         for (text, expected) in [
             ("", "there is no [[drive]]"),
@@ -204,7 +196,7 @@ mod tests {
             ("a = \n", "line 1: "),
         ] {
             let all = if text.is_empty() { String::new() } else { format!("{text}{drive}") };
-            let error = Config::parse(&all).unwrap_err();
+            let error = Config::parse(&all).unwrap_err().to_string();
             assert!(error.contains(expected), "{text:?}: {error}");
             assert_eq!(error.lines().count(), 1, "{error}");
         }
@@ -214,14 +206,16 @@ mod tests {
             Config::parse(&format!("listen = \"{local}\"\n{drive}")).unwrap();
         }
         let unknown = "[[drive]]\ndevice = \"sda\"\ncolour = 1\n";
-        assert!(Config::parse(unknown).unwrap_err().starts_with("line 3: unknown field"));
+        assert!(
+            Config::parse(unknown).unwrap_err().to_string().starts_with("line 3: unknown field")
+        );
     }
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_right_or_one_line(text in "(\\PC|\\[drive\\]|\n|=|\")*") {
+        fn any_text_parses_or_fails_in_one_line(text in "(\\PC|\\[drive\\]|\n|=|\")*") {
             if let Err(error) = Config::parse(&text) {
-                proptest::prop_assert_eq!(error.lines().count(), 1, "{}", error);
+                proptest::prop_assert_eq!(error.to_string().lines().count(), 1, "{}", error);
             }
         }
     }

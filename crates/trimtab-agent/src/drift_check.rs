@@ -1,5 +1,5 @@
-//! Does a monitored drive's model still fit? Checked periodically in the background: finding the
-//! inflection point takes about half a second.
+//! Whether a monitored drive's model still fits. Checked periodically in the background,
+//! because computing the inflection point takes about half a second.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ impl DriftCheck {
         self.last.as_ref()
     }
 
-    /// Since when every check has found the inflection point so far away that the model should
+    /// Since when each check has found the inflection point so far away that the model should
     /// be trained again; since the Unix epoch.
     #[must_use]
     pub const fn far_since(&self) -> Option<Nanos> {

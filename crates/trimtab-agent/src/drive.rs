@@ -17,8 +17,7 @@ use crate::drift_check::DriftCheck;
 use crate::error::{Error, advice};
 use crate::training::{Outcome, Training};
 
-/// How long there is no training after one that came to nothing, even if the configuration
-/// knows no pause.
+/// The pause after a training that failed, even if the configuration sets none.
 const PUT_OFF: Duration = Duration::from_secs(60);
 
 /// A drive and the file of its model.
@@ -30,7 +29,7 @@ pub(crate) struct Drive {
     training: Option<Training>,
     /// When it may be trained again.
     earliest: Instant,
-    /// How often it was trained, and how often in vain.
+    /// How often it was trained, and how often training failed.
     pub(crate) trained: u64,
     pub(crate) failed: u64,
 }
@@ -50,7 +49,7 @@ impl Drive {
         }
     }
 
-    /// The model in its file; none if it has none. It must not be another drive's.
+    /// The model in its file; `None` without a file. A model of another drive is an error.
     pub(crate) fn load(&self, log: &Log) -> Result<Option<Arc<Model>>, Error> {
         let Some(path) = &self.path else { return Ok(None) };
         let failed = |source| Error::Model { source, advice: advice(path, Access::READ_OK) };
@@ -64,7 +63,7 @@ impl Drive {
         }
     }
 
-    /// Whether what is trained could be put in the model's place.
+    /// Checks that a new model could replace the model's files.
     pub(crate) fn can_be_trained(&self) -> Result<(), Error> {
         let Some(path) = &self.path else { return Ok(()) };
         let directory = match path.parent() {
@@ -79,22 +78,22 @@ impl Drive {
         })
     }
 
-    /// There is another model, of which nothing has been seen yet. What is just being
-    /// trained is of the one before.
+    /// A new model is in use, and no reads were scored by it yet. A training in progress
+    /// belongs to the previous model.
     pub(crate) fn begin_anew(&mut self) {
         self.make_training_void();
         self.drift = DriftCheck::new(self.check_every);
     }
 
-    /// Whether the model does not fit any more: its probabilities have ceased to come
-    /// true, or the inflection point has moved.
+    /// Whether the model no longer fits: its probabilities have become wrong, or the
+    /// inflection point has moved.
     pub(crate) fn should_be_trained(&self, figures: &DriveFigures) -> bool {
         self.drift.far_since().is_some()
             || figures.calibration().is_some_and(|found| found.retrain_after.is_some())
     }
 
-    /// Begins a training in the background, if it is time for one; whether it did.
-    /// `began` is what the records' times count from.
+    /// Starts a training in the background, if one is due. Returns whether it did. `began` is
+    /// the origin of the records' times.
     pub(crate) fn train(&mut self, figures: &DriveFigures, pause: Duration, began: Nanos) -> bool {
         let (Some(path), Some(model)) = (&self.path, figures.model()) else { return false };
         if self.training.is_some()
@@ -106,7 +105,8 @@ impl Drive {
         self.earliest = Instant::now() + pause;
         let (model, kept) = (Arc::clone(model), figures.kept());
         let name = format!("{}, by the agent", self.device.name);
-        // What it learns from is this drive's, whatever the model before was of.
+        // The new model is this drive's, even if the previous one was trained on another
+        // drive.
         let identity = self.device.identity();
         self.training = Some(Training::start(path, move || {
             let mut model = retrain(&model, &name, &on_the_unix_clock(kept, began))?;
@@ -120,19 +120,19 @@ impl Drive {
         self.training.is_some()
     }
 
-    /// Whatever is just being trained will not be used.
+    /// The result of a training in progress will be dropped.
     pub(crate) fn make_training_void(&mut self) {
         if let Some(training) = &mut self.training {
             training.make_void();
         }
     }
 
-    /// What came of a training, once it is over.
+    /// The outcome of a training, once it has ended.
     pub(crate) fn trained(&mut self) -> Option<Outcome> {
         Some(self.training.take_if(|training| training.is_finished())?.finish())
     }
 
-    /// There is no training for a while, though the last has changed nothing.
+    /// Postpones the next training, though the last one has changed nothing.
     pub(crate) fn put_off(&mut self) {
         self.earliest = self.earliest.max(Instant::now() + PUT_OFF);
     }
@@ -149,7 +149,7 @@ impl Drive {
     }
 }
 
-/// So that a card says until when its model has learnt.
+/// So that the card gives the time of the last read trained on.
 fn on_the_unix_clock(mut recorded: Vec<Recorded>, began: Nanos) -> Vec<Recorded> {
     for one in &mut recorded {
         one.request.arrival += began;

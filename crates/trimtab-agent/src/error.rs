@@ -1,7 +1,7 @@
 //! Errors of the agent.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -9,18 +9,73 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use trimtab_predict::OtherDrive;
 
+use crate::listen::ListenError;
+
+/// The agent's configuration is invalid. Displays as one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("cannot read: {0}")]
+    Unreadable(String),
+    /// It is not TOML, or has other fields.
+    #[error("line {line}: {message}")]
+    Toml {
+        /// From 1.
+        line: usize,
+        /// The parser's message.
+        message: String,
+    },
+    /// The metrics' address is invalid.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The metrics would be served to other machines.
+    #[error(
+        "listen = \"{listen}\": {address} can be reached from outside, and there is no password: \
+         use 127.0.0.1, or set allow_remote = true"
+    )]
+    Remote {
+        /// As it was written.
+        listen: String,
+        /// The address.
+        address: IpAddr,
+    },
+    /// There is no drive.
+    #[error("there is no [[drive]] to watch")]
+    NoDrives,
+    /// A number is out of range.
+    #[error(transparent)]
+    Number(#[from] trimtab_io::OutOfRange),
+    /// Retraining needs a first model.
+    #[error("{device} has no model, which retrain = true requires: see `trimtab train`")]
+    NoModel {
+        /// The drive.
+        device: String,
+    },
+    /// A card is named in place of its model.
+    #[error("model = \"{}\": is a card; give the model", model.display())]
+    Card {
+        /// The file.
+        model: PathBuf,
+    },
+}
+
 /// The agent cannot start, or cannot do something for a drive. Each error displays as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The configuration is not valid.
-    #[error("{0}")]
-    Config(String),
+    #[error("{}: {source}", file.display())]
+    Config {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        source: ConfigError,
+    },
     /// A model cannot be loaded.
     #[error("{source}{advice}")]
     Model {
-        /// What is wrong with it.
+        /// The problem.
         source: trimtab_predict::Error,
-        /// What to do where root may not read it.
+        /// The remedy if root may not read the file.
         advice: String,
     },
     /// A model is another drive's.
@@ -28,7 +83,7 @@ pub enum Error {
     OtherDrive {
         /// The model's file.
         path: PathBuf,
-        /// In which respect.
+        /// The difference.
         other: OtherDrive,
     },
     /// A model that is trained again could not be written.
@@ -38,13 +93,13 @@ pub enum Error {
         path: PathBuf,
         /// The kernel's error.
         source: io::Error,
-        /// What to do where root may not write it.
+        /// The remedy if root may not write the file.
         advice: String,
     },
     /// A device does not exist, or cannot be watched.
     #[error(transparent)]
     Device(#[from] trimtab_block::DeviceError),
-    /// The metrics' address cannot be taken.
+    /// The metrics' address cannot be bound.
     #[error("cannot serve metrics at {address} (choose another by `listen`): {source}")]
     Listen {
         /// The address.
@@ -83,7 +138,7 @@ impl Error {
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
         match self {
-            Self::Config(_) | Self::OtherDrive { .. } | Self::Unwritable { .. } => true,
+            Self::Config { .. } | Self::OtherDrive { .. } | Self::Unwritable { .. } => true,
             Self::Device(_) => true,
             Self::Model { source, .. } => source.is_bad_input(),
             Self::Record(error) => error.is_bad_input(),
@@ -93,7 +148,7 @@ impl Error {
         }
     }
 
-    /// The error of loading BPF programs that is behind this one, if one is.
+    /// The underlying error of loading BPF programs, if there is one.
     #[must_use]
     pub const fn bpf(&self) -> Option<&trimtab_bpf::Error> {
         match self {
@@ -104,8 +159,8 @@ impl Error {
     }
 }
 
-/// What to do where root may not use a file, because the agent has given up the capability
-/// for it; empty otherwise.
+/// The remedy if root may not use a file because the agent has given up the capability for it;
+/// empty otherwise.
 pub(crate) fn advice(path: &Path, access: Access) -> String {
     let denied = accessat(CWD, path, access, AtFlags::EACCESS) == Err(Errno::ACCESS);
     if !denied || !geteuid().is_root() {

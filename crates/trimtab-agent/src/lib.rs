@@ -1,6 +1,5 @@
-//! The agent: a service that watches drives, scores their models on every read, trains them
-//! again when they no longer fit, keeps the state of the drives pinned for readers, and serves
-//! metrics.
+//! The agent: a service that monitors drives, scores their models on every read, trains models
+//! again that no longer fit, pins the state of the drives for readers, and serves metrics.
 //!
 //! ```text
 //!   recorder ─> DriveFigures ─┬─ metrics
@@ -11,8 +10,8 @@
 //!
 //! [`Agent`] is a state machine over the recorder and the tracker: its owner calls
 //! [`turn`](Agent::turn) every 40 ms and [`metrics`](Agent::metrics) each second. [`server`]
-//! serves the metrics, [`Notify`] reports to systemd. The command `trimtab agent` is these and
-//! signals; docs/agent.md explains the configuration and the metrics.
+//! serves the metrics, [`Notify`] reports to systemd. The command `trimtab agent` adds
+//! signals; docs/agent.md describes the configuration and the metrics.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -45,8 +44,9 @@ use std::sync::Arc;
 pub use agent::{Agent, check};
 pub use config::Config;
 pub use drift_check::{Checked, DriftCheck};
-pub use error::Error;
+pub use error::{ConfigError, Error};
+pub use listen::ListenError;
 pub use notify::Notify;
 
-/// Takes the agent's messages, one line each.
+/// Receives the agent's messages, one line each.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;

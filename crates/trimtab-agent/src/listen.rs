@@ -1,4 +1,4 @@
-//! Where metrics are served: an address or a name, and a port.
+//! The address of the metrics: an IP address or a name, and a port.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
@@ -18,6 +18,29 @@ pub(crate) struct Listen {
     text: String,
 }
 
+/// `listen` is invalid, or has no address. Displays as one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Its syntax.
+    #[error("listen = {text:?}: {why}: {EXPECTED}")]
+    Invalid {
+        /// As it was written.
+        text: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The name has no address.
+    #[error("listen = \"{listen}\": cannot resolve {name}: {why}; use an address")]
+    Unresolved {
+        /// As it was written.
+        listen: String,
+        /// Its name.
+        name: String,
+        /// The resolver's error.
+        why: String,
+    },
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Host {
     Address(SocketAddr),
@@ -25,9 +48,9 @@ enum Host {
 }
 
 impl Listen {
-    /// The addresses that it means, each once. `localhost` is both loopback addresses,
-    /// whatever the machine makes of that name; other names are resolved.
-    pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
+    /// The addresses to bind, each once. `localhost` is both loopback addresses, whatever the
+    /// machine resolves it to; other names are resolved.
+    pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, ListenError> {
         let name = match &self.host {
             Host::Address(address) => return Ok(vec![canonical(*address)]),
             Host::Name(name) => name.as_str(),
@@ -36,9 +59,8 @@ impl Listen {
             let both = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
             return Ok(both.map(|ip| SocketAddr::new(ip, self.port)).to_vec());
         }
-        let cannot = |why: String| {
-            format!("listen = \"{self}\": cannot resolve {name}: {why}; use an address")
-        };
+        let cannot =
+            |why| ListenError::Unresolved { listen: self.to_string(), name: name.to_owned(), why };
         let found = (name, self.port).to_socket_addrs().map_err(|e| cannot(e.to_string()))?;
         let mut addresses: Vec<SocketAddr> = found.map(canonical).collect();
         addresses.sort();
@@ -47,7 +69,7 @@ impl Listen {
     }
 }
 
-/// An IPv4 address in IPv6's clothes (`::ffff:127.0.0.1`) as what it is.
+/// Converts an IPv4-mapped IPv6 address (`::ffff:127.0.0.1`) to IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
@@ -75,19 +97,19 @@ impl From<Listen> for String {
 }
 
 impl TryFrom<String> for Listen {
-    type Error = String;
+    type Error = ListenError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, ListenError> {
         if let Ok(address) = text.parse::<SocketAddr>() {
             return Ok(Self { host: Host::Address(address), port: address.port(), text });
         }
-        let wrong = |why: &str| Err(format!("listen = {text:?}: {why}: {EXPECTED}"));
+        let wrong = |why| Err(ListenError::Invalid { text: text.clone(), why });
         let Some((name, port)) = text.rsplit_once(':') else { return wrong("has no port") };
         let Ok(port) = port.parse() else { return wrong("its port is no number up to 65535") };
         if name.is_empty() {
             return wrong("has no address");
         }
-        // What is left of addresses that are none: `1.2.3.400`, `[::1`, `::1` without brackets.
+        // Rejects malformed addresses: `1.2.3.400`, `[::1`, `::1` without brackets.
         let of_names = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
         if !name.chars().all(of_names) || name.chars().all(|c| c.is_ascii_digit() || c == '.') {
             return wrong("is neither an address nor a name");
@@ -100,13 +122,13 @@ impl TryFrom<String> for Listen {
 mod tests {
     use super::*;
 
-    fn addresses(text: &str) -> Result<Vec<String>, String> {
+    fn addresses(text: &str) -> Result<Vec<String>, ListenError> {
         let addresses = Listen::try_from(text.to_owned())?.addresses()?;
         Ok(addresses.iter().map(ToString::to_string).collect())
     }
 
     #[test]
-    fn addresses_are_what_they_are_and_localhost_is_both() {
+    fn localhost_resolves_to_both_loopback_addresses() {
         for (text, expected) in [
             ("127.0.0.1:9753", &["127.0.0.1:9753"][..]),
             ("[::1]:0", &["[::1]:0"]),
@@ -120,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told_in_one_line() {
+    fn invalid_addresses_fail_in_one_line() {
         for (text, expected) in [
             ("localhost", "has no port"),
             ("", "has no port"),
@@ -133,7 +155,7 @@ mod tests {
             ("two words:80", "neither an address nor a name"),
             ("no-such-host.invalid:80", "cannot resolve no-such-host.invalid: "),
         ] {
-            let error = addresses(text).unwrap_err();
+            let error = addresses(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
             assert!(error.contains("expected ") || error.contains("use an address"), "{error}");
             assert_eq!(error.lines().count(), 1, "{error}");

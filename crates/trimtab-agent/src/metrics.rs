@@ -1,5 +1,5 @@
-//! What the agent tells Prometheus: a pure function from figures to text. Its table in
-//! docs/agent.md says what each metric is.
+//! The metrics in Prometheus' text format: a pure function from figures to text. docs/agent.md
+//! describes each metric.
 
 use trimtab_io::Op;
 use trimtab_predict::OnlineScore;
@@ -9,26 +9,26 @@ use trimtab_record::monitor::{DriveFigures, LatencyBuckets};
 use trimtab_report::{Exposition, Metric};
 use trimtab_train::InflectionShift;
 
-/// A drive's figures, with what is told of it beside them.
+/// A drive's figures, and its state beside them.
 pub(crate) struct DriveSummary<'a> {
     pub(crate) device: &'a str,
     pub(crate) figures: &'a DriveFigures,
-    /// By the maps: reads and writes in flight at this moment.
+    /// Reads and writes in flight now, from the tracker's state.
     pub(crate) in_flight: [u32; 2],
-    /// What the maps' programs have missed.
+    /// Events that the tracker's programs missed.
     pub(crate) missed: u64,
-    /// What has become of the inflection point, if it has been looked for.
+    /// How the inflection point has moved, if it has been computed.
     pub(crate) moved: Option<InflectionShift>,
     pub(crate) retrain: bool,
-    /// What those have done who read through `trimtab_read`.
+    /// Counters of the processes that read through `trimtab_read`.
     pub(crate) readers: Option<Sum>,
     pub(crate) trained: u64,
     pub(crate) failed: u64,
 }
 
-/// A metric that is one number of each drive, or none.
+/// A metric with at most one number per drive.
 type Number = fn(&DriveSummary<'_>) -> Option<f64>;
-/// The same of a count, which may be larger than a float is exact for.
+/// The same for a counter, which may exceed the exact range of a float.
 type Count = fn(&DriveSummary<'_>) -> Option<u64>;
 
 /// All metrics.
@@ -40,7 +40,7 @@ pub(crate) fn page(drives: &[DriveSummary<'_>], losses: &Losses) -> String {
         each(&mut page, drives, name, Metric::Counter, help, *count);
     }
     latencies(&mut page, drives);
-    page.metric("trimtab_in_flight", Metric::Gauge, "Requests sent and not answered.");
+    page.metric("trimtab_in_flight", Metric::Gauge, "Requests issued and not completed.");
     for drive in drives {
         for (op, number) in ["read", "write"].into_iter().zip(drive.in_flight) {
             page.sample(&[("device", drive.device), ("op", op)], number);
@@ -56,86 +56,86 @@ pub(crate) fn page(drives: &[DriveSummary<'_>], losses: &Losses) -> String {
     page.to_string()
 }
 
-fn judged(drive: &DriveSummary<'_>) -> Option<OnlineScore> {
-    drive.figures.model().map(|_| drive.figures.judged())
+fn score(drive: &DriveSummary<'_>) -> Option<OnlineScore> {
+    drive.figures.model().map(|_| drive.figures.score())
 }
 
 const COUNTS: &[(&str, &str, Count)] = &[
-    ("trimtab_reads_total", "Reads answered.", |t| Some(t.figures.totals().of(Op::Read).requests)),
-    ("trimtab_read_bytes_total", "Bytes of reads answered.", |t| {
+    ("trimtab_reads_total", "Reads completed.", |t| Some(t.figures.totals().of(Op::Read).requests)),
+    ("trimtab_read_bytes_total", "Bytes of reads completed.", |t| {
         Some(t.figures.totals().of(Op::Read).bytes)
     }),
-    ("trimtab_writes_total", "Writes answered.", |t| {
+    ("trimtab_writes_total", "Writes completed.", |t| {
         Some(t.figures.totals().of(Op::Write).requests)
     }),
-    ("trimtab_written_bytes_total", "Bytes of writes answered.", |t| {
+    ("trimtab_written_bytes_total", "Bytes of writes completed.", |t| {
         Some(t.figures.totals().of(Op::Write).bytes)
     }),
-    ("trimtab_discards_total", "Discards answered.", |t| {
+    ("trimtab_discards_total", "Discards completed.", |t| {
         Some(t.figures.totals().of(Op::Discard).requests)
     }),
-    ("trimtab_discarded_bytes_total", "Bytes of discards answered.", |t| {
+    ("trimtab_discarded_bytes_total", "Bytes of discards completed.", |t| {
         Some(t.figures.totals().of(Op::Discard).bytes)
     }),
-    ("trimtab_flushes_total", "Flush commands answered.", |t| {
+    ("trimtab_flushes_total", "Flush commands completed.", |t| {
         Some(t.figures.totals().of(Op::Flush).requests)
     }),
     ("trimtab_errors_total", "Requests that ended in an error.", |t| {
         Some(t.figures.totals().errors)
     }),
-    ("trimtab_judged_reads_total", "Reads that the model was compared with.", |t| {
-        Some(judged(t)?.reads)
+    ("trimtab_scored_reads_total", "Reads that the model was compared with.", |t| {
+        Some(score(t)?.reads)
     }),
     ("trimtab_late_reads_total", "Of these, reads that were late by the model's label.", |t| {
-        Some(judged(t)?.late)
+        Some(score(t)?.late)
     }),
     ("trimtab_predicted_late_total", "Of these, reads that the model predicted late.", |t| {
-        Some(judged(t)?.predicted_late)
+        Some(score(t)?.predicted_late)
     }),
     ("trimtab_false_submits_total", "Reads predicted fast that were late.", |t| {
-        Some(judged(t)?.false_submits)
+        Some(score(t)?.false_submits)
     }),
     (
         "trimtab_false_revokes_total",
-        "Reads predicted late, sent all the same, that were fast.",
-        |t| Some(judged(t)?.false_revokes),
+        "Reads predicted late and sent nevertheless that were fast.",
+        |t| Some(score(t)?.false_revokes),
     ),
     ("trimtab_reader_asked_total", "Reads with a deadline, of all readers.", |t| {
-        Some(t.readers?.figures.asked)
+        Some(t.readers?.figures.with_deadline)
     }),
     ("trimtab_reader_refused_total", "Of these, reads that were refused.", |t| {
         Some(t.readers?.figures.refused)
     }),
     (
         "trimtab_reader_bounded_total",
-        "Of the refused, reads refused because too many were out on the drive.",
+        "Of the refused, reads refused because too many were in flight.",
         |t| Some(t.readers?.figures.bounded),
     ),
-    (
-        "trimtab_reader_timed_out_total",
-        "Reads that the drive had not answered at their deadline.",
-        |t| Some(t.readers?.figures.timed_out),
-    ),
-    ("trimtab_reader_failed_open_total", "Of these, reads let through without knowing.", |t| {
+    ("trimtab_reader_timed_out_total", "Reads not completed at their deadline.", |t| {
+        Some(t.readers?.figures.timed_out)
+    }),
+    ("trimtab_reader_failed_open_total", "Of these, reads admitted without a forecast.", |t| {
         Some(t.readers?.figures.failed_open.total())
     }),
     ("trimtab_reader_late_total", "Reads that were admitted as fast, and were late.", |t| {
         Some(t.readers?.figures.late)
     }),
-    ("trimtab_reader_trials_total", "Reads sent though expected to be late, and back.", |t| {
-        Some(t.readers?.figures.trials)
+    (
+        "trimtab_reader_forced_samples_total",
+        "Completed reads that were sent although predicted late.",
+        |t| Some(t.readers?.figures.forced_samples),
+    ),
+    ("trimtab_reader_fast_forced_samples_total", "Of these, reads that were fast.", |t| {
+        Some(t.readers?.figures.fast_forced_samples)
     }),
-    ("trimtab_reader_fast_trials_total", "Of these, reads that were fast.", |t| {
-        Some(t.readers?.figures.fast_trials)
-    }),
-    ("trimtab_state_missed_total", "Events that the maps have missed.", |t| Some(t.missed)),
+    ("trimtab_state_missed_total", "Events that the state tracker missed.", |t| Some(t.missed)),
 ];
 
 const NUMBERS: &[(&str, &str, Number)] = &[
-    ("trimtab_readers", "Readers of the drive that live.", |t| Some(t.readers?.readers as f64)),
+    ("trimtab_readers", "Processes that read from the drive.", |t| Some(t.readers?.readers as f64)),
     (
         "trimtab_model_threshold_seconds",
-        "A 4 KiB read of an idle drive is late beyond this.",
+        "Latency beyond which a 4 KiB read of an idle drive is late.",
         |t| Some(t.figures.model()?.card.label.threshold().as_secs_f64()),
     ),
     (
@@ -172,8 +172,12 @@ fn each<N: std::fmt::Display>(
 fn latencies(page: &mut Exposition, drives: &[DriveSummary<'_>]) {
     type Of = fn(&DriveFigures) -> &LatencyBuckets;
     let both: [(&'static str, &str, Of); 2] = [
-        ("trimtab_read_latency_seconds", "Reads, from arrival to answer.", DriveFigures::reads),
-        ("trimtab_write_latency_seconds", "Writes, from arrival to answer.", DriveFigures::writes),
+        ("trimtab_read_latency_seconds", "Reads, from arrival to completion.", DriveFigures::reads),
+        (
+            "trimtab_write_latency_seconds",
+            "Writes, from arrival to completion.",
+            DriveFigures::writes,
+        ),
     ];
     for (name, help, of) in both {
         page.metric(name, Metric::Histogram, help);
@@ -203,7 +207,7 @@ fn models(page: &mut Exposition, drives: &[DriveSummary<'_>]) {
 }
 
 fn failed_open(page: &mut Exposition, drives: &[DriveSummary<'_>]) {
-    let help = "Reads let through without knowing, by reason.";
+    let help = "Reads admitted without a forecast, by reason.";
     page.metric("trimtab_reader_failed_open_reason_total", Metric::Counter, help);
     for drive in drives {
         let Some(readers) = drive.readers else { continue };
@@ -223,7 +227,7 @@ fn trainings(page: &mut Exposition, drives: &[DriveSummary<'_>]) {
 }
 
 fn lost(page: &mut Exposition, losses: &Losses) {
-    page.metric("trimtab_lost_total", Metric::Counter, "Requests that figures are without.");
+    page.metric("trimtab_lost_total", Metric::Counter, "Requests missing from the figures.");
     for (reason, number) in [
         ("ring_full", losses.ring_full),
         ("table_full", losses.table_full),

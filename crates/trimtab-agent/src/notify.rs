@@ -15,7 +15,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// As the environment says; without a manager reports go nowhere.
+    /// Configured by the environment; without a service manager, reports are dropped.
     #[must_use]
     pub fn from_environment() -> Self {
         let socket = std::env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty());
@@ -40,7 +40,7 @@ impl Notify {
 
 fn open(path: &OsString) -> io::Result<(UnixDatagram, SocketAddr)> {
     let address = match path.as_bytes() {
-        // A name that is in no directory.
+        // An abstract socket address.
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         _ => SocketAddr::from_pathname(path)?,
     };

@@ -1,9 +1,9 @@
-//! Two pages over HTTP: what Prometheus asks for, and nothing else.
+//! An HTTP server for two pages, for Prometheus.
 //!
-//! One thread answers all, and waits for none: it looks after a limited number of
-//! connections, and goes to whichever can go on. Each has one time limit from its beginning
-//! to the end of the answer. If one more comes than there is room for, the oldest that has
-//! said nothing goes. Nothing of a request is kept but its head.
+//! One thread serves all connections without blocking on any: it polls a limited number of
+//! connections and advances those that are ready. Each connection has one time limit for
+//! request and answer. A connection beyond the limit replaces the oldest silent one. Of a
+//! request only the head is kept.
 
 mod exchange;
 
@@ -18,17 +18,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use self::exchange::Exchange;
 use crate::error::Error;
 
-/// Connections held at once.
+/// The most connections at once.
 const MOST: usize = 32;
-/// From the connection to the end of the answer.
+/// Time limit of a connection, from accept to the end of the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Metrics older than that are not served: the agent is stuck.
+/// Older metrics are not served: the agent is stuck.
 const STALE: Duration = Duration::from_secs(10);
-/// After an error that is nobody's in particular (no file descriptors left, say): it may
-/// pass.
+/// Pause after an error that concerns no particular connection, such as a lack of file
+/// descriptors: it may be temporary.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The page that is served, replaced as a whole each time; at first there is none.
+/// The page to serve, replaced as a whole; initially there is none.
 #[derive(Clone, Debug, Default)]
 pub struct Page(Arc<Mutex<Option<Published>>>);
 
@@ -52,12 +52,11 @@ impl Page {
     }
 }
 
-/// Takes these addresses; port 0 is one that the kernel chooses, another for each. An
-/// address of a family that this machine does not have (`localhost`, without IPv6) is left
-/// out, if there are others.
+/// Binds these addresses; with port 0 the kernel chooses a port for each. An address of a
+/// family that this machine lacks (`localhost`, without IPv6) is left out if there are others.
 ///
 /// # Errors
-/// An address is taken, or not this machine's.
+/// An address is in use, or is not this machine's.
 pub fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Error> {
     let (mut listeners, mut lacking) = (Vec::new(), None);
     for &address in addresses {
@@ -95,7 +94,7 @@ pub fn serve(listeners: Vec<TcpListener>, page: &Page) {
     });
 }
 
-/// Waits until anything can go on, and lets it.
+/// Waits until a listener or connection is ready, and advances those that are.
 fn turn(listeners: &[TcpListener], exchanges: &mut Vec<Exchange>, page: &Page) -> io::Result<()> {
     let ready = wait(listeners, exchanges)?;
     let (comers, ready) = ready.split_at(listeners.len());
@@ -105,13 +104,13 @@ fn turn(listeners: &[TcpListener], exchanges: &mut Vec<Exchange>, page: &Page) -
         let may_go_on = ready.next() == Some(&true);
         now < exchange.until && (!may_go_on || exchange.go_on(|line| respond(line, page)))
     });
-    for (listener, _) in listeners.iter().zip(comers).filter(|(_, anyone)| **anyone) {
+    for (listener, _) in listeners.iter().zip(comers).filter(|(_, ready)| **ready) {
         admit(listener, exchanges, page)?;
     }
     Ok(())
 }
 
-/// Which can go on: the listeners, and each of the connections.
+/// Which are ready: the listeners, and each of the connections.
 fn wait(listeners: &[TcpListener], exchanges: &[Exchange]) -> io::Result<Vec<bool>> {
     let listening = listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
     let mut waiting: Vec<PollFd<'_>> = listening.collect();
@@ -126,14 +125,14 @@ fn wait(listeners: &[TcpListener], exchanges: &[Exchange]) -> io::Result<Vec<boo
     }
 }
 
-/// Takes in those who have come. Not more at a time than can be held: those who are being
-/// answered must have their turn, however many come.
+/// Accepts pending connections, at most as many as are held at once: connections being
+/// answered must not starve, however many arrive.
 fn admit(listener: &TcpListener, exchanges: &mut Vec<Exchange>, page: &Page) -> io::Result<()> {
     for _ in 0..MOST {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            // A client that has gone away is none of our business.
+            // The client has disconnected already: not an error of the server.
             Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(e) => return Err(e),
         };
@@ -143,15 +142,15 @@ fn admit(listener: &TcpListener, exchanges: &mut Vec<Exchange>, page: &Page) -> 
     Ok(())
 }
 
-/// Makes room for one more, at the cost of the oldest that has said nothing. What has come
-/// since and was not read yet does count.
+/// Makes room for one more by closing the oldest silent connection. Unread input counts as not
+/// silent.
 fn make_room(exchanges: &mut Vec<Exchange>, page: &Page) {
     if exchanges.len() < MOST {
         return;
     }
     exchanges.retain_mut(|one| !one.is_silent() || one.go_on(|line| respond(line, page)));
     if exchanges.len() >= MOST {
-        // They stand in order of their beginnings.
+        // In order of arrival.
         let silent = exchanges.iter().position(Exchange::is_silent);
         exchanges.remove(silent.unwrap_or(0));
     }
@@ -160,7 +159,7 @@ fn make_room(exchanges: &mut Vec<Exchange>, page: &Page) {
 const PLAIN: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What is answered to HEAD is the same without its content.
+/// HEAD is answered like GET, without the content.
 const METHODS: &str = "GET, HEAD";
 
 /// Status, type and content of an answer.
@@ -169,7 +168,7 @@ type Answer = (&'static str, &'static str, Arc<str>);
 const BAD: &str = "400 Bad Request";
 const NOT_ALLOWED: &str = "405 Method Not Allowed";
 
-/// The answer to a request's first line; none if that was no text, or the head too large.
+/// The answer to a request's first line; `None` if it was not text, or the head too large.
 fn respond(line: Option<&str>, page: &Page) -> Answer {
     let words: Vec<&str> = line.unwrap_or_default().split(' ').collect();
     let [method, target, version] = words[..] else {
@@ -186,7 +185,7 @@ fn respond(line: Option<&str>, page: &Page) -> Answer {
         ("/metrics", Some(text)) => ("200 OK", METRICS, text),
         ("/healthz", Some(_)) => ("200 OK", PLAIN, "ok\n".into()),
         ("/metrics" | "/healthz", None) => {
-            ("503 Service Unavailable", PLAIN, "the agent is stuck, or just beginning\n".into())
+            ("503 Service Unavailable", PLAIN, "the agent is stuck, or still starting\n".into())
         }
         _ => ("404 Not Found", PLAIN, "there are /metrics and /healthz\n".into()),
     }
@@ -199,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// Serves it at some port; where.
+    /// Serves the page at a free port. Returns the address.
     fn at_some_port(page: &Page) -> SocketAddr {
         let listeners = bind(&[SocketAddr::from(([127, 0, 0, 1], 0))]).unwrap();
         let address = listeners[0].local_addr().unwrap();
@@ -282,9 +281,9 @@ mod tests {
         assert!(matches!(error, Error::Listen { address, .. } if address == expected), "{error}");
     }
 
-    /// Content that nobody reads must not cost the client the answer (a reset would).
+    /// A request body that is not read must not cost the client the answer (a reset would).
     #[test]
-    fn a_client_that_still_sends_gets_its_answer() {
+    fn client_still_sending_gets_its_answer() {
         let page = Page::default();
         let address = at_some_port(&page);
         for _ in 0..20 {
@@ -298,20 +297,20 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_connections_at_once_keep_nobody_from_it() {
+    fn thousand_connections_do_not_block_requests() {
         let page = Page::default();
         page.publish("x 1\n".to_owned());
         let address = at_some_port(&page);
         let begun = Instant::now();
         let mut held = Vec::new();
         for i in 0..1000 {
-            // Those before the last are cut off: a connection may fail, but not the server.
+            // Earlier ones are cut off: a connection may fail, but not the server.
             held.extend(TcpStream::connect(address));
             if i % 100 == 99 {
                 let answer = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
                 assert!(answer.ends_with("x 1\n"), "after {i}: {answer}");
             }
-            // A test may not have that many files open.
+            // A test may have only a limited number of open files.
             if held.len() == 400 {
                 held.drain(..100);
             }
@@ -319,15 +318,15 @@ mod tests {
         assert!(begun.elapsed() < 30 * PATIENCE, "{:?}", begun.elapsed());
     }
 
-    /// Had it been cut off because others came while its request lay there unread, nobody
-    /// could be sure of an answer.
+    /// Cutting it off for later connections while its request is unread would make answers
+    /// unreliable.
     #[test]
-    fn a_request_that_has_come_is_answered_before_anyone_is_cut_off() {
+    fn unread_request_is_answered_before_connections_are_cut_off() {
         let page = Page::default();
         page.publish("x 1\n".to_owned());
         let listeners = bind(&[SocketAddr::from(([127, 0, 0, 1], 0))]).unwrap();
         let address = listeners[0].local_addr().unwrap();
-        // All have come before the server looks for the first time.
+        // All arrive before the server polls for the first time.
         let mut first = TcpStream::connect(address).unwrap();
         first.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         let _silent: Vec<TcpStream> =
@@ -339,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_keep_others_from_it() {
+    fn silent_and_partial_requests_do_not_block_others() {
         let page = Page::default();
         page.publish("x 1\n".to_owned());
         let address = at_some_port(&page);
@@ -347,16 +346,16 @@ mod tests {
             let begun = Instant::now();
             let answer = ask(address, b"GET /metrics HTTP/1.0\r\n\r\n");
             assert!(answer.ends_with("x 1\n"), "{why}: {answer}");
-            // Had it had to wait for the others' time limits, it would be several of them.
+            // Waiting for the others' time limits would take several of them.
             assert!(begun.elapsed() < PATIENCE, "{why}: {:?}", begun.elapsed());
         };
-        // More who say nothing, or half of it, than there is room for.
+        // More silent or incomplete connections than fit at once.
         let connect = |_| TcpStream::connect(address).unwrap();
         let silent: Vec<TcpStream> = (0..50).map(connect).collect();
         get("50 are silent");
         let halves: Vec<TcpStream> = (0..50).map(connect).collect();
         halves.iter().for_each(|mut half| half.write_all(b"GET /met").unwrap());
-        get("50 have said half of it");
+        get("50 have sent half a request");
         drop((silent, halves));
         let endless =
             [b"GET /metrics HTTP/1.1\r\nX: ".as_slice(), &[b'x'; 2 * exchange::LARGEST]].concat();
@@ -364,21 +363,21 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_take_the_answer_keeps_nobody_from_it() {
+    fn client_that_does_not_read_does_not_block_others() {
         let page = Page::default();
-        // More than the kernel holds for one who does not listen.
+        // More than the kernel buffers for a client that does not read.
         page.publish("x".repeat(32 << 20));
         let address = at_some_port(&page);
-        let mut deaf: Vec<TcpStream> =
+        let mut idle: Vec<TcpStream> =
             (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
-        for stream in &mut deaf {
+        for stream in &mut idle {
             stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         }
         assert!(ask(address, b"GET /healthz HTTP/1.1\r\n\r\n").ends_with("\r\n\r\nok\n"));
         std::thread::sleep(PATIENCE + PATIENCE / 2);
-        // Its time is over: what it gets is not all.
+        // Past its time limit: the answer is cut off.
         let mut got = Vec::new();
-        _ = deaf[0].read_to_end(&mut got);
+        _ = idle[0].read_to_end(&mut got);
         assert!(got.starts_with(b"HTTP/1.1 200 OK") && got.len() < 32 << 20, "{}", got.len());
     }
 

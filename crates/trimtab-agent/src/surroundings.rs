@@ -1,11 +1,12 @@
-//! Changes outside the agent: drives that are detached, and a BPF file system that goes.
+//! Changes outside the agent: drives that are detached, and a BPF file system that is
+//! unmounted.
 
 use trimtab_tracker::StateTracker;
 
 use crate::Log;
 use crate::drive::Drive;
 
-/// The changes that were reported, so that each is reported once.
+/// The changes reported so far: each is reported once.
 pub(crate) struct Surroundings {
     replaced: Vec<bool>,
     unpinned: bool,
@@ -22,8 +23,8 @@ impl Surroundings {
                 *said = true;
                 let name = &drive.device.name;
                 log(&format!(
-                    "{name}: was detached: what has this name from now on is another \
-                     device, which is not watched until the agent is started again"
+                    "{name}: was detached: a new device of this name is not watched until the \
+                     agent is restarted"
                 ));
             }
         }
@@ -35,14 +36,14 @@ impl Surroundings {
             Ok(true) => {
                 self.unpinned = false;
                 log(
-                    "the file of the maps had gone (was its BPF file system unmounted?): it is there again",
+                    "the pinned state was missing (BPF file system unmounted?): it is pinned again",
                 );
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.unpinned, true) {
                     log(&format!(
-                        "the file of the maps has gone, and what opens it finds nothing: \
-                         {error}; tried again each second"
+                        "the pinned state is missing, and readers cannot open it: {error}; \
+                         tried again each second"
                     ));
                 }
             }

@@ -1,4 +1,4 @@
-//! A training in the background, and what becomes of it.
+//! A training in the background, and its outcome.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,28 +11,28 @@ use trimtab_train::{ModelFiles, WrittenModel};
 
 use crate::error::Error;
 
-/// A training that has begun. Its files get their names only when its outcome is asked
-/// for, by who also loads models: so it can never take the place of one that was put
-/// there, or loaded, meanwhile.
+/// A training in progress. Its files are renamed into place only when its outcome is taken, by
+/// the thread that also loads models. So it never replaces a model that was installed or
+/// loaded meanwhile.
 pub(crate) struct Training {
     work: Background<Result<(Model, WrittenModel), Error>>,
     path: PathBuf,
-    /// The files as they were when it began.
+    /// The files when the training began.
     before: [Option<Identity>; 2],
     void: bool,
 }
 
-/// What came of a training.
+/// The outcome of a training.
 pub(crate) enum Outcome {
-    /// A model, which its files hold.
+    /// A model, which is in its files.
     Trained(Arc<Model>),
-    /// Nothing: its files, or the model in use, were replaced while it ran.
+    /// Dropped: its files, or the model in use, were replaced meanwhile.
     Void,
     Failed(Error),
 }
 
 impl Training {
-    /// Begins one for the model in this file; `learn` makes the new one.
+    /// Starts a training for the model in this file; `learn` makes the new one.
     pub(crate) fn start(
         path: &Path,
         learn: impl FnOnce() -> Result<Model, Error> + Send + 'static,
@@ -40,7 +40,7 @@ impl Training {
         let (path, before) = (path.to_owned(), identities(path));
         let out = path.clone();
         let work = Background::start(move || {
-            // First, because places that cannot be written should show before the work.
+            // First, because unwritable paths should show before the work.
             let files = ModelFiles::create(&out)?;
             let model = learn()?;
             let written = files.write(&model)?;
@@ -49,7 +49,7 @@ impl Training {
         Self { work, path, before, void: false }
     }
 
-    /// Its outcome will not be used. It goes on all the same: nothing can stop it.
+    /// Its outcome will be dropped. The thread cannot be stopped and runs on.
     pub(crate) const fn make_void(&mut self) {
         self.void = true;
     }
@@ -58,7 +58,7 @@ impl Training {
         self.work.is_finished()
     }
 
-    /// Waits for its end. A model that counts is in its files then.
+    /// Waits for its end. If its model is valid, it is in its files then.
     pub(crate) fn finish(self) -> Outcome {
         let Self { work, path, before, void } = self;
         let done = work.finish().unwrap_or_else(|| Err(Error::TrainingPanicked));
@@ -73,7 +73,7 @@ impl Training {
     }
 }
 
-/// Tells a file, as it is, from what replaces it or is written into it.
+/// Distinguishes a file from one that replaces it, and from later versions of itself.
 #[derive(PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -82,7 +82,7 @@ struct Identity {
     modified: (i64, i64),
 }
 
-/// Of a model's two files.
+/// The identities of a model's two files.
 fn identities(path: &Path) -> [Option<Identity>; 2] {
     [path, &card_path(path)].map(|path| {
         let file = fs::metadata(path).ok()?;

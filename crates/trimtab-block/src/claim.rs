@@ -1,13 +1,13 @@
-//! Block devices and files that a user names to be written to, and what else uses them.
+//! Exclusive access to block devices and files that are to be overwritten.
 //!
-//! [`Claim::exclusive`] opens one for writing if nothing else uses it, and keeps others off
-//! for as long as the claim lives. A user who names a device consents to the loss of its
-//! content, not of a file system that happens to be mounted from it: so a claim that cannot
-//! be had is an error, and nothing overrides it.
+//! [`Claim::exclusive`] opens one for writing if nothing else uses it, and keeps others from
+//! using it until the claim is dropped. Naming a device is consent to the loss of its content,
+//! but not of a file system that is mounted from it: so a claim that is refused is an error
+//! without an override.
 //!
-//! A path is looked up once. From then on the object is known by its device number, or by
-//! file system and inode: symbolic links, a second device node and hard links lead to the
-//! same object.
+//! A path is looked up once. After that the object is identified by its device number, or by
+//! file system and inode: symbolic links, a second device node and hard links lead to the same
+//! object.
 //!
 //! ```text
 //!   mounts ──┐                       ┌── loop devices, mapped devices
@@ -16,9 +16,9 @@
 //!            │         └─ is a loop device? ─> its back end, the same again
 //! ```
 //!
-//! What cannot be seen: an overlay and the layer below it have different inodes for one file,
-//! so a loop device over the one is not found through the other; neither is one on another
-//! machine that shares the disk.
+//! Limits: an overlay and the layer below it have different inodes for one file, so a loop
+//! device over one is not found through the other; nor is a use on another machine that shares
+//! the disk.
 
 mod drives;
 mod exclusive;

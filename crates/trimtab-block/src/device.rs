@@ -1,4 +1,4 @@
-//! Finding a block device, and the kernel's own counters for it.
+//! Finding a block device, and the kernel's counters for it.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ pub struct BlockDevice {
     /// Major and minor number.
     pub number: (u32, u32),
     sysfs: PathBuf,
-    /// The kernel's sequence number, by which it tells a device from an earlier one of the
+    /// The kernel's sequence number, which distinguishes a device from an earlier one of the
     /// same name (Linux 5.15 and newer).
     sequence: Option<u64>,
 }
@@ -28,8 +28,8 @@ impl BlockDevice {
     /// `/dev/disk/by-id/…`).
     ///
     /// # Errors
-    /// It does not exist, is no block device, or is one whose requests the
-    /// block layer does not see: a partition, or a device made of others.
+    /// It does not exist, is not a block device, or is one whose requests the block layer does
+    /// not see: a partition, or a device built on others.
     pub fn find(given: &str) -> Result<Self, DeviceError> {
         let error = |why: String| DeviceError::new(given, why);
         if !given.contains('/')
@@ -68,15 +68,15 @@ impl BlockDevice {
         Ok(Self::at(&name, number, &sysfs))
     }
 
-    /// The kernel's sequence number of the disk, where it keeps one (Linux 5.15 and newer).
+    /// The kernel's sequence number of the disk (Linux 5.15 and newer).
     #[must_use]
     pub const fn sequence(&self) -> Option<u64> {
         self.sequence
     }
 
-    /// Whether its name and number are those of another device by now, or of none: a loop
-    /// device that was detached, and perhaps attached to another file, or a drive whose
-    /// medium was changed. What was found under that name is gone then.
+    /// Whether its name and number belong to another device by now, or to none: a loop device
+    /// that was detached, and perhaps attached to another file, or a drive whose medium was
+    /// changed.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
         self.sequence.is_some() && sequence_of(&self.sysfs) != self.sequence
@@ -89,8 +89,8 @@ impl BlockDevice {
         Self { name, number, sysfs, sequence }
     }
 
-    /// A disk without a device file, as a path of an NVMe multipath namespace is: requests go
-    /// by it, but programs cannot open it.
+    /// A disk without a device file, such as a path of an NVMe multipath namespace: requests
+    /// use it, but programs cannot open it.
     fn hidden(name: &str) -> Option<Self> {
         let sysfs = fs::canonicalize(Path::new("/sys/block").join(name)).ok()?;
         let is_hidden = sysfs.join("mq").exists() && !sysfs.join("dev").exists();
@@ -98,17 +98,16 @@ impl BlockDevice {
         Some(Self::at(name, number, &sysfs))
     }
 
-    /// As the BPF programs compare it.
+    /// The number as the BPF programs compare it.
     #[must_use]
     pub const fn kernel_number(&self) -> u32 {
         self.number.0 << 20 | self.number.1
     }
 
-    /// Whether the completion of one of its requests may interrupt that of
-    /// another on the same CPU. Where a device has one hardware queue, the block
-    /// layer completes all its requests in soft interrupts, which do not nest;
-    /// unless the machine has but one CPU. With several queues it completes some
-    /// of them in hard interrupts, and polled ones in the process
+    /// Whether the completion of one of its requests may interrupt that of another on the same
+    /// CPU. If a device has one hardware queue, the block layer completes all its requests in
+    /// soft interrupts, which do not nest; unless the machine has only one CPU. With several
+    /// queues it completes some of them in hard interrupts, and polled ones in the process
     /// (`blk_mq_complete_request_remote` in the kernel's block/blk-mq.c).
     #[must_use]
     pub fn completions_may_nest(&self) -> bool {
@@ -118,22 +117,22 @@ impl BlockDevice {
         cpus < 2
     }
 
-    /// Whether the kernel counts no data request as being with the driver.
-    /// (Flush commands it does not count.) False where it keeps no count.
+    /// Whether the kernel counts no data request at the driver. (It does not count flush
+    /// commands.) False if it keeps no count.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let read = |file| fs::read_to_string(self.sysfs.join(file)).unwrap_or_default();
         read("queue/iostats").trim() == "1" && read("inflight").split_whitespace().eq(["0", "0"])
     }
 
-    /// All whole disks that can be recorded and hold anything, by name.
+    /// All whole disks that can be recorded and are not empty, by name.
     #[must_use]
     pub fn all() -> Vec<Self> {
         disk_names().iter().filter_map(|name| Self::find(name).ok()).collect()
     }
 
-    /// How many reads and writes the driver has and has not answered. (Flush commands
-    /// the kernel does not count.) None while its statistics are switched off.
+    /// The number of reads and writes at the driver. (The kernel does not count flush
+    /// commands.) `None` while its statistics are switched off.
     ///
     /// # Errors
     /// The device is gone.
@@ -143,13 +142,13 @@ impl BlockDevice {
         Ok([numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)])
     }
 
-    /// How large it is, in bytes.
+    /// Its size, in bytes.
     ///
     /// # Errors
     /// The device is gone.
     pub fn size(&self) -> io::Result<u64> {
         let text = fs::read_to_string(self.sysfs.join("size"))?;
-        // The kernel counts in sectors of 512 bytes, whatever the device's are.
+        // The kernel counts in sectors of 512 bytes, independent of the device's.
         let sectors: u64 = text.trim().parse().map_err(io::Error::other)?;
         Ok(sectors * 512)
     }
@@ -174,7 +173,7 @@ fn sequence_of(sysfs: &Path) -> Option<u64> {
     fs::read_to_string(sysfs.join("diskseq")).ok()?.trim().parse().ok()
 }
 
-/// What is in a directory; nothing if it cannot be read.
+/// The entries of a directory; none if it cannot be read.
 fn entries(directory: &Path) -> Vec<PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
@@ -183,13 +182,13 @@ fn file_name(path: &Path) -> String {
     path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// "; there are vda nvme0n1", to help with a mistyped name.
+/// "; there are vda nvme0n1", a hint for a mistyped name.
 fn known_disks() -> String {
     let names = disk_names();
     if names.is_empty() { String::new() } else { format!("; there are {}", names.join(" ")) }
 }
 
-/// The names of all disks that have a request queue and hold anything.
+/// The names of all disks that have a request queue and are not empty.
 fn disk_names() -> Vec<String> {
     let mut names: Vec<_> = entries(Path::new("/sys/block"))
         .iter()
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong_with_a_device() {
+    fn errors_name_the_problem() {
         let why = |name| BlockDevice::find(name).unwrap_err().to_string();
         assert!(why("nosuchdisk").starts_with("nosuchdisk: no such device"));
         assert!(why("/dev/null").starts_with("/dev/null: is no block device"));

@@ -6,8 +6,8 @@ use std::ptr::{NonNull, null_mut};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// Whole pages that the kernel reads from and writes to. A forked child has none of them,
-/// so what the kernel writes is never copied for it.
+/// Whole pages that the kernel reads from and writes to. A forked child does not inherit them,
+/// so the kernel never has to copy them for it.
 #[derive(Debug)]
 pub struct DirectBuffer {
     start: NonNull<c_void>,
@@ -25,21 +25,22 @@ impl DirectBuffer {
     pub fn new(bytes: usize) -> io::Result<Self> {
         let bytes = bytes.max(1);
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping at a place that the kernel chooses.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe { mmap_anonymous(null_mut(), bytes, access, flags) }?;
         let start = NonNull::new(start).expect("nothing is mapped at zero");
-        // SAFETY: the mapping that was just made. Without it a child has copies.
+        // SAFETY: the mapping that was just made. Otherwise a child would share it
+        // copy-on-write.
         _ = unsafe { madvise(start.as_ptr(), bytes, Advice::LinuxDontFork) };
         Ok(Self { start, bytes })
     }
 
-    /// How many bytes it has room for.
+    /// Its size.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Where the first `bytes` of it are.
+    /// The address of the first `bytes` of it.
     ///
     /// # Panics
     /// It is smaller.
@@ -63,7 +64,7 @@ impl DirectBuffer {
 
 impl Drop for DirectBuffer {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nothing has a reference into it.
+        // SAFETY: this owns the mapping, and there are no references into it.
         let unmapped = unsafe { munmap(self.start.as_ptr(), self.bytes) };
         debug_assert!(unmapped.is_ok());
     }

@@ -1,17 +1,17 @@
 //! Errors of finding devices.
 
-/// A name that is that of no block device, or of one that cannot be used as asked.
+/// The name is not that of a block device, or the device cannot be used as requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {why}")]
 pub struct DeviceError {
-    /// As it was given.
+    /// The name as given.
     pub name: String,
-    /// What is wrong with it.
+    /// The problem.
     pub why: String,
 }
 
 impl DeviceError {
-    /// Of a device by this name.
+    /// An error of the device with this name.
     #[must_use]
     pub fn new(name: &str, why: impl Into<String>) -> Self {
         Self { name: name.to_owned(), why: why.into() }

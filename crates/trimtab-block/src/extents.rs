@@ -1,4 +1,4 @@
-//! Where a file's data are on its device, by the newest map of its extents.
+//! The location of a file's data on its device, from the latest map of its extents.
 
 mod fiemap;
 
@@ -17,27 +17,27 @@ use crate::location::Place;
 use crate::refresh::{self, Refresh};
 use fiemap::{Extent, extents};
 
-/// How often a file is checked for changes. Until then a place may be out of date, and a
-/// forecast may be about another part of the drive; the data never are.
+/// How often a file is checked for changes. Until then an offset may be outdated, and a
+/// forecast may be for another part of the drive; the data read are always correct.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
-/// The same, where a read lies in a hole, beyond the end, or in unmapped data: there the
-/// file has probably changed.
+/// The same, if a read is in a hole, beyond the end, or in unmapped data: the file has
+/// probably changed.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(5);
-/// How often a file that seems unchanged is mapped anew: defragmentation, and file systems
-/// that never write in place, move data without a new time of change.
+/// How often a file that seems unchanged is mapped again: defragmentation, and file systems
+/// that never write in place, move data without changing a time stamp.
 const ANEW: Nanos = Nanos::from_millis(1000);
-/// Mapping a file takes at most one part in this many of a processor.
+/// Mapping a file takes at most this fraction of a processor (1/`REST`).
 const REST: u64 = 20;
-/// Milliseconds that a dropped reader waits at most for its file to be closed.
+/// The most milliseconds that dropping a reader waits for its file to be closed.
 const PATIENCE: u32 = 100;
 
 /// A file's extents, for a reader.
 #[derive(Debug)]
 pub(super) struct Extents {
     layout: Arc<Layout>,
-    /// When the file was checked last.
+    /// When the file was last checked.
     looked: AtomicU64,
-    /// The time of the map that is known to be out of date; 0: the current one is not.
+    /// The start time of the map that is known to be outdated; 0: the current one is not.
     outdated: AtomicU64,
 }
 
@@ -51,21 +51,21 @@ pub(super) struct Layout {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Map {
-    /// None if the file system does not tell.
+    /// `None` if the file system does not report extents.
     extents: Option<Vec<Extent>>,
-    /// Size and times of change. Most of what changes the places changes one of these.
+    /// Size and times of change. Most changes of the extents change one of these.
     stamp: Option<[i64; 5]>,
-    /// When it was begun; two maps of a file are not begun at the same time.
+    /// When mapping started. Two maps of a file never start at the same time.
     of: Nanos,
-    /// How long it took to make.
+    /// How long mapping took.
     took: Nanos,
 }
 
 impl Map {
-    /// None if its reader has gone.
+    /// `None` if its reader is gone.
     fn make(file: &File, is_over: &AtomicBool) -> Option<Self> {
         let of = monotonic();
-        // Before the extents: what changes in between is noticed the next time.
+        // Before the extents are read: a change in between is noticed at the next check.
         let stamp = stamp(file);
         let extents = match extents(file, is_over) {
             Ok(extents) => Some(extents),
@@ -86,7 +86,7 @@ impl Map {
         }
     }
 
-    /// The stretches that a range consists of, in order: where each begins, and how long it is.
+    /// The stretches of a range, in order: the place and length of each.
     fn stretches(&self, offset: u64, length: u64) -> impl Iterator<Item = (Place, u64)> {
         let extents = self.extents.as_deref();
         let end = offset.saturating_add(length);
@@ -96,7 +96,7 @@ impl Map {
                 return None;
             }
             let place = self.find(at);
-            // An extent goes on to its end, a hole to the next extent.
+            // An extent extends to its end, a hole to the next extent.
             let next = extents.map_or(end, |extents| {
                 let ends_after = extents.partition_point(|extent| extent.end <= at);
                 extents.get(ends_after).map_or(end, |extent| {
@@ -109,7 +109,7 @@ impl Map {
         })
     }
 
-    /// Whether it is time to make another, for what is looked for every so often.
+    /// Whether a new map is due, if the file is checked with period `every`.
     fn is_due(&self, now: Nanos, every: Nanos) -> bool {
         now.since(self.of).0 >= every.0.max(self.took.0.saturating_mul(REST))
     }
@@ -141,12 +141,12 @@ impl Extents {
         Self { layout, looked, outdated: AtomicU64::new(0) }
     }
 
-    /// The length of the file at the last look.
+    /// The length of the file at the last check.
     pub(super) fn length(&self) -> Option<u64> {
         Some(self.layout.map.load().stamp?[0].cast_unsigned())
     }
 
-    /// Where the byte at this offset lies on the device. Never waits for the file to be
+    /// The place of the byte at this offset on the device. Never waits for the file to be
     /// mapped.
     pub(super) fn find(&self, offset: u64, now: Nanos) -> Place {
         let map = self.layout.map.load();
@@ -164,8 +164,8 @@ impl Extents {
         found
     }
 
-    /// Calls `visit` for each stretch of a range: where it begins on the device, and its
-    /// length. Ends when that says false. As [`find`](Self::find) it never waits.
+    /// Calls `visit` for each stretch of a range, with its place on the device and its length,
+    /// until it returns false. Like [`find`](Self::find), it never waits.
     pub(super) fn visit(
         &self,
         offset: u64,
@@ -176,7 +176,7 @@ impl Extents {
         let first = self.find(offset, now);
         let map = self.layout.map.load();
         for (place, length) in map.stretches(offset, length) {
-            // What `find` says of a hole it says of those behind it too.
+            // A hole's result applies to all following holes too.
             let place =
                 if place == Place::Hole && first == Place::Unmapped { first } else { place };
             if !visit(place, length) {
@@ -185,20 +185,20 @@ impl Extents {
         }
     }
 
-    /// Checks whether the file has changed, and has it mapped if so. False if that is to be
-    /// tried again.
+    /// Checks whether the file has changed, and requests a new map if so. Returns false if the
+    /// request could not be queued.
     fn look(&self, map: &Map, found: Place, now: Nanos) -> bool {
         let has_changed = map.stamp != stamp(&self.layout.file);
         if has_changed {
             self.outdated.store(map.of.0, Relaxed);
         }
-        // Delayed data get their place without a change of the file's times.
+        // Delayed allocation assigns a place without changing the file's times.
         let is_delayed = found == Place::Unmapped && map.extents.is_some();
         let every = if has_changed || is_delayed { LOOK_AGAIN } else { ANEW };
         !map.is_due(now, every) || refresh::ask(Arc::downgrade(&self.layout) as Weak<dyn Refresh>)
     }
 
-    /// The time of the last check, for one thread at a time.
+    /// Claims the next check, for one thread at a time. Returns the time of the last one.
     fn turn(&self, now: Nanos, every: Nanos) -> Option<u64> {
         let looked = self.looked.load(Relaxed);
         let is = now.since(Nanos(looked)) >= every
@@ -208,7 +208,8 @@ impl Extents {
 }
 
 impl Drop for Extents {
-    /// The file is to be closed when its reader is gone, or it could not be unmounted.
+    /// The file must be closed when its reader is gone: otherwise its file system could not be
+    /// unmounted.
     fn drop(&mut self) {
         self.layout.is_over.store(true, Relaxed);
         for _ in 0..PATIENCE {
@@ -282,8 +283,8 @@ mod tests {
         assert!(!map.is_due(Nanos::from_millis(999), ANEW));
     }
 
-    /// What is read, with a map that says that nothing is on the device.
-    fn misled(stamp: impl FnOnce(&File) -> Option<[i64; 5]>) -> Extents {
+    /// A file's extents, with an initial map that has no data on the device.
+    fn with_empty_map(stamp: impl FnOnce(&File) -> Option<[i64; 5]>) -> Extents {
         let mut file = tempfile::tempfile().unwrap();
         io::Write::write_all(&mut file, &[1; 8192]).unwrap();
         let extents = Extents::of(Arc::new(file));
@@ -293,8 +294,8 @@ mod tests {
         extents
     }
 
-    /// Whether it is found out within ten seconds.
-    fn is_found_out(extents: &Extents) -> bool {
+    /// Whether the wrong map is replaced within ten seconds.
+    fn is_corrected(extents: &Extents) -> bool {
         let begun = Instant::now();
         let is = || extents.layout.map.load().extents != Some(Vec::new());
         while !is() && begun.elapsed().as_secs() < 10 {
@@ -306,19 +307,19 @@ mod tests {
 
     #[test]
     fn moved_data_are_found_without_a_new_time_of_change() {
-        let extents = misled(stamp);
+        let extents = with_empty_map(stamp);
         let now = monotonic();
-        assert_eq!(extents.find(0, now), Place::Hole, "it is believed for a while");
-        assert!(is_found_out(&extents));
+        assert_eq!(extents.find(0, now), Place::Hole, "it is trusted for a while");
+        assert!(is_corrected(&extents));
     }
 
-    /// The read that notices a change does not wait until it is known what it was.
+    /// The read that notices a change does not wait for the new map.
     #[test]
     fn changed_files_are_mapped_by_another_thread() {
-        let extents = misled(|_| None);
+        let extents = with_empty_map(|_| None);
         let soon = Nanos(monotonic().0 + LOOK_AGAIN.0);
         assert_eq!(extents.find(0, soon), Place::Unmapped);
-        assert!(is_found_out(&extents));
+        assert!(is_corrected(&extents));
         drop(extents);
         let begun = Instant::now();
         while is_thread_there() {

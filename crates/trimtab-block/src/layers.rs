@@ -1,8 +1,8 @@
-//! A stack of devices below a file, kept up to date.
+//! The stack of devices below a file, kept up to date.
 //!
 //! Volumes are extended and moved, and arrays lose members, while files on them are open. The
-//! stack is examined again once a second while it is read from, by the thread that also
-//! examines files (refresh.rs); no read waits for that.
+//! stack is examined again once a second while it is read from, by the thread that also maps
+//! files (refresh.rs); no read waits for that.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
@@ -16,14 +16,15 @@ use crate::refresh::{self, Refresh};
 use crate::topology::{Disk, Resolved, Topology, joined};
 
 const EVERY: Nanos = Nanos::from_millis(1000);
-/// Disks that may be added while a file is open. What is on more of them has no known place.
+/// Disks that may be added while a file is open. The place of data on further disks is
+/// unknown.
 const SPARE: usize = 16;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Layers {
     number: (u32, u32),
-    /// All that have been there since the beginning: a disk keeps its index.
+    /// All disks seen so far: a disk keeps its index.
     disks: Box<[OnceLock<Disk>]>,
     now: ArcSwap<Current>,
     looked: AtomicU64,
@@ -32,13 +33,12 @@ pub(crate) struct Layers {
 #[derive(Debug)]
 struct Current {
     topology: Topology,
-    /// Of each of the topology's disks, its index here.
+    /// For each of the topology's disks, its index here.
     indices: Vec<Option<usize>>,
 }
 
 impl Current {
-    /// Gives each disk that is not among those of before the next index. One thread at a time
-    /// calls this.
+    /// Assigns the next index to each new disk. Only one thread at a time calls this.
     fn new(topology: Topology, disks: &[OnceLock<Disk>]) -> Self {
         let index =
             |disk: &Disk| disks.iter().position(|slot| slot.get_or_init(|| disk.clone()) == disk);
@@ -89,7 +89,7 @@ impl Layers {
                     let next = match place {
                         Place::At(place) => topology.resolve(place, length),
                         Place::Unmapped => topology.resolve_somewhere(),
-                        // It needs no drive.
+                        // A hole needs no drive.
                         Place::Hole => return true,
                     };
                     let all = joined(found, next);
@@ -125,7 +125,7 @@ impl Layers {
 
 impl Refresh for Layers {
     fn refresh(&self) {
-        // A device that has gone keeps its last topology: reads of it fail.
+        // A device that was removed keeps its last topology: reads of it fail.
         if let Some(topology) = Topology::of(self.number)
             && topology != self.now.load().topology
         {

@@ -11,44 +11,45 @@ use crate::extents::Extents;
 use crate::layers::Layers;
 use crate::topology::{Disk, Resolved, Topology};
 
-/// Where a byte of a file lies on its device, or a range on its disk.
+/// The place of a byte of a file on its device, or of a range on its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// At this offset, bytes.
     At(u64),
-    /// It has data, but their place is not known.
+    /// It has data at an unknown place.
     Unmapped,
-    /// It has none: a hole, or the end of the file. Preallocated space is no hole: data may
-    /// be written there without a change of the file's extents that a process is told of.
+    /// It has no data: a hole, or beyond the end of the file. Preallocated space is not a
+    /// hole: data may be written there without a change of the file's extents that a process
+    /// can detect.
     Hole,
 }
 
-/// Why there is no single disk to name.
+/// Why no single disk holds a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoDrive {
-    /// No disk whose requests the block layer sees is below: a file in memory or on the
-    /// network, a file system without one device.
+    /// There is no disk below whose requests the block layer sees: a file in memory or on the
+    /// network, or a file system without one device.
     NoDisk,
     /// Several drives hold the range, or any of several may be read.
     SeveralDrives,
-    /// How the devices below are mapped is not known.
+    /// The mapping of the devices below is unknown.
     UnknownMapping,
 }
 
-/// An open file or device, and where its bytes lie.
+/// The location of an open file or device.
 #[derive(Debug)]
 pub struct Location {
     base: Base,
     extents: Option<Extents>,
-    /// Of the device or the file system.
+    /// The number of the device or the file system.
     number: (u32, u32),
 }
 
-/// What is below.
+/// The layers below.
 #[derive(Debug)]
 enum Base {
     Nothing,
-    /// The disk, and where on it the partition begins, bytes.
+    /// The disk, and the partition's offset on it, bytes.
     Disk(Disk, u64),
     Layers(Arc<Layers>),
 }
@@ -67,8 +68,8 @@ impl Base {
 }
 
 impl Location {
-    /// Locates an open file or device. A file's extents are read, which takes a system call
-    /// for every 64 of them.
+    /// Locates an open file or device. Reads a file's extents, with one system call for every
+    /// 64 of them.
     ///
     /// # Errors
     /// It is a directory, or cannot be examined.
@@ -87,7 +88,7 @@ impl Location {
         Ok(Self { base, extents, number })
     }
 
-    /// The disk that holds all of it; none if that is not one, or not known.
+    /// The disk that holds all of it; `None` if there are several or that is unknown.
     #[must_use]
     pub fn disk(&self) -> Option<&Disk> {
         match &self.base {
@@ -97,8 +98,8 @@ impl Location {
         }
     }
 
-    /// One of the disks that hold it, by the index that [`find`](Self::find) gives. A disk
-    /// keeps its index; one that is added later has the next.
+    /// One of the disks that hold it, by the index that [`find`](Self::find) returns. A disk
+    /// keeps its index; one that is added later gets the next.
     #[must_use]
     pub fn disk_at(&self, index: usize) -> Option<&Disk> {
         match &self.base {
@@ -108,7 +109,7 @@ impl Location {
         }
     }
 
-    /// Indices are less than this.
+    /// The upper bound of indices.
     #[must_use]
     pub fn most_disks(&self) -> usize {
         match &self.base {
@@ -118,27 +119,27 @@ impl Location {
         }
     }
 
-    /// The number of the disk, where all of it is on one; otherwise of the file system or
-    /// device that holds the data.
+    /// The number of the disk, if all of it is on one; otherwise of the file system or device
+    /// that holds the data.
     #[must_use]
     pub fn number(&self) -> (u32, u32) {
         self.disk().map_or(self.number, |disk| disk.device.number)
     }
 
-    /// The file's length at the last look, bytes; none if it is no file on a disk.
+    /// The file's length at the last check, bytes; `None` if it is not a file on a disk.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         self.extents.as_ref()?.length()
     }
 
-    /// Which disk holds this range, and where on it the range begins. Never waits: a file or
-    /// a stack of devices that has changed is examined again by another thread.
+    /// The disk that holds this range, and the range's offset on it. Never waits: a file or a
+    /// stack of devices that has changed is examined again by another thread.
     ///
-    /// On a disk or partition, and in a hole, it is the first byte that counts: all others
-    /// are on the same disk.
+    /// On a disk or partition, and in a hole, only the first byte is looked up: all others are
+    /// on the same disk.
     ///
     /// # Errors
-    /// Not one disk does, or that is not known.
+    /// Several disks hold it, or none, or the mapping is unknown.
     pub fn find(&self, offset: u64, length: u64, now: Nanos) -> Result<(usize, Place), NoDrive> {
         match (&self.base, &self.extents) {
             (Base::Nothing, _) => Err(NoDrive::NoDisk),

@@ -1,9 +1,10 @@
-//! The thread that looks files and stacks of devices over: one for all readers of a process.
+//! The thread that examines files and stacks of devices again: one for all readers of a
+//! process.
 //!
-//! A file in many pieces takes milliseconds to look over, and a drive may have to be
-//! read for it; a stack of devices takes some system calls. No read waits for that: it leaves word here, and is decided by what was
-//! known before. The thread starts with the first word, and ends when there has been
-//! none for a second.
+//! Mapping a fragmented file takes milliseconds, and may have to read from a drive; examining
+//! a stack of devices takes some system calls. Reads never wait for that: they queue a request
+//! here, and use the previous result. The thread starts with the first request, and ends when
+//! there has been none for a second.
 
 use std::io;
 use std::process;
@@ -12,34 +13,34 @@ use std::sync::{Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// What is looked over now and then.
+/// Something that is examined again periodically.
 pub(crate) trait Refresh: Send + Sync {
-    /// Looks it over. Takes its time.
+    /// Examines it. May block.
     fn refresh(&self);
 }
 
-/// As others see it (`top -H`).
+/// The thread's name, as in `top -H`.
 pub(crate) const NAME: &str = "trimtab-places";
-/// It ends after so long without work.
+/// The thread ends after this time without requests.
 const IDLE: Duration = Duration::from_secs(1);
-/// What may wait. One that finds no room asks again.
+/// Capacity of the queue. A request that does not fit is repeated later.
 const ROOM: usize = 256;
 
-/// The thread, as those that ask see it.
+/// The thread, from the side of those that send requests.
 struct Walker {
-    /// A thread does not follow its process through `fork(2)`.
+    /// The process that started it: a thread does not survive `fork(2)`.
     process: u32,
     queue: SyncSender<Weak<dyn Refresh>>,
 }
 
 static WALKER: Mutex<Option<Walker>> = Mutex::new(None);
 
-/// Has something looked over before long. False if that could not be said without waiting:
-/// to be tried again.
+/// Requests an examination. Returns false if the request could not be queued without blocking;
+/// try again later.
 pub(crate) fn ask(what: Weak<dyn Refresh>) -> bool {
     let Ok(mut walker) = WALKER.try_lock() else { return false };
     if walker.as_ref().is_some_and(|walker| walker.process != process::id()) {
-        // Its locks may be held by threads that this process has not.
+        // Its locks may be held by threads that do not exist in this process.
         std::mem::forget(walker.take());
     }
     if walker.is_none() {
@@ -65,10 +66,9 @@ fn run(asked: &Receiver<Weak<dyn Refresh>>) {
     }
 }
 
-/// What was asked in the last moment. If nothing was, the next one who asks starts
-/// another thread.
+/// The last pending request. If there is none, the next request starts another thread.
 fn last(asked: &Receiver<Weak<dyn Refresh>>) -> Option<Weak<dyn Refresh>> {
-    // Nobody asks while this is held.
+    // Excludes new requests while this is held.
     let mut walker = WALKER.lock().unwrap_or_else(PoisonError::into_inner);
     let last = asked.try_recv().ok();
     if last.is_none() {

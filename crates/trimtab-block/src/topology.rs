@@ -12,15 +12,16 @@
 //!       └ sdb, sda  disks
 //! ```
 //!
-//! Three rules keep the answer honest. A range that needs two drives is on
-//! [several](Resolved::SeveralDrives), and so is one of which any of two drives may send the
-//! data (mirrors). A mapping that the kernel does not tell, or whose arithmetic is not known
-//! here (thin pools, caches, arrays that are being reshaped), is [unknown](Resolved::Unknown).
-//! Where only the drive is certain, the answer [has no offset](Resolved::Within).
+//! The result is conservative. A range that needs two drives is on
+//! [several](Resolved::SeveralDrives), and so is one whose data either of two drives may send
+//! (mirrors). A mapping that the kernel does not report, or whose arithmetic is not
+//! implemented here (thin pools, caches, arrays that are being reshaped), is
+//! [unknown](Resolved::Unknown). If only the drive is certain, the result [has no
+//! offset](Resolved::Within).
 //!
 //! [`Topology::of`] reads `/sys`, `/proc/diskstats`, and the tables of device-mapper devices,
 //! which takes `CAP_SYS_ADMIN`. Without that a device-mapper device is opaque; if everything
-//! below it is on one disk, the disk is known all the same.
+//! below it is on one disk, the disk is still known.
 //!
 //! ```no_run
 //! use trimtab_block::topology::{Resolved, Topology};
@@ -64,7 +65,7 @@ pub struct Disk {
     pub size: u64,
 }
 
-/// Which disk holds a range of bytes.
+/// The disk that holds a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// One disk, and the range begins at this offset on it.
@@ -74,18 +75,18 @@ pub enum Resolved {
         /// Bytes.
         offset: u64,
     },
-    /// One disk; where on it is not known.
+    /// One disk; the offset on it is unknown.
     Within {
         /// Index into [`Topology::disks`].
         disk: usize,
     },
     /// More than one disk, or any of several.
     SeveralDrives,
-    /// The mapping is not known.
+    /// The mapping is unknown.
     Unknown,
 }
 
-/// What kind of device it is.
+/// The kind of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// A disk with a request queue.
@@ -94,10 +95,10 @@ pub enum DeviceKind {
     Loop(String),
     /// A part of the device below.
     Partition,
-    /// A device-mapper device: the tool that made it (`LVM`, `CRYPT`, from its UUID) or
-    /// nothing, and its name.
+    /// A device-mapper device: the tool that made it (`LVM`, `CRYPT`, from its UUID, or
+    /// empty), and its name.
     DeviceMapper {
-        /// The UUID's prefix, where there is one.
+        /// The UUID's prefix; empty without a UUID.
         tool: String,
         /// As in `/dev/mapper`.
         name: String,
@@ -106,7 +107,7 @@ pub enum DeviceKind {
     Md(String),
     /// The head of an NVMe namespace with several paths.
     Multipath,
-    /// Without a request queue, and made of no devices that the kernel names.
+    /// A device without a request queue, and without devices below that the kernel names.
     Opaque,
 }
 
@@ -119,7 +120,7 @@ pub struct Node {
     pub number: (u32, u32),
     /// Bytes.
     pub size: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
     /// The devices directly below, as indices of [`Topology::nodes`].
     pub below: Vec<usize>,
@@ -130,7 +131,7 @@ pub struct Node {
 enum Mapping {
     /// Index of the disk.
     Disk(usize),
-    /// In order, without overlap. Between them nothing is known.
+    /// In order, without overlap. Gaps are unknown.
     Segments(Vec<Segment>),
 }
 
@@ -147,11 +148,11 @@ enum Target {
     /// At this offset of the device below.
     Linear(Member),
     Striped(Striped),
-    /// Any of several devices has it.
+    /// Several devices hold a copy.
     Copies,
-    /// The process may not see the rule.
+    /// The process may not read the rule.
     Hidden,
-    /// The rule is not known here.
+    /// The rule is not implemented here.
     Unknown,
 }
 
@@ -162,24 +163,24 @@ struct Member {
     at: u64,
 }
 
-/// What a device is made of.
+/// The devices below a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// The root is the first. A node's devices come after it.
+    /// The first is the root. A node precedes the devices below it.
     nodes: Vec<Node>,
     disks: Vec<Disk>,
 }
 
 impl Topology {
-    /// That of a device with this number, on the running system; none if there is no such
-    /// device (file systems without a device have such numbers).
+    /// The topology of the device with this number, on the running system; `None` if there is
+    /// no such device (file systems without a device have such numbers).
     #[must_use]
     pub fn of(number: (u32, u32)) -> Option<Self> {
         build::topology(&System::running(), number)
     }
 
-    /// The same from a copy of the files in `/sys`, for tests of what uses it: without hidden
-    /// disks, and without the tables of device-mapper devices.
+    /// The same from a copy of the files in `/sys`, for tests: without hidden disks, and
+    /// without the tables of device-mapper devices.
     #[doc(hidden)]
     #[must_use]
     pub fn in_tree(sys: &Path, number: (u32, u32)) -> Option<Self> {
@@ -187,7 +188,7 @@ impl Topology {
         build::topology(&system, number)
     }
 
-    /// That of a device given by name (`dm-0`) or path (`/dev/vg/data`).
+    /// The topology of a device given by name (`dm-0`) or path (`/dev/vg/data`).
     ///
     /// # Errors
     /// There is no such block device.
@@ -207,7 +208,7 @@ impl Topology {
         build::topology(&system, number).ok_or_else(|| error("the kernel does not list it"))
     }
 
-    /// The disks that it can be followed to.
+    /// The disks that ranges can be resolved to.
     #[must_use]
     pub fn disks(&self) -> &[Disk] {
         &self.disks
@@ -235,7 +236,7 @@ impl Topology {
         self.nodes.iter().all(is_plain)
     }
 
-    /// Whether some range of it is followed to one disk.
+    /// Whether some range of it can be resolved to one disk.
     #[must_use]
     pub fn has_single_drive_ranges(&self) -> bool {
         let size = self.root().size;
@@ -248,16 +249,16 @@ impl Topology {
         }
     }
 
-    /// Which disk holds these bytes.
+    /// The disk that holds these bytes.
     ///
-    /// A range past the device's end is cut there; of one that lies beyond it the last byte
-    /// counts.
+    /// A range that extends past the device's end is cut there; of one that lies beyond it the
+    /// last byte is looked up.
     #[must_use]
     pub fn resolve(&self, offset: u64, length: u64) -> Resolved {
         self.resolve_in(0, offset, length)
     }
 
-    /// Which disk holds bytes of which only the device is known.
+    /// The disk that holds bytes of the device at an unknown offset.
     pub(crate) fn resolve_somewhere(&self) -> Resolved {
         self.somewhere_below(0, Resolved::Unknown)
     }
@@ -312,7 +313,7 @@ impl Topology {
         }
     }
 
-    /// The answer where the rule does not tell: the disk, if all that is below is on one.
+    /// The result without a known rule: the disk, if everything below is on one.
     fn somewhere_below(&self, node: usize, otherwise: Resolved) -> Resolved {
         self.only_disk_below(node).map_or(otherwise, |disk| Resolved::Within { disk })
     }
@@ -326,7 +327,7 @@ impl Topology {
         }
     }
 
-    /// The disk that everything below a node is on, if it is one.
+    /// The disk that holds everything below a node, if there is only one.
     fn only_disk_below(&self, node: usize) -> Option<usize> {
         let node = &self.nodes[node];
         if let Mapping::Disk(disk) = node.mapping {
@@ -347,7 +348,7 @@ pub(crate) fn number_of_hidden(directory: &Path) -> Option<(u32, u32)> {
     System::running().number(directory)
 }
 
-/// What two ranges, one after the other, are on together.
+/// Combines the results of two consecutive ranges.
 pub(crate) fn joined(found: Option<Resolved>, next: Resolved) -> Resolved {
     use Resolved::{At, SeveralDrives, Unknown, Within};
     let Some(found) = found else { return next };

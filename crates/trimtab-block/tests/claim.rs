@@ -1,4 +1,4 @@
-//! What is claimed is kept from others for as long as it is.
+//! A claim excludes other users until it is dropped.
 
 use std::fs::{self, File};
 use std::process::Command;
@@ -18,7 +18,7 @@ fn holder(result: Result<Claim, ClaimError>) -> Holder {
 }
 
 #[test]
-fn a_claimed_device_cannot_be_mounted() {
+fn claimed_device_cannot_be_mounted() {
     if !can_run() {
         return;
     }
@@ -42,7 +42,7 @@ fn a_claimed_device_cannot_be_mounted() {
 }
 
 #[test]
-fn a_device_below_a_claimed_loop_device_cannot_be_mounted() {
+fn device_below_claimed_loop_device_cannot_be_mounted() {
     if !can_run() {
         return;
     }
@@ -59,7 +59,7 @@ fn a_device_below_a_claimed_loop_device_cannot_be_mounted() {
 }
 
 #[test]
-fn a_file_is_claimed_once() {
+fn file_can_be_claimed_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     File::create(&path).unwrap().set_len(1 << 20).unwrap();
@@ -75,7 +75,7 @@ fn a_file_is_claimed_once() {
 }
 
 #[test]
-fn what_keeps_no_data_is_refused_without_waiting_for_it() {
+fn special_files_are_refused_without_blocking() {
     let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();

@@ -1,5 +1,5 @@
-//! Real stacks of devices: the disk and the offset that are resolved hold what was written
-//! through the device on top.
+//! Real stacks of devices: the resolved disk and offset hold the data that was written through
+//! the device on top.
 
 use std::os::unix::fs::FileExt as _;
 use std::sync::Mutex;
@@ -10,10 +10,10 @@ use trimtab_testdisk::stack::{
 };
 use trimtab_testdisk::{self as disk, LoopDisk};
 
-/// Devices of one test at a time.
+/// One test at a time uses devices.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Skips a test, saying so, where the machine lacks something.
+/// Skips a test, with a note, if the machine lacks something.
 macro_rules! needs {
     ($programs:expr, $modules:expr) => {
         if !can_make(&$programs, &$modules) {
@@ -26,7 +26,7 @@ macro_rules! needs {
 const BLOCK: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
-/// Fills a device: each block has its number, in every eight bytes.
+/// Fills a device: each block contains its number, in every eight bytes.
 fn fill(path: &str, size: u64) {
     const AT_ONCE: u64 = MIB;
     let device = open_direct(path);
@@ -43,7 +43,7 @@ fn fill(path: &str, size: u64) {
     device.sync_all().unwrap();
 }
 
-/// What a block of a disk holds; none if its words differ.
+/// The number in a block of a disk; `None` if its words differ.
 fn number_at(path: &str, offset: u64) -> Option<u64> {
     let mut memory = disk::aligned(BLOCK as usize);
     let buffer = disk::window(&mut memory, BLOCK as usize);
@@ -52,7 +52,7 @@ fn number_at(path: &str, offset: u64) -> Option<u64> {
     buffer.chunks(8).all(|word| word == first.to_ne_bytes()).then_some(first)
 }
 
-/// What was resolved of a device.
+/// The results for a device.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     on_disks: Vec<(String, u64)>,
@@ -68,7 +68,7 @@ fn check(path: &str) -> Found {
     check_filled(path)
 }
 
-/// The same of a device that has been filled.
+/// The same for a device that is already filled.
 fn check_filled(path: &str) -> Found {
     let topology = Topology::find(path).unwrap();
     disk::note(&format!("{path}: {}", topology.describe()));
@@ -96,7 +96,7 @@ fn disks<const N: usize>(mib: [u64; N]) -> [LoopDisk; N] {
     mib.map(LoopDisk::new)
 }
 
-/// All of it is on these disks, a block at least on each.
+/// All of it is on these disks, at least one block on each.
 fn assert_on_each(found: &Found, disks: &[LoopDisk]) {
     assert_eq!((found.several, found.unknown), (0, 0), "{found:?}");
     for disk in disks {
@@ -146,7 +146,7 @@ fn segments_of_a_table() {
     let topology = Topology::find(&mapped.path).unwrap();
     let across = topology.resolve(MIB - BLOCK, 2 * BLOCK);
     assert_eq!(across, Resolved::SeveralDrives);
-    // Another table, and the disks are others.
+    // A new table with other disks.
     mapped.reload(&format!("0 7168 linear {} 8", b.path));
     let found = check(&mapped.path);
     assert_eq!(found.on_disks, [(b.name().to_owned(), 7168 / 8)]);
@@ -161,7 +161,7 @@ fn table_is_not_needed_to_know_the_disk() {
     assert!(matches!(Topology::find(&outer.path).unwrap().resolve(0, 1), Resolved::At { .. }));
     let path = &outer.path;
     std::thread::scope(|scope| {
-        // The user of a thread of its own.
+        // A separate thread, whose user can be changed alone.
         scope.spawn(|| {
             let nobody = rustix::thread::Uid::from_raw(65534);
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
@@ -173,8 +173,8 @@ fn table_is_not_needed_to_know_the_disk() {
     });
 }
 
-/// What is written where can be seen in the ciphertext: a block that is written changes at its
-/// place, and no other does.
+/// Places are visible in the ciphertext: writing a block changes the ciphertext at its place
+/// only.
 #[test]
 fn encrypted_volume_on_two_disks() {
     needs!(["dmsetup", "cryptsetup"], ["dm-crypt"]);
@@ -272,7 +272,7 @@ fn parity_arrays_of_every_layout() {
             if layout != "--layout=left-symmetric" {
                 continue;
             }
-            // What was on it is computed from the others.
+            // Its data are computed from the others.
             array.fail(&disks[1].path);
             let left = check_filled(&array.path);
             assert!(left.several > 0 && left.unknown == 0, "{left:?}");
@@ -291,7 +291,7 @@ fn partition_of_an_array_below_a_volume() {
     assert_on_each(&check(&volume.path), &disks);
 }
 
-/// Requests to the head are seen on the path, which has a number though no device file.
+/// Requests to the head are seen on the path, which has a number but no device file.
 #[test]
 fn nvme_paths() {
     needs!([], MULTIPATH_MODULES);

@@ -1,11 +1,11 @@
-//! Which tracepoint shows that a request has arrived.
+//! The tracepoint that shows a request's arrival.
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 
 use crate::Error;
 
-/// Which tracepoint tells a request's arrival.
+/// The tracepoint that marks a request's arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrival {
     /// `block_io_start` where the kernel has it, otherwise `block_getrq`.
@@ -13,11 +13,11 @@ pub enum Arrival {
     Auto,
     /// `block_io_start` (Linux 6.5 and newer).
     IoStart,
-    /// `block_getrq`: knows the bio, not the request.
+    /// `block_getrq`: identifies the bio, not the request.
     GetRq,
 }
 
-/// Checks that the kernel has the tracepoints, and settles which one shows arrivals: never
+/// Checks that the kernel has the tracepoints, and selects the one for arrivals: never
 /// [`Arrival::Auto`].
 ///
 /// # Errors

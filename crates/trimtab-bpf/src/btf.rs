@@ -1,10 +1,9 @@
-//! Layouts of structures by an object's own type information (BTF).
+//! Layouts of structures from an object's own type information (BTF).
 //!
-//! The header of an object is the only contract between the kernel's programs and user
-//! space. A mirror of it in Rust is right if each of its fields has the name, the offset
-//! and the size that the compiler of the C side gave it: [`mirrors!`](crate::mirrors)
-//! compares them. Two counters that change places on one side are found by that, where a
-//! check of sizes finds nothing.
+//! The header of an object is the only contract between the kernel's programs and user space.
+//! A mirror of it in Rust is right if each of its fields has the name, the offset and the size
+//! that the compiler of the C side gave it: [`mirrors!`](crate::mirrors) compares them. That
+//! detects two counters swapped on one side, which a check of sizes does not.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -21,7 +20,7 @@ use crate::Error;
 pub struct Member {
     /// Its name in the header.
     pub name: String,
-    /// Where it begins, bytes.
+    /// Its offset, bytes.
     pub offset: usize,
 }
 
@@ -30,12 +29,12 @@ pub struct Member {
 pub struct Layout {
     /// All members, those for padding included.
     pub members: Vec<Member>,
-    /// Bytes.
+    /// Its size, bytes.
     pub size: usize,
 }
 
 impl Layout {
-    /// That of `struct name` in a compiled object, if the object uses it.
+    /// The layout of `struct name` in a compiled object, if the object uses it.
     ///
     /// # Errors
     /// The object has no type information, or no temporary file can be made.
@@ -94,10 +93,10 @@ macro_rules! mirrors {
     };
 }
 
-/// Behind [`mirrors!`](crate::mirrors).
+/// Implements [`mirrors!`](crate::mirrors).
 ///
 /// # Panics
-/// The mirror is not that of the structure.
+/// The mirror does not match the structure.
 #[doc(hidden)]
 pub fn assert_mirrored(object: &[u8], name: &str, size: usize, fields: &[(&str, usize)]) {
     let layout = Layout::find(object, name).expect("the object is one of ours");

@@ -1,5 +1,5 @@
-//! The table of chosen devices that the programs look up with each event: bpf/devices.h,
-//! mirrored and built.
+//! The table of selected devices that the programs look up with each event: the mirror of
+//! bpf/devices.h, and its construction.
 
 use libbpf_rs::{MapCore, MapFlags};
 use zerocopy::{Immutable, IntoBytes};
@@ -13,13 +13,13 @@ const NONE: u32 = u32::MAX;
 /// The map's name in every object.
 pub(crate) const MAP: &str = "dev_buckets";
 
-/// A device that the programs shall see.
+/// A device selected for the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenDevice {
     /// The kernel's number: major << 20 | minor.
     pub number: u32,
-    /// The kernel's sequence number, if another device under the same number shall not be
-    /// seen (`None`: any).
+    /// The kernel's sequence number, to exclude another device of the same number (`None`:
+    /// any).
     pub diskseq: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ struct Bucket {
 
 const FREE: Bucket = Bucket { entries: [Entry { number: 0, index: NONE, diskseq: 0 }; WAYS] };
 
-/// The table of some devices: a device's index is its place among them.
+/// The table of some devices: a device's index is its position among them.
 pub struct DeviceTable {
     hash: DeviceHash,
     buckets: Vec<Bucket>,
@@ -81,7 +81,7 @@ impl DeviceTable {
         fitting.next().expect("some multiplier spreads distinct numbers")
     }
 
-    /// The table by one multiplier; none if a bucket overflows.
+    /// The table with one multiplier; `None` if a bucket overflows.
     fn with(hash: DeviceHash, devices: &[ChosenDevice]) -> Option<Self> {
         let mut buckets = vec![FREE; 1 << (32 - hash.shift)];
         for (device, index) in devices.iter().zip(0..) {
@@ -93,7 +93,7 @@ impl DeviceTable {
         Some(Self { hash, buckets })
     }
 
-    /// What the programs hash by: a part of their constants.
+    /// The hash parameters, a part of the programs' constants.
     #[must_use]
     pub const fn hash(&self) -> DeviceHash {
         self.hash
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// Numbers as the kernel gives them: NVMe namespaces and partitions, SCSI disks in steps
+    /// Numbers as the kernel assigns them: NVMe namespaces and partitions, SCSI disks in steps
     /// of 16 over 16 majors, loop devices.
     #[test]
     fn every_device_is_found_for_any_number_of_devices() {

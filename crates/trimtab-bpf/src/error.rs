@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// BPF programs cannot be loaded or attached. Each error displays as one line that says
+/// Why BPF programs cannot be loaded or attached. Each error displays as one line that says
 /// what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,34 +12,34 @@ pub enum Error {
     /// The process may not load BPF programs.
     #[error("this needs the capabilities CAP_BPF and CAP_PERFMON: run it as root (sudo)")]
     Privilege,
-    /// A system call failed that should not.
+    /// A system call failed unexpectedly.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The BPF library failed.
     #[error("cannot {what}: {source}")]
     Bpf {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
         /// The library's error.
         source: libbpf_rs::Error,
     },
-    /// A map's memory cannot be had.
+    /// A map cannot be mapped into memory.
     #[error(transparent)]
     Memory(#[from] trimtab_shm::Error),
 }
 
 impl Error {
-    /// Makes an error of the library's, of what was being done.
+    /// Wraps an error of the library for an operation.
     pub fn bpf(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
         move |source| Self::Bpf { what, source }
     }
 
-    /// Makes an error of a system call's, of what was being done.
+    /// Wraps an error of a system call for an operation.
     pub fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::System { what, source: source.into() }
     }

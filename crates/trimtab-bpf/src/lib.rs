@@ -11,8 +11,8 @@
 //!                                            └─ maps ──> trimtab_shm::Mapping
 //! ```
 //!
-//! What the programs of each object share with user space is mirrored by the crates that
-//! use it (`trimtab-record`, `trimtab-state`, `trimtab-tracker`); [`btf`] compares such
+//! The memory that the programs of each object share with user space is mirrored by the crates
+//! that use it (`trimtab-record`, `trimtab-state`, `trimtab-tracker`); [`btf`] compares such
 //! mirrors with the object's own type information, field by field.
 //!
 //! ```no_run

@@ -8,11 +8,11 @@ use libbpf_rs::{MapCore as _, Object, ObjectBuilder, OpenMapMut, PrintLevel};
 use crate::Error;
 use crate::devices::{self, DeviceTable};
 
-/// Loads those of the compiled `programs` that are `wanted`, by name, and lets them see the
-/// `devices`. `configure` sees each of their other maps, by name, before that.
+/// Loads those of the compiled `programs` that `wanted` selects by name, for these `devices`.
+/// `configure` receives each of their other maps, by name, before that.
 ///
 /// # Errors
-/// The kernel refuses the programs; the error has the verifier's last objection.
+/// The kernel refuses the programs; the error contains the verifier's last objection.
 pub fn load(
     programs: &[u8],
     devices: &DeviceTable,
@@ -40,11 +40,11 @@ pub fn load(
     Ok(object)
 }
 
-/// The end of what the library would have printed to standard error.
+/// The end of the library's output, which would otherwise go to standard error.
 static LIBRARY_LOG: Mutex<String> = Mutex::new(String::new());
 
 fn keep_log(_: PrintLevel, text: String) {
-    /// A verifier's log may have a million lines; what matters are the last few.
+    /// A verifier's log may have a million lines; only the last few are needed.
     const MOST: usize = 4096;
     let mut log = LIBRARY_LOG.lock().unwrap_or_else(PoisonError::into_inner);
     log.push_str(&text);
@@ -55,13 +55,13 @@ fn keep_log(_: PrintLevel, text: String) {
     log.drain(..begin);
 }
 
-/// The objection of the kernel's verifier: the last line of its log before the statistics.
+/// The verifier's objection: the last line of its log before the statistics.
 fn objection(log: &str) -> Option<&str> {
     let (log, _) = log.split_once("-- END PROG LOAD LOG --")?;
     log.lines().rev().find(|line| !line.starts_with("processed ") && !line.trim().is_empty())
 }
 
-/// Why the kernel does not take the programs.
+/// Why the kernel refuses the programs.
 fn refused(e: libbpf_rs::Error) -> Error {
     match e.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => Error::Kernel(

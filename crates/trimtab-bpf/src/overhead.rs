@@ -1,4 +1,4 @@
-//! The cost of handlers, by the kernel's own statistics.
+//! The cost of handlers, from the kernel's own statistics.
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
@@ -31,7 +31,7 @@ impl Overhead {
     /// The statistics of an object's programs since they were loaded.
     ///
     /// # Errors
-    /// The kernel does not give them.
+    /// The kernel does not report them.
     pub fn of(object: &Object) -> Result<Self, Error> {
         let mut handlers = Vec::new();
         for program in object.progs().filter(|program| program.autoload()) {
@@ -83,6 +83,6 @@ pub fn measure_run_time() -> Result<OwnedFd, Error> {
         let source = std::io::Error::from_raw_os_error(-fd);
         return Err(Error::System { what: "switch on the kernel's BPF statistics", source });
     }
-    // SAFETY: the kernel has just opened it for us, and nothing else owns it.
+    // SAFETY: the kernel has just opened it for this process, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -1,4 +1,4 @@
-//! Errors as C has them: `errno`, and a line of text for each thread.
+//! Errors in C: `errno`, and a line of text for each thread.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char};
@@ -9,12 +9,12 @@ use std::time::Duration;
 use rustix::io::Errno;
 use trimtab_read::{Error, ReadError, Refusal};
 
-/// What a thread was told last.
+/// The last error of a thread.
 enum Told {
     Nothing,
-    /// A refusal is frequent, and its text is made if it is asked for.
+    /// Refusals are frequent, so the text is made only on request.
     Refused(Refusal),
-    /// So is a read that did not come within this time.
+    /// The same for a read that missed its deadline.
     TimedOut(Duration),
     Text(CString),
 }
@@ -25,7 +25,7 @@ thread_local! {
     static WAIT: Cell<i64> = const { Cell::new(-1) };
 }
 
-/// What a function fails with.
+/// The error of a function.
 pub(crate) struct Failure {
     errno: i32,
     told: Told,
@@ -33,7 +33,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(errno: Errno, why: &str) -> Self {
-        // No byte of it is zero, unless a path's was, which cannot be.
+        // No byte of it is zero: paths contain none.
         let text = CString::new(why).unwrap_or_default();
         Self { errno: errno.raw_os_error(), told: Told::Text(text) }
     }
@@ -70,7 +70,7 @@ pub(crate) fn refused(refusal: Refusal) -> Failure {
     Failure { errno: Errno::BUSY.raw_os_error(), told: Told::Refused(refusal) }
 }
 
-/// A read did not come within this time.
+/// A read missed its deadline.
 pub(crate) fn timed_out(within: Duration) -> Failure {
     Failure { errno: Errno::TIMEDOUT.raw_os_error(), told: Told::TimedOut(within) }
 }
@@ -79,14 +79,15 @@ pub(crate) fn refused_wait() -> i64 {
     WAIT.get()
 }
 
-/// Runs a function's body. What fails is noted, and `failed` returned; so with a panic.
+/// Runs a function's body. Records an error, and returns `failed`; also after a panic.
 pub(crate) fn guarded<T>(failed: T, body: impl FnOnce() -> Result<T, Failure>) -> T {
     let result = catch_unwind(AssertUnwindSafe(body));
-    let bug = |_| Err(Failure::new(Errno::IO, "a defect in trimtab: what it wrote says where"));
+    let bug =
+        |_| Err(Failure::new(Errno::IO, "a defect in trimtab: see its message on standard error"));
     match result.unwrap_or_else(bug) {
         Ok(value) => value,
         Err(Failure { errno, told }) => {
-            // Who calls while a thread ends may find that its text has gone before.
+            // While a thread ends, its text may already be destroyed.
             _ = LAST.try_with(|last| last.replace(told));
             set_errno(errno);
             failed
@@ -114,6 +115,6 @@ pub(crate) fn last_error() -> *const c_char {
 }
 
 fn set_errno(errno: i32) {
-    // SAFETY: it is this thread's own, and always there.
+    // SAFETY: it belongs to this thread, and always exists.
     unsafe { *libc::__errno_location() = errno };
 }

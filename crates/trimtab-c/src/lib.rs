@@ -1,11 +1,11 @@
 //! The deadline-aware read for C: `libtrimtab.so` and `libtrimtab.a`.
 //!
-//! The interface is `include/trimtab.h`, which says what each function does and with
-//! which `errno` it fails; this is [`trimtab_read`] behind it. What is here
-//! translates: pointers into references, errors into `errno`, and a panic, which must
-//! not go through a caller's frames, into `EIO`.
+//! The interface is `include/trimtab.h`, which documents each function and its `errno`; this
+//! crate implements it with [`trimtab_read`]. It only translates: pointers into references,
+//! errors into `errno`, and a panic, which must not unwind through a caller's frames, into
+//! `EIO`.
 //!
-//! What the library exports are these functions, and nothing else.
+//! The library exports these functions, and nothing else.
 
 mod error;
 mod options;
@@ -22,7 +22,7 @@ use trimtab_read::{Figures, ReadError, Reader, Urgency};
 use error::{Failure, guarded, last_error, refused, refused_wait, timed_out};
 use options::{COptions, text};
 
-/// Of the interface.
+/// The version of the interface.
 const VERSION: u32 = 4;
 const NO_DEADLINE: i64 = -1;
 
@@ -35,23 +35,23 @@ impl From<Figures> for CFigures {
     fn from(figures: Figures) -> Self {
         let open = &figures.failed_open;
         Self([
-            figures.plain,
-            figures.asked,
+            figures.without_deadline,
+            figures.with_deadline,
             figures.admitted,
             figures.refused,
             figures.cached,
             figures.probed,
             figures.sampled,
-            figures.over_ceiling,
+            figures.over_cap,
             open.total(),
             figures.late,
-            figures.trials,
-            figures.fast_trials,
+            figures.forced_samples,
+            figures.fast_forced_samples,
             open.no_model,
             open.other_model,
             open.other_drive,
             open.no_device,
-            open.not_kept,
+            open.not_tracked,
             open.stale,
             open.unsure,
             figures.bounded,
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn trimtab_open(
     model: *const c_char,
     flags: c_uint,
 ) -> *mut Reader {
-    // SAFETY: so says the caller.
+    // SAFETY: the caller's promise.
     unsafe { trimtab_open_pinned(path, model, flags, ptr::null()) }
 }
 
@@ -94,18 +94,18 @@ pub unsafe extern "C" fn trimtab_open_pinned(
     pins: *const c_char,
 ) -> *mut Reader {
     let options = COptions::new(model, pins, flags);
-    // SAFETY: so says the caller.
+    // SAFETY: the caller's promise.
     guarded(ptr::null_mut(), || unsafe { open("trimtab_open", path, &options) })
 }
 
 /// See include/trimtab.h.
 ///
 /// # Safety
-/// There is room for so many bytes at `options`, or it is null.
+/// `options` has space for `size` bytes, or is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn trimtab_default_options(options: *mut u8, size: usize) {
     if !options.is_null() {
-        // SAFETY: so says the caller.
+        // SAFETY: the caller's promise.
         unsafe { COptions::fill(options, size) };
     }
 }
@@ -113,15 +113,15 @@ pub unsafe extern "C" fn trimtab_default_options(options: *mut u8, size: usize) 
 /// See include/trimtab.h.
 ///
 /// # Safety
-/// The path and the strings in the options are valid C strings, or null; there are so many
-/// bytes of options, or they are null.
+/// The path and the strings in the options are valid C strings, or null; `options` has `size`
+/// bytes, or is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn trimtab_open_with(
     path: *const c_char,
     options: *const u8,
     size: usize,
 ) -> *mut Reader {
-    // SAFETY: so says the caller.
+    // SAFETY: the caller's promise.
     guarded(ptr::null_mut(), || unsafe {
         open("trimtab_open_with", path, &COptions::of(options, size)?)
     })
@@ -136,11 +136,11 @@ unsafe fn open(
     path: *const c_char,
     options: &COptions,
 ) -> Result<*mut Reader, Failure> {
-    // SAFETY: so says the caller.
+    // SAFETY: the caller's promise.
     let Some(path) = (unsafe { text(path) }) else {
         return Err(Failure::invalid(&format!("{function}: the path is NULL")));
     };
-    // SAFETY: so says the caller.
+    // SAFETY: the caller's promise.
     let options = unsafe { options.load(function) }?;
     Ok(Box::into_raw(Box::new(Reader::open(path, &options)?)))
 }
@@ -148,7 +148,7 @@ unsafe fn open(
 /// See include/trimtab.h.
 ///
 /// # Safety
-/// The reader is open, or null; the buffer has room for so many bytes, or is null.
+/// The reader is open, or null; the buffer has space for `length` bytes, or is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn trimtab_read_at(
     reader: *mut Reader,
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn trimtab_read_at(
     offset: i64,
     within_ns: i64,
 ) -> isize {
-    // SAFETY: so says the caller.
+    // SAFETY: the caller's promise.
     let reader = unsafe { reader.as_ref() };
     guarded(-1, || {
         let (Some(reader), Ok(offset)) = (reader, u64::try_from(offset)) else {
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn trimtab_read_at(
                 Err(_) => return Err(Failure::invalid("trimtab_read_at: a negative deadline")),
             },
         };
-        // SAFETY: so says the caller, and the length has been checked. The bytes may be
+        // SAFETY: the caller's promise, and the length has been checked. The bytes may be
         // uninitialised.
         let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<MaybeUninit<u8>>(), length) };
         match reader.read_uninit_at(buffer, offset, urgency) {
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn trimtab_expected_wait(
     length: usize,
     offset: i64,
 ) -> i64 {
-    // SAFETY: so says the caller.
+    // SAFETY: the caller's promise.
     let reader = unsafe { reader.as_ref() };
     guarded(-1, || {
         let (Some(reader), Ok(offset)) = (reader, u64::try_from(offset)) else {
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn trimtab_expected_wait(
         };
         let expected = reader.expect(length as u64, offset).and_then(|expected| expected.wait);
         let nanos = |wait: Duration| i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
-        let why = "nothing is known by which to tell how long a read takes";
+        let why = "there is no forecast for this read";
         expected.map(nanos).ok_or_else(|| Failure::new(Errno::NODATA, why))
     })
 }
@@ -219,15 +219,14 @@ pub extern "C" fn trimtab_refused_wait() -> i64 {
 /// See include/trimtab.h.
 ///
 /// # Safety
-/// The reader is open, or null; there is room for so many bytes at `figures`, or it is
-/// null.
+/// The reader is open, or null; `figures` has space for `size` bytes, or is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn trimtab_get_figures(
     reader: *mut Reader,
     figures: *mut u8,
     size: usize,
 ) -> c_int {
-    // SAFETY: so says the caller.
+    // SAFETY: the caller's promise.
     let reader = unsafe { reader.as_ref() };
     guarded(-1, || {
         let Some(reader) = reader.filter(|_| !figures.is_null()) else {
@@ -235,7 +234,7 @@ pub unsafe extern "C" fn trimtab_get_figures(
         };
         let all = CFigures::from(reader.figures());
         let bytes = size.min(size_of::<CFigures>());
-        // SAFETY: so says the caller; what the program knows beyond is left zero.
+        // SAFETY: the caller's promise; fields unknown to this library are left zero.
         unsafe {
             ptr::write_bytes(figures, 0, size);
             ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), figures, bytes);
@@ -258,7 +257,7 @@ pub extern "C" fn trimtab_last_error() -> *const c_char {
 pub unsafe extern "C" fn trimtab_close(reader: *mut Reader) {
     if !reader.is_null() {
         guarded((), || {
-            // SAFETY: so says the caller; `trimtab_open` has made it from a box.
+            // SAFETY: the caller's promise; `trimtab_open` has made it from a box.
             drop(unsafe { Box::from_raw(reader) });
             Ok(())
         });

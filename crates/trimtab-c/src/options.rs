@@ -14,9 +14,9 @@ use crate::error::Failure;
 
 const DIRECT: c_uint = 1;
 
-/// As include/trimtab.h has it. Fields are added at the end, and zero in one means what
-/// was before it: so an older library can make room for what it does not know, and an
-/// older program leaves it away.
+/// As in include/trimtab.h. Fields are added at the end, and zero in a new field means the
+/// earlier behaviour: so an older library accepts a newer structure with zeros, and a newer
+/// library a shorter structure.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct COptions {
@@ -34,7 +34,7 @@ pub(crate) struct COptions {
     reserved_too: u32,
 }
 
-/// Of the first version that had options.
+/// The size of the first version with options.
 const LEAST: usize = offset_of!(COptions, most_abandoned);
 
 impl Default for COptions {
@@ -58,22 +58,22 @@ impl Default for COptions {
 }
 
 impl COptions {
-    /// Those of a call that has no others.
+    /// The options of a function that takes no others.
     pub(crate) fn new(model: *const c_char, pins: *const c_char, flags: c_uint) -> Self {
         Self { model, pins, flags, ..Self::default() }
     }
 
-    /// Those of a program that knows so many bytes of them.
+    /// The options of a program whose structure has `size` bytes.
     ///
     /// # Safety
-    /// So many bytes can be read there, and the strings in them are as [`text`] asks.
+    /// `size` bytes can be read there, and the strings in them are valid as for [`text`].
     pub(crate) unsafe fn of(options: *const u8, size: usize) -> Result<Self, Failure> {
         if options.is_null() || size < LEAST {
             return Err(Failure::invalid("trimtab_open_with: no options, or not their size"));
         }
         let mut ours = Self::default();
         let known = size.min(size_of::<Self>());
-        // SAFETY: so says the caller; any bytes are such a structure.
+        // SAFETY: the caller's promise; all bit patterns are valid.
         let beyond = unsafe {
             ptr::copy_nonoverlapping(options, (&raw mut ours).cast::<u8>(), known);
             slice::from_raw_parts(options.add(known), size - known)
@@ -89,14 +89,14 @@ impl COptions {
         Ok(ours)
     }
 
-    /// Fills in the defaults, as far as the program knows the fields. What it knows beyond
-    /// is zero.
+    /// Fills in the defaults for the fields that the program has. Fields unknown to this
+    /// library become zero.
     ///
     /// # Safety
-    /// There is room for so many bytes.
+    /// There is space for `size` bytes.
     pub(crate) unsafe fn fill(options: *mut u8, size: usize) {
         let ours = Self::default();
-        // SAFETY: so says the caller.
+        // SAFETY: the caller's promise.
         unsafe {
             ptr::write_bytes(options, 0, size);
             let known = size.min(size_of::<Self>());
@@ -104,12 +104,12 @@ impl COptions {
         }
     }
 
-    /// The same for Rust, with the model loaded.
+    /// The same as Rust options, with the model loaded.
     ///
     /// # Safety
-    /// The strings are as [`text`] asks.
+    /// The strings are valid as for [`text`].
     pub(crate) unsafe fn load(&self, function: &str) -> Result<ReadOptions, Failure> {
-        // SAFETY: so says the caller.
+        // SAFETY: the caller's promise.
         let [model, pins] = unsafe { [text(self.model), text(self.pins)] };
         if self.flags & !DIRECT != 0 {
             let flags = self.flags;
@@ -136,12 +136,12 @@ impl COptions {
     }
 }
 
-/// A path of C's; none if it is null.
+/// A path from C; `None` if it is null.
 ///
 /// # Safety
 /// It is a valid C string for as long as the result is used, or null.
 pub(crate) unsafe fn text<'a>(text: *const c_char) -> Option<&'a Path> {
-    // SAFETY: so says the caller.
+    // SAFETY: the caller's promise.
     let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })?;
     Some(Path::new(OsStr::from_bytes(text.to_bytes())))
 }

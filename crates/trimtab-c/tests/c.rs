@@ -1,4 +1,4 @@
-//! The library as C programs find it.
+//! The library, used from C programs.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,7 +20,7 @@ fn content() -> Vec<u8> {
     (0..400 * 4096 + 77_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// A model that calls every read late, and its file in this directory.
+/// A model that predicts every read late, and its file in this directory.
 fn late_model(directory: &Path) -> (Model, PathBuf) {
     let late = reading::stubborn(true);
     let (tensors, card) = late.to_files().unwrap();
@@ -31,7 +31,7 @@ fn late_model(directory: &Path) -> (Model, PathBuf) {
 }
 
 #[test]
-fn the_example_copies_plain_files() {
+fn example_copies_plain_files() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("failover");
     let source = Path::new(ROOT).join("examples/c/failover.c");
@@ -43,7 +43,7 @@ fn the_example_copies_plain_files() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(output.stdout == content());
     assert!(stderr(&output).contains("replica 0: 0 refused, 402 read"), "{}", stderr(&output));
-    // Nobody has the run directory's files any more.
+    // No process has files in the run directory any more.
     assert_eq!(fs::read_dir(directory.path().join("run/readers")).unwrap().count(), 0);
     if let Ok(full) = fs::File::options().write(true).open("/dev/full") {
         let mut command = Command::new(&program);
@@ -62,8 +62,7 @@ fn the_example_copies_plain_files() {
     assert!(said.contains("cannot open /nowhere/file for reading: No such file"), "{said}");
 }
 
-/// A disk of which nothing is read ahead: what is let through brings no other page into the
-/// cache.
+/// A disk without readahead: an admitted read loads no other page into the cache.
 struct NothingAhead {
     file: String,
     before: String,
@@ -80,13 +79,13 @@ impl NothingAhead {
 
 impl Drop for NothingAhead {
     fn drop(&mut self) {
-        // It stays with the device, which others will use.
+        // The setting stays with the device for its next user.
         _ = fs::write(&self.file, &self.before);
     }
 }
 
 #[test]
-fn the_example_fails_over_between_drives() {
+fn example_fails_over_between_drives() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -94,7 +93,7 @@ fn the_example_fails_over_between_drives() {
     let program = directory.path().join("failover");
     let source = Path::new(ROOT).join("examples/c/failover.c");
     let Some(()) = compile(&source, &program) else { return };
-    // Only the last drive is read, but for probes and what the ceiling lets through.
+    // Only the last drive is read, except for probes and reads over the ceiling.
     let (late, model) = late_model(directory.path());
 
     let disks = [(); 3].map(|()| LoopDisk::new(2));
@@ -115,15 +114,15 @@ fn the_example_fails_over_between_drives() {
         let pins = files.join("trimtab");
         tracker.pin(&pins).unwrap();
         fails_over(&program, &disks, &content, &model, &pins);
-        the_last_fails(&program, &disks, &content, &model, &pins);
+        last_replica_fails(&program, &disks, &content, &model, &pins);
         drop(tracker);
     });
 }
 
-/// The example copies a drive, and has read next to nothing from the first two.
+/// The example copies a drive, and reads next to nothing from the first two.
 fn fails_over(program: &Path, disks: &[LoopDisk; 3], content: &[u8], model: &Path, pins: &Path) {
     let paths = disks.each_ref().map(|disk| OsStr::from_bytes(disk.path.as_bytes()));
-    // Refused where the model says late, which it always does.
+    // Refused if the model predicts late, which it always does.
     let within = OsStr::new("0");
     let args = [paths[0], paths[1], paths[2], model.as_os_str(), pins.as_os_str(), within];
     let output = run(program, &args);
@@ -139,8 +138,8 @@ fn fails_over(program: &Path, disks: &[LoopDisk; 3], content: &[u8], model: &Pat
     assert!(refused(0) > 200 && refused(1) > 200 && refused(2) == 0, "{said}");
 }
 
-/// A last replica that fails does not lose what the busy ones have.
-fn the_last_fails(
+/// A last replica that fails does not lose the data of the busy ones.
+fn last_replica_fails(
     program: &Path,
     disks: &[LoopDisk; 3],
     content: &[u8],
@@ -148,7 +147,7 @@ fn the_last_fails(
     pins: &Path,
 ) {
     let [first, second, _] = disks.each_ref().map(|disk| OsStr::from_bytes(disk.path.as_bytes()));
-    // There is nothing at its beginning, and to read it is an I/O error.
+    // Reading its beginning is an I/O error.
     let broken = OsStr::new("/proc/self/mem");
     let within = OsStr::new("0");
     let args = [first, second, broken, model.as_os_str(), pins.as_os_str(), within];
@@ -158,7 +157,7 @@ fn the_last_fails(
 }
 
 #[test]
-fn what_is_wrong_is_errno_and_a_line() {
+fn errors_are_errno_and_a_line() {
     let directory = tempfile::tempdir().unwrap();
     let (source, program) = (directory.path().join("wrong.c"), directory.path().join("wrong"));
     fs::write(&source, include_str!("wrong.c")).unwrap();
@@ -168,7 +167,7 @@ fn what_is_wrong_is_errno_and_a_line() {
 }
 
 #[test]
-fn options_do_what_they_say() {
+fn options_take_effect() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -192,9 +191,9 @@ fn options_do_what_they_say() {
     });
 }
 
-/// C++ takes the header too, where there is a compiler for it.
+/// The header also compiles as C++, if there is a compiler.
 #[test]
-fn the_header_is_good_for_cpp() {
+fn header_compiles_as_cpp() {
     let header = Path::new(ROOT).join("include/trimtab.h");
     let args = ["-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"];
     if disk::requires(&[disk::Feature::Program("c++")]) {
@@ -204,7 +203,7 @@ fn the_header_is_good_for_cpp() {
 }
 
 #[test]
-fn nothing_else_is_exported() {
+fn only_the_interface_is_exported() {
     if !disk::requires(&[disk::Feature::Program("nm")]) {
         return;
     }

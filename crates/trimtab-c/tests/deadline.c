@@ -1,6 +1,6 @@
 /*
- * A read with a deadline ends by then: deadline DISK, which stalls after "ready" has been
- * said, and answers again after "late". Of the disk's pages each holds its number.
+ * A read with a deadline ends by then. Usage: deadline DISK, where the disk stalls after the
+ * output "ready", and completes requests again after "late". Each page holds its number.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define PAGE 4096
 #define READS 4
 #define WITHIN_NS 20000000
-/* What a busy machine does not make of it, and a hang does. */
+/* Longer than any delay on a busy machine, shorter than a hang. */
 #define HANGS_S 20
 
 static void tell(const char *what, const char *answer)
@@ -35,7 +35,7 @@ static int is_filled(const unsigned char *page, size_t length, int with)
 	return 1;
 }
 
-/* A child that does nothing with the reader may end as it likes. */
+/* A child that does not use the reader may end in any way. */
 static void fork_with_reads_out(void)
 {
 	int status = -1;
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 	}
 	EXPECT(time(NULL) - begun < HANGS_S);
 	EXPECT(trimtab_get_figures(reader, &figures, sizeof figures) == 0);
-	EXPECT(figures.asked == READS && figures.timed_out == READS && figures.bounded == 0);
+	EXPECT(figures.with_deadline == READS && figures.timed_out == READS && figures.bounded == 0);
 	fork_with_reads_out();
 	tell("late", "healed\n");
 

@@ -1,4 +1,4 @@
-//! A deadline holds for programs in C, whatever the drive does.
+//! A deadline holds for programs in C, even if the drive stalls.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,7 +11,7 @@ use emulated::Emulated;
 use programs::{LIBRARIES, compile, stderr};
 
 #[test]
-fn a_read_with_a_deadline_ends_by_then_and_leaves_the_buffer_alone() {
+fn read_ends_by_its_deadline_and_leaves_the_buffer_alone() {
     if !emulated::can_run() {
         return;
     }
@@ -28,7 +28,7 @@ fn a_read_with_a_deadline_ends_by_then_and_leaves_the_buffer_alone() {
     let mut running = pipes.spawn().unwrap();
     let mut to = running.stdin.take().unwrap();
     let mut from = BufReader::new(running.stdout.take().unwrap()).lines();
-    // A program that has failed says nothing, and then what failed.
+    // A program that has failed prints nothing here, and the reason afterwards.
     let mut is_said = |what: &str| from.next().is_some_and(|said| said.unwrap() == what);
     if is_said("ready") {
         emulated.stall();

@@ -1,9 +1,9 @@
-//! Programs that link the library compile what a read needs and no more.
+//! Programs that link the library compile only the crates that a read needs.
 
 use std::process::Command;
 
-/// All that a package depends on, with the features that it turns on in each, as in
-/// `rand v0.10.1 std,std_rng`; packages without features end with their version.
+/// All dependencies of a package, with the features enabled in each, as in `rand v0.10.1
+/// std,std_rng`; packages without features end with their version.
 fn tree(package: &str) -> Vec<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--package", package, "--edges", "normal", "--prefix", "none"])
@@ -20,7 +20,7 @@ fn tree(package: &str) -> Vec<String> {
     lines
 }
 
-/// Those whose names begin so.
+/// The packages with these name prefixes.
 fn found<'a>(tree: &'a [String], prefixes: &[&str]) -> Vec<&'a str> {
     let name = |line: &&str| line.split(' ').next().unwrap_or_default().to_owned();
     let is_listed = |line: &&str| prefixes.iter().any(|prefix| name(line).starts_with(prefix));
@@ -28,7 +28,7 @@ fn found<'a>(tree: &'a [String], prefixes: &[&str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn the_library_does_without_traces_drives_and_bpf_loading() {
+fn library_excludes_traces_drives_and_bpf_loading() {
     let tree = tree("trimtab-c");
     let not_needed = [
         "parquet",
@@ -48,11 +48,11 @@ fn the_library_does_without_traces_drives_and_bpf_loading() {
         "trimtab-testdisk",
     ];
     assert_eq!(found(&tree, &not_needed), [""; 0]);
-    // The search finds what is there.
+    // The search finds existing packages.
     assert_eq!(found(&tree, &["trimtab-read", "trimtab-state"]).len(), 2, "{tree:#?}");
 }
 
 #[test]
-fn the_state_is_read_without_libbpf() {
+fn state_crate_excludes_libbpf() {
     assert_eq!(found(&tree("trimtab-state"), &["libbpf", "trimtab-bpf"]), [""; 0]);
 }

@@ -1,4 +1,4 @@
-/* What the tests in C share: a failed expectation is told of, and counted. */
+/* Shared by the tests in C: a failed expectation is reported, and counted. */
 #ifndef TRIMTAB_TESTS_EXPECT_H
 #define TRIMTAB_TESTS_EXPECT_H
 

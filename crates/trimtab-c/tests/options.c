@@ -1,6 +1,6 @@
 /*
- * How a reader decides is what the options say: options DISK MODEL PINS, where the model
- * calls every read late and somebody keeps the disk's state there.
+ * The options take effect. Usage: options DISK MODEL PINS, where the model predicts every
+ * read late and a tracker has pinned the disk's state in PINS.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "expect.h"
 
-/* What comes of so many reads past the page cache. */
+/* The outcome of this many reads past the page cache. */
 static struct trimtab_figures figures_of(const char *disk, const struct trimtab_options *options,
 					 int reads)
 {
@@ -30,7 +30,7 @@ static struct trimtab_figures figures_of(const char *disk, const struct trimtab_
 	return figures;
 }
 
-/* A program that was compiled with a later version, of which the library is none. */
+/* A program that was compiled with a later version than the library's. */
 static void sizes(const char *disk)
 {
 	struct {
@@ -47,7 +47,7 @@ static void sizes(const char *disk)
 	trimtab_close(reader);
 	options.later = 1;
 	EXPECT(!trimtab_open_with(disk, &options.known, sizeof options) && errno == EINVAL);
-	/* Less than the first version had. */
+	/* Smaller than in the first version. */
 	EXPECT(!trimtab_open_with(disk, &options.known,
 				  offsetof(struct trimtab_options, most_abandoned) - 4) &&
 	       errno == EINVAL);
@@ -77,7 +77,7 @@ static void wrong(const char *disk, const struct trimtab_options *right)
 	options = *right;
 	options.reserved_too = 1;
 	EXPECT(!trimtab_open_with(disk, &options, sizeof options) && errno == EINVAL);
-	/* What a program of version 2 knows of them, and zero in the rest. */
+	/* The fields of version 2, and zero in the rest. */
 	options = *right;
 	options.most_abandoned = 0;
 	for (size_t size = offsetof(struct trimtab_options, most_abandoned);
@@ -106,25 +106,25 @@ int main(int argc, char **argv)
 	EXPECT(right.flags == 0 && right.reserved == 0);
 	EXPECT(right.most_abandoned == 64 && right.reserved_too == 0);
 	figures = figures_of("/proc/version", &right, 0);
-	EXPECT(figures.asked == 0);
+	EXPECT(figures.with_deadline == 0);
 	right.model = argv[2];
 	right.pins = argv[3];
 	right.flags = TRIMTAB_DIRECT;
 
-	/* Nothing but what is asked for. */
+	/* Only the requested bytes. */
 	options = right;
 	options.most_refused = 1.0;
 	options.probe_every_ns = UINT64_MAX;
 	options.sample_every = 0;
 	figures = figures_of(argv[1], &options, 1000);
-	EXPECT(figures.asked == 1000 && figures.refused + figures.unsure == 1000);
+	EXPECT(figures.with_deadline == 1000 && figures.refused + figures.unsure == 1000);
 	options.sample_every = 10;
 	figures = figures_of(argv[1], &options, 1000);
-	EXPECT(figures.sampled >= 95 && figures.probed == 0 && figures.over_ceiling == 0);
+	EXPECT(figures.sampled >= 95 && figures.probed == 0 && figures.over_cap == 0);
 	options.sample_every = 0;
 	options.most_refused = 0.5;
 	figures = figures_of(argv[1], &options, 1000);
-	EXPECT(figures.refused > 400 && figures.refused <= 500 && figures.over_ceiling > 400);
+	EXPECT(figures.refused > 400 && figures.refused <= 500 && figures.over_cap > 400);
 	options.most_refused = 1.0;
 	options.probe_every_ns = 0;
 	figures = figures_of(argv[1], &options, 1000);
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 	options = right;
 	options.pins = "/nowhere";
 	figures = figures_of(argv[1], &options, 10);
-	EXPECT(figures.failed_open == 10 && figures.not_kept == 10);
+	EXPECT(figures.failed_open == 10 && figures.not_tracked == 10);
 	options.model = NULL;
 	figures = figures_of(argv[1], &options, 10);
 	EXPECT(figures.failed_open == 10 && figures.no_model == 10);

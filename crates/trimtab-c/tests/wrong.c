@@ -1,4 +1,4 @@
-/* Wrong calls of every function: each fails with the errno that the header says. */
+/* Invalid calls of every function: each fails with the errno that the header documents. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "expect.h"
 
-/* A thread's own data go after the library's: it is called when its text is gone. */
+/* Called after the library's thread-local data, including the error text, is destroyed. */
 static void called_at_the_end(void *unused)
 {
 	(void)unused;
@@ -62,10 +62,10 @@ int main(void)
 	EXPECT(trimtab_expected_wait(NULL, 5, 0) == -1 && errno == EINVAL);
 
 	EXPECT(trimtab_get_figures(reader, &figures, sizeof figures) == 0);
-	EXPECT(figures.plain == 1 && figures.asked == 2 && figures.failed_open == 2);
+	EXPECT(figures.without_deadline == 1 && figures.with_deadline == 2 && figures.failed_open == 2);
 	EXPECT(figures.no_model == 2 && figures.no_device == 0 && figures.other_drive == 0);
-	EXPECT(figures.admitted == 0 && figures.refused == 0 && figures.fast_trials == 0);
-	/* An older program knows fewer of them. */
+	EXPECT(figures.admitted == 0 && figures.refused == 0 && figures.fast_forced_samples == 0);
+	/* An older program has fewer fields. */
 	EXPECT(trimtab_get_figures(reader, (struct trimtab_figures *)(void *)&first,
 				   sizeof first) == 0 && first == 1);
 	EXPECT(trimtab_get_figures(reader, NULL, 8) == -1 && errno == EINVAL);

@@ -1,4 +1,4 @@
-//! Block devices and file systems: what they are made of, and whether predicted reads work.
+//! Block devices and file systems: their layers, and whether predicted reads work.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,12 +8,12 @@ use serde::Serialize;
 use trimtab_block::topology::{DeviceKind, Topology};
 use trimtab_block::{FileSystem, mounted_here};
 
-/// Of which drives a state is kept, or may be.
+/// Drives whose state is tracked, or can be.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     /// Kernel numbers of drives that a tracker tracks.
     pub(crate) tracked: Vec<u32>,
-    /// This process may load the programs.
+    /// Whether this process may load the programs.
     pub(crate) can_track: bool,
 }
 
@@ -24,16 +24,16 @@ pub struct DeviceReport {
     pub name: String,
     /// Bytes.
     pub size: u64,
-    /// What it is made of, from the device down.
+    /// Its layers, from the device down.
     pub made_of: String,
-    /// The disks that it can be followed to.
+    /// The disks that ranges of it can be resolved to.
     pub disks: Vec<String>,
     /// The I/O scheduler, where it has a queue.
     pub scheduler: Option<String>,
-    /// Whether the block layer sees its own requests. A device that is made of others has
-    /// none; those of its disks are seen.
+    /// Whether the block layer sees its own requests. A device built on others has none; those
+    /// of its disks are seen.
     pub requests_seen: bool,
-    /// Whether a state tracker tracks its disks: all of them.
+    /// Whether a state tracker tracks all of its disks.
     pub tracked: bool,
     /// Whether predicted reads can work on it.
     pub predicted_reads: bool,
@@ -44,11 +44,11 @@ pub struct DeviceReport {
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileSystemReport {
-    /// Where it is mounted; the first place, if there are several.
+    /// Its mount point; the first one, if there are several.
     pub mounted_at: PathBuf,
     /// `ext4`.
     pub kind: String,
-    /// What its device is made of.
+    /// The layers of its device.
     pub made_of: String,
     /// Whether predicted reads can work on its files.
     pub predicted_reads: bool,
@@ -56,7 +56,7 @@ pub struct FileSystemReport {
     pub why: Option<String>,
 }
 
-/// All devices of the running machine that hold something.
+/// All non-empty devices of the running machine.
 pub(crate) fn all(state: &State) -> Vec<DeviceReport> {
     let mut names: Vec<_> = fs::read_dir("/sys/block")
         .into_iter()
@@ -70,7 +70,7 @@ pub(crate) fn all(state: &State) -> Vec<DeviceReport> {
 
 fn device(name: &str, state: &State) -> Option<DeviceReport> {
     let directory = Path::new("/sys/block").join(name);
-    // A path of a multipath namespace has no device file, and is told of with its head.
+    // A path of a multipath namespace has no device file, and is reported with its head.
     let topology = directory.join("dev").exists().then(|| Topology::find(name).ok())??;
     if topology.root().size == 0 {
         return None;
@@ -79,7 +79,7 @@ fn device(name: &str, state: &State) -> Option<DeviceReport> {
     Some(report(&topology, scheduler.as_deref().and_then(current), state))
 }
 
-/// Of `none [mq-deadline] kyber`, the one in brackets.
+/// The entry in brackets of `none [mq-deadline] kyber`.
 fn current(schedulers: &str) -> Option<String> {
     let (_, rest) = schedulers.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())
@@ -138,7 +138,7 @@ fn file_system(mount: FileSystem, state: &State) -> Option<FileSystemReport> {
             let below = if is_disk { String::new() } else { format!(": {}", topology.describe()) };
             (format!("{name}{below}"), predicted(&topology, state))
         }
-        // Btrfs and others have several devices, and tell of none where a file lies.
+        // Btrfs and others have several devices, and do not report which one holds a file.
         None if is_from_device => {
             let why = "its files are not on one device that the kernel names";
             ("several devices".to_owned(), (false, Some(why.to_owned())))
@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// A copy of what `/sys` says of a disk, an empty ramdisk and a mirror of two disks.
+    /// A copy of `/sys` for a disk, an empty ramdisk and a mirror of two disks.
     fn tree() -> tempfile::TempDir {
         let tree = tempfile::tempdir().unwrap();
         let write = |file: &str, text: &str| {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn disk_needs_a_state_or_the_right_to_keep_one() {
+    fn disk_needs_a_tracked_state_or_the_privilege_to_track() {
         let tree = tree();
         let found = of(&tree, (8, 0), &State { tracked: Vec::new(), can_track: true });
         assert!(found.predicted_reads && found.requests_seen && !found.tracked);

@@ -1,21 +1,21 @@
-//! What each check makes of what was found.
+//! The checks: from findings to results.
 
 use std::io;
 
 use serde::Serialize;
 
-/// What trimtab needs, and whether it is there.
+/// A requirement of trimtab, and whether it is met.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was looked at.
+    /// The facility that was checked.
     pub name: &'static str,
-    /// Whether it is as it should be.
+    /// Whether the requirement is met.
     pub passed: bool,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What uses it.
+    /// Its users.
     pub used_by: &'static str,
-    /// What to do, where it is not as it should be.
+    /// What to do if it is not met.
     pub advice: Option<String>,
 }
 
@@ -38,10 +38,10 @@ impl Check {
 const ALL: &str = "recording, predicted reads";
 const STATE: &str = "predicted reads";
 
-/// The oldest kernel that has what the BPF programs need.
+/// The oldest kernel that supports the BPF programs.
 const OLDEST: (u32, u32) = (5, 15);
 
-/// By `uname -r`.
+/// From `uname -r`.
 pub(crate) fn kernel(release: &str) -> Check {
     let found = format!("Linux {release}");
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
@@ -56,36 +56,39 @@ pub(crate) fn kernel(release: &str) -> Check {
     Check::passed("kernel", ALL, found)
 }
 
-/// By what [`trimtab_bpf::available`] says.
-pub(crate) fn tracepoints(found: &Result<(), String>) -> Check {
+/// What trying a facility gave.
+pub(crate) type Tried = Result<(), Refusal>;
+
+/// Why a facility cannot be used: the error of trying it, with what to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal(pub(crate) String);
+
+/// From the result of [`trimtab_bpf::available`].
+pub(crate) fn tracepoints(found: &Tried) -> Check {
     match found {
         Ok(()) => Check::passed("type information (BTF)", ALL, "present, with the tracepoints"),
-        Err(why) => Check::failed("type information (BTF)", ALL, "not usable", why),
+        Err(why) => Check::failed("type information (BTF)", ALL, "not usable", &why.0),
     }
 }
 
-/// By what [`trimtab_bpf::check_privilege`] says.
-pub(crate) fn privilege(found: &Result<(), String>) -> Check {
+/// From the result of [`trimtab_bpf::check_privilege`].
+pub(crate) fn privilege(found: &Tried) -> Check {
     match found {
         Ok(()) => Check::passed("BPF capabilities", ALL, "CAP_BPF and CAP_PERFMON"),
-        Err(why) => Check::failed("BPF capabilities", ALL, "missing", why),
+        Err(why) => Check::failed("BPF capabilities", ALL, "missing", &why.0),
     }
 }
 
-/// By what loading a set of programs says; none: it was not tried.
-pub(crate) fn programs(
-    name: &'static str,
-    used_by: &'static str,
-    loaded: Option<&Result<(), String>>,
-) -> Check {
+/// From the result of loading a set of programs; `None`: not tried.
+pub(crate) fn programs(name: &'static str, used_by: &'static str, loaded: Option<&Tried>) -> Check {
     match loaded {
         Some(Ok(())) => Check::passed(name, used_by, "loaded, attached and removed"),
-        Some(Err(why)) => Check::failed(name, used_by, "refused", why),
-        None => Check::failed(name, used_by, "not tried", "what is missing above comes first"),
+        Some(Err(why)) => Check::failed(name, used_by, "refused", &why.0),
+        None => Check::failed(name, used_by, "not tried", "the failed checks above come first"),
     }
 }
 
-/// By what opening a device file says.
+/// From the result of opening a device file.
 pub(crate) fn device_file(
     name: &'static str,
     path: &str,
@@ -109,11 +112,11 @@ pub(crate) fn device_file(
     }
 }
 
-/// By `kernel.io_uring_disabled`, and what making a ring says.
+/// From `kernel.io_uring_disabled`, and the result of making a ring.
 pub(crate) fn io_uring(disabled: Option<&str>, made: Result<(), io::ErrorKind>) -> Check {
     const NAME: &str = "io_uring";
     const USED_BY: &str = "reads with a deadline";
-    let fallback = "threads read in its place";
+    let fallback = "otherwise threads do the reads";
     match (made, disabled.map(str::trim)) {
         (Ok(()), _) => Check::passed(NAME, USED_BY, "a ring can be made"),
         (Err(_), Some("1" | "2")) => {
@@ -130,7 +133,7 @@ pub(crate) fn io_uring(disabled: Option<&str>, made: Result<(), io::ErrorKind>) 
 /// A ring and the buffers of a few threads.
 const LEAST_LOCKED: u64 = 64 << 10;
 
-/// By the limit of locked memory, bytes; none: there is no limit.
+/// From the limit of locked memory, bytes; `None`: unlimited.
 pub(crate) fn memory_lock(limit: Option<u64>) -> Check {
     const NAME: &str = "locked memory";
     const USED_BY: &str = "io_uring";
@@ -146,11 +149,11 @@ pub(crate) fn memory_lock(limit: Option<u64>) -> Check {
     }
 }
 
-/// Where pins are made.
+/// The file system for pins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BpfFiles {
     Missing,
-    /// A BPF file system, whose root has these permissions.
+    /// A BPF file system with these permissions of its root.
     Mounted(u32),
 }
 
@@ -162,8 +165,8 @@ pub(crate) fn bpf_files(found: BpfFiles) -> Check {
             Check::failed(NAME, STATE, "not mounted at /sys/fs/bpf", advice)
         }
         BpfFiles::Mounted(mode) if mode & 0o001 == 0 => {
-            let advice = "so that other users read by the state: chmod 755 /sys/fs/bpf";
-            Check::failed(NAME, STATE, format!("mode {mode:o}: root's alone"), advice)
+            let advice = "to let other users read the state: chmod 755 /sys/fs/bpf";
+            Check::failed(NAME, STATE, format!("mode {mode:o}: for root only"), advice)
         }
         BpfFiles::Mounted(mode) => Check::passed(NAME, STATE, format!("mode {mode:o}")),
     }
@@ -174,7 +177,7 @@ pub(crate) fn bpf_files(found: BpfFiles) -> Check {
 pub(crate) enum Tracker {
     #[default]
     Missing,
-    /// It cannot be opened, and why.
+    /// It cannot be opened, for this reason.
     Closed(String),
     /// The kernel numbers of the drives that are tracked now.
     Open(Vec<u32>),
@@ -189,7 +192,7 @@ pub(crate) fn tracker(found: &Tracker, pins: &str) -> Check {
             Check::failed(NAME, STATE, "its state cannot be opened", why.clone())
         }
         Tracker::Open(drives) if drives.is_empty() => {
-            Check::failed(NAME, STATE, "its state is left over: it has ended", start)
+            Check::failed(NAME, STATE, "its state is stale: the tracker has ended", start)
         }
         Tracker::Open(drives) => {
             let drives = drives.len();
@@ -222,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_comes_with_advice() {
-        let why = Err("run it as root".to_owned());
+    fn failed_checks_have_advice() {
+        let why = Err(Refusal("run it as root".to_owned()));
         let failed = [
             tracepoints(&why),
             privilege(&why),
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_needs_no_advice() {
+    fn passed_checks_have_no_advice() {
         let passed = [
             tracepoints(&Ok(())),
             privilege(&Ok(())),

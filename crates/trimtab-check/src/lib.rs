@@ -1,8 +1,8 @@
-//! What this machine can do, and what to do about what it cannot.
+//! Checks a machine's capabilities for trimtab, with advice for what is missing.
 //!
-//! [`Report::of_machine`] tries what trimtab needs: it looks at the kernel, loads the BPF
-//! programs for a moment, opens devices, and follows each block device to the disks below.
-//! Each [`Check`] that fails says in a line what to do. Nothing is left behind or changed.
+//! [`Report::of_machine`] tries what trimtab needs: it examines the kernel, loads the BPF
+//! programs briefly, opens devices, and follows each block device to the disks below. Each
+//! failed [`Check`] gives the remedy in one line. Nothing is changed or left behind.
 //!
 //! ```no_run
 //! let report = trimtab_check::Report::of_machine("/sys/fs/bpf/trimtab".as_ref());
@@ -12,8 +12,8 @@
 //! println!("predicted reads can work: {}", report.can_predict());
 //! ```
 //!
-//! What a check makes of what it finds is a function of its own, without side effects, so that
-//! tests can give it a machine that lacks something.
+//! Each check is a pure function of its findings, so that tests can simulate a machine that
+//! lacks something.
 
 mod devices;
 mod facilities;
@@ -26,10 +26,10 @@ use serde::Serialize;
 pub use devices::{DeviceReport, FileSystemReport};
 pub use facilities::Check;
 
-/// All of it.
+/// The whole report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What programs need of the machine.
+    /// Requirements of programs.
     pub checks: Vec<Check>,
     /// Block devices, by name.
     pub devices: Vec<DeviceReport>,
@@ -38,7 +38,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Tries everything. `pins` is where the state tracker pins the drives' state.
+    /// Tries everything. `pins` is the directory in which the state tracker pins the drives'
+    /// state.
     #[must_use]
     pub fn of_machine(pins: &Path) -> Self {
         let found = probe::Found::probe(pins);
@@ -49,7 +50,7 @@ impl Report {
         Self { checks, devices, file_systems }
     }
 
-    /// Whether predicted reads can work on a device at least.
+    /// Whether predicted reads can work on at least one device.
     #[must_use]
     pub fn can_predict(&self) -> bool {
         self.devices.iter().any(|device| device.predicted_reads)

@@ -1,4 +1,4 @@
-//! What the running machine says.
+//! Collects findings on the running machine.
 
 use std::fs;
 use std::io;
@@ -12,20 +12,20 @@ use trimtab_state::{PIN_NAME, StateMemory};
 use trimtab_tracker::{StateTracker, TrackerOptions};
 
 use crate::devices::State;
-use crate::facilities::{self, BpfFiles, Check, Tracker};
+use crate::facilities::{self, BpfFiles, Check, Refusal, Tracker, Tried};
 
 /// `BPF_FS_MAGIC` (include/uapi/linux/magic.h)
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
-/// What was found, before anything is made of it.
+/// The findings, before their evaluation.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) release: String,
-    pub(crate) tracepoints: Result<(), String>,
-    pub(crate) privilege: Result<(), String>,
-    /// None: not tried.
-    pub(crate) state_programs: Option<Result<(), String>>,
-    pub(crate) record_programs: Option<Result<(), String>>,
+    pub(crate) tracepoints: Tried,
+    pub(crate) privilege: Tried,
+    /// `None`: not tried.
+    pub(crate) state_programs: Option<Tried>,
+    pub(crate) record_programs: Option<Tried>,
     pub(crate) fuse: Result<(), io::ErrorKind>,
     pub(crate) loops: Result<(), io::ErrorKind>,
     pub(crate) uring_disabled: Option<String>,
@@ -37,13 +37,13 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Looks at the running machine.
+    /// Probes the running machine.
     pub(crate) fn probe(pins: &Path) -> Self {
-        let said = |error: &dyn std::error::Error| error.to_string();
+        let said = |error: &dyn std::error::Error| Refusal(error.to_string());
         let tracepoints = available(Arrival::Auto).map(drop).map_err(|e| said(&e));
         let privilege = check_privilege().map_err(|e| said(&e));
         let may_load = tracepoints.is_ok() && privilege.is_ok();
-        // Of no device: they see nothing.
+        // For no device: they see nothing.
         let state = || StateTracker::load(&[], &TrackerOptions::default()).map(drop);
         let record = || Recorder::load(&[], &RecorderOptions::default()).map(drop);
         Self {
@@ -63,7 +63,7 @@ impl Found {
         }
     }
 
-    /// What to make of it.
+    /// Evaluates the findings.
     pub(crate) fn checks(&self) -> Vec<Check> {
         let reads = "predicted reads";
         vec![
@@ -81,7 +81,7 @@ impl Found {
         ]
     }
 
-    /// Of which drives a state is kept, or may be.
+    /// Drives whose state is tracked, or can be.
     pub(crate) fn state(&self) -> State {
         let tracked = match &self.tracker {
             Tracker::Open(drives) => drives.clone(),
@@ -111,7 +111,7 @@ fn tracker(pins: &Path) -> Tracker {
     let file = pins.join(PIN_NAME);
     match fs::metadata(&file) {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-            return Tracker::Closed(format!("{} is not to be passed: chmod 755", pins.display()));
+            return Tracker::Closed(format!("{} cannot be entered: chmod 755", pins.display()));
         }
         Err(_) => return Tracker::Missing,
         Ok(_) => {}
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_without_anything_fails_every_check() {
-        let no = || Err("no".to_owned());
+    fn empty_machine_fails_every_check() {
+        let no = || Err(Refusal("no".to_owned()));
         let found = Found {
             release: "3.2.0".to_owned(),
             tracepoints: no(),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_that_are_none_are_told_apart() {
+    fn unusable_pins_are_distinguished() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(tracker(directory.path()), Tracker::Missing);
         fs::write(directory.path().join(PIN_NAME), "").unwrap();

@@ -8,47 +8,47 @@ use trimtab_io::{LatencyHistogram, PERCENTILES};
 use crate::figures::{Report, StrategyReport};
 use expected::Expected;
 
-/// Strategies whose expected means are this far apart, and farther than either repeats,
-/// should keep their order live. A live run is one draw, and repeats no better.
+/// Strategies whose expected means are this far apart, and farther than either varies, should
+/// keep their order live. A live run is one draw, and varies no less.
 const APART: f64 = 0.1;
 
-/// The largest part of what is compared that the path to the drives may be.
+/// The largest share of the compared latency that the path to the drives may be.
 const MOST_PATH: f64 = 0.1;
 
 /// A live comparison beside a simulation of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Agreement {
-    /// What is added to simulated means: the mean of what the path to the drives took in
-    /// phase one. (Reads that came before their drive said count as 0 there: a microsecond
-    /// or two.) None if no read of phase one was found in what the drives noted.
+    /// Added to simulated means: the mean latency of the path to the drives in phase one.
+    /// (Reads that completed before the drive's own time count as 0 there: a microsecond or
+    /// two.) `None` if no read of phase one matched the drives' logs.
     pub added_mean_ns: Option<f64>,
     /// The median of the same. Simulated percentiles are of the convolution with all of it.
     pub added_p50_ns: Option<f64>,
-    /// Its p99. A machine that is disturbed often has a long one.
+    /// Its p99, which is long on a machine with frequent disturbances.
     pub added_p99_ns: Option<f64>,
-    /// How much the path is of what is compared.
+    /// The path's share of the compared latency.
     pub path: Option<PathShare>,
     /// The strategies.
     pub rows: Vec<RowAgreement>,
     /// Pairs of strategies.
     pub pairs: usize,
-    /// Pairs whose order can be told: their expected means are more than 10% apart, and
-    /// farther than the simulated means of either spread over the turns. The others count as
+    /// Pairs whose order is predicted: their expected means are more than 10% apart, and
+    /// farther than the simulated means of either vary over the turns. The others count as
     /// ties.
-    #[serde(rename = "told")]
+    #[serde(rename = "predicted")]
     pub ordered: usize,
     /// Those of them that are in the expected order live.
     pub in_order: usize,
 }
 
-/// How much the path to the drives is of what is compared.
+/// The path's share of the compared latency.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathShare {
-    /// The row that it is compared with: `base`, or the first if there is no such row.
+    /// The row for comparison: `base`, or the first if there is no such row.
     pub of: String,
     /// That row's p50 as simulated, without the path.
     pub p50_ns: f64,
-    /// The path's p50 or mean, whichever is more, as a share of that.
+    /// The larger of the path's p50 and mean, as a share of that.
     pub share: f64,
     /// Whether this is more than a tenth: then the figures are the machine's as well as the
     /// drives'.
@@ -74,7 +74,7 @@ pub struct RowAgreement {
     pub mean_live: f64,
     /// The mean as simulated.
     pub mean_bare: f64,
-    /// How far apart the simulated means of the turns are.
+    /// The range of the simulated means over the turns.
     pub mean_spread: f64,
     /// The expected mean: as simulated, with the path.
     pub mean_simulated: f64,
@@ -120,7 +120,7 @@ impl RowAgreement {
         found.live_ns.zip(found.simulated_ns)
     }
 
-    /// Whether the order of two rows can be told.
+    /// Whether the order of two rows is predicted.
     fn is_ordered_with(&self, other: &Self) -> bool {
         let difference = (self.mean_bare - other.mean_bare).abs();
         let repeats = APART * self.mean_simulated.min(other.mean_simulated);
@@ -129,7 +129,7 @@ impl RowAgreement {
 }
 
 impl Agreement {
-    /// Compares the two; `path` is what the path to the drives took.
+    /// Compares the two; `path` is the latency of the path to the drives.
     #[must_use]
     pub fn new(live: &Report, simulated: &Report, path: &LatencyHistogram) -> Self {
         let added = |share| path.quantile(share).map(|added| added.0 as f64);
@@ -159,7 +159,7 @@ impl Agreement {
         }
     }
 
-    /// The path, if it is too much of what is compared.
+    /// The path, if its share is too large.
     #[must_use]
     pub fn long_path(&self) -> Option<&PathShare> {
         self.path.as_ref().filter(|path| path.too_long)

@@ -6,10 +6,10 @@ pub enum Error {
     /// The scenario is wrong, or a simulation failed.
     #[error(transparent)]
     Simulation(#[from] trimtab_sim::Error),
-    /// The recordings do not say where slow begins.
+    /// The recordings have no threshold of slow.
     #[error("{0}")]
     Inflections(#[source] TrainError),
-    /// A predictor cannot be trained on what was recorded.
+    /// A predictor cannot be trained on a recording.
     #[error("device `{device}`: {predictor}: {source}")]
     Training {
         /// The device's name.
@@ -19,7 +19,7 @@ pub enum Error {
         /// Why not.
         source: TrainError,
     },
-    /// The drives of a testbed have failed, or cannot be had.
+    /// The drives of a testbed have failed, or are not available.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
 }
@@ -46,7 +46,7 @@ pub struct SeedsError;
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// A drive has completed no read.
-    #[error("device number {drive}, from 0, answered no read of phase one")]
+    #[error("device number {drive}, from 0, completed no read of phase one")]
     NoReads {
         /// The drive.
         drive: usize,
@@ -54,7 +54,7 @@ pub enum TrainError {
     /// A drive has no inflection point.
     #[error(
         "device number {drive}, from 0, has no inflection point: no threshold makes \
-         failing over worth while, not even among drives like it; give it more to do, \
+         failing over worthwhile, not even among drives like it; give it more to do, \
          or record for longer"
     )]
     NoInflection {
@@ -72,8 +72,8 @@ pub enum TrainError {
 pub struct TestbedError(String);
 
 impl TestbedError {
-    /// The text of an error and of its causes. They are not kept: the broken pipe of a
-    /// drive, say, must not be taken for one of the command's output.
+    /// The text of an error and of its causes. The causes are not kept: otherwise the broken
+    /// pipe of a drive, say, would be mistaken for one of the command's output.
     pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let error = error.into();
         let mut text = error.to_string();

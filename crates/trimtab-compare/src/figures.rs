@@ -44,14 +44,14 @@ pub const MEASURES: [Measure; 12] = [
     percent("false_revoke_percent", "false revokes"),
 ];
 
-/// Those of [`MEASURES`], rising.
+/// The percentiles among [`MEASURES`], in ascending order.
 fn percentiles() -> impl Iterator<Item = PercentileKind> {
     let [p50, rest @ ..] = PERCENTILES;
     [p50, P75].into_iter().chain(rest)
 }
 
-/// A value for each of [`MEASURES`]; none where too few samples support it, or where the
-/// measure does not apply.
+/// A value for each of [`MEASURES`]; `None` if too few samples support it, or if the measure
+/// does not apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures(pub [Option<f64>; MEASURES.len()]);
 
@@ -80,8 +80,8 @@ impl Figures {
         self.0[place]
     }
 
-    /// For each measure what `pick` takes from its values in rising order; none
-    /// if one of them is missing.
+    /// For each measure, the value that `pick` selects from its values in ascending order;
+    /// `None` if one of them is missing.
     fn across(all: &[Self], pick: impl Fn(&[f64]) -> f64) -> Self {
         let of = |place: usize| {
             let values: Option<Vec<f64>> = all.iter().map(|figures| figures.0[place]).collect();
@@ -105,7 +105,7 @@ impl Serialize for Figures {
     }
 }
 
-/// The middle of values in rising order; of an even number the mean of the middle two.
+/// The median of values in ascending order; for an even number, the mean of the middle two.
 ///
 /// # Panics
 /// There are none.
@@ -124,9 +124,9 @@ pub fn median(sorted: &[f64]) -> f64 {
 pub struct SeedFigures {
     /// The seed.
     pub seed: u64,
-    /// Which of its turns, from 0; 0 where there is one.
+    /// The number of its turn, from 0.
     pub turn: u32,
-    /// Reads that completed, each of which is a sample.
+    /// Completed reads; each is a sample.
     pub reads: u64,
     /// The charge for each decision.
     pub inference_ns: Nanos,
@@ -197,7 +197,7 @@ pub struct StrategyReport {
     pub turns: Vec<LatencyHistogram>,
 }
 
-/// One drive with one seed: what phase one has shown of it.
+/// One drive with one seed: its figures from phase one.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveFacts {
     /// Its name.
@@ -206,20 +206,20 @@ pub struct DriveFacts {
     pub reads: u64,
     /// Reads of its workload in phase two.
     pub reads_phase_two: u64,
-    /// The latency at which slow begins.
+    /// The latency from which on reads are slow.
     pub inflection_ns: Nanos,
     /// The percentile of phase one's reads that this is.
     pub inflection_percentile: f64,
-    /// Whether it is that of a drive among drives like it, because no latency makes failing
-    /// over to the others worth while.
+    /// Whether it was found among drives like this one, because no latency makes failing over
+    /// to the others worthwhile.
     pub inflection_alone: bool,
     /// The false submits of each predictor in training.
     pub training_false_submit_percent: std::collections::BTreeMap<&'static str, f64>,
-    /// Where the inflection point was after the workload had changed, if it did.
+    /// The inflection point after the workload had changed, if it did.
     pub changed: Option<Inflection>,
 }
 
-/// Where slow begins on a drive.
+/// The threshold of slow on a drive.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Inflection {
     /// The latency.

@@ -14,26 +14,24 @@
 //!                                                                   strategy ─> report
 //! ```
 //!
-//! A scenario may let the workload change after phase one. Then the drives are recorded
-//! again, and some rows use what was trained on that: the gain of retraining.
+//! A scenario may let the workload change after phase one. Then the drives are recorded again,
+//! and some rows use predictors trained on that: the gain of retraining.
 //!
-//! [`compare`] simulates the drives, whose recordings and predictors are made on as many
-//! threads as are given; the result is the same for any number. [`compare_on`] runs the same
-//! experiment on a [`Testbed`]. With the feature `live`, the module `live` has two, and
-//! [`Agreement`] says how well a simulation has predicted them. Without the feature neither
-//! FUSE nor BPF is compiled.
+//! [`compare`] simulates the drives, and records and trains on the given number of threads;
+//! the result is the same for any number. [`compare_on`] runs the same experiment on a
+//! [`Testbed`]. With the feature `live`, the module `live` has two, and [`Agreement`] measures
+//! how well a simulation predicted them. Without the feature neither FUSE nor BPF is compiled.
 //!
 //! # Decisions that are not obvious
 //!
-//! - **All rows have the same requests.** A workload is drawn from the seed before anything
-//!   is served, and each read's failover order depends on the seed and its number only.
-//! - **A trainer sees phase one only.** Phase two lies in its future, and no request of
-//!   either is left out.
+//! - **All rows have the same requests.** A workload is drawn from the seed before anything is
+//!   served, and each read's failover order depends only on the seed and its number.
+//! - **A trainer sees phase one only.** Phase two is in its future, and no request of either
+//!   is left out.
 //! - **Decisions are charged, not timed, in simulation**, so figures are the same on every
-//!   machine. On a testbed a decision takes the time it takes.
-//! - **A doubtful row is served again after all others.** What keeps a machine from handing
-//!   out requests in time (other guests of its host, say) lasts for minutes. The run that
-//!   was least late counts.
+//!   machine. On a testbed a decision takes its actual time.
+//! - **A doubtful row is served again after all others.** Disturbances that delay requests
+//!   (other guests of its host, say) last for minutes. The run that was least late counts.
 //!
 //! # Example
 //!

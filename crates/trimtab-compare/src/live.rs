@@ -14,5 +14,5 @@ pub use error::Error;
 pub use files::Files;
 pub use notes::{LATE, Notes, RunNote};
 
-/// Asked several times a second whether a testbed must stop.
+/// Called several times a second; returns whether a testbed must stop.
 pub type ShouldStop = Arc<dyn Fn() -> bool + Send + Sync>;

@@ -6,10 +6,10 @@ use trimtab_sim::scenario::DeviceSpec;
 use trimtab_sim::{Error, NEVER, Source};
 use trimtab_steer::Replica;
 
-/// Which part of the workloads a phase is.
+/// The part of the workloads that makes a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Slice {
-    /// Its start on the workloads' clock; none: where the phase before has ended.
+    /// Its start on the workloads' clock; `None`: the end of the previous phase.
     pub(crate) from: Option<Nanos>,
     /// Its duration,
     pub(crate) duration: Option<Nanos>,
@@ -17,7 +17,7 @@ pub(crate) struct Slice {
     pub(crate) reads: Option<u64>,
 }
 
-/// The most requests per read, in the long run: others only cost time and memory.
+/// The most requests per read, in the long run: more would only cost time and memory.
 const MOST_PER_READ: u64 = 1000;
 
 /// All the workloads of an array, merged in order of time.
@@ -27,8 +27,8 @@ pub(crate) struct Workloads {
 }
 
 impl Workloads {
-    /// The workloads of these devices. Offsets fit the smallest, because every
-    /// block is on all of them, and what they are allowed to `reach`.
+    /// The workloads of these devices. Offsets are limited to the smallest device, because
+    /// every block is on all of them, and to `reach`.
     pub(crate) fn new(
         devices: &[DeviceSpec],
         seed: u64,
@@ -91,8 +91,7 @@ impl Workloads {
         Ok(requests)
     }
 
-    /// When the next request comes, and of which workload; at one instant the first
-    /// workload's.
+    /// The time of the next request, and its workload; at one instant the first workload's.
     fn next(&self) -> Option<(Nanos, usize)> {
         let next = self.sources.iter().map(|(source, _)| source.next()).zip(0..).min()?;
         (next.0 != NEVER).then_some(next)
@@ -153,7 +152,7 @@ mod tests {
     fn correlated_bursts_coincide() {
         let shared = |correlated| {
             let all = workloads(correlated).take("all", &seconds(None, 20)).unwrap();
-            // Hundredths of a second in which each drive has something to do.
+            // Hundredths of a second in which each drive has requests.
             let busy = |drive: u8| {
                 let own = all.iter().filter(|io| io.primary == Replica(drive));
                 own.map(|io| io.at.0 / 10_000_000).collect::<std::collections::BTreeSet<_>>()
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_without_reads_is_refused() {
+    fn workload_without_reads_is_refused() {
         let text = "phase_one = { reads = 1 }
             phase_two = { reads = 1 }
             [workload]

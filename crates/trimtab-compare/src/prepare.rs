@@ -1,4 +1,4 @@
-//! All that precedes phase two: drives, phase one, training.
+//! Everything that precedes phase two: drives, phase one, training.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use crate::recording::{Recordings, recording};
 use crate::spec::{Comparison, Entry};
 use crate::trainer::{SlowThreshold, TrainedPredictor, Trainer};
 
-/// What all strategies start from, for one seed.
+/// The common starting point of all strategies, for one seed.
 pub(crate) struct Prepared {
     /// The drives as they are before phase two.
     pub(crate) drives: Vec<ArrayDrive>,
@@ -35,13 +35,13 @@ pub(crate) struct Ready {
     pub(crate) seed: u64,
     /// The requests of phase two.
     pub(crate) requests: Vec<ArrayIo>,
-    /// What phase one has taught.
+    /// Trained on phase one.
     pub(crate) learnt: Learnt,
-    /// What the recording after the change of workload has taught.
+    /// Trained on the recording after the change of workload.
     pub(crate) again: Option<Learnt>,
 }
 
-/// What recordings teach.
+/// The results of training.
 pub(crate) struct Learnt {
     /// By drive.
     pub(crate) history: Vec<ReplicaHistory>,
@@ -125,7 +125,7 @@ pub(crate) fn prepare(
     Ok(Prepared { drives, ready: Ready { seed, requests, learnt, again } })
 }
 
-/// The same on a testbed: `record` lets its drives serve phase one and returns their
+/// The same on a testbed: `record` has its drives serve phase one and returns their
 /// recordings.
 pub(crate) fn prepare_on(
     comparison: &Comparison,
@@ -161,15 +161,14 @@ pub(crate) fn starting_now(mut requests: Vec<ArrayIo>, drives: &[ArrayDrive]) ->
 }
 
 impl Preparation<'_> {
-    /// A drive as it is before phase one.
+    /// A drive before phase one.
     fn drive(&self, number: usize) -> ArrayDrive {
         let spec = &self.comparison.devices[number];
         let ssd = spec.drive(number as u32, derived_seed(self.seed, number as u64));
         ArrayDrive::new(ssd, spec.host.queue_depth)
     }
 
-    /// Each drive alone with its workload; the drives afterwards, and the
-    /// recordings.
+    /// Each drive alone with its workload. Returns the drives afterwards, and the recordings.
     fn record(
         &self,
         doing: &str,
@@ -186,7 +185,7 @@ impl Preparation<'_> {
         recorded.into_iter().collect()
     }
 
-    /// Trains what the rows that `which` names need on these recordings.
+    /// Trains the predictors that the rows selected by `which` need, on these recordings.
     fn learn(
         &self,
         doing: &str,

@@ -1,10 +1,10 @@
-//! Recordings: what a drive was sent, as a trainer sees it.
+//! Recordings: the requests to a drive, from a trainer's view.
 
 use trimtab_io::DeviceId;
 use trimtab_steer::driver::LogEntry;
 use trimtab_trace::Record;
 
-/// What each drive was sent, in the order of the drives.
+/// The requests to each drive, in the order of the drives.
 pub(crate) type Recordings = Vec<Vec<Record>>;
 
 /// The recording of one drive from the driver's log.

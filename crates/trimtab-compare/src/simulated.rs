@@ -17,14 +17,14 @@ use crate::trainer::Trainer;
 pub struct Progress<'a> {
     /// The seed's number, from 0, and the number of seeds.
     pub seed: (usize, usize),
-    /// What is being done.
+    /// The current work.
     pub doing: &'a str,
     /// The number of the piece of work, and the number of pieces.
     pub piece: (usize, usize),
 }
 
-/// Runs a comparison on simulated drives, on `threads` threads, whose number makes no
-/// difference to the result.
+/// Runs a comparison on simulated drives, on `threads` threads; the result does not depend on
+/// their number.
 ///
 /// # Errors
 /// A trace cannot be read, a drive does not take a request, or the recordings do not
@@ -61,8 +61,8 @@ pub fn compare(
     Ok(report)
 }
 
-/// By how much each turn starts later: drives that flush their buffers twice a second, say,
-/// are at another point of that in each of the first few turns.
+/// The delay of each turn's start: drives that flush their buffers twice a second, say, are at
+/// another point of their cycle in each of the first few turns.
 const STAGGER: Nanos = Nanos(137_310_000);
 
 /// One strategy.
@@ -84,14 +84,14 @@ fn phase_two(
     let thresholds = ready.trainees(entry).map(|trainees| trainees.thresholds.clone());
     let options = ArrayOptions {
         run: RunOptions { seed: ready.order_seed(), thresholds, log: false },
-        refusal_samples: comparison.judge_samples,
+        refusal_samples: comparison.refusal_samples,
     };
     let run = run(drives, strategy, &ready.requests, &options)?;
     Ok((SeedFigures::new(ready.seed, inference, &run.figures), run.figures))
 }
 
 impl Ready {
-    /// What the row was trained on.
+    /// The training results for a row.
     fn learnt(&self, entry: &Entry) -> &Learnt {
         match &self.again {
             Some(again) if entry.retrained => again,
@@ -99,7 +99,7 @@ impl Ready {
         }
     }
 
-    /// The predictors of a row that asks any.
+    /// The predictors of a row that uses any.
     pub(crate) fn trainees(&self, entry: &Entry) -> Option<&Trainees> {
         entry.kind.predictor().map(|name| &self.learnt(entry).predictors[name])
     }
@@ -121,12 +121,12 @@ impl Ready {
         entry.kind.build(trainees.map_or(&self.learnt(entry).history, |t| &t.history), inputs)
     }
 
-    /// Decides the order in which each read fails over.
+    /// Determines the order in which each read fails over.
     pub(crate) fn order_seed(&self) -> u64 {
         derived_seed(self.seed, u64::MAX - 3)
     }
 
-    /// What phase one has shown of the drives.
+    /// The drives' figures from phase one.
     pub(crate) fn facts(&self, comparison: &Comparison) -> Vec<DriveFacts> {
         let devices = comparison.devices.iter().zip(0..);
         devices.map(|(device, number)| DriveFacts::new(&device.name, self, number)).collect()

@@ -1,4 +1,4 @@
-//! A comparison as it stands in TOML; docs/compare.md has every key.
+//! A comparison in TOML; docs/compare.md describes every key.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use trimtab_steer::{Costs, MOST_REPLICAS, StrategyKind, Tuning};
 use crate::error::SeedsError;
 use crate::phase::Slice;
 
-/// What is compared, read and checked.
+/// A comparison, parsed and checked.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     text: String,
@@ -25,19 +25,19 @@ pub struct Comparison {
     pub(crate) phase_one: Slice,
     pub(crate) phase_two: Slice,
     pub(crate) gap: Nanos,
-    pub(crate) judge_samples: usize,
+    pub(crate) refusal_samples: usize,
     pub(crate) failover: Nanos,
     inference: BTreeMap<String, Nanos>,
     pub(crate) tuning: Tuning,
     pub(crate) devices: Vec<DeviceSpec>,
     pub(crate) change: Option<Change>,
-    /// Workloads reach no farther, bytes.
+    /// The upper bound of the workloads' offsets, bytes.
     pub(crate) reach: Option<u64>,
     /// How often phase two is served for each seed.
     pub(crate) turns: u32,
 }
 
-/// Another workload after phase one, and the part of it that retrained rows learn from.
+/// The workload after a change, and the part of it that retrained rows are trained on.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) retrain: Slice,
@@ -54,7 +54,7 @@ pub struct Entry {
     pub kind: StrategyKind,
     /// The charge for a decision, if it is not the predictor's cost.
     pub inference: Option<Nanos>,
-    /// Whether it is trained on what was recorded after the workload had changed.
+    /// Whether it is trained on the recording after the change of workload.
     pub retrained: bool,
 }
 
@@ -70,7 +70,9 @@ struct Raw {
     phase_one: Spanned<RawPhase>,
     phase_two: Spanned<RawPhase>,
     gap_s: Option<Spanned<f64>>,
-    judge_samples: Option<Spanned<u32>>,
+    // Its name in earlier versions is accepted.
+    #[serde(alias = "judge_samples")]
+    refusal_samples: Option<Spanned<u32>>,
     #[serde(default)]
     costs: RawCosts,
     #[serde(default)]
@@ -133,8 +135,7 @@ impl Comparison {
         scenario::load(path, "a comparison", Self::parse)
     }
 
-    /// Sets the most bytes that may be kept of a trace that is compressed or not a file
-    /// while it is read.
+    /// Sets the most bytes for a copy of a trace that is compressed or not a regular file.
     pub fn set_max_spool(&mut self, bytes: u64) {
         scenario::set_max_spool(&mut self.devices, bytes);
         if let Some(change) = &mut self.change {
@@ -145,13 +146,13 @@ impl Comparison {
     /// Reads a comparison. Files that it names are looked for in `directory`.
     ///
     /// # Errors
-    /// It is no TOML, or a key is unknown, missing or out of its range, or a
-    /// profile cannot be read.
+    /// It is not TOML, or a key is unknown, missing or out of range, or a profile cannot be
+    /// read.
     pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
         let (whole, text) = (text, Text(text));
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
         let mut dependent = take_dependent(root.get_mut());
-        // The workload of the devices that have none of their own.
+        // The workload of devices without their own.
         let shared = root.get_mut().remove("workload");
         for device in &mut dependent {
             device.workload = device.workload.take().or_else(|| shared.clone());
@@ -191,7 +192,7 @@ impl Comparison {
             phase_one: slice("phase_one", &raw.phase_one, text)?,
             phase_two: slice("phase_two", &raw.phase_two, text)?,
             gap: times.seconds("gap_s", raw.gap_s.as_ref())?.unwrap_or(Nanos::from_secs(1)),
-            judge_samples: judge_samples(raw.judge_samples, text)?,
+            refusal_samples: refusal_samples(raw.refusal_samples, text)?,
             failover: times
                 .micros("costs.failover_us", raw.costs.failover_us.as_ref())?
                 .unwrap_or(Costs::FAILOVER),
@@ -204,7 +205,7 @@ impl Comparison {
         })
     }
 
-    /// The TOML that it was read from.
+    /// The TOML text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -233,14 +234,14 @@ impl Comparison {
     }
 
     /// Simulates phase two `turns` times for each seed, starting a little later each time,
-    /// when the drives are at another point of their periodic work. That decides whether two
-    /// of them stall together, and no run on the wall clock repeats it: what to expect of one
-    /// run shows in several turns. On a testbed there is always one turn.
+    /// when the drives are at another point of their periodic work. That determines whether
+    /// two of them stall together, and varies between runs on the wall clock: several turns
+    /// show what to expect of one run. On a testbed there is always one turn.
     pub const fn set_turns(&mut self, turns: u32) {
         self.turns = if turns == 0 { 1 } else { turns };
     }
 
-    /// The charge for a decision of this row, whose predictor says `predictor`.
+    /// The charge for a decision of this row; `predictor` is the predictor's own cost.
     pub(crate) fn inference(&self, entry: &Entry, predictor: Option<Nanos>) -> Nanos {
         let said = entry.kind.predictor().and_then(|name| self.inference.get(name)).copied();
         entry.inference.or(said).or(predictor).unwrap_or_default()
@@ -263,9 +264,9 @@ fn check_seeds(seeds: &[u64]) -> Result<(), SeedsError> {
     Ok(())
 }
 
-fn judge_samples(raw: Option<Spanned<u32>>, text: Text<'_>) -> Result<usize, Error> {
+fn refusal_samples(raw: Option<Spanned<u32>>, text: Text<'_>) -> Result<usize, Error> {
     let Some(raw) = raw else { return Ok(300) };
-    text.within("judge_samples", &raw.span(), *raw.get_ref(), 0..=100_000)?;
+    text.within("refusal_samples", &raw.span(), *raw.get_ref(), 0..=100_000)?;
     Ok(*raw.get_ref() as usize)
 }
 
@@ -303,7 +304,7 @@ impl Entry {
 }
 
 /// All strategies, and those of LinnOS a second time at the published cost; if the workload
-/// changes, those that predict once more, retrained.
+/// changes, those with predictors also retrained.
 fn every_entry(changes: bool) -> Vec<Entry> {
     let linnos = [StrategyKind::Linnos, StrategyKind::LinnosHl, StrategyKind::LinnosH99];
     let all = StrategyKind::ALL.map(Entry::new).into_iter().chain(linnos.map(Entry::published));
@@ -373,7 +374,7 @@ fn slice(key: &str, raw: &Spanned<RawPhase>, text: Text<'_>) -> Result<Slice, Er
         text.within(&format!("{key}.reads"), &at, reads, 1..=1 << 32)?;
     }
     if raw.reads.is_none() && raw.duration_s.is_none() {
-        let what = format!("`{key}.reads` or `{key}.duration_s` must say where it ends");
+        let what = format!("`{key}.reads` or `{key}.duration_s` must set where it ends");
         return Err(text.wrong(&at, what));
     }
     Ok(Slice {

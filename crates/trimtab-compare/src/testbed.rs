@@ -1,4 +1,4 @@
-//! The comparison on a testbed: drives that this crate does not simulate itself.
+//! The comparison on a testbed: drives that are not simulated by this crate.
 
 use trimtab_device::Profile;
 use trimtab_io::{Nanos, derived_seed};
@@ -23,9 +23,9 @@ pub struct WantedDrive<'a> {
     pub profile: &'a Profile,
     /// Share of it that is filled, 0 to 1.
     pub fill: f64,
-    /// How often that is overwritten at random; 0: it is written once, in order.
+    /// How often that is overwritten at random; 0: written once, in order.
     pub overwrites: f64,
-    /// Requests that it has at a time, at most.
+    /// The most requests at a time.
     pub queue_depth: u32,
 }
 
@@ -58,7 +58,7 @@ impl Comparison {
         &self.seeds
     }
 
-    /// Checks that it can be run on a [`Testbed`].
+    /// Checks that the comparison can be run on a [`Testbed`].
     ///
     /// # Errors
     /// Its workload changes, which only simulations support.
@@ -76,13 +76,12 @@ impl Comparison {
     }
 }
 
-/// Drives that a comparison is run on: real ones, or emulated ones that the kernel takes
-/// for real.
+/// Drives that a comparison is run on: real ones, or emulated ones that are block devices.
 pub trait Testbed {
-    /// Makes the drives ready for a seed.
+    /// Prepares the drives for a seed.
     ///
     /// # Errors
-    /// They cannot be.
+    /// They cannot be prepared.
     fn prepare(&mut self, seed: u64) -> Result<(), TestbedError>;
 
     /// Phase one: each drive serves the requests whose primary replica it is, at their
@@ -112,7 +111,7 @@ pub struct Row<'a> {
     pub strategy: &'a dyn Fn() -> Box<dyn Strategy>,
     /// The requests to serve, on a clock that starts now.
     pub requests: &'a [ArrayIo],
-    /// Decides the order in which each read fails over.
+    /// Determines the order in which each read fails over.
     pub seed: u64,
     /// The latency from which on a read was slow, by drive, for strategies that predict.
     pub thresholds: Option<Vec<Nanos>>,
@@ -122,17 +121,16 @@ pub struct Row<'a> {
 pub struct Served {
     /// The figures.
     pub figures: ArrayFigures,
-    /// How late requests were handed out (p99), if it is so late that the figures say little
-    /// of the strategy: of several such runs the one counts where this is least.
+    /// How late requests were handed out (p99), if that makes the figures unreliable: of
+    /// several such runs the least late one counts.
     pub doubt: Option<Nanos>,
 }
 
-/// How often a doubtful row is served again, as long as any of the doubtful rows gets
-/// better.
+/// How often a doubtful row is served again, as long as any of the doubtful rows improves.
 const ROUNDS: u32 = 2;
 
-/// Serves all rows by number, and then the doubtful ones again: what keeps a machine from
-/// handing out requests in time (other guests of its host, say) lasts for minutes.
+/// Serves all rows by number, and then the doubtful ones again: disturbances that delay
+/// requests (other guests of its host, say) last for minutes.
 fn serve_all(
     rows: usize,
     serve: &mut dyn FnMut(usize, bool) -> Result<Served, Error>,
@@ -155,8 +153,8 @@ fn serve_all(
     Ok(served.into_iter().map(|served| served.figures).collect())
 }
 
-/// Runs a comparison on a testbed. A decision takes the time it takes there; only a charge
-/// that the scenario states (LinnOS at its published cost, say) is added.
+/// Runs a comparison on a testbed. A decision takes its actual time there; only a charge that
+/// the scenario states (LinnOS at its published cost, say) is added.
 ///
 /// # Errors
 /// As [`compare`](crate::compare()), or the testbed failed; or the workload of the scenario

@@ -12,14 +12,14 @@ use crate::error::TrainError;
 
 /// Trains predictors on recordings. It sees phase one and nothing else.
 ///
-/// A recording is what one drive was sent, in the order in which it was sent,
-/// each request with the times at which the drive took and completed it.
-/// Recordings stand in the order of the drives.
+/// A recording is the requests to one drive, in the order in which they were sent, each with
+/// the times at which the drive took and completed it. Recordings are in the order of the
+/// drives.
 pub trait Trainer: Sync {
-    /// For each drive, the latency at which slow begins (LinnOS, §4.2.1).
+    /// For each drive, the latency from which on reads are slow (LinnOS, §4.2.1).
     ///
     /// # Errors
-    /// The recordings do not say, for instance because too little is slow.
+    /// The recordings do not determine it, for instance because too little is slow.
     fn inflections(
         &self,
         recordings: &[Vec<Record>],
@@ -45,14 +45,14 @@ pub trait Trainer: Sync {
 pub struct SlowThreshold {
     /// The latency.
     pub latency: Nanos,
-    /// Whether it is the one among drives like this one, because no latency makes failing
-    /// over to the array's other drives worth while.
+    /// Whether it was found among drives like this one, because no latency makes failing over
+    /// to the array's other drives worthwhile.
     pub alone: bool,
 }
 
 /// A trained predictor.
 pub struct TrainedPredictor {
-    /// The predictor, which has seen nothing yet.
+    /// The predictor, which has seen no requests yet.
     pub predictor: Box<dyn Predictor>,
     /// The latency above which it was trained to call a request late.
     pub threshold: Nanos,

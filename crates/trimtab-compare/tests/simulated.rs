@@ -1,5 +1,4 @@
-//! The experiment from one end to the other, with a predictor simple enough for
-//! a test.
+//! The whole experiment, with a simple predictor.
 
 #[path = "../../trimtab-sim/tests/suspicious/mod.rs"]
 mod suspicious;
@@ -17,7 +16,7 @@ use trimtab_trace::Record;
 const SCENARIO: &str = "seeds = [3, 4]
 phase_one = { reads = 6_000 }
 phase_two = { reads = 12_000 }
-judge_samples = 20
+refusal_samples = 20
 
 [workload]
 read_share = 0.5
@@ -42,7 +41,7 @@ override.geometry = { channels = 2, chips_per_channel = 2, blocks_per_plane = 64
 fill = { share = 1.0, kind = 'aged' }
 ";
 
-/// Slow begins at p90, and drives are taken for slow after a slow answer.
+/// Slow starts at p90, and a drive is predicted slow after a slow completion.
 struct Simple {
     calls: AtomicUsize,
 }
@@ -96,7 +95,7 @@ fn with(strategies: &str) -> String {
 }
 
 #[test]
-fn threads_make_no_difference() {
+fn result_is_independent_of_threads() {
     let text = with("['base', 'hedge', 'linnos', 'trimtab', 'snitch']");
     let json = |threads| serde_json::to_string(&run(&text, threads).unwrap().0).unwrap();
     assert_eq!(json(1), json(3));
@@ -160,7 +159,7 @@ fn turns_start_later_each_time() {
     }
 }
 
-/// Where there is less to do after the change, slow begins earlier.
+/// With less load after the change, the inflection point is lower.
 #[test]
 fn retrained_rows_use_the_change_of_workload() {
     let two = "['base', 'linnos', { strategy = 'linnos', retrained = true }]";
@@ -185,7 +184,7 @@ arrivals = { kind = 'poisson', iops = 300 }
     report.drives.iter().flatten().for_each(changed);
     let [_, old, new] = report.strategies.as_slice() else { panic!() };
     let refused = |row: &StrategyReport| -> u64 { row.seeds.iter().map(|seed| seed.refused).sum() };
-    // The old model finds nothing slow any more and refuses little.
+    // The old model predicts nothing slow any more and refuses little.
     assert!(3 * refused(old) < refused(new), "{} {}", refused(old), refused(new));
     let same = run(&text, 1).unwrap().0;
     assert_eq!(serde_json::to_string(&report).unwrap(), serde_json::to_string(&same).unwrap());
@@ -199,7 +198,7 @@ fn training_errors_name_device_and_predictor() {
 }
 
 #[test]
-fn workloads_must_last() {
+fn workloads_must_cover_both_phases() {
     let says = |from: &str, to: &str, expected: &str| {
         let text = with("['base']").replace(from, to);
         let error = run(&text, 1).map(|_| ()).unwrap_err();

@@ -21,7 +21,7 @@ pub(crate) enum WriteStream {
     Cleaning = 1,
 }
 
-/// BlockState of a block.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockState {
     Free,
@@ -196,7 +196,7 @@ impl Blocks {
         self.planes[plane as usize].free.push(Reverse((first, block)));
     }
 
-    /// BlockState of a block.
+    /// The state of a block.
     pub(crate) fn state(&self, layout: &Layout, block: u32) -> BlockState {
         let plane = &self.planes[layout.plane_of_block(block) as usize];
         if self.full[block as usize] {

@@ -86,7 +86,7 @@ pub struct Measurement {
     pub time: Nanos,
     /// Latency as programs see it: from system call to data.
     pub seen: LatencyHistogram,
-    /// Latency as the model says.
+    /// Latency according to the model.
     pub model: LatencyHistogram,
     /// Latency that programs see beyond the model's.
     pub added: LatencyHistogram,

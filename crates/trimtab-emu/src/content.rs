@@ -1,6 +1,7 @@
 //! A drive's content: none, in memory, or in a file.
 //!
-//! The flash model knows where data lies and how long an access takes, not the bytes.
+//! The flash model determines where data lies and how long an access takes, but does not hold
+//! the bytes.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -393,7 +393,7 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let bytes = path.as_os_str().as_bytes();
-    // Leaves room for the terminating zero.
+    // Leaves space for the terminating zero.
     if bytes.len() >= address.sun_path.len() {
         let why = format!("{}: longer than a socket's path may be", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));

@@ -1,11 +1,11 @@
 //! Keeps processors out of idle states while a drive is in use.
 //!
-//! Waking an idle processor takes some 10 to 50 µs, more in a virtual machine, where the host has
-//! to do it. Each step on a request's path wakes a thread, so a program with sparse requests would
-//! see these wake-ups and not the drive. Linux has a file against this: while a process holds it
-//! open with 0 µs written to it, idle processors poll (Documentation/power/pm_qos_interface.rst in
-//! its source). The kernel drops the setting when the process ends, however it ends.
-//! process, however that ends.
+//! Waking an idle processor takes some 10 to 50 µs, more in a virtual machine, where the host
+//! has to do it. Each step on a request's path wakes a thread, so a program with sparse
+//! requests would see these wake-ups and not the drive. Linux has a file against this: while a
+//! process holds it open with 0 µs written to it, idle processors poll
+//! (Documentation/power/pm_qos_interface.rst in its source). The kernel drops the setting when
+//! the process ends for any reason.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};

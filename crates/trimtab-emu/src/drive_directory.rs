@@ -1,4 +1,5 @@
-//! A drive's directory: which server holds it, and how what it stands for is taken down.
+//! A drive's directory: the server that holds it, and the removal of its device, mount and
+//! files.
 
 use std::fs::{self, File};
 use std::io;
@@ -105,7 +106,7 @@ impl DriveDirectory {
             match holder.filter(|holder| holder.condition() == Condition::Dying) {
                 None if waited > STATUS_CHECK => {
                     let name = self.0.file_name().unwrap_or_default().to_string_lossy();
-                    let why = format!("`{name}`: there is such a drive already");
+                    let why = format!("`{name}`: the drive already exists");
                     return Err(Error::BadInput(why));
                 }
                 Some(holder) if waited > ABORT_TIMEOUT => {
@@ -159,7 +160,7 @@ impl DriveDirectory {
         }
     }
 
-    /// Loop devices over the drive's file, found without touching the file.
+    /// Loop devices over the drive's file, found without accessing the file.
     fn devices(&self) -> Vec<PathBuf> {
         let mut all = loopdev::attached_to(&fuse::file_in(&self.mount()));
         // The file system may have been unmounted by another process.

@@ -20,7 +20,7 @@ pub struct Fault {
     pub for_s: f64,
 }
 
-/// What a fault does.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Effect {
     /// No request is answered until it ends.
@@ -232,7 +232,7 @@ impl Faults {
 
     /// Adds a fault whose times count from `now`.
     pub(super) fn add(&mut self, fault: &Fault, now: Nanos) {
-        // A short power cut may be over before it was executed; it is executed all the same.
+        // A short power cut may be over before it was executed; it is executed nevertheless.
         self.all.retain(|timed| now < timed.until || timed.is_power_cut() && !timed.taken);
         let from = now + Nanos::from_secs_f64(fault.at_s);
         let until = Nanos(from.0.saturating_add(Nanos::from_secs_f64(fault.for_s).0));

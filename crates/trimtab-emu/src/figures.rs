@@ -262,7 +262,7 @@ pub(super) struct Figures {
 /// Bound of that list: some seconds of reads.
 const MAX_ANSWERED: usize = 1 << 17;
 
-/// A longer log is dropped: its reader has gone.
+/// A longer log is dropped: its client is gone.
 const MAX_LOG: usize = 4 << 20;
 
 impl Figures {

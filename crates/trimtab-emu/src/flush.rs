@@ -20,7 +20,7 @@ pub(super) struct Flush<A> {
     answer: Mutex<Option<A>>,
     mark: Mark,
     store: Arc<Store>,
-    /// Of model and disk, those that have not completed it.
+    /// How many of model and disk have not completed it.
     left: AtomicU8,
     failed: AtomicBool,
 }

@@ -4,10 +4,9 @@
 //!   block device ─> loop ─> FUSE ─> Requests ─> Engine ─> reply
 //! ```
 //!
-//! The FUSE protocol is implemented here (wire.rs): one thread waits both for requests and for the
-//! times at which answers are due, which a library's own loop does not allow. On a kernel with
-//! ublk, ublk would replace this module and the loop device.
-//! device's.
+//! The FUSE protocol is implemented here (wire.rs): one thread waits both for requests and for
+//! the times at which answers are due, which a library's own loop does not allow. On a kernel
+//! with ublk, ublk would replace this module and the loop device.
 
 mod requests;
 mod wire;

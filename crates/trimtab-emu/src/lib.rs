@@ -34,9 +34,9 @@
 //!   number, the devices over its file, and the mount (drive_directory.rs).
 //!
 //! Life cycle: [`Server::start`] makes a drive from a [`Spec`], and [`Server::serve`] handles
-//! commands until one ends it; dropping a `Server` takes everything down. Other processes find it
-//! with [`Drive::find`] and send commands. [`RunDirectory::remove_dead`], or the next drive of the
-//! same name, removes what a killed server left.
+//! commands until one ends it; dropping a `Server` takes everything down. Other processes find
+//! it with [`Drive::find`] and send commands. [`RunDirectory::remove_dead`], or the next drive
+//! of the same name, removes what a killed server left.
 //!
 //! ```no_run
 //! use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! Checks whether a machine can run a drive, before a minute is spent on ageing its flash.
+//! Checks whether a machine can run a drive, before a minute is spent on ageing the flash.
 
 use std::fs::File;
 
@@ -11,7 +11,7 @@ use super::spec::Spec;
 
 /// Size of the loop device for the check, bytes.
 const TEST_BYTES: u64 = 1 << 20;
-/// Every kernel has it.
+/// Available in every kernel.
 const NO_SCHEDULER: &str = "none";
 
 /// Checks that this process may make such a drive, and that the kernel has what it needs: root,

@@ -39,9 +39,9 @@ pub struct RunDirectory {
 pub struct DriveInfo {
     /// Its name.
     pub name: String,
-    /// The server's process number.
+    /// Its block device.
     pub device: PathBuf,
-    /// The server's process.
+    /// The server's process number.
     pub pid: u32,
     /// Its capacity, bytes.
     pub capacity: u64,
@@ -212,7 +212,7 @@ impl RunDirectory {
     }
 }
 
-/// A user without access to the directory is told that root is needed.
+/// An error that asks for root, if the user may not access the directory.
 fn unreadable(what: String, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Error::Privilege,

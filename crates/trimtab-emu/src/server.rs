@@ -165,8 +165,8 @@ impl Server {
         stream.set_write_timeout(Some(PATIENCE))?;
         let command = read_line(&stream)?;
         if is_disconnected(&stream) {
-            // The client timed out, for instance while this server was stopped. It was told that
-            // nothing was done, and may have acted on that.
+            // The client timed out, for instance while this server was stopped. It was told
+            // that nothing was done, and may have acted on that.
             return Ok(None);
         }
         if let Command::Remove { force } = command {

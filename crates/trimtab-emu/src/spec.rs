@@ -84,20 +84,20 @@ pub enum Data {
     File {
         /// Its path.
         path: PathBuf,
-        /// What a flush does.
+        /// The effect of a flush.
         #[serde(default)]
         flush: Flush,
     },
 }
 
-/// What a flush does, for content in a file.
+/// The effect of a flush, for content in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flush {
     /// Takes the model's time, and leaves the file to the page cache.
     #[default]
     Fast,
-    /// CompletedRead when everything written before it is on the disk below, too.
+    /// Completes when everything written before it is also on the disk below.
     Durable,
 }
 

@@ -67,7 +67,7 @@ pub struct Stat {
     pub disk_flushes: Option<DiskFlushes>,
     /// Power cuts.
     pub power_cuts: u64,
-    /// What the last cut did to writes that were not flushed.
+    /// The effect of the last cut on writes that were not flushed.
     pub last_power_cut: Option<PowerLoss>,
     /// Requests that failed because the power was off.
     pub no_power: u64,

@@ -1,4 +1,5 @@
-//! What a drive's threads share, under one lock: the model, and the requests in flight.
+//! The state shared by a drive's threads, under one lock: the model, and the requests in
+//! flight.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -155,7 +155,7 @@ impl Store {
         holds
     }
 
-    /// PowerCuts the power, and reverts what was not flushed, as drawn by the seed.
+    /// Cuts the power, and reverts what was not flushed, as drawn by the seed.
     pub(super) fn cut_power(&self, seed: u64) {
         let mut power = self.power.write().unwrap_or_else(PoisonError::into_inner);
         let (before, loss) = lock(&self.unflushed).lose(seed, self.sector);

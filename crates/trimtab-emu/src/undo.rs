@@ -23,7 +23,7 @@ use super::content::Payload;
 const KEPT_OF_8: u32 = 3;
 const LOST_OF_8: u32 = 3;
 
-/// What a power cut did to the writes that were not flushed.
+/// The effect of a power cut on writes that were not flushed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PowerLoss {
     /// Writes kept whole.
@@ -126,7 +126,7 @@ impl UndoLog {
     }
 }
 
-/// What a power cut does to one write.
+/// The effect of a power cut on one write.
 enum Fate {
     Kept,
     Lost,

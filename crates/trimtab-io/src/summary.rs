@@ -63,7 +63,7 @@ pub struct Summary {
     pub count: u64,
     /// `None` without samples.
     pub mean: Option<Nanos>,
-    /// Rising; only those that the sample count supports.
+    /// Ascending; only those that the sample count supports.
     pub percentiles: Vec<Percentile>,
     /// `None` without samples.
     pub max: Option<Nanos>,

@@ -39,7 +39,7 @@ pub enum Error {
         tree: usize,
         /// The node or leaf of that tree, from 0.
         node: usize,
-        /// What is wrong.
+        /// The problem.
         what: &'static str,
     },
     /// A text is not a valid model.
@@ -47,7 +47,7 @@ pub enum Error {
     Text {
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// A file does not hold a valid model.
@@ -55,7 +55,7 @@ pub enum Error {
     Stored {
         /// The tensor's name; empty for the whole file.
         tensor: String,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
 }

@@ -96,7 +96,7 @@ impl Tree {
                 };
                 match led_to {
                     Some(led_to) if !*led_to => *led_to = true,
-                    _ => return wrong(node, "leads to what is not its child"),
+                    _ => return wrong(node, "leads to a node that is not its child"),
                 }
             }
         }

@@ -12,7 +12,7 @@ pub enum Error {
     /// A word that names none of the choices.
     #[error("unknown {what} {word:?}; known are {known}")]
     Unknown {
-        /// What it should name.
+        /// The expected name.
         what: &'static str,
         /// The word.
         word: String,
@@ -24,7 +24,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A model's card cannot be read.
@@ -37,7 +37,7 @@ pub enum Error {
         path: PathBuf,
         /// The file of the model's tensors.
         model: PathBuf,
-        /// What the system said.
+        /// The kernel's error.
         reason: io::Error,
     },
     /// A card is not one of a model that this version can use.
@@ -45,7 +45,7 @@ pub enum Error {
     Card {
         /// The card.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         source: CardError,
     },
     /// A model's tensors are not what its card promises.
@@ -53,7 +53,7 @@ pub enum Error {
     Tensors {
         /// The file of tensors.
         path: PathBuf,
-        /// What is wrong with them.
+        /// The problem.
         source: TensorsError,
     },
     /// The two files of a model do not belong together, or one is damaged.
@@ -85,17 +85,17 @@ impl Error {
     }
 }
 
-/// What is wrong with a model's card.
+/// The problem with a model's card.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CardError {
-    /// It is no JSON, or not that of a card.
+    /// It is not JSON, or not a card.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
     /// It is of a version that is not known.
     #[error("model of version {found}, expected 1 to {newest}; train it again")]
     Version {
-        /// The version that it says.
+        /// The stated version.
         found: String,
         /// The newest version known.
         newest: u32,
@@ -126,11 +126,11 @@ pub enum CardError {
     #[error("a larger read is said to take less; train it again")]
     BaseLatency,
     /// A function that cannot be tracked.
-    #[error("units cannot be told apart like this: {0:?}")]
+    #[error("invalid unit function: {0:?}")]
     Units(UnitFunction),
 }
 
-/// What is wrong with a model's tensors.
+/// The problem with a model's tensors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorsError {
@@ -159,7 +159,7 @@ pub enum FilesError {
     /// The tensors.
     #[error("tensors: {0}")]
     Tensors(#[from] TensorsError),
-    /// Together they do not have the checksum that the card says.
+    /// Together they do not have the card's checksum.
     #[error("the tensors are not those that the card is of, or one of the two is damaged")]
     Checksum,
 }

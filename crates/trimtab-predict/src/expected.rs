@@ -8,7 +8,7 @@ pub const SIZE_CLASSES: usize = 12;
 /// See [`SIZE_CLASSES`].
 pub const LOAD_CLASSES: usize = 14;
 
-/// The latency to expect of a read, by its size and by what is in flight: a table of classes.
+/// The expected latency of a read, by its size and the load in flight: a table of classes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ExpectedLatency(Vec<[u64; LOAD_CLASSES]>);

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The properties that tell a drive from others, as far as they are known. A recording notes
-/// them for each drive, a model's card those of the drive that it was trained on; before a
-/// model is used they are compared with those of the drive at hand.
+/// The properties that identify a drive, as far as they are known. A recording notes them for
+/// each drive, a model's card those of the drive that it was trained on; before a model is
+/// used they are compared with those of the actual drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {

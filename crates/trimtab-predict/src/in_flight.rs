@@ -10,7 +10,7 @@ use crate::units::MAX_FUNCTIONS;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// The extent of a request, as it was when it was sent.
+/// The extent of a request when it was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Span {
     pub(crate) offset: u64,

@@ -32,7 +32,7 @@ pub struct OnlineScore {
     pub predicted_late: u64,
     /// Predicted fast, and late.
     pub false_submits: u64,
-    /// Predicted late, and fast all the same.
+    /// Predicted late, but fast.
     pub false_revokes: u64,
 }
 
@@ -129,7 +129,7 @@ struct Sent {
     pages: u32,
     load: u32,
     data: bool,
-    /// Of a read: whether it was predicted late, and the probability's bits.
+    /// For a read: whether it was predicted late, and the probability's bits.
     forecast: Option<(bool, u32)>,
 }
 

@@ -11,15 +11,14 @@ pub enum Verdict {
     Late,
 }
 
-/// What a predictor expects of a request that would be sent now.
+/// A predictor's forecast for a request that would be sent now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
     /// Send or refuse.
     pub verdict: Verdict,
-    /// The probability of being late, 0 to 1. A predictor with no more than a verdict says 0
-    /// or 1.
+    /// The probability of being late, 0 to 1. A predictor without probabilities gives 0 or 1.
     pub probability: f32,
-    /// The expected latency, if the predictor can tell.
+    /// The expected latency, if the predictor has one.
     pub wait: Option<Nanos>,
     /// The expected latency if the request turns out to be fast; only of a request that is
     /// expected to be.
@@ -57,8 +56,8 @@ pub trait Predictor: Send {
     /// `request` is sent to the drive at `now`.
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket;
 
-    /// A request completed at `now`. `data` is false if it brought no data (an error, a
-    /// refusal): that says nothing about the drive's speed.
+    /// A request completed at `now`. `data` is false if it returned no data (an error, a
+    /// refusal): such completions are no measure of the drive's speed.
     fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool);
 
     /// A copy, with its state.

@@ -9,8 +9,8 @@ pub struct Recorded {
     pub request: Request,
     /// When it completed.
     pub complete: Nanos,
-    /// Whether the completion brought data: no error, no refusal, and the request is a
-    /// read or a write. Other completions say nothing about the drive's speed.
+    /// Whether the completion brought data: no error, no refusal, and the request is a read or
+    /// a write. Other completions are no measure of the drive's speed.
     pub data: bool,
 }
 

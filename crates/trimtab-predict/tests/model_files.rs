@@ -133,7 +133,7 @@ fn malformed_models_are_refused_with_a_reason() {
     let narrow = reason("\"features\": ", "\"features\": 1");
     assert!(narrow.ends_with("there are; train it again"), "{narrow}");
     let units = reason("\"shift\": 1", "\"shift\": 9991");
-    assert!(units.contains("cannot be told apart"), "{units}");
+    assert!(units.contains("invalid unit function"), "{units}");
     let late = reason("\"late\": ", "\"late\": 999999999999");
     assert!(late.contains("take longer than a day"), "{late}");
     fs::write(card_path(&path), &card).unwrap();
@@ -152,7 +152,7 @@ fn flipped_bits_are_refused() {
         for bit in 0..card.len() * 8 {
             let mut flipped = card.clone().into_bytes();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            // A card that is no text is refused before.
+            // A card that is not text is refused earlier.
             let Ok(flipped) = String::from_utf8(flipped) else { continue };
             let accepted = Model::from_files(&tensors, &flipped).is_ok();
             assert!(!accepted, "{kind:?}: bit {bit} of the card:\n{flipped}");

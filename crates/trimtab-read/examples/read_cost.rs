@@ -1,18 +1,16 @@
-//! What a decision costs: a refusal from call to return, and what an admitted read takes
-//! more than a plain one.
+//! The cost of a decision: of a refusal from call to return, and what an admitted read takes
+//! beyond a plain one.
 //!
 //! ```text
 //! cargo run --release -p trimtab-read --example read_cost -- [RUNS]
 //! ```
 //!
-//! Once with nothing between the calls, and once after a wait, as most reads are decided
-//! on: then the processor has been idle, and what a decision needs has left its nearest
-//! caches.
+//! Measured with nothing between the calls, and also after a wait, which is the common case:
+//! the processor has been idle, and the data of a decision have left its nearest caches.
 //!
-//! The drive is a loop device in memory, the model has forests as large as `trimtab
-//! train` makes them, and its state is kept by the kernel. Needs root. Times are of
-//! single calls, by a clock that takes some 30 ns itself; medians, and the spread of the
-//! runs' medians.
+//! The drive is a loop device in memory, the model has forests as large as `trimtab train`
+//! makes them, and the kernel tracks the drive's state. Needs root. Times are of single calls,
+//! by a clock that takes some 30 ns itself: medians, and the spread of the runs' medians.
 
 #![allow(clippy::print_stdout)]
 
@@ -58,7 +56,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let critical = Urgency::LatencyCritical;
     bench.reads("admitted, O_DIRECT", runs, &fast, (true, critical))?;
     bench.reads("admitted, in the page cache", runs, &fast, (false, critical))?;
-    // One that no read here misses.
+    // A deadline that no read here misses.
     let deadline = Urgency::Deadline(Duration::from_secs(10));
     bench.reads("with a deadline, O_DIRECT", runs, &fast, (true, deadline))?;
     bench.reads("with a deadline, cached", runs, &fast, (false, deadline))?;
@@ -77,7 +75,7 @@ impl Bench<'_> {
     }
 
     fn clock(&self, runs: usize) {
-        show("two looks at the clock", runs, || median(time(|_| ())));
+        show("two readings of the clock", runs, || median(time(|_| ())));
     }
 
     fn refusals(
@@ -98,14 +96,14 @@ impl Bench<'_> {
         show(what, runs, || median(time(&mut refuse)));
         show("  after a wait", runs, || median(time_after_waits(&mut refuse)));
         let figures = reader.figures();
-        let share = figures.refused as f64 / figures.asked as f64;
+        let share = figures.refused as f64 / figures.with_deadline as f64;
         if share < 0.99 {
             return Err(format!("only {share} of the reads were refused").into());
         }
         Ok(())
     }
 
-    /// Leave and its end, without a read between.
+    /// Admission and completion, without a read between.
     fn decisions(&self, runs: usize, model: &Model) -> Result<(), Box<dyn std::error::Error>> {
         let reader = self.open(model, true)?;
         let decide = |i| {
@@ -118,8 +116,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// In turn with plain ones, so that both meet the same machine; at other places, so that
-    /// neither finds in the processor's caches what the other has left there.
+    /// In turn with plain reads, so that both see the same machine; at other offsets, so that
+    /// neither finds the other's data in the processor's caches.
     fn reads(
         &self,
         what: &str,
@@ -152,7 +150,7 @@ impl Bench<'_> {
     }
 }
 
-/// Reads go all over the disk.
+/// Reads are spread over the disk.
 const fn place(i: u64) -> u64 {
     (i * 1021 % PAGES) << 12
 }
@@ -162,7 +160,7 @@ fn time(mut call: impl FnMut(u64)) -> Vec<u64> {
     (0..CALLS).map(|i| timed(|| call(i))).collect()
 }
 
-/// The same, of a processor that was idle before each.
+/// The same, with an idle processor before each call.
 fn time_after_waits(mut call: impl FnMut(u64)) -> Vec<u64> {
     let timed = |i| {
         std::thread::sleep(WAIT);

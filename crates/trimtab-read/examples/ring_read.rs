@@ -1,11 +1,11 @@
-//! Reads several pages of a device or file by io_uring, and none that would be late.
+//! Reads several pages of a device or file by io_uring, without those that would be late.
 //!
 //! ```text
 //! cargo run -p trimtab-read --example ring_read -- PATH [MODEL]
 //! ```
 //!
-//! It decides on each read before it pushes it: what is refused costs no entry, and could
-//! go into the ring of another replica instead.
+//! Each read is decided on before it is pushed: a refused read takes no entry, and could go
+//! into the ring of another replica instead.
 
 #![allow(clippy::print_stdout)]
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (to, length) = (page.as_mut_ptr(), PAGE as u32);
         match reader.prepare(to, length, offset, Urgency::LatencyCritical) {
             Ok((entry, leave)) => {
-                // SAFETY: the page is this read's alone and outlives it: all completions
+                // SAFETY: the page belongs to this read alone and outlives it: all completions
                 // are waited for below.
                 unsafe { ring.submission().push(&entry.user_data(i as u64))? };
                 *pass = Some(leave);
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut bytes = 0;
     for done in ring.completion() {
         let pass = passes[done.user_data() as usize].take();
-        // One that failed says nothing of the drive's speed: its pass is dropped.
+        // The latency of a failed read does not count: its token is dropped.
         if let (Ok(read), Some(pass)) = (usize::try_from(done.result()), pass) {
             bytes += read;
             pass.finish();

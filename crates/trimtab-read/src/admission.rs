@@ -10,7 +10,7 @@ use trimtab_predict::Model;
 use crate::cached::{self, Held};
 use crate::error::{Refusal, RefusalCause, Urgency};
 use crate::figures::FailOpenReason;
-use crate::forecast::{Decision, Detail, Outlook, Query, duration, judge, outlook, pages};
+use crate::forecast::{Decision, Detail, Outlook, Query, decide, duration, outlook, pages};
 use crate::lane::Lane;
 use crate::limiter::Ruling;
 use crate::probes::Part;
@@ -18,15 +18,15 @@ use crate::reader::Reader;
 use crate::token::{AdmissionReason, ReadToken, Scored};
 use trimtab_block::{NoDrive, Place};
 
-/// What is asked for.
+/// A request to the reader.
 pub(super) enum ReadRequest<'b> {
-    /// Data, in this buffer.
+    /// Data, into this buffer.
     Data(&'b mut [MaybeUninit<u8>]),
     /// Admission of a read of this many bytes, which the caller sends.
     Length(u64),
 }
 
-/// Whether the kernel can read there: the end of a read is a signed number of 64 bits.
+/// Whether the kernel can read this range: the end of a read is a signed 64-bit number.
 pub(crate) fn is_in_range(offset: u64, length: u64) -> bool {
     offset.checked_add(length).is_some_and(|end| i64::try_from(end).is_ok())
 }
@@ -46,7 +46,7 @@ impl Lane {
         Admission::Send(self.token(AdmissionReason::NoForecast, None))
     }
 
-    /// Whether a read that would be late is sent all the same, or the cause of its refusal.
+    /// Whether a read that would be late is sent nevertheless, or the cause of its refusal.
     fn rule(&self, part: Part, now: Nanos, number: u64) -> Result<AdmissionReason, RefusalCause> {
         let counters = self.counters();
         match self.limiter.rule(part, now, number, &self.outstanding.forced) {
@@ -61,17 +61,17 @@ impl Lane {
             }
             Ruling::Probe => counters.probed(),
             Ruling::Sample => counters.sampled(),
-            Ruling::OverCap => counters.over_ceiling(),
+            Ruling::OverCap => counters.over_cap(),
         }
         Ok(AdmissionReason::Forced)
     }
 }
 
-/// The answer to a request that is not refused.
+/// The decision on a read that is not refused.
 pub(super) enum Admission<'a> {
-    /// It is to be sent.
+    /// To be sent.
     Send(ReadToken<'a>),
-    /// It need not be sent; if data were asked for, this many bytes of them are there.
+    /// Not to be sent; if data were requested, this many bytes have been read.
     Done(usize),
 }
 
@@ -88,13 +88,13 @@ impl Reader {
         let (lane, found) = self.lane(offset, length, now);
         let counters = lane.counters();
         if urgency == Urgency::None {
-            counters.plain();
+            counters.without_deadline();
             return Ok(Admission::Send(lane.token(AdmissionReason::NoForecast, None)));
         }
-        let number = counters.asked();
+        let number = counters.with_deadline();
         lane.limiter.asked(number, now);
         if !is_in_range(offset, length) {
-            // The kernel says what is wrong with it.
+            // The kernel reports the error.
             return Ok(lane.admit_unforecast(FailOpenReason::Unsure));
         }
         if self.has_too_many_abandoned(lane, now) {
@@ -107,7 +107,7 @@ impl Reader {
         };
         let label = &model.card.label;
         let scored = Scored { label, sent: now, pages: pages(length), load: outlook.load };
-        match judge(&outlook.forecast, urgency, label) {
+        match decide(&outlook.forecast, urgency, label) {
             Decision::InTime => {
                 lane.limiter.sent(outlook.part, now);
                 return Ok(Admission::Send(lane.token(AdmissionReason::InTime, Some(scored))));
@@ -124,8 +124,8 @@ impl Reader {
         }
     }
 
-    /// Whether the drive has as many abandoned reads as it may. That is known without a
-    /// model, and holds whatever a model forecasts.
+    /// Whether the drive has the maximum of abandoned reads. Independent of the model and its
+    /// forecasts.
     fn has_too_many_abandoned(&self, lane: &Lane, now: Nanos) -> bool {
         let abandoned = lane.outstanding.abandoned(now);
         abandoned > 0 && (abandoned >= self.most_abandoned || lane.outstanding.helpers.are_stuck())
@@ -155,7 +155,7 @@ impl Reader {
         }
     }
 
-    /// What is expected of a read, if something may be, and where on the drive it goes.
+    /// The forecast for a read, if there can be one, and its place on the drive.
     pub(super) fn outlook<'a>(
         &self,
         lane: &'a Lane,
@@ -173,18 +173,18 @@ impl Reader {
             Ok(place) => place,
             Err(NoDrive::SeveralDrives) => return Err(FailOpenReason::SeveralDrives),
             Err(NoDrive::UnknownMapping) => return Err(FailOpenReason::UnknownMapping),
-            // A state that was given is taken for that of what is read.
+            // A state that the caller gave is assumed to be that of the drive read from.
             Err(NoDrive::NoDisk) => Place::At(offset),
         };
         let ready = lane.drive_state.at(now)?;
-        let Some(ready) = ready.as_ref() else { return Err(FailOpenReason::NotKept) };
+        let Some(ready) = ready.as_ref() else { return Err(FailOpenReason::NotTracked) };
         let ask = Query { trained: &model.trained, drive: &ready.drive, now, length };
         let outlook = outlook(&ask, place, lane.size, detail);
         outlook.map(|outlook| (outlook, place, &**model)).ok_or(FailOpenReason::Unsure)
     }
 
-    /// Serves a read without the drive, where possible: from the page cache, or because it
-    /// lies in a hole. Where the kernel does not tell, the read is admitted.
+    /// Serves a read without the drive, if possible: from the page cache, or because it lies
+    /// in a hole. If the kernel does not report what is cached, the read is admitted.
     fn serve_without_drive<'a>(
         &self,
         lane: &'a Lane,
@@ -204,16 +204,16 @@ impl Reader {
                 lane.counters().cached();
                 Some(Admission::Done(bytes))
             }
-            // The drive is delivering it, or the cache has just dropped it.
+            // The drive is delivering it, or the cache has dropped it in the meantime.
             Ok(None) => None,
             Err(_) => Some(lane.admit_unforecast(FailOpenReason::Unsure)),
         }
     }
 
-    /// Reads from the page cache; none if it does not hold all of the read.
+    /// Reads from the page cache; `None` if it does not hold all of the read.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel does not report what is cached.
     fn held(&self, wanted: ReadRequest<'_>, offset: u64) -> io::Result<Option<usize>> {
         if self.is_missing_in_cache(wanted.length(), offset) {
             return Ok(None);
@@ -226,7 +226,7 @@ impl Reader {
         }
     }
 
-    /// Whether the page cache is known to lack some of a read.
+    /// Whether the page cache certainly lacks part of a read.
     pub(super) fn is_missing_in_cache(&self, length: u64, offset: u64) -> bool {
         if cached::is_held(&self.file, offset, length) != Held::No {
             return false;
@@ -236,15 +236,15 @@ impl Reader {
             .is_none_or(|within| cached::is_held(&self.file, offset, within) == Held::No)
     }
 
-    /// Reads what the page cache holds to the end of the buffer or of the file; none if it
-    /// does not hold all of that.
+    /// Reads from the page cache to the end of the buffer or of the file; `None` if it does
+    /// not hold all of that.
     fn read_cached(
         &self,
         buffer: &mut [MaybeUninit<u8>],
         offset: u64,
     ) -> io::Result<Option<usize>> {
         let read = match cached::read(&self.file, buffer, offset)? {
-            // A page may be filled no further than the file goes.
+            // A page at the end of the file is filled only up to that end.
             None => match self.length_to_end(buffer.len() as u64, offset) {
                 Some(within) => cached::read(&self.file, &mut buffer[..within as usize], offset)?,
                 None => None,
@@ -252,14 +252,14 @@ impl Reader {
             read => read,
         };
         match read {
-            // The rest would come from the drive, which is not decided yet.
+            // The rest would come from the drive, which has not been decided on.
             Some(bytes) if bytes < buffer.len() && !self.is_end(offset + bytes as u64)? => Ok(None),
             read => Ok(read),
         }
     }
 
-    /// Whether what is read ends here, as far as can be said without the drive. A device
-    /// does not tell its length as a file does.
+    /// Whether the file ends here, as far as that is known without the drive. Devices do not
+    /// report their length as files do.
     fn is_end(&self, offset: u64) -> io::Result<bool> {
         Ok(cached::read(&self.file, &mut [MaybeUninit::uninit()], offset)? == Some(0))
     }
@@ -272,9 +272,9 @@ impl Reader {
         Ok(holds(offset)? && (last / 4096 == offset / 4096 || holds(last)?))
     }
 
-    /// How much of a read there is until the file ends, if it ends within it.
+    /// The length of a read up to the end of the file, if the file ends within it.
     fn length_to_end(&self, length: u64, offset: u64) -> Option<u64> {
-        // Mostly it is known to go on, and there is no need for a system call.
+        // The last known length is usually sufficient, without a system call.
         if self.location.length()? >= offset.saturating_add(length) {
             return None;
         }

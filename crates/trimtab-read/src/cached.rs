@@ -1,9 +1,9 @@
 //! Reads that need no drive, because the page cache holds them.
 //!
-//! A read with `RWF_NOWAIT` alone would not do to find out: where nothing is cached it
-//! begins to read ahead (`filemap_get_pages` in the kernel's mm/filemap.c), and the
-//! drive that was to be spared is sent a read. So the kernel is asked first what it
-//! holds, by `cachestat` (Linux 6.5), which begins nothing.
+//! A read with `RWF_NOWAIT` is no suitable test: if nothing is cached, it starts readahead
+//! (`filemap_get_pages` in the kernel's mm/filemap.c), and the drive to be avoided is sent a
+//! read. So the kernel is first asked what it holds, by `cachestat` (Linux 6.5), which starts
+//! no I/O.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::io::Errno;
 
-/// The same on all architectures that trimtab runs on (include/uapi/asm-generic/unistd.h).
+/// The number is the same on all supported architectures (include/uapi/asm-generic/unistd.h).
 const SYS_CACHESTAT: libc::c_long = 451;
 
 /// `struct cachestat_range`
@@ -34,14 +34,14 @@ struct Stat {
     recently_evicted: u64,
 }
 
-/// What can be said of a range.
+/// Whether a range is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     /// All of it is in the page cache.
     Yes,
     /// Some of it is not.
     No,
-    /// The kernel does not tell.
+    /// The kernel does not report it.
     Unknown,
 }
 
@@ -73,11 +73,11 @@ pub(super) fn is_held(file: &File, offset: u64, length: u64) -> Held {
     }
 }
 
-/// Reads what the page cache holds, without waiting for anything: how many bytes; none
-/// if it does not hold the first of them. That many bytes of the buffer are set.
+/// Reads from the page cache without blocking. Returns the number of bytes, which are
+/// initialised in the buffer; `None` if the first of them is not cached.
 ///
 /// # Errors
-/// The kernel or the file system cannot read so.
+/// The kernel or the file system does not support such reads.
 pub(super) fn read(
     file: &File,
     buffer: &mut [MaybeUninit<u8>],
@@ -85,7 +85,7 @@ pub(super) fn read(
 ) -> io::Result<Option<usize>> {
     let Ok(offset) = libc::off_t::try_from(offset) else { return Err(Errno::INVAL.into()) };
     let piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // SAFETY: the kernel writes to the buffer only, of which it has the length.
+    // SAFETY: the kernel only writes to the buffer, within its length.
     let read = unsafe { libc::preadv2(file.as_raw_fd(), &piece, 1, offset, libc::RWF_NOWAIT) };
     match usize::try_from(read) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_what_is_cached() {
+    fn cached_ranges_are_detected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, [7; 3 * 4096]).unwrap();
@@ -112,7 +112,7 @@ mod tests {
         file.sync_all().unwrap();
         match is_held(&file, 100, 2 * 4096) {
             Held::Unknown => {
-                let why = "the kernel does not tell what it caches";
+                let why = "the kernel does not report what it caches";
                 return trimtab_testdisk::skip(trimtab_testdisk::Feature::Kernel, why);
             }
             held => assert_eq!(held, Held::Yes),
@@ -121,8 +121,8 @@ mod tests {
         assert_eq!(read(&file, &mut buffer, 4096).unwrap(), Some(4096));
         // SAFETY: all of them were read.
         assert!(buffer.iter().all(|byte| unsafe { byte.assume_init() } == 7));
-        // Where the file system can, what is dropped is not held, and asking does not
-        // bring it back.
+        // If the file system supports it, dropped pages are not held, and the test does not
+        // load them again.
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         let dropped = is_held(&file, 0, 4096);
         assert_eq!(is_held(&file, 0, 4096), dropped);

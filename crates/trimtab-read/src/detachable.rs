@@ -1,10 +1,11 @@
-//! A read that its caller can leave at a deadline, whatever the drive does.
+//! Reads that their caller can abandon at a deadline, even if the drive does not complete
+//! them.
 //!
-//! A read that the kernel has begun cannot be taken back: to cancel one that a block
-//! device has is without effect, and its memory is the kernel's until the device answers.
-//! So data is read into a buffer of this module's own, and copied to the caller's when it
-//! is in time. A caller that leaves gets [`Came::Late`], its own buffer is not touched any
-//! more, and the other one is used again only when the kernel has completed the read.
+//! The kernel cannot take back a read once a block device has it: cancelling has no effect,
+//! and the memory belongs to the kernel until the device completes. So data is read into a
+//! buffer of this module, and copied to the caller's buffer if it arrives in time. A caller
+//! that abandons a read gets [`Came::Late`]; its own buffer is not touched any more, and the
+//! module's buffer is reused only when the kernel has completed the read.
 //!
 //! ```text
 //!  read ─> slot of this thread: an io_uring with room for one read, and a buffer
@@ -14,16 +15,16 @@
 //!  no io_uring here ─> helper thread with a buffer ─ the same
 //! ```
 //!
-//! A thread's slot is its own, so the common case takes no lock and allocates nothing: one
-//! system call, as `pread(2)`, and a copy. The ring defers all work to its owner's next
-//! call (`IORING_SETUP_DEFER_TASKRUN`): a late completion interrupts nothing that the
-//! thread does meanwhile. Anyone may ask whether it has come ([`Left::has_ended`]), for the
-//! kernel says so in memory (`IORING_SETUP_TASKRUN_FLAG`); so it does when the thread is
-//! gone. Linux 6.1 has all of this; before, and where io_uring is not allowed, it is
-//! [`Helpers`].
+//! A slot belongs to one thread, so the common case takes no lock and allocates nothing: one
+//! system call, as for `pread(2)`, and a copy. The ring defers all work to its owner's next
+//! call (`IORING_SETUP_DEFER_TASKRUN`): a late completion does not interrupt the thread. Any
+//! thread may check whether the read has completed ([`Left::has_ended`]), because the kernel
+//! sets a flag in memory (`IORING_SETUP_TASKRUN_FLAG`), even when the owner is gone. This
+//! takes Linux 6.1; on older kernels, and if io_uring is not permitted, [`Helpers`] do the
+//! work.
 //!
-//! Nothing here knows of models, drives or figures: what is done with a read that was
-//! left is its caller's to decide.
+//! This module is independent of models, drives and counters: the caller decides what to do
+//! with an abandoned read.
 
 mod helpers;
 mod slot;
@@ -39,40 +40,39 @@ use trimtab_io::Nanos;
 
 pub(super) use helpers::Helpers;
 
-/// No read is longer than this: longer ones are made in pieces. So it is the most memory
-/// that a read holds that was left.
+/// The longest single read: longer ones are split. It is also the most memory that an
+/// abandoned read holds.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// A read, and until when it is waited for.
+/// A read, and its deadline.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) file: &'a Arc<File>,
     pub(super) offset: u64,
     /// By [`monotonic`](trimtab_io::monotonic).
     pub(super) until: Nanos,
-    /// Whether to submit it may block, because the drive's queue is full: then a worker
-    /// of the kernel's does that, which costs a change of threads.
+    /// Whether submission may block because the drive's queue is full: then a worker of the
+    /// kernel submits it, which costs a context switch.
     pub(super) may_block: bool,
 }
 
-/// What came of a read.
+/// The result of a read.
 #[derive(Debug)]
 pub(super) enum Came {
-    /// This many bytes, or it failed.
+    /// This many bytes, or an error.
     Read(io::Result<usize>),
-    /// Nothing until the deadline. The kernel still has the read; none if it was never
+    /// No result by the deadline. The read that the kernel still has; `None` if it was never
     /// sent.
     Late(Option<Arc<dyn Left>>),
 }
 
-/// A read that was left.
+/// An abandoned read.
 pub(super) trait Left: Debug + Send + Sync {
-    /// Whether the drive has answered by now. Any thread may ask.
+    /// Whether the drive has completed it. Any thread may ask.
     fn has_ended(&self) -> bool;
 }
 
-/// Reads at most [`LONGEST`] bytes into the buffer. It is not written to after this has
-/// returned.
+/// Reads at most [`LONGEST`] bytes into the buffer, which is not written to after the return.
 pub(super) fn read(ask: &Ask<'_>, into: &mut [MaybeUninit<u8>], helpers: &Arc<Helpers>) -> Came {
     match slots::read(ask, into) {
         Some(came) => came,
@@ -80,7 +80,7 @@ pub(super) fn read(ask: &Ask<'_>, into: &mut [MaybeUninit<u8>], helpers: &Arc<He
     }
 }
 
-/// Copies the data to the caller's buffer; how many bytes there were.
+/// Copies the data to the caller's buffer. Returns the number of bytes.
 fn copy(from: &[u8], into: &mut [MaybeUninit<u8>]) -> usize {
     for (to, byte) in into[..from.len()].iter_mut().zip(from) {
         to.write(*byte);

@@ -1,4 +1,4 @@
-//! The drive's state that a reader decides by, and whether the model fits it.
+//! The state of a drive that a reader's decisions are based on, and whether the model fits it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::figures::FailOpenReason;
 use trimtab_block::BlockDevice;
 use trimtab_state::LiveDrive;
 
-/// How often the reader tries to find a lost state again, or its new unit functions. That
-/// takes some system calls, on the thread of a read that is admitted.
+/// How often the reader looks for a lost state, or its new unit functions. That takes some
+/// system calls, in the thread of a read that is admitted.
 const TRY_EVERY: Nanos = Nanos::from_millis(100);
 
-/// Where the state of the drive comes from.
+/// The source of the drive's state.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A state tracker has pinned it in this directory. While there is none, the reader looks
-    /// for one every 100 ms.
+    /// A state tracker has pinned it in this directory. If there is none, the reader looks
+    /// again every 100 ms.
     Pinned(PathBuf),
     /// This process tracks it (`trimtab_tracker::StateTracker::drive`).
     Given(LiveDrive),
@@ -46,18 +46,17 @@ impl Ready {
     }
 }
 
-/// Whether a model may be asked about a drive. A forest counts units by the functions
-/// that it was trained with, so they must be the ones in force. Other models count
-/// none.
+/// Whether a model may be evaluated for a drive. A forest depends on the unit functions that
+/// it was trained with, so the tracker must use the same ones. Other models use no units.
 fn fits(trained: &Trained, drive: &LiveDrive) -> bool {
     trained.kind() != PredictorKind::Trimtab || drive.tells_apart_by(trained.functions())
 }
 
-/// Where the state comes from, and the last one found.
+/// The source of the state, and the last state found.
 pub(super) struct DriveStateSource {
     model: Option<Arc<Model>>,
     device: Option<BlockDevice>,
-    /// The reader reads from other drives too.
+    /// Whether the reader reads from other drives too.
     is_one_of_several: bool,
     other_drive: Option<OtherDrive>,
     source: Source,
@@ -89,12 +88,12 @@ impl DriveStateSource {
         self.model.as_ref()
     }
 
-    /// In which respect the drive is not the model's.
+    /// How the drive differs from the model's, if it does.
     pub(super) const fn other_drive(&self) -> Option<&OtherDrive> {
         self.other_drive.as_ref()
     }
 
-    /// The drive's state, if decisions may be based on it at this time.
+    /// The drive's state, if decisions may be based on it now.
     pub(super) fn at(&self, now: Nanos) -> Result<Guard<Option<Arc<Ready>>>, FailOpenReason> {
         if self.model.is_none() {
             return Err(FailOpenReason::NoModel);
@@ -118,9 +117,9 @@ impl DriveStateSource {
     }
 
     fn reason(&self, ready: Option<&Ready>, now: Nanos) -> Option<FailOpenReason> {
-        let Some(Ready { drive, fits }) = ready else { return Some(FailOpenReason::NotKept) };
+        let Some(Ready { drive, fits }) = ready else { return Some(FailOpenReason::NotTracked) };
         match drive.age(now) {
-            None => Some(FailOpenReason::NotKept),
+            None => Some(FailOpenReason::NotTracked),
             Some(age) if age > self.oldest => Some(FailOpenReason::Stale),
             Some(_) if !fits || !drive.has_current_functions() => Some(FailOpenReason::OtherModel),
             Some(_) => None,
@@ -131,7 +130,7 @@ impl DriveStateSource {
     fn find(&self) {
         let Some(model) = &self.model else { return };
         let drive = match (&self.source, &self.device) {
-            // One of several drives: the state that was given is another's.
+            // One of several drives: the given state belongs to another one.
             (Source::Given(drive), Some(device))
                 if self.is_one_of_several && drive.kernel_number() != device.kernel_number() =>
             {

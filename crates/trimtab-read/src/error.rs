@@ -1,4 +1,4 @@
-//! How much a read may take, and what comes of one that may not.
+//! The urgency of reads, and the errors of those that were refused or late.
 
 use std::fmt;
 use std::io;
@@ -12,20 +12,19 @@ use crate::options::nanos;
 /// How urgent a read is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Urgency {
-    /// It takes the time it takes, and is never refused: the last replica is read so.
+    /// Takes any time, and is never refused: for reads from the last replica.
     #[default]
     None,
-    /// Fast or not at all: refused where the model expects it to be late. It says no time,
-    /// so one that was sent takes the time it takes.
+    /// Refused if the model predicts it late. There is no time limit, so a read that was sent
+    /// may take any time.
     LatencyCritical,
-    /// Refused where it is expected to take longer than this, and given up
-    /// ([`ReadError::TimedOut`]) where it does take longer.
+    /// Refused if it is expected to take longer than this, and abandoned
+    /// ([`ReadError::TimedOut`]) if it does take longer.
     Deadline(Duration),
 }
 
 impl Urgency {
-    /// Until when a read is waited for that was asked at this time; none: for as long as
-    /// it takes.
+    /// The time at which a read that starts at `asked` is abandoned; `None`: never.
     pub(super) fn until(self, asked: Nanos) -> Option<Nanos> {
         match self {
             Self::None | Self::LatencyCritical => None,
@@ -34,22 +33,22 @@ impl Urgency {
     }
 }
 
-/// AdmissionReason a read was not sent.
+/// Why a read was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalCause {
-    /// It is expected to be late.
+    /// It is predicted late.
     Late,
-    /// The drive has not answered earlier ones, and has as many of them as it may.
+    /// The drive has the maximum of outstanding reads.
     Outstanding,
 }
 
 /// A read that was not sent to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// How long it would have taken, as far as the model can tell: LinnOS's network
-    /// and the heuristics cannot.
+    /// The expected latency, if the model predicts one: LinnOS's network and the heuristics do
+    /// not.
     pub expected_wait: Option<Duration>,
-    /// AdmissionReason.
+    /// Why it was refused.
     pub cause: RefusalCause,
 }
 
@@ -57,10 +56,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (why, and) = match self.cause {
             RefusalCause::Late => ("it is expected to be late", ", and"),
-            RefusalCause::Outstanding => (
-                "the drive has not answered earlier ones, and may have no more",
-                "; it is expected",
-            ),
+            RefusalCause::Outstanding => {
+                ("the drive has too many outstanding reads", "; the read is expected")
+            }
         };
         write!(f, "the read was not sent: {why}")?;
         match self.expected_wait {
@@ -72,16 +70,14 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// AdmissionReason a read brought no data.
+/// Why a read returned no data.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It was not sent: another replica is to be asked, or this one with
-    /// [`Urgency::None`].
+    /// It was not sent: read another replica, or this one with [`Urgency::None`].
     #[error("{0}")]
     Refused(Refusal),
-    /// It had not come within this time, which was its deadline: another replica is to be
-    /// asked. Nothing is written into the caller's buffer any more, though the drive may
-    /// answer later.
+    /// It had not completed within this time, its deadline: read another replica. The caller's
+    /// buffer is not written to any more, though the drive may complete the read later.
     #[error("the drive has not answered within {}", nanos(*.0))]
     TimedOut(Duration),
     /// It was sent, and failed.
@@ -95,8 +91,8 @@ impl From<Refusal> for ReadError {
     }
 }
 
-/// A refusal is `EBUSY`, as from a drive or a kernel that refuses reads by itself; a read
-/// that has not come at its deadline is `ETIMEDOUT`.
+/// A refusal is `EBUSY`, as from a drive or a kernel that refuses reads itself; a read that
+/// missed its deadline is `ETIMEDOUT`.
 impl From<ReadError> for io::Error {
     fn from(error: ReadError) -> Self {
         match error {
@@ -107,18 +103,18 @@ impl From<ReadError> for io::Error {
     }
 }
 
-/// AdmissionReason there is no reader.
+/// Why a reader cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be opened.
     #[error("cannot open {path} for reading: {source}")]
     Open {
-        /// What.
+        /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// An option that cannot be: the user's input is at fault.
+    /// An option is out of range: the user's input is at fault.
     #[error("{0}")]
     Option(String),
 }
@@ -128,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_ebusy_and_other_errors_stay_what_they_are() {
+    fn refusal_is_ebusy_and_other_errors_are_unchanged() {
         let wait = Some(Duration::from_micros(1500));
         let refused = |cause| ReadError::Refused(Refusal { expected_wait: wait, cause });
         let late = refused(RefusalCause::Late);
@@ -138,7 +134,7 @@ mod tests {
         );
         assert_eq!(io::Error::from(late).raw_os_error(), Some(16));
         let stuck = refused(RefusalCause::Outstanding).to_string();
-        assert!(stuck.contains("has not answered earlier ones"), "{stuck}");
+        assert!(stuck.contains("too many outstanding reads"), "{stuck}");
         let timed_out = ReadError::TimedOut(Duration::from_millis(20));
         assert_eq!(timed_out.to_string(), "the drive has not answered within 20.0 ms");
         assert_eq!(io::Error::from(timed_out).raw_os_error(), Some(110));

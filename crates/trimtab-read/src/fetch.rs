@@ -1,4 +1,4 @@
-//! Reading itself, once that is decided: with a deadline so that the caller can leave,
+//! The read itself, after the decision: with a deadline so that the caller can abandon it,
 //! otherwise as `pread(2)`.
 
 use std::io;
@@ -16,23 +16,23 @@ use crate::outstanding::Outstanding;
 use crate::reader::Reader;
 use crate::token::{AdmissionReason, ReadToken};
 
-/// A read that brought no data.
+/// A read that returned no data.
 enum Failed {
     Io(io::Error),
-    /// The deadline has come; what the drive still has, if anything.
+    /// The deadline has passed; the read that the drive still has, if any.
     Late(Option<Arc<dyn Left>>),
 }
 
 impl Reader {
-    /// Reads into the buffer from this offset (bytes), as `pread(2)` does; how many
-    /// bytes there were.
+    /// Reads into the buffer from this offset (bytes), as `pread(2)` does. Returns the number
+    /// of bytes.
     ///
-    /// With [`Urgency::Deadline`] it returns by then, whatever the drive does, but for what
-    /// the machine takes to run the thread again. The buffer is not written to after that.
+    /// With [`Urgency::Deadline`] it returns by the deadline, plus the time that the machine
+    /// takes to schedule the thread. The buffer is not written to after that.
     ///
     /// # Errors
-    /// The read was refused, and nothing was sent to the drive; or it was sent, and had not
-    /// come at its deadline, or failed.
+    /// The read was refused, and nothing was sent to the drive; or it was sent, and missed its
+    /// deadline or failed.
     pub fn read_at(
         &self,
         buffer: &mut [u8],
@@ -42,8 +42,8 @@ impl Reader {
         self.read_uninit_at(as_uninit(buffer), offset, urgency)
     }
 
-    /// [`read_at`](Self::read_at) into memory that need not be initialised. As many bytes
-    /// from its beginning are as were read.
+    /// [`read_at`](Self::read_at) into memory that need not be initialised. The bytes that
+    /// were read, from the beginning on, are initialised.
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at).
@@ -67,11 +67,11 @@ impl Reader {
         }
     }
 
-    /// Fills the buffer from this offset (bytes). What a short read leaves is not decided
-    /// on again: the drive has answered. The deadline is for all of it.
+    /// Fills the buffer from this offset (bytes). The rest of a short read is not decided on
+    /// again: the drive has responded. The deadline is for all of it.
     ///
     /// # Errors
-    /// As [`read_at`](Self::read_at); `UnexpectedEof` where the file ends before.
+    /// As [`read_at`](Self::read_at); `UnexpectedEof` if the file ends earlier.
     pub fn read_exact_at(
         &self,
         buffer: &mut [u8],
@@ -107,12 +107,12 @@ impl Reader {
             Some(until) if is_in_range(offset, buffer.len() as u64) => {
                 self.fetch_until(buffer, offset, until, drive)
             }
-            // To io_uring the largest offset means the file's own position.
+            // For io_uring the largest offset means the file's own position.
             _ => self.pread(buffer, offset).map_err(Failed::Io),
         }
     }
 
-    /// `pread(2)`, which a signal does not end: it has been decided that the read is sent.
+    /// `pread(2)`, repeated if a signal interrupts it: the decision to send the read stands.
     fn pread(&self, buffer: &mut [MaybeUninit<u8>], offset: u64) -> io::Result<usize> {
         loop {
             match rustix::io::pread(&self.file, &mut *buffer, offset) {
@@ -130,7 +130,7 @@ impl Reader {
         until: Nanos,
         drive: &Outstanding,
     ) -> Result<usize, Failed> {
-        // The queue of a drive that holds up others may be full.
+        // The queue of a drive that stalls may be full.
         let may_block = drive.has_abandoned();
         let mut done = self.fetch_cached(buffer, offset, may_block);
         while done < buffer.len() {
@@ -144,7 +144,7 @@ impl Reader {
                         break;
                     }
                 }
-                // As `pread(2)`: what there is first.
+                // Like `pread(2)`: returns the bytes read so far first.
                 Came::Read(Err(_)) if done > 0 => break,
                 Came::Read(Err(e)) => return Err(Failed::Io(e)),
                 Came::Late(left) => return Err(Failed::Late(left)),
@@ -153,19 +153,19 @@ impl Reader {
         Ok(done)
     }
 
-    /// Copies what the page cache holds of the beginning. To ask may have the kernel read
-    /// ahead, for which it waits where the drive's queue is full: then the cache is looked
-    /// at first.
+    /// Copies the beginning from the page cache, as much as it holds. This may start readahead
+    /// in the kernel, which blocks if the drive's queue is full: then the cache is tested
+    /// first.
     fn fetch_cached(&self, buffer: &mut [MaybeUninit<u8>], offset: u64, may_block: bool) -> usize {
         let is_of_use = !self.is_direct
             && (!may_block || !self.is_missing_in_cache(buffer.len() as u64, offset));
-        // Where it fails the read itself says why.
+        // If it fails, the read itself reports the error.
         let read = is_of_use.then(|| cached::read(&self.file, buffer, offset));
         read.and_then(Result::ok).flatten().unwrap_or(0)
     }
 
-    /// Whether a file ends here that is read past the page cache: then to read on is not
-    /// the end but a wrong call, for it ends where no block does.
+    /// Whether a file that is read past the page cache ends here. Reading on would be an
+    /// invalid call rather than the end, because this offset is not aligned.
     fn is_end_of_direct(&self, offset: u64) -> bool {
         let is_end = |metadata: std::fs::Metadata| metadata.is_file() && metadata.len() <= offset;
         self.is_direct && self.file.metadata().is_ok_and(is_end)
@@ -185,15 +185,14 @@ impl Failed {
     }
 }
 
-/// The same memory, to be written only: nothing here makes initialised bytes uninitialised.
+/// The same memory, write-only: nothing here makes initialised bytes uninitialised.
 fn as_uninit(buffer: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     let (start, length) = (buffer.as_mut_ptr().cast(), buffer.len());
-    // SAFETY: of the same layout, and borrowed as long. It is only ever written with bytes
-    // that were read.
+    // SAFETY: the same layout and lifetime. It is only ever written with bytes that were read.
     unsafe { std::slice::from_raw_parts_mut(start, length) }
 }
 
-/// When a read is asked; without a deadline no clock is looked at.
+/// The start time of a read; without a deadline no clock is read.
 fn asked(urgency: Urgency) -> Nanos {
     if urgency == Urgency::None { Nanos::ZERO } else { monotonic() }
 }

@@ -1,18 +1,17 @@
-//! What a reader has done: numbers that any process may look at.
+//! A reader's counters, which any process may read.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
-/// AdmissionReason a read was sent although it might be late: without knowing better, nothing is
-/// refused.
+/// Why a read was sent without a forecast. Without one, nothing is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailOpenReason {
     NoModel,
     OtherModel,
     NoDevice,
-    NotKept,
+    NotTracked,
     Stale,
     Unsure,
     OtherDrive,
@@ -22,37 +21,36 @@ pub(super) enum FailOpenReason {
 
 const DOUBTS: usize = 9;
 
-/// Reads that were sent because nothing could be said of them, by reason.
+/// Reads that were sent without a forecast, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FailedOpen {
     /// No model was given.
     pub no_model: u64,
-    /// The model tells other parallel units apart than those whose state is kept.
+    /// The model uses other unit functions than the tracker.
     pub other_model: u64,
-    /// What is read lies on no disk whose requests the block layer sees: in memory, on
-    /// the network, on a file system without one device.
+    /// The data are on no disk whose requests the block layer sees: in memory, on the network,
+    /// on a file system without one device.
     pub no_device: u64,
     /// The state of the drive is not tracked: no BPF programs are attached.
-    pub not_kept: u64,
-    /// What is known is older than the reader may go by.
+    pub not_tracked: u64,
+    /// The state is older than the reader accepts.
     pub stale: u64,
-    /// The state was being written, or the model cannot tell what was asked.
+    /// The state was being written, or the model has no forecast for such a read.
     pub unsure: u64,
-    /// The model was trained on another drive: [`Reader::other_drive`] says how that is
-    /// known.
+    /// The model was trained on another drive: [`Reader::other_drive`] gives the difference.
     ///
     /// [`Reader::other_drive`]: super::Reader::other_drive
     pub other_drive: u64,
-    /// Several drives hold what is read, or any of several may be read: mirrors, a read
-    /// across two members of an array.
+    /// Several drives hold the data, or any of several may be read: mirrors, a read across two
+    /// members of an array.
     pub several_drives: u64,
-    /// How the devices below are mapped is not known: thin volumes, caches, arrays that are
-    /// being reshaped; or the process may not see it.
+    /// The mapping of the devices below is unknown (thin volumes, caches, arrays that are
+    /// being reshaped), or the process may not read it.
     pub unknown_mapping: u64,
 }
 
 impl FailedOpen {
-    /// All of them.
+    /// The sum.
     #[must_use]
     pub const fn total(&self) -> u64 {
         let mut total = 0;
@@ -65,7 +63,7 @@ impl FailedOpen {
         total
     }
 
-    /// Each reason by its name, and how many reads it let through.
+    /// Each reason's name, and the number of reads admitted for it.
     #[must_use]
     pub const fn by_reason(&self) -> [(&'static str, u64); DOUBTS] {
         [
@@ -73,7 +71,7 @@ impl FailedOpen {
             ("other_model", self.other_model),
             ("other_drive", self.other_drive),
             ("no_device", self.no_device),
-            ("not_kept", self.not_kept),
+            ("not_tracked", self.not_tracked),
             ("stale", self.stale),
             ("unsure", self.unsure),
             ("several_drives", self.several_drives),
@@ -82,57 +80,56 @@ impl FailedOpen {
     }
 }
 
-/// What a reader has done since it was opened. Numbers are exact when no read is on its
-/// way; in between some may be a read ahead of others.
+/// A reader's counters since it was opened. They are exact when no read is in progress;
+/// otherwise some may be one read ahead of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Figures {
-    /// Reads without a deadline: not decided on.
-    pub plain: u64,
+    /// Reads without a deadline: admitted without a decision.
+    pub without_deadline: u64,
     /// Reads with one: the sum of [`admitted`](Self::admitted),
     /// [`refused`](Self::refused), [`cached`](Self::cached), [`probed`](Self::probed),
-    /// [`sampled`](Self::sampled), [`over_ceiling`](Self::over_ceiling) and
+    /// [`sampled`](Self::sampled), [`over_cap`](Self::over_cap) and
     /// [`failed_open`](Self::failed_open).
-    pub asked: u64,
+    pub with_deadline: u64,
     /// Sent, because they were expected to be in time.
     pub admitted: u64,
-    /// Refused, those that were [`bounded`](Self::bounded) among them.
+    /// Refused, including those that were [`bounded`](Self::bounded).
     pub refused: u64,
-    /// Expected to be late, but the page cache held them, or they lay in a hole of the
-    /// file: no drive was needed.
+    /// Predicted late, but the page cache held them, or they were in a hole of the file: no
+    /// drive was needed.
     pub cached: u64,
-    /// Expected to be late, and sent to hear of a drive that had been avoided.
+    /// Predicted late, and sent to probe an avoided drive.
     pub probed: u64,
-    /// Expected to be late, and sent to know how many refusals are wrong.
+    /// Predicted late, and sent to measure how many refusals are wrong.
     pub sampled: u64,
-    /// Expected to be late, and sent because too many were refused.
-    pub over_ceiling: u64,
-    /// Sent, because nothing could be said of them.
+    /// Predicted late, and sent because too many were refused.
+    pub over_cap: u64,
+    /// Sent without a forecast.
     pub failed_open: FailedOpen,
-    /// Of the admitted: were late all the same, by what the model calls late (false
-    /// submits).
+    /// Of the admitted: late nevertheless, by the model's label (false submits).
     pub late: u64,
-    /// Probes, samples and reads over the ceiling that have come back.
-    pub trials: u64,
-    /// Of these: were fast. They would have been refused wrongly (false revokes).
-    pub fast_trials: u64,
-    /// Of the refused: those that would have been sent if there had not been as many out
-    /// on the drive as may be ([`ReadOptions::probes_out`], [`ReadOptions::most_abandoned`]).
+    /// Probes, samples and reads over the ceiling that have completed.
+    pub forced_samples: u64,
+    /// Of these: fast. Refusing them would have been wrong (false revokes).
+    pub fast_forced_samples: u64,
+    /// Of the refused: would have been sent, but the drive had the maximum of such reads
+    /// outstanding ([`ReadOptions::probes_out`], [`ReadOptions::most_abandoned`]).
     ///
     /// [`ReadOptions::probes_out`]: super::ReadOptions::probes_out
     /// [`ReadOptions::most_abandoned`]: super::ReadOptions::most_abandoned
     pub bounded: u64,
-    /// Of those that were sent: the drive had not answered at their deadline.
+    /// Of those that were sent: not completed at their deadline.
     pub timed_out: u64,
 }
 
 impl Figures {
-    /// The sum of what two readers have done.
+    /// The sum of two readers' counters.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         self.with(other, u64::wrapping_add)
     }
 
-    /// What has been done since these were taken.
+    /// The difference to earlier counters.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         self.with(before, u64::saturating_sub)
@@ -141,19 +138,19 @@ impl Figures {
     fn with(&self, other: &Self, f: fn(u64, u64) -> u64) -> Self {
         let (a, b) = (&self.failed_open, &other.failed_open);
         Self {
-            plain: f(self.plain, other.plain),
-            asked: f(self.asked, other.asked),
+            without_deadline: f(self.without_deadline, other.without_deadline),
+            with_deadline: f(self.with_deadline, other.with_deadline),
             admitted: f(self.admitted, other.admitted),
             refused: f(self.refused, other.refused),
             cached: f(self.cached, other.cached),
             probed: f(self.probed, other.probed),
             sampled: f(self.sampled, other.sampled),
-            over_ceiling: f(self.over_ceiling, other.over_ceiling),
+            over_cap: f(self.over_cap, other.over_cap),
             failed_open: FailedOpen {
                 no_model: f(a.no_model, b.no_model),
                 other_model: f(a.other_model, b.other_model),
                 no_device: f(a.no_device, b.no_device),
-                not_kept: f(a.not_kept, b.not_kept),
+                not_tracked: f(a.not_tracked, b.not_tracked),
                 stale: f(a.stale, b.stale),
                 unsure: f(a.unsure, b.unsure),
                 other_drive: f(a.other_drive, b.other_drive),
@@ -161,43 +158,43 @@ impl Figures {
                 unknown_mapping: f(a.unknown_mapping, b.unknown_mapping),
             },
             late: f(self.late, other.late),
-            trials: f(self.trials, other.trials),
-            fast_trials: f(self.fast_trials, other.fast_trials),
+            forced_samples: f(self.forced_samples, other.forced_samples),
+            fast_forced_samples: f(self.fast_forced_samples, other.fast_forced_samples),
             bounded: f(self.bounded, other.bounded),
             timed_out: f(self.timed_out, other.timed_out),
         }
     }
 }
 
-/// A cache line of its own: a core that counts one thing does not take the others away
-/// from its neighbours.
+/// A separate cache line: a core that updates one counter does not invalidate its neighbours
+/// in other cores' caches.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 struct Line<T>(T);
 
-/// The counters, in memory that other processes may read. The layout is that of
-/// version 2 of the files in the readers' directory (docs/reading.md).
+/// The counters, in memory that other processes may read. The layout is version 2 of the files
+/// in the readers' directory (docs/reading.md).
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Counters {
-    asked: Line<AtomicU64>,
-    plain: Line<AtomicU64>,
+    with_deadline: Line<AtomicU64>,
+    without_deadline: Line<AtomicU64>,
     late: Line<AtomicU64>,
     refused: Line<AtomicU64>,
     seldom: Line<Seldom>,
     open: Line<[AtomicU64; DOUBTS]>,
 }
 
-/// What happens seldom enough to share a line.
+/// Counters of events rare enough to share a line.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Seldom {
     cached: AtomicU64,
     probed: AtomicU64,
     sampled: AtomicU64,
-    over_ceiling: AtomicU64,
-    trials: AtomicU64,
-    fast_trials: AtomicU64,
+    over_cap: AtomicU64,
+    forced_samples: AtomicU64,
+    fast_forced_samples: AtomicU64,
     bounded: AtomicU64,
     timed_out: AtomicU64,
 }
@@ -205,7 +202,7 @@ struct Seldom {
 const _: () = {
     assert!(size_of::<Counters>() == 7 * 64);
     assert!(offset_of!(Counters, refused) == 192);
-    assert!(offset_of!(Seldom, fast_trials) == 40);
+    assert!(offset_of!(Seldom, fast_forced_samples) == 40);
     assert!(offset_of!(Seldom, timed_out) == 56 && size_of::<Seldom>() == 64);
 };
 
@@ -214,25 +211,25 @@ fn count(counter: &AtomicU64) {
 }
 
 impl Counters {
-    pub(super) fn plain(&self) {
-        count(&self.plain.0);
+    pub(super) fn without_deadline(&self) {
+        count(&self.without_deadline.0);
     }
 
-    /// A read is decided on; how many have been, with it.
-    pub(super) fn asked(&self) -> u64 {
-        self.asked.0.fetch_add(1, Relaxed) + 1
+    /// Counts a read with a deadline. Returns how many there have been, with it.
+    pub(super) fn with_deadline(&self) -> u64 {
+        self.with_deadline.0.fetch_add(1, Relaxed) + 1
     }
 
     pub(super) fn refused(&self) {
         count(&self.refused.0);
     }
 
-    /// A refused one would have been sent but for the bound.
+    /// A refused read would have been sent but for the bound.
     pub(super) fn bounded(&self) {
         count(&self.seldom.0.bounded);
     }
 
-    /// A read was left at its deadline.
+    /// A read was abandoned at its deadline.
     pub(super) fn timed_out(&self) {
         count(&self.seldom.0.timed_out);
     }
@@ -249,24 +246,24 @@ impl Counters {
         count(&self.seldom.0.sampled);
     }
 
-    pub(super) fn over_ceiling(&self) {
-        count(&self.seldom.0.over_ceiling);
+    pub(super) fn over_cap(&self) {
+        count(&self.seldom.0.over_cap);
     }
 
     pub(super) fn failed_open(&self, doubt: FailOpenReason) {
         count(&self.open.0[doubt as usize]);
     }
 
-    /// A read that was admitted as fast is back.
+    /// A read that was admitted as fast has completed.
     pub(super) fn was_late(&self) {
         count(&self.late.0);
     }
 
-    /// A read is back that was sent though it was expected to be late.
+    /// A read that was sent although predicted late has completed.
     pub(super) fn tried(&self, was_late: bool) {
-        count(&self.seldom.0.trials);
+        count(&self.seldom.0.forced_samples);
         if !was_late {
-            count(&self.seldom.0.fast_trials);
+            count(&self.seldom.0.fast_forced_samples);
         }
     }
 
@@ -277,7 +274,7 @@ impl Counters {
             no_model: get(&open[FailOpenReason::NoModel as usize]),
             other_model: get(&open[FailOpenReason::OtherModel as usize]),
             no_device: get(&open[FailOpenReason::NoDevice as usize]),
-            not_kept: get(&open[FailOpenReason::NotKept as usize]),
+            not_tracked: get(&open[FailOpenReason::NotTracked as usize]),
             stale: get(&open[FailOpenReason::Stale as usize]),
             unsure: get(&open[FailOpenReason::Unsure as usize]),
             other_drive: get(&open[FailOpenReason::OtherDrive as usize]),
@@ -286,29 +283,29 @@ impl Counters {
         };
         let seldom = &self.seldom.0;
         let mut figures = Figures {
-            plain: get(&self.plain.0),
-            asked: get(&self.asked.0),
+            without_deadline: get(&self.without_deadline.0),
+            with_deadline: get(&self.with_deadline.0),
             admitted: 0,
             refused: get(&self.refused.0),
             cached: get(&seldom.cached),
             probed: get(&seldom.probed),
             sampled: get(&seldom.sampled),
-            over_ceiling: get(&seldom.over_ceiling),
+            over_cap: get(&seldom.over_cap),
             failed_open,
             late: get(&self.late.0),
-            trials: get(&seldom.trials),
-            fast_trials: get(&seldom.fast_trials),
+            forced_samples: get(&seldom.forced_samples),
+            fast_forced_samples: get(&seldom.fast_forced_samples),
             bounded: get(&seldom.bounded),
             timed_out: get(&seldom.timed_out),
         };
-        // The most frequent is not counted, it is what is left.
+        // The most frequent counter is not stored: it is the remainder.
         let others = figures.refused + figures.cached + figures.probed + figures.sampled;
-        let others = others + figures.over_ceiling + failed_open.total();
-        figures.admitted = figures.asked.saturating_sub(others);
+        let others = others + figures.over_cap + failed_open.total();
+        figures.admitted = figures.with_deadline.saturating_sub(others);
         figures
     }
 
-    /// As another process finds them in a file.
+    /// Parses counters from another process's file.
     pub(super) fn of_bytes(bytes: &[u8; size_of::<Self>()]) -> Self {
         let this = Self::default();
         let all = this.all();
@@ -319,18 +316,19 @@ impl Counters {
         this
     }
 
-    /// Every counter, with its place in bytes.
+    /// Every counter, with its offset in bytes.
     fn all(&self) -> impl Iterator<Item = (&AtomicU64, usize)> {
         let seldom = &self.seldom.0;
         let start = std::ptr::from_ref(self).addr();
-        let lines = [&self.asked.0, &self.plain.0, &self.late.0, &self.refused.0];
+        let lines =
+            [&self.with_deadline.0, &self.without_deadline.0, &self.late.0, &self.refused.0];
         let seldom = [
             &seldom.cached,
             &seldom.probed,
             &seldom.sampled,
-            &seldom.over_ceiling,
-            &seldom.trials,
-            &seldom.fast_trials,
+            &seldom.over_cap,
+            &seldom.forced_samples,
+            &seldom.fast_forced_samples,
             &seldom.bounded,
             &seldom.timed_out,
         ];
@@ -344,12 +342,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_was_admitted_and_bytes_give_the_same() {
+    fn admitted_is_the_remainder_also_from_bytes() {
         let counters = Counters::default();
         for _ in 0..100 {
-            counters.asked();
+            counters.with_deadline();
         }
-        counters.plain();
+        counters.without_deadline();
         (0..20).for_each(|_| counters.refused());
         (0..3).for_each(|_| counters.probed());
         counters.tried(true);
@@ -359,8 +357,11 @@ mod tests {
         counters.bounded();
         (0..5).for_each(|_| counters.timed_out());
         let figures = counters.figures();
-        assert_eq!((figures.plain, figures.asked, figures.admitted), (1, 100, 76));
-        assert_eq!((figures.trials, figures.fast_trials, figures.late), (2, 1, 1));
+        assert_eq!(
+            (figures.without_deadline, figures.with_deadline, figures.admitted),
+            (1, 100, 76)
+        );
+        assert_eq!((figures.forced_samples, figures.fast_forced_samples, figures.late), (2, 1, 1));
         assert_eq!((figures.bounded, figures.timed_out), (1, 5));
         assert_eq!(figures.failed_open, FailedOpen { stale: 1, ..FailedOpen::default() });
         let mut bytes = [0; size_of::<Counters>()];

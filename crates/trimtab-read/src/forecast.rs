@@ -11,8 +11,7 @@ use crate::probes::Part;
 use trimtab_block::Place;
 use trimtab_state::{LiveDrive, StateSnapshot};
 
-/// Places that are drawn when a read's own is unknown. An odd number: the majority
-/// decides.
+/// Number of places drawn if a read's own is unknown. Odd, because the majority decides.
 const PLACES: u64 = 3;
 
 /// The forecast for a read, with what scoring needs.
@@ -21,7 +20,7 @@ pub(super) struct Outlook {
     pub(super) forecast: Forecast,
     /// 4 KiB pages in flight at the time of the decision.
     pub(super) load: u32,
-    /// The part of the drive that it lies in.
+    /// The part of the drive that it is in.
     pub(super) part: Part,
 }
 
@@ -34,7 +33,7 @@ pub(super) enum Detail {
 }
 
 impl Detail {
-    /// As much as [`judge`] needs.
+    /// As much as [`decide`] needs.
     pub(super) const fn of(urgency: Urgency) -> Self {
         match urgency {
             Urgency::LatencyCritical | Urgency::None => Self::IfLate,
@@ -43,8 +42,8 @@ impl Detail {
     }
 }
 
-/// The forecast for a read of a disk of this size. None if no consistent copy of the state
-/// could be had, or the predictor needs more than a state.
+/// The forecast for a read of a disk of this size. `None` if no consistent copy of the state
+/// could be read, or the predictor needs more than the state.
 pub(super) fn outlook(ask: &Query<'_>, place: Place, size: u64, detail: Detail) -> Option<Outlook> {
     match place {
         Place::At(offset) => ask.at(offset, detail),
@@ -53,7 +52,7 @@ pub(super) fn outlook(ask: &Query<'_>, place: Place, size: u64, detail: Detail) 
     }
 }
 
-/// A query to the model: for which drive, at what time, for how many bytes.
+/// A query to the model: drive, time and length.
 #[derive(Clone, Copy)]
 pub(super) struct Query<'a> {
     pub(super) trained: &'a Trained,
@@ -84,14 +83,14 @@ impl Query<'_> {
         Some(Outlook { forecast: forecast?, load: snapshot.drive.pages, part })
     }
 
-    /// The forecast for a read whose place is unknown: that of reads at random places. A
-    /// forest reads the state of a place's parallel units, and was never trained on a read
-    /// of none; so places are drawn.
+    /// The forecast for a read at an unknown place: that of reads at random places. A forest
+    /// reads the state of a place's parallel units, and was never trained on a read without
+    /// any; so places are drawn.
     fn anywhere(&self, size: u64) -> Option<Outlook> {
         let mut outlooks = [None; PLACES as usize];
         for (outlook, i) in outlooks.iter_mut().zip(0..) {
             let page = mix64(self.now.0.wrapping_add(i)) % (size >> 12).max(1);
-            // A place that is in time counts too, if most are late.
+            // A full forecast, also of a place that is in time: the majority may be late.
             *outlook = Some(self.at(page << 12, Detail::Everything)?);
         }
         let outlooks = outlooks.map(|outlook| outlook.expect("each was made"));
@@ -100,12 +99,12 @@ impl Query<'_> {
     }
 }
 
-/// How many pages of 4 KiB a read is of.
+/// The number of 4 KiB pages of a read.
 pub(super) fn pages(length: u64) -> u32 {
     u32::try_from(length.div_ceil(4096)).unwrap_or(u32::MAX)
 }
 
-/// The majority's verdict, and the mean of the numbers.
+/// The majority's decision, and the mean of the numbers.
 fn middle(forecasts: &[Forecast; PLACES as usize]) -> Forecast {
     let late = forecasts.iter().filter(|forecast| forecast.verdict == Verdict::Late).count();
     let is_late = late as u64 > PLACES / 2;
@@ -120,14 +119,14 @@ fn middle(forecasts: &[Forecast; PLACES as usize]) -> Forecast {
 pub(super) enum Decision {
     InTime,
     TooLate,
-    /// The model cannot tell.
+    /// There is no forecast.
     Unsure,
 }
 
-/// Whether a forecast is good enough. A deadline is compared with the wait that is
-/// expected; a model that gives none only says on which side of its label's threshold
-/// a read will be, which decides if the deadline is on the other.
-pub(super) fn judge(forecast: &Forecast, urgency: Urgency, label: &Label) -> Decision {
+/// Compares a forecast with the urgency. A deadline is compared with the expected latency. If
+/// the model predicts none, its forecast is only on which side of the label's threshold the
+/// read will be, which decides if the deadline is on the other.
+pub(super) fn decide(forecast: &Forecast, urgency: Urgency, label: &Label) -> Decision {
     let most = match urgency {
         Urgency::None => return Decision::InTime,
         Urgency::LatencyCritical => {
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_compared_with_the_wait() {
+    fn deadline_is_compared_with_expected_latency() {
         let within = |us| Urgency::Deadline(Duration::from_micros(us));
         let (fast, late) = (Verdict::Fast, Verdict::Late);
         for (verdict, wait, urgency, expected) in [
@@ -189,13 +188,13 @@ mod tests {
             (fast, None, within(2000), Decision::InTime),
             (fast, None, within(500), Decision::Unsure),
         ] {
-            let judged = judge(&forecast(verdict, wait), urgency, &LABEL);
-            assert_eq!(judged, expected, "{verdict:?} {wait:?} {urgency:?}");
+            let decision = decide(&forecast(verdict, wait), urgency, &LABEL);
+            assert_eq!(decision, expected, "{verdict:?} {wait:?} {urgency:?}");
         }
     }
 
     #[test]
-    fn most_places_decide() {
+    fn majority_of_places_decides() {
         let (fast, late) = (forecast(Verdict::Fast, Some(90)), forecast(Verdict::Late, Some(900)));
         let both = middle(&[late, fast, late]);
         assert_eq!((both.verdict, both.wait), (Verdict::Late, Some(Nanos::from_micros(630))));

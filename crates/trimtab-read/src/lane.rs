@@ -26,7 +26,7 @@ pub(super) struct Lane {
     /// The drive's outstanding reads, of all readers of this process.
     pub(super) outstanding: Arc<Outstanding>,
     pub(super) published: PublishedCounters,
-    /// The size of the drive, bytes; 0: there is none.
+    /// The size of the drive, bytes; 0 without a drive.
     pub(super) size: u64,
 }
 
@@ -86,7 +86,7 @@ impl Lanes {
         self.setup.model.as_deref()
     }
 
-    /// That of the first disk; where there is none, that of no disk.
+    /// The lane of the first disk; without disks, that of no disk.
     pub(super) fn main(&self, place: &Location) -> &Lane {
         self.of_disk(0, place).unwrap_or_else(|| self.of_no_disk(place))
     }
@@ -106,14 +106,14 @@ impl Lanes {
         self.of_no_disk.get_or_init(|| self.setup.lane(None, place.number(), 0))
     }
 
-    /// Those that exist.
+    /// The lanes that exist.
     pub(super) fn all(&self) -> impl Iterator<Item = &Lane> {
         self.of_disks.iter().chain([&self.of_no_disk]).filter_map(OnceLock::get)
     }
 }
 
 impl Setup {
-    /// `number` is that of the drive, by which readers share its outstanding reads.
+    /// `number` identifies the drive, by which readers share its outstanding reads.
     fn lane(&self, device: Option<&BlockDevice>, number: (u32, u32), size: u64) -> Lane {
         let of_drive = device.map_or((0, 0), |device| device.number);
         let (model, source) = (self.model.clone(), self.source.clone());
@@ -134,8 +134,8 @@ impl Setup {
 }
 
 impl Reader {
-    /// The lane of a read, and where on its drive the read begins. Without a drive it begins
-    /// where it does in the file.
+    /// The lane of a read, and the read's offset on its drive; without a drive, its offset in
+    /// the file.
     pub(super) fn lane(
         &self,
         offset: u64,

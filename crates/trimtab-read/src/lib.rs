@@ -17,15 +17,15 @@
 //!                                                   Refusal (EBUSY)
 //! ```
 //!
-//! **A deadline holds.** A read with a deadline is submitted so that its caller can leave it
-//! (detachable.rs): by the deadline it returns data or [`ReadError::TimedOut`], whatever the
-//! drive does, with or without a model. The reads in flight on a drive that does not complete
-//! them are bounded (outstanding.rs): those predicted late, and those abandoned.
+//! **A deadline holds.** A read with a deadline is submitted so that its caller can abandon it
+//! (detachable.rs): by the deadline it returns data or [`ReadError::TimedOut`], even if the
+//! drive stalls, with or without a model. The reads in flight on a drive that does not
+//! complete them are bounded (outstanding.rs): those predicted late, and those abandoned.
 //!
 //! **Fails open.** With no model, a mismatched model or stale state, reads are submitted
-//! normally and counted by reason ([`Figures::failed_open`]). A refused drive is probed, the share
-//! refused has a ceiling ([`ReadOptions`]), and a read with [`Urgency::None`] is never
-//! refused: the last replica is to be read so.
+//! normally and counted by reason ([`Figures::failed_open`]). A refused drive is probed, the
+//! share refused has a ceiling ([`ReadOptions`]), and a read with [`Urgency::None`] is never
+//! refused: use it for the last replica.
 //!
 //! ```no_run
 //! use trimtab_read::{ReadOptions, ReadError, Reader, Urgency};
@@ -52,25 +52,26 @@
 //! # }
 //! ```
 //!
-//! With io_uring, [`Reader::prepare`] decides and gives an entry to push;
-//! [`Reader::admit`] decides for callers that send reads in another way. In C, it is
-//! `include/trimtab.h` of the crate `trimtab-c`.
+//! With io_uring, [`Reader::prepare`] decides and returns an entry to push; [`Reader::admit`]
+//! decides for callers that send reads in another way. The C interface is `include/trimtab.h`
+//! of the crate `trimtab-c`.
 //!
 //! # Design
 //!
-//! - **The forecast comes before the page cache.** Most reads are in time and pay for no system
-//!   call; only a read that would be refused is looked up in the cache. `cachestat` asks,
-//!   since `RWF_NOWAIT` reads ahead.
-//! - **Probes follow from how long a part of a drive has been avoided**, not from other traffic:
+//! - **The forecast comes before the page cache.** Most reads are in time and pay for no
+//!   system call; only a read that would be refused is looked up in the cache, by `cachestat`,
+//!   since `RWF_NOWAIT` starts readahead.
+//! - **Probes depend on how long a part of a drive has been avoided**, not on other traffic:
 //!   other parts may be read while one is refused. A busy period shorter than the probe
-//!   interval gets no probe, or each would cost a late read.
+//!   interval gets no probe, since each would cost a late read.
 //! - **The refusal cap is a share of the reads of each second**, counted from its beginning;
 //!   nothing is carried over. One word holds the second, the reads before it and the refusals
-//!   in it, moved by compare and swap: the share is exact for all threads.
-//! - **Unknown places are drawn.** A forest has never seen a read of no unit, and zeros would be
-//!   an idle unit, so it is asked about three random places.
-//! - **Counters are the published file.** A reader counts in mapped memory that other processes
-//!   read: publishing is free, and nothing is to be flushed when a process is killed.
+//!   in it, updated by compare and swap: the share is exact for all threads.
+//! - **Unknown places are drawn.** A forest was never trained on a read without units, and
+//!   zeros would be an idle unit, so it is evaluated for three random places.
+//! - **Counters are the published file.** A reader counts in mapped memory that other
+//!   processes read: publishing is free, and nothing has to be flushed when a process is
+//!   killed.
 
 mod admission;
 mod cached;

@@ -1,8 +1,8 @@
 //! The admission limiter: probes, samples and the refusal cap, which bound what a model can
 //! refuse.
 //!
-//! A plain state machine: the time and the number of reads so far are passed in, and a
-//! [`Ruling`] comes out. Any number of threads ask it at once; there is no lock.
+//! A state machine: the time and the number of reads so far are passed in, and a [`Ruling`] is
+//! returned. Any number of threads may use it at once, without locks.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,13 +12,13 @@ use crate::outstanding::Count;
 use crate::probes::{Part, Probes};
 use crate::refusal_cap::RefusalCap;
 
-/// The fate of a read that the model would refuse.
+/// The ruling on a read that the model would refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ruling {
     /// It is refused.
     Refuse,
-    /// It would be sent for one of the following reasons, but as many such reads are
-    /// outstanding as may be. It is refused.
+    /// It would be sent for one of the following reasons, but the maximum of such reads is
+    /// outstanding. It is refused.
     RefuseBounded,
     /// It is sent, to learn whether an avoided drive has recovered.
     Probe,
@@ -28,7 +28,7 @@ pub(super) enum Ruling {
     OverCap,
 }
 
-/// See [`ReadOptions`](super::ReadOptions), where each is explained.
+/// See [`ReadOptions`](super::ReadOptions).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) probe_every: Nanos,
@@ -60,12 +60,12 @@ impl AdmissionLimiter {
         }
     }
 
-    /// The read of this number is to be decided on.
+    /// Counts the read of this number, before the decision.
     pub(super) fn asked(&self, number: u64, now: Nanos) {
         self.cap.asked(number, now);
     }
 
-    /// A read of this part is sent that the model forecasts to be in time.
+    /// A read of this part is sent that is forecast to be in time.
     pub(super) fn sent(&self, part: Part, now: Nanos) {
         self.probes.sent(part, now);
     }
@@ -74,8 +74,8 @@ impl AdmissionLimiter {
     /// [`asked`](Self::asked) with this number.
     ///
     /// A read that is not refused counts among the `forced` ones until it has
-    /// [ended](Count::end). Their number is bounded, whatever the refusal cap would have
-    /// sent: each may hold up a thread of the application.
+    /// [ended](Count::end). Their number is bounded regardless of the refusal cap: each may
+    /// hold up a thread of the application.
     pub(super) fn rule(&self, part: Part, now: Nanos, number: u64, forced: &Count) -> Ruling {
         let late = self.late.fetch_add(1, Relaxed) + 1;
         if self.probes.is_due(part, now, (forced, self.forced_out)) {
@@ -107,7 +107,7 @@ mod tests {
         Part::anywhere(1)
     }
 
-    /// A read that is back at once if it is sent.
+    /// A read that completes at once if it is sent.
     fn rule(limiter: &AdmissionLimiter, now: Nanos, number: u64, out: &Count) -> Ruling {
         let ruling = limiter.rule(part(), now, number, out);
         if !matches!(ruling, Ruling::Refuse | Ruling::RefuseBounded) {
@@ -116,7 +116,7 @@ mod tests {
         ruling
     }
 
-    /// On a drive that answers nothing, whatever cap, samples and probes ask for.
+    /// On a drive that completes nothing, for any cap, samples and probes.
     #[test]
     fn forced_reads_to_a_dead_drive_never_exceed_the_bound() {
         for (most_refused, sample_every) in [(0.0, 0), (0.5, 0), (0.98, 10), (1.0, 1)] {
@@ -130,7 +130,7 @@ mod tests {
                 sent += u32::from(!matches!(ruling, Ruling::Refuse | Ruling::RefuseBounded));
             }
             assert_eq!((sent, out.get()), (4, 4), "{most_refused}");
-            // One has come back: the next may go.
+            // One has completed: the next may be sent.
             out.end();
             limiter.asked(10_001, Nanos(20_000 * MS));
             assert_eq!(limiter.rule(part(), Nanos(20_000 * MS), 10_001, &out), Ruling::Probe);
@@ -161,7 +161,7 @@ mod tests {
         assert!(probed == 999 && sampled == 0 && bounded == 0 && over > 1000, "{counts:?}");
     }
 
-    /// Several threads get no more probes, samples and refusals than one would.
+    /// Several threads together get no more probes, samples and refusals than one would.
     #[test]
     fn threads_share_probes_samples_and_cap() {
         const EACH: u64 = 50_000;
@@ -187,7 +187,7 @@ mod tests {
         let all = 4 * EACH;
         assert!(count(Ruling::Refuse) <= all / 2);
         assert!(count(Ruling::Refuse) > all * 49 / 100);
-        // 200 ms of its clock.
+        // 200 ms of the test's clock.
         let probes = count(Ruling::Probe);
         assert!((1..=20).contains(&probes), "{probes}");
         let samples = count(Ruling::Sample);

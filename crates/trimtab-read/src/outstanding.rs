@@ -11,7 +11,7 @@ use trimtab_io::Nanos;
 
 use crate::detachable::{Helpers, Left};
 
-/// How often abandoned reads are examined for completion.
+/// How often abandoned reads are checked for completion.
 const LOOK_EVERY: Nanos = Nanos(1_000_000);
 
 /// The number of outstanding reads of a kind.
@@ -19,7 +19,7 @@ const LOOK_EVERY: Nanos = Nanos(1_000_000);
 pub(super) struct Count(AtomicU32);
 
 impl Count {
-    /// Adds one, if the count then is at most `most`: exactly, for any number of threads.
+    /// Adds one, if the count then is at most `most`: exact for any number of threads.
     pub(super) fn add_up_to(&self, most: u32) -> bool {
         let more = |out| (out < most).then_some(out + 1);
         self.0.fetch_update(Relaxed, Relaxed, more).is_ok()
@@ -41,12 +41,12 @@ impl Count {
 /// The outstanding reads of one drive of this process; it lives as long as the process.
 #[derive(Debug, Default)]
 pub(super) struct Outstanding {
-    /// Reads that were forecast to be late and sent all the same.
+    /// Reads that were forecast to be late and sent nevertheless.
     pub(super) forced: Count,
-    /// Reads whose callers have left, and that have not completed.
+    /// Abandoned reads that have not completed.
     abandoned: Count,
     list: Mutex<Vec<Abandoned>>,
-    /// When the list was examined last.
+    /// When the list was checked last.
     looked: AtomicU64,
     pub(super) helpers: Arc<Helpers>,
 }
@@ -58,7 +58,7 @@ struct Abandoned {
 }
 
 impl Outstanding {
-    /// That of the drive or file system with this number.
+    /// The entry of the drive or file system with this number.
     pub(super) fn of(number: (u32, u32)) -> Arc<Self> {
         static DRIVES: Mutex<BTreeMap<(u32, u32), Arc<Outstanding>>> = Mutex::new(BTreeMap::new());
         let mut drives = DRIVES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,21 +67,21 @@ impl Outstanding {
         drive
     }
 
-    /// A read was abandoned. A forced one goes on counting as such.
+    /// A read was abandoned. A forced one continues to count as forced.
     pub(super) fn abandon(&self, read: Arc<dyn Left>, is_forced: bool) {
         self.abandoned.add();
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.push(Abandoned { read, is_forced });
     }
 
-    /// Whether abandoned reads have not completed, as of the last examination.
+    /// Whether there are abandoned reads that had not completed at the last check.
     pub(super) fn has_abandoned(&self) -> bool {
         self.abandoned.get() > 0
     }
 
-    /// How many reads were abandoned and have not completed.
+    /// The number of abandoned reads that have not completed.
     pub(super) fn abandoned(&self, now: Nanos) -> u32 {
-        // Mostly there are none.
+        // The common case.
         if !self.has_abandoned() {
             return 0;
         }
@@ -94,7 +94,7 @@ impl Outstanding {
         self.abandoned.get()
     }
 
-    /// Examines which have completed, unless another thread does.
+    /// Checks which have completed, unless another thread does.
     pub(super) fn look(&self) {
         let Ok(mut list) = self.list.try_lock() else { return };
         list.retain(|Abandoned { read, is_forced }| {
@@ -159,13 +159,13 @@ mod tests {
         assert_eq!((drive.abandoned(ms(5)), drive.forced.get()), (3, 1));
         reads[0].0.store(true, Relaxed);
         reads[2].0.store(true, Relaxed);
-        assert_eq!(drive.abandoned(ms(5)), 3, "it has just been looked");
+        assert_eq!(drive.abandoned(ms(5)), 3, "checked a moment ago");
         assert_eq!((drive.abandoned(ms(6)), drive.forced.get()), (1, 0));
-        assert!(Arc::strong_count(&reads[0]) == 1, "it is let go of");
+        assert!(Arc::strong_count(&reads[0]) == 1, "no longer shared");
     }
 
     #[test]
-    fn readers_of_a_drive_share_what_is_out_on_it() {
+    fn readers_of_a_drive_share_outstanding_reads() {
         let [a, b, other] = [(4000, 1), (4000, 1), (4000, 2)].map(Outstanding::of);
         assert!(a.forced.add_up_to(1) && !b.forced.add_up_to(1) && other.forced.add_up_to(1));
     }

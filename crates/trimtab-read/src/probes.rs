@@ -1,9 +1,9 @@
 //! Probes: reads that are sent to an avoided drive.
 //!
-//! A predictor learns nothing of a drive that answers nothing, so an avoided one is probed:
-//! once reads have been refused for the probe interval, a read that is forecast to be late
-//! is sent, and one in each interval after it. The same holds for each part of a drive that
-//! is avoided while others are read.
+//! A predictor gets no information about a drive that completes nothing, so an avoided drive
+//! is probed: once reads have been refused for the probe interval, a read that is forecast to
+//! be late is sent, and then one in each interval. The same holds for each part of a drive
+//! that is avoided while others are read.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,27 +12,28 @@ use trimtab_predict::units::UnitFunction;
 
 use crate::outstanding::Count;
 
-/// Divisions of a drive into parts, as models divide it into units.
+/// The number of divisions of a drive into parts, corresponding to a model's divisions into
+/// units.
 const WAYS: usize = 3;
-/// Parts of each division. A function with more units, as one of pages, is left out: probing
-/// each of its units would take too many reads.
+/// Parts of each division. A function with more units, such as one of pages, is left out:
+/// probing each of its units would take too many reads.
 const PARTS: usize = 256;
 
 /// The reads that share a forecast with this one, in each division: a forecast depends on the
-/// parallel units that a read lies in, and on its size.
+/// parallel units of a read, and on its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part([u8; WAYS]);
 
 impl Part {
-    /// That of reads of this many pages that begin in these units by these functions. Without
-    /// functions all of the drive is one part.
+    /// The part of reads of this many pages that start in these units by these functions.
+    /// Without functions the whole drive is one part.
     pub(super) fn new<'a>(
         units: impl Iterator<Item = (&'a UnitFunction, u16)>,
         pages: u32,
     ) -> Self {
-        // Reads up to twice as large are taken for the same.
+        // Reads of up to twice the size are treated alike.
         let size = (u32::BITS - pages.leading_zeros()) as u8;
-        // Far apart, so that few units fall together with those of another size.
+        // Spread widely, so that few units collide with those of another size.
         let mut parts = [size.wrapping_mul(37); WAYS];
         let units = units.filter(|(function, _)| function.units() <= PARTS as u32);
         for (part, (_, unit)) in parts.iter_mut().zip(units) {
@@ -41,31 +42,30 @@ impl Part {
         Self(parts)
     }
 
-    /// That of reads of this many pages at an unknown place.
+    /// The part of reads of this many pages at an unknown place.
     pub(super) fn anywhere(pages: u32) -> Self {
         Self::new(std::iter::empty(), pages)
     }
 }
 
-/// Times at 0: not avoided.
+/// A time of 0: not avoided.
 #[derive(Debug)]
 pub(super) struct Probes {
     every: Nanos,
-    /// Since when reads have been expected to be late.
+    /// Since when reads have been predicted late.
     avoided_since: AtomicU64,
-    /// Since when all reads of a part have been. What is sent elsewhere says nothing of
-    /// it; and a part that is read from has no need of probes, however often the drive
-    /// has trouble: or where troubles are short and reads few, each late read would be
-    /// a probe.
+    /// Since when all reads of a part have been. Reads of other parts carry no information
+    /// about it; and a part in use needs no probes, however often the drive has trouble: if
+    /// troubles were short and reads few, each late read would be a probe.
     parts: [[AtomicU64; PARTS]; WAYS],
-    /// When one was expected to be late last.
+    /// When a read was last predicted late.
     last_late: AtomicU64,
-    /// When one was sent last that was.
+    /// When the last probe was sent.
     last_probe: AtomicU64,
 }
 
 impl Probes {
-    /// With this interval.
+    /// Probes with this interval.
     pub(super) fn new(every: Nanos) -> Self {
         Self {
             every,
@@ -80,7 +80,7 @@ impl Probes {
     /// interval, the drive needs no probe: without this rule, the first read of each short
     /// busy period would be one.
     pub(super) fn sent(&self, part: Part, now: Nanos) {
-        // Looked at first: a line that is not written stays in every core's cache.
+        // Read first: a cache line that is not written stays in every core's cache.
         for since in self.times(part) {
             if since.load(Relaxed) != 0 {
                 since.store(0, Relaxed);
@@ -93,13 +93,13 @@ impl Probes {
         }
     }
 
-    /// Whether a read of this part, which is forecast to be late, is to be a probe. One
-    /// thread at a time gets a probe, and it is counted, up to a bound: a drive that answers
-    /// none is not sent another.
+    /// Whether a read of this part, which is forecast to be late, becomes a probe. One thread
+    /// at a time gets a probe, and it is counted, up to a bound: a drive that completes no
+    /// probe gets no further one.
     pub(super) fn is_due(&self, part: Part, now: Nanos, (out, most): (&Count, u32)) -> bool {
         self.last_late.store(now.0, Relaxed);
         let mut is_avoided = self.is_long_avoided(&self.avoided_since, now);
-        // All of them begin here, if they have not.
+        // Starts the times that are not running.
         for since in self.times(part) {
             is_avoided |= self.is_long_avoided(since, now);
         }
@@ -114,12 +114,12 @@ impl Probes {
         is_ours
     }
 
-    /// Since when a part has been avoided, in each way.
+    /// Since when a part has been avoided, in each division.
     fn times(&self, part: Part) -> impl Iterator<Item = &AtomicU64> {
         self.parts.iter().zip(part.0).map(|(times, part)| &times[usize::from(part)])
     }
 
-    /// Whether what begins now, if it has not begun, has lasted for long.
+    /// Whether a period that starts now, if it is not running, has lasted for an interval.
     fn is_long_avoided(&self, since: &AtomicU64, now: Nanos) -> bool {
         let began = since.load(Relaxed);
         if began == 0 {
@@ -136,38 +136,38 @@ mod tests {
 
     const MS: u64 = 1_000_000;
     const HERE: Part = Part([7, 0, 3]);
-    /// The same in one way, another in others.
+    /// The same unit in one division, others in the rest.
     const ELSEWHERE: Part = Part([8, 0, 4]);
 
     fn probes() -> Probes {
         Probes::new(Nanos(10 * MS))
     }
 
-    /// Whether a late read is a probe, which is back at once.
+    /// Whether a late read is a probe, which completes at once.
     fn is_probe(probes: &Probes, part: Part, at_us: u64) -> bool {
         probes.is_due(part, Nanos(at_us * 1000), (&Count::default(), 4))
     }
 
     #[test]
-    fn a_refused_drive_is_probed_every_10_ms() {
+    fn refused_drive_is_probed_every_10_ms() {
         let probes = probes();
-        // Ten a millisecond, all of them late, all over the drive.
+        // Ten per millisecond, all late, across the drive.
         let part = |i: u64| Part([i as u8, (i % 7) as u8, 0]);
         let sent = (1..=1000).filter(|&i| is_probe(&probes, part(i), 100 * i));
         assert_eq!(sent.collect::<Vec<_>>(), (1..10).map(|i| 1 + 100 * i).collect::<Vec<_>>());
     }
 
     #[test]
-    fn a_drive_that_is_seldom_asked_is_probed_whenever_it_is() {
+    fn seldom_read_drive_is_probed_at_each_read() {
         let probes = probes();
         assert!(!is_probe(&probes, HERE, 5000));
         assert!((1..10).all(|i| is_probe(&probes, HERE, i * 1_000_000)));
     }
 
-    /// Times of trouble that are shorter than the time between probes have none, whether
-    /// a read meets them now and then or each does.
+    /// Busy periods shorter than the probe interval have no probes, whether reads are rare or
+    /// frequent.
     #[test]
-    fn a_drive_in_use_needs_no_probes() {
+    fn drive_in_use_is_not_probed() {
         for every in [12, 20, 60, 1000] {
             let probes = probes();
             for i in 1..1000 {
@@ -178,10 +178,10 @@ mod tests {
         }
     }
 
-    /// What other parts of the drive are sent says nothing of the part that is avoided:
-    /// it is probed every 10 ms as well, or whenever it is asked of, if that is less often.
+    /// Reads of other parts carry no information about an avoided part: it is probed every 10
+    /// ms as well, or at each of its reads, if these are less frequent.
     #[test]
-    fn a_part_that_is_avoided_is_probed_as_a_drive_is() {
+    fn avoided_part_is_probed_like_a_drive() {
         for (gap_ms, expected) in [(1, 100), (5, 500), (13, 999), (60, 999), (1000, 999)] {
             let probes = probes();
             let is = |&i: &u64| {
@@ -193,9 +193,9 @@ mod tests {
         }
     }
 
-    /// One size of reads may be avoided where another is not, and one unit.
+    /// Reads of one size may be avoided while others are not, and so may a unit.
     #[test]
-    fn a_part_is_of_a_unit_and_a_size() {
+    fn part_depends_on_unit_and_size() {
         let functions = [
             UnitFunction::Page { shift: 12 },
             UnitFunction::Stripe { shift: 12, units: 4 },
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_answers_no_probe_gets_no_more_until_it_does() {
+    fn unanswered_probes_are_bounded() {
         let (probes, out) = (probes(), Count::default());
         let sent = |from: u64| {
             let is = |&i: &u64| probes.is_due(HERE, Nanos(i * 10 * MS), (&out, 4));

@@ -1,12 +1,12 @@
-//! Readers' figures where other processes find them: one small file each.
+//! Publication of readers' counters: one small file for each.
 //!
 //! ```text
 //!   /run/trimtab/readers/PID-N     header of 512 bytes, then the counters
 //! ```
 //!
-//! The reader counts in the file itself, which it has mapped: publishing costs it
-//! nothing. A file is locked as long as its process lives; one that is not is a killed
-//! process's. Their readers are in `published.rs`.
+//! The reader counts in the file itself, which it has mapped: publishing costs nothing. A file
+//! is locked as long as its process lives; an unlocked one is from a killed process.
+//! `published.rs` reads the files.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
@@ -22,14 +22,14 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use crate::figures::Counters;
 use crate::published::remove;
 
-/// Begins each file; its last byte is the layout's version.
+/// The beginning of each file; the last byte is the layout's version.
 pub(super) const MAGIC: [u8; 8] = *b"trimrdr\x02";
 pub(super) const HEADER: usize = 512;
 /// Every user may create files, and remove their own.
 const SHARED: u32 = 0o1777;
 /// Every user may read.
 const OPEN: u32 = 0o755;
-/// Names that are tried.
+/// The number of names to try.
 const TRIES: u32 = 64;
 /// Magic, process, device's major and minor number, length of the path.
 pub(super) const FIXED: usize = 8 + 4 * 4;
@@ -57,8 +57,7 @@ fn make(directory: &Path) -> io::Result<()> {
     make_one(directory, SHARED)
 }
 
-/// Makes a directory with this mode, whatever the process's mask takes away, if there is
-/// none.
+/// Makes a directory with exactly this mode, regardless of the umask, if there is none.
 fn make_one(directory: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(directory) {
         Ok(()) => fs::set_permissions(directory, Permissions::from_mode(mode)),
@@ -70,18 +69,18 @@ fn make_one(directory: &Path, mode: u32) -> io::Result<()> {
 /// Locks a new file, writes its header and maps it.
 fn map(file: &mut File, header: &[u8; HEADER]) -> io::Result<NonNull<u8>> {
     rustix::fs::flock(&*file, FlockOperation::NonBlockingLockExclusive)?;
-    // Room for all of it: where there is none later on, counting would be a fault.
+    // Allocates the whole file: counting on a full file system would be a fault.
     rustix::fs::fallocate(&*file, FallocateFlags::empty(), 0, BYTES as u64)?;
     file.write_all(header)?;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at an address of the kernel's choice. The file is as long,
-    // and only its owner can shorten it.
+    // SAFETY: a new mapping at an address that the kernel chooses. The file is as long, and
+    // only its owner can shorten it.
     let start =
         unsafe { mmap(std::ptr::null_mut(), BYTES, protection, MapFlags::SHARED, file, 0) }?;
     Ok(NonNull::new(start.cast()).expect("a mapping is never at address 0"))
 }
 
-/// A reader's counters: in a file that others may read, or in memory of its own.
+/// A reader's counters: in a file that others may read, or in private memory.
 #[derive(Debug)]
 pub(super) struct PublishedCounters {
     start: NonNull<u8>,
@@ -90,8 +89,8 @@ pub(super) struct PublishedCounters {
 }
 
 impl PublishedCounters {
-    /// Counters at zero. They are published if that is asked for and can be; a reader
-    /// works without it.
+    /// Counters at zero. They are published if that is requested and possible; a reader works
+    /// without it.
     pub(super) fn new(directory: Option<&Path>, device: (u32, u32), path: &Path) -> Self {
         let published = directory.and_then(|directory| {
             make(directory).ok()?;
@@ -102,7 +101,7 @@ impl PublishedCounters {
 
     fn private() -> Self {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start =
             unsafe { mmap_anonymous(std::ptr::null_mut(), BYTES, protection, MapFlags::PRIVATE) };
         let start = NonNull::new(start.expect("a page of memory").cast());
@@ -112,8 +111,8 @@ impl PublishedCounters {
     fn publish(directory: &Path, device: (u32, u32), path: &Path) -> io::Result<Self> {
         static READERS: AtomicU64 = AtomicU64::new(0);
         let pid = std::process::id();
-        // What is there is a killed process's of this number, or is one of another
-        // container: the next number is as good.
+        // An existing file belongs to a killed process of this number, or to one of another
+        // container: try the next number.
         let name = directory.join(format!("{pid}-{}", READERS.fetch_add(1, Relaxed)));
         let mut options = File::options();
         let mut file = options.read(true).write(true).create_new(true).mode(0o644).open(&name)?;
@@ -127,18 +126,18 @@ impl PublishedCounters {
     }
 
     pub(super) const fn counters(&self) -> &Counters {
-        // SAFETY: within the mapping, which lives as long as `self`; it begins at a
-        // page, so this is aligned. They are atomics, any bits of which are a value.
+        // SAFETY: within the mapping, which lives as long as `self`; it starts at a page, so
+        // this is aligned. These are atomics, for which all bit patterns are valid.
         unsafe { self.start.add(HEADER).cast::<Counters>().as_ref() }
     }
 
-    /// Where others find it.
+    /// The published file.
     pub(super) fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(_, path)| &**path)
     }
 }
 
-// SAFETY: it is a mapping that belongs to no thread, of which atomics are used.
+// SAFETY: the mapping belongs to no thread, and is accessed as atomics.
 unsafe impl Send for PublishedCounters {}
 // SAFETY: as above.
 unsafe impl Sync for PublishedCounters {}
@@ -148,7 +147,7 @@ impl Drop for PublishedCounters {
         if let Some((file, path)) = &self.file {
             remove(file, path);
         }
-        // SAFETY: just this range was mapped, and every use of it borrows `self`.
+        // SAFETY: this is the mapped range, and every use of it borrows `self`.
         _ = unsafe { munmap(self.start.as_ptr().cast(), BYTES) };
     }
 }
@@ -159,13 +158,13 @@ mod tests {
     use crate::published::{parse, published};
 
     #[test]
-    fn others_find_what_is_counted_until_it_is_gone() {
+    fn counters_are_published_until_dropped() {
         let run = tempfile::tempdir().unwrap();
         let directory = run.path().join("readers");
         assert_eq!(published(&directory).unwrap(), []);
         let board = PublishedCounters::new(Some(&directory), (7, 3), Path::new("/data/file"));
         assert!(board.path().is_some());
-        board.counters().asked();
+        board.counters().with_deadline();
         let found = published(&directory).unwrap();
         let [one] = &found[..] else { panic!("{found:?}") };
         assert_eq!((one.pid, one.device), (std::process::id(), (7, 3)));
@@ -179,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_has_left_is_removed_and_junk_is_none() {
+    fn dead_files_are_removed_and_other_files_ignored() {
         let run = tempfile::tempdir().unwrap();
         let left = run.path().join("4194304-0");
         let mut bytes = [0; BYTES];
         bytes[..HEADER].copy_from_slice(&header(4_194_304, (7, 0), Path::new("/gone")));
         fs::write(&left, bytes).unwrap();
-        // None of these is a reader's: another name, another length, another content,
-        // another kind of file.
+        // None of these is a reader's file: another name, another length, another content,
+        // another type of file.
         let others = ["notes", "1-x", "2-0", "3-0", "4-0", "5-0"];
         let [name, number, short, content, link, pipe] = others.map(|name| run.path().join(name));
         for file in [&name, &number] {
@@ -212,16 +211,16 @@ mod tests {
 
     /// Processes of two containers may have the same number.
     #[test]
-    fn nobody_removes_what_is_anothers() {
+    fn files_of_other_processes_are_kept() {
         let run = tempfile::tempdir().unwrap();
         let board = PublishedCounters::new(Some(run.path()), (7, 0), Path::new("/a"));
         let path = board.path().unwrap().to_owned();
-        // As from here on it is another's that has the name.
+        // From here on another process's file has the name.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "").unwrap();
         drop(board);
         assert!(path.exists());
-        // Nor is a name taken that another has.
+        // A name that another file has is not used.
         let taken: Vec<PathBuf> = (0..32).map(|i| beside(&path, i)).collect();
         taken.iter().for_each(|path| fs::write(path, "another's").unwrap());
         let board = PublishedCounters::new(Some(run.path()), (7, 0), Path::new("/a"));
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_is_everybodys() {
+    fn directory_is_writable_by_all_users() {
         let run = tempfile::tempdir().unwrap();
         let directory = run.path().join("trimtab/readers");
         drop(PublishedCounters::new(Some(&directory), (0, 0), Path::new("")));
@@ -248,18 +247,18 @@ mod tests {
     }
 
     #[test]
-    fn it_works_unpublished() {
+    fn reader_works_unpublished() {
         let run = tempfile::tempdir().unwrap();
         let file = run.path().join("file");
         fs::write(&file, "").unwrap();
         let board = PublishedCounters::new(Some(&file), (0, 0), Path::new(""));
         assert!(board.path().is_none());
-        board.counters().asked();
-        assert_eq!(board.counters().figures().asked, 1);
+        board.counters().with_deadline();
+        assert_eq!(board.counters().figures().with_deadline, 1);
     }
 
     #[test]
-    fn a_path_too_long_is_cut() {
+    fn long_path_is_cut() {
         let path = PathBuf::from("x".repeat(4000));
         let mut bytes = [0; BYTES];
         bytes[..HEADER].copy_from_slice(&header(1, (0, 0), &path));

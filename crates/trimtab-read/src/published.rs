@@ -1,7 +1,7 @@
-//! The readers of this machine, as any process finds them.
+//! The readers of this machine, as seen by any process.
 //!
-//! Every user may write in the directory, so a file found there is examined before it is
-//! believed, and nothing is waited for.
+//! Every user may write in the directory, so a file found there is checked before it is used,
+//! and opening it never blocks.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -19,14 +19,13 @@ use trimtab_io::run_directory;
 /// A reader of some process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Published {
-    /// The name of its file: no two readers at one time have the same.
+    /// The name of its file, which is unique among current readers.
     pub name: String,
-    /// The process.
+    /// Its process number.
     pub pid: u32,
-    /// The disk that it reads from, by major and minor number; (0, 0): none that is
-    /// known.
+    /// The disk that it reads from, by major and minor number; (0, 0) if unknown.
     pub device: (u32, u32),
-    /// What it has open, as far as it fits (488 bytes).
+    /// The path that it has open, cut to 488 bytes.
     pub path: PathBuf,
     /// Its counters.
     pub figures: Figures,
@@ -39,11 +38,11 @@ pub fn readers() -> PathBuf {
     run_directory().join("readers")
 }
 
-/// The readers of processes that live, in order of process. What a killed one has left
-/// is removed, if this process may.
+/// The readers of live processes, in order of process number. Files of killed processes are
+/// removed, if this process may.
 ///
 /// # Errors
-/// The directory cannot be read. That there is none means that there are no readers.
+/// The directory cannot be read. A missing directory means that there are no readers.
 pub fn published(directory: &Path) -> io::Result<Vec<Published>> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -55,7 +54,7 @@ pub fn published(directory: &Path) -> io::Result<Vec<Published>> {
     Ok(all)
 }
 
-/// One of them; what is dead is removed.
+/// Reads one of them; a dead one is removed.
 fn look(path: &Path) -> Option<Published> {
     let name = path.file_name()?.to_str()?;
     let (file, bytes) = open(path, name)?;
@@ -66,13 +65,13 @@ fn look(path: &Path) -> Option<Published> {
     parse(name, &bytes)
 }
 
-/// A reader's file and what is in it, if it is one. It is locked before it begins with
-/// what all begin with.
+/// A reader's file and its content, if it is one. A reader locks its file before it writes the
+/// magic.
 fn open(path: &Path, name: &str) -> Option<(File, [u8; BYTES])> {
     if !is_name(name) {
         return None;
     }
-    // Were it a pipe it would be waited for, and what a link leads to is none of ours.
+    // A pipe must not block, and a link's target is not a reader's file.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::options().read(true).custom_flags(flags.bits() as i32).open(path).ok()?;
     let metadata = file.metadata().ok()?;
@@ -84,21 +83,21 @@ fn open(path: &Path, name: &str) -> Option<(File, [u8; BYTES])> {
     bytes.starts_with(&MAGIC).then_some((file, bytes))
 }
 
-/// Whether it is `PID-N`.
+/// Whether it has the form `PID-N`.
 fn is_name(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     name.split_once('-').is_some_and(|(pid, number)| is_number(pid) && is_number(number))
 }
 
-/// Removes a file that is not locked. The remover holds its lock, so it is not
-/// another reader's of the same name that goes.
+/// Removes an unlocked file. The remover holds its lock, so the removed file cannot be a new
+/// reader's of the same name.
 fn remove_dead(file: &File, path: &Path) {
     if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
         remove(file, path);
     }
 }
 
-/// Removes a file from its directory, if it is there still.
+/// Removes a file from its directory, if it is still there.
 pub(super) fn remove(file: &File, path: &Path) {
     let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
     if let (Ok(open), Ok(there)) = (file.metadata(), fs::symlink_metadata(path))

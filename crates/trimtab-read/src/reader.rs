@@ -20,26 +20,26 @@ use crate::token::{AdmissionReason, ReadToken};
 use trimtab_block::BlockDevice;
 use trimtab_block::{Location, Place};
 
-/// A device or file, and what is drive_state of the drives below. Any number of threads may
-/// read from it at once; nothing on the way of a read waits for a lock (where there is no
-/// io_uring, a read with a deadline takes one for a moment).
+/// A device or file, and the known state of the drives below. Any number of threads may read
+/// from it at once; no read waits for a lock (without io_uring, a read with a deadline takes
+/// one briefly).
 pub struct Reader {
     pub(super) file: Arc<File>,
-    /// Opened past the page cache.
+    /// Whether it was opened past the page cache.
     pub(super) is_direct: bool,
     pub(super) location: Location,
     pub(super) lanes: Lanes,
     pub(super) most_abandoned: u32,
 }
 
-/// What is expected of a read.
+/// The forecast for a read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
-    /// How long it takes, if the model can tell.
+    /// The expected latency, if the model predicts one.
     pub wait: Option<Duration>,
-    /// Whether the model calls that late.
+    /// Whether that is late by the model's label.
     pub is_late: bool,
-    /// How likely it is to be late, 0 to 1.
+    /// The probability that it is late, 0 to 1.
     pub probability: f32,
 }
 
@@ -47,8 +47,8 @@ impl Reader {
     /// Opens a device or file for reading.
     ///
     /// # Errors
-    /// It cannot be opened, or an option cannot be. That nothing is drive_state of the drive
-    /// is no error: reads are let through then.
+    /// It cannot be opened, or an option is out of range. Missing state of the drive is not an
+    /// error: reads are then admitted.
     pub fn open(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self, Error> {
         const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
         let path = path.as_ref();
@@ -58,7 +58,7 @@ impl Reader {
         Self::new(file.map_err(failed)?, path, options)
     }
 
-    /// Reads from what is open already, in the way that it was opened.
+    /// Reads from an open file, in the mode in which it was opened.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -84,7 +84,7 @@ impl Reader {
         })
     }
 
-    /// The forecast for a read that would be sent now; none without a usable state and
+    /// The forecast for a read that would be sent now; `None` without a usable state and
     /// model. Changes no counter.
     #[must_use]
     pub fn expect(&self, length: u64, offset: u64) -> Option<Expected> {
@@ -99,10 +99,10 @@ impl Reader {
 
     /// Decides on a read of this many bytes at this offset, which the caller sends.
     ///
-    /// A read that would be refused is admitted where the page cache holds it, as
-    /// [`read_at`](Self::read_at) does. The caller enforces the deadline: the token of a read
-    /// that is given up is to be dropped when the read has completed, not before, so that it
-    /// counts as outstanding.
+    /// A read that would be refused is admitted if the page cache holds it, as by
+    /// [`read_at`](Self::read_at). The caller enforces the deadline. The token of an abandoned
+    /// read must be dropped when the read has completed, not before, so that it counts as
+    /// outstanding.
     ///
     /// # Errors
     /// It is refused.
@@ -128,21 +128,21 @@ impl Reader {
         all.fold(Figures::default(), |sum, figures| sum.plus(&figures))
     }
 
-    /// The disk that is read from, if it is one and the block layer sees it. Of a device that
-    /// is made of several, [`device_at`](Self::device_at) tells which.
+    /// The disk that is read from, if it is a single one that the block layer sees. For a
+    /// device built on several, use [`device_at`](Self::device_at).
     #[must_use]
     pub fn device(&self) -> Option<&BlockDevice> {
         self.location.disk().map(|disk| &disk.device)
     }
 
-    /// The disk that holds a range (offset and length, bytes), if one does.
+    /// The disk that holds a range (offset and length, bytes), if a single one does.
     #[must_use]
     pub fn device_at(&self, offset: u64, length: u64) -> Option<&BlockDevice> {
         let (disk, _) = self.location.find(offset, length, monotonic()).ok()?;
         self.location.disk_at(disk).map(|disk| &disk.device)
     }
 
-    /// Where on its disk the byte at an offset lies, if it lies on one and that is drive_state.
+    /// The offset on its disk of the byte at an offset, if it is on one and that is known.
     #[must_use]
     pub fn device_offset(&self, offset: u64) -> Option<u64> {
         match self.location.find(offset, 1, monotonic()) {
@@ -151,21 +151,21 @@ impl Reader {
         }
     }
 
-    /// The model that it decides by.
+    /// The model that decisions are based on.
     #[must_use]
     pub fn model(&self) -> Option<&Model> {
         self.lanes.model()
     }
 
-    /// In what the (first) drive is another than the one that the model was trained on, if that is
-    /// drive_state. Then nothing is refused.
+    /// How the (first) drive differs from the one that the model was trained on, if that is
+    /// known. Then nothing is refused.
     #[must_use]
     pub fn other_drive(&self) -> Option<&OtherDrive> {
         self.lanes.main(&self.location).drive_state.other_drive()
     }
 
-    /// The file in which other processes find its figures; none if it is not published. Where
-    /// several drives are read from there is one for each, of which this is the first.
+    /// The file in which its counters are published; `None` if they are not. With several
+    /// drives there is one for each, and this is the first.
     #[must_use]
     pub fn published_at(&self) -> Option<PathBuf> {
         self.lanes.main(&self.location).published.path().map(Path::to_owned)

@@ -1,4 +1,4 @@
-//! The same by io_uring, in a ring that the user has.
+//! Reads by io_uring, in a ring of the user.
 
 use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
@@ -9,14 +9,13 @@ use crate::reader::Reader;
 use crate::token::ReadToken;
 
 impl Reader {
-    /// Decides on a read, and makes the entry for a submission queue that sends it. The
-    /// entry's user data, and flags such as `IO_LINK`, are the caller's to set. When
-    /// its completion brings data, [`finish`](ReadToken::finish) the token; otherwise drop
-    /// it.
+    /// Decides on a read, and makes the entry for a submission queue that sends it. The caller
+    /// sets the entry's user data, and flags such as `IO_LINK`. When its completion brings
+    /// data, [`finish`](ReadToken::finish) the token; otherwise drop it.
     ///
-    /// The memory at `buffer` must be writable for `length` bytes, and stay so until
-    /// the completion; that is what pushing an entry is `unsafe` for. With
-    /// [`ReadOptions::direct`](super::ReadOptions::direct) it is to be aligned.
+    /// The memory at `buffer` must be writable for `length` bytes until the completion;
+    /// pushing an entry is `unsafe` for that reason. With
+    /// [`ReadOptions::direct`](super::ReadOptions::direct) it must be aligned.
     ///
     /// # Errors
     /// The read is refused: there is nothing to push.
@@ -29,7 +28,7 @@ impl Reader {
     ) -> Result<(Entry, ReadToken<'_>), Refusal> {
         let token = self.admit(length.into(), offset, urgency)?;
         let file = types::Fd(self.file.as_raw_fd());
-        // To io_uring an offset of all ones means the file's own position.
+        // For io_uring an offset of all ones means the file's own position.
         let offset = offset.min(i64::MAX as u64);
         let entry = opcode::Read::new(file, buffer, length).offset(offset).build();
         Ok((entry, token))

@@ -9,15 +9,15 @@ use crate::detachable::Left;
 use crate::figures::Counters;
 use crate::outstanding::Outstanding;
 
-/// The reason for which a read was admitted.
+/// Why a read was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AdmissionReason {
     /// There was no forecast, so its completion is not scored.
     NoForecast,
     /// It was forecast to be in time.
     InTime,
-    /// It was forecast to be late and is sent all the same: a probe, a sample, or over the
-    /// refusal cap. It counts among those of the drive that are outstanding.
+    /// It was forecast to be late and is sent nevertheless: a probe, a sample, or over the
+    /// refusal cap. It counts among the drive's outstanding ones.
     Forced,
 }
 
@@ -51,7 +51,7 @@ impl<'a> ReadToken<'a> {
         Self { counters, drive, reason, scored }
     }
 
-    /// What is out on the drive that is read from.
+    /// The outstanding reads of the drive.
     pub(super) const fn drive(&self) -> &'a Outstanding {
         self.drive
     }
@@ -68,8 +68,8 @@ impl<'a> ReadToken<'a> {
         }
     }
 
-    /// Its caller has left at the deadline. If the drive still has the read, it counts as
-    /// outstanding until it completes.
+    /// Its caller has abandoned it at the deadline. If the drive still has the read, it counts
+    /// as outstanding until it completes.
     pub(super) fn abandon(self, read: Option<Arc<dyn Left>>) {
         self.counters.timed_out();
         if self.is_late_by_now() == Some(true) {
@@ -86,15 +86,15 @@ impl<'a> ReadToken<'a> {
         }
     }
 
-    /// Whether the model's threshold of late has passed; none without a forecast.
+    /// Whether the label's threshold has passed; `None` without a forecast.
     fn is_late_by_now(&self) -> Option<bool> {
         let scored = self.scored.as_ref()?;
         let took = monotonic().since(scored.sent);
         Some(scored.label.is_slow(took, scored.pages, scored.load))
     }
 
-    /// Whether the model had forecast the read to be late: it is sent as a probe, a sample,
-    /// or because too many were refused.
+    /// Whether the read was forecast to be late: it is sent as a probe, a sample, or because
+    /// too many were refused.
     #[must_use]
     pub const fn is_forced(&self) -> bool {
         matches!(self.reason, AdmissionReason::Forced)

@@ -1,4 +1,4 @@
-//! What is refused, what is not, and what is counted: on real block devices.
+//! Which reads are refused, and which counters change: on real block devices.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -18,10 +18,10 @@ use trimtab_tracker::{StateTracker, TrackerOptions};
 mod models;
 use models::{strictly, stubborn};
 
-/// One at a time: each test counts what its own reads do.
+/// One at a time: each test counts its own reads.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Skips a test, saying so, where the machine lacks something.
+/// Skips a test, with a note, if the machine lacks something.
 macro_rules! needs_real_disks {
     () => {
         if !disk::requires(disk::REAL_DISKS) {
@@ -31,7 +31,7 @@ macro_rules! needs_real_disks {
     };
 }
 
-/// A disk with something on it, and who keeps its state, for this model.
+/// A disk with data, and a tracker of its state, for this model.
 fn kept(model: &Model) -> (LoopDisk, StateTracker) {
     let disk = LoopDisk::new(16);
     let content: Vec<u8> = (0..16 << 20).map(|i: u32| (i >> 12) as u8).collect();
@@ -42,7 +42,7 @@ fn kept(model: &Model) -> (LoopDisk, StateTracker) {
     (disk, tracker)
 }
 
-/// In memory that direct I/O accepts.
+/// A buffer aligned for direct I/O.
 struct Aligned(Vec<u8>, usize);
 
 impl Aligned {
@@ -64,7 +64,7 @@ fn page() -> Aligned {
 const CRITICAL: Urgency = Urgency::LatencyCritical;
 
 #[test]
-fn a_read_that_would_be_late_is_refused_and_no_other() {
+fn only_reads_that_would_be_late_are_refused() {
     needs_real_disks!();
     let late = stubborn(true);
     let (disk, tracker) = kept(&late);
@@ -79,16 +79,16 @@ fn a_read_that_would_be_late_is_refused_and_no_other() {
     let ReadError::Refused(refusal) = error else { panic!("{error}") };
     let wait = refusal.expected_wait.expect("a forest tells");
     assert_eq!(reader.expect(4096, 8192).unwrap().wait, Some(wait));
-    // A deadline beyond what is expected is none to refuse for, one before is.
+    // A deadline beyond the expected latency admits the read, an earlier one refuses it.
     let deadline = |wait| Urgency::Deadline(wait);
     assert!(reader.read_at(page.as_slice(), 8192, deadline(wait / 2)).is_err());
-    assert_eq!(drive.sent(), before, "what is refused is not sent");
+    assert_eq!(drive.sent(), before, "refused reads are not sent");
     assert_eq!(reader.read_at(page.as_slice(), 8192, deadline(wait * 2)).unwrap(), 4096);
     reader.read_exact_at(page.as_slice(), 8192, Urgency::None).unwrap();
     assert_eq!(page.as_slice(), [2; 4096]);
     assert_eq!(drive.sent(), before + 2);
     let figures = reader.figures();
-    assert_eq!((figures.plain, figures.asked), (1, 3));
+    assert_eq!((figures.without_deadline, figures.with_deadline), (1, 3));
     assert_eq!((figures.admitted, figures.refused), (1, 2), "{figures:?}");
 
     let reader = Reader::open(&disk.path, &direct(stubborn(false))).unwrap();
@@ -97,7 +97,7 @@ fn a_read_that_would_be_late_is_refused_and_no_other() {
 }
 
 #[test]
-fn what_the_page_cache_holds_is_never_refused() {
+fn cached_reads_are_never_refused() {
     needs_real_disks!();
     let late = stubborn(true);
     let (disk, tracker) = kept(&late);
@@ -106,25 +106,29 @@ fn what_the_page_cache_holds_is_never_refused() {
     rustix::fs::fadvise(&reader, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     let sent = tracker.drive(0).unwrap().sent();
     assert!(reader.read_at(&mut page, 1 << 20, CRITICAL).is_err());
-    // Nor has being asked brought it there.
+    // The refused request has not loaded it.
     assert!(reader.read_at(&mut page, 1 << 20, CRITICAL).is_err());
     assert_eq!(tracker.drive(0).unwrap().sent(), sent);
     assert_eq!(reader.read_at(&mut page, 1 << 20, Urgency::None).unwrap(), 4096);
     assert_eq!(reader.read_at(&mut page, 1 << 20, CRITICAL).unwrap(), 4096);
     assert_eq!(page, [0; 4096], "the 256th page, in one byte");
     let figures = reader.figures();
-    assert_eq!((figures.cached, figures.refused, figures.plain), (1, 2, 1), "{figures:?}");
+    assert_eq!(
+        (figures.cached, figures.refused, figures.without_deadline),
+        (1, 2, 1),
+        "{figures:?}"
+    );
 }
 
-/// Where the kernel does not say what it holds: to a process that neither owns nor may write
-/// what it reads.
+/// If the kernel does not report what is cached: to a process that neither owns nor may write
+/// the file.
 #[test]
-fn what_is_cached_in_part_is_refused_where_the_kernel_does_not_say() {
+fn partly_cached_reads_are_refused_without_cachestat() {
     needs_real_disks!();
     let late = stubborn(true);
     let (disk, tracker) = kept(&late);
     let reader = Reader::open(&disk.path, &strictly(late, &tracker.drive(0).unwrap())).unwrap();
-    // Nothing is read ahead.
+    // Disables readahead.
     rustix::fs::fadvise(&reader, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     rustix::fs::fadvise(&reader, 0, None, rustix::fs::Advice::Random).unwrap();
     let places = (0..20).map(|i| i << 18);
@@ -132,7 +136,7 @@ fn what_is_cached_in_part_is_refused_where_the_kernel_does_not_say() {
         reader.read_exact_at(&mut [0; 4096], place, Urgency::None).unwrap();
     }
     thread::scope(|scope| {
-        // What a thread of its own asks of the kernel is about itself alone.
+        // Capabilities and users of a thread apply to it alone.
         scope.spawn(|| {
             let nobody = rustix::thread::Uid::from_raw(65534);
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
@@ -140,7 +144,7 @@ fn what_is_cached_in_part_is_refused_where_the_kernel_does_not_say() {
             let whole = reader.read_at(&mut pages[..4096], 0, CRITICAL);
             assert_eq!(whole.unwrap(), 4096, "it is cached");
             let refused = |&place: &u64| reader.read_at(&mut pages, place, CRITICAL).is_err();
-            // To ask has the kernel begin to read: some may be there in time.
+            // The request makes the kernel start reading: some pages may arrive in time.
             let refused = places.clone().filter(refused).count() as u64;
             let left = places.clone().filter(|&at| reader.admit(8192, at, CRITICAL).is_ok());
             let left = left.count() as u64;
@@ -153,7 +157,7 @@ fn what_is_cached_in_part_is_refused_where_the_kernel_does_not_say() {
 
 /// A file that ends within a block, read past the page cache.
 #[test]
-fn the_end_of_a_file_is_no_wrong_call() {
+fn end_of_file_is_not_an_invalid_call() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     std::fs::write(&path, [1; 5000]).unwrap();
@@ -170,7 +174,7 @@ fn the_end_of_a_file_is_no_wrong_call() {
 }
 
 #[test]
-fn without_knowing_better_reads_go_through_and_are_counted() {
+fn reads_without_a_forecast_are_admitted_and_counted() {
     needs_real_disks!();
     let late = stubborn(true);
     let (disk, tracker) = kept(&late);
@@ -188,22 +192,21 @@ fn without_knowing_better_reads_go_through_and_are_counted() {
     let fitting = strictly(late, &drive);
     open(&ReadOptions { model: None, ..fitting.clone() }, FailedOpen { no_model: 1, ..none });
     let nowhere = Source::Pinned("/nowhere".into());
-    let not_kept = FailedOpen { not_kept: 1, ..none };
-    open(&ReadOptions { source: nowhere, ..fitting.clone() }, not_kept);
-    // The tracker tells that it lives every 50 ms.
+    let not_tracked = FailedOpen { not_tracked: 1, ..none };
+    open(&ReadOptions { source: nowhere, ..fitting.clone() }, not_tracked);
+    // The tracker's heartbeats come every 50 ms.
     thread::sleep(Duration::from_millis(5));
     let old = ReadOptions { oldest: Duration::ZERO, ..fitting.clone() };
     open(&old, FailedOpen { stale: 1, ..none });
     tracker.set_functions(0, &[UnitFunction::Stripe { shift: 12, units: 6 }]).unwrap();
     open(&fitting, FailedOpen { other_model: 1, ..none });
     drop(tracker);
-    open(&fitting, not_kept);
+    open(&fitting, not_tracked);
 }
 
-/// A disk of the same size is taken for the same, as one that is made anew is: it has nothing
-/// else to tell it by.
+/// A disk of the same size counts as the same, even a new one: it has no other identity.
 #[test]
-fn a_model_of_another_drive_refuses_nothing() {
+fn model_of_another_drive_refuses_nothing() {
     needs_real_disks!();
     let mut late = stubborn(true);
     let (disk, tracker) = kept(&late);
@@ -220,7 +223,7 @@ fn a_model_of_another_drive_refuses_nothing() {
         (is_refused, reader.figures().failed_open.other_drive, said)
     };
     assert_eq!(open(here.clone()), (true, 0, None));
-    // What is not known of the disk is no difference.
+    // An unknown property of the disk is no difference.
     assert_eq!(open(Identity { serial: Some("S1".into()), ..here }), (true, 0, None));
     let (is_refused, counted, said) =
         open(Identity { bytes: Some(8 << 20), ..Identity::default() });
@@ -229,9 +232,9 @@ fn a_model_of_another_drive_refuses_nothing() {
     assert!(said.ends_with("of capacity 8388608 bytes, this one's is 16777216 bytes"), "{said}");
 }
 
-/// A reader that has met a change finds its way back by itself.
+/// A reader that finds the functions changed recovers by itself.
 #[test]
-fn a_model_fits_again_when_its_functions_are_in_force_again() {
+fn model_fits_again_when_its_functions_are_restored() {
     needs_real_disks!();
     let late = stubborn(true);
     let functions = late.trained.functions().to_vec();
@@ -251,7 +254,7 @@ fn a_model_fits_again_when_its_functions_are_in_force_again() {
 }
 
 #[test]
-fn every_read_is_counted_once_whoever_reads() {
+fn every_read_is_counted_once_with_many_threads() {
     needs_real_disks!();
     let late = stubborn(true);
     let (disk, tracker) = kept(&late);
@@ -287,19 +290,19 @@ fn every_read_is_counted_once_whoever_reads() {
     });
     let (refused, read) = (refused.into_inner(), read.into_inner());
     let figures = reader.figures();
-    assert_eq!((figures.asked, figures.refused), (2000, refused));
-    let sent = figures.probed + figures.sampled + figures.over_ceiling;
+    assert_eq!((figures.with_deadline, figures.refused), (2000, refused));
+    let sent = figures.probed + figures.sampled + figures.over_cap;
     let doubted = figures.failed_open;
     assert_eq!(sent + doubted.total(), read, "{figures:?}");
-    // Now and then the state is being written whenever it is looked at.
+    // The state may be written at each attempt to read it.
     assert_eq!(doubted, FailedOpen { unsure: doubted.unsure, ..FailedOpen::default() });
-    assert_eq!((figures.trials, figures.admitted), (sent, 0));
+    assert_eq!((figures.forced_samples, figures.admitted), (sent, 0));
     assert!(refused <= 1000 + 16 && figures.sampled > 100, "{figures:?}");
 }
 
-/// Reads that are far between too, so that there are but a few in each second.
+/// Sparse reads too, so that there are only a few in each second.
 #[test]
-fn of_the_reads_of_each_second_no_more_than_the_share_is_refused() {
+fn refusals_per_second_never_exceed_the_cap() {
     needs_real_disks!();
     let late = stubborn(true);
     let (disk, tracker) = kept(&late);
@@ -316,7 +319,7 @@ fn of_the_reads_of_each_second_no_more_than_the_share_is_refused() {
             let second = |now: Nanos| now.0 / 1_000_000_000;
             let before = second(trimtab_io::monotonic());
             let is_refused = reader.read_at(page.as_slice(), 0, CRITICAL).is_err();
-            // Which second it was decided in is not known of one that ends in the next.
+            // The second of the decision is unknown for a read that ends in the next one.
             if second(trimtab_io::monotonic()) == before {
                 let (asked, refused): &mut (u32, u32) = seconds.entry(before).or_default();
                 (*asked, *refused) = (*asked + 1, *refused + u32::from(is_refused));
@@ -326,18 +329,18 @@ fn of_the_reads_of_each_second_no_more_than_the_share_is_refused() {
     }
     assert!(seconds.len() >= 4, "{seconds:?}");
     for (asked, refused) in seconds.values() {
-        // One that was left out may have made room for one more.
+        // One that was left out may have permitted one more.
         assert!(f64::from(*refused) <= 0.8 * f64::from(asked + 1), "{seconds:?}");
     }
     let figures = reader.figures();
-    assert!(figures.refused * 10 > figures.asked * 7, "{figures:?}");
+    assert!(figures.refused * 10 > figures.with_deadline * 7, "{figures:?}");
 }
 
-/// One thread, whose reads are all refused, on a drive that has nothing else to do. Each
-/// refusal lies within the time between probes from the last that was sent: so the test
-/// holds however late the thread gets its turn.
+/// One thread, whose reads are all refused, on an otherwise idle drive. Each refusal is within
+/// the probe interval after the last read that was sent: so the test holds regardless of
+/// scheduling delays.
 #[test]
-fn a_refused_drive_is_probed_every_10_ms() {
+fn refused_drive_is_probed_every_10_ms() {
     needs_real_disks!();
     let late = stubborn(true);
     let (disk, tracker) = kept(&late);
@@ -367,7 +370,7 @@ fn a_refused_drive_is_probed_every_10_ms() {
 }
 
 #[test]
-fn by_io_uring_it_is_the_same() {
+fn io_uring_reads_are_decided_alike() {
     needs_real_disks!();
     let late = stubborn(true);
     let (disk, tracker) = kept(&late);
@@ -389,11 +392,11 @@ fn by_io_uring_it_is_the_same() {
     assert_eq!((done.user_data(), done.result()), (7, 4096));
     pass.finish();
     assert_eq!(page.as_slice(), [3; 4096]);
-    assert_eq!((reader.figures().plain, reader.figures().refused), (1, 1));
+    assert_eq!((reader.figures().without_deadline, reader.figures().refused), (1, 1));
 }
 
 #[test]
-fn what_cannot_be_is_one_line() {
+fn invalid_input_is_reported_in_one_line() {
     let why = |result: Result<Reader, Error>| result.unwrap_err().to_string();
     let none = ReadOptions { publish: None, ..ReadOptions::default() };
     let missing = why(Reader::open("/nowhere/file", &none));
@@ -405,8 +408,8 @@ fn what_cannot_be_is_one_line() {
     assert!(why(Reader::open("/", &none)).contains("Is a directory"));
 }
 
-/// The sum of offset and length wraps, or is beyond what a read may be: the kernel's error is
-/// the answer, with a model and without one.
+/// The sum of offset and length wraps, or exceeds the limit of a read: the result is the
+/// kernel's error, with a model and without one.
 #[test]
 fn reads_beyond_the_largest_offset_fail_as_pread_does() {
     let file = tempfile::tempfile().unwrap();
@@ -427,9 +430,9 @@ fn reads_beyond_the_largest_offset_fail_as_pread_does() {
     }
 }
 
-/// On what is no disk there is nothing to go by: nothing is refused, for nobody.
+/// Without a disk there is no state: nothing is refused.
 #[test]
-fn what_is_on_no_disk_is_read_plainly() {
+fn files_on_no_disk_are_never_refused() {
     let options = ReadOptions { publish: None, ..ReadOptions::with_model(stubborn(true)) };
     let file = File::open("/proc/version").unwrap();
     let reader = Reader::from_file(file, &options).unwrap();

@@ -1,5 +1,4 @@
-//! A deadline holds, whatever the drive does, and a drive that does not answer takes no
-//! more than a few threads.
+//! A deadline holds even if the drive stalls, and a stalled drive blocks only a few threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -22,14 +21,14 @@ const THREADS: u64 = 48;
 const WITHIN: Duration = Duration::from_millis(20);
 const DEADLINE: Urgency = Urgency::Deadline(WITHIN);
 const STALL: Duration = Duration::from_secs(1);
-/// A busy machine lets a thread run so much later; a stall is longer.
+/// The longest scheduling delay on a busy machine; a stall is longer.
 const MARGIN: Duration = Duration::from_millis(400);
-/// What the documentation promises.
+/// The documented bound.
 const BOUND: usize = 4;
-/// What a drive is back after that has been healed; a hang would not be.
+/// The time in which a drive recovers after faults are cleared; a hang takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A drive for one test after the other. None, having said so, where there can be none.
+/// A drive, used by one test at a time. `None`, with a note, if there can be none.
 fn drive() -> Option<(Emulated, MutexGuard<'static, ()>)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     if !emulated::can_run() {
@@ -60,11 +59,11 @@ fn with_model(tracker: &StateTracker, model: Model) -> ReadOptions {
     }
 }
 
-/// Threads that read in a loop, and check what they read.
+/// Threads that read in a loop, and verify the data.
 struct Storm {
     urgency: Urgency,
     over: AtomicBool,
-    /// When the read of each was begun; 0: it has none.
+    /// The start of each thread's read; 0: none.
     begun: Vec<AtomicU64>,
     read: AtomicU64,
     refused: AtomicU64,
@@ -104,7 +103,7 @@ impl Storm {
         }
     }
 
-    /// How many have been waiting for longer than they should at this moment.
+    /// The number of threads that have waited longer than this at the moment.
     fn blocked(&self, longest: Duration) -> usize {
         let now = monotonic();
         let is_late = |begun: &&AtomicU64| {
@@ -114,8 +113,8 @@ impl Storm {
         self.begun.iter().filter(is_late).count()
     }
 
-    /// The most threads that were blocked for longer than this at any moment of a stall.
-    /// Afterwards the drive is read from again.
+    /// The largest number of threads blocked for longer than this at any moment of a stall.
+    /// Afterwards the drive must be read from again.
     fn most_blocked(&self, emulated: &Emulated, readers: &[Reader], longest: Duration) -> usize {
         thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -144,7 +143,7 @@ impl Storm {
 }
 
 /// Threads with a deadline, while the drive stalls for a second.
-fn has_its_deadline(what: &str, emulated: &Emulated, reader: Reader) {
+fn assert_deadline_holds(what: &str, emulated: &Emulated, reader: Reader) {
     let storm = Storm::new(DEADLINE);
     let readers = [reader];
     let most = storm.most_blocked(emulated, &readers, WITHIN + MARGIN);
@@ -157,40 +156,40 @@ fn has_its_deadline(what: &str, emulated: &Emulated, reader: Reader) {
 }
 
 #[test]
-fn a_deadline_holds_without_a_model() {
+fn deadline_holds_without_a_model() {
     let Some((emulated, _guard)) = drive() else { return };
-    has_its_deadline("no model", &emulated, Reader::open(&emulated.path, &plain()).unwrap());
+    assert_deadline_holds("no model", &emulated, Reader::open(&emulated.path, &plain()).unwrap());
 }
 
 #[test]
-fn a_deadline_holds_with_a_model_and_without_its_tracker() {
+fn deadline_holds_with_a_model_and_without_its_tracker() {
     let Some((emulated, _guard)) = drive() else { return };
     let model = model();
     let tracker = keep(&emulated, &model);
     let options = with_model(&tracker, model);
     let open = || Reader::open(&emulated.path, &options).unwrap();
-    has_its_deadline("a model", &emulated, open());
+    assert_deadline_holds("a model", &emulated, open());
     let orphan = open();
     drop(tracker);
-    has_its_deadline("no tracker", &emulated, orphan);
+    assert_deadline_holds("no tracker", &emulated, orphan);
 }
 
-/// Where the process may not use io_uring.
+/// If the process may not use io_uring.
 #[test]
-fn a_deadline_holds_without_io_uring() {
+fn deadline_holds_without_io_uring() {
     let Some((emulated, _guard)) = drive() else { return };
     thread::scope(|scope| {
-        // Threads inherit it.
+        // Threads inherit the filter.
         scope.spawn(|| {
             forbid_io_uring();
             assert!(io_uring::IoUring::new(1).is_err());
             let reader = Reader::open(&emulated.path, &plain()).unwrap();
-            has_its_deadline("helpers", &emulated, reader);
+            assert_deadline_holds("helpers", &emulated, reader);
         });
     });
 }
 
-/// A filter of system calls for this thread and those that it begins.
+/// A filter of system calls for this thread and those that it starts.
 fn forbid_io_uring() {
     const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
         libc::sock_filter { code: code as u16, jt, jf, k }
@@ -203,7 +202,7 @@ fn forbid_io_uring() {
         instruction(libc::BPF_RET, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: the program outlives the calls, and has as many instructions as it says.
+    // SAFETY: the program outlives the calls, and has the stated number of instructions.
     let result = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64);
         libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
@@ -211,10 +210,10 @@ fn forbid_io_uring() {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// The refusal cap wants half of the reads sent, samples a tenth, probes some: no more
-/// than four threads wait for a drive that does not answer, of two readers together.
+/// The refusal cap would send half of the reads, samples a tenth, probes some: no more than
+/// four threads wait for a stalled drive, of two readers together.
 #[test]
-fn no_more_than_the_bound_wait_for_an_avoided_drive_whatever_the_cap() {
+fn waiting_threads_never_exceed_the_bound_for_any_cap() {
     let Some((emulated, _guard)) = drive() else { return };
     let late = stubborn(true);
     let tracker = keep(&emulated, &late);
@@ -227,15 +226,15 @@ fn no_more_than_the_bound_wait_for_an_avoided_drive_whatever_the_cap() {
     disk::note(&format!("at most {most} of {THREADS} threads wait; {figures:?}"));
     assert!((1..=BOUND).contains(&most), "{most} threads were blocked");
     assert!(figures.bounded > 100, "{figures:?}");
-    let sent = figures.probed + figures.sampled + figures.over_ceiling;
+    let sent = figures.probed + figures.sampled + figures.over_cap;
     let known = figures.refused + figures.failed_open.unsure + sent;
-    assert_eq!((figures.asked, figures.trials), (known, sent), "{figures:?}");
+    assert_eq!((figures.with_deadline, figures.forced_samples), (known, sent), "{figures:?}");
 }
 
-/// A read with a deadline that was given up; what it was to be read into is handed back
-/// to the caller, who uses it for something else.
+/// An abandoned read with a deadline: its buffer is returned to the caller and reused for
+/// something else.
 #[test]
-fn a_late_answer_does_not_touch_the_callers_buffer() {
+fn late_completion_does_not_touch_the_callers_buffer() {
     const CANARY: u8 = 0xc5;
     let Some((emulated, _guard)) = drive() else { return };
     let reader = Reader::open(&emulated.path, &plain()).unwrap();
@@ -249,7 +248,7 @@ fn a_late_answer_does_not_touch_the_callers_buffer() {
         buffer.fill(CANARY);
     }
     emulated.heal();
-    // The answers come, and are used for nothing.
+    // The reads complete, and their data are dropped.
     let mut page = disk::aligned(4096);
     let page = disk::window(&mut page, 4096);
     for number in 0..100 {
@@ -258,7 +257,7 @@ fn a_late_answer_does_not_touch_the_callers_buffer() {
     }
     thread::sleep(Duration::from_millis(100));
     assert!(reads.iter().all(|buffer| buffer.iter().all(|byte| *byte == CANARY)));
-    // The next reads of this thread find what they ask for.
+    // The next reads of this thread return the right data.
     for (buffer, number) in reads.iter_mut().zip(20..) {
         let patient = Urgency::Deadline(PATIENCE);
         reader.read_exact_at(buffer, number << 16, patient).unwrap();
@@ -269,14 +268,14 @@ fn a_late_answer_does_not_touch_the_callers_buffer() {
 }
 
 #[test]
-fn a_read_without_a_deadline_waits() {
+fn read_without_deadline_waits() {
     let Some((emulated, _guard)) = drive() else { return };
     let options = ReadOptions { most_abandoned: 1, ..plain() };
     let reader = Reader::open(&emulated.path, &options).unwrap();
     emulated.stall();
     let mut unread = [0; 4096];
     assert!(matches!(reader.read_at(&mut unread, 4096, DEADLINE), Err(ReadError::TimedOut(_))));
-    // With one that was given up a second one is refused; this one is not.
+    // After an abandoned read, a second one with a deadline is refused; this one is not.
     thread::scope(|scope| {
         let waits = scope.spawn(|| {
             let mut buffer = disk::aligned(4096);
@@ -297,10 +296,10 @@ fn a_read_without_a_deadline_waits() {
     assert_eq!((figures.timed_out, figures.bounded, figures.refused), (1, 1, 1), "{figures:?}");
 }
 
-/// What a thread and a reader leave behind that are gone: it counts until the drive
-/// has answered, and no longer.
+/// Reads abandoned by threads and readers that have ended count until the drive has completed
+/// them, and no longer.
 #[test]
-fn reads_of_threads_that_have_ended_count_until_they_are_answered() {
+fn reads_of_ended_threads_count_until_completed() {
     let Some((emulated, _guard)) = drive() else { return };
     let options = ReadOptions { most_abandoned: 3, ..plain() };
     emulated.stall();
@@ -333,10 +332,9 @@ fn reads_of_threads_that_have_ended_count_until_they_are_answered() {
     assert_eq!(page, [7; 4096]);
 }
 
-/// Through the page cache: what it holds is read while the drive stalls, what it does not
-/// hold times out.
+/// Through the page cache: cached data are read while the drive stalls, other reads time out.
 #[test]
-fn a_deadline_holds_through_the_page_cache() {
+fn deadline_holds_through_the_page_cache() {
     let Some((emulated, _guard)) = drive() else { return };
     let reader = Reader::open(&emulated.path, &ReadOptions { direct: false, ..plain() }).unwrap();
     rustix::fs::fadvise(&reader, 0, None, rustix::fs::Advice::Random).unwrap();
@@ -359,9 +357,9 @@ fn a_deadline_holds_through_the_page_cache() {
     assert_eq!(reader.figures().timed_out, 3);
 }
 
-/// Longer than a buffer of the library's: made in pieces, with a deadline for all.
+/// Longer than the library's buffer: made in pieces, with one deadline.
 #[test]
-fn a_long_read_is_whole_or_late() {
+fn long_read_is_complete_or_late() {
     let Some((emulated, _guard)) = drive() else { return };
     let reader = Reader::open(&emulated.path, &plain()).unwrap();
     let length = 3 << 20;

@@ -1,4 +1,4 @@
-//! Where the data of a file are: what a reader says of it, the disk is asked.
+//! The location of a file's data: the reader's result is verified on the disk itself.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -18,12 +18,12 @@ mod models;
 use models::{strictly, stubborn};
 
 const MIB: u64 = 1 << 20;
-/// Where the partition begins.
+/// The offset of the partition.
 const START: u64 = 3 * MIB;
-/// xfs takes nothing smaller.
+/// The smallest size for xfs.
 const SIZE: u64 = 320 * MIB;
 
-/// A partition of a loop device with a file system in it.
+/// A partition of a loop device with a file system.
 struct Partition {
     mounted: Option<PathBuf>,
     path: String,
@@ -38,7 +38,7 @@ impl Partition {
         let path = format!("{}p1", disk.path);
         let directory = tempfile::tempdir().unwrap();
         let mut this = Self { mounted: None, path, disk, directory };
-        // Without udev nobody makes the device's file.
+        // Without udev the device's file has to be made here.
         if !Path::new(&this.path).exists() {
             let name = this.path.trim_start_matches("/dev/");
             let number = fs::read_to_string(format!("/sys/class/block/{name}/dev")).unwrap();
@@ -63,7 +63,7 @@ impl Partition {
         self.directory.path().join(name)
     }
 
-    /// What is on the disk itself, at an offset of it.
+    /// The content of the disk itself, at an offset.
     fn on_disk(&self, offset: u64) -> Vec<u8> {
         let mut buffer = disk::aligned(4096);
         let page = disk::window(&mut buffer, 4096);
@@ -94,13 +94,13 @@ fn can_run(kind: &str) -> bool {
     disk::requires(&[disk::REAL_DISKS, &[kernel], &programs].concat())
 }
 
-/// A page that no other is like.
+/// A page with unique content.
 fn content(number: u64) -> Vec<u8> {
     let word = |i: u64| (number << 32 | i).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_ne_bytes();
     (0..512).flat_map(word).collect()
 }
 
-/// Writes pages of a file by number, two files in turn so that both are in pieces.
+/// Writes pages of a file by number, two files in turn so that both are fragmented.
 fn write_pieces(partition: &Partition) -> [File; 2] {
     let files = ["one", "other"].map(|name| {
         let path = partition.file(name);
@@ -116,7 +116,7 @@ fn write_pieces(partition: &Partition) -> [File; 2] {
     files
 }
 
-fn places_are_where_the_data_are(kind: &str) {
+fn assert_places_hold_the_data(kind: &str) {
     if !can_run(kind) {
         return;
     }
@@ -132,22 +132,22 @@ fn places_are_where_the_data_are(kind: &str) {
         let place = reader.device_offset(number * 4096).expect("it is written");
         assert!(place >= START);
         assert_eq!(partition.on_disk(place), content(number), "page {number} at {place}");
-        // xfs sets room aside between the pieces; in ext4 there is nothing there, and it
-        // is no drive that says so.
+        // xfs preallocates space between the pieces; in ext4 there are holes, which are read
+        // without a drive.
         if kind == "ext4" && number < 396 {
             is_a_hole(&reader, number + 2);
         }
     }
 
-    // What is written later is found as well.
+    // Later writes are located as well.
     file.write_all_at(&content(1000), 1000 * 4096).unwrap();
     file.sync_all().unwrap();
     let place = place_of(&reader, 1000);
     assert_eq!(partition.on_disk(place), content(1000));
 
     is_a_hole(&reader, 900);
-    what_is_written_to_room_set_aside_is_refused(&partition, &reader, &file);
-    refuses_but_what_is_cached(&reader, &file);
+    writes_to_preallocated_space_are_refused(&partition, &reader, &file);
+    assert_only_cached_is_read(&reader, &file);
 
     // The partition itself.
     let reader = Reader::open(&partition.path, &options).unwrap();
@@ -158,7 +158,7 @@ fn places_are_where_the_data_are(kind: &str) {
     assert_eq!(page.to_vec(), content(1000));
 }
 
-/// A page of which nothing is on the disk is read, if not at once then when that is known.
+/// A page without data on the disk is read, once that is known.
 fn is_a_hole(reader: &Reader, number: u64) {
     let mut page = [7; 4096];
     let mut read = || reader.read_at(&mut page, number * 4096, Urgency::LatencyCritical);
@@ -171,7 +171,7 @@ fn is_a_hole(reader: &Reader, number: u64) {
     assert_eq!(reader.device_offset(number * 4096), None);
 }
 
-/// Where a page is that has been written, when that is known.
+/// The place of a written page, once it is known.
 fn place_of(reader: &Reader, number: u64) -> u64 {
     let begun = Instant::now();
     loop {
@@ -183,13 +183,13 @@ fn place_of(reader: &Reader, number: u64) -> u64 {
     }
 }
 
-/// Data reach room that was set aside without a change of the file's size and times.
-fn what_is_written_to_room_set_aside_is_refused(disk: &Partition, reader: &Reader, file: &File) {
+/// Data reach preallocated space without a change of the file's size and times.
+fn writes_to_preallocated_space_are_refused(disk: &Partition, reader: &Reader, file: &File) {
     fallocate(file, FallocateFlags::empty(), 2000 * 4096, 8 * 4096).unwrap();
     file.sync_all().unwrap();
     file.write_all_at(&content(2001), 2001 * 4096).unwrap();
     let place = place_of(reader, 2001);
-    // Whatever there is to notice has been noticed before the data reach the disk.
+    // Any detectable change has been detected before the data reach the disk.
     thread::sleep(Duration::from_millis(150));
     assert_eq!(place_of(reader, 2001), place);
     file.sync_all().unwrap();
@@ -200,9 +200,9 @@ fn what_is_written_to_room_set_aside_is_refused(disk: &Partition, reader: &Reade
     assert_eq!(disk.on_disk(place), content(2001));
 }
 
-/// Of a file that ends within a page: what is cached is read, what is not is refused,
-/// and beyond the end nothing is refused.
-fn refuses_but_what_is_cached(reader: &Reader, file: &File) {
+/// For a file that ends within a page: cached data are read, other reads are refused, and
+/// beyond the end nothing is refused.
+fn assert_only_cached_is_read(reader: &Reader, file: &File) {
     let end = 3000 * 4096 + 100;
     file.write_all_at(&[5; 100], end - 100).unwrap();
     file.sync_all().unwrap();
@@ -227,18 +227,18 @@ fn refuses_but_what_is_cached(reader: &Reader, file: &File) {
 
 #[test]
 fn on_ext4() {
-    places_are_where_the_data_are("ext4");
+    assert_places_hold_the_data("ext4");
 }
 
 #[test]
 fn on_xfs() {
-    places_are_where_the_data_are("xfs");
+    assert_places_hold_the_data("xfs");
 }
 
-/// What lies within an inode is on the disk, but has no extent: the model is asked about
-/// other places, and counts.
+/// Data within an inode are on the disk, but have no extent: the model is evaluated for other
+/// places, and its decision counts.
 #[test]
-fn data_without_a_place_are_refused_too() {
+fn data_without_an_extent_are_refused_too() {
     if !can_run("ext4") {
         return;
     }

@@ -1,4 +1,4 @@
-//! A drive that stalls is refused, and one that has recovered is read from again.
+//! A drive that stalls is refused, and read from again once it has recovered.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -17,23 +17,21 @@ mod models;
 use emulated::{Emulated, PAGES};
 use models::{learnt_from, recorded};
 
-/// So many, because those that read when a stall begins are stuck until it ends.
+/// Many threads, because those that read when a stall begins are blocked until it ends.
 const THREADS: u64 = 96;
-/// From one read of a thread to its next: longer than it takes to notice a stall, so that
-/// most of them are not reading then.
+/// Between a thread's reads: longer than it takes to detect a stall, so that most threads are
+/// not reading then.
 const PAUSE: Duration = Duration::from_millis(150);
-/// Later than this is late. What is late must not be confused with what a busy machine
-/// does to any read.
+/// The threshold of late. It must exceed the delays of a busy machine.
 const LATE: Nanos = Nanos::from_millis(100);
-/// From the end of the stall on reads are to be back within this.
+/// Reads must resume within this time after the stall.
 const BACK: Duration = Duration::from_millis(100);
-/// The machine may be busy with other things just then: the best of so many rounds
-/// counts.
+/// The machine may be busy with other work: the best of this many rounds counts.
 const ROUNDS: usize = 10;
 
-/// A recording of such a drive that never was: so many reads as the test makes, fast ones
-/// among which a busy machine makes some slower, and every two seconds a stall of half a
-/// second, after which all are answered that came in it.
+/// A synthetic recording of such a drive: as many reads as the test makes, fast ones with some
+/// delayed by a busy machine, and every two seconds a stall of half a second, at whose end all
+/// its reads complete.
 fn invented() -> Vec<Recorded> {
     const MS: u64 = 1_000_000;
     let gap = u64::try_from(PAUSE.as_nanos()).unwrap() / THREADS;
@@ -49,12 +47,12 @@ fn invented() -> Vec<Recorded> {
     (0..16_000).map(read).collect()
 }
 
-/// Which page a thread reads, one after the other.
+/// The page that a thread reads next.
 const fn page_of(thread: u64, i: u64) -> u64 {
     (i * THREADS + thread) * 7919 % PAGES
 }
 
-/// How long until it is so many pauses after the first time.
+/// The time until the next multiple of the pause after the first time.
 fn until_next(first: Instant) -> Duration {
     let now = Instant::now();
     let since = now.duration_since(first).as_nanos();
@@ -62,14 +60,14 @@ fn until_next(first: Instant) -> Duration {
     if now < first { first - now } else { next - now }
 }
 
-/// Threads that read, and check what they read.
+/// Threads that read, and verify the data.
 #[derive(Default)]
 struct Load {
     over: AtomicBool,
-    /// When the drive was healed last.
+    /// When the drive last recovered.
     healed: AtomicU64,
-    /// Reads that brought their data, of all threads: those that were begun after that,
-    /// not those that were stuck until then.
+    /// Successful reads of all threads that started after that time, without those that were
+    /// blocked until then.
     read: AtomicU64,
     refused: AtomicU64,
 }
@@ -78,8 +76,8 @@ impl Load {
     fn run(&self, reader: &Reader, thread: u64) {
         let mut buffer = disk::aligned(4096);
         let page = disk::window(&mut buffer, 4096);
-        // Each at times of its own, whatever the drive does: those that were stuck would
-        // otherwise read in step from then on, and all of them meet the next stall.
+        // Each at independent times: otherwise the blocked threads would read in step from
+        // then on, and all of them meet the next stall.
         let first = Instant::now() + PAUSE * thread as u32 / THREADS as u32;
         for i in 0.. {
             thread::sleep(until_next(first));
@@ -99,8 +97,8 @@ impl Load {
         }
     }
 
-    /// How long it takes until, for twenty milliseconds, more is read than refused. None
-    /// if that is not so within ten seconds.
+    /// The time until, for twenty milliseconds, more is read than refused. `None` if that
+    /// takes over ten seconds.
     fn until_read_again(&self) -> Option<Duration> {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(10) {
@@ -117,7 +115,7 @@ impl Load {
 }
 
 #[test]
-fn a_drive_that_stalls_is_refused_and_used_again_when_it_is_back() {
+fn stalled_drive_is_refused_and_used_again_after_recovery() {
     if !emulated::can_run() {
         return;
     }
@@ -142,7 +140,7 @@ fn a_drive_that_stalls_is_refused_and_used_again_when_it_is_back() {
         }
         let rounds = stall_and_heal(&emulated, &load);
         load.over.store(true, Relaxed);
-        // Whatever came of it, nobody is left waiting.
+        // In any case, no thread must be left waiting.
         emulated.heal();
         rounds
     });
@@ -153,8 +151,8 @@ fn a_drive_that_stalls_is_refused_and_used_again_when_it_is_back() {
     assert!(best.is_some_and(|best| best <= BACK), "{best:?}");
 }
 
-/// Has the drive stall until most reads are refused, and heals it, until once it is back
-/// in time. How long each round took.
+/// Stalls the drive until most reads are refused, and releases it, until it is used again in
+/// time. Returns the time of each round.
 fn stall_and_heal(emulated: &Emulated, load: &Load) -> Vec<Option<Duration>> {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {

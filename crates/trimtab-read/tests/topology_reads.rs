@@ -1,5 +1,5 @@
-//! Reads with a deadline of devices that are made of others: they go by the state of the drive
-//! below, where it is one.
+//! Reads with a deadline of devices built on others: decisions use the state of the drive
+//! below, if there is only one.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -19,10 +19,10 @@ use trimtab_tracker::{StateTracker, TrackerOptions};
 mod models;
 use models::{strictly, stubborn};
 
-/// One at a time: each test counts what its own reads do.
+/// One at a time: each test counts its own reads.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Skips a test, saying so, where the machine lacks something.
+/// Skips a test, with a note, if the machine lacks something.
 macro_rules! needs {
     ($programs:expr, $modules:expr) => {
         if !can_make(&$programs, &$modules) {
@@ -44,7 +44,7 @@ fn tracked(devices: &[BlockDevice], model: &Model, pins: &Path) -> StateTracker 
     tracker
 }
 
-/// To read by what is pinned, and nothing else.
+/// Options to decide by the pinned state alone.
 fn options(model: Model, drive: &LiveDrive, pins: &Path) -> ReadOptions {
     let source = Source::Pinned(pins.to_owned());
     ReadOptions { source, direct: true, ..strictly(model, drive) }
@@ -63,7 +63,7 @@ impl Page {
 }
 
 #[test]
-fn volume_of_two_drives_goes_by_the_one_that_is_read() {
+fn volume_of_two_drives_uses_the_state_of_the_drive_read() {
     needs!(["dmsetup"], ["dm-mod"]);
     with_bpf_files(0o755, |bpf| {
         let disks = [LoopDisk::new(8), LoopDisk::new(8), LoopDisk::new(8)];
@@ -96,19 +96,23 @@ fn volume_of_two_drives_goes_by_the_one_that_is_read() {
         assert_eq!([on_a.sent(), on_b.sent()], [before[0] + 1, before[1]]);
         reader.read_exact_at(page.of(4096), MIB, Urgency::None).unwrap();
         assert_eq!([on_a.sent(), on_b.sent()], [before[0] + 1, before[1] + 1]);
-        // Neither drive's state says when both have answered.
+        // Neither drive's state predicts when both complete.
         assert_eq!(reader.read_at(page.of(8192), MIB - 4096, CRITICAL).unwrap(), 8192);
-        // Nor is there one of the third.
+        // The third is not tracked.
         assert_eq!(reader.read_at(page.of(4096), 2 * MIB, CRITICAL).unwrap(), 4096);
         let figures = reader.figures();
-        let expected = FailedOpen { several_drives: 1, not_kept: 1, ..FailedOpen::default() };
+        let expected = FailedOpen { several_drives: 1, not_tracked: 1, ..FailedOpen::default() };
         assert_eq!(figures.failed_open, expected);
-        assert_eq!((figures.asked, figures.refused, figures.plain), (4, 2, 2), "{figures:?}");
+        assert_eq!(
+            (figures.with_deadline, figures.refused, figures.without_deadline),
+            (4, 2, 2),
+            "{figures:?}"
+        );
     });
 }
 
 #[test]
-fn file_on_a_volume_goes_by_its_extents() {
+fn file_on_a_volume_is_located_by_its_extents() {
     needs!(["dmsetup", "mkfs.ext4"], ["dm-mod"]);
     with_bpf_files(0o755, |bpf| {
         let disks = [LoopDisk::new(24), LoopDisk::new(24)];
@@ -162,7 +166,7 @@ fn file_on_a_volume_goes_by_its_extents() {
 }
 
 #[test]
-fn mirror_is_read_without_knowing_until_one_drive_is_left() {
+fn mirror_is_read_without_forecast_until_one_drive_is_left() {
     needs!(["mdadm"], ["raid1"]);
     with_bpf_files(0o755, |bpf| {
         let disks = [LoopDisk::new(8), LoopDisk::new(8)];
@@ -188,7 +192,7 @@ fn mirror_is_read_without_knowing_until_one_drive_is_left() {
 }
 
 #[test]
-fn mapping_that_is_not_known_is_counted() {
+fn unknown_mapping_is_counted() {
     needs!(["dmsetup"], ["dm-unstripe"]);
     with_bpf_files(0o755, |bpf| {
         let disks = [LoopDisk::new(8), LoopDisk::new(8)];
@@ -199,7 +203,7 @@ fn mapping_that_is_not_known_is_counted() {
         let tracker = tracked(&devices, &late, &pins);
         let options = options(late, &tracker.drive(0).unwrap(), &pins);
         let mut page = Page::new();
-        // A target whose arithmetic is not known here, on one drive: the drive is known.
+        // A target whose mapping is not implemented, on one drive: the drive is known.
         let one = Mapped::new(&format!("0 2048 unstriped 2 16 0 {} 0", a.path));
         let reader = Reader::open(&one.path, &options).unwrap();
         assert!(reader.read_at(page.of(4096), 0, CRITICAL).is_err());
@@ -224,7 +228,7 @@ fn mapping_that_is_not_known_is_counted() {
 
 /// The tracker sees the requests of the head's path, by the path's number.
 #[test]
-fn nvme_multipath_goes_by_its_path() {
+fn nvme_multipath_uses_the_state_of_its_path() {
     needs!([], MULTIPATH_MODULES);
     with_bpf_files(0o755, |bpf| {
         let lower = LoopDisk::new(16);

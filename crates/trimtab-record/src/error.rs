@@ -4,11 +4,11 @@ use std::io;
 
 use trimtab_block::DeviceError;
 
-/// A recording cannot be made. Each error displays as one line that says what to do
-/// about it.
+/// Why a recording cannot be made. Each error displays as one line that says what to do about
+/// it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The name is that of no block device, or of one that cannot be recorded.
+    /// The name is not that of a block device, or the device cannot be recorded.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// More devices than one recording covers.

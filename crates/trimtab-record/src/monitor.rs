@@ -1,4 +1,4 @@
-//! What drives do, and how right their models are about it, while they do it.
+//! Live figures of drives, and scores of their models.
 //!
 //! ```text
 //!   record ─> Records, in order of arrival ─> DriveFigures ─┬─ totals, latencies
@@ -6,9 +6,10 @@
 //!                                                            └─ latest latencies, for a drift check
 //! ```
 //!
-//! The recorder sees every request of the machine; its records feed [`DriveFigures`], a plain state machine without a clock. A request shows
-//! when it has completed and no older one is in flight on any of the drives: while one
-//! is stalled, figures wait for it, and only what is in flight is of this moment.
+//! The recorder sees every request of the machine; its records feed [`DriveFigures`], a state
+//! machine without a clock. Records are released in order of arrival, so a request counts once
+//! it has completed and no older one is in flight on any drive. While a drive is stalled, all
+//! latency figures lag; queue depth is always current.
 //!
 //! ```no_run
 //! use trimtab_block::BlockDevice;
@@ -41,8 +42,8 @@ use trimtab_trace::Record;
 
 use crate::{Error, Losses, Recorder, RecorderOptions, Recording};
 
-/// How often to [poll](Monitor::poll): the recorder's ring holds a hundred times what
-/// comes in meanwhile.
+/// How often to [poll](Monitor::poll): the recorder's ring holds a hundred times what arrives
+/// in this time.
 pub const POLL: Duration = Duration::from_millis(40);
 
 /// The time of day, since the Unix epoch.
@@ -52,7 +53,7 @@ pub fn unix_now() -> Nanos {
     Nanos(since.as_nanos() as u64)
 }
 
-/// Watches some drives as long as it lives.
+/// Monitors some drives until it is dropped.
 pub struct Monitor {
     recording: Recording,
     devices: Vec<BlockDevice>,
@@ -61,15 +62,15 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Loads and attaches the recorder's programs, and begins. Latencies are kept for
-    /// so many seconds.
+    /// Loads and attaches the recorder's programs, and starts. Latencies cover the last
+    /// `seconds` seconds.
     ///
     /// # Errors
     /// The kernel lacks something, or the process may not do it.
     pub fn load(devices: &[BlockDevice], seconds: u32) -> Result<Self, Error> {
-        // A poll every 40 ms leaves a quarter of the usual ring mostly empty.
+        // Polled every 40 ms, a quarter of the default ring stays mostly empty.
         let ring_bytes = 4 << 20;
-        // It has no end at which what was not seen to complete would come to light.
+        // A monitor has no end, at which requests without a completion would be detected.
         let options = RecorderOptions { ring_bytes, pass_unseen: true, ..Default::default() };
         Ok(Self {
             recording: Recorder::load(devices, &options)?.start(),
@@ -79,7 +80,7 @@ impl Monitor {
         })
     }
 
-    /// Takes in what has happened since the last call.
+    /// Processes the requests that completed since the last call.
     ///
     /// # Errors
     /// The disk cannot be used for sorting (which is done while a drive is stalled).
@@ -90,19 +91,19 @@ impl Monitor {
         }
         for (drive, device) in self.drives.iter_mut().zip(&self.devices) {
             drive.settle(self.recording.watermark());
-            // A drive that is pulled out has nothing in flight.
+            // A drive that was removed has nothing in flight.
             drive.saw_in_flight(device.in_flight().unwrap_or_default());
         }
         Ok(())
     }
 
-    /// The drives watched.
+    /// The monitored drives.
     #[must_use]
     pub fn devices(&self) -> &[BlockDevice] {
         &self.devices
     }
 
-    /// The figures of a drive, by its place among those that it was loaded for.
+    /// The figures of a drive, by its index in `devices`.
     ///
     /// # Panics
     /// If there is no such drive.
@@ -111,7 +112,7 @@ impl Monitor {
         &self.drives[index]
     }
 
-    /// The same, to give it a model.
+    /// The same, mutable, to set its model.
     ///
     /// # Panics
     /// If there is no such drive.
@@ -119,13 +120,13 @@ impl Monitor {
         &mut self.drives[index]
     }
 
-    /// The time now on the clock of the figures, which counts from the beginning.
+    /// The current time on the figures' clock, which starts at 0.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.recording.now()
     }
 
-    /// When it began, since the Unix epoch: what the figures' clock counts from.
+    /// The start time, since the Unix epoch: the origin of the figures' clock.
     #[must_use]
     pub fn started_unix(&self) -> Nanos {
         self.recording.started_unix()

@@ -24,14 +24,13 @@ pub struct RecorderOptions {
     /// Size of the ring between kernel and user space, in bytes; rounded up to
     /// a power of two. An event takes 64 bytes.
     pub ring_bytes: u32,
-    /// Which tracepoint tells a request's arrival.
+    /// The tracepoint that marks a request's arrival.
     pub arrival: Arrival,
-    /// Whether the kernel shall measure the handlers' run time (which costs
-    /// some itself).
+    /// Whether the kernel measures the handlers' run time, which costs some time itself.
     pub measure_overhead: bool,
-    /// Whether later requests are given out although an earlier one, whose end was not
-    /// seen, may still come, without a completion time and out of order. Otherwise they
-    /// wait for it, until the kernel uses its structure again.
+    /// Whether later requests are released although an earlier one may still appear, whose
+    /// completion was not seen; it then has no completion time and is out of order. Otherwise
+    /// they wait until the kernel reuses that request's structure.
     pub pass_unseen: bool,
 }
 
@@ -57,7 +56,7 @@ pub struct Recorder {
     pub(crate) object: Object,
     pub(crate) devices: Vec<BlockDevice>,
     pub(crate) names: Names,
-    /// How arrivals are told: settled, never `Auto`.
+    /// The tracepoint in use; never `Auto`.
     pub(crate) arrival: Arrival,
     pub(crate) pass_unseen: bool,
     pub(crate) _statistics: Option<OwnedFd>,
@@ -121,16 +120,16 @@ impl Recorder {
         })
     }
 
-    /// Begins to record.
+    /// Starts recording.
     #[must_use]
     pub fn start(self) -> Recording {
         Recording::start(self)
     }
 }
 
-/// The capacity of a ring of this many bytes, in events as a power of two, and the entries
-/// that are reserved for handlers that have checked for room and not yet taken it: on each
-/// CPU one for each kind of interrupt.
+/// The capacity of a ring of this many bytes, in events as a power of two, and the number of
+/// entries reserved for handlers that have checked for space and not yet taken it: on each CPU
+/// one for each kind of interrupt.
 fn ring_size(bytes: u32) -> Result<(u32, u32), Error> {
     let cpus = libbpf_rs::num_possible_cpus().map_err(BpfError::bpf("count the CPUs"))?;
     let reserve = 4 * cpus as u32;

@@ -16,24 +16,23 @@ use crate::unseen::Unseen;
 /// Records held back for sorting before the disk is used: 10 MB.
 const SORT_IN_MEMORY: usize = 1 << 17;
 
-/// A request that has waited this long without being issued is taken to be
-/// gone. (It would still be recorded; only its place in the order is at risk.)
+/// A request that was not issued for this long is assumed to be gone. (It is still recorded if
+/// it completes; only its position may be out of order.)
 const GONE_AFTER_NS: u64 = 60_000_000_000;
 
-/// How long a request may take from reading the clock until its slot shows the
+/// The longest time between a handler's reading of the clock and the visibility of its slot's
 /// time to other CPUs.
 const BEGINNING_NS: u64 = 1_000_000;
 
 /// A request that is in flight for longer may have completed unseen.
 const BEHIND: Nanos = Nanos::from_secs(1);
 
-/// How long the drivers may have nothing to do before a request that has not
-/// been seen to complete is given up. (From the driver's answer to the
-/// completion's tracepoint it is one soft interrupt.)
+/// How long the drivers must be idle before a request without a completion is given up.
+/// (Between the driver's completion and the tracepoint there is one soft interrupt.)
 const UNSEEN_AFTER: Duration = Duration::from_millis(100);
 
-/// A recording under way. Poll it every few tens of milliseconds: what the
-/// kernel cannot keep in the ring until then is lost (and counted).
+/// A recording in progress. Poll it every few tens of milliseconds: events that do not fit
+/// into the ring until then are lost, and counted.
 pub struct Recording {
     sorter: SpillSort,
     recorder: Recorder,
@@ -50,15 +49,15 @@ pub struct Recording {
     tap: Option<Tap>,
 }
 
-/// What sees records at once, before they are put in order of arrival.
+/// Receives records immediately, before they are sorted by arrival.
 type Tap = Box<dyn FnMut(&[Record], &Names) + Send>;
 
 /// What was lost, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Events for which the ring had no room.
+    /// Events for which the ring had no space.
     pub ring_full: u64,
-    /// Requests for which the table of requests had no room.
+    /// Requests for which the table of requests had no space.
     pub table_full: u64,
     /// Runs of the handlers for arrival, issue, requeue and merge that the
     /// kernel skipped. The requests are recorded, without that time.
@@ -68,41 +67,41 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// All of them; zero is a complete recording.
+    /// The sum; zero for a complete recording.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.ring_full + self.table_full + self.skipped_runs + self.never_completed
     }
 
-    /// Requests that are not among the records at all.
+    /// Requests that are missing from the records.
     #[must_use]
     pub const fn missing(&self) -> u64 {
         self.ring_full + self.table_full
     }
 }
 
-/// How a recording ended.
+/// The result of a recording.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Records given out.
+    /// Records released.
     pub records: u64,
     /// The names of devices and commands in them.
     pub names: Names,
     /// What was lost.
     pub losses: Losses,
-    /// Flush requests without data, which flush commands answered: the kernel
-    /// counts them as writes of no bytes.
+    /// Flush requests without data, which flush commands completed: the kernel counts them as
+    /// writes of no bytes.
     pub empty_flushes: u64,
     /// Requests that were merged into others before their issue.
     pub merged: u64,
-    /// Requests that arrived and went away without being issued.
+    /// Requests that arrived and disappeared without being issued.
     pub abandoned: u64,
-    /// Driver commands and zone management, which a trace does not hold.
+    /// Driver commands and zone management, which traces do not contain.
     pub passthrough: u64,
     /// Completions that were recorded although the first of the two completion
     /// handlers was skipped.
     pub rescued: u64,
-    /// The handlers' runs and, if asked for, their time.
+    /// The handlers' runs and, if requested, their time.
     pub overhead: Overhead,
 }
 
@@ -124,21 +123,21 @@ impl Recording {
         }
     }
 
-    /// Shows all records to `tap` as they come, in order of completion: it is called with
-    /// each poll, also if there are none. A request whose end is not seen holds back later
-    /// ones from [`poll`](Self::poll), but not from here.
+    /// Passes all records to `tap` on arrival, in order of completion: it is called with each
+    /// poll, even without records. A request whose completion is not seen holds back later
+    /// ones from [`poll`](Self::poll), but not from `tap`.
     pub fn set_tap(&mut self, tap: impl FnMut(&[Record], &Names) + Send + 'static) {
         self.tap = Some(Box::new(tap));
     }
 
-    /// Takes what has happened since the last call, and appends to `out`, in
-    /// order of arrival, all requests before which none can come any more.
+    /// Processes events since the last call, and appends to `out`, in order of arrival, all
+    /// requests that no earlier one can precede any more.
     ///
     /// # Errors
     /// The disk cannot be used for sorting.
     pub fn poll(&mut self, out: &mut Vec<Record>) -> Result<(), Error> {
-        // The order matters. A request that this look at the table does not
-        // show has either put its event into the ring, which is read next, or will arrive after `now`.
+        // The order matters. A request missing from this scan of the table either has its
+        // event in the ring, which is read next, or arrives after `now`.
         let now = monotonic().0;
         if self.recorder.pass_unseen && self.since_origin(now).since(self.watermark) > BEHIND {
             self.unseen.look(&self.recorder.devices, now);
@@ -147,8 +146,8 @@ impl Recording {
         self.in_flight = seen.issued;
         let sent = self.recorder.ring.begun(&self.recorder.switchboard);
         self.receive()?;
-        // Reading stops at an event that is still being written (its CPU may
-        // have been interrupted just then), and later ones stay behind it.
+        // Reading stops at an event that is still being written (its CPU may have been
+        // interrupted), and later ones stay behind it.
         if self.recorder.ring.read() < sent {
             return Ok(());
         }
@@ -158,11 +157,11 @@ impl Recording {
         self.sorter.release_before(self.watermark, out).map_err(Error::Sort)
     }
 
-    /// Ends the recording: takes up no new requests, waits up to `patience` for
-    /// those in flight (less if the kernel counts none), and hands the remaining records to `give`, some ten
-    /// thousand at a time: after a long wait for one request they may be more
-    /// than memory holds. A request that was issued and is still not complete
-    /// then is recorded without a completion time, and counted as lost.
+    /// Ends the recording: ignores new requests, waits up to `patience` for those in flight
+    /// (less if the kernel counts none), and passes the remaining records to `give`, some ten
+    /// thousand at a time: after a long wait for one request they may not fit into memory. An
+    /// issued request that is still incomplete then is recorded without a completion time, and
+    /// counted as lost.
     ///
     /// # Errors
     /// As [`poll`](Self::poll), and those of `give`.
@@ -183,8 +182,8 @@ impl Recording {
             if seen.queued + seen.issued == 0 || Instant::now() >= deadline {
                 break;
             }
-            // Where the drivers have nothing any more, what the table still
-            // shows has ended unseen, and waiting for it is in vain.
+            // If the drivers are idle, the requests still in the table have completed unseen,
+            // and waiting for them is useless.
             if seen.queued + seen.flushes > 0
                 || !self.recorder.devices.iter().all(BlockDevice::is_idle)
             {
@@ -196,7 +195,7 @@ impl Recording {
         }
         let overhead = Overhead::of(&self.recorder.object).map_err(Error::from)?;
         self.recorder.links.clear();
-        // Handlers that were running still finish: what they complete must be
+        // Handlers that were running must finish: each request that they complete must be
         // either in the ring or in the table.
         std::thread::sleep(Duration::from_millis(10));
         self.receive()?;
@@ -256,20 +255,20 @@ impl Recording {
         self.in_flight
     }
 
-    /// All requests that arrived before have been given out, on the clock of the
-    /// records. It stands still while a request is in flight.
+    /// All requests that arrived before this time have been released, on the records' clock.
+    /// It does not advance while a request is in flight.
     #[must_use]
     pub const fn watermark(&self) -> Nanos {
         self.watermark
     }
 
-    /// The time now, on the clock of the records.
+    /// The current time, on the records' clock.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.since_origin(monotonic().0)
     }
 
-    /// Time 0 of the records, on the machine's monotonic clock.
+    /// Time 0 of the records, on the monotonic clock.
     #[must_use]
     pub const fn origin(&self) -> Nanos {
         Nanos(self.origin)
@@ -289,10 +288,9 @@ impl Recording {
         Nanos(since.as_nanos() as u64)
     }
 
-    /// Looks for requests in flight. Where arrivals are told by bio, a
-    /// request moves to another slot when it is issued, and one look may find
-    /// neither its old nor its new slot taken. It moves only once, so a second
-    /// look then sees it.
+    /// Scans for requests in flight. If arrivals are keyed by bio, a request moves to another
+    /// slot when it is issued, and one scan may miss both slots. It moves only once, so a
+    /// second scan then finds it.
     fn look(&self, now: u64) -> InFlight {
         let scan = || self.recorder.table.scan(now.saturating_sub(GONE_AFTER_NS), &self.unseen);
         let first = scan();
@@ -329,8 +327,7 @@ impl Recording {
     }
 
     fn record_of(&mut self, event: &Event) -> Record {
-        // One time that contradicts another would make the whole trace
-        // invalid, so none can.
+        // Contradictory times would make the whole trace invalid, so they are corrected.
         let not_before = |first: u64, ns: u64| (ns != 0).then(|| first.max(ns));
         let op = Op::from_u8(event.op()).expect("enum rec_op has the numbers of Op");
         let issue = not_before(event.arrival_ns, event.issue_ns);

@@ -1,5 +1,4 @@
-//! The ring of events, and the switchboard that says how far it is written and
-//! read.
+//! The ring of events, and the control block with its write and read positions.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -18,7 +17,7 @@ impl Switchboard {
         Ok(Self(control))
     }
 
-    /// Whether new requests are taken up.
+    /// Whether new requests are recorded.
     pub(crate) fn set_active(&self, active: bool) {
         self.0.word(0, field!(Control.active)).store(active.into(), Ordering::SeqCst);
     }
@@ -27,7 +26,7 @@ impl Switchboard {
         self.0.part(0, field!(Control.counters))
     }
 
-    /// How many places of the ring the kernel has taken, since the start.
+    /// How many entries of the ring the kernel has taken, since the start.
     fn taken(&self) -> &AtomicU64 {
         self.0.word(0, field!(Control.ring_taken))
     }
@@ -42,7 +41,7 @@ impl Switchboard {
 pub(crate) struct Ring {
     events: Mapping<Event>,
     bits: u32,
-    /// The place to read next; places count up for ever.
+    /// The entry to read next; entries are numbered without wrapping.
     next: u64,
 }
 
@@ -63,22 +62,22 @@ impl Ring {
         self.next
     }
 
-    /// The next event; none if it has not been written, or not to its end: its
-    /// CPU may have been interrupted just then.
+    /// The next event; `None` if it has not been written completely: its CPU may have been
+    /// interrupted.
     pub(crate) fn next(&mut self) -> Option<Event> {
         let index = (self.next & ((1 << self.bits) - 1)) as usize;
         let lap = (self.next >> self.bits) as u32 + 1;
         if (self.events.load(index, field!(Event.end)) >> 32) as u32 != lap {
             return None;
         }
-        // The rest of the event was written before its end.
+        // The rest of the event was written before its end marker.
         fence(Ordering::Acquire);
         self.next += 1;
-        // The kernel writes this place again only after `free`.
+        // The kernel reuses this entry only after `free`.
         Some(self.events.read(index))
     }
 
-    /// Gives the places that have been read back to the kernel.
+    /// Returns the entries that have been read to the kernel.
     pub(crate) fn free(&self, switchboard: &Switchboard) {
         switchboard.read().store(self.next, Ordering::Release);
     }

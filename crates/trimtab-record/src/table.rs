@@ -13,7 +13,7 @@ use crate::unseen::Unseen;
 /// The table of requests in flight.
 pub(crate) struct Table(Mapping<Slot>);
 
-/// What a look at the table shows.
+/// The result of a scan of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InFlight {
     /// Requests that have arrived and not been issued.
@@ -32,10 +32,9 @@ impl Table {
         Ok(Self(slots))
     }
 
-    /// Looks through all slots: 4 MB, some 200 µs. Requests that arrived before
-    /// `since` and were never issued are passed over: now and then the kernel
-    /// drops one on a path that no tracepoint tells of. So are those that have ended
-    /// unseen.
+    /// Scans all slots: 4 MB, some 200 µs. Requests that arrived before `since` and were never
+    /// issued are skipped: occasionally the kernel drops one on a path without a tracepoint.
+    /// Requests that completed unseen are skipped too.
     pub(crate) fn scan(&self, since: u64, unseen: &Unseen) -> InFlight {
         let mut seen = InFlight::default();
         self.for_each(|slot| {
@@ -68,9 +67,8 @@ impl Table {
 
     fn for_each(&self, mut each: impl FnMut(&Slot)) {
         for i in 0..SLOTS {
-            // What is read of a taken slot may be that of a request that has
-            // just ended, or begun, which makes arrival times older, never
-            // younger.
+            // A slot may be read while its request ends and another one begins. Arrival times
+            // may then appear older, never younger.
             if self.0.load(i, field!(Slot.key)) != 0 {
                 fence(Ordering::Acquire);
                 each(&self.0.read(i));

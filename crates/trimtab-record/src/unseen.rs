@@ -1,29 +1,30 @@
-//! Requests that have ended unseen: the kernel may skip the programs that would tell, and
-//! until it uses such a request's structure again the table shows it as in flight.
+//! Detection of requests that completed unseen. The kernel may skip the programs that would
+//! report a completion, and the table shows such a request as in flight until the kernel
+//! reuses its structure.
 //!
-//! A recording that has an end waits for that. A monitor, which has no end, must not: all
-//! later requests would wait too. But the kernel counts what is with its drivers, and
-//! while it counts nothing for a device, whatever was issued before has ended.
+//! A finite recording can wait for that; a monitor must not, since all later requests would
+//! wait too. But the kernel counts the requests at its drivers, and while a device's count is
+//! zero, all requests issued before have completed.
 
 use trimtab_block::BlockDevice;
 use trimtab_io::Op;
 
 use crate::abi::{STATE_ARRIVED, Slot};
 
-/// From the driver's answer to the completion's tracepoint it is one soft interrupt. So
-/// long after the kernel had counted nothing, an answer that has not been seen will not be.
+/// Between the driver's completion and the tracepoint there is one soft interrupt. A
+/// completion that is still unseen this long after the count was zero will not be seen.
 const SURE_AFTER_NS: u64 = 100_000_000;
 
-/// What is known of each device's having had nothing to do.
+/// What is known about each device's idle moments.
 #[derive(Default)]
 pub(crate) struct Unseen(Vec<Idle>);
 
 /// Times are `CLOCK_MONOTONIC`, ns.
 #[derive(Clone, Copy, Default)]
 struct Idle {
-    /// The kernel counted nothing then; answers may still come.
+    /// The kernel counted zero then; completions may still be reported.
     lately: Option<u64>,
-    /// What was issued before has ended.
+    /// Requests issued before this time have completed.
     surely: u64,
 }
 
@@ -39,7 +40,7 @@ impl Idle {
 }
 
 impl Unseen {
-    /// Asks the kernel what it counts.
+    /// Reads the kernel's counts.
     pub(crate) fn look(&mut self, devices: &[BlockDevice], now: u64) {
         self.0.resize(devices.len(), Idle::default());
         for (idle, device) in self.0.iter_mut().zip(devices) {
@@ -47,8 +48,8 @@ impl Unseen {
         }
     }
 
-    /// Whether a request that the table shows has ended. Of flush commands it is not
-    /// known: the kernel does not count them.
+    /// Whether a request in the table has completed. Unknown for flush commands, which the
+    /// kernel does not count.
     pub(crate) fn has_ended(&self, slot: &Slot) -> bool {
         let surely = self.0.get(usize::from(slot.device)).map_or(0, |idle| idle.surely);
         slot.state != STATE_ARRIVED && slot.op != Op::Flush as u8 && slot.issue_ns < surely
@@ -60,14 +61,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_moment_counts_when_it_has_been_for_a_while() {
+    fn idle_moment_counts_after_a_delay() {
         const MS: u64 = 1_000_000;
         let mut idle = Idle::default();
         for (at, is_idle, surely) in [
             (1, true, 0),
             (50, true, 0),
             (100, false, 0),
-            // Busy since: but at the first millisecond it was not.
+            // Busy since; but idle at the first millisecond.
             (101, false, 1),
             (300, false, 1),
             (400, true, 1),

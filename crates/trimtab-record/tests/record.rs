@@ -1,5 +1,4 @@
-//! The recorder against real block devices: what it records must be what the
-//! kernel counts.
+//! The recorder against real block devices: its records must match the kernel's counters.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -17,10 +16,10 @@ use trimtab_record::{Error, Outcome, Recorder, RecorderOptions, Recording};
 use trimtab_testdisk::{self as disk, Feature, LoopDisk};
 use trimtab_trace::Record;
 
-/// One recording at a time: each test is to see its own load only.
+/// One recording at a time: each test must see only its own load.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Skips a test, saying so, where the machine lacks something.
+/// Skips a test, with a note, if the machine lacks something.
 macro_rules! needs_real_disks {
     () => {
         if !disk::requires(disk::REAL_DISKS) {
@@ -33,16 +32,16 @@ macro_rules! needs_real_disks {
 struct Recorded {
     records: Vec<Record>,
     outcome: Outcome,
-    /// What the kernel counted meanwhile, per device.
+    /// The kernel's counts during the load, per device.
     counted: Vec<DeviceStat>,
 }
 
 /// Records these disks while `load` runs, with nothing lost.
 ///
-/// Some hosts' kernels run no BPF program while one of their own agents is the
-/// current task (docs/measurements/recording.md, "Blind spots"), so that a completion
-/// whose interrupt comes just then goes unseen. The recorder counts it as lost,
-/// rightly, and still has the request; the load is repeated then.
+/// Some hosts' kernels run no BPF program while one of their own agents is the current task
+/// (docs/measurements/recording.md, "Blind spots"), so that a completion whose interrupt
+/// occurs then is unseen. The recorder rightly counts it as lost, and still has the request;
+/// the load is then repeated.
 fn record_all(disks: &[&LoopDisk], options: &RecorderOptions, load: impl Fn() + Sync) -> Recorded {
     const ROUNDS: u32 = 30;
     for round in 1..=ROUNDS {
@@ -91,7 +90,7 @@ fn record_while(
 }
 
 impl Recorded {
-    /// Requests and bytes of one op on one device, by the trace.
+    /// Requests and bytes of one op on one device, according to the trace.
     fn total(&self, device: u32, op: Op) -> OpStat {
         let mut total = OpStat::default();
         for r in self.records.iter().filter(|r| r.device.0 == device && r.op == op) {
@@ -101,7 +100,7 @@ impl Recorded {
         total
     }
 
-    /// Every request is there, in order, as the kernel counted it.
+    /// Every request is recorded, in order, as the kernel counted it.
     fn assert_accounted_for(&self) {
         assert_eq!(self.outcome.records, self.records.len() as u64);
         assert!(self.records.is_sorted_by_key(|r| r.arrival));
@@ -121,7 +120,7 @@ impl Recorded {
             assert_eq!(self.total(device, Op::Flush).requests, counted.flushes);
             empty_flushes += counted.writes.requests - writes.requests;
         }
-        // One of those whose end went unseen is not counted.
+        // A flush request whose completion was unseen is not counted.
         assert!(self.outcome.empty_flushes <= empty_flushes);
     }
 
@@ -130,7 +129,7 @@ impl Recorded {
     }
 }
 
-/// Both ways of seeing arrivals, or one on older kernels, which have only that.
+/// Both sources of arrivals, or the only one of older kernels.
 fn both_arrivals() -> impl Iterator<Item = RecorderOptions> {
     let btf = Btf::from_vmlinux().unwrap();
     let has_io_start = btf.type_by_name::<Typedef<'_>>("btf_trace_block_io_start").is_some();
@@ -145,7 +144,7 @@ fn both_arrivals() -> impl Iterator<Item = RecorderOptions> {
 }
 
 #[test]
-fn sixty_thousand_per_second_and_nothing_lost() {
+fn sixty_thousand_requests_per_second_without_loss() {
     needs_real_disks!();
     let disk = LoopDisk::new(64);
     for options in both_arrivals() {
@@ -178,7 +177,7 @@ fn sixty_thousand_per_second_and_nothing_lost() {
 }
 
 #[test]
-fn merged_requests_are_one() {
+fn merged_requests_are_one_record() {
     needs_real_disks!();
     let disk = LoopDisk::new(64);
     disk.set_queue("scheduler", "mq-deadline");
@@ -196,8 +195,8 @@ fn merged_requests_are_one() {
     }
 }
 
-/// Merged in front and behind, a request has the bio it was made for neither as its
-/// first nor as its last; on older kernels it stands under that bio.
+/// A request that was merged at both ends has the bio that it was made for neither as its
+/// first nor as its last; older kernels key it by that bio.
 #[test]
 fn requests_merged_at_both_ends_keep_their_arrival() {
     needs_real_disks!();
@@ -227,7 +226,7 @@ fn requests_merged_at_both_ends_keep_their_arrival() {
 }
 
 #[test]
-fn flushes_are_the_commands_that_the_drive_gets() {
+fn flushes_are_counted_as_drive_commands() {
     needs_real_disks!();
     let disk = LoopDisk::new(16);
     for options in both_arrivals() {
@@ -258,7 +257,7 @@ fn discards_are_recorded() {
 }
 
 #[test]
-fn a_short_read_is_one_request_in_parts_and_requeued() {
+fn short_read_is_one_partial_and_requeued_request() {
     needs_real_disks!();
     let disk = LoopDisk::new(16);
     if !disk.is_direct() {
@@ -284,7 +283,7 @@ fn a_short_read_is_one_request_in_parts_and_requeued() {
 }
 
 #[test]
-fn several_disks_are_told_apart() {
+fn several_disks_are_distinguished() {
     needs_real_disks!();
     let (a, b) = (LoopDisk::new(16), LoopDisk::new(16));
     let unrecorded = LoopDisk::new(16);
@@ -298,9 +297,10 @@ fn several_disks_are_told_apart() {
     assert_eq!(recorded.total(1, Op::Write), OpStat { requests: 1, bytes: 8192 });
 }
 
-/// A loop device that is attached anew has the number of the one before, and is another.
+/// A loop device that is attached again has the number of the previous one, but is another
+/// device.
 #[test]
-fn what_takes_the_number_of_a_device_is_not_recorded() {
+fn new_device_with_the_same_number_is_not_recorded() {
     needs_real_disks!();
     for options in both_arrivals() {
         let mut disk = LoopDisk::new(16);
@@ -325,7 +325,7 @@ fn what_takes_the_number_of_a_device_is_not_recorded() {
 }
 
 #[test]
-fn a_ring_that_is_too_small_is_counted() {
+fn ring_overflow_is_counted() {
     needs_real_disks!();
     let disk = LoopDisk::new(16);
     let device = BlockDevice::find(&disk.path).unwrap();
@@ -333,7 +333,7 @@ fn a_ring_that_is_too_small_is_counted() {
     let recording = Recorder::load(&[device], &options).unwrap().start();
     let file = disk.open_direct();
     let mut buffer = disk::aligned(4096);
-    // Nobody polls meanwhile: the ring holds 64 events, less a few kept free.
+    // Without polling: the ring holds 64 events, less a few kept free.
     for i in 0..500 {
         file.read_exact_at(disk::window(&mut buffer, 4096), i * 4096).unwrap();
     }
@@ -345,7 +345,7 @@ fn a_ring_that_is_too_small_is_counted() {
 }
 
 #[test]
-fn nothing_is_left_behind() {
+fn programs_are_unloaded() {
     needs_real_disks!();
     let disk = LoopDisk::new(16);
     let before = programs();

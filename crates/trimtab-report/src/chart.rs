@@ -38,7 +38,7 @@ pub(crate) enum Data {
     HeatMap { columns: Bins, rows: Bins, cells: Vec<Cell> },
 }
 
-/// What is drawn over the axes besides the figures.
+/// Marks drawn over the axes, besides the figures.
 #[derive(Clone, Copy, Debug)]
 enum Mark {
     /// A dashed vertical line.

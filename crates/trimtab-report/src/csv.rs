@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_gives_its_figures() {
+    fn chart_exports_its_figures() {
         let axis = |title: &str| Axis::new(title, Unit::Plain);
         let series = |name: &str, values: [Option<f64>; 2]| BinnedSeries {
             name: name.to_owned(),

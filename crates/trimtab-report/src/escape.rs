@@ -5,8 +5,7 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-/// Displays text so that HTML shows it as it is, in elements and in quoted
-/// attributes.
+/// Displays text escaped for HTML, in elements and in quoted attributes.
 pub(crate) struct Html<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Html<'_> {

@@ -4,7 +4,7 @@
 
 use std::fmt::{Display, Write};
 
-/// What a metric is.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// It only grows; its name ends in `_total`.
@@ -32,7 +32,7 @@ impl Metric {
 /// use trimtab_report::{Exposition, Metric};
 ///
 /// let mut page = Exposition::default();
-/// page.metric("disk_reads_total", Metric::Counter, "Reads answered.");
+/// page.metric("disk_reads_total", Metric::Counter, "Reads completed.");
 /// page.sample(&[("device", "nvme0n1")], 42);
 /// let lines: Vec<String> = page.to_string().lines().map(str::to_owned).collect();
 /// assert_eq!(lines[1], "# TYPE disk_reads_total counter");
@@ -58,8 +58,8 @@ impl Exposition {
         self.line("", labels, None, value);
     }
 
-    /// Adds a histogram: upper bounds in seconds, ascending, each with the count of what
-    /// does not exceed it; then how many there are in all, and their sum in seconds.
+    /// Adds a histogram: upper bounds in seconds, ascending, each with the cumulative count;
+    /// then the total count, and the sum in seconds.
     pub fn histogram(
         &mut self,
         labels: &[(&str, &str)],
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_histogram_ends_with_all() {
+    fn histogram_ends_with_the_total() {
         let mut page = Exposition::default();
         page.metric("x_seconds", Metric::Histogram, "Of x.");
         page.histogram(&[("d", "a")], [(0.000_01, 1), (0.5, 3)].into_iter(), 4, 12.25);

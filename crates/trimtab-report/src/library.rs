@@ -24,7 +24,7 @@ mod tests {
     /// Also that it cannot end its element early: a script ends at the first `</script`,
     /// and `<!--` followed by `<script` keeps it from ending at all.
     #[test]
-    fn it_is_plotly_alone_and_fits_in_a_script_element() {
+    fn script_is_plotly_only_and_embeddable() {
         let script = plotly_js();
         assert!(script.trim_start().starts_with("/**\n* plotly.js v"), "{}", &script[..80]);
         assert!(script.trim_end().ends_with("}));"));

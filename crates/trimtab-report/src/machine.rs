@@ -2,8 +2,7 @@
 
 use std::fs;
 
-/// Processor, number of CPUs and kernel, in one line; what the system does not
-/// tell is left out.
+/// Processor, number of CPUs and kernel, in one line; unknown items are left out.
 #[must_use]
 pub fn machine() -> String {
     let mut parts = Vec::new();

@@ -11,8 +11,8 @@ use crate::table::{Facts, Table};
 const STYLE: &str = include_str!("../assets/page.css");
 const DRAW: &str = include_str!("../assets/page.js");
 
-/// Permissions of the page: its own scripts and styles. A browser then refuses any
-/// access to the network, whatever a page's data says.
+/// Permissions of the page: its own scripts and styles. A browser then refuses any access to
+/// the network, whatever data a page contains.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data: blob:; base-uri 'none'; form-action 'none'";
 
@@ -44,15 +44,15 @@ enum Part {
 }
 
 impl Page {
-    /// An empty page. `provenance` says how what it shows was made: from what,
-    /// by what version, on what machine, from how many samples.
+    /// An empty page. `provenance` describes how its content was made: the inputs, the
+    /// version, the machine, the number of samples.
     #[must_use]
     pub fn new(title: impl Into<String>, provenance: Facts) -> Self {
         let (parts, sections) = (Vec::new(), Vec::new());
         Self { title: title.into(), verdict: Vec::new(), facts: provenance, parts, sections }
     }
 
-    /// Adds a sentence to what the page begins with: what came out, before how.
+    /// Adds a sentence to the verdict at the page's beginning: the result before the method.
     pub fn verdict(&mut self, sentence: impl Into<String>) {
         self.verdict.push(sentence.into());
     }
@@ -120,7 +120,7 @@ impl Section {
         self.parts.push(Part::Table(table));
     }
 
-    /// Adds what came out, in sentences.
+    /// Adds the result, in sentences.
     pub fn verdict(&mut self, sentences: &[String]) {
         self.parts.push(Part::Verdict(sentences.join(" ")));
     }
@@ -130,13 +130,12 @@ impl Section {
         self.parts.push(Part::Note(text.into()));
     }
 
-    /// Adds a file's text, line by line as it is.
+    /// Adds a file's text, unchanged.
     pub fn text(&mut self, text: impl Into<String>) {
         self.parts.push(Part::Text(text.into()));
     }
 
-    /// Adds a chart. Charts that follow one another stand side by side where
-    /// there is room.
+    /// Adds a chart. Consecutive charts are placed side by side if they fit.
     pub fn chart(&mut self, chart: Chart) {
         self.parts.push(Part::Chart(Box::new(chart)));
     }
@@ -191,7 +190,7 @@ fn write_parts(f: &mut fmt::Formatter<'_>, parts: &[Part]) -> fmt::Result {
                 Part::Table(table) => f.write_str(&table.html())?,
                 Part::Verdict(text) => writeln!(f, "<p class=\"verdict\">{}</p>", Html(text))?,
                 Part::Note(text) => writeln!(f, "<p class=\"note\">{}</p>", Html(text))?,
-                // A line break behind the tag is no part of the text.
+                // A line break behind the tag does not belong to the text.
                 Part::Text(text) => writeln!(f, "<pre>\n{}</pre>", Html(text))?,
                 Part::Chart(chart) => write_chart(f, chart)?,
             }

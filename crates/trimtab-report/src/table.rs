@@ -142,7 +142,7 @@ impl Table {
         out
     }
 
-    /// What a file of the table is called.
+    /// The name of the table's file.
     pub(crate) fn file_name(&self) -> String {
         const LONGEST: usize = 60;
         let caption = self.caption.as_deref().unwrap_or_default();
@@ -197,7 +197,7 @@ impl Display for Table {
     }
 }
 
-/// Keys and values, one pair a line: what is known of something as a whole.
+/// Keys and values, one pair per line.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pairs: Vec<(String, String)>,
@@ -238,7 +238,7 @@ impl Display for Facts {
     }
 }
 
-/// `1,234` as `1234`; anything else as it is.
+/// `1,234` as `1234`; other text unchanged.
 fn plain_number(cell: &str) -> String {
     let number = cell.bytes().all(|b| b.is_ascii_digit() || b == b',' || b == b'.');
     if number { cell.replace(',', "") } else { cell.to_owned() }
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up_whatever_the_characters() {
+    fn columns_align_for_any_characters() {
         let expected = "\
 device      p50  note
 sda     85.0 µs  é
@@ -304,13 +304,13 @@ slow <ones>
     }
 
     #[test]
-    fn combining_marks_take_no_room() {
+    fn combining_marks_have_zero_width() {
         assert_eq!(width("e\u{301}a"), 2);
         assert_eq!(width("µs"), 2);
     }
 
     #[test]
-    fn what_terminals_obey_is_escaped_and_lines_up() {
+    fn control_characters_are_escaped_and_aligned() {
         let mut table = Table::new(&[("name", Align::Left), ("\x1b[1m", Align::Right)]);
         table.row(["a\x1b]0;x\x07\n", "1"]);
         table.group("g\n");

@@ -1,10 +1,10 @@
-//! Text from outside (names of files, devices and commands, notes, what a parser quotes)
-//! made safe to be printed on a terminal.
+//! Escapes text from outside (names of files, devices and commands, notes, quotes from
+//! parsers) for terminals.
 //!
-//! A terminal takes control characters for commands: a name may so change its title, wipe
-//! lines, or write what looks like another line of output. Marks that change the direction
-//! of text show names as others than they are. All of these are printed as escapes
-//! (`\x1b`, `\n`, `\u{202e}`); what is printable stays as it is.
+//! A terminal interprets control characters: a name could change its title, erase lines, or
+//! write text that looks like another line of output. Direction marks make names look
+//! different. All of these are printed as escapes (`\x1b`, `\n`, `\u{202e}`); printable
+//! characters stay unchanged.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -66,9 +66,9 @@ enum Content {
     Json,
 }
 
-/// A writer to a terminal that passes no control character but line ends, so that text
-/// from outside is harmless even where a caller forgot [`escaped`]. It cannot tell a line
-/// end of the program from one in a name: callers that print names use `escaped`.
+/// A writer to a terminal that removes control characters except line ends, so that text from
+/// outside is harmless even if a caller forgot [`escaped`]. It cannot distinguish a line end
+/// of the program from one in a name: callers that print names use `escaped`.
 #[derive(Debug)]
 pub struct Printer<W> {
     to: W,
@@ -126,7 +126,7 @@ mod tests {
     const NASTY: &str = "a\x1b[2J\r\u{9b}1m\u{202e}é日\u{e0041}\x7f\tb";
 
     #[test]
-    fn what_is_printable_stays() {
+    fn printable_characters_are_unchanged() {
         for text in ["", "sda", "85 µs – é, 日本, e\u{301}, 👩\u{200d}🔬", "a\\nb"] {
             assert!(matches!(escaped(text), Cow::Borrowed(same) if same == text), "{text}");
         }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_printer_lets_only_line_ends_pass() {
+    fn printer_passes_only_line_ends() {
         let mut out = Vec::new();
         writeln!(Printer::text(&mut out), "x: {NASTY}").unwrap();
         Printer::text(&mut out).write_all(b"\xff\n").unwrap();

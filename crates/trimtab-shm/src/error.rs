@@ -6,9 +6,9 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {source}")]
 pub struct Error {
-    /// What was being done.
+    /// The operation.
     pub what: &'static str,
-    /// The kernel's answer.
+    /// The kernel's error.
     pub source: io::Error,
 }
 

@@ -13,8 +13,8 @@ use crate::{Error, Field};
 /// A number that is loaded at once.
 pub trait Word: sealed::Sealed {
     /// # Safety
-    /// `from` is aligned and valid for reads of the type. All concurrent writes are atomic
-    /// or those of another processor's or the kernel's programs.
+    /// `from` is aligned and valid for reads of the type. All concurrent writes are atomic, or
+    /// made by another processor or the kernel's programs.
     #[doc(hidden)]
     unsafe fn load(from: *const Self) -> Self;
 }
@@ -101,7 +101,7 @@ impl<T: FromBytes> Mapping<T> {
         }
     }
 
-    /// The same, written to where it stays: a long struct that is returned is copied twice.
+    /// The same, written in place: a long struct that is returned would be copied twice.
     #[inline]
     pub fn copy<U: FromBytes>(&self, index: usize, field: Field<T, U>, to: &mut U) {
         // SAFETY: both are valid for the size of `U`, and any bits are a value of it.
@@ -133,8 +133,8 @@ impl<T: FromBytes> Mapping<T> {
 /// Copies a value by relaxed loads of the largest words that its alignment and size allow.
 ///
 /// # Safety
-/// Both are valid for the size of `U` and aligned; `from` may be written concurrently by
-/// what writes words.
+/// Both are valid for the size of `U` and aligned; concurrent writers of `from` write whole
+/// words.
 #[inline]
 unsafe fn copy_words<U>(from: *const U, to: *mut U) {
     /// # Safety
@@ -148,7 +148,7 @@ unsafe fn copy_words<U>(from: *const U, to: *mut U) {
         }
     }
     let fits = |bytes| align_of::<U>() >= bytes && size_of::<U>().is_multiple_of(bytes);
-    // SAFETY: the caller's promise, and what was just asked.
+    // SAFETY: the caller's promise, and the conditions checked here.
     unsafe {
         if fits(8) {
             by::<U, u64>(from, to);
@@ -162,7 +162,7 @@ unsafe fn copy_words<U>(from: *const U, to: *mut U) {
 
 impl<T> Drop for Mapping<T> {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped just this range, and every use of it borrows `self`.
+        // SAFETY: `new` mapped exactly this range, and every use of it borrows `self`.
         _ = unsafe { munmap(self.start.as_ptr().cast(), self.count * size_of::<T>()) };
     }
 }
@@ -173,7 +173,7 @@ unsafe impl<T: Send> Send for Mapping<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Mapping<T> {}
 
-/// The values of a memory-mapped array, of which this process writes single words too.
+/// The values of a memory-mapped array, of which this process also writes single words.
 #[derive(Debug)]
 pub struct WritableMapping<T>(Mapping<T>);
 
@@ -201,7 +201,7 @@ impl<T: FromBytes> WritableMapping<T> {
         unsafe { AtomicU32::from_ptr(self.0.place(index, field)) }
     }
 
-    /// Writes a whole value, word by word: for memory that no program reads at the time.
+    /// Writes a whole value, word by word: only while no program reads it.
     pub fn write(&self, index: usize, value: &T)
     where
         T: zerocopy::IntoBytes + zerocopy::Immutable,
@@ -240,7 +240,7 @@ mod tests {
         name: [u8; 16],
     }
 
-    /// A file's memory is mapped as a map's is.
+    /// Maps a file's memory, as for a map.
     fn file(values: &[Value]) -> File {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(values.as_bytes()).unwrap();

@@ -30,8 +30,7 @@ struct ObjInfo {
     info: u64,
 }
 
-/// The first fields of `struct bpf_map_info`; the kernel writes no more than it is given
-/// room for.
+/// The first fields of `struct bpf_map_info`; the kernel writes no more than the given size.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct MapInfo {
@@ -87,7 +86,7 @@ impl PinnedMap {
         open().map_err(Error::of("open a pinned BPF map"))
     }
 
-    /// How many values it has.
+    /// The number of values.
     #[must_use]
     pub const fn entries(&self) -> usize {
         self.info.max_entries as usize
@@ -109,7 +108,7 @@ impl AsFd for PinnedMap {
 /// Calls `bpf(2)`.
 ///
 /// # Safety
-/// The attributes are those of the command, and what they point to lives during the call.
+/// The attributes match the command, and memory that they point to lives during the call.
 unsafe fn bpf<A>(command: libc::c_long, attr: &mut A) -> io::Result<i32> {
     // SAFETY: the attributes are valid for their size; the rest is the caller's promise.
     let result =

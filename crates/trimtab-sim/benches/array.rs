@@ -10,11 +10,11 @@ use trimtab_steer::{Costs, Replica, ReplicaHistory, StrategyInputs, StrategyKind
 
 const DRIVES: usize = 3;
 const REQUESTS: usize = 1_000_000;
-/// Requests per second of each drive: a third of what it could do.
+/// Requests per second of each drive: a third of its maximum.
 const IOPS: u64 = 60_000;
 
-/// Three drives of the configuration that public simulators are compared on, in
-/// their steady state.
+/// Three drives of the configuration that public simulators are compared on, in their steady
+/// state.
 fn drives(profile: &Profile) -> Vec<ArrayDrive> {
     let drive = |number: usize| {
         let mut ssd = Ssd::new(profile, DeviceId(number as u32), number as u64);
@@ -58,7 +58,7 @@ fn array(c: &mut Criterion) {
         StrategyKind::C3,
     ] {
         group.bench_function(kind.name(), |b| {
-            // Copying the drives is not what is measured.
+            // Copying the drives is excluded from the measurement.
             b.iter_batched(
                 || {
                     let (costs, tuning) = (Costs::default(), Tuning::default());

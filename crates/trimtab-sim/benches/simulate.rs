@@ -30,7 +30,7 @@ fn simulate(c: &mut Criterion) {
     let mut group = c.benchmark_group("simulate");
     group.sample_size(10);
     group.throughput(Throughput::Elements(REQUESTS));
-    // 28% of what the user sees.
+    // 28% of the user's capacity.
     let of_user = "override.geometry.over_provisioning = 0.21875";
     let seven = "override.geometry.over_provisioning = 0.07";
     let preemptive = "override.gc.preemptive = true";
@@ -48,7 +48,7 @@ fn simulate(c: &mut Criterion) {
     ] {
         let scenario = scenario(read_share, depth, extra);
         group.bench_function(name, |b| {
-            // Making and filling the drive is not what is measured.
+            // Making and filling the drive is excluded from the measurement.
             b.iter_batched_ref(
                 || scenario.simulation().expect("no trace to open"),
                 |simulation| {

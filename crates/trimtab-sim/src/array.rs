@@ -1,10 +1,10 @@
 //! Arrays of simulated drives under a strategy: the back end of
 //! [`trimtab_steer::driver`] in virtual time.
 //!
-//! The drives meet in a strategy, so one loop serves all of them. The back end goes to the
-//! earliest event of any drive, or to the time at which the driver has something to do. A
-//! simulated drive can be copied, so the reads that a strategy has refused are scored
-//! exactly: a copy of the drive serves a sample of them.
+//! A strategy relates the drives, so one loop serves all of them. The back end advances to the
+//! earliest event of any drive, or to the time of the driver's next action. A simulated drive
+//! can be copied, so the reads that a strategy has refused are scored exactly: a copy of the
+//! drive serves a sample of them.
 
 mod backend;
 mod drive;
@@ -25,8 +25,8 @@ use sampler::Sampler;
 pub struct ArrayOptions {
     /// As for every back end.
     pub run: RunOptions,
-    /// How many refused reads are served by a copy of the drive, at most, spread evenly
-    /// over the run. None are without [`RunOptions::thresholds`].
+    /// The most refused reads that are served by a copy of the drive, spread evenly over the
+    /// run. None without [`RunOptions::thresholds`].
     pub refusal_samples: usize,
 }
 
@@ -37,14 +37,14 @@ pub struct ArrayRun {
     pub figures: ArrayFigures,
     /// The drives afterwards, with all requests complete.
     pub drives: Vec<ArrayDrive>,
-    /// What each drive was sent, in order; empty unless [`RunOptions::log`] is set.
+    /// The requests to each drive, in order; empty unless [`RunOptions::log`] is set.
     pub log: Vec<Vec<LogEntry>>,
 }
 
 /// Serves requests, which come in order of time, under a strategy.
 ///
 /// # Errors
-/// A drive does not take a request, or stands still.
+/// A drive does not take a request, or makes no progress.
 ///
 /// # Panics
 /// There are no drives, or more than [`trimtab_steer::MOST_REPLICAS`].

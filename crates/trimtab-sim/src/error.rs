@@ -1,14 +1,14 @@
-//! Why a simulation cannot begin or go on.
+//! Errors of simulations.
 
 use std::path::PathBuf;
 
 use trimtab_io::Nanos;
 
-/// Why a simulation cannot begin or go on. Each displays as one line.
+/// Why a simulation cannot start or continue. Each displays as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The scenario is no TOML, or a key is unknown, missing or out of range.
-    /// The text says the line and what is allowed.
+    /// The scenario is not TOML, or a key is unknown, missing or out of range. The text gives
+    /// the line and the permitted values.
     #[error("{0}")]
     Scenario(String),
     /// A file that the scenario names cannot be read.
@@ -16,7 +16,7 @@ pub enum Error {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// A trace cannot be read.
@@ -27,7 +27,7 @@ pub enum Error {
     Replay {
         /// The trace.
         path: PathBuf,
-        /// What does not fit, and what to do.
+        /// The problem and the remedy.
         what: String,
     },
     /// A device did not take a request.
@@ -35,19 +35,19 @@ pub enum Error {
     Device {
         /// Its name.
         device: String,
-        /// What it said.
+        /// Its error.
         source: trimtab_device::Error,
     },
-    /// A device has requests and completes none: it has no event, or has completed nothing
-    /// for a minute of its time.
+    /// A device has requests and completes none: it has no event, or has completed nothing for
+    /// a minute of its time.
     #[error(
-        "device `{device}` stands still at {at} with {in_flight} requests unanswered: \
-         it waits for what never happens, or is busy with itself"
+        "device `{device}` makes no progress at {at} with {in_flight} requests in flight: \
+         it waits for an event that never occurs, or is busy internally"
     )]
     Stuck {
         /// Its name.
         device: String,
-        /// When.
+        /// The time.
         at: Nanos,
         /// The requests.
         in_flight: usize,
@@ -63,7 +63,7 @@ pub enum Error {
     Endless {
         /// Its name.
         device: String,
-        /// When.
+        /// The time.
         at: Nanos,
     },
     /// Nothing was measured.
@@ -71,7 +71,7 @@ pub enum Error {
     OnlyWarmUp {
         /// Its name.
         device: String,
-        /// How many.
+        /// Their number.
         requests: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What is counted while a device runs: sums and histograms, nothing that grows.
+//! Counters of a running device: sums and histograms, of constant size.
 
 use trimtab_device::{LatencyBreakdown, Served};
 use trimtab_io::{LatencyHistogram, Nanos, Outcome};
@@ -9,16 +9,16 @@ use crate::source::NEVER;
 /// The figures of one device.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
-    /// The measured time. It has begun when its beginning is known.
+    /// The measured time. It has started once its start is known.
     pub(crate) start: Nanos,
     pub(crate) stop: Nanos,
     /// By workload and op.
     pub(crate) workloads: Box<[[OpFigures; 4]]>,
     /// Of reads, and of writes.
     pub(crate) times: [OpTimes; 2],
-    /// Answers, the warm-up's included.
+    /// Completions, including the warm-up's.
     pub(crate) completions: u64,
-    /// When the last one came.
+    /// The time of the last one.
     pub(crate) last: Nanos,
 }
 
@@ -27,14 +27,14 @@ pub(crate) struct Figures {
 pub(crate) struct OpFigures {
     /// Of requests that arrived in the measured time, from arrival on.
     pub(crate) latency: Option<Box<LatencyHistogram>>,
-    /// Requests done within the measured time, and their bytes: throughput.
+    /// Requests completed within the measured time, and their bytes: throughput.
     pub(crate) done: u64,
     pub(crate) bytes: u64,
     pub(crate) refused: u64,
     pub(crate) errors: u64,
 }
 
-/// Where the time of one op went, summed, ns.
+/// The components of the latency of one op, summed, ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OpTimes {
     pub(crate) count: u64,

@@ -1,14 +1,14 @@
 //! A profile for a drive that was recorded.
 //!
-//! The recording is played to a model of the drive (player.rs says how), and the model's
-//! latencies are compared with those measured: at every fifth percentile and at p99, by their
-//! ratio (distance.rs). The search begins with the profiles that there are, and breeds the
-//! nearest: children are like one of them but for a few keys, in which they differ first by
-//! much and later by little (search.rs). What comes out behaves like the drive under this
-//! load; that its inside is like the drive's is not claimed.
+//! The recording is played to a model of the drive (player.rs), and the model's latencies are
+//! compared with those measured: at every fifth percentile and at p99, by their ratio
+//! (distance.rs). The search starts with the known profiles, and breeds the nearest: children
+//! equal one of them except for a few keys, whose changes are large at first and small later
+//! (search.rs). The result behaves like the drive under this load; its internal structure may
+//! differ.
 //!
-//! The profile is fitted to the first half of the recording only. How well it
-//! does on the second half is what it is worth.
+//! The profile is fitted to the first half of the recording only. Its distance on the second
+//! half is the measure of its quality.
 
 mod distance;
 mod knobs;
@@ -30,8 +30,8 @@ pub use distance::Distance;
 /// Requests of each half that are played, at most: the last ones of the first
 /// half, the first of the second.
 const MOST: usize = 20_000;
-/// Models are tried at this size if a larger one is asked for: ageing one takes as long as it is
-/// large. The last few are compared at the size asked for.
+/// Models are tried at this size if a larger one is requested, because the time to age a model
+/// is proportional to its size. The last few are compared at the requested size.
 const TRIED: u64 = 2 << 30;
 
 /// A profile that was fitted.
@@ -39,7 +39,7 @@ const TRIED: u64 = 2 << 30;
 pub struct Fitted {
     /// The profile.
     pub profile: Profile,
-    /// The one it began with.
+    /// The profile that the search started with.
     pub base: String,
     /// On the half that it was fitted to.
     pub first_half: Distance,
@@ -50,10 +50,10 @@ pub struct Fitted {
 }
 
 /// Fits a profile to a recording of one drive, in order of arrival. The profile has about
-/// `capacity` bytes, and the models that are tried that or 2 GiB, whichever is less; places
-/// beyond that are folded in. `progress` is called with the number of models tried and the least
-/// error so far (infinite at first); it may end the search by returning false. The result
-/// is the same for any number of threads.
+/// `capacity` bytes, and the models that are tried that or 2 GiB, whichever is less; offsets
+/// beyond that wrap around. `progress` is called with the number of models tried and the least
+/// error so far (infinite at first); it may end the search by returning false. The result is
+/// the same for any number of threads.
 ///
 /// # Errors
 /// The recording has too few latencies, or no profile can have that capacity.
@@ -79,7 +79,8 @@ pub fn fit(
     let sent = sent(&measured);
     let first = &sent[half.saturating_sub(MOST)..half];
     let second = &sent[half..measured.len().min(half + MOST)];
-    // A short one is played several times over: cleaning may only show after a while.
+    // A short recording is played several times: garbage collection may only show after a
+    // while.
     let long = first.repeat((MOST / first.len()).clamp(1, 4));
     let truth = Latencies::measured(&long);
     let player = Player::default();
@@ -87,20 +88,20 @@ pub fn fit(
     let mut search = Search::new(&player, &long, &truth, size, threads, progress);
     let found = search.nearest(bases, first);
     let tried = search.tried();
-    // The nearest at the size that was asked for.
+    // The nearest at the requested size.
     let sized = found.into_iter().filter_map(|found| found.with_capacity(capacity).ok());
-    let judged = sized.map(|profile| {
+    let scored = sized.map(|profile| {
         let error = player.play(&profile, &long, 0).map(|model| model.distance(&truth).error());
         (error.unwrap_or(f64::INFINITY), profile)
     });
-    let Some((_, mut profile)) = judged.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+    let Some((_, mut profile)) = scored.min_by(|a, b| a.0.total_cmp(&b.0)) else {
         let what = format!("no profile can have a capacity of {capacity} bytes");
         return Err(Error::Fit(what));
     };
     let base = std::mem::take(&mut profile.name);
     profile.name = format!("{base}-fitted");
     profile.about = format!("Fitted to a recording, beginning with {base}");
-    // The first half brings the drive into its state; the second is judged.
+    // The first half brings the drive into its state; the second is evaluated.
     let (warm_up, both) = (first.len(), &sent[half - first.len()..half + second.len()]);
     let second_half = player
         .play(&profile, both, warm_up)

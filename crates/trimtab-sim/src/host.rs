@@ -1,5 +1,5 @@
-//! The host's side of a device: submission queues, and how many requests the
-//! device takes at a time.
+//! The host's side of a device: submission queues, and the number of requests that the device
+//! takes at a time.
 
 use std::collections::VecDeque;
 
@@ -8,27 +8,27 @@ use trimtab_io::{Nanos, Op};
 use trimtab_steer::InFlightTable;
 use trimtab_trace::synth::GeneratedRequest;
 
-/// How the host talks to a device.
+/// The host interface of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostInterface {
     /// Requests that the device takes at a time; the others wait in their
     /// submission queues.
     pub queue_depth: u32,
-    /// How many submission queues there are.
+    /// The number of submission queues.
     pub submission_queues: u32,
-    /// Which of them may go next.
+    /// How the next queue is selected.
     pub arbitration: Arbitration,
 }
 
-/// Which submission queue may go next.
+/// How the next submission queue is selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbitration {
     /// The one whose first request has waited longest.
     #[default]
     FirstCome,
-    /// Each in turn that has something (NVMe's round robin, with bursts of one).
+    /// Each non-empty one in turn (NVMe's round robin, with bursts of one).
     RoundRobin,
 }
 
@@ -53,13 +53,13 @@ pub(crate) struct Arrived {
     pub(crate) number: u64,
     pub(crate) drawn: GeneratedRequest,
     pub(crate) flags: trimtab_io::Flags,
-    /// The workload it is of.
+    /// The workload that it belongs to.
     pub(crate) workload: u32,
     /// Whether its latency counts: it arrived after the warm-up.
     pub(crate) measured: bool,
 }
 
-/// What must be remembered of a request that the device has.
+/// The data kept for a request that the device has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) arrived: Nanos,
@@ -76,7 +76,7 @@ pub(crate) struct Host {
     /// Requests in all the queues.
     waiting: usize,
     arbitration: Arbitration,
-    /// The queue that is asked first in its turn.
+    /// The queue whose turn is next.
     turn: usize,
     sent: InFlightTable<Sent>,
     /// Requests that the device takes at a time.
@@ -90,7 +90,7 @@ impl Host {
     pub(crate) fn new(interface: HostInterface) -> Self {
         let slots = interface.queue_depth.clamp(1, HostInterface::MOST_DEPTH);
         let queues = match interface.arbitration {
-            // First come, first served over several queues is one queue.
+            // First come, first served over several queues equals one queue.
             Arbitration::FirstCome => 1,
             Arbitration::RoundRobin => {
                 interface.submission_queues.clamp(1, HostInterface::MOST_QUEUES)
@@ -124,21 +124,20 @@ impl Host {
         self.waiting == 0 && self.in_flight() == 0
     }
 
-    /// Whether a request that comes now can go to the device at once.
+    /// Whether a request that arrives now can go to the device at once.
     #[inline]
     pub(crate) const fn is_open(&self) -> bool {
         self.waiting == 0 && self.in_flight() < self.slots
     }
 
-    /// Puts a request into a submission queue, counted round.
+    /// Puts a request into a submission queue (its number modulo the number of queues).
     pub(crate) fn push(&mut self, queue: u64, arrived: Arrived) {
         let queue = queue % self.queues.len() as u64;
         self.queues[queue as usize].push_back(arrived);
         self.waiting += 1;
     }
 
-    /// The next request that may go to the device, if it takes one and there
-    /// is one.
+    /// The next request for the device, if the device takes one and there is one.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Arrived> {
         if self.waiting == 0 || self.in_flight() >= self.slots {
@@ -159,7 +158,7 @@ impl Host {
     }
 
     /// Takes a slot for a request, and returns the request's name while it is in flight. A
-    /// slot must be free: ask [`is_open`](Self::is_open).
+    /// slot must be free: check [`is_open`](Self::is_open).
     #[inline]
     pub(crate) fn send(&mut self, arrived: &Arrived) -> u64 {
         debug_assert!(self.in_flight() < self.slots, "is_open was asked");
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn first_come_goes_by_arrival() {
+    fn first_come_follows_arrival_order() {
         assert_eq!(order(Arbitration::FirstCome), [0, 1, 2, 3, 4, 5]);
     }
 

@@ -1,9 +1,8 @@
 //! One device with its workloads, in its own time.
 //!
-//! Nothing that happens on one lane depends on another, so each has its loop
-//! and no event ever waits for the right moment of a different device. What
-//! looks like one drive and is several is one [`Server`] made of them; replicas
-//! meet in the [array driver](crate::array).
+//! Lanes are independent of each other, so each has its own loop, without synchronisation
+//! between devices. A device composed of several drives is one [`Server`]; replicas are
+//! related by the [array driver](crate::array).
 
 use trimtab_device::SsdStats;
 use trimtab_io::{DeviceId, Nanos, Request, RequestId};
@@ -14,43 +13,41 @@ use crate::host::{Arrived, Host, HostInterface};
 use crate::server::Server;
 use crate::source::{NEVER, Source};
 
-/// Requests that may arrive at one instant before it is taken for a loop
-/// without end.
+/// Requests that may arrive at one instant; more are assumed to be an endless loop.
 const MOST_AT_ONCE: u64 = 1 << 22;
 
 /// A device that has completed none of its requests for this long never will: it is busy
-/// with itself (cleans without end, say).
+/// internally (endless garbage collection, say).
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
-/// A device to simulate, and what it is given to do.
+/// A device to simulate, and its workloads.
 pub struct Device<S> {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
-    /// The device itself, in the state it begins with.
+    /// The device itself, in its initial state.
     pub server: S,
-    /// How the host talks to it.
+    /// The host interface.
     pub host: HostInterface,
-    /// Where its requests come from; at least one.
+    /// The sources of its requests; at least one.
     pub workloads: Vec<Workload>,
 }
 
 /// One stream of requests to a device.
 pub struct Workload {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
-    /// The submission queue that it uses; none: all of them in turn.
+    /// The submission queue that it uses; `None`: all of them in turn.
     pub queue: Option<u32>,
     /// Its requests.
     pub source: Source,
 }
 
-/// How long devices are simulated, and what of that counts.
+/// How long devices are simulated, and which part is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Requests of each device that do not count, from the first on.
+    /// Requests of each device that are not measured, from the first on.
     pub warm_up_requests: u64,
-    /// Time that does not count, from the beginning on. Whichever of the two is
-    /// over later ends the warm-up.
+    /// Time that is not measured, from the start on. The warm-up ends at the later of the two.
     pub warm_up: Nanos,
     /// Requests of each device after the warm-up, if that ends it.
     pub requests: Option<u64>,
@@ -58,7 +55,7 @@ pub struct Span {
     pub duration: Option<Nanos>,
 }
 
-/// A device in the making of its figures.
+/// A device and its figures during the simulation.
 pub(crate) struct Lane<S> {
     pub(crate) name: String,
     id: DeviceId,
@@ -69,18 +66,18 @@ pub(crate) struct Lane<S> {
     closed_loop: bool,
     span: Span,
     pub(crate) figures: Figures,
-    /// What had been going on when the measured time began.
+    /// The device's counters when the measured time started.
     before: Option<SsdStats>,
-    /// Requests that arrived, and those of them that count.
+    /// Requests that arrived, and how many of them are measured.
     pub(crate) arrived: u64,
     pub(crate) measured: u64,
     /// No more requests are taken from the workloads.
     over: bool,
     pub(crate) finished: bool,
     now: Nanos,
-    /// When the device was sent something last.
+    /// When the last request was sent to the device.
     sent_last: Nanos,
-    /// Requests that arrived at this very instant.
+    /// Requests that arrived at this instant.
     at_once: u64,
     pub(crate) most_in_flight: usize,
     pub(crate) most_waiting: usize,
@@ -115,7 +112,7 @@ impl<S: Server> Lane<S> {
         }
     }
 
-    /// Goes on for `steps` events or requests.
+    /// Runs `steps` events or requests.
     pub(crate) fn run(&mut self, steps: u32) -> Result<(), Error> {
         for _ in 0..steps {
             let (arrival, workload) = self.next_arrival();
@@ -129,11 +126,11 @@ impl<S: Server> Lane<S> {
             }
             // At one instant the device goes first.
             if event <= arrival {
-                // If nothing waits for completions, they can be taken at once.
+                // If nothing waits for completions, they can be taken together.
                 let reacts = self.closed_loop || self.host.waiting() > 0 || arrival == NEVER;
                 self.at_once = 0;
                 if reacts {
-                    // Not for ever: a device may be busy with itself without end.
+                    // Bounded: a device may be busy internally without end.
                     let until = arrival.min(event + PATIENCE);
                     self.now = self.server.advance_to_answer(until);
                 } else {
@@ -141,7 +138,7 @@ impl<S: Server> Lane<S> {
                     self.server.advance(arrival);
                 }
             } else {
-                // Some requests complete at once: reads of what was never written,
+                // Some requests complete at once: reads of blocks that were never written,
                 // discards.
                 self.arrive(arrival, workload)?;
             }
@@ -159,7 +156,7 @@ impl<S: Server> Lane<S> {
         Error::Stuck { device, at: self.now, in_flight }
     }
 
-    /// Figures of nothing would be misleading.
+    /// Figures of an empty measurement would be misleading.
     fn check_measured(&self) -> Result<(), Error> {
         if self.measured > 0 {
             return Ok(());
@@ -167,8 +164,7 @@ impl<S: Server> Lane<S> {
         Err(Error::OnlyWarmUp { device: self.name.clone(), requests: self.arrived })
     }
 
-    /// When the next request comes, and of which workload; of several at one
-    /// instant the first's.
+    /// The time of the next request, and its workload; at one instant the first workload's.
     #[inline]
     fn next_arrival(&self) -> (Nanos, usize) {
         if self.over {
@@ -229,7 +225,7 @@ impl<S: Server> Lane<S> {
         }
     }
 
-    // In line, so that the request is made from what is in registers.
+    // Inlined, so that the request is built from registers.
     #[inline(always)]
     fn send(&mut self, arrived: &Arrived) -> Result<(), Error> {
         let request = Request {
@@ -248,7 +244,7 @@ impl<S: Server> Lane<S> {
         sent.map_err(|source| Error::Device { device: self.name.clone(), source })
     }
 
-    /// Takes completions, and submits what waited for room.
+    /// Takes completions, and submits requests that waited for a slot.
     #[inline]
     fn settle(&mut self) -> Result<(), Error> {
         loop {
@@ -263,7 +259,7 @@ impl<S: Server> Lane<S> {
         }
     }
 
-    /// How far its time is.
+    /// The device's current time.
     pub(crate) const fn now(&self) -> Nanos {
         self.now
     }
@@ -280,15 +276,15 @@ impl<S: Server> Lane<S> {
     pub(crate) fn measured_time(&self) -> Nanos {
         let start = self.figures.start;
         match self.span.duration {
-            // It went to its end, whether or not something came after that.
+            // It reached its end, even if no event followed.
             Some(duration) if self.over => duration,
-            // A run that a number of requests ends, ends with the last completion.
+            // If a number of requests ends a run, it ends with the last completion.
             _ if self.finished => self.figures.last.since(start),
             _ => self.now.min(self.figures.stop).since(start),
         }
     }
 
-    /// What has been going on in the measured time.
+    /// The device's counters within the measured time.
     pub(crate) fn study(&self) -> SsdStats {
         let (now, Some(before)) = (self.server.study(), &self.before) else {
             return SsdStats::default();

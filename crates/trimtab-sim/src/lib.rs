@@ -1,9 +1,9 @@
 //! Virtual time: workloads on models of devices, reproducible to the byte.
 //!
-//! A device model says when its next event is, and is told how far time has come; a
-//! workload says when its next request arrives. The simulation asks both and goes to the
-//! earlier moment: a second on a drive takes as long as its events take to compute, and no
-//! result depends on the machine.
+//! A device model gives the time of its next event and is advanced in time; a workload gives
+//! the time of its next request. The simulation always advances to the earlier of the two: a
+//! simulated second takes as long as its events take to compute, and no result depends on the
+//! machine.
 //!
 //! ```text
 //!   Source ──> submission queues ──> device's slots ──> Server ──> completions
@@ -13,14 +13,13 @@
 //!      └──────────────── closed loop: the next request ──────────────┘
 //! ```
 //!
-//! Open-loop workloads send at their times, closed-loop ones after completions. Latency
-//! counts from arrival: a request in a submission queue has arrived (measuring from where
-//! the device takes it is G. Tene's "coordinated omission").
+//! Open-loop workloads send at their times, closed-loop ones after completions. Latency counts
+//! from arrival, including time in a submission queue (measuring from where the device takes
+//! it is G. Tene's "coordinated omission").
 //!
-//! [`Scenario`] is all of it in TOML (docs/scenario.md); [`Simulation`] runs it, and is the
-//! entry point for programs that bring their own [`Server`]. [`mod@array`] runs several
-//! drives under a strategy of `trimtab-steer`; [`fit`] finds the profile of a recorded
-//! drive.
+//! [`Scenario`] describes a simulation in TOML (docs/scenario.md); [`Simulation`] runs it, and
+//! is the entry point for programs with their own [`Server`]. [`mod@array`] runs several
+//! drives under a strategy of `trimtab-steer`; [`fit`] finds the profile of a recorded drive.
 //!
 //! # Example
 //!

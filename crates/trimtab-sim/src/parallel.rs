@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Calls `work` with each number below `count`, on `threads` threads, and returns the
-/// results in the order of the numbers. The result does not depend on the number of
-/// threads, if `work` does not.
+/// Calls `work` with each number below `count`, on `threads` threads, and returns the results
+/// in the order of the numbers. The result does not depend on the number of threads, if `work`
+/// does not.
 ///
 /// # Panics
 /// `work` panics.

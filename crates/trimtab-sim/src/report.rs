@@ -1,7 +1,7 @@
-//! What a simulation comes to.
+//! The result of a simulation.
 //!
-//! Nothing in it depends on the machine or the clock on the wall, so the same
-//! simulation gives the same report.
+//! It does not depend on the machine or the wall clock, so the same simulation gives the same
+//! report.
 
 use serde::Serialize;
 use trimtab_io::{LatencyHistogram, Nanos, Op, Summary};
@@ -10,7 +10,7 @@ use crate::figures::{OpFigures, OpTimes};
 use crate::lane::Lane;
 use crate::server::Server;
 
-/// What a simulation comes to.
+/// The result of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The scenario's seed.
@@ -19,66 +19,65 @@ pub struct Report {
     pub devices: Vec<DeviceReport>,
 }
 
-/// What one device did in the measured time, which is what comes after the
-/// warm-up.
+/// The figures of one device in the measured time, after the warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceReport {
     /// Its name.
     pub name: String,
-    /// Bytes that the user sees.
+    /// The user's capacity, bytes.
     pub capacity_bytes: u64,
-    /// Whether it came to its end; otherwise these are the figures so far.
+    /// Whether it reached its end; otherwise these are the figures so far.
     pub complete: bool,
     /// Requests before the measured time.
     pub warm_up_requests: u64,
     /// Requests that arrived in the measured time.
     pub requests: u64,
-    /// Those of them that are not complete, because the simulation was ended.
+    /// Requests among them that are incomplete, because the simulation was ended.
     pub unanswered: u64,
-    /// The measured time: to its end, or to the last completion where a number of
-    /// requests or a trace ended it.
+    /// The measured time: to its end, or to the last completion if a number of requests or a
+    /// trace ended it.
     pub measured_ns: Nanos,
     /// Each op that occurred.
     pub ops: Vec<OpReport>,
-    /// Each workload, where there are several.
+    /// Each workload, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadReport>,
-    /// Where the time of reads went; none without reads.
+    /// The components of the latency of reads; `None` without reads.
     pub reads: Option<TimeReport>,
-    /// And that of writes.
+    /// The same for writes.
     pub writes: Option<TimeReport>,
-    /// Pages programmed for each page that was written; none without writes.
+    /// Pages programmed per page written; `None` without writes.
     pub write_amplification: Option<f64>,
     /// Blocks erased.
     pub erases: u64,
-    /// Times that free blocks ran out, so that all requests had to wait.
+    /// How often free blocks ran out, so that all requests had to wait.
     pub stalls: u64,
-    /// Time in which they had.
+    /// The time during which they had to.
     pub stalled_ns: Nanos,
     /// Time that dies spent on cleaning, summed over dies.
     pub cleaning_ns: Nanos,
     /// Programs and erases that reads interrupted.
     pub suspended: u64,
-    /// The most requests that the device had at a time, warm-up included.
+    /// The most requests that the device had at a time, including the warm-up.
     pub most_in_flight: usize,
-    /// The most that waited in submission queues.
+    /// The most requests in submission queues.
     pub most_waiting: usize,
 }
 
 /// The requests of one op.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OpReport {
-    /// Which.
+    /// The op.
     pub op: Op,
-    /// Requests done per second of measured time.
+    /// Requests completed per second of measured time.
     pub iops: Option<f64>,
     /// 10⁶ bytes per second.
     pub mb_s: Option<f64>,
     /// From arrival to completion, for requests that arrived in the measured time.
     pub latency: Summary,
-    /// Requests that were refused; they are not among the latencies.
+    /// Requests that were refused, excluded from the latencies.
     pub refused: u64,
-    /// Requests that ended in an error, likewise.
+    /// Requests that failed, likewise.
     pub errors: u64,
 }
 
@@ -91,8 +90,8 @@ pub struct WorkloadReport {
     pub ops: Vec<OpReport>,
 }
 
-/// Where the time of one op's requests went: means over all of them. Of one that
-/// is taken apart, it is the part that was done last.
+/// The components of the latency of one op's requests: means over all of them. A request that
+/// is split counts with its last part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimeReport {
     /// Share of requests that waited for garbage collection.
@@ -107,11 +106,11 @@ pub struct TimeReport {
     pub cleaning_ns: Nanos,
     /// For the channel.
     pub channel_ns: Nanos,
-    /// For room in the write buffer.
+    /// Waiting for space in the write buffer.
     pub buffer_ns: Nanos,
-    /// Reading again.
+    /// Read retries.
     pub retries_ns: Nanos,
-    /// The rest: reading or programming, and moving the data.
+    /// The rest: reading or programming, and the transfer.
     pub service_ns: Nanos,
 }
 

@@ -1,4 +1,4 @@
-//! A simulation as it stands in TOML; docs/scenario.md has every key.
+//! A simulation in TOML; docs/scenario.md describes every key.
 
 mod drive;
 mod text;
@@ -23,7 +23,7 @@ use crate::host::HostInterface;
 use crate::lane::{Device, Span};
 use crate::simulation::Simulation;
 
-/// A simulation, read and checked.
+/// A simulation, parsed and checked.
 ///
 /// ```
 /// let scenario = trimtab_sim::Scenario::parse(
@@ -52,31 +52,31 @@ pub struct Scenario {
     devices: Vec<DeviceSpec>,
 }
 
-/// A device of a scenario, read and checked.
+/// A device of a scenario, parsed and checked.
 #[derive(Clone, Debug)]
 pub struct DeviceSpec {
     /// Its name in reports.
     pub name: String,
     /// Its profile, with the scenario's overrides.
     pub profile: Profile,
-    /// What is on it at the start.
+    /// Its initial content.
     pub fill: Fill,
-    /// How the host talks to it.
+    /// The host interface.
     pub host: HostInterface,
     /// Its workloads.
     pub workloads: Vec<WorkloadSpec>,
 }
 
-/// What is on a drive when the simulation begins.
+/// The initial content of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fill {
-    /// Share of the drive that holds data, 0 to 1, from its front on.
+    /// Share of the drive that holds data, 0 to 1, from offset 0 on.
     pub share: f64,
-    /// How it got there.
+    /// How it was filled.
     #[serde(default)]
     pub kind: FillKind,
-    /// Of an aged drive: how often that share has been overwritten since.
+    /// For an aged drive: how often that share has been overwritten since.
     #[serde(default = "thrice")]
     pub overwrites: f64,
 }
@@ -89,10 +89,10 @@ const fn thrice() -> f64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FillKind {
-    /// Written once, from front to end.
+    /// Written once, sequentially.
     #[default]
     Sequential,
-    /// And overwritten since, anywhere, in whole units.
+    /// Overwritten since, at random, in whole units.
     Aged,
 }
 
@@ -114,7 +114,7 @@ struct Raw {
     device: Vec<Spanned<RawDevice>>,
 }
 
-/// A device as it stands in TOML, without its [`DependentKeys`].
+/// A device in TOML, without its [`DependentKeys`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawDevice {
@@ -126,7 +126,7 @@ pub struct RawDevice {
     host: Option<Spanned<HostInterface>>,
 }
 
-/// The parts of a device whose keys depend on each other, which are read after the rest.
+/// The parts of a device whose keys depend on each other, which are parsed after the rest.
 #[derive(Clone, Default)]
 pub struct DependentKeys<'i> {
     overrides: Option<Spanned<DeValue<'i>>>,
@@ -134,22 +134,22 @@ pub struct DependentKeys<'i> {
     pub workload: Option<Spanned<DeValue<'i>>>,
 }
 
-/// More makes no difference to a drive: after ten it is in its steady state.
+/// More has no effect: after ten overwrites a drive is in its steady state.
 const MOST_OVERWRITES: f64 = 100.0;
-/// Requests that a simulation may count.
+/// The most requests that a simulation may count.
 const MOST_REQUESTS: u64 = 1 << 47;
 
 /// The default size of a drive.
 const CAPACITY: u64 = 64 << 30;
 
-/// Sets how many bytes may be kept of the traces of all workloads while they are read.
+/// Sets the most bytes for copies of the traces of all workloads.
 pub fn set_max_spool(devices: &mut [DeviceSpec], bytes: u64) {
     let workloads = devices.iter_mut().flat_map(|device| &mut device.workloads);
     workloads.for_each(|workload| workload.set_max_spool(bytes));
 }
 
-/// Reads a file in TOML with `parse`, which gets its text and its directory. Errors of the
-/// text begin with the file's name; `what` says in errors what it should be.
+/// Reads a TOML file with `parse`, which gets its text and its directory. Errors of the text
+/// start with the file's name; `what` names the expected content in errors.
 ///
 /// # Errors
 /// As `parse`, or the file cannot be read.
@@ -177,8 +177,7 @@ impl Scenario {
         load(path, "a scenario", Self::parse)
     }
 
-    /// The most that may be kept of a trace that is compressed or no file while it is read,
-    /// in bytes.
+    /// Sets the most bytes for a copy of a trace that is compressed or not a regular file.
     pub fn set_max_spool(&mut self, bytes: u64) {
         set_max_spool(&mut self.devices, bytes);
     }
@@ -186,8 +185,8 @@ impl Scenario {
     /// Reads a scenario. Files that it names are looked for in `directory`.
     ///
     /// # Errors
-    /// It is no TOML, or a key is unknown, missing or out of its range, or a
-    /// profile cannot be read.
+    /// It is not TOML, or a key is unknown, missing or out of range, or a profile cannot be
+    /// read.
     pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
         let (whole, text) = (text, Text(text));
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
@@ -203,7 +202,7 @@ impl Scenario {
         if let (None, None, Some(endless)) =
             (span.requests, span.duration, workloads.find(|workload| !workload.ends()))
         {
-            let what = "`requests` or `duration_s` must say where the simulation ends";
+            let what = "`requests` or `duration_s` must set where the simulation ends";
             return Err(text.wrong(&endless.span, what));
         }
         Ok(Self { text: whole.to_owned(), seed: raw.seed, span, devices })
@@ -218,9 +217,9 @@ impl Scenario {
         Ok(made.expect("it is not ended"))
     }
 
-    /// As [`simulation`](Self::simulation): filling large drives takes seconds.
-    /// `watch` is called from time to time with the device that is being filled and the
-    /// share of that that is done, 0 to 1; it may end the work, and then there is none.
+    /// As [`simulation`](Self::simulation): filling large drives takes seconds. `watch` is
+    /// called periodically with the device that is being filled and the share done, 0 to 1; it
+    /// may end the work, and then the result is `None`.
     ///
     /// # Errors
     /// A trace cannot be read.
@@ -246,13 +245,13 @@ impl Scenario {
         Ok(Some(Simulation::new(self.seed, self.span, devices)))
     }
 
-    /// The TOML that it was read from.
+    /// The TOML text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Each device's name, and the profile that it has after overrides.
+    /// Each device's name, and its profile after overrides.
     pub fn profiles(&self) -> impl Iterator<Item = (&str, &Profile)> {
         self.devices.iter().map(|device| (device.name.as_str(), &device.profile))
     }
@@ -339,7 +338,7 @@ impl DeviceSpec {
         }
     }
 
-    /// The drive, filled, unless `watch` ends that.
+    /// The drive, filled, unless `watch` ends the work.
     fn drive_watched(
         &self,
         number: u32,

@@ -1,49 +1,47 @@
-//! What the driver drives.
+//! The interface of a simulated device.
 
 use trimtab_device::{Error, Served, Ssd, SsdStats};
 use trimtab_io::{Nanos, Request};
 
-/// Something that serves requests in virtual time: a drive, or whatever is made
-/// of drives.
+/// Serves requests in virtual time: a drive, or several drives as one.
 ///
-/// It is a state machine. Time only moves when the driver says so, and what
-/// happens depends on nothing but what it was given. The driver is compiled for
-/// each kind of server, so no call is an indirect one.
+/// It is a state machine. Time advances only when the driver says so, and the behaviour
+/// depends only on the inputs. The driver is compiled for each kind of server, so there are no
+/// indirect calls.
 pub trait Server {
-    /// Bytes that it holds.
+    /// Its capacity, bytes.
     fn capacity(&self) -> u64;
 
-    /// Takes a request at time `now`; all that happens up to then happens first.
+    /// Takes a request at time `now`; all earlier events are processed first.
     ///
     /// # Errors
     /// The request reaches beyond the end, or `now` is in the past.
     fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error>;
 
-    /// Says that a request for this place will be submitted soon. It may make
-    /// the simulation faster, and changes nothing else.
+    /// Announces a request at this offset. A hint that may make the simulation faster, and
+    /// changes nothing else.
     fn expect(&mut self, offset: u64) {
         _ = offset;
     }
 
-    /// When something will happen next, if nothing is submitted before.
+    /// The time of the next event, if nothing is submitted before.
     fn next_event(&self) -> Option<Nanos>;
 
-    /// Lets time pass: all that happens up to and including `until`.
+    /// Advances time, up to and including `until`.
     fn advance(&mut self, until: Nanos);
 
-    /// Lets time pass until a request completes, or something else happens, at
-    /// most up to and including `until`; returns the time that has come.
+    /// Advances time until a request completes, or another event occurs, at most up to and
+    /// including `until`; returns the time reached.
     fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
         let at = self.next_event().map_or(until, |at| at.min(until));
         self.advance(at);
         at
     }
 
-    /// Hands over the completions since the last call, in order of time.
+    /// Passes on the completions since the last call, in order of time.
     fn drain(&mut self, take: impl FnMut(&Served));
 
-    /// What has been going on inside, for reports. What a server does not count
-    /// stays zero.
+    /// Internal counters, for reports. Counters that a server does not have stay zero.
     fn study(&self) -> SsdStats {
         SsdStats::default()
     }

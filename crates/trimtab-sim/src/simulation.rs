@@ -1,4 +1,4 @@
-//! Several devices, brought on together.
+//! Several devices, simulated in turn.
 
 use trimtab_io::{DeviceId, Nanos};
 
@@ -7,8 +7,8 @@ use crate::lane::{Device, Lane, Span};
 use crate::report::{DeviceReport, Report};
 use crate::server::Server;
 
-/// Events that one device goes on for before another has its turn: some
-/// milliseconds of work, so that an interrupt is seen soon.
+/// Events of one device before the next device's turn: some milliseconds of work, so that an
+/// interrupt is noticed soon.
 const STEPS: u32 = 1 << 14;
 
 /// Devices with their workloads, in virtual time.
@@ -69,8 +69,8 @@ impl<S: Server> Simulation<S> {
         Self { seed, span, lanes: (0..).zip(devices).map(lane).collect() }
     }
 
-    /// Goes on for a few milliseconds of work, with the device that is furthest
-    /// behind; false when all is done.
+    /// Runs for a few milliseconds of work, with the device whose time is least; false when
+    /// all are done.
     ///
     /// # Errors
     /// A trace cannot be read on or does not fit, or a device cannot go on.
@@ -81,7 +81,7 @@ impl<S: Server> Simulation<S> {
         Ok(true)
     }
 
-    /// Goes on to the end.
+    /// Runs to the end.
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -90,20 +90,20 @@ impl<S: Server> Simulation<S> {
         Ok(())
     }
 
-    /// How far the time of all devices is.
+    /// The time reached by all devices.
     #[must_use]
     pub fn now(&self) -> Nanos {
         let unfinished = self.lanes.iter().filter(|lane| !lane.finished).map(Lane::now).min();
         unfinished.or_else(|| self.lanes.iter().map(Lane::now).max()).unwrap_or_default()
     }
 
-    /// Requests completed so far, with those of the warm-up.
+    /// Requests completed so far, including the warm-up.
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.figures.completions).sum()
     }
 
-    /// The share that is done, 0 to 1; none if the end is that of a trace.
+    /// The share done, 0 to 1; `None` if a trace determines the end.
     #[must_use]
     pub fn share_done(&self) -> Option<f64> {
         let lanes = self.lanes.iter().map(|lane| match (lane.finished, self.span) {

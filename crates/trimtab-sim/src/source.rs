@@ -1,4 +1,4 @@
-//! Where requests come from.
+//! Sources of requests.
 
 mod replay;
 
@@ -12,23 +12,23 @@ use crate::error::Error;
 
 pub use replay::{Offsets, Replay, ReplayOptions};
 
-/// A time that never comes.
+/// Never.
 pub const NEVER: Nanos = Nanos::MAX;
 
-/// Where requests come from: a synthetic workload or a trace.
+/// A source of requests: a synthetic workload or a trace.
 pub struct Source {
     kind: SourceKind,
-    /// When the next request comes.
+    /// The time of the next request.
     next: Nanos,
-    /// Requests that it may still give.
+    /// The number of requests left.
     left: u64,
-    /// From then on it gives none.
+    /// No requests at or after this time.
     end: Nanos,
-    /// How much faster synthetic arrivals come than drawn, in millionths.
+    /// The speed-up of synthetic arrivals, in millionths.
     rate_millionths: u64,
 }
 
-/// In millionths: as it is.
+/// In millionths: unchanged.
 const AS_IT_IS: u64 = 1_000_000;
 
 enum SourceKind {
@@ -36,23 +36,23 @@ enum SourceKind {
     Replay(Replay),
 }
 
-/// When synthetic requests come.
+/// The arrival times of synthetic requests.
 enum Pace {
     Open(Arrivals),
     Closed(Clients),
 }
 
-/// Requests drawn before they are due, so that the device can prefetch its tables. They
-/// are drawn and announced in batches: a look-up in large tables takes long, but no
-/// longer for several at once.
+/// Requests drawn before they are due, so that the device can prefetch its tables. They are
+/// drawn and announced in batches: a look-up in large tables takes long, but several at once
+/// take no longer.
 struct Ahead {
     requests: Requests,
-    /// Two batches: one that is being used, and one that is being looked up.
+    /// Two batches: one in use, and one being prefetched.
     drawn: Box<[GeneratedRequest; 2 * BATCH]>,
     next: usize,
 }
 
-/// A few: looking up one takes as long as serving two or three.
+/// A small batch: a look-up takes as long as serving two or three requests.
 const BATCH: usize = 8;
 
 impl Ahead {
@@ -61,9 +61,8 @@ impl Ahead {
         Self { requests, drawn, next: 0 }
     }
 
-    /// Takes the next. It is copied field by field: copied whole it would be read
-    /// in wider pieces than it was written in, and the processor would have to
-    /// wait until all of it had reached its cache.
+    /// Takes the next one, copied field by field: a copy of the whole would read wider words
+    /// than were written, and the processor would have to wait for the store buffer.
     #[inline]
     fn take(&mut self) -> GeneratedRequest {
         let GeneratedRequest { op, offset, length } = self.drawn[self.next];
@@ -74,7 +73,7 @@ impl Ahead {
         GeneratedRequest { op, offset, length }
     }
 
-    /// Replaces the batch that has been used up.
+    /// Replaces the used batch.
     fn draw(&mut self) {
         let used = (self.next + BATCH) % (2 * BATCH);
         for drawn in &mut self.drawn[used..used + BATCH] {
@@ -82,7 +81,7 @@ impl Ahead {
         }
     }
 
-    /// The batch that the last [`take`](Self::take) has drawn, if it has.
+    /// The batch drawn by the last [`take`](Self::take), if any.
     #[inline]
     fn fresh(&self) -> &[GeneratedRequest] {
         match self.next {
@@ -99,7 +98,7 @@ struct Clients {
     /// Clients that send a request at time `ready_at`.
     ready: u32,
     ready_at: Nanos,
-    /// When those that think send their next.
+    /// When the thinking clients send their next request.
     thinking: BinaryHeap<Reverse<Nanos>>,
 }
 
@@ -108,7 +107,7 @@ impl Clients {
         let mut thinking = BinaryHeap::with_capacity(clients as usize);
         let mut ready = clients;
         if !think.is_none() {
-            // As if they had been at it for long, rather than all at once.
+            // As in the steady state, rather than all at once.
             thinking.extend((0..clients).map(|_| Reverse(think.draw())));
             ready = 0;
         }
@@ -163,9 +162,9 @@ impl Source {
         source
     }
 
-    /// The same, faster: times are divided by `millionths` / 10⁶, lengths of
-    /// bursts included. To be called before anything is taken from it; a closed
-    /// loop and a trace stay as they are.
+    /// The same, accelerated: times are divided by `millionths` / 10⁶, including lengths of
+    /// bursts. Call it before anything is taken; it has no effect on a closed loop and a
+    /// trace.
     #[must_use]
     pub fn at_rate(mut self, millionths: u64) -> Self {
         if matches!(self.kind, SourceKind::Synthetic(Pace::Open(_), _)) {
@@ -185,7 +184,7 @@ impl Source {
         Ok(Self { kind, next, left: u64::MAX, end: NEVER, rate_millionths: AS_IT_IS })
     }
 
-    /// When the next request comes; [`NEVER`] if none does, or none is known yet.
+    /// The time of the next request; [`NEVER`] if there is none, or it is not known yet.
     #[must_use]
     #[inline]
     pub const fn next(&self) -> Nanos {
@@ -197,7 +196,7 @@ impl Source {
         matches!(self.kind, SourceKind::Synthetic(Pace::Closed(_), _))
     }
 
-    /// Takes the request that comes at [`next`](Self::next).
+    /// Takes the request due at [`next`](Self::next).
     ///
     /// # Errors
     /// The trace cannot be read on, or does not fit.
@@ -222,8 +221,7 @@ impl Source {
         }
     }
 
-    /// Requests that will come soon, and were not known to before the last was
-    /// taken.
+    /// Upcoming requests that became known with the last take.
     #[inline]
     pub(crate) fn coming(&self) -> &[GeneratedRequest] {
         match &self.kind {
@@ -252,7 +250,7 @@ impl Source {
         self.next = self.within_end(next);
     }
 
-    /// At the wanted rate, and never after the end.
+    /// Applies the rate and the end.
     #[inline]
     fn within_end(&self, drawn: Nanos) -> Nanos {
         let at = if self.rate_millionths == AS_IT_IS || drawn == NEVER {

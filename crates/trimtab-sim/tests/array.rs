@@ -1,4 +1,4 @@
-//! Several drives under a strategy, against what can be known otherwise.
+//! Several drives under a strategy, compared with independent results.
 
 mod suspicious;
 
@@ -30,7 +30,7 @@ fn drives(depth: u32) -> Vec<ArrayDrive> {
     (0..DRIVES).map(drive).collect()
 }
 
-/// So many requests with this gap on average, a third of them writes.
+/// `count` requests with this gap on average, a third of them writes.
 fn requests(count: u64, gap: u64, seed: u64) -> Vec<ArrayIo> {
     let capacity = profile().capacity_bytes() / 4096;
     let mut random = SplitMix64::new(seed);
@@ -66,7 +66,7 @@ fn run_kind(kind: StrategyKind, depth: u32, requests: &[ArrayIo]) -> ArrayRun {
     run(drives(depth), strategy(kind), requests, &options).unwrap()
 }
 
-/// Nothing is shared between drives under `base`, so each is as if alone.
+/// Under `base` the drives are independent, so each behaves as if alone.
 #[test]
 fn base_equals_drives_alone() {
     let requests = requests(30_000, 300_000, 1);
@@ -137,8 +137,8 @@ fn log_holds_all_requests_sent() {
     assert_eq!(reads.summary(), served.summary());
 }
 
-/// With one request at a time the others wait in the host's queue, where a copy
-/// can be taken back.
+/// With one request at a time the others wait in the host's queue, where a copy can be
+/// cancelled.
 #[test]
 fn queued_requests_can_be_cancelled() {
     let requests = requests(5_000, 300_000, 3);
@@ -155,7 +155,7 @@ fn deciding_costs_time() {
     let base = run_kind(StrategyKind::Base, 1024, &requests).figures;
     let linnos = run_kind(StrategyKind::Linnos, 1024, &requests).figures;
     let p50 = |figures: &trimtab_sim::array::ArrayFigures| figures.reads.quantile(0.5).unwrap().0;
-    // Nothing is slow at this load but what an erase holds up.
+    // At this load only reads delayed by an erase are slow.
     assert!((5_500..8_000).contains(&(p50(&linnos) - p50(&base))), "{}", p50(&linnos) - p50(&base));
 }
 

@@ -1,4 +1,4 @@
-//! The driver's promises, on a device so simple that the answers are known.
+//! The driver's guarantees, on a device with known results.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ struct Constant {
     now: Nanos,
     on_the_way: VecDeque<(Nanos, Request)>,
     served: Vec<Served>,
-    /// All that was submitted, and when; each with what was on the way then.
+    /// All submitted requests, with their times and the number in flight.
     log: Rc<RefCell<Vec<(Nanos, Request, usize)>>>,
 }
 
@@ -164,7 +164,7 @@ proptest! {
 
 #[test]
 fn latency_counts_from_arrival() {
-    // One at a time, and more than that: each waits for the one before (Lindley).
+    // More arrivals than one at a time can serve: each waits for the previous one (Lindley).
     const REQUESTS: u64 = 5_000;
     let time = Nanos::from_micros(100);
     let arrivals = "{ kind = 'poisson', iops = 9000 }";
@@ -228,7 +228,7 @@ fn rates_are_those_of_the_measured_time() {
 }
 
 #[test]
-fn several_devices_do_not_change_each_other() {
+fn devices_are_independent() {
     let one = |time, arrivals: &str| {
         let workloads = vec![workload("w", None, arrivals)];
         device(Constant::new(Nanos::from_micros(time)), HostInterface::default(), workloads)
@@ -244,7 +244,7 @@ fn several_devices_do_not_change_each_other() {
 }
 
 #[test]
-fn what_cannot_go_on_is_an_error() {
+fn lack_of_progress_is_an_error() {
     let with = |time| {
         let workloads = vec![workload("w", None, &closed(4))];
         device(Constant::new(time), HostInterface::default(), workloads)

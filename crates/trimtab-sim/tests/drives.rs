@@ -1,9 +1,9 @@
-//! Drives of all kinds serve every request once, whatever their firmware does.
+//! Drives of all kinds serve every request once, for any firmware.
 
 use proptest::prelude::*;
 use trimtab_sim::Scenario;
 
-/// A value of a profile's key, as it stands in TOML.
+/// A value of a profile's key, as in TOML.
 fn one_of(key: &'static str, values: &'static [&'static str]) -> BoxedStrategy<String> {
     proptest::sample::select(values).prop_map(move |v| format!("override.{key} = {v}\n")).boxed()
 }

@@ -1,5 +1,5 @@
-//! The figures of the reference configuration: closed forms where there are
-//! some, and what independent simulators of it give.
+//! The figures of the reference configuration: closed forms where they exist, and results of
+//! independent simulators.
 
 use trimtab_io::Nanos;
 use trimtab_sim::{DeviceReport, Scenario};
@@ -42,13 +42,13 @@ fn closed_loop_random_reads() {
 }
 
 #[test]
-fn a_link_to_the_host_limits() {
+fn link_to_the_host_limits_throughput() {
     near(closed(256, "override.timing.host_link_mb_s = 3200"), 781_000.0);
 }
 
 #[test]
-fn an_idle_drive_takes_the_time_of_its_parts() {
-    // So rarely that no two requests meet.
+fn idle_drive_latency_is_the_sum_of_its_parts() {
+    // So rarely that no two requests overlap.
     let report = reads("{ kind = 'poisson', iops = 1 }", 2_000, "");
     let summary = &report.ops[0].latency;
     assert_eq!(summary.count, 2_000);

@@ -11,7 +11,7 @@ use trimtab_predict::{DriveState, Unit};
 pub const VERSION: u32 = 3;
 /// `ST_FUNCTIONS`: unit functions of a drive.
 pub const FUNCTIONS: usize = 3;
-/// `ST_UNITS`: units that each of them tells apart.
+/// `ST_UNITS`: the most units per function.
 pub const UNITS: usize = 4096;
 const MASKS: usize = 12;
 
@@ -22,23 +22,23 @@ const _: () = assert!(16 == MOST_PIECES);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes)]
 #[repr(C)]
 pub struct Counters {
-    /// Requests whose completion was not seen; reaped when the kernel reused their
-    /// structure, or counted nothing in flight.
+    /// Requests whose completion was not seen; reaped when the kernel reused their structure,
+    /// or counted nothing in flight.
     pub never_completed: u64,
-    /// Requests whose completion was not seen, or did not come; reaped for their age.
+    /// Requests without a completion, reaped because of their age.
     pub expired: u64,
-    /// Requests that were merged into others before the drive got them.
+    /// Requests that were merged into others before they were issued to the drive.
     pub merged: u64,
     /// Requests for which the table had no slot: not tracked.
     pub table_full: u64,
-    /// Events that waited in the queue of a drive whose lock was taken.
+    /// Events that were queued because the drive's lock was taken.
     pub deferred: u64,
     /// Events that were lost because that queue was full.
     pub missed: u64,
     reserved: [u64; 2],
 }
 
-/// How offsets are put into units (`struct st_function`).
+/// The mapping of offsets to units (`struct st_function`).
 #[repr(C)]
 #[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
 struct Function {
@@ -64,7 +64,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// That of these functions; of more than [`FUNCTIONS`] the others are left out.
+    /// The configuration of these functions; those beyond [`FUNCTIONS`] are ignored.
     #[must_use]
     pub fn new(functions: &[UnitFunction]) -> Self {
         let functions = &functions[..functions.len().min(FUNCTIONS)];
@@ -119,7 +119,7 @@ impl Config {
     }
 }
 
-/// All that any process may read of a drive (`struct st_device`).
+/// The part of a drive's state that any process may read (`struct st_device`).
 #[repr(C)]
 #[derive(Clone, Copy, FromBytes)]
 pub struct Device {
@@ -132,7 +132,7 @@ pub struct Device {
     reserved: [u64; 5],
     /// The drive as a whole.
     pub drive: DriveState,
-    /// Events beside it.
+    /// Events that affect tracking.
     pub counters: Counters,
     /// The unit functions in force.
     pub config: Config,
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_come_back_as_they_were() {
+    fn functions_survive_conversion() {
         let functions = [
             UnitFunction::Page { shift: 13 },
             UnitFunction::Stripe { shift: 12, units: 6 },
@@ -222,9 +222,9 @@ mod tests {
         assert!(none.functions().is_none());
     }
 
-    /// As bpf/state_pieces.h puts it together.
+    /// As bpf/state_pieces.h computes it.
     #[test]
-    fn parities_are_those_of_the_digits() {
+    fn parities_equal_those_of_digits() {
         let masks = vec![0x1_2345_0000, 0x8_0000_1000, 0x0f0f_f000];
         let function = UnitFunction::Parity { masks };
         let config = Config::new(std::slice::from_ref(&function));

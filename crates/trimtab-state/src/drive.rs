@@ -1,4 +1,4 @@
-//! A drive's state as any process reads it.
+//! A drive's state, readable by any process.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -15,22 +15,21 @@ use crate::memory::StateMemory;
 use crate::snapshot::{Pieces, StateSnapshot};
 use crate::verdict::{self, SizeClass};
 
-/// How often a copy is tried again that the kernel was just writing: some microseconds,
-/// where a write takes a tenth of one, and that of a long request one or two.
+/// How often a copy is retried that the kernel was writing: some microseconds in all. A write
+/// takes a tenth of a microsecond, that of a long request one or two.
 const TRIES: u32 = 128;
 
-/// A drive whose state the kernel keeps.
+/// A drive whose state is tracked by the kernel.
 ///
-/// It may be used by several threads, and copied: all copies look at the same
-/// memory.
+/// It may be used by several threads, and cloned: all clones read the same memory.
 #[derive(Clone)]
 pub struct LiveDrive {
     memory: Arc<StateMemory>,
     index: usize,
     functions: Arc<[UnitFunction]>,
-    /// Of these functions: see [`units::least_shift`].
+    /// For these functions: see [`units::least_shift`].
     least_shift: u32,
-    /// Of the state that these functions are of.
+    /// The generation of these functions.
     generation: u32,
 }
 
@@ -44,7 +43,7 @@ impl std::fmt::Debug for LiveDrive {
 }
 
 impl LiveDrive {
-    /// The drive at this place of the memory.
+    /// The drive at this index of the memory.
     ///
     /// # Errors
     /// Its unit functions are being changed, or invalid.
@@ -58,10 +57,10 @@ impl LiveDrive {
         Ok(this)
     }
 
-    /// Takes up the unit functions that are in force now.
+    /// Adopts the unit functions that are in force now.
     ///
     /// # Errors
-    /// They are just being changed, or none of this version.
+    /// They are being changed, or are of another version.
     pub fn refresh(&mut self) -> Result<(), Error> {
         let mut config = Config::default();
         let is_consistent = self.read_consistent(|devices| {
@@ -78,56 +77,55 @@ impl LiveDrive {
         self.memory.devices().load(self.index, field!(Device.config.generation))
     }
 
-    /// The drive's number as the kernel has it, major << 20 | minor.
+    /// The drive's number in the kernel's encoding, major << 20 | minor.
     #[must_use]
     pub fn kernel_number(&self) -> u32 {
         self.memory.tracker(self.index).number
     }
 
-    /// The functions by which units are told apart.
+    /// The drive's unit functions.
     #[must_use]
     pub fn functions(&self) -> &[UnitFunction] {
         &self.functions
     }
 
-    /// Whether these are the functions by which units are told apart. Of more than
-    /// three the others do not count: no more are kept, and none decides.
+    /// Whether these are the drive's unit functions. Those beyond the third are ignored: no
+    /// more are tracked or used.
     #[must_use]
     pub fn tells_apart_by(&self, functions: &[UnitFunction]) -> bool {
         *self.functions == functions[..functions.len().min(FUNCTIONS)]
     }
 
-    /// Whether what is kept is current: the programs are attached, their tracker
-    /// lives, and the unit functions are those that are known here (otherwise:
-    /// [`refresh`](Self::refresh)). If not, nothing may be refused.
+    /// Whether the state is current: the programs are attached, their tracker runs, and the
+    /// unit functions are those adopted here (otherwise: [`refresh`](Self::refresh)). If not,
+    /// nothing may be refused.
     #[must_use]
     pub fn is_fresh(&self, now: Nanos) -> bool {
         self.is_tracked(now) && self.generation() == self.generation
     }
 
-    /// Whether the programs are attached and their tracker lives.
+    /// Whether the programs are attached and their tracker runs.
     #[must_use]
     pub fn is_tracked(&self, now: Nanos) -> bool {
         self.memory.is_tracked(self.index, now)
     }
 
-    /// How long ago the tracker said last that it lives, as it does every 50 ms; none
-    /// if the programs are not attached. [`is_tracked`](Self::is_tracked) is for callers without
-    /// a limit of their own.
+    /// The age of the tracker's last heartbeat, which comes every 50 ms; `None` if the
+    /// programs are not attached. [`is_tracked`](Self::is_tracked) applies a default limit.
     #[must_use]
     pub fn age(&self, now: Nanos) -> Option<Nanos> {
         let tracker = self.memory.tracker(self.index);
         (tracker.attached != 0).then(|| now.since(Nanos(tracker.heartbeat_ns)))
     }
 
-    /// Whether the unit functions in force are those that are known here; otherwise
-    /// there is need to [`refresh`](Self::refresh).
+    /// Whether the unit functions in force are those adopted here; otherwise call
+    /// [`refresh`](Self::refresh).
     #[must_use]
     pub fn has_current_functions(&self) -> bool {
         self.generation() == self.generation
     }
 
-    /// The drive as a whole, as it is now; `None` if the kernel was writing it at each try.
+    /// The drive's state now; `None` if the kernel was writing it at each attempt.
     #[must_use]
     pub fn state(&self) -> Option<DriveState> {
         let mut drive = DriveState::default();
@@ -137,7 +135,7 @@ impl LiveDrive {
         is_consistent.then_some(drive)
     }
 
-    /// What is known now, for a request of these bytes.
+    /// A snapshot of the state for a request of these bytes.
     #[must_use]
     pub fn snapshot(&self, offset: u64, length: u64) -> StateSnapshot {
         let mut snapshot = StateSnapshot::default();
@@ -145,7 +143,7 @@ impl LiveDrive {
         snapshot
     }
 
-    /// The units that an offset (bytes) lies in, by each function.
+    /// The units of an offset (bytes), by each function.
     #[inline]
     pub fn units_at(&self, offset: u64) -> [u16; FUNCTIONS] {
         let mut units = [0; FUNCTIONS];
@@ -155,8 +153,9 @@ impl LiveDrive {
         units
     }
 
-    /// [`snapshot`](Self::snapshot), for callers that know in which units a request begins. A
-    /// snapshot is half a kilobyte and is written in place: copying it took as long.
+    /// [`snapshot`](Self::snapshot), for callers that know the units of a request's first
+    /// byte. A snapshot is half a kilobyte and is written in place: copying it would take as
+    /// long again.
     #[inline]
     pub fn snapshot_into(
         &self,
@@ -172,18 +171,18 @@ impl LiveDrive {
         }
     }
 
-    /// Apart, for most requests have one piece: they need not have this in the way.
+    /// A separate function: most requests have one piece and should not pay for this.
     #[inline(never)]
     fn copy_pieces(&self, snapshot: &mut StateSnapshot, offset: u64, length: u64) {
         let pieces = Pieces::new(&self.functions, offset, length);
         self.copy_units(snapshot, |function| self.busiest(function, pieces.of(function)));
     }
 
-    /// What is known now, where this says which unit it is about, by each function.
+    /// A snapshot for the unit that `unit` returns for each function.
     #[inline]
     fn copy_units(&self, snapshot: &mut StateSnapshot, unit: impl Fn(usize) -> u16) {
         snapshot.functions = self.functions.len().min(FUNCTIONS);
-        // While the kernel writes it is read again: only what must be is done here.
+        // Repeated while the kernel writes: only the necessary work is done here.
         snapshot.is_consistent = self.read_consistent(|devices| {
             devices.copy(self.index, field!(Device.drive), &mut snapshot.drive);
             snapshot.changed = Nanos(devices.load(self.index, field!(Device.now_ns)));
@@ -193,21 +192,21 @@ impl LiveDrive {
         });
     }
 
-    /// What is to be expected of a request that would be sent now; none of a
-    /// predictor that decides by more than a drive's state
-    /// ([`HeurAdv`](trimtab_predict::PredictorKind::HeurAdv)).
+    /// The forecast for a request that would be sent now; `None` if the predictor needs more
+    /// than a drive's state ([`HeurAdv`](trimtab_predict::PredictorKind::HeurAdv)).
     #[must_use]
     pub fn forecast(&self, trained: &Trained, now: Nanos, request: &Request) -> Option<Forecast> {
         let snapshot = self.snapshot(request.offset, request.length);
         trained.forecast(now, request, &snapshot.drive, snapshot.units())
     }
 
-    /// What the network in the kernel (`trimtab_tracker::StateTracker::set_network`) expects
-    /// of a read of this class that would be sent now: one memory load, after which
-    /// [`is_fresh`](Self::is_fresh) is still to be asked. `None`: no network is loaded.
+    /// The decision of the network in the kernel
+    /// (`trimtab_tracker::StateTracker::set_network`) about a read of this class that would be
+    /// sent now: one memory load. The caller must then check [`is_fresh`](Self::is_fresh) too.
+    /// `None`: no network is loaded.
     ///
-    /// It is decided anew after each change of the drive's state, which takes the
-    /// kernel a microsecond or two; until then this is what was decided before.
+    /// The kernel updates it after each change of the drive's state, within a microsecond or
+    /// two; until then this is the previous decision.
     #[must_use]
     pub fn verdict(&self, class: SizeClass) -> Option<Verdict> {
         verdict::unpack(self.published(class)).0
@@ -218,8 +217,8 @@ impl LiveDrive {
         devices.load(self.index, field!(Device.published.verdicts).element(class as usize))
     }
 
-    /// For tests: the state that the present verdicts, small reads' first, are of;
-    /// `None` if some are still to come, or there is no network.
+    /// For tests: the state that the present verdicts, small reads' first, are for; `None` if
+    /// some are pending, or there is no network.
     #[doc(hidden)]
     #[must_use]
     pub fn decided(&self) -> Option<(DriveState, [Verdict; 2])> {
@@ -241,8 +240,7 @@ impl LiveDrive {
         }
     }
 
-    /// All units that one of the functions (by its number) tells apart, each as it
-    /// was at about this moment.
+    /// All units of one of the functions (by index), each at about this moment.
     ///
     /// # Panics
     /// If there is no such function.
@@ -251,8 +249,8 @@ impl LiveDrive {
         (0..self.functions[function].units()).map(|i| self.unit(function, i as u16)).collect()
     }
 
-    /// Of some units by one of the functions, the one with the most reads in flight at this
-    /// moment, the first of these: see [`Unit::busiest`].
+    /// The unit with the most reads in flight at this moment among some units of one function,
+    /// the first of these: see [`Unit::busiest`].
     fn busiest(&self, function: usize, units: &[u16]) -> u16 {
         let [first, others @ ..] = units else { unreachable!("every request has a piece") };
         if others.is_empty() {
@@ -268,13 +266,13 @@ impl LiveDrive {
         busiest
     }
 
-    /// The reads in flight in a unit by one of the functions.
+    /// The reads in flight in a unit of one of the functions.
     fn reads(&self, function: usize, unit: u16) -> u32 {
         let reads = unit_at(function, unit).then(field!(Unit.reads));
         self.memory.devices().load(self.index, reads)
     }
 
-    /// A unit by one of the functions, as it is at this moment.
+    /// A unit of one of the functions, at this moment.
     fn unit(&self, function: usize, unit: u16) -> Unit {
         self.memory.devices().part(self.index, unit_at(function, unit))
     }
@@ -290,32 +288,32 @@ impl LiveDrive {
         ]
     }
 
-    /// How many requests have been sent since it was begun.
+    /// How many requests have been sent since tracking began.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.memory.devices().part(self.index, field!(Device.sent))
     }
 
-    /// What happened beside the state.
+    /// Counters of events that affect tracking.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.memory.devices().part(self.index, field!(Device.counters))
     }
 
-    /// Reads while the kernel does not write; whether that could be had. In the end the
-    /// state is read as it is.
+    /// Calls `read` until the kernel did not write meanwhile; returns whether that succeeded.
+    /// After the last attempt the state is used as it is.
     #[inline]
     fn read_consistent(&self, mut read: impl FnMut(&Mapping<Device>)) -> bool {
         let devices = self.memory.devices();
         let seq = || devices.load(self.index, field!(Device.seq));
         for left in (0..TRIES).rev() {
             let before = seq();
-            // What is read next is read after the sequence count.
+            // The following loads happen after that of the sequence count,
             fence(Ordering::Acquire);
             let is_written = before & 1 == 1;
             if !is_written || left == 0 {
                 read(devices);
-                // ... and before it is read again.
+                // and before it is loaded again.
                 fence(Ordering::Acquire);
                 if !is_written && seq() == before {
                     return true;
@@ -327,7 +325,7 @@ impl LiveDrive {
     }
 }
 
-/// A unit by one of the functions.
+/// The field of a unit of one of the functions.
 #[inline]
 fn unit_at(function: usize, unit: u16) -> Field<Device, Unit> {
     assert!(function < FUNCTIONS && usize::from(unit) < UNITS);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use trimtab_block::DeviceError;
 
-/// The state of a drive cannot be read.
+/// Why the state of a drive cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The drive is not tracked there.
@@ -16,7 +16,7 @@ pub enum Error {
          and kernels before 5.19 want CAP_BPF)"
     )]
     Permission,
-    /// The kernel does not open or map the state.
+    /// The kernel refuses to open or map the state.
     #[error("{0} (are the drives tracked, and their state pinned there?)")]
     Memory(#[from] trimtab_shm::Error),
     /// The state is that of another version of trimtab.

@@ -6,14 +6,14 @@
 //!               any process that may read it:  LiveDrive::snapshot ─> features ─> Forecast
 //! ```
 //!
-//! The kernel's programs update the very numbers that [`trimtab_predict::DriveTracker`] updates in
-//! simulation and training, for every request of the machine, and the same code makes
-//! forecasts from them. Reading takes some tens of nanoseconds and no system call.
+//! The kernel's programs update the same numbers that [`trimtab_predict::DriveTracker`]
+//! updates in simulation and training, for every request of the machine, and the same code
+//! makes forecasts from them. Reading takes some tens of nanoseconds and no system call.
 //!
 //! The state tracker (crate `trimtab-tracker`) attaches the programs. This crate is the
-//! reader: it needs no libbpf, no privilege but to open the pinned map, and can change
-//! nothing. A reader asks [`LiveDrive::is_fresh`] too: if the tracker is gone, the numbers
-//! stand still, and nothing may be concluded from them.
+//! reader: it needs no libbpf, and no privilege except to open the pinned map, which it cannot
+//! change. A reader must also check [`LiveDrive::is_fresh`]: if the tracker has ended, the
+//! numbers no longer change and must not be used.
 //!
 //! # A consistent copy
 //!

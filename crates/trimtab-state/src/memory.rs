@@ -10,11 +10,11 @@ use trimtab_shm::{Mapping, PinnedMap, field};
 use crate::abi::{Device, TrackerStatus, VERSION};
 use crate::{Error, LiveDrive};
 
-/// The name of the pinned map: all drives are in one.
+/// The name of the pinned map, which holds all drives.
 pub const PIN_NAME: &str = "devices";
 
-/// A tracker without a heartbeat for this long is taken to be gone. It has one every 50 ms;
-/// a busy machine may keep it from that for a while.
+/// A tracker without a heartbeat for this long counts as gone. Heartbeats come every 50 ms,
+/// later on a busy machine.
 const GONE_AFTER: Nanos = Nanos::from_secs(1);
 
 /// The state of several drives, mapped read-only.
@@ -57,7 +57,7 @@ impl StateMemory {
         &self.devices
     }
 
-    /// How many drives it has room for.
+    /// The number of drives in the map.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count
@@ -72,7 +72,7 @@ impl StateMemory {
         self.devices.part(index, field!(Device.tracker))
     }
 
-    /// Whether the programs are attached and their tracker lives.
+    /// Whether the programs are attached and their tracker runs.
     ///
     /// # Panics
     /// There is no such drive.
@@ -91,7 +91,7 @@ impl StateMemory {
         Nanos(self.devices.load(index, field!(Device.now_ns)))
     }
 
-    /// How many requests of a drive are in flight.
+    /// The number of requests of a drive in flight.
     ///
     /// # Panics
     /// There is no such drive.
@@ -104,17 +104,17 @@ impl StateMemory {
 impl LiveDrive {
     /// Opens the state of a drive that another process tracks and has pinned in a directory.
     ///
-    /// Any user may, if the directories on the path let them pass: systemd mounts
+    /// Any user with search permission on the path may do so: systemd mounts
     /// `/sys/fs/bpf` for root alone (`chmod 755 /sys/fs/bpf`, or mount a BPF file system
     /// elsewhere: `mount -t bpf -o mode=755 bpf /run/trimtab-bpf`; not at `/run/trimtab`,
     /// where it would hide the emulated drives and the readers). Linux before 5.19 also
-    /// wants `CAP_BPF`.
+    /// requires `CAP_BPF`.
     ///
-    /// Where `kernel.unprivileged_bpf_disabled` is 0, only root and the file's group may: a
+    /// If `kernel.unprivileged_bpf_disabled` is 0, only root and the file's group may: a
     /// process that has the map open, and may load BPF programs, can load one that writes it.
     ///
     /// # Errors
-    /// Nothing is pinned there, or this drive is not tracked, or the process may not.
+    /// Nothing is pinned there, this drive is not tracked, or the process lacks permission.
     pub fn open(directory: &Path, device: &BlockDevice) -> Result<Self, Error> {
         let memory = StateMemory::open(&directory.join(PIN_NAME))?;
         let is_it = |&index: &usize| memory.tracker(index).number == device.kernel_number();

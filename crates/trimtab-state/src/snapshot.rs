@@ -1,4 +1,4 @@
-//! A consistent copy of a drive's state, as far as it concerns one request.
+//! A consistent copy of the part of a drive's state that concerns one request.
 
 use trimtab_io::{Nanos, Request};
 use trimtab_predict::units::{MOST_PIECES, UnitFunction};
@@ -11,10 +11,10 @@ use crate::abi::{FUNCTIONS, UNITS};
 pub struct StateSnapshot {
     /// The drive as a whole.
     pub drive: DriveState,
-    /// When it changed last.
+    /// The time of its last change.
     pub changed: Nanos,
-    /// Whether all numbers are of one moment. Otherwise the kernel was writing at each try,
-    /// and some are newer than others: nothing may be concluded from it.
+    /// Whether all numbers are of the same moment. Otherwise the kernel was writing at each
+    /// attempt, and some are newer than others: the snapshot must not be used.
     pub is_consistent: bool,
     pub(crate) units: [Unit; FUNCTIONS],
     pub(crate) functions: usize,
@@ -39,26 +39,26 @@ impl Pieces {
         this
     }
 
-    /// The units by one function; there is at least one.
+    /// The units of one function; there is at least one.
     pub(crate) fn of(&self, function: usize) -> &[u16] {
         &self.units[function][..self.count[function].into()]
     }
 }
 
 impl StateSnapshot {
-    /// The busiest of the units that the request lies in, by each function.
+    /// The busiest of the request's units, by each function.
     #[must_use]
     pub fn units(&self) -> &[Unit] {
         &self.units[..self.functions]
     }
 
-    /// The numbers that the forest decides by: see [`DriveState::features`].
+    /// The forest's inputs: see [`DriveState::features`].
     #[must_use]
     pub fn features(&self, now: Nanos, request: &Request) -> [i32; FEATURES] {
         self.drive.features(now, request, self.units())
     }
 
-    /// The digits that LinnOS's network decides by: see [`DriveState::digits`].
+    /// The inputs of LinnOS's network: see [`DriveState::digits`].
     #[must_use]
     pub fn digits(&self, request: &Request) -> [u8; DIGITS] {
         self.drive.digits(request)

@@ -1,8 +1,8 @@
-//! Decisions of LinnOS's network in the kernel, as they are published.
+//! Published decisions of LinnOS's network in the kernel.
 
 use trimtab_predict::Verdict;
 
-/// The two kinds of reads for which the kernel decides.
+/// The two classes of reads for which the kernel decides.
 ///
 /// LinnOS's network counts the pages in flight with those of the read itself, so a
 /// decision that is published before the read must assume a size.
@@ -18,7 +18,7 @@ impl SizeClass {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Small, Self::Large];
 
-    /// That of a read of this many bytes.
+    /// The class of a read of this many bytes.
     #[must_use]
     pub const fn of(length: u64) -> Self {
         if length <= 64 << 10 { Self::Small } else { Self::Large }
@@ -34,7 +34,7 @@ impl SizeClass {
     }
 }
 
-/// A published word: the verdict, and the sequence count of the state that it is of.
+/// Unpacks a published word: the verdict, and the sequence count of its state.
 pub(crate) const fn unpack(word: u64) -> (Option<Verdict>, u64) {
     let verdict = match word & 3 {
         1 => Some(Verdict::Fast),

@@ -1,4 +1,4 @@
-//! What a strategy asks for: actions, carried out in their order.
+//! Actions that a strategy requests, executed in order.
 
 use trimtab_io::{Nanos, Outcome, RequestId};
 
@@ -14,7 +14,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// The attempt as a number, for drivers that can carry only a number.
+    /// Converts the attempt to a number, for drivers that can carry only a number.
     #[must_use]
     pub const fn to_u64(self) -> u64 {
         (self.slot as u64) << 8 | self.replica.0 as u64
@@ -31,20 +31,20 @@ impl Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer {
     pub(crate) slot: u32,
-    /// Tells the read from others that have used its slot.
+    /// Distinguishes the read from earlier ones in its slot.
     pub(crate) generation: u32,
     /// The strategy's own mark.
     pub(crate) purpose: u8,
 }
 
-/// The reason for which a replica is asked.
+/// Why a replica is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The strategy chose it without a prediction.
     Chosen,
     /// A predictor forecast a fast read.
     Fast,
-    /// All replicas were predicted late; this one least.
+    /// All replicas were predicted late; this one is the least late.
     LeastBad,
     /// Another replica has been asked and has not completed yet.
     Duplicate,

@@ -2,7 +2,7 @@
 
 use trimtab_io::Nanos;
 
-/// What deciding costs a read, in time before its request goes out.
+/// The time that deciding adds to a read before its request is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// For each forecast.

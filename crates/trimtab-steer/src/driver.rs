@@ -1,11 +1,11 @@
 //! One driver of strategies, over any [`Backend`]: drives in virtual time, or real ones on
 //! the wall clock.
 //!
-//! Every block is on all drives. Each drive has a workload of its own: the workload's
-//! writes go to the drive, and its reads have the drive as their primary replica, from
-//! where the strategy may move them. Requests arrive at their times whatever the drives do
-//! (open loop). A drive takes a limited number of requests; the others wait in the host
-//! queue before it, first come, first served.
+//! Every block is on all drives. Each drive has a workload: its writes go to the drive, and
+//! its reads have the drive as their primary replica, from where the strategy may move them.
+//! Requests arrive at their times regardless of the drives' load (open loop). A drive takes a
+//! limited number of requests; the others wait in the host queue before it, first come, first
+//! served.
 //!
 //! ```text
 //!   workload ──> Steering (strategy) ──> timer queue
@@ -14,9 +14,9 @@
 //!                host queues, in-flight table ──> Backend
 //! ```
 //!
-//! The driver goes to the earliest event: a completion, a timer or delayed request of the
-//! strategy, an arrival; at one instant in that order. So at a decision a strategy has
-//! seen all that had happened by then, and nothing later.
+//! The driver processes the earliest event: a completion, a timer or delayed request of the
+//! strategy, an arrival; at one instant in that order. So at a decision a strategy has seen
+//! everything that had happened by then, and nothing later.
 //!
 //! # Parity arrays
 //!
@@ -108,7 +108,7 @@ pub struct RunOptions {
     pub seed: u64,
     /// The latency from which on a read was slow, by replica, to score predictions.
     pub thresholds: Option<Vec<Nanos>>,
-    /// Whether all that is sent to the drives is logged.
+    /// Whether all requests to the drives are logged.
     pub log: bool,
 }
 
@@ -121,8 +121,8 @@ pub struct DriverRun {
     pub log: Vec<Vec<LogEntry>>,
 }
 
-/// Serves requests, which come in order of time, under a strategy, and returns when all
-/// are complete.
+/// Serves requests, which come in order of time, under a strategy, and returns when all are
+/// complete.
 ///
 /// # Errors
 /// The back end cannot go on.
@@ -154,10 +154,10 @@ enum Purpose {
     ForcedSample(Ticket),
 }
 
-/// A time that never comes.
+/// Never.
 const NEVER: Nanos = Nanos::MAX;
 
-/// How many requests ahead a drive is told of an arrival.
+/// How many requests ahead a drive is notified of an arrival.
 const AHEAD: usize = 4;
 
 struct Driver<'a, B> {
@@ -287,7 +287,8 @@ impl<'a, B: Backend> Driver<'a, B> {
     ) -> Result<(), B::Error> {
         if self.queues.push(self.now, drive, request, purpose) && self.backend.has_room(drive) {
             self.issue(drive)?;
-            // Some requests complete at once: reads of what was never written, say.
+            // Some requests complete at once, for example reads of blocks that were never
+            // written.
             self.take_completions(drive);
         }
         Ok(())
@@ -333,7 +334,7 @@ impl<'a, B: Backend> Driver<'a, B> {
         match purpose {
             Purpose::Attempt(attempt, reason) => {
                 self.figures.replicas[drive.index()].served.record(took);
-                // The latency of an error says nothing of the prediction.
+                // The latency of a failed request does not score the prediction.
                 if let (Reason::Fast, Some(threshold)) = (reason, threshold)
                     && outcome != Outcome::Error
                 {

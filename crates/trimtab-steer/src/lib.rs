@@ -1,5 +1,5 @@
-//! Replica selection and hedging: which of the drives that hold a read's data serves it,
-//! and when a second one is asked.
+//! Replica selection and hedging: which of the drives that hold a read's data serves it, and
+//! when a second one is asked.
 //!
 //! A [`Strategy`] decides: which replica is asked first, whether and when a second one is,
 //! and what becomes of the first. The published strategies are here beside trimtab's own,
@@ -21,9 +21,9 @@
 //!
 //! # Decisions that are not obvious
 //!
-//! - **`Steering` stands between strategies and drivers.** What must hold under every
-//!   strategy (one completion per read, no replica asked twice, the last one asked without
-//!   a deadline) is implemented there, once. A strategy is a few lines.
+//! - **`Steering` stands between strategies and drivers.** The guarantees under every strategy
+//!   (one completion per read, no replica asked twice, the last one asked without a deadline)
+//!   are implemented there, once. A strategy is a few lines.
 //! - **The in-flight table keeps a freed slot's generation.** A timer carries the slot and
 //!   the generation, so a timer of a read that has completed finds nothing.
 //! - **A hedge has a price.** `trimtab` may send a given share of the reads twice. The

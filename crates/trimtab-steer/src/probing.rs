@@ -8,16 +8,16 @@ use crate::turn::Turn;
 
 /// Ends the avoidance of replicas that have recovered.
 ///
-/// The state of a drive is known from its completions. A drive that gets no reads
-/// completes none, and would be taken for slow long after it has recovered. So if a
-/// replica has been avoided and was sent no read for a while, the next read, whatever
-/// its primary replica, goes there as well: a duplicate that the read does not wait for.
+/// The state of a drive is known from its completions. A drive without reads completes none,
+/// and would count as slow long after it has recovered. So if a replica has been avoided and
+/// was sent no read for a while, the next read, of any primary replica, is also sent there: a
+/// duplicate that the read does not wait for.
 #[derive(Clone, Debug)]
 pub struct Probing {
     every: Nanos,
     /// Avoided since the replica was last sent a read.
     avoided: Replicas,
-    /// The time since which.
+    /// The start of that avoidance.
     since: [Nanos; MOST_REPLICAS],
     /// Replicas whose last completion was much faster than expected.
     recovering: Replicas,

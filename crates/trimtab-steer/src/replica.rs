@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_order_has_each_replica_once(primary in 0_u8..8, more in 0_usize..8, random: u64) {
+        fn order_has_each_replica_once(primary in 0_u8..8, more in 0_usize..8, random: u64) {
             let count = (usize::from(primary) + 1 + more).min(MOST_REPLICAS);
             let order = Order::shuffled(Replica(primary), count, random);
             prop_assert_eq!(order, Order::new(order.replicas()));

@@ -32,7 +32,7 @@ pub enum StrategyKind {
     Adaptive,
     /// A failover at the p95 latency.
     Timeout,
-    /// The replica that was fastest lately.
+    /// The replica with the lowest recent latency.
     Snitch,
     /// The replica with the shortest queue.
     C3,
@@ -201,16 +201,15 @@ pub struct StrategyInputs {
 /// Parameters of strategies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
-    /// Of `tied`: the delay before the copy is sent.
+    /// For `tied`: the delay before the copy is sent.
     pub tied_delay: Nanos,
-    /// Of `trimtab`: by which share another replica's expected wait must be below the
+    /// For `trimtab`: the share by which another replica's expected latency must be below the
     /// primary's for a read to go there, since estimates are not exact.
     pub margin: f64,
-    /// Of `trimtab`: the greatest share of reads that are sent twice, in the long
-    /// run.
+    /// For `trimtab`: the greatest share of reads that are sent twice, in the long run.
     pub most_extra: f64,
-    /// Of `trimtab`: whether a read that moves to another replica is charged a failover
-    /// even if its primary was not refused but only ranks behind.
+    /// For `trimtab`: whether a read that moves to another replica is charged a failover even
+    /// if its primary was not refused but only ranks behind.
     pub charge_moves: bool,
 }
 

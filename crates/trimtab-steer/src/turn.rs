@@ -77,7 +77,7 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Now.
+    /// The current time.
     #[must_use]
     pub const fn now(&self) -> Nanos {
         self.now
@@ -168,8 +168,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Has [`Strategy::timer`](crate::Strategy::timer) called at a time, unless
-    /// the read is complete by then.
+    /// Requests a call of [`Strategy::timer`](crate::Strategy::timer) at a time, unless the
+    /// read is complete by then.
     pub fn timer(&mut self, at: Nanos, purpose: u8) {
         self.read.timers = self.read.timers.saturating_add(1);
         let timer = Timer { slot: self.slot, generation: self.read.generation, purpose };

@@ -1,4 +1,4 @@
-//! Every read completes exactly once, whatever the drives do.
+//! Every read completes exactly once, for any behaviour of the drives.
 
 mod world;
 
@@ -79,8 +79,7 @@ proptest! {
     }
 }
 
-/// A replica that was slow for a while is used again soon after, however much it was
-/// avoided.
+/// A replica that was slow for a while is used again soon after, even if it was avoided.
 #[test]
 fn recovered_replicas_are_used_again() {
     for strategy in all(3).into_iter().take(PREDICTING) {
@@ -88,7 +87,7 @@ fn recovered_replicas_are_used_again() {
     }
 }
 
-/// `trimtab` also avoids replicas that are slower than others and yet not late.
+/// `trimtab` also avoids replicas that are slower than others but not late.
 #[test]
 fn recovered_replicas_that_ranked_behind_are_used_again() {
     let trimtab = all(3).into_iter().find(|strategy| strategy.name() == "trimtab").unwrap();
@@ -105,7 +104,7 @@ fn recovers(strategy: Box<dyn trimtab_steer::Strategy>, ill_for: Nanos) {
     });
     world.run((0..10_000).map(|i| Nanos::from_micros(500 * i)));
     let name = world.steering.name();
-    // The share of the reads with primary replica 0 that it was asked for.
+    // The share of the reads with primary replica 0 that were sent to it.
     let share = |from: Nanos, to: Nanos| {
         let within = |at: Nanos| at >= from && at < to;
         let asked = world
@@ -116,7 +115,7 @@ fn recovers(strategy: Box<dyn trimtab_steer::Strategy>, ill_for: Nanos) {
         asked as f64 / (to.since(from).as_secs_f64() * 2_000.0 / 3.0)
     };
     let before = share(Nanos::ZERO, ill);
-    // Strategies that rank replicas go elsewhere now and then, where that is faster.
+    // Strategies that rank replicas use another one now and then, if that is faster.
     assert!(before > 0.9, "{name}: {before}");
     let meanwhile = share(ill + Nanos::from_millis(30), well);
     assert!(meanwhile < 0.1, "{name}: {meanwhile}");

@@ -1,5 +1,5 @@
-//! What tests need of a machine: real block devices, which are loop devices over temporary
-//! files, and [`requires`], by which a test is skipped where the machine lacks something.
+//! Requirements of tests: real block devices, which are loop devices over temporary files, and
+//! [`requires`], which skips a test if the machine lacks a feature.
 //!
 //! Failures panic, and so fail the test.
 

@@ -29,8 +29,8 @@ const REQUIRE: &str = "TRIMTAB_REQUIRE";
 /// separated by tabs.
 const SKIPPED: &str = "TRIMTAB_SKIPPED";
 
-/// Whether this machine has all of these features. If not, the test is to return: that it is
-/// skipped has been said and counted.
+/// Whether this machine has all of these features. If not, the test must return: the skip has
+/// been reported and counted.
 ///
 /// # Panics
 /// If `TRIMTAB_REQUIRE` names a missing feature.
@@ -47,7 +47,8 @@ pub fn requires(features: &[Feature]) -> bool {
     false
 }
 
-/// Skips the test for a feature that turned out to be missing when it was tried, and says why.
+/// Skips the test for a feature that turned out to be missing when it was used, and reports
+/// why.
 ///
 /// # Panics
 /// If `TRIMTAB_REQUIRE` names the feature.
@@ -57,7 +58,7 @@ pub fn skip(feature: Feature, why: &str) {
     record(feature, why);
 }
 
-/// Why this machine lacks one of these features, if it does: for what is no test.
+/// Why this machine lacks one of these features, if it does: for code that is not a test.
 #[must_use]
 pub fn missing(features: &[Feature]) -> Option<String> {
     features.iter().find_map(|feature| feature.lacking())
@@ -90,13 +91,13 @@ fn record(feature: Feature, why: &str) {
     }
 }
 
-/// The test program, and the test: the runner names a test's thread after it, but for the
-/// main thread, which runs tests one after the other if it is told to. Then the place in the
-/// source says which test it was.
+/// The test program, and the test. The runner names a test's thread after it, except for the
+/// main thread, which may run tests one after the other; then the source position identifies
+/// the test.
 fn test_name(caller: &Location<'_>) -> String {
     let program = std::env::current_exe().unwrap_or_default();
     let program = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    // Cargo's hash is no part of the name.
+    // Cargo's hash is not part of the name.
     let program = program.rsplit_once('-').map_or(program.as_str(), |(name, _)| name);
     match std::thread::current().name() {
         Some(test) if test != "main" => format!("{program}::{test}"),

@@ -1,4 +1,4 @@
-//! Devices made of others, for tests: gone when dropped, before what they are made of.
+//! Stacked devices for tests: removed when dropped, before the devices below.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -152,7 +152,8 @@ impl VolumeGroup {
         Self { name, members }
     }
 
-    /// A volume, of the group's life; its path. The arguments say of what size and type.
+    /// A volume that lives as long as the group. Returns its path. The arguments give its size
+    /// and type.
     #[must_use]
     pub fn volume(&self, name: &str, args: &[&str]) -> String {
         run("lvcreate", &[&["-y", "-Wn", "-Zn", "--name", name], args, &[&self.name]].concat());
@@ -178,7 +179,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// An array of these devices; the arguments say of what level and layout.
+    /// An array of these devices; the arguments give its level and layout.
     #[must_use]
     pub fn new(args: &[&str], members: &[&str]) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(300);

@@ -1,5 +1,5 @@
-//! A test that cannot run is said, counted, and failed where it had to run. What is tested is
-//! the tests at the end, in processes of their own.
+//! A test that cannot run is reported and counted, or fails if it is required. The tests at
+//! the end are run in separate processes for that.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ fn run(test: &str, skipped: &Path, required: Option<&str>) -> Output {
     command.output().unwrap()
 }
 
-/// What was written to standard error, and to the file.
+/// Returns the output on standard error, and that in the file.
 fn run_in(directory: &Path, test: &str, required: Option<&str>) -> (bool, String, String) {
     let file = directory.join("skipped");
     let output = run(test, &file, required);
@@ -26,7 +26,7 @@ fn run_in(directory: &Path, test: &str, required: Option<&str>) -> (bool, String
 }
 
 #[test]
-fn a_skipped_test_passes_and_is_counted() {
+fn skipped_test_passes_and_is_counted() {
     let directory = tempfile::tempdir().unwrap();
     let (passed, said, text) = run_in(directory.path(), "needs_fio", None);
     assert!(passed && said.contains("skipped skip::needs_fio: needs the program fio"), "{said}");
@@ -41,7 +41,7 @@ fn a_skipped_test_passes_and_is_counted() {
 }
 
 #[test]
-fn a_required_feature_that_is_missing_fails_the_test() {
+fn missing_required_feature_fails_the_test() {
     for (test, required) in
         [("needs_fio", "fio"), ("needs_fio", "traces,fio"), ("finds_out", "io_uring")]
     {
@@ -61,7 +61,7 @@ fn each_missing_feature_is_held_against_the_required_ones() {
 }
 
 #[test]
-fn what_cannot_be_counted_fails() {
+fn uncountable_skip_fails() {
     let nowhere = Path::new("/nonexistent/skipped");
     let output = run("needs_fio", nowhere, None);
     assert!(!output.status.success());

@@ -21,17 +21,17 @@ fn records(names: &mut Names) -> Vec<Record> {
     let mut arrival = 1_700_000_000_000_000_000;
     let mut record = || {
         arrival += rng.random_range(0..20_000);
-        let who = rng.random_range(0..3_usize);
+        let client = rng.random_range(0..3_usize);
         let issue = arrival + rng.random_range(500..3_000);
         Record {
             issue: Some(Nanos(issue)),
             complete: Some(Nanos(issue + rng.random_range(60_000..400_000))),
-            pid: Some(1_000 + who as u32),
-            command: Some(commands[who]),
+            pid: Some(1_000 + client as u32),
+            command: Some(commands[client]),
             flags: if rng.random_range(0..4) == 0 { Flags::SYNC } else { Flags::empty() },
             ..Record::arriving(
                 Nanos(arrival),
-                devices[who],
+                devices[client],
                 if rng.random_range(0..10) < 7 { Op::Read } else { Op::Write },
                 rng.random_range(0..1 << 28) * 4096,
                 4096 << rng.random_range(0..6),

@@ -67,9 +67,10 @@ fn every_request_has_times_and_names() {
         assert!(record.arrival <= issue && issue < complete, "{record:?}");
         assert!(name.starts_with("254,0 "), "{name}");
         // The flush after a FUA write; it has no submitter.
-        let nobodys = record.op == Op::Flush && record.flags.contains(Flags::ARRIVAL_IS_ISSUE);
-        assert_eq!(name == "254,0 ?", nobodys, "{record:?}");
-        assert!(nobodys || !record.flags.contains(Flags::ARRIVAL_IS_ISSUE), "{record:?}");
+        let has_no_submitter =
+            record.op == Op::Flush && record.flags.contains(Flags::ARRIVAL_IS_ISSUE);
+        assert_eq!(name == "254,0 ?", has_no_submitter, "{record:?}");
+        assert!(has_no_submitter || !record.flags.contains(Flags::ARRIVAL_IS_ISSUE), "{record:?}");
     }
     // fio's 48 random reads. (The others are the file system's.)
     let random = |r: &Record| r.op == Op::Read && r.flags.is_empty() && r.length == 4096;

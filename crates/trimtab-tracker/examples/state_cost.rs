@@ -1,16 +1,15 @@
-//! What it costs to keep the state of a drive, per request and by the kernel's own
-//! statistics, without and with the network that decides in the kernel, and what it
-//! costs to read it.
+//! The cost of tracking a drive's state: per request, from the kernel's own statistics,
+//! without and with the network that decides in the kernel, and the cost of reading the state.
 //!
 //! ```text
 //! cargo run --release -p trimtab-tracker --example state_cost -- [RUNS [ROW]]
 //! ```
 //!
-//! With the name of a row, that one alone.
+//! With the name of a row, only that row is measured.
 //!
-//! The load is that of docs/measurements/recording.md: 60,000 requests of 4 KiB
-//! per second, 70% of them reads, at depth 32, on a loop device in memory; where it is
-//! said, 10,000 of 64 KiB. Needs root and fio.
+//! The load is that of docs/measurements/recording.md: 60,000 requests of 4 KiB per second,
+//! 70% of them reads, at depth 32, on a loop device in memory; in the rows marked 64 KiB,
+//! 10,000 of that size. Needs root and fio.
 
 #![allow(clippy::print_stdout)]
 
@@ -49,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Load::new("4096, 60 and 4096 units, 64 KiB in 8, 16 and 16 pieces", units(12), false)
             .large(),
     ];
-    // By turns: what else the machine does changes all the time.
+    // In turn, because other load on the machine varies.
     for _ in 0..runs {
         for load in loads.iter_mut().filter(|load| load.is_wanted(&only)) {
             load.measure()?;
@@ -67,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What was measured, under its name.
+/// The measurements, by name.
 type Rows = Vec<(String, Vec<f64>)>;
 
 fn add(rows: &mut Rows, name: &str, value: f64) {
@@ -86,8 +85,8 @@ fn print(rows: Rows) {
     }
 }
 
-/// A network with weights of three decimals up to 32.767, as large as there are: what
-/// it decides does not matter.
+/// A network with the largest allowed number of weights of three decimals up to 32.767. Its
+/// decisions do not matter.
 fn network() -> Trained {
     let mut state = 1_u64;
     let mut weight = || {
@@ -99,8 +98,8 @@ fn network() -> Trained {
     Trained::Linnos(Arc::new(network.expect("no such weights overflow")))
 }
 
-/// Nanoseconds for what the network does, apart: a program asks it for what has not
-/// changed, for other digits of the queue, and for 28 other digits of the history.
+/// Nanoseconds of the network alone: a program evaluates it for unchanged digits, for other
+/// digits of the queue, and for 28 other digits of the history.
 fn network_alone(runs: usize) -> Result<Rows, Box<dyn std::error::Error>> {
     const ASKED: u8 = 200;
     let mut rows = Rows::new();
@@ -137,7 +136,7 @@ fn network_alone(runs: usize) -> Result<Rows, Box<dyn std::error::Error>> {
     Ok(rows)
 }
 
-/// What is measured together.
+/// Parameters of a measurement.
 struct Load {
     what: &'static str,
     functions: Vec<UnitFunction>,
@@ -146,7 +145,7 @@ struct Load {
     rows: Rows,
 }
 
-/// What is asked of the drive: the size, and how many reads and writes per second.
+/// The requests to the drive: the size, and how many reads and writes per second.
 struct Requests {
     size: &'static str,
     rates: [u32; 2],
@@ -191,8 +190,8 @@ impl Load {
             add(&mut self.rows, &handler.name, mean);
             all += handler.run_ns;
             runs += handler.runs;
-            // It has nothing to do for a request of one bio, as these are: what it takes
-            // is what measuring takes, and four loads.
+            // For requests of one bio, as these are, it does nothing: its time is that of
+            // measuring, and of four loads.
             if handler.name == "on_issue" {
                 measuring = mean;
             }
@@ -228,7 +227,7 @@ impl Requests {
     }
 }
 
-/// Nanoseconds for a look at the state, for one with the features, for both with a large
+/// Nanoseconds for a snapshot of the state, for one with the features, for both with a large
 /// read, and for a verdict.
 fn read(drive: &LiveDrive) -> [f64; 4] {
     const LOOKS: u64 = 200_000;

@@ -1,4 +1,5 @@
-//! The BPF file system that the state is pinned in, to be mounted again if it has gone.
+//! The BPF file system that the state is pinned in, which is mounted again if it was
+//! unmounted.
 
 use std::ffi::CString;
 use std::fs;
@@ -14,7 +15,7 @@ use trimtab_bpf::Error;
 /// `BPF_FS_MAGIC` (include/uapi/linux/magic.h)
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
-/// A directory for pins, and the BPF file system that it is in.
+/// A directory for pins, and its BPF file system.
 pub(crate) struct BpfMount {
     directory: PathBuf,
     mount_point: PathBuf,
@@ -23,7 +24,7 @@ pub(crate) struct BpfMount {
 }
 
 impl BpfMount {
-    /// Where a directory is, that is on a BPF file system.
+    /// Finds the mount of a directory on a BPF file system.
     pub(crate) fn of(directory: &Path) -> Result<Self, Error> {
         let find = || -> io::Result<Self> {
             let directory = fs::canonicalize(directory)?;
@@ -40,7 +41,7 @@ impl BpfMount {
         &self.directory
     }
 
-    /// Mounts the file system again where it was, unless there is one.
+    /// Mounts the file system again at the same place, unless there is one.
     pub(crate) fn mount(&self) -> Result<(), Error> {
         let there = statfs(&self.mount_point);
         if there.is_ok_and(|fs| fs.f_type.cast_unsigned() & 0xffff_ffff == BPF_FS_MAGIC) {
@@ -51,7 +52,7 @@ impl BpfMount {
         mount("bpf", &self.mount_point, "bpf", flags, Some(&*options)).map_err(|e| {
             let point = self.mount_point.display();
             Error::Kernel(format!(
-                "the BPF file system at {point} has gone and cannot be mounted again ({e}): \
+                "the BPF file system at {point} is unmounted and cannot be mounted again ({e}): \
                  mount -t bpf bpf {point}"
             ))
         })

@@ -10,13 +10,13 @@ use trimtab_bpf::Error;
 
 use crate::network::Query;
 
-/// Whether a program is called, and not attached to a tracepoint.
+/// Whether a program is called rather than attached to a tracepoint.
 pub(crate) fn is_callable(program: &str) -> bool {
     ["housekeep", "heartbeat", "configure", "clear", "inject_event", "query_network"]
         .contains(&program)
 }
 
-/// The programs, open.
+/// The programs' file descriptors.
 pub(crate) struct Calls {
     housekeep: OwnedFd,
     heartbeat: OwnedFd,
@@ -65,11 +65,11 @@ struct Injected {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum InjectedEvent {
-    /// It has arrived.
+    /// It arrived.
     Arrived = 1,
-    /// The driver has given it back.
+    /// The driver returned it to the queue.
     Requeued = 3,
-    /// It has been answered.
+    /// It completed.
     Answered = 6,
 }
 
@@ -91,8 +91,8 @@ impl Calls {
         })
     }
 
-    /// Reports that the tracker of a drive lives, or stops, and the drive's number. False if
-    /// the drive's network was busy, so that its decisions were left alone.
+    /// Reports that the tracker of a drive runs or stops, and the drive's number. Returns
+    /// false if the drive's network was busy, so that its decisions were not updated.
     pub(crate) fn heartbeat(&self, index: usize, attached: bool, number: u32) -> bool {
         let attached = attached.into();
         run(&self.heartbeat, &mut Heartbeat { index: index as u32, attached, number, reserved: 0 })
@@ -100,38 +100,39 @@ impl Calls {
     }
 
     /// Drains the queue of a drive that has not changed since, and reaps its lost requests if
-    /// asked to: above 0 if more may be left, less than 0 if the state is being written.
+    /// `forget` is set. Returns a positive number if more may be left, a negative one if the
+    /// state is being written.
     pub(crate) fn housekeep(&self, index: usize, forget: bool, unless_changed_since: u64) -> i32 {
         let (index, forget) = (index as u32, forget.into());
         run(&self.housekeep, &mut Housekeep { index, forget, now_ns: unless_changed_since })
     }
 
-    /// Forgets the units of a drive that tells none apart.
+    /// Clears the units of a drive without unit functions.
     pub(crate) fn clear(&self, index: usize) {
         run(&self.clear, &mut Configure { index: index as u32, reserved: 0 });
     }
 
-    /// Resets the state of a drive except its units, and takes up the staged configuration;
-    /// false if the state is being written.
+    /// Resets the state of a drive except its units, and applies the staged configuration.
+    /// Returns false if the state is being written.
     pub(crate) fn configure(&self, index: usize) -> bool {
         run(&self.configure, &mut Configure { index: index as u32, reserved: 0 }) == 0
     }
 
-    /// For tests: injects an event of a read that does not exist.
+    /// For tests: injects an event of a fictitious read.
     pub(crate) fn inject_event(&self, index: usize, event: InjectedEvent, key: u64) {
         let program = self.inject_event.as_ref().expect("loaded for tests");
         let (index, kind) = (index as u32, event as u32);
         run(program, &mut Injected { index, kind, key, sector: key % 4096 * 8 });
     }
 
-    /// For tests: evaluates a drive's network on some digits; false if it is busy.
+    /// For tests: evaluates a drive's network on some digits. Returns false if it is busy.
     pub(crate) fn query_network(&self, query: &mut Query) -> bool {
         self.query_network.as_ref().is_some_and(|program| run(program, query) == 0)
     }
 }
 
-/// Runs a program on its argument, to which one of the type `syscall` may also write its
-/// answer. Its value, or less than 0.
+/// Runs a program on its argument, to which a program of the type `syscall` may also write its
+/// result. Returns its value, or a negative error.
 fn run<T>(program: &OwnedFd, argument: &mut T) -> i32 {
     let mut options = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as _,
@@ -139,8 +140,8 @@ fn run<T>(program: &OwnedFd, argument: &mut T) -> i32 {
         ctx_size_in: size_of::<T>() as u32,
         ..Default::default()
     };
-    // SAFETY: the options and what they point to live as long as the call, and any
-    // bits that the kernel writes there are a value.
+    // SAFETY: the options and the memory that they point to live as long as the call, and any
+    // bits that the kernel writes there are valid.
     let result = unsafe { bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
     if result < 0 { result } else { options.retval.cast_signed() }
 }

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-/// Drives cannot be tracked. Each error displays as one line that says what to do about it.
+/// Why drives cannot be tracked. Each error displays as one line that says what to do about
+/// it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A drive is named twice.
     #[error(transparent)]
     Device(#[from] trimtab_block::DeviceError),
-    /// The model is not one that the kernel can decide by; its predictor's name.
+    /// The kernel cannot decide by the model; its predictor's name.
     #[error(
         "the kernel decides by models of the predictor `linnos` only, and this is of `{0}`: \
          train one with --predictor linnos"
@@ -17,7 +18,7 @@ pub enum Error {
     /// A unit function of a model is not valid.
     #[error("a unit function of the model is not valid")]
     InvalidUnitFunction,
-    /// Deciding in the kernel was not asked for when the programs were loaded.
+    /// Deciding in the kernel was not enabled when the programs were loaded.
     #[error("deciding in the kernel was not asked for when the programs were loaded")]
     NetworksNotLoaded,
     /// The drive's network was busy for a second.
@@ -32,7 +33,7 @@ pub enum Error {
     /// The programs cannot be loaded, attached or pinned.
     #[error(transparent)]
     Bpf(#[from] trimtab_bpf::Error),
-    /// A map's memory cannot be had.
+    /// A map cannot be mapped into memory.
     #[error(transparent)]
     Memory(#[from] trimtab_shm::Error),
     /// The state cannot be read.

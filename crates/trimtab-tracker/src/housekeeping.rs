@@ -15,9 +15,9 @@ use crate::calls::Calls;
 /// The interval of heartbeats.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long a drive must have had no event before requests in flight by our count, and not
-/// by the kernel's, are reaped. (From the driver's answer to the completion's tracepoint it
-/// is one soft interrupt.)
+/// How long a drive must have had no event before requests are reaped that are in flight by
+/// our count but not by the kernel's. (Between the driver's completion and the tracepoint
+/// there is one soft interrupt.)
 const QUIET: Nanos = Nanos::from_millis(100);
 
 /// A thread that does the housekeeping of some drives.
@@ -34,7 +34,7 @@ impl Housekeeper {
     ) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stopped);
-        // The first heartbeat comes before any reader can ask for it.
+        // The first heartbeat precedes any reader's check.
         heartbeat(&calls, &devices, true);
         let thread = thread::spawn(move || {
             while !seen.load(Ordering::Relaxed) {
@@ -65,23 +65,23 @@ impl Drop for Housekeeper {
     }
 }
 
-/// Reports whether the programs are attached. A device that another has replaced under its
-/// name is not tracked: the state of the old one must not decide about the new one.
+/// Reports whether the programs are attached. A device that was replaced by another one of the
+/// same name is not tracked: the old one's state must not decide about the new one.
 fn heartbeat(calls: &Calls, devices: &[BlockDevice], attached: bool) {
     for (i, device) in devices.iter().enumerate() {
         calls.heartbeat(i, attached && !device.is_replaced(), device.kernel_number());
     }
 }
 
-/// Drains the queue, and reaps requests whose completion was not seen, except those that
-/// wait to be sent to the driver again. While a drive has events, its handlers do both.
+/// Drains the queue, and reaps requests whose completion was not seen, except those that wait
+/// to be issued to the driver again. While a drive has events, its handlers do both.
 fn housekeep(memory: &StateMemory, index: usize, device: &BlockDevice, calls: &Calls) {
     let changed = memory.changed(index);
     if monotonic().since(changed) < QUIET {
         return;
     }
     let forget = memory.in_flight(index) > 0 && device.is_idle();
-    // A call reaps 32 at most.
+    // A call reaps at most 32.
     for _ in 0..SLOTS / 32 {
         if calls.housekeep(index, forget, changed.0) <= 0 {
             return;

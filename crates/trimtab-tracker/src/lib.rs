@@ -1,12 +1,12 @@
 //! The state tracker: the BPF programs that keep each drive's state current.
 //!
-//! [`StateTracker::load`] attaches the programs; they stay as long as it lives. It gives a
-//! [`LiveDrive`](trimtab_state::LiveDrive) to its own process, and [`StateTracker::pin`]
-//! makes the memory available to all others, which can read it and not write it: only
-//! programs can. User space, the tracker too, can neither by a call nor by a mapping. (A
-//! process that may load BPF programs, root for one, could load one that does.) The memory
-//! holds figures only: single requests, their places and the kernel's addresses are in maps
-//! of the programs' own.
+//! [`StateTracker::load`] attaches the programs; they stay attached until it is dropped. It
+//! returns a [`LiveDrive`](trimtab_state::LiveDrive) to its own process, and
+//! [`StateTracker::pin`] makes the memory readable for all others. Only BPF programs can write
+//! it: user space, including the tracker, can do so neither by a call nor by a mapping. (A
+//! process that may load BPF programs, such as root's, could load one that does.) The memory
+//! holds figures only: single requests, their offsets and the kernel's addresses are in
+//! private maps of the programs.
 //!
 //! ```no_run
 //! use trimtab_block::BlockDevice;
@@ -24,12 +24,12 @@
 //!
 //! # Deciding in the kernel
 //!
-//! If asked to ([`TrackerOptions::in_kernel`]), the kernel decides by LinnOS's network (Hao
-//! et al., OSDI'20, §4.3) itself, after each change and for two
-//! [`SizeClass`](trimtab_state::SizeClass)es of reads, so that a decision is one memory
-//! load. It costs every request more than two microseconds of the machine's time, whether a
-//! program asks or not (docs/measurements), where user space needs a tenth of one for each
-//! decision that it does make: it is for programs that cannot decide themselves.
+//! If enabled ([`TrackerOptions::in_kernel`]), the kernel evaluates LinnOS's network (Hao et
+//! al., OSDI'20, §4.3) itself, after each change and for two
+//! [`SizeClass`](trimtab_state::SizeClass)es of reads, so that a decision is one memory load.
+//! It costs every request more than two microseconds of the machine's time, even if no program
+//! reads the decision (docs/measurements). User space needs a tenth of a microsecond for each
+//! decision that it makes, so this is for programs that cannot evaluate a model themselves.
 //!
 //! ```no_run
 //! use trimtab_block::BlockDevice;
@@ -54,32 +54,33 @@
 //!
 //! # Design
 //!
-//! - **Sent means arrived**, because recordings, from which predictors learn, call it that: a
-//!   request that waits in the scheduler is in flight. What merging adds to a request counts
-//!   from its issue; a recording has the final size from the beginning.
+//! - **Sent means arrived**, as in the recordings that predictors are trained on: a request
+//!   that waits in the scheduler is in flight. The growth of a request by merging counts from
+//!   its issue; a recording has the final size from the beginning.
 //! - **Handlers never block on the drive lock.** The kernel's spin lock for BPF allows no call
-//!   under it, and a lock of our own cannot keep interrupts away. A handler that fails to take
-//!   the lock appends its event to a 64-entry queue, which the holder drains, up to 64 events,
-//!   before it applies newer ones. The lock word is the readers' sequence count. Clocks are
-//!   read before the lock; an event that is older than the last counts as simultaneous.
+//!   while it is held, and a custom lock cannot disable interrupts. A handler that fails to
+//!   take the lock appends its event to a 64-entry queue, which the holder drains, up to 64
+//!   events, before it applies newer ones. The lock word is the readers' sequence count.
+//!   Clocks are read before the lock; an event that is older than the last counts as
+//!   simultaneous.
 //! - **A drive is two values:** the part that every process may read, and the requests in
-//!   flight. Two look-ups for each event, an index with a mask for the rest. A request has one
-//!   cache line, found by its address, because cache lines are the cost.
+//!   flight. Each event takes two look-ups, and masked indices for the rest. A request has one
+//!   cache line, found by its address, because cache lines dominate the cost.
 //! - **The lock holder is not preempted.** Calls from user space that take the lock are raw
 //!   tracepoint programs, for which the kernel disables preemption. Units are cleared without
-//!   the lock, while none are told apart.
+//!   the lock, while no unit functions are set.
 //! - **Only programs write the drives' memory.** The map is frozen, so every user may open it.
-//!   A socket that hands out the memory would need a process that answers.
-//! - **The kernel decides outside the drive's lock.** It copies nine numbers as readers do; the
-//!   network has a lock of its own. A decision carries the sequence count of its state. Sums
-//!   follow the digits that changed, two neurons in a word: exact, because they cannot
+//!   A socket that hands out the memory would need a process that serves it.
+//! - **The kernel decides outside the drive's lock.** It copies nine numbers as readers do;
+//!   the network has a separate lock. A decision carries the sequence count of its state. Sums
+//!   are updated by the digits that changed, two neurons in a word: exact, because they cannot
 //!   overflow.
-//! - **Lost completions are found in three ways:** the kernel reuses the request's structure;
-//!   the request is in flight for a minute; the drive is quiet, and the kernel counts nothing
-//!   in flight.
+//! - **Lost completions are detected in three ways:** the kernel reuses the request's
+//!   structure; the request is in flight for a minute; the drive is quiet, and the kernel
+//!   counts nothing in flight.
 //! - **Drives are found by a hash table without collisions**, in one cache line for any number
-//!   of drives (bpf/devices.h). A drive takes 1.06 MB of kernel memory, nearly all of it the
-//!   3 × 4,096 units.
+//!   of drives (bpf/devices.h). A drive takes 1.06 MB of kernel memory, nearly all of it the 3
+//!   × 4,096 units.
 
 mod abi;
 mod bpf_mount;
@@ -100,6 +101,6 @@ pub use tracker::{StateTracker, TrackerOptions};
 
 use std::time::Duration;
 
-/// How long the kernel may be writing while something is to be changed: a write takes some
-/// microseconds at most, but its processor may be taken away.
+/// How long to retry a change while the kernel writes the state: a write takes some
+/// microseconds, but its processor may be descheduled by a hypervisor.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -1,54 +1,52 @@
-//! What was done to a drive's state, step by step: for tests.
+//! A log of the changes of a drive's state, for tests.
 
 use trimtab_io::{Nanos, Op};
 use trimtab_shm::Mapping;
 
 use crate::abi::{Control, LogEntry};
 
-/// A step, in the words of [`trimtab_predict::DriveTracker`].
+/// A step, as a call of [`trimtab_predict::DriveTracker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When.
+    /// The time.
     pub now: Nanos,
-    /// The place of the request in the kernel's table: from its being sent to its
-    /// answer it is the request's alone.
+    /// The request's slot in the kernel's table, which it owns from submission to completion.
     pub slot: u32,
-    /// What was done.
+    /// The change.
     pub act: Act,
 }
 
-/// What was done.
+/// A change of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// A request was sent.
     Sent(Extent),
-    /// It has grown.
+    /// It grew.
     Grown(Extent),
-    /// It was answered; whether with its data.
+    /// It completed; whether with data.
     Completed(bool),
 }
 
-/// What a request is of.
+/// The extent of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// What it does.
+    /// Its operation.
     pub op: Op,
-    /// Where it begins, bytes.
+    /// First byte.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
 }
 
-/// The steps in the order in which they were done. It has no limits on its
-/// writers: what was not read in time is overwritten.
+/// The steps in order. Writers never wait: steps that were not read in time are overwritten.
 pub(crate) struct Log {
     pub(crate) entries: Mapping<LogEntry>,
     pub(crate) bits: u32,
 }
 
 impl Log {
-    /// All steps for a device since the start; `None` if some have been
-    /// overwritten or are just being written.
+    /// All steps for a device since the start; `None` if some have been overwritten or are
+    /// being written.
     pub(crate) fn read(&self, control: &Control, device: u8) -> Option<Vec<Step>> {
         if control.log_taken > 1 << self.bits {
             return None;

@@ -54,7 +54,7 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    /// Of two classes that differ in the digits of the queue.
+    /// A query for two classes that differ in the digits of the queue.
     pub(crate) fn new(index: usize, digits: &[u8; DIGITS], large: [u8; PAGE_DIGITS]) -> Self {
         let small = [digits[0], digits[1], digits[2]];
         let queue = [small, large].map(|d| word(d.into_iter()) as u32);
@@ -64,19 +64,19 @@ impl Query {
         Self { index: index as u32, queue, reserved: 0, history, margins: [0; 2], sums: [0; WORDS] }
     }
 
-    /// The sums of the first layer, in the answer.
+    /// The resulting sums of the first layer.
     pub(crate) fn sums(&self) -> [i32; HIDDEN] {
         std::array::from_fn(|neuron| unpacked(self.sums[neuron / 2])[neuron % 2])
     }
 }
 
-/// Digits as the bytes of a word, the first in the lowest.
+/// Packs digits into the bytes of a word, the first in the lowest.
 fn word(digits: impl DoubleEndedIterator<Item = u8>) -> u64 {
     digits.rev().fold(0, |word, digit| word << 8 | u64::from(digit))
 }
 
-/// The network's input for a digit of an answer, which has its own pages before its
-/// latency: see [`trimtab_predict::Linnos`].
+/// The network's input for a digit of a completion, which has its pages before its latency:
+/// see [`trimtab_predict::Linnos`].
 const fn input(answer: usize, digit: usize) -> usize {
     if digit < PAGE_DIGITS {
         PAGE_DIGITS * (1 + answer) + digit
@@ -85,22 +85,22 @@ const fn input(answer: usize, digit: usize) -> usize {
     }
 }
 
-/// Two neurons' numbers in a word.
+/// Packs two neurons' numbers into a word.
 fn packed(even: i32, odd: i32) -> u64 {
     i64::from(even).wrapping_add(i64::from(odd) << 32).cast_unsigned()
 }
 
-/// What is added to sums for each half, so that it is not negative.
+/// Added to both halves of a sum, so that neither is negative.
 const OFFSET: u64 = 1 << 63 | 1 << 31;
 
-/// The two numbers again, of a sum.
+/// Unpacks the two numbers of a sum.
 const fn unpacked(sum: u64) -> [i32; 2] {
     let halves = sum ^ OFFSET;
     [halves as i32, (halves >> 32) as i32]
 }
 
-/// The kernel's form of a network before its first decision: the digits are zeros, and so
-/// the sums are the biases.
+/// The kernel's form of a network before its first decision: all digits are zero, and so the
+/// sums are the biases.
 fn made_of(network: &LinnOs) -> Box<Network> {
     let row = |input: usize| {
         let weight = |neuron| i32::from(network.first_weight(input, neuron));
@@ -126,7 +126,7 @@ fn made_of(network: &LinnOs) -> Box<Network> {
         margins: [0; 2],
         reserved2: 0,
         history: [0; ANSWERS],
-        // No digits, so that the first decision is not taken for made.
+        // Invalid digits, so that the first decision is computed.
         queue: [u32::MAX; 2],
         reserved3: [0; 3],
         changes: [[0; 2]; 32],
@@ -138,11 +138,11 @@ fn made_of(network: &LinnOs) -> Box<Network> {
     })
 }
 
-/// The memory of all drives' networks. Only the tracker and the programs have it.
+/// The memory of all drives' networks, private to the tracker and the programs.
 pub(crate) struct Networks(pub(crate) WritableMapping<Network>);
 
 impl Networks {
-    /// Decisions are by this network from now on; `None`: there are none.
+    /// Sets the network that decides from now on; `None`: there are no decisions.
     pub(crate) fn set(&self, index: usize, network: Option<&LinnOs>) -> Result<(), Error> {
         let new = network.map(made_of);
         let busy = self.0.word(index, field!(Network.busy));
@@ -153,7 +153,7 @@ impl Networks {
             }
             thread::yield_now();
         }
-        // No program works with the network now.
+        // No program uses the network now.
         match new {
             None => self.0.half_word(index, field!(Network.loaded)).store(0, Ordering::Relaxed),
             Some(mut new) => {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn two_numbers_packed_in_a_word_are_unpacked_exactly() {
+    fn packed_numbers_unpack_exactly() {
         let numbers = [i32::MIN, -65_536, -1, 0, 1, 65_535, i32::MAX];
         for (even, odd) in numbers.into_iter().flat_map(|a| numbers.map(|b| (a, b))) {
             assert_eq!(unpacked(packed(even, odd).wrapping_add(OFFSET)), [even, odd]);
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// As bpf/state_network.h divides.
+    /// As in bpf/state_network.h.
     #[test]
     fn quotients_by_multiplication_are_exact() {
         for n in 0..10_000_u64 {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn every_digit_has_its_input() {
+    fn digits_have_distinct_inputs() {
         let mut inputs: Vec<_> = (0..HISTORY_DIGITS).map(|i| input(i / 7, i % 7)).collect();
         inputs.sort_unstable();
         assert_eq!(inputs, (PAGE_DIGITS..DIGITS).collect::<Vec<_>>());

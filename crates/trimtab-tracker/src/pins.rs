@@ -16,12 +16,12 @@ use crate::Error;
 /// A file by which other processes open the map of the drives' states; removed when dropped.
 ///
 /// The kernel maps a map only for a process that has opened it for reading and writing, so
-/// every process may. But the map is frozen: a process that has it open can neither map it
-/// for writing nor change it by a call. A BPF program can: so where every user may load
-/// one, only the owner and the group may open the file.
+/// every process may do so. But the map is frozen: such a process can neither map it for
+/// writing nor change it by a call. A BPF program can: so if every user may load programs,
+/// only the owner and the group may open the file.
 pub(crate) struct Pins {
     file: PathBuf,
-    /// Directories that were made for it: gone with it, if nothing else uses them.
+    /// Directories that were made for it: removed with it, unless they are in use.
     _directories: Directories,
 }
 
@@ -40,13 +40,13 @@ impl Pins {
         Ok(this)
     }
 
-    /// Whether the file has its name still.
+    /// Whether the file still exists under its name.
     pub(crate) fn is_there(&self) -> bool {
         self.file.exists()
     }
 }
 
-/// The mode of the file, where `kernel.unprivileged_bpf_disabled` is this: 0 means that
+/// The mode of the file for this value of `kernel.unprivileged_bpf_disabled`: 0 means that
 /// every user may load programs. Unknown counts as 0.
 fn mode(unprivileged_bpf_disabled: Option<&str>) -> u32 {
     match unprivileged_bpf_disabled.map(str::trim) {
@@ -60,12 +60,12 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
     Ok(set.map_err(BpfError::system("let others read the state"))?)
 }
 
-/// Directories that were made, the innermost first. Removed when dropped, unless there is
-/// something in them.
+/// Directories that were made, the innermost first. Removed when dropped, unless they are not
+/// empty.
 struct Directories(Vec<PathBuf>);
 
 impl Directories {
-    /// Makes a directory, for all to pass, and those that it is in.
+    /// Makes a directory that all users may search, and its parents.
     fn make(directory: &Path) -> Result<Self, Error> {
         let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let made = directory.ancestors().take_while(missing).map(Path::to_owned).collect();
@@ -81,7 +81,7 @@ impl Directories {
 impl Drop for Directories {
     fn drop(&mut self) {
         for directory in &self.0 {
-            // Fails, rightly, if others are there.
+            // Fails, as intended, if there are other files.
             _ = fs::remove_dir(directory);
         }
     }
@@ -91,7 +91,8 @@ impl Drop for Pins {
     fn drop(&mut self) {
         _ = fs::remove_file(&self.file);
         if let Some(directory) = self.file.parent() {
-            // Also one that a killed tracker had made. Fails, rightly, if others are there.
+            // Also one that a killed tracker had made. Fails, as intended, if there are other
+            // files.
             _ = fs::remove_dir(directory);
         }
     }
@@ -108,8 +109,8 @@ fn remove_abandoned(file: &Path) -> Result<(), Error> {
     Ok(fs::remove_file(file).map_err(BpfError::system("remove an abandoned pin"))?)
 }
 
-/// Whether the tracker of a state has another heartbeat before it must be taken to be gone.
-/// One that was killed a moment ago has had one too.
+/// Whether the tracker of a state sends another heartbeat before it counts as gone. One that
+/// was killed a moment ago has a recent heartbeat too.
 fn lives(memory: &StateMemory) -> bool {
     let first = memory.tracker(0).heartbeat_ns;
     while memory.is_tracked(0, monotonic()) {

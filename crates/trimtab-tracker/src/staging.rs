@@ -11,8 +11,8 @@ use trimtab_state::abi::{Config, FUNCTIONS};
 use crate::calls::Calls;
 use crate::{Error, PATIENCE};
 
-/// The slot in which a configuration is staged for the program that takes it up. One at a
-/// time.
+/// The slot in which a configuration is staged for the program that applies it. One
+/// configuration at a time.
 pub(crate) struct StagingSlot(Mutex<WritableMapping<Config>>);
 
 impl StagingSlot {
@@ -20,7 +20,7 @@ impl StagingSlot {
         Self(Mutex::new(memory))
     }
 
-    /// Tells a drive's units apart by these functions, and forgets the rest of its state.
+    /// Sets a drive's unit functions, and resets the rest of its state.
     pub(crate) fn configure(
         &self,
         calls: &Calls,
@@ -32,15 +32,15 @@ impl StagingSlot {
             return Err(Error::InvalidUnitFunction);
         }
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // While no units are told apart no program writes them, so that they can be cleared,
-        // which takes the longest, without the drive's lock.
+        // Without unit functions no program writes the units, so they can be cleared without
+        // the drive's lock. Clearing takes the longest.
         stage(&slot, calls, index, &[])?;
         calls.clear(index);
         stage(&slot, calls, index, functions)
     }
 }
 
-/// Writes a configuration to the slot and calls the program that takes it up.
+/// Writes a configuration to the slot and calls the program that applies it.
 fn stage(
     slot: &WritableMapping<Config>,
     calls: &Calls,

@@ -1,4 +1,4 @@
-//! The tracker's life: programs loaded, configured, attached, pinned.
+//! The tracker's life cycle: programs loaded, configured, attached, pinned.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -29,25 +29,24 @@ use crate::pins::Pins;
 use crate::staging::StagingSlot;
 use crate::{Error, PATIENCE};
 
-/// What the tracker tracks, and how.
+/// Options of the tracker.
 #[derive(Clone, Debug)]
 pub struct TrackerOptions {
-    /// Which tracepoint tells that a request is sent: where there is no
-    /// `block_io_start`, or another is asked for, it is its issue.
+    /// The tracepoint at which a request counts as sent: without `block_io_start`, or if
+    /// requested, its issue.
     pub arrival: Arrival,
-    /// By which functions each drive's units are told apart from the start: as
-    /// [`StateTracker::set_functions`] sets them later. Drives beyond have none.
+    /// Each drive's initial unit functions, as [`StateTracker::set_functions`] sets them
+    /// later. Further drives have none.
     pub functions: Vec<Vec<UnitFunction>>,
-    /// A request that has not completed within this time has completed unseen.
+    /// A request that has not completed within this time is assumed to have completed unseen.
     pub age_limit: Duration,
-    /// Whether the kernel may decide by itself ([`StateTracker::set_network`]). Otherwise
-    /// nothing of that is in the programs, and it costs nothing.
+    /// Whether the kernel may decide by itself ([`StateTracker::set_network`]). Otherwise the
+    /// programs contain no such code, and it costs nothing.
     pub in_kernel: bool,
-    /// Whether the kernel shall measure the handlers' run time (which costs
-    /// some itself).
+    /// Whether the kernel measures the handlers' run time, which costs some time itself.
     pub measure_overhead: bool,
     /// For tests: keep a log of `1 << log_bits` steps, and load the programs that inject
-    /// events and query the network; 0: none of that.
+    /// events and query the network; 0: neither.
     pub log_bits: u32,
 }
 
@@ -65,13 +64,12 @@ impl Default for TrackerOptions {
     }
 }
 
-/// The programs, attached: they keep the state of some drives as long as this
-/// lives.
+/// The programs, attached: they track the state of some drives until this is dropped.
 pub struct StateTracker {
-    // Fields drop in this order: say that it is over, detach, unmap, unload.
+    // Fields drop in this order: report the end, detach, unmap, unload.
     housekeeper: Housekeeper,
     pins: Option<Pins>,
-    /// Where the file was pinned.
+    /// The mount of the pinned file.
     pinned_at: Option<BpfMount>,
     links: Vec<(OsString, Link)>,
     calls: Arc<Calls>,
@@ -86,8 +84,8 @@ pub struct StateTracker {
 }
 
 impl StateTracker {
-    /// Loads and attaches the programs for these drives. Nothing is known of
-    /// them yet, and no units are told apart.
+    /// Loads and attaches the programs for these drives. Their state is initially empty,
+    /// without unit functions.
     ///
     /// # Errors
     /// The kernel lacks something, or the process may not do it.
@@ -102,7 +100,7 @@ impl StateTracker {
         check_privilege()?;
         let by_issue = match available(options.arrival) {
             Ok(arrival) => arrival == Arrival::GetRq,
-            // It is not needed here.
+            // Not required here.
             Err(_) if options.arrival == Arrival::Auto => true,
             Err(error) => return Err(error.into()),
         };
@@ -158,10 +156,10 @@ impl StateTracker {
         })
     }
 
-    /// The state of a drive, by its place among those that it was loaded for.
+    /// The state of a drive, by its index in `devices`.
     ///
     /// # Errors
-    /// The kernel writes without a pause.
+    /// The kernel writes the state continuously.
     ///
     /// # Panics
     /// If there is no such drive.
@@ -170,12 +168,11 @@ impl StateTracker {
         Ok(LiveDrive::new(Arc::clone(&self.memory), index)?)
     }
 
-    /// Tells a drive's units apart by these functions from now on: at most three,
-    /// the others are left out. What was known of the drive is forgotten, and what
-    /// is in flight is not watched.
+    /// Sets a drive's unit functions from now on: at most three, the others are ignored. The
+    /// drive's state is reset, and requests in flight are not tracked.
     ///
     /// # Errors
-    /// A function is none, or the kernel writes without a pause.
+    /// A function is invalid, or the kernel writes the state continuously.
     ///
     /// # Panics
     /// If there is no such drive.
@@ -186,13 +183,12 @@ impl StateTracker {
         Ok(())
     }
 
-    /// From now on the kernel decides about reads of this drive by the network of
-    /// LinnOS that was trained, after each change, for both
-    /// [`SizeClass`](trimtab_state::SizeClass)es: see [`LiveDrive::verdict`]. `None`: it does
-    /// so no more.
+    /// From now on the kernel decides about reads of this drive by this network of LinnOS,
+    /// after each change, for both [`SizeClass`](trimtab_state::SizeClass)es: see
+    /// [`LiveDrive::verdict`]. `None`: it stops deciding.
     ///
     /// # Errors
-    /// It was not asked for ([`TrackerOptions::in_kernel`]), or the model is not LinnOS's.
+    /// Deciding was not enabled ([`TrackerOptions::in_kernel`]), or the model is not LinnOS's.
     ///
     /// # Panics
     /// If there is no such drive.
@@ -214,8 +210,8 @@ impl StateTracker {
         Ok(())
     }
 
-    /// A heartbeat, upon which the programs update the decisions, or withdraw them. A network
-    /// that is busy is free soon.
+    /// A heartbeat, at which the programs update the decisions, or withdraw them. A busy
+    /// network becomes free soon.
     fn heartbeat(&self, index: usize) {
         let until = Instant::now() + PATIENCE;
         let is_tracked = !self.devices[index].is_replaced();
@@ -241,7 +237,7 @@ impl StateTracker {
         self.calls.query_network(&mut query).then(|| (query.margins, query.sums()))
     }
 
-    /// For tests: does something while no completion is seen.
+    /// For tests: runs `f` while completions are not seen.
     ///
     /// # Errors
     /// The programs cannot be attached again.
@@ -256,55 +252,55 @@ impl StateTracker {
         Ok(())
     }
 
-    /// For tests, with a log: injects an event of a read that does not exist, which is
-    /// identified by a number that is not 0.
+    /// For tests, with a log: injects an event of a fictitious read, identified by a number
+    /// other than 0.
     #[doc(hidden)]
     pub fn inject_event(&self, index: usize, event: InjectedEvent, key: u64) {
         self.calls.inject_event(index, event, key);
     }
 
-    /// Lets all other processes read the state, by a file in a directory of a BPF file
-    /// system (`/sys/fs/bpf/trimtab`), with which it is gone. If the tracker is killed,
-    /// the next one replaces it. [`LiveDrive::open`] says which processes may read it;
-    /// only a BPF program can write it.
+    /// Makes the state readable for other processes, by a file in a directory of a BPF file
+    /// system (`/sys/fs/bpf/trimtab`), which is removed with the tracker. If the tracker is
+    /// killed, the next one replaces the file. [`LiveDrive::open`] documents which processes
+    /// may read it; only BPF programs can write it.
     ///
     /// # Errors
-    /// It is no such directory, or another tracker is at work there.
+    /// The directory is not on a BPF file system, or another tracker uses it.
     pub fn pin(&mut self, directory: &Path) -> Result<(), Error> {
         self.pins = Some(Pins::make(directory, handle(&self.object, "st_devices")?)?);
         self.pinned_at = Some(BpfMount::of(directory)?);
         Ok(())
     }
 
-    /// Pins the state anew if its file has gone, as when the BPF file system was unmounted,
-    /// which is then mounted again where it was; whether that was needed. Without a file,
-    /// processes that open the state from then on find none; those that have it open keep
-    /// it. To be called now and then.
+    /// Pins the state again if its file was removed, for example by unmounting the BPF file
+    /// system, which is then mounted again at the same place. Returns whether that was needed.
+    /// Without a file, processes can no longer open the state; those that have it open keep
+    /// it. Call this periodically.
     ///
     /// # Errors
-    /// The file has gone and cannot be made: mounting takes `CAP_SYS_ADMIN`.
+    /// The file is missing and cannot be made: mounting takes `CAP_SYS_ADMIN`.
     pub fn pin_again(&mut self) -> Result<bool, Error> {
         let Some(place) = &self.pinned_at else { return Ok(false) };
         if self.pins.as_ref().is_some_and(Pins::is_there) {
             return Ok(false);
         }
-        // Before there is a new file of the same name, which it would remove.
+        // Before there is a new file of the same name, which dropping would remove.
         self.pins = None;
         place.mount()?;
         self.pins = Some(Pins::make(place.directory(), handle(&self.object, "st_devices")?)?);
         Ok(true)
     }
 
-    /// The handlers' runs so far and, if asked for, their time.
+    /// The handlers' runs so far and, if requested, their time.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel does not report them.
     pub fn overhead(&self) -> Result<Overhead, Error> {
         Ok(Overhead::of(&self.object)?)
     }
 
-    /// What was done to a drive's state, step by step; `None` if there is no log,
-    /// or more has been done than it holds.
+    /// The changes of a drive's state, step by step; `None` without a log, or if more steps
+    /// were made than it holds.
     #[must_use]
     pub fn steps(&self, index: usize) -> Option<Vec<Step>> {
         self.log.as_ref()?.read(&self.control.read(0), index as u8)
@@ -348,7 +344,7 @@ fn load(
     let age_limit_ns = u64::try_from(options.age_limit.as_nanos()).unwrap_or(u64::MAX);
     let chosen = |device: &BlockDevice| ChosenDevice {
         number: device.kernel_number(),
-        // A device that is replaced is found out by the heartbeat.
+        // The heartbeat detects a replaced device.
         diskseq: None,
     };
     let table = DeviceTable::new(&devices.iter().map(chosen).collect::<Vec<_>>());

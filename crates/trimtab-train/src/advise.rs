@@ -84,8 +84,8 @@ struct Later {
     refused: bool,
 }
 
-/// Evaluates recordings of at least two drives. `one_clock` tells whether their clocks count from
-/// the same moment. `progress` gets the index of the drive whose predictor is trained next.
+/// Evaluates recordings of at least two drives. `one_clock`: whether their clocks have the
+/// same origin. `progress` gets the index of the drive whose predictor is trained next.
 ///
 /// # Errors
 /// There is only one drive, or a recording is too short to train on.

@@ -1,9 +1,9 @@
-//! Does a drive still resemble the one that its model was trained on?
+//! Whether a drive still resembles the one that its model was trained on.
 //!
-//! The inflection point, from which failing over pays, is a percentile of the drive's latencies.
-//! If it moves, the label that was trained on is no longer the one that matters (LinnOS, §4.4).
-//! Together with the calibration of the model's probabilities
-//! ([`DriftDetector`](trimtab_predict::DriftDetector)) it tells whether to train again.
+//! The inflection point, from which failing over pays, is a percentile of the drive's
+//! latencies. If it moves, the label of the training is no longer the right one (LinnOS,
+//! §4.4). Together with the calibration of the model's probabilities
+//! ([`DriftDetector`](trimtab_predict::DriftDetector)) it determines whether to train again.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum InflectionShift {
     By(f64),
     /// Training found none: failing over did not pay.
     Appeared,
-    /// There is none any more.
+    /// There is no inflection point any more.
     Vanished,
 }
 

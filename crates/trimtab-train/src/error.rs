@@ -10,7 +10,7 @@ pub enum Error {
     /// There is too little to train or to evaluate on.
     #[error("{what}: {found}, at least {needed} are needed; record for longer")]
     TooFew {
-        /// Too few of what.
+        /// The items of which there are too few.
         what: &'static str,
         /// How many there are.
         found: usize,
@@ -78,7 +78,7 @@ pub enum Error {
         recording: String,
         /// The note's key.
         key: String,
-        /// What is wrong with the note.
+        /// The problem with the note.
         source: serde_json::Error,
     },
     /// Leaving one recording out leaves none.

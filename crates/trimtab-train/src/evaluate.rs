@@ -69,7 +69,7 @@ pub struct CalibrationBin {
     pub count: u64,
 }
 
-/// What a predictor forecast for some reads of a recording.
+/// A predictor's forecasts for some reads of a recording.
 #[derive(Clone, Debug)]
 pub struct Forecasts {
     /// One for each read, in the same order.

@@ -137,7 +137,7 @@ impl<'a> Evaluation<'a> {
         &self.reads
     }
 
-    /// How many reads are trained on; `None` for models, each of which knows its own.
+    /// The number of reads trained on; `None` for models, each of which records its own.
     #[must_use]
     pub fn trained_on(&self) -> Option<usize> {
         match &self.source {

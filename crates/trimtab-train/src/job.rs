@@ -11,7 +11,7 @@ use crate::reads::{Read, latencies, reads};
 use crate::set::TrainingSet;
 use crate::train::train;
 
-/// What to train, and on what.
+/// The predictor, and the data to train it on.
 #[derive(Clone, Copy, Debug)]
 pub struct TrainingJob<'a> {
     /// Which predictor.

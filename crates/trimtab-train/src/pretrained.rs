@@ -18,7 +18,7 @@ pub struct PretrainedModel {
     pub model: Model,
 }
 
-/// What a model was trained on, seen from the recording that it is evaluated on.
+/// A model's training, relative to the recording that it is evaluated on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelOrigin {
     /// The model's file.
@@ -33,7 +33,7 @@ pub struct ModelOrigin {
 }
 
 impl PretrainedModel {
-    /// What it was trained on, seen from a recording with this fingerprint.
+    /// Its training, relative to a recording with this fingerprint.
     #[must_use]
     pub fn origin(&self, fingerprint: &str) -> ModelOrigin {
         let training = &self.model.card.training;

@@ -67,7 +67,7 @@ impl Recording {
         Ok(drives)
     }
 
-    /// Of a trace's recordings the one of the drive with this name, or the only one.
+    /// Selects the recording of the drive with this name, or the only one.
     ///
     /// # Errors
     /// There is no such drive, or it has no completed reads; or none is named, and there are
@@ -97,10 +97,10 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Of a trace's recordings those that have reads, without that of the drive `but`.
+    /// Selects the recordings that have reads, except that of the drive `but`.
     ///
     /// # Errors
-    /// There is none.
+    /// There are none.
     pub fn peers(drives: Vec<(String, Self)>, but: Option<&str>) -> Result<Vec<Self>, Error> {
         let recording = drives.first().map(|(_, drive)| drive.name.clone()).unwrap_or_default();
         let is_peer = |(name, drive): &(String, Self)| but != Some(name) && drive.has_reads();
@@ -164,7 +164,7 @@ fn noted_identity(
     }
 }
 
-/// What a trace's times count from.
+/// The origin of a trace's times.
 struct RecordingClock {
     is_unix: bool,
     /// The beginning of the recording, if times count from there and it is known.

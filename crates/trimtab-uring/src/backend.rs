@@ -88,7 +88,7 @@ impl Backend for UringBackend<'_> {
 
     fn wait(&mut self, until: Nanos) -> Result<Wake, Error> {
         self.report_progress()?;
-        // Completions first: a decision that follows should know of them.
+        // Completions first: the next decision must use them.
         let taken = self.ring.take();
         self.now = self.ring.now();
         if let Some((drive, completed)) = taken {
@@ -122,7 +122,7 @@ impl Backend for UringBackend<'_> {
         self.lateness.record(self.now.since(due));
     }
 
-    /// Real drives cannot be copied: one in so many refused reads is sent.
+    /// Real drives cannot be copied: one in `sample_every` refused reads is sent.
     fn sample_refusal<'q>(
         &mut self,
         _: Replica,

@@ -72,7 +72,7 @@ pub use ring::check;
 /// A device or file that is read from and written to.
 #[derive(Debug)]
 pub struct Disk {
-    /// Where it is, for messages.
+    /// Its path, for messages.
     pub path: PathBuf,
     /// Open for direct I/O; for writing as well, if there will be writes.
     pub file: File,
@@ -86,7 +86,7 @@ pub struct Disk {
 pub struct UringOptions {
     /// As for every back end.
     pub run: RunOptions,
-    /// One in this many refused reads is sent all the same, as a forced sample, to learn
+    /// One in this many refused reads is sent nevertheless, as a forced sample, to learn
     /// whether it would have been fast; 0: none.
     pub sample_every: u32,
 }
@@ -98,8 +98,8 @@ pub struct UringRun {
     pub figures: ArrayFigures,
     /// How late requests were handed out.
     pub lateness: LatencyHistogram,
-    /// What each drive was sent, in order; times are from the start of the run. Empty
-    /// unless [`RunOptions::log`] is set.
+    /// The requests to each drive, in order; times are from the start of the run. Empty unless
+    /// [`RunOptions::log`] is set.
     pub log: Vec<Vec<LogEntry>>,
     /// How long the run took.
     pub took: Nanos,
@@ -143,7 +143,7 @@ pub enum Error {
     Memory {
         /// Bytes wanted.
         bytes: u64,
-        /// What the allocator says.
+        /// The allocator's error.
         source: std::collections::TryReserveError,
     },
     /// A request that no device takes.

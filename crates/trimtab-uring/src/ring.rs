@@ -34,7 +34,7 @@ pub fn check() -> Result<(), Error> {
     IoUring::new(1).map(drop).map_err(Error::Ring)
 }
 
-/// What must be remembered of a submitted request.
+/// The data kept for a submitted request.
 #[derive(Clone, Copy)]
 struct Submitted {
     drive: Replica,
@@ -68,7 +68,7 @@ impl Ring {
             return Err(Error::TooLarge { offset, length });
         }
         let bytes = length.next_multiple_of(SECTOR) + SECTOR;
-        // All requests share them: what is read is not looked at, and zeroes are written.
+        // All requests share them: read data are not used, and zeroes are written.
         let buffer = || Buffer::new(bytes).map_err(|source| Error::Memory { bytes, source });
         Ok(Self {
             ring,
@@ -138,7 +138,7 @@ impl Ring {
     fn hand_over(&self) -> Result<(), Error> {
         match self.ring.submit() {
             Ok(_) => Ok(()),
-            Err(e) if is_no_failure(&e) => Ok(()),
+            Err(e) if is_expected(&e) => Ok(()),
             Err(e) => Err(Error::Wait(e)),
         }
     }
@@ -163,7 +163,7 @@ impl Ring {
                 self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time));
             return match result {
                 Ok(_) => Ok(()),
-                Err(e) if is_no_failure(&e) => Ok(()),
+                Err(e) if is_expected(&e) => Ok(()),
                 Err(e) => Err(Error::Wait(e)),
             };
         }
@@ -176,7 +176,7 @@ impl Ring {
 }
 
 /// The time is over, a signal came, or the kernel wants completions to be taken first.
-fn is_no_failure(error: &std::io::Error) -> bool {
+fn is_expected(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let expected = [Errno::TIME, Errno::INTR, Errno::BUSY, Errno::AGAIN];
     Errno::from_io_error(error).is_some_and(|errno| expected.contains(&errno))

@@ -1,5 +1,5 @@
-//! Strategies over real files, with io_uring. Needs no privileges: the files are
-//! ordinary ones, and what is measured here is not how fast they are.
+//! Strategies over real files, with io_uring. Needs no privileges: the files are ordinary
+//! ones, and their speed is not measured.
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
@@ -85,7 +85,7 @@ fn clones_go_to_two_drives_one_request_at_a_time() {
     assert_eq!((run.figures.reads.count(), run.figures.errors), (300, 0));
     assert_eq!(run.figures.counts.sent, 600);
     for log in &run.log {
-        // With a depth of one the next is issued when the one before is complete.
+        // With a depth of one the next is issued when the previous one is complete.
         let times = log.windows(2).map(|pair| (pair[0].complete, pair[1].issue));
         assert!(times.into_iter().all(|(before, after)| before <= after));
     }
@@ -133,7 +133,7 @@ fn some_refused_reads_are_sent_as_forced_samples() {
 }
 
 #[test]
-fn a_run_can_be_ended() {
+fn run_can_be_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let (disks, requests) = (disks(directory.path(), &[SIZE; 2], 8), requests(70_000));
     let requests: Vec<_> = requests.into_iter().filter(|io| io.primary.0 < 2).collect();

@@ -1,4 +1,4 @@
-//! A run of strategies with a drive that does not answer. Needs root.
+//! A run of strategies with a drive that completes nothing. Needs root.
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ const SIZE: u64 = 1 << 20;
 
 /// A stalled drive delays neither the end of a run nor, before, requests to other drives.
 #[test]
-fn a_run_ends_though_a_drive_is_stalled() {
+fn run_ends_despite_a_stalled_drive() {
     if !emulated::can_run() {
         return;
     }

@@ -27,7 +27,7 @@ of the same time (in one file, or with the time of day), a refused read takes th
 latency of the peer's read nearest in time; otherwise slow periods are taken to be
 independent. The load that failing over adds to the peers is not modelled.";
 
-/// What to look at.
+/// The recordings to evaluate.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -84,7 +84,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     let recorded: Vec<&[Recorded]> = found.iter().map(|r| r.recorded.as_slice()).collect();
     let mut progress = Progress::new();
-    // Drives of one file share its clock, whatever that counts from.
+    // Drives of one file share a clock, whatever its epoch.
     let one_file = args.traces.len() == 1;
     let one_clock = one_file || found.iter().all(|recording| recording.on_unix_clock);
     let advice = during(&format!("training {} drives", names.len()), || {

@@ -23,20 +23,20 @@ Examples:
   sudo trimtab agent --config /etc/trimtab/agent.toml
   curl http://127.0.0.1:9753/metrics
 
-SIGHUP has it load its models again; SIGTERM or Ctrl-C ends it. docs/agent.md has the
-configuration and the metrics, dist/trimtab-agent.service a systemd unit.";
+SIGHUP reloads the models; SIGTERM or Ctrl-C ends the agent. docs/agent.md describes the
+configuration and the metrics; dist/trimtab-agent.service is a systemd unit.";
 
-/// How often the metrics are made anew.
+/// How often the metrics are updated.
 const PUBLISH: Duration = Duration::from_secs(1);
 
-/// What to do.
+/// The configuration, and what to do with it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The configuration, in TOML.
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
-    /// Only say whether it, its drives and its models are right.
+    /// Only check the configuration, its drives and its models.
     #[arg(long)]
     check: bool,
     /// With --check: print the configuration as JSON, defaults filled in.
@@ -52,16 +52,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         trimtab_agent::check(&config, &log)?;
         return print_checked(args, &config);
     }
-    // Before the programs are loaded, so that a port in use costs nothing; and while root may
-    // still take a port below 1024.
+    // Before the BPF programs are loaded, so that a port in use costs nothing; and while root
+    // may still bind a port below 1024.
     let listeners = server::bind(config.addresses())?;
     let addresses = urls(&listeners)?;
-    // Before there is any other thread, and before files that others may have written are read.
+    // Before any other thread starts, and before files that others may have written are read.
     keep_only(privileges::BPF)?;
     let (signals, reload) = (Signals::catch()?, hang_ups()?);
     let page = Page::default();
     let mut agent = Agent::start(&config, Arc::clone(&log)).map_err(explained)?;
-    // A client that learns that the agent is ready finds metrics.
+    // A client that learns that the agent is ready must find metrics.
     page.publish(agent.metrics());
     server::serve(listeners, &page);
     let notify = Notify::from_environment();
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Where the metrics are, by the ports that the kernel has given.
+/// The URLs of the metrics, with the ports that the kernel assigned.
 fn urls(listeners: &[TcpListener]) -> Result<String> {
     let url = |one: &TcpListener| Ok(format!("http://{}/metrics", one.local_addr()?));
     Ok(listeners.iter().map(url).collect::<Result<Vec<_>>>()?.join(", "))
@@ -115,7 +115,7 @@ fn hang_ups() -> Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Adds what works without privileges to an error about them.
+/// Adds to an error about privileges what works without them.
 fn explained(error: Error) -> anyhow::Error {
     match error.bpf() {
         Some(trimtab_bpf::Error::Privilege) => anyhow!(

@@ -1,4 +1,4 @@
-//! `trimtab check`: what this machine can do, a line each.
+//! `trimtab check`: this machine's capabilities, one line each.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ Examples:
 
 Exit codes: 0 predicted reads can work on a device at least, 1 on none, 2 bad input.";
 
-/// Say what trimtab can do on this machine, and what to do about the rest.
+/// Check what trimtab can do on this machine, and how to enable the rest.
 ///
-/// It looks at the kernel, BPF, io_uring, FUSE and the state tracker, and follows each block
+/// It examines the kernel, BPF, io_uring, FUSE and the state tracker, and follows each block
 /// device and mounted file system to the drives below: LVM, dm-crypt, md, NVMe multipath.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     pins: PathBuf,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Json<'a> {
     predicted_reads: bool,
@@ -62,13 +62,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The character set that the terminal is told of.
+/// The locale, which determines the terminal's character set.
 fn locale() -> String {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default()
 }
 
-/// How yes and no are shown.
+/// How yes and no are displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marks {
     yes: &'static str,
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_for_terminals_that_can_show_them() {
+    fn ticks_need_a_utf8_terminal() {
         let ticks = Marks { yes: "✓", no: "✗" };
         let words = Marks { yes: "yes", no: "no" };
         assert_eq!(Marks::of(true, "en_US.UTF-8"), ticks);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_aligned_and_say_what_to_do() {
+    fn tables_are_aligned_and_give_advice() {
         let check = Check {
             name: "kernel",
             passed: false,

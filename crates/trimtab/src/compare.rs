@@ -31,42 +31,42 @@ Examples:
 docs/compare.md describes every key of a scenario. The same scenario gives the
 same figures on any machine and with any number of threads.";
 
-/// What to compare.
+/// The scenario, and the outputs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The scenario, in TOML.
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
-    /// Other seeds than the scenario's.
+    /// Seeds to use instead of the scenario's.
     #[arg(long, value_name = "N,N…", value_delimiter = ',')]
     seeds: Vec<u64>,
-    /// How many threads work; as many as there are processors if left out.
+    /// The number of threads [default: the number of processors].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Write the figures as JSON, which appears when it is whole; - is standard
-    /// output, in place of the table.
+    /// Write the figures as JSON, to a file that appears once complete, or with - to standard
+    /// output in place of the table.
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
-    /// Write a page with the table and plots.
+    /// Write an HTML page with the table and plots.
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
     /// Run it on this machine: on emulated drives, which are block devices, beside the
     /// simulation. Needs root, FUSE and loop devices. One seed unless --seeds.
     #[arg(long)]
     live: bool,
-    /// Run it on these files or devices instead, one for each of the scenario's
-    /// drives. Only what is read is served.
+    /// Run it on these files or devices instead, one for each of the scenario's drives. Only
+    /// reads are served.
     #[arg(long, value_name = "PATH,PATH…", value_delimiter = ',', requires = "live")]
     files: Vec<PathBuf>,
-    /// Serve writes to --files as well. What is in them is lost. Refused, whatever is
-    /// given, for what is in use: mounted, swap, part of another device, behind a loop
-    /// device, an emulated drive or its content.
+    /// Serve writes to --files as well, which destroys their content. Always refused for what
+    /// is in use: mounted, swap, part of another device, behind a loop device, an emulated
+    /// drive or its content.
     #[arg(long = "i-know-this-destroys-data", requires = "files")]
     destroys: bool,
-    /// The most that may be kept of a trace that is compressed Parquet or no file while it is
-    /// read, decompressed: 512M, 64G [default: 16G, or a quarter of the free space for
-    /// temporary files].
+    /// The most space for a decompressed copy of a trace that is compressed Parquet or not a
+    /// regular file: 512M, 64G [default: 16G, or a quarter of the free space for temporary
+    /// files].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_spool: Option<u64>,
     /// Print no table and show no progress.
@@ -94,7 +94,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if let Some(bytes) = args.max_spool {
         comparison.set_max_spool(bytes);
     }
-    // A place that cannot be written should show before minutes of work.
+    // An unwritable path should show before minutes of work.
     let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;
     let page = args.report.as_deref().map(|out| Report::create(out, &[path])).transpose()?;
     let threads = args

@@ -1,6 +1,6 @@
-//! The only way to standard output and standard error. What goes there may have names and
-//! notes in it that come from outside, so it goes through a [`Printer`], by which no
-//! control character passes. `clippy.toml` keeps all others from going there directly.
+//! The only access to standard output and standard error. Names and notes from outside are
+//! printed there, so all output goes through a [`Printer`], which removes control characters.
+//! `clippy.toml` forbids direct access elsewhere.
 
 #![expect(clippy::disallowed_methods, reason = "here they belong")]
 
@@ -19,7 +19,7 @@ pub(crate) fn errors() -> Printer<Stderr> {
     Printer::text(io::stderr())
 }
 
-/// Standard output as it is, for a program that draws: control sequences pass.
+/// Standard output without filtering, for a program that draws with control sequences.
 pub(crate) fn screen() -> StdoutLock<'static> {
     io::stdout().lock()
 }
@@ -34,8 +34,8 @@ pub(crate) fn errors_are_on_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Writes over the line that the cursor of the terminal behind standard error is on.
-/// Work must not fail because its progress cannot be shown.
+/// Overwrites the line at the cursor, if standard error is a terminal. Failures are ignored:
+/// work must not fail because its progress cannot be shown.
 pub(crate) fn rewrite_line(line: &str) {
     _ = write!(io::stderr(), "\r{}\x1b[K", trimtab_report::escaped(line));
 }

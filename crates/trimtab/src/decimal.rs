@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none() {
+    fn other_text_is_rejected() {
         for text in ["", ".", "1.", ".5", "-1", "+1", "1e3", "1,5", "1.2.3", "٣", " 1"] {
             let error = text.parse::<Decimal>().unwrap_err();
             assert!(error.contains(&format!("found `{text}`")), "{error}");

@@ -3,7 +3,7 @@
 use trimtab_predict::DriftReport;
 use trimtab_report::count;
 
-/// Whether the predictor should be trained again, and on what evidence.
+/// Whether the predictor should be trained again, and the evidence for it.
 pub(crate) fn drift(report: DriftReport) -> String {
     let (misfits, windows) = (count(report.misfits.into()), count(report.windows.into()));
     let verdict = match report.retrain_after {

@@ -13,7 +13,7 @@ mod stat;
 use anyhow::Result;
 use clap::Subcommand;
 
-pub(crate) use serve::on_leash;
+pub(crate) use serve::with_guard;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -29,35 +29,35 @@ docs/emulated-drives.md explains them.";
 pub(crate) enum Command {
     /// Make a drive, and print its block device.
     Create(create::Args),
-    /// The drives there are.
+    /// List the drives.
     List(list::Args),
-    /// What a drive has done, and does.
+    /// Show a drive's settings and counters.
     Stat(stat::Args),
-    /// Change how a drive's firmware works, while it runs.
+    /// Change a running drive's firmware parameters.
     Set(set::Args),
-    /// Make something go wrong with a drive: stall, slow, error, power-cut; or clear all that.
+    /// Inject a fault into a drive (stall, slow, error, power-cut), or clear all faults.
     Fault(fault::Args),
-    /// Keep the state of a drive's flash, to go back to.
+    /// Save the state of a drive's flash.
     Snapshot(snapshot::Args),
-    /// Put a drive's flash back into the state that was kept.
+    /// Put a drive's flash back into the saved state.
     Restore(snapshot::Args),
-    /// Remove drives, and what killed ones have left behind.
+    /// Remove drives, and what killed servers left behind.
     Remove(remove::Args),
-    /// Measure how punctual emulated drives are on this machine.
+    /// Measure how accurately emulated drives keep their times on this machine.
     Check(check::Args),
-    /// Serve a drive that is described on standard input. For `create` to call.
+    /// Serve a drive that is described on standard input. Run by `create`.
     #[command(hide = true)]
     Serve,
-    /// The same, until standard input ends. For commands that need a drive for a while.
+    /// The same, until standard input ends. Run by commands that need a drive temporarily.
     #[command(hide = true)]
     ServeWhileRead,
-    /// Do for a server what it must not do to its own device. For servers to call.
+    /// Do for a server what it must not do to its own device. Run by servers.
     #[command(hide = true)]
     Assist,
 }
 
 pub(crate) fn run(command: Command) -> Result<()> {
-    // Before anything is looked for that others cannot see.
+    // Before any look-up that fails in a confusing way for other users.
     if !rustix::process::geteuid().is_root() {
         return Err(trimtab_emu::Error::Privilege.into());
     }

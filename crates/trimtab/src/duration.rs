@@ -30,7 +30,7 @@ pub(crate) fn parse(text: &str) -> Result<Nanos, String> {
     u64::try_from(ns).map(Nanos).map_err(|_| format!("`{text}` is longer than 584 years"))
 }
 
-/// Reads a length of time where none at all makes no sense.
+/// Reads a length of time above zero.
 pub(crate) fn parse_positive(text: &str) -> Result<Nanos, String> {
     match parse(text)? {
         Nanos::ZERO => Err(format!("expected a length of time above zero, found `{text}`")),
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_period() {
+    fn zero_is_rejected() {
         for text in ["0s", "0ms", "0.0h", "0.1ns"] {
             let error = parse_positive(text).unwrap_err();
             assert!(error.contains("above zero") && error.contains(text), "{error}");
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_show_what_would_do() {
+    fn errors_give_an_example() {
         for text in ["", "10", "s", "10 s", "10sec", "-1s", "1.s", "1e3s", "10S", "1h30m"] {
             let error = parse(text).unwrap_err();
             assert!(error.contains("such as 500us") && error.contains(&format!("`{text}`")));

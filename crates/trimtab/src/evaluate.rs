@@ -49,16 +49,16 @@ recording, on those sent after the last read that it was trained on.
 --predictions writes a row for each read evaluated on and each predictor, so that
 other tools can compute the same figures; docs/predictors.md has the columns.";
 
-/// What to evaluate.
+/// The recordings and the predictors.
 ///
-/// Without models every predictor is trained on the recording itself.
+/// Without models, every predictor is trained on the recording itself.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// A recording, with latencies. Several are evaluated one after the other.
+    /// A recording, with latencies. Several are evaluated in turn.
     #[arg(long = "trace", value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
-    /// Which drive of a recording that is of several.
+    /// The drive to use, of a recording of several.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// A model to evaluate, instead of training any; several are evaluated on the
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     /// What is slow: knee, inflection, relative, p95, p99.
     #[arg(long, value_name = "LABEL", default_value = "knee")]
     label: LabelRule,
-    /// What is trained on, and what is evaluated on: time-forward, leave-one-out,
+    /// Which reads are trained on, and which are evaluated on: time-forward, leave-one-out,
     /// leaky.
     #[arg(long, value_name = "PROTOCOL", default_value = "time-forward")]
     protocol: Protocol,
@@ -132,7 +132,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     skipped.into_result()
 }
 
-/// What an evaluation reads.
+/// The inputs of an evaluation.
 struct Input {
     models: Vec<PretrainedModel>,
     recordings: Vec<Recording>,
@@ -202,7 +202,7 @@ impl Args {
                 label: evaluation.label().clone(),
             },
             reads_trained_on: evaluation.trained_on(),
-            reads_judged: evaluation.reads().len(),
+            reads_scored: evaluation.reads().len(),
             requests_without_latency: recording.unanswered,
             predictors: evaluated
                 .into_iter()
@@ -217,7 +217,7 @@ impl Args {
     }
 }
 
-/// Shows what an evaluation does next.
+/// Shows the current step of an evaluation.
 fn show(stage: &Stage, step: EvaluationStep<'_>) {
     stage.set(match step {
         EvaluationStep::Training { kind, step: 0, .. } => format!("training {}", kind.name()),

@@ -9,11 +9,11 @@ use trimtab_report::escaped;
 
 use crate::console;
 
-/// The user asked for something that cannot be: exit code 2.
+/// The user asked for something impossible: exit code 2.
 #[derive(Debug)]
 pub(crate) struct BadInput(pub(crate) String);
 
-/// The work is done, but not all of it: exit code 3.
+/// The work is done, but incomplete: exit code 3.
 #[derive(Debug)]
 pub(crate) struct Incomplete(pub(crate) String);
 
@@ -32,11 +32,11 @@ impl fmt::Display for Incomplete {
 impl std::error::Error for BadInput {}
 impl std::error::Error for Incomplete {}
 
-/// Says on standard error what went wrong, and picks the exit code.
+/// Reports the error on standard error, and selects the exit code.
 pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     if is_broken_pipe(&error) {
-        // The reader (`head`, a pager) has seen enough: no error.
+        // The reader (`head`, a pager) has closed the pipe: no error.
         return ExitCode::SUCCESS;
     }
     let (word, code) = if error.is::<Incomplete>() {
@@ -47,14 +47,14 @@ pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
         ("error", 1)
     };
     let place = if is_full_output(&error) { "standard output: cannot write: " } else { "" };
-    // Nowhere is left to report a failure of this.
+    // A failure of this cannot be reported.
     let hint = hint(&error).map_or_else(String::new, |hint| format!("; {hint}"));
     let line = format!("{place}{}{hint}", one_line(&error));
     _ = writeln!(console::errors(), "trimtab: {word}: {}", escaped(&line));
     ExitCode::from(code)
 }
 
-/// What the command line's parser says: help as it is, errors on one line.
+/// Prints the message of the command-line parser: help as it is, errors on one line.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         if let Err(failed) = error.print().and_then(|()| console::out(false).flush()) {
@@ -67,7 +67,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Makes one line of the parser's paragraphs: what is wrong, a tip, the usage.
+/// Joins the parser's paragraphs to one line: the error, a tip, the usage.
 fn usage_line(text: &str) -> String {
     let paragraph = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let parts: Vec<_> = text
@@ -79,7 +79,7 @@ fn usage_line(text: &str) -> String {
     parts.join("; ")
 }
 
-/// The error and its causes, but for those that the error before it quotes.
+/// The error and its causes, without those that the preceding error quotes.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -90,7 +90,7 @@ fn one_line(error: &anyhow::Error) -> String {
     line
 }
 
-/// The option that helps, where the library's error cannot know it.
+/// The option that helps, which the library's error cannot name.
 fn hint(error: &anyhow::Error) -> Option<String> {
     use trimtab_train::Error;
     let hint = match error.downcast_ref::<Error>()? {
@@ -124,7 +124,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
         || error.downcast_ref::<trimtab_train::Error>().is_some_and(|e| e.is_bad_input())
 }
 
-/// Whether standard output is full: an error of any file would name it.
+/// Whether standard output is on a full disk: an error of any other file would name the file.
 fn is_full_output(error: &anyhow::Error) -> bool {
     let kind = match error.downcast_ref::<serde_json::Error>() {
         Some(json) => json.io_error_kind(),
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn quoted_causes_are_not_repeated() {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let path = "a.csv".into();
         let quoting = trimtab_trace::Error::Open { path, source: missing() };

@@ -1,5 +1,5 @@
-//! `trimtab generate`: what packages install beside the command, made from its own
-//! definitions. It is hidden, because `make install` and the packages run it.
+//! `trimtab generate`: makes man pages and completions from the command's own definitions. It
+//! is hidden, because only `make install` and the packages run it.
 
 mod man;
 #[cfg(test)]
@@ -49,7 +49,7 @@ fn completions(mut command: Command, directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The command without what is hidden: completions would offer it.
+/// The command without hidden subcommands, which completions would otherwise offer.
 fn shown(command: &Command) -> Command {
     let below = command.get_subcommands().filter(|below| !below.is_hide_set()).map(shown);
     let mut shown = Command::new(command.get_name().to_owned())

@@ -1,4 +1,4 @@
-//! The options that every command reading traces shares.
+//! Options shared by all commands that read traces.
 
 use std::path::{Path, PathBuf};
 
@@ -13,23 +13,22 @@ use crate::size;
 /// How to read traces.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReadArgs {
-    /// Format of the input, where its content does not tell: parquet, blktrace,
-    /// blkparse, msr, alibaba, tencent, fio-iolog, fio-latency, spc, disksim,
-    /// disksim-ns, disksim-ms, biosnoop, replay, cut, cloudphysics,
-    /// hdd-validation.
+    /// Format of the input, if it cannot be detected: parquet, blktrace, blkparse, msr,
+    /// alibaba, tencent, fio-iolog, fio-latency, spc, disksim, disksim-ns, disksim-ms,
+    /// biosnoop, replay, cut, cloudphysics, hdd-validation.
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
-    /// Count malformed records and go on; exit with 3 if there were any.
+    /// Count malformed records and continue; exit with 3 if there were any.
     #[arg(long)]
     skip_bad: bool,
-    /// The most that may be kept of a stream (standard input, a pipe) or of compressed
-    /// Parquet while it is read, decompressed: 512M, 64G [default: 16G, or a quarter of the
-    /// free space for temporary files]. Text and blktrace in order need nothing kept.
+    /// The most space for a decompressed copy of a stream (standard input, a pipe) or of
+    /// compressed Parquet: 512M, 64G [default: 16G, or a quarter of the free space for
+    /// temporary files]. Text, and blktrace in order, need no copy.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_spool: Option<u64>,
 }
 
-/// How many records were passed over, and what was wrong with the first.
+/// How many records were skipped, and the error of the first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Skipped {
     count: u64,
@@ -37,7 +36,7 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// Adds what another trace skipped.
+    /// Adds the skipped records of another trace.
     pub(crate) fn add(&mut self, other: Self) {
         if self.count == 0 {
             self.first = other.first;
@@ -45,8 +44,8 @@ impl Skipped {
         self.count += other.count;
     }
 
-    /// The command's result, once all its output is out: incomplete if
-    /// anything was skipped.
+    /// The command's result, once all its output is written: incomplete if anything was
+    /// skipped.
     pub(crate) fn into_result(self) -> Result<()> {
         let Self { count, first } = self;
         match count {
@@ -61,8 +60,8 @@ impl Skipped {
 }
 
 impl ReadArgs {
-    /// Runs `work` over one trace (again, if sorting it turns out to need the
-    /// disk), and tells what was skipped.
+    /// Runs `work` over one trace (again, if sorting it turns out to need the disk), and
+    /// returns its result and what was skipped.
     pub(crate) fn with_trace<T>(
         &self,
         paths: &[PathBuf],
@@ -78,8 +77,8 @@ impl ReadArgs {
         })?)
     }
 
-    /// All records of a trace. A stream may have no end, so what is taken of one has a limit
-    /// in memory too.
+    /// All records of a trace. A stream may be endless, so its records have a limit in memory
+    /// too.
     pub(crate) fn all_records(&self, trace: &mut Trace) -> Result<Vec<Record>, Error> {
         let limit = if can_be_read_twice(trace.path()) {
             u64::MAX
@@ -100,7 +99,7 @@ impl ReadArgs {
     }
 }
 
-/// What the kernel says is available.
+/// Available memory, according to the kernel.
 pub(crate) fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

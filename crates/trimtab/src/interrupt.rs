@@ -1,9 +1,9 @@
-//! Ctrl-C and SIGTERM, for work that wants to end in order when they come.
+//! Ctrl-C and SIGTERM, for work that must end in order.
 //!
-//! Most commands leave these signals alone: the system ends them at once, and files that
-//! are not complete have no name. Work that has something to say or to take away first
-//! asks [`Interrupt::has_come`] from time to time. Should it not ask within a second, for
-//! a reason that nobody has thought of, it is ended as if it had not wanted to know.
+//! Most commands leave these signals at their default: the system ends the process at once,
+//! and incomplete files have no name yet. Work that has to report or clean up first polls
+//! [`Interrupt::has_come`]. If it fails to poll for about a second, a watchdog thread applies
+//! the signal's default action, so that a command that hangs still ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use signal_hook::{consts, flag, low_level};
 
-/// How much of the processors' time the work may take to notice, and how long it may take
-/// on a machine that has none to give.
+/// The processor time that the work may use before it polls, and the limit in elapsed time,
+/// for a machine that is too busy to run it.
 const GRACE: Duration = Duration::from_millis(700);
 const PATIENCE: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(50);
+const POLL: Duration = Duration::from_millis(50);
 
-/// Whether a signal has asked for the end. The second one ends the process as it is.
+/// Whether a signal has asked the process to end. A second signal ends it at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt {
-    /// The signal, once there is one.
+    /// The signal's number; 0 until one arrives.
     signal: Arc<AtomicUsize>,
     noticed: Arc<AtomicBool>,
 }
@@ -44,12 +44,13 @@ impl Interrupt {
         let watched = interrupt.clone();
         thread::Builder::new()
             .name("interrupt".to_owned())
-            .spawn(move || watched.end_the_deaf())
+            .spawn(move || watched.end_if_unnoticed())
             .context("cannot watch for signals")?;
         Ok(interrupt)
     }
 
-    /// Whether it has come. Who asks promises to end soon if it has.
+    /// Whether a signal has arrived. A caller that gets `true` must end soon: the watchdog
+    /// stops.
     pub(crate) fn has_come(&self) -> bool {
         let come = self.signal.load(Ordering::Relaxed) != 0;
         if come {
@@ -58,24 +59,24 @@ impl Interrupt {
         come
     }
 
-    fn end_the_deaf(&self) {
+    fn end_if_unnoticed(&self) {
         let mut since: Option<(Instant, Duration)> = None;
         while !self.noticed.load(Ordering::Relaxed) {
-            thread::sleep(LOOK);
+            thread::sleep(POLL);
             let signal = self.signal.load(Ordering::Relaxed);
             if signal == 0 {
                 continue;
             }
             let (begun, used) = *since.get_or_insert_with(|| (Instant::now(), processor_time()));
             if processor_time().saturating_sub(used) >= GRACE || begun.elapsed() >= PATIENCE {
-                // Does not return: it is one of the signals that end a process.
+                // Never returns: the default action of these signals ends the process.
                 _ = low_level::emulate_default_handler(signal as i32);
             }
         }
     }
 }
 
-/// What this process has used of the processors.
+/// Processor time that this process has used.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)

@@ -1,4 +1,4 @@
-//! Where a command's JSON goes.
+//! The destination of a command's JSON.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use trimtab_trace::{AtomicFile, Error};
 use crate::console;
 use crate::output::must_not_replace;
 
-/// Standard output, or a file that appears when it is whole.
+/// Standard output, or a file that appears once complete.
 pub(crate) enum Json {
     StandardOutput,
     File(AtomicFile, PathBuf),
 }
 
 impl Json {
-    /// Makes sure that it can be written, before minutes of work. `-` is standard
-    /// output; none of the `inputs` is replaced.
+    /// Checks that the output can be written, before minutes of work. `-` is standard output;
+    /// none of the `inputs` is replaced.
     pub(crate) fn create(out: &Path, inputs: &[&Path]) -> Result<Self> {
         if out.as_os_str() == "-" {
             return Ok(Self::StandardOutput);
@@ -41,7 +41,7 @@ impl Json {
 
 fn write_to<W: Write>(to: W, told: &impl Serialize) -> io::Result<W> {
     let mut out = BufWriter::new(to);
-    // As an io::Error a broken pipe is recognised.
+    // Converted to an io::Error, so that a broken pipe is recognised.
     serde_json::to_writer_pretty(&mut out, told).map_err(io::Error::from)?;
     writeln!(out)?;
     out.into_inner().map_err(io::IntoInnerError::into_error)

@@ -1,4 +1,4 @@
-//! What a command says beside its results: on standard error, a line each.
+//! Messages beside a command's results: on standard error, one line each.
 
 use std::io::Write as _;
 
@@ -6,8 +6,8 @@ use trimtab_report::escaped;
 
 use crate::console;
 
-/// Says it, on one line whatever is in it.
+/// Prints a message as one line, whatever it contains.
 pub(crate) fn line(what: &str) {
-    // Nowhere is left to report a failure of this.
+    // A failure of this cannot be reported.
     _ = writeln!(console::errors(), "trimtab: {}", escaped(what));
 }

@@ -1,8 +1,7 @@
 //! Predictable storage latency on stock Linux: the command line.
 //!
-//! It is thin: each module takes one command's options, calls the room that
-//! does the work, and prints what came of it. Exit codes: 0 done, 1 failure,
-//! 2 bad input, 3 done but incomplete.
+//! Each module parses one command's options, calls the crate that does the work, and prints
+//! the result. Exit codes: 0 done, 1 failure, 2 bad input, 3 done but incomplete.
 
 mod advise;
 mod agent;
@@ -64,17 +63,17 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say what trimtab can do on this machine, and what to do about the rest.
+    /// Check what trimtab can do on this machine, and how to enable the rest.
     Check(check::Args),
     /// Record every request that real block devices serve.
     Record(record::Args),
-    /// Show what the kernel keeps of block devices: what is in flight, what
-    /// was answered last, what a model makes of it.
+    /// Show the kernel's state of block devices: requests in flight, the last latencies, and a
+    /// model's decisions.
     Watch(watch::Args),
-    /// Watch drives in a terminal: rates, latencies, and how right their models are.
+    /// Watch drives in a terminal: rates, latencies, and the accuracy of their models.
     Top(top::Args),
-    /// Watch drives as a service: keeps the maps that steering reads, serves metrics,
-    /// trains models again.
+    /// Watch drives as a service: tracks their state for readers, serves metrics, trains
+    /// models again.
     Agent(agent::Args),
     /// Compare ways to steer reads among drives that hold the same data.
     Compare(compare::Args),
@@ -90,7 +89,7 @@ enum Command {
     /// Simulate drives under a workload, in virtual time.
     #[command(subcommand, after_help = sim::EXAMPLES)]
     Sim(sim::Command),
-    /// Say what failing over between drives would bring, from recordings of them.
+    /// Estimate the gain of failing over between drives, from recordings of them.
     Advise(advise::Args),
     /// Train a model of how a drive behaves, from a recording of it.
     Train(train::Args),
@@ -123,6 +122,6 @@ fn main() -> ExitCode {
         Command::Evaluate(args) => evaluate::run(args),
         Command::Generate(args) => generate::run(&args, &Cli::command()),
     };
-    // What is left in its buffer would be lost without a word.
+    // Output left in the buffer would be lost silently.
     exit::code(result.and_then(|()| Ok(console::out(false).flush()?)))
 }

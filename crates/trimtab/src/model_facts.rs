@@ -23,7 +23,7 @@ pub(crate) fn of(
             "trained",
             format!("on {} reads of {}", count(card.training.reads as u64), trained_on(model)),
         ),
-        ("judged", judged_reads(score)),
+        ("score", scored_reads(score)),
         ("wrong", wrong(score)),
     ];
     facts.push((
@@ -50,9 +50,9 @@ pub(crate) fn of(
     facts
 }
 
-/// The recording's name, and when it ended if its clock tells that.
+/// The recording's name, and when it ended if its clock is Unix time.
 fn trained_on(model: &Model) -> String {
-    /// Some day in 2001: recordings that count from their beginning do not last so long.
+    /// In 2001. Recordings whose clock starts at their beginning never last that long.
     const UNIX: u64 = 1_000_000_000_000_000_000;
     let training = &model.card.training;
     match training.until {
@@ -61,7 +61,7 @@ fn trained_on(model: &Model) -> String {
     }
 }
 
-fn judged_reads(score: &OnlineScore) -> String {
+fn scored_reads(score: &OnlineScore) -> String {
     let OnlineScore { reads, late, predicted_late, .. } = score;
     let [reads, late, predicted_late] = [reads, late, predicted_late].map(|n| count(*n));
     format!("{reads} reads, {late} late, {predicted_late} predicted late")

@@ -14,9 +14,8 @@ use crate::log;
 /// Where to write a trace, and how.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WriteArgs {
-    /// The trace to write. It appears when it is whole, and replaces a file of
-    /// that name. The ending tells the format: .parquet, .iolog or .log
-    /// (fio-iolog), .csv (msr).
+    /// The trace to write. It appears once complete, and replaces a file of that name. The
+    /// ending determines the format: .parquet, .iolog or .log (fio-iolog), .csv (msr).
     #[arg(short = 'o', long = "out", value_name = "PATH")]
     out: PathBuf,
     /// Format of the output, where the ending does not tell: parquet,
@@ -26,11 +25,10 @@ pub(crate) struct WriteArgs {
 }
 
 impl WriteArgs {
-    /// Begins the output. `meta` is that of the trace that the records come
-    /// from.
+    /// Begins the output. `meta` is that of the trace that the records come from.
     ///
-    /// Its error is the library's, so that it can be called within the work
-    /// that [`ReadArgs::with_trace`](crate::input::ReadArgs::with_trace) runs.
+    /// It returns the library's error, for use within the work that
+    /// [`ReadArgs::with_trace`](crate::input::ReadArgs::with_trace) runs.
     pub(crate) fn create(&self, meta: &Meta) -> Result<Writer, Error> {
         Writer::create(&self.out, self.format()?, meta)
     }
@@ -74,11 +72,11 @@ pub(crate) fn must_be_a_file(out: &Path) -> Result<(), Error> {
     if out.as_os_str() != "-" {
         return Ok(());
     }
-    let why = "output appears only when it is whole, so it needs a file's name (./- for this one)";
+    let why = "output appears only once complete, so it needs a file's name (./- for this one)";
     Err(Error::Usage(format!("-: {why}")))
 }
 
-/// Refuses to write over what is read.
+/// Refuses to overwrite an input.
 pub(crate) fn must_not_replace(out: &Path, inputs: &[&Path]) -> Result<(), BadInput> {
     let target = out.canonicalize().ok();
     let is_input = |input: &&Path| target.is_some() && input.canonicalize().ok() == target;
@@ -89,15 +87,15 @@ pub(crate) fn must_not_replace(out: &Path, inputs: &[&Path]) -> Result<(), BadIn
     Ok(())
 }
 
-/// A page that appears when it is whole.
+/// A page that appears once complete.
 pub(crate) struct Report {
     file: AtomicFile,
     path: PathBuf,
 }
 
 impl Report {
-    /// Makes sure that it can be written, before hours of work; none of the
-    /// `inputs` is replaced.
+    /// Checks that the page can be written, before hours of work; none of the `inputs` is
+    /// replaced.
     pub(crate) fn create(path: &Path, inputs: &[&Path]) -> anyhow::Result<Self> {
         must_be_a_file(path)?;
         must_not_replace(path, inputs)?;
@@ -105,7 +103,7 @@ impl Report {
         Ok(Self { file, path: path.to_owned() })
     }
 
-    /// Writes the page, and says so on standard error.
+    /// Writes the page, and reports it on standard error.
     pub(crate) fn write(self, page: &Page) -> anyhow::Result<()> {
         let write = || {
             let mut out = BufWriter::new(self.file);
@@ -122,8 +120,8 @@ fn write_error(path: &Path, source: io::Error) -> Error {
     Error::Write { path: path.to_owned(), source }
 }
 
-/// The result of a command that has written all that the format has a place
-/// for: incomplete if something had to be left out.
+/// The result of a command that has written all that the format can hold: incomplete if
+/// something was left out.
 pub(crate) fn all_written(left_out: &LeftOut) -> anyhow::Result<()> {
     match left_out.total() {
         0 => Ok(()),

@@ -1,7 +1,7 @@
 //! Giving up privileges that a command does not need.
 //!
-//! A command that is started as root has all capabilities, and keeps them for as long as it
-//! runs. What it reads from drives, models and the network must not be able to use them.
+//! A command started as root has all capabilities for as long as it runs. A flaw in parsing
+//! data from drives, models or the network must not give access to them.
 
 use anyhow::{Context, Result};
 use rustix::io::Errno;
@@ -15,31 +15,31 @@ use rustix::thread::{
 /// compares the two.
 pub(crate) const BPF: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 
-/// Recording: the trace gets its name at the end, wherever root may write, and the command
-/// that is recorded, under whatever user, is told to end.
+/// For recording. The trace is renamed at the end, in any directory that root may write, and
+/// the recorded command, which may run as another user, is signalled to end.
 pub(crate) const RECORD: CapabilitySet =
     BPF.union(CapabilitySet::DAC_OVERRIDE).union(CapabilitySet::FOWNER).union(CapabilitySet::KILL);
 
-/// Gives up all capabilities but these, for good: in the bounding set too, and no program
-/// that is executed from here on gains any (`no_new_privs`).
+/// Gives up all capabilities but these, permanently: they leave the bounding set too, and
+/// programs executed from here on gain none (`no_new_privs`).
 ///
-/// Capabilities belong to threads, and threads have those of the thread that began them: so
-/// this comes before any other thread.
+/// Capabilities belong to threads, and a new thread inherits them. Call this before any other
+/// thread starts.
 ///
 /// # Errors
-/// The kernel refuses it, which it should do to nobody.
+/// The kernel refuses, which is not expected for any user.
 pub(crate) fn keep_only(kept: CapabilitySet) -> Result<()> {
     reduce(kept).context("cannot give up privileges")
 }
 
 fn reduce(kept: CapabilitySet) -> rustix::io::Result<()> {
     let CapabilitySets { effective, permitted, inheritable } = capabilities(None)?;
-    // Without this one the bounding set stays as it is; no_new_privs makes it ineffective.
+    // Without CAP_SETPCAP the bounding set stays as it is; no_new_privs makes it ineffective.
     if effective.contains(CapabilitySet::SETPCAP) {
         bound(kept)?;
     }
     clear_ambient_capability_set()?;
-    // Not where there is nothing to give up: the systemd unit denies this call.
+    // Skipped if there is nothing to give up: the systemd unit denies this call.
     if !kept.contains(effective | permitted | inheritable) {
         set_capabilities(
             None,
@@ -53,7 +53,7 @@ fn reduce(kept: CapabilitySet) -> rustix::io::Result<()> {
     set_no_new_privs(true)
 }
 
-/// Takes all others out of the bounding set, those too that only the kernel knows.
+/// Removes all others from the bounding set, including those unknown to this program.
 fn bound(kept: CapabilitySet) -> rustix::io::Result<()> {
     for capability in (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
         match capability_is_in_bounding_set(capability) {

@@ -1,4 +1,4 @@
-//! `trimtab profile …`: one module per verb, and what finds a profile.
+//! `trimtab profile …`: one module per verb, and the look-up of profiles.
 
 mod fit;
 mod list;
@@ -39,8 +39,8 @@ pub(crate) fn run(command: Command) -> Result<()> {
     }
 }
 
-/// A profile that comes with the program, or one in a file. A file of that name
-/// in the working directory does not hide one that comes with the program.
+/// A built-in profile, or one in a file. A file in the working directory does not hide a
+/// built-in profile of the same name.
 pub(crate) fn find(name_or_file: &str) -> Result<Profile> {
     if let Some(profile) = Profile::builtin(name_or_file) {
         return Ok(profile);

@@ -1,4 +1,4 @@
-//! One line that tells how far long work has come, on a terminal only.
+//! A progress line, on a terminal only.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -11,11 +11,11 @@ const PERIOD: Duration = Duration::from_millis(200);
 /// How often the line of [`during`] changes, which counts seconds.
 const TICK: Duration = Duration::from_secs(1);
 
-/// When a [`Progress`] was last shown: [`during`] keeps silent then.
+/// When a [`Progress`] was last shown; [`during`] shows nothing soon after.
 static LAST_SHOWN: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Counts records, and shows them on standard error if that is a terminal.
-/// The line is wiped when this is dropped.
+/// Counts records, and shows the count on standard error if that is a terminal. Dropping it
+/// erases the line.
 pub(crate) struct Progress {
     terminal: bool,
     records: u64,
@@ -29,20 +29,19 @@ impl Progress {
         Self { terminal, records: 0, begun: Instant::now(), shown: None }
     }
 
-    /// One that is never seen.
+    /// A progress that is never shown.
     pub(crate) fn hidden() -> Self {
         Self { terminal: false, ..Self::new() }
     }
 
-    /// Counts another `records`.
+    /// Adds `records` to the count.
     pub(crate) fn add(&mut self, records: usize) {
         self.records += records as u64;
         let records = self.records;
         self.show(|elapsed| line(records, elapsed));
     }
 
-    /// Shows a line, which is given the time since the beginning; not on every
-    /// call.
+    /// Shows a line made from the time since the beginning, at most once per period.
     pub(crate) fn show(&mut self, line: impl FnOnce(Duration) -> String) {
         if !self.terminal || self.shown.unwrap_or(self.begun).elapsed() < PERIOD {
             return;
@@ -64,18 +63,17 @@ impl Drop for Progress {
     }
 }
 
-/// Runs `work`, which does not tell how far it has come, and shows on a
-/// terminal what is being done and for how long; not while a [`Progress`] within
-/// it has more to say.
+/// Runs `work`, which does not report progress, and shows on a terminal what is being done and
+/// for how long, unless a [`Progress`] within it shows more.
 pub(crate) fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
     in_stages(what, |_| work())
 }
 
-/// The stage that work is in.
+/// The current stage of the work.
 pub(crate) struct Stage(Mutex<String>);
 
 impl Stage {
-    /// The work enters this stage.
+    /// Enters a stage.
     pub(crate) fn set(&self, what: String) {
         if let Ok(mut stage) = self.0.lock() {
             *stage = what;
@@ -83,7 +81,7 @@ impl Stage {
     }
 }
 
-/// As [`during`], for work that says which stage it is in; `what` is the first.
+/// Like [`during`], for work that reports its stage; `what` is the first.
 pub(crate) fn in_stages<T>(what: &str, work: impl FnOnce(&Stage) -> T) -> T {
     let stage = Stage(Mutex::new(what.to_owned()));
     if !console::errors_are_on_terminal() {
@@ -93,13 +91,13 @@ pub(crate) fn in_stages<T>(what: &str, work: impl FnOnce(&Stage) -> T) -> T {
     std::thread::scope(|scope| {
         let stage = &stage;
         scope.spawn(move || tick(stage, &ended));
-        // Also when `work` panics: the scope waits for the thread.
+        // Dropped also if `work` panics: the scope waits for the thread.
         let _end = end;
         work(stage)
     })
 }
 
-/// Shows the stage until the other end of the channel is gone.
+/// Shows the stage until the other end of the channel is dropped.
 fn tick(stage: &Stage, ended: &Receiver<()>) {
     let begun = Instant::now();
     let mut shown = false;
@@ -128,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_count_and_rate() {
+    fn line_shows_count_and_rate() {
         let line = line(12_340_000, Duration::from_secs(2));
         assert_eq!(line, "12.3 million records, 6.2 million/s");
     }

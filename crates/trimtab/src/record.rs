@@ -37,15 +37,15 @@ Examples:
   sudo trimtab record sda sdb --out both.parquet -- fio job.fio
 
 Recording ends with the command, after the duration, with Ctrl-C, SIGTERM or
-SIGHUP. The exit code is 3 if more was lost than is tolerated: what was recorded
-is kept. Until the trace is whole its records are also in a spool beside it
-(FILE.spool), of which `trimtab trace recover` makes a trace after a crash.";
+SIGHUP. The exit code is 3 if more was lost than is tolerated; the trace is kept.
+Until the trace is complete, its records are also in a spool beside it
+(FILE.spool), from which `trimtab trace recover` makes a trace after a crash.";
 
-/// How often the ring is emptied. It holds a hundred times what comes
-/// in meanwhile, and each look at the kernel's table costs some 200 µs.
+/// How often the ring is emptied. It holds a hundred times what arrives in that time, and each
+/// read of the kernel's table costs some 200 µs.
 const POLL: Duration = Duration::from_millis(40);
-/// How long to wait at the end for requests on their way. What takes longer is
-/// recorded as not seen to complete.
+/// How long to wait at the end for requests in flight. Later ones are recorded without a
+/// completion.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What to record, and how.
@@ -59,20 +59,20 @@ pub(crate) struct Args {
     /// NAME.parquet, NAME-2.parquet, … that does not exist].
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Record for so long: 500ms, 60s, 5m, 1h.
+    /// Record for this long: 500ms, 60s, 5m, 1h.
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive, conflicts_with = "command")]
     duration: Option<Nanos>,
-    /// Show what recording costs, by the kernel's own statistics.
+    /// Show the cost of recording, from the kernel's own statistics.
     #[arg(long)]
     overhead: bool,
     /// Size in MiB of the buffer between kernel and recorder.
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     buffer: u32,
-    /// What share of the requests may be lost before the exit code is 3: 0.1%, 0.001.
+    /// The share of requests that may be lost before the exit code is 3: 0.1%, 0.001.
     #[arg(long, value_name = "SHARE", default_value = tolerance::DEFAULT, value_parser = Tolerance::parse)]
     tolerate_lost: Tolerance,
-    /// Keep no spool beside the output: a crash then loses the recording, and the disk has
-    /// half as much to write.
+    /// Keep no spool beside the output. A crash then loses the recording, but half as much is
+    /// written to disk.
     #[arg(long)]
     no_spool: bool,
     /// Print the summary as JSON.
@@ -99,19 +99,20 @@ pub(crate) fn run(args: Args) -> Result<()> {
     must_be_a_file(&out)?;
     let signals = Signals::catch_all()?;
     let recorder = Recorder::load(&devices, &options)?;
-    // Before anything runs, so that a path that cannot be written costs nothing.
+    // Before anything runs, so that an unwritable path costs nothing.
     let mut session = Session::new(&out, &devices, !args.no_spool)?;
     let mut recording = recorder.start();
     session.note(&recording, &devices);
     let child = Child::spawn(&args.command)?;
-    // The command has all that it was started with; the spool's thread comes after.
+    // The command keeps its privileges, being started already; the spool's thread starts
+    // later.
     keep_only(privileges::RECORD)?;
     session.crash.attach(&mut recording, &session.meta);
     let recorded = session.record(recording, child, args.duration, &signals);
     let (outcome, child, ended_by) = session.crash.explain(recorded)?;
     let ending = session.finish(&out, outcome)?;
     let printed = ending.print(args.json, args.overhead);
-    // A terminal that is gone shows nothing, and that is no failure.
+    // A terminal that is gone cannot show the summary; that is no failure.
     if ended_by != Signal::HangUp {
         printed?;
     }
@@ -119,7 +120,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     ending.into_result(args.tolerate_lost)
 }
 
-/// What a recording fills.
+/// The outputs of a recording.
 struct Session {
     writer: Writer,
     stats: Stats,
@@ -167,8 +168,8 @@ impl Session {
         self.meta.notes.push((key.to_owned(), value.to_owned()));
     }
 
-    /// Records until the command ends, the time is over or a signal comes; with the first
-    /// signal, if one came.
+    /// Records until the command ends, the time is over or a signal arrives. Returns the first
+    /// signal, if there was one.
     fn record(
         &mut self,
         mut recording: Recording,
@@ -190,8 +191,7 @@ impl Session {
             }
             let signal = signals.look();
             let over = match &mut child {
-                // The first signal is for the command to end by, the second
-                // for us.
+                // The first signal asks the command to end, the second this process.
                 Some(child) => {
                     child.has_ended(signal)?
                         || (first_signal != Signal::None && signal != Signal::None)
@@ -233,8 +233,8 @@ impl Session {
     }
 }
 
-/// `sda.parquet`, or the first of `sda-2.parquet`, … that does not exist: a
-/// recording must not replace an earlier one unasked.
+/// `sda.parquet`, or the first of `sda-2.parquet`, … that does not exist: a recording must not
+/// replace an earlier one unasked.
 fn free_name(device: &str) -> PathBuf {
     free_beside(Path::new(&format!("{device}.parquet")))
 }

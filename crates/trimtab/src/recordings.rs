@@ -7,7 +7,7 @@ use trimtab_train::Recording;
 
 use crate::input::{ReadArgs, Skipped};
 
-/// Reads a recording of one drive. If the trace is of several, `device` says which.
+/// Reads a recording of one drive. `device` selects one if the trace is of several.
 pub(crate) fn read(
     path: &Path,
     device: Option<&str>,
@@ -30,8 +30,9 @@ pub(crate) fn read_all(
     Ok((Recording::of_drives(&name, records, &names, &meta)?, skipped))
 }
 
-/// Reads recordings of the peers of a drive: of all drives in the trace that have reads, without
-/// `device` if the trace is the same file as `of`. (A recording of one drive may be its own peer.)
+/// Reads recordings of a drive's peers: of all drives in the trace that have reads, without
+/// `device` if the trace is the same file as `of`. (A recording of one drive may be its own
+/// peer.)
 pub(crate) fn read_peers(
     path: &Path,
     of: &Path,

@@ -14,7 +14,7 @@ Examples:
 /// The verbs of `trimtab sim`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a scenario: devices, workloads, and for how long.
+    /// Run a scenario: devices, workloads, and a duration.
     Run(run::Args),
 }
 

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_show_what_would_do() {
+    fn errors_give_an_example() {
         for text in ["", "64", "G", "64 G", "64g", "64GB", "64GiB", "-1G", "1.G", "1e3G", "٣G"] {
             let error = parse(text).unwrap_err();
             assert!(error.contains("such as 512M") && error.contains(&format!("`{text}`")));

@@ -37,35 +37,35 @@ Examples:
   sudo trimtab top nvme0n1 --model nvme0n1=disk.safetensors
   sudo trimtab top nvme0n1 --count 10 --json | jq .reads_per_second
 
-Keys: h helps, q quits, d shows all of a drive, s sorts by the next column, the arrows
-select a drive or scroll, p pauses.
-What is shown includes the I/O of all processes. Where there is no terminal, or with
---json, it prints lines. Without root there are rates and depth only.";
+Keys: h help, q quit, d details of a drive, s sort by the next column, arrows select a
+drive or scroll, p pause.
+Figures include the I/O of all processes. Without a terminal, or with --json, it prints
+lines. Without root it shows rates and queue depth only.";
 
-/// Drives that one recorder can watch.
+/// The most drives that one recorder observes.
 const MOST_DRIVES: usize = 16;
 
-/// Which drives, and how to show them.
+/// Which drives to show, and how.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The disks, by name (nvme0n1) or path (/dev/disk/by-id/…) [default: the 16 that
-    /// have served most].
+    /// The disks, by name (nvme0n1) or path (/dev/disk/by-id/…) [default: the 16 with the most
+    /// requests so far].
     #[arg(value_name = "DEVICE")]
     devices: Vec<String>,
-    /// Compare what this model, of `trimtab train`, foretells with what the drive does.
+    /// Compare the predictions of this model, made by `trimtab train`, with the drive.
     #[arg(short, long = "model", value_name = "DEVICE=MODEL", value_parser = device_and_model)]
     models: Vec<(String, PathBuf)>,
-    /// Show it so often: 100ms, 1s.
+    /// The interval between updates: 100ms, 1s.
     #[arg(short, long, value_name = "TIME", value_parser = interval, default_value = "1s")]
     interval: Nanos,
-    /// Percentiles are of the reads of the last so many seconds.
+    /// Percentiles cover the reads of this many last seconds.
     #[arg(short, long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
     window: u32,
-    /// End after showing it so often.
+    /// End after this many updates.
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
-    /// Print a JSON object on a line for each drive each time.
+    /// Print one line of JSON per drive and update.
     #[arg(long)]
     json: bool,
 }
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let devices = args.devices()?;
     let models = args.models(&devices)?;
     let end = End::catch()?;
-    // Models may be in places that only root may read; from here on nothing else is.
+    // Models may be in files that only root may read; nothing after this is.
     keep_only(privileges::BPF)?;
     let mut source = Source::new(devices, models, args.window)?;
     if Terminal::is_there() && !args.json {
@@ -130,7 +130,7 @@ impl Args {
         for (name, path) in &self.models {
             let device = BlockDevice::find(name)?;
             let Some(place) = devices.iter().position(|other| other.number == device.number) else {
-                let text = format!("--model {name}=…: {name} is none of the devices shown");
+                let text = format!("--model {name}=…: {name} is not among the devices shown");
                 return Err(BadInput(text).into());
             };
             let model = Arc::new(models::load(path)?);
@@ -139,8 +139,8 @@ impl Args {
         Ok(models)
     }
 
-    /// What the figures cover, and what was lost: that first, because a narrow terminal
-    /// shows no more.
+    /// What the figures cover, and what was lost. Losses come first, because a narrow terminal
+    /// cuts off the rest.
     fn about(&self, lost: u64) -> String {
         let covered = format!("every {}, percentiles of {} s", self.interval, self.window);
         match lost {
@@ -203,7 +203,7 @@ impl Args {
             }
             source.poll()?;
             if Instant::now() >= next {
-                // After a pause of the machine, looks are not made up for.
+                // Updates missed while the machine was suspended are not made up for.
                 next = (next + interval).max(Instant::now());
                 let rows = source.rows();
                 drawn += 1;
@@ -229,22 +229,22 @@ fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into())
 }
 
-/// What is shown, and how one has chosen to see it.
+/// The rows, and the user's choices of how to show them.
 #[derive(Default)]
 struct View {
     rows: Vec<Row>,
     sort: Sort,
-    /// The drive selected, wherever its row is by now; none until one is chosen: the first.
+    /// The selected drive, by name, since its row may change; `None`: the first row.
     selected: Option<String>,
     paused: bool,
     page: Page,
-    /// How far the page is scrolled, and by how much it goes on at a time.
+    /// How far the page is scrolled, and the step of a page key.
     scroll: usize,
     step: usize,
 }
 
 impl View {
-    /// Does what a key asks for; whether anything has changed.
+    /// Handles a key. Returns whether anything has changed.
     fn press(&mut self, key: Key) -> bool {
         match key {
             Key::Char(b's') => self.sort = self.sort.next(),
@@ -263,13 +263,13 @@ impl View {
         true
     }
 
-    /// Shows a page from its beginning, or the table again if it was shown.
+    /// Shows a page from its beginning, or the table again if that page was shown.
     fn turn_to(&mut self, page: Page) {
         self.page = if self.page == page { Page::Table } else { page };
         self.scroll = 0;
     }
 
-    /// Goes so many lines down: in a page, or to another drive.
+    /// Moves down by this many lines in a page, or this many drives in the table.
     fn go(&mut self, by: isize) {
         match self.page {
             Page::Table => self.select(self.place().saturating_add_signed(by)),
@@ -284,7 +284,7 @@ impl View {
         self.selected = row.map(|row| row.device.clone());
     }
 
-    /// In which row the selected drive is.
+    /// The row of the selected drive.
     fn place(&self) -> usize {
         let selected = |row: &&Row| Some(&row.device) == self.selected.as_ref();
         screen::sorted(&self.rows, self.sort).iter().position(selected).unwrap_or(0)
@@ -317,7 +317,7 @@ impl View {
     }
 }
 
-/// What asks for the end: Ctrl-C, SIGTERM, and the terminal's going away.
+/// Signals that ask for the end: Ctrl-C, SIGTERM, and loss of the terminal.
 struct End {
     signals: Signals,
     hung_up: Arc<AtomicBool>,
@@ -333,8 +333,7 @@ impl End {
     }
 }
 
-/// What else is asked of who has a terminal: not to leave it as it is when it is stopped
-/// (Ctrl-Z) or ended (Ctrl-\\).
+/// Signals that must restore the terminal first: stop (Ctrl-Z) and quit (Ctrl-\\).
 struct Asked {
     stop: Arc<AtomicBool>,
     go_on: Arc<AtomicBool>,
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_selected_drive_stays_selected_wherever_its_row_goes() {
+    fn selection_follows_the_drive_when_rows_move() {
         let rows = vec![row("a", 1.0), row("b", 2.0), row("c", 3.0)];
         let mut view = View { rows, ..View::default() };
         assert_eq!((view.place(), view.press(Key::Down), view.place()), (0, true, 1));
@@ -385,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_the_first_to_be_told() {
+    fn losses_come_first_in_the_heading() {
         let args = Args {
             devices: Vec::new(),
             models: Vec::new(),
@@ -399,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_scroll_a_page_and_select_in_the_table() {
+    fn arrow_keys_scroll_pages_and_select_rows() {
         let rows = vec![row("a", 1.0), row("b", 2.0)];
         let mut view = View { rows, step: 6, ..View::default() };
         view.press(Key::Char(b'h'));

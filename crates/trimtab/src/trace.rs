@@ -33,7 +33,7 @@ pub(crate) enum Command {
     Rerate(rerate::Args),
     /// Make a synthetic trace from a description in TOML.
     Synth(synth::Args),
-    /// Make a trace of what a recording left behind that was cut short.
+    /// Make a trace from the spool of an interrupted recording.
     Recover(recover::Args),
     /// Draw traces: a self-contained HTML page with plots.
     Report(report::Args),

@@ -27,16 +27,16 @@ Examples:
   trimtab train --trace disk.parquet --predictor linnos --label inflection -o l.safetensors
   trimtab train --trace today.parquet --check disk.safetensors
 
-Beside the model lies its card in JSON: what it was trained on, and for what.";
+The model's card, a JSON file, is written beside it: what it was trained on, and for what.";
 
-/// What to train, and on what.
+/// The predictor, and the recording to train it on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// A recording of the drive, with latencies.
     #[arg(long, value_name = "TRACE")]
     trace: PathBuf,
-    /// Which drive of a recording that is of several.
+    /// The drive to use, of a recording of several.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// What to train: trimtab, linnos, heur-sim, heur-adv.
@@ -45,39 +45,38 @@ pub(crate) struct Args {
     /// What is slow: knee, inflection, relative, p95, p99.
     #[arg(long, value_name = "LABEL", default_value = "knee")]
     label: LabelRule,
-    /// Recordings of the other drives, for the label `inflection`: all drives in
-    /// them but the one that is trained for. Without them the recording is its own
-    /// peer.
+    /// Recordings of the other drives, for the label `inflection`. All their drives are used
+    /// but the one being trained for. Without them the recording is its own peer.
     #[arg(long = "peer", value_name = "TRACE")]
     peers: Vec<PathBuf>,
     /// Train on the first part of the reads only, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     first: f64,
-    /// The most reads to train on: the last ones.
+    /// The most reads to train on; earlier ones are left out.
     #[arg(long, value_name = "N", default_value_t = TrainingOptions::default().samples)]
     samples: usize,
-    /// Additional samples for trimtab, as a share of the reads, from histories in
-    /// which other reads went to other drives: for steering by it. With 0 it fits
-    /// the recording best.
+    /// Additional samples for trimtab, as a share of the reads, from histories in which other
+    /// reads went to other drives. They help when reads are steered by the model; with 0 it
+    /// fits the recording best.
     #[arg(long, value_name = "SHARE", default_value_t = TrainingOptions::default().steered)]
     steered: f64,
     /// The seed of random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Have the model fit any drive: its card does not say which one the recording is of.
-    /// Otherwise reads of another drive are sent without a forecast, if it can be told apart.
+    /// Let the model apply to any drive: its card omits the identity of the recorded one.
+    /// Otherwise a drive with another identity is read without a forecast.
     #[arg(long, conflicts_with = "check")]
     any_drive: bool,
     /// The model to write; its card is written beside it, ending in .json.
     #[arg(short = 'o', long = "out", value_name = "MODEL", required_unless_present = "check")]
     out: Option<PathBuf>,
-    /// Train nothing: say whether this model's drive has changed so much since
-    /// that it should be trained again.
+    /// Train nothing: report whether this model's drive has changed so much that it should be
+    /// trained again.
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["out", "predictor", "label"])]
     check: Option<PathBuf>,
     #[command(flatten)]
     read: ReadArgs,
-    /// Print JSON: the model's card, or with --check what was found.
+    /// Print JSON: the model's card, or with --check the result of the check.
     #[arg(long)]
     json: bool,
 }
@@ -117,7 +116,7 @@ impl Args {
         Ok(())
     }
 
-    /// Begins the model's files.
+    /// Creates the model's files.
     fn create(&self, out: &Path) -> Result<ModelFiles> {
         must_be_a_file(out)?;
         if card_path(out) == out {

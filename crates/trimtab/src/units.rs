@@ -1,9 +1,9 @@
-//! Figures as people read them.
+//! Figures in a readable form.
 
 use trimtab_io::Nanos;
 use trimtab_report::count;
 
-/// A figure that there is not.
+/// Stands for an absent figure.
 pub(crate) const NONE: &str = "–";
 
 /// `987`, `9,876`, `98.8k`, `1.23M`: at most five characters.
@@ -43,7 +43,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// Like [`Nanos`]' own text, with minutes, hours and days for long times.
+/// Like [`Nanos`]' own text, but with minutes, hours and days for long times.
 pub(crate) fn long(time: Nanos) -> String {
     let s = time.as_secs_f64();
     match s {

@@ -30,14 +30,14 @@ Examples:
   sudo trimtab watch nvme0n1 --model linnos.model --in-kernel
   sudo trimtab watch nvme0n1 --pin /sys/fs/bpf/trimtab
 
-It ends after the count, or with Ctrl-C. What is shown includes the I/O of all
-processes. With --pin any process may read the same, without a system call, if the
-directories on the way let its user pass.";
+It ends after the count, or with Ctrl-C. Figures include the I/O of all processes. With
+--pin any process may read the same state, without a system call, if its user may search
+the directories above the pins.";
 
-/// How often to look for signals.
-const LOOK: Duration = Duration::from_millis(20);
-/// Places at which a model is asked about a read.
-const PLACES: u64 = 256;
+/// Period of polling for signals.
+const POLL: Duration = Duration::from_millis(20);
+/// Number of offsets at which the model is asked about a read.
+const OFFSETS: u64 = 256;
 
 /// Which devices, and how often.
 #[derive(Debug, clap::Args)]
@@ -46,23 +46,23 @@ pub(crate) struct Args {
     /// The disks, by name (nvme0n1) or path (/dev/disk/by-id/…).
     #[arg(value_name = "DEVICE", required = true)]
     devices: Vec<String>,
-    /// Show what this model, of `trimtab train`, would refuse.
+    /// Show how many reads this model, made by `trimtab train`, would refuse.
     #[arg(short, long, value_name = "MODEL")]
     model: Option<PathBuf>,
-    /// Have the kernel itself decide by the model, which must be of `linnos`, after each
-    /// request and answer, and show what it expects of a small read and of a large one.
+    /// Have the kernel decide by the model, which must be a `linnos` model, after each request
+    /// and completion, and show its decisions for small and for large reads.
     #[arg(long, requires = "model")]
     in_kernel: bool,
-    /// Show it so often: 100ms, 1s.
+    /// The interval between updates: 100ms, 1s.
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive, default_value = "1s")]
     interval: Nanos,
-    /// End after showing it so often.
+    /// End after this many updates.
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
-    /// Let other processes read it, by files in this directory of a BPF file system.
+    /// Pin the state in this directory of a BPF file system, for other processes to read.
     #[arg(long, value_name = "DIR")]
     pin: Option<PathBuf>,
-    /// Print a JSON object on a line each time.
+    /// Print one line of JSON per update.
     #[arg(long)]
     json: bool,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Shown<'a> {
     device: &'a str,
-    /// Requests since the look before, per second.
+    /// Requests since the previous update, per second.
     per_second: f64,
     /// In flight.
     requests: u32,
@@ -79,19 +79,18 @@ struct Shown<'a> {
     writes: u32,
     read_bytes: u64,
     write_bytes: u64,
-    /// Ages of the oldest in flight; 0 if there is none.
+    /// Ages of the oldest ones in flight; 0 if there is none.
     oldest_read_ns: u64,
     oldest_other_ns: u64,
-    /// The reads and writes that were answered last, the latest first.
+    /// Latencies of the last completed reads and writes, the latest first.
     latency_ns: [u64; 4],
     pages_then: [u32; 4],
     /// Of the reads of about the last 34 ms.
     mean_read_ns: u64,
-    /// Of so many 4 KiB reads, at places all over the drive, how many the model
-    /// would refuse.
+    /// Of this many 4 KiB reads, at offsets across the drive, how many the model would refuse.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<[u64; 2]>,
-    /// What the kernel expects of reads up to 64 KiB, and of larger ones.
+    /// The kernel's decision for reads up to 64 KiB, and for larger ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_kernel: Option<[&'static str; 2]>,
     never_completed: u64,
@@ -152,15 +151,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The model, unless it is another drive's: then it is said how that is known.
+/// The model, unless it was trained on another drive: then the difference is logged.
 fn of_drive<'a>(model: Option<&'a Model>, device: &BlockDevice) -> Option<&'a Model> {
     let model = model?;
     let Some(other) = model.other_drive(&device.identity()) else { return Some(model) };
-    log::line(&format!("watch: {}: goes without a model: {other}", device.name));
+    log::line(&format!("watch: {}: no model used: {other}", device.name));
     None
 }
 
-/// Waits; false if a signal came.
+/// Waits. Returns false if a signal arrived.
 fn wait(until: Instant, signals: &Signals) -> bool {
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -170,11 +169,11 @@ fn wait(until: Instant, signals: &Signals) -> bool {
         if left.is_zero() {
             return true;
         }
-        thread::sleep(left.min(LOOK));
+        thread::sleep(left.min(POLL));
     }
 }
 
-/// A drive's row; none if its state was being written at each try.
+/// A drive's row; `None` if its state was being written at each attempt.
 fn show<'a>(
     device: &'a BlockDevice,
     drive: &LiveDrive,
@@ -208,7 +207,7 @@ fn show<'a>(
     })
 }
 
-/// What the kernel has decided, if it does.
+/// The kernel's decisions, if it makes any.
 fn in_kernel(drive: &LiveDrive) -> Option<[&'static str; 2]> {
     let [small, large] = SizeClass::ALL.map(|class| {
         let verdict = drive.verdict(class)?;
@@ -217,17 +216,17 @@ fn in_kernel(drive: &LiveDrive) -> Option<[&'static str; 2]> {
     Some([small?, large?])
 }
 
-/// Asks the model about reads all over the drive.
+/// Asks the model about reads across the drive.
 fn refused(device: &BlockDevice, drive: &LiveDrive, model: &Model) -> Option<[u64; 2]> {
     let pages = device.size().ok()? / 4096;
     let mut refused = 0;
-    for i in 0..PLACES {
+    for i in 0..OFFSETS {
         let request = Request {
             id: RequestId(i),
             device: DeviceId(0),
             arrival: Nanos::ZERO,
             op: Op::Read,
-            offset: pages * i / PLACES * 4096,
+            offset: pages * i / OFFSETS * 4096,
             length: 4096,
             flags: Flags::empty(),
             deadline: None,
@@ -235,7 +234,7 @@ fn refused(device: &BlockDevice, drive: &LiveDrive, model: &Model) -> Option<[u6
         let forecast = drive.forecast(&model.trained, monotonic(), &request)?;
         refused += u64::from(forecast.verdict == Verdict::Late);
     }
-    Some([refused, PLACES])
+    Some([refused, OFFSETS])
 }
 
 const HEADER: &str = "device       requests/s  in flight: reads writes  oldest read  \

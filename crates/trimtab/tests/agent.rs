@@ -1,4 +1,4 @@
-//! `trimtab agent`, as a service manager and Prometheus meet it.
+//! `trimtab agent`, from the side of a service manager and of Prometheus.
 
 mod drive;
 mod exposition;
@@ -21,10 +21,10 @@ use trimtab_block::BlockDevice;
 use trimtab_predict::Model;
 use trimtab_testdisk::{self as testdisk, LoopDisk};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A disk to watch, or a word past the test runner on why there is none.
+/// A disk to monitor, or a note on why there is none.
 fn disk() -> Option<LoopDisk> {
     if !testdisk::requires(testdisk::REAL_DISKS) {
         return None;
@@ -32,8 +32,8 @@ fn disk() -> Option<LoopDisk> {
     Some(LoopDisk::new(64))
 }
 
-/// A place with a model in it, whose drive will be found to have changed: its card says
-/// that failing over paid from the first percentile on.
+/// A directory with a model whose drive will be found to have changed: its card claims that
+/// failing over paid from the first percentile on.
 fn place() -> Place {
     let place = Place::new(&[("a.csv", &drive::recording(3000, 1, false))]);
     let train = ["train", "--trace", "a.csv", "--predictor", "heur-sim", "-o", "m.safetensors"];
@@ -64,21 +64,21 @@ impl Place {
         self.command(&["agent", "--config", "agent.toml"])
     }
 
-    /// Expects an end of this kind, with one line that says so.
+    /// Expects exit with this code, and one line with this text.
     fn refused(&self, config: &str, code: i32, expected: &str) {
         fs::write(self.path("agent.toml"), config).unwrap();
         let output = self.agent().output().unwrap();
-        assert_told(&output, code, expected);
+        assert_reported(&output, code, expected);
     }
 }
 
-fn assert_told(output: &Output, code: i32, expected: &str) {
+fn assert_reported(output: &Output, code: i32, expected: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{said}");
     assert!(said.contains(expected) && said.lines().count() == 1, "{expected:?}: {said}");
 }
 
-/// An agent at work, which does not outlive the test.
+/// A running agent, killed when dropped.
 struct Agent {
     child: Child,
     address: String,
@@ -86,12 +86,12 @@ struct Agent {
 }
 
 impl Agent {
-    /// Starts it, and waits until it says where its metrics are.
+    /// Starts it, and waits until it reports the address of its metrics.
     fn start(command: Command) -> Self {
         Self::start_hearing(command, "")
     }
 
-    /// The same, where it has to say something else first.
+    /// The same, after another expected line.
     fn start_hearing(mut command: Command, first: &str) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -107,7 +107,7 @@ impl Agent {
         this
     }
 
-    /// The next line that says so.
+    /// Returns the next line that contains the text.
     fn hear(&self, what: &str) -> String {
         let (until, mut heard) = (Instant::now() + PATIENCE, Vec::new());
         while let Ok(line) = self.said.recv_timeout(until.saturating_duration_since(Instant::now()))
@@ -124,7 +124,7 @@ impl Agent {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Ends it as a service manager does; whether it ended well.
+    /// Ends it as a service manager does. Returns whether it succeeded.
     fn end(mut self) -> bool {
         self.signal(Signal::TERM);
         let until = Instant::now() + PATIENCE;
@@ -151,7 +151,7 @@ impl Agent {
         body.to_owned()
     }
 
-    /// The metrics, once they stay the same for two of their seconds.
+    /// The metrics, once they stay the same for two updates.
     fn settled(&self) -> Metrics {
         let until = Instant::now() + PATIENCE;
         let mut before = String::new();
@@ -182,15 +182,15 @@ fn load(disk: &LoopDisk, requests: u32) {
 }
 
 #[test]
-fn metrics_are_what_the_kernel_counts() {
+fn metrics_equal_the_kernels_counters() {
     let Some(disk) = disk() else { return };
     let place = place();
     place.config(&disk.path, "");
     let socket = UnixDatagram::bind(place.path("notify")).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = place.agent();
-    // It is told that the agent lives more often than the test listens: what nobody
-    // takes must not keep the agent from its work.
+    // Heartbeats come more often than the test reads them: unread ones must not block the
+    // agent.
     command.env("NOTIFY_SOCKET", place.path("notify")).env("WATCHDOG_USEC", "1000000");
     let agent = Agent::start(command);
     let mut told = [0; 64];
@@ -219,7 +219,7 @@ fn metrics_are_what_the_kernel_counts() {
     }
     let reads = last.of("trimtab_reads_total", &name);
     assert_eq!(last.of("trimtab_read_latency_seconds_count", &name), reads);
-    assert_eq!(last.of("trimtab_judged_reads_total", &name), reads);
+    assert_eq!(last.of("trimtab_scored_reads_total", &name), reads);
     let late = last.of("trimtab_late_reads_total", &name);
     let submits = last.of("trimtab_false_submits_total", &name);
     let revokes = last.of("trimtab_false_revokes_total", &name);
@@ -235,7 +235,7 @@ fn metrics_are_what_the_kernel_counts() {
 }
 
 #[test]
-fn a_model_that_does_not_fit_is_trained_again() {
+fn model_that_does_not_fit_is_trained_again() {
     let Some(disk) = disk() else { return };
     let place = place();
     place.config(&disk.path, "retrain = true\ndrift_check_s = 1\nrecording_mib = 4\n");
@@ -252,14 +252,14 @@ fn a_model_that_does_not_fit_is_trained_again() {
     assert_eq!(metrics.of("trimtab_trainings_total", &of), 1.0);
     let trace = format!("{}, by the agent", disk.name());
     assert_eq!(metrics.matching("trimtab_model_info", &[("trace", &trace)]), 1);
-    // What it has written can be loaded.
+    // The new files can be loaded.
     agent.signal(Signal::HUP);
     agent.hear("model loaded again");
     assert!(agent.end());
 }
 
 #[test]
-fn a_model_that_cannot_be_loaded_leaves_the_old_one() {
+fn model_that_cannot_be_loaded_leaves_the_old_one() {
     let Some(disk) = disk() else { return };
     let place = place();
     place.config(&disk.path, "");
@@ -271,7 +271,7 @@ fn a_model_that_cannot_be_loaded_leaves_the_old_one() {
     assert!(agent.end());
 }
 
-/// What dist/trimtab-agent.service says of something.
+/// The value of a key in dist/trimtab-agent.service.
 fn unit(key: &str) -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/trimtab-agent.service");
     let text = fs::read_to_string(path).unwrap();
@@ -279,9 +279,9 @@ fn unit(key: &str) -> String {
     values.next().unwrap_or_else(|| panic!("the unit has no {key}")).to_owned()
 }
 
-/// Started by hand it may do what the unit lets it do, and no more: each of its threads.
+/// Started by hand, each of its threads has the same privileges as under the unit.
 #[test]
-fn started_as_root_it_has_the_units_privileges() {
+fn as_root_it_has_the_units_privileges() {
     let Some(disk) = disk() else { return };
     assert_eq!(unit("NoNewPrivileges"), "yes");
     let granted = privileges::set(&unit("CapabilityBoundingSet"));
@@ -293,9 +293,9 @@ fn started_as_root_it_has_the_units_privileges() {
     assert!(agent.end());
 }
 
-/// Root's power over what is others' is given up too, and the line says what to do.
+/// Root's access to other users' files is given up too, and the message gives the remedy.
 #[test]
-fn what_root_may_not_use_any_more_is_told() {
+fn files_that_root_may_no_longer_use_are_reported() {
     let Some(disk) = disk() else { return };
     let place = place();
     place.config(&disk.path, "retrain = true\n");
@@ -304,12 +304,12 @@ fn what_root_may_not_use_any_more_is_told() {
     std::os::unix::fs::chown(&model, nobody, nobody).unwrap();
     fs::set_permissions(&model, Permissions::from_mode(0o600)).unwrap();
     let checked = place.agent().arg("--check").output().unwrap();
-    assert_told(&checked, 2, "gives up root's access to what is others': chown ");
-    // It can be read, but what is trained again could not be put in its place.
+    assert_reported(&checked, 2, "gives up root's access to what is others': chown ");
+    // The model can be read, but a newly trained one could not replace it.
     fs::set_permissions(&model, Permissions::from_mode(0o644)).unwrap();
     std::os::unix::fs::chown(place.path(""), nobody, nobody).unwrap();
     let checked = place.agent().arg("--check").output().unwrap();
-    assert_told(&checked, 2, "a model trained again cannot be written: ");
+    assert_reported(&checked, 2, "a model trained again cannot be written: ");
     let agent = Agent::start_hearing(place.agent(), "a model trained again cannot be written: ");
     assert!(agent.end());
 }
@@ -339,13 +339,13 @@ fn two_capabilities_suffice() {
         assert!(agent.end());
         assert!(!pins.exists(), "pins are left behind");
         for too_few in [",+bpf", ",+perfmon", ""] {
-            assert_told(&with(too_few).output().unwrap(), 1, "CAP_BPF and CAP_PERFMON");
+            assert_reported(&with(too_few).output().unwrap(), 1, "CAP_BPF and CAP_PERFMON");
         }
     });
 }
 
 #[test]
-fn addresses_may_be_names_and_mapped() {
+fn addresses_can_be_names_and_ipv4_mapped() {
     let Some(disk) = disk() else { return };
     let place = place();
     let ipv6 = TcpListener::bind("[::1]:0").is_ok();
@@ -358,7 +358,7 @@ fn addresses_may_be_names_and_mapped() {
         let mut child = place.agent().stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        // Ends it, whatever is found.
+        // Kills it in any case.
         let _agent = Agent { child, address: String::new(), said: channel().1 };
         let addresses: Vec<_> = line
             .trim()
@@ -374,9 +374,9 @@ fn addresses_may_be_names_and_mapped() {
 }
 
 #[test]
-fn what_cannot_be_is_one_line() {
+fn invalid_input_is_reported_in_one_line() {
     let place = Place::new(&[]);
-    assert_told(&place.agent().output().unwrap(), 2, "agent.toml: cannot read: ");
+    assert_reported(&place.agent().output().unwrap(), 2, "agent.toml: cannot read: ");
     place.refused("[[drive]]\ndevice = \"nosuchdisk\"\n", 2, "nosuchdisk: no such device");
     place.refused("[[drive]]\ndevise = \"sda\"\n", 2, "line 2: unknown field `devise`");
     place.refused("", 2, "there is no [[drive]]");
@@ -403,9 +403,9 @@ fn what_cannot_be_is_one_line() {
     place.refused(&listen, 1, &format!("cannot serve metrics at {taken}"));
 }
 
-/// As a crash between the two renames of a model's files leaves them.
+/// As after a crash between the two renames of a model's files.
 #[test]
-fn a_bad_model_costs_no_other_drive_its_own() {
+fn bad_model_does_not_affect_other_drives() {
     let Some(disk) = disk() else { return };
     let other = LoopDisk::new(64);
     let place = place();
@@ -416,15 +416,15 @@ fn a_bad_model_costs_no_other_drive_its_own() {
     fs::write(place.path("bad"), "other tensors").unwrap();
     fs::copy(place.path("m.json"), place.path("bad.json")).unwrap();
     let checked = place.agent().arg("--check").output().unwrap();
-    assert_told(&checked, 2, "bad: is not the model that bad.json is of");
+    assert_reported(&checked, 2, "bad: is not the model that bad.json is of");
 
-    let agent = Agent::start_hearing(place.agent(), "goes without a model");
+    let agent = Agent::start_hearing(place.agent(), "no model used");
     let of = |metrics: &Metrics, disk: &LoopDisk| {
         metrics.matching("trimtab_model_info", &[("device", disk.name())])
     };
     let metrics = agent.settled();
     assert_eq!((of(&metrics, &disk), of(&metrics, &other)), (1, 0));
-    // Mended, it is taken up.
+    // Once repaired, it is loaded.
     fs::copy(place.path("m.safetensors"), place.path("bad")).unwrap();
     agent.signal(Signal::HUP);
     agent.hear(&format!("{}: model loaded again", other.name()));
@@ -433,7 +433,7 @@ fn a_bad_model_costs_no_other_drive_its_own() {
 }
 
 #[test]
-fn a_check_says_what_is_right() {
+fn check_confirms_a_valid_configuration() {
     let Some(disk) = disk() else { return };
     let place = place();
     place.config(&disk.path, "");
@@ -445,10 +445,11 @@ fn a_check_says_what_is_right() {
     assert_eq!(json["drive"][0]["device"], disk.path.as_str());
 }
 
-/// Where it may mount, the agent does; where not, it says what to do, and goes on when it is
-/// done. Its directory goes too here, so that it cannot in any case.
+/// The agent mounts the file system again if it may; otherwise it reports the remedy once, and
+/// continues when that is done. Here the directory is removed too, so that mounting always
+/// fails.
 #[test]
-fn a_bpf_file_system_that_goes_is_told_of_once_and_used_when_it_is_back() {
+fn unmounted_bpf_file_system_is_reported_once_and_reused() {
     let Some(disk) = disk() else { return };
     let place = place();
     let files = place.path("bpf");
@@ -476,7 +477,7 @@ fn a_bpf_file_system_that_goes_is_told_of_once_and_used_when_it_is_back() {
     let more: Vec<_> = agent.said.try_iter().collect();
     assert!(!more.iter().any(|line| line.contains("cannot be mounted")), "{more:?}");
     assert!(inside("mkdir \"$1\" && mount -t bpf bpf \"$1\""));
-    agent.hear("it is there again");
+    agent.hear("it is pinned again");
     let until = Instant::now() + PATIENCE;
     while !inside("test -e \"$1/trimtab/devices\"") {
         assert!(Instant::now() < until, "it is not there");

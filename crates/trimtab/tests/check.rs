@@ -21,9 +21,9 @@ fn passed(report: &Value, name: &str) -> bool {
     is
 }
 
-/// The exit code is for scripts: it says the same as the report.
+/// The exit code is for scripts: it agrees with the report.
 #[test]
-fn exit_code_tells_whether_predicted_reads_can_work() {
+fn exit_code_agrees_with_predicted_reads() {
     let output = check(&["--json"]);
     let report = json(&output);
     let devices = report["devices"].as_array().unwrap();
@@ -38,7 +38,7 @@ fn exit_code_tells_whether_predicted_reads_can_work() {
 }
 
 #[test]
-fn tables_have_words_where_there_is_no_terminal() {
+fn tables_use_words_without_a_terminal() {
     let output = check(&[]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("kernel") && text.contains("predicted reads"), "{text}");
@@ -46,15 +46,16 @@ fn tables_have_words_where_there_is_no_terminal() {
 }
 
 #[test]
-fn state_that_is_not_pinned_is_told() {
+fn unpinned_state_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let report = json(&check(&["--json", "--pins", directory.path().to_str().unwrap()]));
     assert!(!passed(&report, "state tracker"));
 }
 
-/// Nothing but the capabilities is taken away: the program may be where no other user gets.
+/// Only the capabilities are removed: the program may be in a directory that other users
+/// cannot access.
 #[test]
-fn user_without_capabilities_is_told_what_is_missing() {
+fn missing_capabilities_are_reported() {
     let program = env!("CARGO_BIN_EXE_trimtab");
     let output = Command::new("setpriv")
         .args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--securebits=+noroot"])
@@ -62,7 +63,7 @@ fn user_without_capabilities_is_told_what_is_missing() {
         .output();
     let Ok(output) = output else { return };
     if output.stdout.is_empty() {
-        // The caller may not do it: it is an ordinary user itself.
+        // The caller lacks the privilege for that: it is an ordinary user itself.
         return;
     }
     let report = json(&output);

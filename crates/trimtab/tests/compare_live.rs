@@ -37,7 +37,7 @@ fn compare(bench: &Bench, args: &[&str]) -> Output {
     command.args(["compare", "s.toml", "--live"]).args(args).output().unwrap()
 }
 
-/// One at a time: each needs the processors for itself.
+/// One at a time: each needs the processors alone.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn bench() -> Option<(MutexGuard<'static, ()>, Bench)> {
@@ -54,8 +54,7 @@ fn told(bench: &Bench) -> Value {
     serde_json::from_slice(&fs::read(bench.path("out.json")).unwrap()).unwrap()
 }
 
-/// Done, or done and incomplete, which a busy machine makes it: then it is told what
-/// has happened, in one line.
+/// Complete, or incomplete because the machine was busy: then one line gives the reason.
 fn assert_done(output: &Output) {
     match output.status.code() {
         Some(0) => {}
@@ -69,7 +68,7 @@ fn assert_done(output: &Output) {
 }
 
 #[test]
-fn strategies_run_on_emulated_drives_and_beside_them_in_simulation() {
+fn strategies_run_on_emulated_drives_and_in_simulation() {
     let Some((_alone, bench)) = bench() else { return };
     let output = compare(&bench, &["--json", "out.json", "--report", "out.html"]);
     assert_done(&output);
@@ -80,13 +79,13 @@ fn strategies_run_on_emulated_drives_and_beside_them_in_simulation() {
     for (live, simulated) in live.iter().zip(simulated) {
         let name = live["name"].as_str().unwrap();
         assert_eq!(live["name"], simulated["name"]);
-        // Not one read is lost, and the requests are the same.
+        // No read is lost, and the requests are the same.
         assert_eq!(live["seeds"][0]["reads"], simulated["seeds"][0]["reads"], "{name}");
         assert_eq!(live["seeds"][0]["errors"].as_u64().unwrap_or(0), 0, "{name}");
         // A drive that reads in 20 µs cannot be faster than half of that.
         assert!(live["median"]["p50_ns"].as_f64() > Some(10e3), "{live}");
     }
-    // Of each read of phase one it is known what the way to the drive added.
+    // The latency that the path added is known for each read of phase one.
     let drives = told["live"]["drives"][0].as_array().unwrap();
     let recorded: u64 = drives.iter().map(|drive| drive["reads"].as_u64().unwrap()).sum();
     let added = &told["notes"]["added"];
@@ -96,7 +95,7 @@ fn strategies_run_on_emulated_drives_and_beside_them_in_simulation() {
     for run in &runs[1..] {
         assert!(run["took_ns"].as_u64() > Some(1_000_000_000), "{run}");
         assert_eq!(run["drive_cpu_percent"].as_array().unwrap().len(), 3, "{run}");
-        // What programs saw of the drives, from end to end.
+        // End-to-end figures of the drives.
         for share in ["early_percent", "saturated_percent"].map(|share| run[share].as_f64()) {
             assert!(share.is_some_and(|share| (0.0..=100.0).contains(&share)), "{run}");
         }
@@ -105,11 +104,11 @@ fn strategies_run_on_emulated_drives_and_beside_them_in_simulation() {
     assert!(extra(0) == 0.0 && extra(1) == 100.0, "{live:?}");
     let agreement = &told["agreement"];
     assert!(agreement["rows"].as_array().unwrap().len() == 5);
-    // Reads of 20 µs are no match for the path to them, as a rule: then it is said.
+    // Reads of 20 µs are usually too short compared with the path: then that is reported.
     let (share, too_long) = (agreement["path"]["share"].as_f64(), &agreement["path"]["too_long"]);
     assert_eq!((*too_long == true), share > Some(0.1), "{agreement}");
     assert_eq!(*too_long == true, stderr(&output).contains("the path to the drives is"));
-    let pairs = ["pairs", "told", "in_order"].map(|key| agreement[key].as_u64().unwrap());
+    let pairs = ["pairs", "predicted", "in_order"].map(|key| agreement[key].as_u64().unwrap());
     assert!(pairs[0] == 10 && pairs[1] <= 10 && pairs[2] <= pairs[1], "{pairs:?}");
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("the same in simulation"), "{table}");
@@ -119,7 +118,7 @@ fn strategies_run_on_emulated_drives_and_beside_them_in_simulation() {
 }
 
 #[test]
-fn strategies_run_on_devices_that_are_there_and_write_only_if_asked() {
+fn strategies_run_on_existing_devices_and_write_only_if_permitted() {
     let Some((_alone, bench)) = bench() else { return };
     let disks: Vec<_> = (0..3).map(|_| testdisk::LoopDisk::new(128)).collect();
     let files = disks.iter().map(|disk| disk.path.as_str()).collect::<Vec<_>>().join(",");
@@ -130,14 +129,14 @@ fn strategies_run_on_devices_that_are_there_and_write_only_if_asked() {
         let of = |disk| stat(disk).split_whitespace().nth(4).unwrap().parse::<u64>().unwrap();
         disks.iter().map(of).sum()
     };
-    // The kernel counts on where another disk of that name has ended.
+    // The kernel's counters continue those of an earlier disk of that name.
     let before = writes();
     assert_done(&compare(&bench, &["--files", &files, "--json", "out.json"]));
     assert_eq!(writes(), before);
     let first = told(&bench);
     let rows = first["live"]["strategies"].as_array().unwrap();
     let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
-    // There is no ideal form of a drive that is what it is.
+    // Real drives have no ideal form.
     assert_eq!(names, ["base", "clone", "linnos", "trimtab"]);
     assert!(first["simulated"].is_null());
     let destroys = ["--files", &files, "--i-know-this-destroys-data", "--json", "out.json"];

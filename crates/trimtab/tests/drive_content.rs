@@ -1,5 +1,5 @@
-//! Emulated drives hold what was written to them: through garbage collection, under
-//! file systems, and where memory is short.
+//! Emulated drives keep their content: through garbage collection, under file systems, and
+//! when memory is short.
 
 mod emulated;
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use emulated::{Bench, Mounted, wait_until};
 use trimtab_testdisk as testdisk;
 
-/// Numbers that look random and are always the same.
+/// Deterministic pseudo-random bytes.
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed | 1;
     let mut content = Vec::with_capacity(bytes + 8);
@@ -26,7 +26,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_fio_writes_comes_back_through_cleaning() {
+fn content_survives_garbage_collection() {
     let Some(bench) = Bench::new(&["fio"]) else { return };
     // A part of it is full, and is overwritten three times.
     let device = bench.create("verified", &["--size", "64M", "--fill", "1"]);
@@ -34,7 +34,7 @@ fn what_fio_writes_comes_back_through_cleaning() {
         .args(["--name=verify", "--rw=randwrite", "--bsrange=512-128k", "--direct=1"])
         .args(["--ioengine=libaio", "--iodepth=16", "--size=48M", "--io_size=160M"])
         .args(["--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--randseed=7"])
-        // It would leave a file where it runs.
+        // fio would leave a file in its working directory.
         .args([
             "--verify_state_save=0",
             "--verify_backlog=512",
@@ -53,8 +53,8 @@ fn what_fio_writes_comes_back_through_cleaning() {
     bench.remove_all();
 }
 
-/// Makes a file system, fills it with files, writes half of them anew, and looks
-/// after a remount whether they hold what was written, and whether it is clean.
+/// Makes a file system, fills it with files, overwrites half of them, and checks after a
+/// remount that they hold what was written, and that the file system is clean.
 fn file_system(bench: &Bench, device: &str, make: &[&str], check: &[&str], megabytes: u64) {
     let (program, args) = make.split_first().unwrap();
     testdisk::run(program, &[args, &[device]].concat());
@@ -74,7 +74,7 @@ fn file_system(bench: &Bench, device: &str, make: &[&str], check: &[&str], megab
         }
     }
     mounted.unmount();
-    // Only needed where a cache might outlive the mount.
+    // Needed only if a cache might outlive the mount.
     _ = fs::write("/proc/sys/vm/drop_caches", "3");
     let (program, args) = check.split_first().unwrap();
     testdisk::run(program, &[args, &[device]].concat());
@@ -88,7 +88,7 @@ fn file_system(bench: &Bench, device: &str, make: &[&str], check: &[&str], megab
 }
 
 #[test]
-fn ext4_holds_its_files_and_stays_clean_and_trim_reaches_the_model() {
+fn ext4_keeps_its_files_and_trim_reaches_the_model() {
     let programs = ["mkfs.ext4", "fsck.ext4", "mount", "umount", "fstrim"];
     let Some(bench) = Bench::new(&programs) else { return };
     let device = bench.create("ext4", &["--size", "128M"]);
@@ -106,14 +106,14 @@ fn ext4_holds_its_files_and_stays_clean_and_trim_reaches_the_model() {
     testdisk::run("fstrim", &[mounted.path().to_str().unwrap()]);
     assert!(before > 0.5 && mapped() < 0.3, "{before} mapped before, {} after", mapped());
     assert!(bench.stat("ext4")["discards"]["requests"].as_u64() > discards);
-    // What it held is given back too.
+    // The content's memory is freed too.
     assert!(bench.stat("ext4")["data_bytes"].as_u64() < Some(40 << 20));
     mounted.unmount();
     bench.remove_all();
 }
 
 #[test]
-fn xfs_holds_its_files_and_stays_clean() {
+fn xfs_keeps_its_files_and_stays_clean() {
     let programs = ["mkfs.xfs", "xfs_repair", "mount", "umount"];
     let Some(bench) = Bench::new(&programs) else { return };
     if !testdisk::requires(&[testdisk::Feature::Xfs]) {
@@ -124,17 +124,17 @@ fn xfs_holds_its_files_and_stays_clean() {
     bench.remove_all();
 }
 
-/// A group of processes that may use so much memory. Gone when dropped.
+/// A process group with limited memory. Removed when dropped.
 struct Limited(std::path::PathBuf);
 
 impl Limited {
-    /// Of either version of the kernel's groups, if it can be.
+    /// For either version of cgroups, if possible.
     fn new(bytes: u64) -> Result<Self, String> {
         let name = format!("trimtab-test-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/memory");
         let (root, limit) = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-            // For those below, the controller must be on; with the other, a group's dirty
-            // pages are written before it is out of memory.
+            // Children need the controller enabled; with the io controller, a group's dirty
+            // pages are written before its memory is exhausted.
             for controller in ["+memory", "+io"] {
                 _ = fs::write("/sys/fs/cgroup/cgroup.subtree_control", controller);
             }
@@ -157,7 +157,7 @@ impl Limited {
 
 impl Drop for Limited {
     fn drop(&mut self) {
-        // Its last process may just be ending.
+        // Its last process may still be ending.
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;
@@ -176,7 +176,7 @@ fn may_serve_io() -> bool {
 }
 
 #[test]
-fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
+fn filling_a_mounted_drive_with_little_memory_does_not_hang() {
     let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount", "dd", "sh"]) else { return };
     let limited = match Limited::new(64 << 20) {
         Ok(limited) => limited,
@@ -196,10 +196,10 @@ fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     };
     let args = "--profile small.toml --size 256M --data file --file full.img";
     let create = format!("exec {program} drive create full {args}");
-    // Its content is in a file, so server and writer both need the page cache. They
-    // are both in a group that has less memory than is written, if the machine lets
-    // the server tell the kernel that it serves I/O; otherwise only the writer is, and
-    // the server waits for memory of the whole machine.
+    // Its content is in a file, so server and writer both need the page cache. If the server
+    // may mark itself as an I/O server, both are in a group that has less memory than is
+    // written; otherwise only the writer is, and the server uses the memory of the whole
+    // machine.
     let created = match may_serve_io() {
         true => inside(&create).output().unwrap(),
         false => {
@@ -222,8 +222,8 @@ fn filling_a_mounted_drive_where_memory_is_short_does_not_hang() {
     wait_until("all is written", || writer.try_wait().unwrap().is_some());
     let wrote = writer.wait_with_output().unwrap();
     let (status, said) = (wrote.status, String::from_utf8_lossy(&wrote.stderr));
-    // Who is killed for want of memory, which Linux 6.1 does to this one where writing is
-    // slow, does not wait for it either.
+    // A writer that is killed for lack of memory, as Linux 6.1 does if writing is slow, does
+    // not hang either.
     let killed = status.signal() == Some(9);
     assert!(killed || status.success(), "{status}: {said}");
     let how = if killed { "ended by the kernel" } else { "written" };

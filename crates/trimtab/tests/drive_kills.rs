@@ -1,6 +1,5 @@
 //! Servers of drives killed at random moments: while their drive is made, used, changed and
-//! removed. Whatever was killed can be removed, leaves nothing, and makes room for the next
-//! of its name.
+//! removed. A killed drive can be removed, leaves nothing, and its name can be used again.
 //!
 //! Ten kills, in some seconds. For more of them, here and on the kernel of Debian:
 //!
@@ -31,14 +30,14 @@ const CREATE: [&str; 6] = ["create", NAME, "--profile", "small.toml", "--size", 
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     Create,
-    /// Not the server, but what it has attach its device and read from it.
+    /// Kills the helper that attaches its device and reads from it, rather than the server.
     Helper,
     Load,
     Change,
     Remove,
 }
 
-/// In turn.
+/// Used in turn.
 const MOMENTS: [Moment; 10] = [
     Moment::Create,
     Moment::Load,
@@ -53,12 +52,12 @@ const MOMENTS: [Moment; 10] = [
 ];
 
 #[test]
-fn a_server_may_be_killed_at_any_moment() {
+fn server_can_be_killed_at_any_moment() {
     let Some(bench) = Bench::new(&[]) else { return };
     let kills = std::env::var("TRIMTAB_KILLS").ok();
     let kills: usize = kills.map_or(MOMENTS.len(), |text| text.parse().expect("a number of kills"));
     let mut random = Pcg64Mcg::seed_from_u64(7);
-    // How long things take on this machine, so that all of it is hit.
+    // Measures durations on this machine, so that kills hit every phase.
     let begun = Instant::now();
     bench.done(&CREATE);
     let create = begun.elapsed();
@@ -88,9 +87,9 @@ fn a_server_may_be_killed_at_any_moment() {
     bench.remove_all();
 }
 
-/// The measurement, for most of which whoever does it waits in the kernel for the drive.
+/// During most of the measurement, the measuring process waits in the kernel for the drive.
 #[test]
-fn a_server_may_be_killed_while_its_device_is_measured() {
+fn server_can_be_killed_during_the_measurement() {
     let Some(bench) = Bench::new(&[]) else { return };
     for round in 0..5 {
         let mut create = start(&bench, &CREATE);
@@ -116,7 +115,7 @@ fn kill_in_create(bench: &Bench, after: Duration) {
 fn kill_helper(bench: &Bench, within: Duration) {
     let mut create = start(bench, &CREATE);
     let begun = Instant::now();
-    // Whether it does without it, or ends: it must not hang.
+    // It may continue without its helper or end, but not hang.
     while let Some(server) = server_of(&mut create)
         && begun.elapsed() < within
     {
@@ -138,7 +137,7 @@ fn kill_under_load(bench: &Bench, after: Duration) {
     });
 }
 
-/// Reads and writes until that fails.
+/// Reads and writes until an error.
 fn load(device: &str, seed: u64, direct: bool) {
     const O_DIRECT: i32 = 0o40000;
     let mut options = OpenOptions::new();
@@ -175,7 +174,7 @@ fn kill_in_change(bench: &Bench, after: Duration) {
         &["fault", NAME, "clear"],
     ];
     for change in changes.iter().cycle() {
-        // That it fails is right, from some time on.
+        // From some time on it fails, as expected.
         let output = limited(bench, change);
         if killer.is_finished() {
             let said = stderr(&output);
@@ -195,7 +194,7 @@ fn kill_in_remove(bench: &Bench, after: Duration) {
     finish(remove);
 }
 
-/// Removes what may be there, and looks whether anything is left; whether there was
+/// Removes the drive if it exists, and checks that nothing is left. Returns whether there was
 /// something to remove.
 fn clean_up(bench: &Bench, when: &str) -> bool {
     let removed = limited(bench, &["remove", "--force", NAME]);
@@ -208,13 +207,13 @@ fn clean_up(bench: &Bench, when: &str) -> bool {
     is_removed
 }
 
-/// A process of this test's, whose children can be asked for.
+/// A child process of this test, whose children can be listed.
 fn start(bench: &Bench, args: &[&str]) -> Child {
     let mut command = bench.command(args);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("trimtab runs")
 }
 
-/// The server that a `create` has started, unless that has ended.
+/// The server that a `create` has started, unless `create` has ended.
 fn server_of(create: &mut Child) -> Option<Pid> {
     let pid = Pid::from_child(create);
     loop {
@@ -243,7 +242,7 @@ fn kill(pid: Pid) {
     _ = kill_process(pid, Signal::KILL);
 }
 
-/// Runs a command, which must end.
+/// Runs a command, which must end in time.
 fn limited(bench: &Bench, args: &[&str]) -> std::process::Output {
     let mut child = bench.command(args);
     let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();

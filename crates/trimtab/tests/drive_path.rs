@@ -1,5 +1,4 @@
-//! What programs see of an emulated drive, as the drive itself tells: too early, too late,
-//! and corrected.
+//! A drive's figures of its end-to-end latency: early answers, saturation, and correction.
 
 mod emulated;
 
@@ -24,7 +23,7 @@ fn read(device: &str, depth: u32, seconds: u32) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What the drive says of its path, once it has seen reads; none where it cannot see any.
+/// The drive's path figures, once it has seen reads; `None` if it cannot observe them.
 fn path(bench: &Bench) -> Option<Value> {
     let begun = Instant::now();
     loop {
@@ -33,7 +32,8 @@ fn path(bench: &Bench) -> Option<Value> {
             return Some(stat["path"].clone());
         }
         let lacking = stat["lacking"].as_array().unwrap();
-        if let Some(why) = lacking.iter().find(|why| why.to_string().contains("programs see")) {
+        if let Some(why) = lacking.iter().find(|why| why.to_string().contains("at the block layer"))
+        {
             testdisk::skip(testdisk::Feature::Bpf, &why.to_string());
             return None;
         }
@@ -47,10 +47,10 @@ fn count(path: &Value, what: &str) -> f64 {
 }
 
 #[test]
-fn answers_that_come_too_early_are_told_and_corrected_in_use() {
+fn early_answers_are_reported_and_corrected_in_use() {
     let Some(bench) = Bench::new(&["fio"]) else { return };
     let whole = ["--profile", "consumer-a", "--size", "3G", "--fill", "1", "--overwrites", "0"];
-    // As if it had been made in a very busy minute.
+    // As if it had been made while the machine was very busy.
     let made = bench.done(&[&["create", "drive", "--lead", "200us"], &whole[..]].concat());
     read(&made, 1, 1);
     let Some(_) = path(&bench) else { return };
@@ -79,11 +79,11 @@ fn answers_that_come_too_early_are_told_and_corrected_in_use() {
 }
 
 #[test]
-fn a_machine_that_cannot_keep_up_is_told() {
+fn saturated_machine_is_reported() {
     let Some(bench) = Bench::new(&["fio"]) else { return };
     let whole = ["--profile", "consumer-a", "--size", "3G", "--fill", "1", "--overwrites", "0"];
     let made = bench.done(&[&["create", "drive"], &whole[..]].concat());
-    // The model could answer millions in a second.
+    // The model could complete millions of reads a second.
     read(&made, 128, 1);
     let Some(_) = path(&bench) else { return };
     read(&made, 128, 2);

@@ -1,4 +1,4 @@
-//! `trimtab drive`, as a user runs it: commands, faults, what is left behind.
+//! `trimtab drive`, as a user runs it: commands, faults, and clean-up.
 
 mod emulated;
 
@@ -41,20 +41,20 @@ fn pid_of(bench: &Bench, name: &str) -> Pid {
 }
 
 #[test]
-fn a_drive_is_made_told_of_and_removed() {
+fn drive_is_made_listed_and_removed() {
     let Some(bench) = Bench::new(&[]) else { return };
     let device = bench.create("one", &["--size", "64M"]);
     assert!(device.starts_with("/dev/loop"), "{device}");
     let listed = bench.done(&["list"]);
     assert!(listed.contains("one") && listed.contains(&device) && listed.contains("running"));
-    // A second key of that name would be lost, or refused, by whoever reads it.
+    // A duplicate key would be lost, or refused, by a parser.
     let listed = bench.done(&["list", "--json"]);
     assert_eq!(listed.matches("\"name\":").count(), 1, "{listed}");
-    bench.fails(&["create", "one", "--size", "4G"], 2, "there is such a drive already");
+    bench.fails(&["create", "one", "--size", "4G"], 2, "the drive already exists");
 
     let disk = open_direct(&device);
     assert_eq!(read_at(&disk, 1 << 20, 4096).unwrap(), [0; 4096], "never written");
-    // As small, as large and as odd as block devices take it.
+    // Sizes and offsets from the smallest to the largest that block devices accept.
     let content: Vec<u8> = (0..3 << 20).map(|i| (i % 253) as u8).collect();
     for (offset, bytes) in [(512, 512), (4096 * 3 + 512, 8192), (5 << 20, 3 << 20)] {
         write_at(&disk, offset, &content[..bytes]).unwrap();
@@ -76,7 +76,7 @@ fn a_drive_is_made_told_of_and_removed() {
 }
 
 #[test]
-fn what_cannot_be_is_one_line_and_leaves_nothing() {
+fn invalid_input_gives_one_line_and_leaves_nothing() {
     let Some(bench) = Bench::new(&[]) else { return };
     let create = |args: &[&'static str], expected| {
         let all = [&["create", "bad", "--profile", "small.toml", "--size", "64M"], args].concat();
@@ -98,7 +98,7 @@ fn what_cannot_be_is_one_line_and_leaves_nothing() {
 }
 
 #[test]
-fn in_the_foreground_it_ends_with_a_signal() {
+fn foreground_drive_ends_on_a_signal() {
     let Some(bench) = Bench::new(&[]) else { return };
     let args = ["create", "fore", "--profile", "small.toml", "--size", "64M", "--foreground"];
     for signal in [Signal::INT, Signal::TERM] {
@@ -112,7 +112,7 @@ fn in_the_foreground_it_ends_with_a_signal() {
 }
 
 #[test]
-fn what_a_killed_server_leaves_is_cleaned_up() {
+fn remains_of_a_killed_server_are_removed() {
     let Some(bench) = Bench::new(&[]) else { return };
     let kill = |name: &str| {
         let pid = pid_of(&bench, name);
@@ -120,14 +120,14 @@ fn what_a_killed_server_leaves_is_cleaned_up() {
         wait_until("it is dead", || bench.done(&["list"]).contains("killed: remove it"));
         assert!(!bench.traces().is_empty());
     };
-    // By remove.
+    // By `remove`.
     let device = bench.create("mortal", &["--size", "64M"]);
     kill("mortal");
     assert!(read_at(&open_direct(&device), 0, 4096).is_err());
     bench.fails(&["stat", "mortal"], 1, "its server was killed");
     bench.done(&["remove", "mortal"]);
     assert!(bench.traces().is_empty(), "{:?}", bench.traces());
-    // By the next of that name.
+    // By the next drive of that name.
     bench.create("mortal", &["--size", "64M"]);
     kill("mortal");
     let device = bench.create("mortal", &["--size", "64M"]);
@@ -137,9 +137,9 @@ fn what_a_killed_server_leaves_is_cleaned_up() {
     bench.remove_all();
 }
 
-/// A loop device keeps its scheduler for whoever attaches it next.
+/// A loop device keeps its scheduler for its next user.
 #[test]
-fn a_killed_drive_gives_its_scheduler_back() {
+fn scheduler_is_restored_after_a_kill() {
     let Some(bench) = Bench::new(&[]) else { return };
     let all = fs::read_to_string("/sys/block/loop0/queue/scheduler").unwrap_or_default();
     if !all.contains(" kyber") {
@@ -156,7 +156,7 @@ fn a_killed_drive_gives_its_scheduler_back() {
 }
 
 #[test]
-fn a_killed_drive_that_is_mounted_goes_when_it_is_unmounted() {
+fn mounted_killed_drive_disappears_when_unmounted() {
     let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount"]) else { return };
     let device = bench.create("mortal", &["--size", "64M"]);
     testdisk::run("mkfs.ext4", &["-q", &device]);
@@ -174,7 +174,7 @@ fn a_killed_drive_that_is_mounted_goes_when_it_is_unmounted() {
 }
 
 #[test]
-fn drives_of_a_killed_check_go_with_it() {
+fn drives_of_a_killed_check_are_removed() {
     let Some(bench) = Bench::new(&[]) else { return };
     let mut command = bench.command(&["check", "--duration", "60s"]);
     let mut check = command.stdout(Stdio::null()).spawn().unwrap();
@@ -185,7 +185,7 @@ fn drives_of_a_killed_check_go_with_it() {
 }
 
 #[test]
-fn a_mounted_drive_is_not_removed_without_force() {
+fn mounted_drive_is_removed_only_with_force() {
     let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount"]) else { return };
     let device = bench.create("used", &["--size", "64M"]);
     testdisk::run("mkfs.ext4", &["-q", &device]);
@@ -197,7 +197,7 @@ fn a_mounted_drive_is_not_removed_without_force() {
 }
 
 #[test]
-fn faults_come_and_go() {
+fn faults_are_injected_and_cleared() {
     let Some(bench) = Bench::new(&[]) else { return };
     let device = bench.create("faulty", &["--size", "64M"]);
     let disk = open_direct(&device);
@@ -210,7 +210,8 @@ fn faults_come_and_go() {
     assert!(stat["reads"]["errors"].as_u64() >= Some(1), "{stat}");
     bench.done(&["fault", "faulty", "clear"]);
     assert_eq!(read_at(&disk, 8192, 4096).unwrap(), [7; 4096]);
-    // The model says 25 µs and more: of the flash, not of the buffer.
+    // The model's latency is at least 25 µs: this read must come from the flash, not from the
+    // buffer.
     bench.done(&["fault", "faulty", "slow", "--factor", "4000", "--for", "1h"]);
     let begun = Instant::now();
     read_at(&disk, 1 << 20, 4096).unwrap();
@@ -223,7 +224,7 @@ fn faults_come_and_go() {
 }
 
 #[test]
-fn a_drive_may_be_called_like_a_fault() {
+fn drive_can_have_the_name_of_a_fault() {
     let Some(bench) = Bench::new(&[]) else { return };
     for name in ["slow", "stall", "error", "clear", "help"] {
         bench.create(name, &["--size", "64M", "--data", "none", "--lead", "0us"]);
@@ -243,7 +244,7 @@ fn a_drive_may_be_called_like_a_fault() {
 }
 
 #[test]
-fn an_option_of_another_fault_is_refused() {
+fn option_of_another_fault_is_refused() {
     let Some(bench) = Bench::new(&[]) else { return };
     for (args, expected) in [
         (&["stall"][..], "`stall` needs --for TIME"),
@@ -259,7 +260,7 @@ fn an_option_of_another_fault_is_refused() {
 }
 
 #[test]
-fn a_stalled_read_is_let_go_when_faults_are_cleared() {
+fn clearing_faults_releases_a_stalled_read() {
     let Some(bench) = Bench::new(&[]) else { return };
     fs::write(bench.path("stall.toml"), "[[fault]]\nkind = 'stall'\nfor_s = 100000\n").unwrap();
     let device = bench.create("held", &["--size", "64M", "--faults", "stall.toml"]);
@@ -279,7 +280,7 @@ fn a_stalled_read_is_let_go_when_faults_are_cleared() {
 }
 
 #[test]
-fn firmware_is_tuned_and_state_kept() {
+fn firmware_is_tuned_and_state_restored() {
     let Some(bench) = Bench::new(&[]) else { return };
     let device = bench.create("tuned", &["--size", "64M"]);
     bench.done(&["set", "tuned", "gc.victim=fifo", "gc.preemptive=true"]);
@@ -303,7 +304,7 @@ fn firmware_is_tuned_and_state_kept() {
 }
 
 #[test]
-fn memory_is_capped_and_a_file_outlives_its_drive() {
+fn memory_is_capped_and_file_outlives_its_drive() {
     let Some(bench) = Bench::new(&[]) else { return };
     let device = bench.create("capped", &["--size", "64M", "--memory-cap", "1M"]);
     let disk = open_direct(&device);
@@ -337,12 +338,12 @@ fn memory_is_capped_and_a_file_outlives_its_drive() {
 }
 
 #[test]
-fn check_measures_and_leaves_nothing() {
+fn check_measures_and_removes_its_drives() {
     let Some(bench) = Bench::new(&[]) else { return };
     let told = bench.done(&["check", "--duration", "200ms", "--json", "-"]);
     let told: Value = serde_json::from_str(&told).expect("JSON");
     let measurements = told["measurements"].as_array().unwrap();
-    // Six depths at a limited rate, and one and three drives as fast as they answer.
+    // Six depths at a limited rate, and one and three drives at full speed.
     assert_eq!(measurements.len(), 9);
     for one in measurements {
         assert!(one["reads"].as_u64() > Some(10), "{one}");
@@ -351,9 +352,9 @@ fn check_measures_and_leaves_nothing() {
     assert!(bench.traces().is_empty(), "{:?}", bench.traces());
 }
 
-/// A server that does nothing, for whatever reason, keeps nobody waiting.
+/// A server that does not respond, for any reason, does not block commands.
 #[test]
-fn a_stopped_server_is_told_of_and_can_be_removed() {
+fn stopped_server_is_reported_and_can_be_removed() {
     let Some(bench) = Bench::new(&[]) else { return };
     bench.create("still", &["--size", "64M"]);
     let pid = pid_of(&bench, "still");
@@ -373,7 +374,7 @@ fn a_stopped_server_is_told_of_and_can_be_removed() {
         bench.fails(command, 1, &expected);
     }
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-    bench.fails(&["create", "still", "--size", "4G"], 2, "there is such a drive already");
+    bench.fails(&["create", "still", "--size", "4G"], 2, "the drive already exists");
     kill_process(pid, Signal::CONT).unwrap();
     wait_until("it goes on", || bench.done(&["list"]).contains("running"));
     bench.stat("still");
@@ -384,14 +385,14 @@ fn a_stopped_server_is_told_of_and_can_be_removed() {
     bench.remove_all();
 }
 
-/// What a user may not look at is not absent.
+/// Files that a user may not access must not be reported as absent.
 #[test]
-fn every_verb_says_that_it_needs_root() {
+fn every_verb_reports_that_it_needs_root() {
     const NOBODY: u32 = 65_534;
     let Some(bench) = Bench::new(&[]) else { return };
     let as_nobody = |args: &[&str]| {
         let mut command = bench.command(args);
-        // Not to be lacking for the directory that it runs in.
+        // The working directory must not cause the failure.
         command.current_dir("/").uid(NOBODY).gid(NOBODY).output()
     };
     if as_nobody(&["--help"]).is_err() {
@@ -419,7 +420,7 @@ fn every_verb_says_that_it_needs_root() {
 }
 
 #[test]
-fn without_root_it_says_so() {
+fn missing_root_is_reported() {
     if !rustix::process::geteuid().is_root() {
         let args = ["drive", "create", "mine", "--size", "4G"];
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_trimtab")).args(args).output();

@@ -1,5 +1,5 @@
-//! A device that is full is an error of every command that writes to it: no
-//! success, no half-written file, one line that says so.
+//! A full device is an error of every command that writes to it: failure, no partial file, one
+//! line that names it.
 
 mod place;
 
@@ -24,7 +24,7 @@ fn place() -> Place {
     Place::new(&[("a.csv", &csv), ("b.csv", &csv.replace("srv", "usr")), ("synth.toml", &synth)])
 }
 
-/// Expects failure with one line of this.
+/// Expects failure with one line of this text.
 fn fails(output: &Output, says: &str, what: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{what}: {stderr}");
@@ -85,7 +85,7 @@ fn full_files_are_errors() {
 }
 
 #[test]
-fn no_time_at_all_is_no_length() {
+fn zero_length_of_time_is_refused() {
     let place = place();
     for command in [
         "record sda -d 0s",

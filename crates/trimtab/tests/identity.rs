@@ -1,4 +1,4 @@
-//! From a recording to whoever uses its model: which drive it is of.
+//! The identity of a drive, from a recording to the users of its model.
 
 mod drive;
 mod place;
@@ -12,13 +12,13 @@ use trimtab_testdisk::{self as disk, LoopDisk};
 const LEARN: [&str; 5] = ["train", "--predictor", "heur-sim", "--label", "p95"];
 
 impl Place {
-    /// Runs the program, which is to succeed.
+    /// Runs the program, which must succeed.
     fn done(&self, args: &[&str]) {
         let output = self.command(args).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Learns from a recording; which drive the model's card is of.
+    /// Trains on a recording. Returns the drive's identity in the model's card.
     fn learn(&self, trace: &str, model: &str, more: &[&str]) -> Value {
         let out = format!("{model}.safetensors");
         self.done(&[&LEARN[..], &["--trace", trace, "-o", &out], more].concat());
@@ -27,8 +27,8 @@ impl Place {
         card["drive"].clone()
     }
 
-    /// Records two thousand reads of a disk. (The kernel may keep some of their ends from us:
-    /// exit code 3.)
+    /// Records two thousand reads of a disk. (The kernel may hide some completions: exit code
+    /// 3.)
     fn record(&self, disk: &LoopDisk, out: &str) {
         let load =
             format!("dd if={} of=/dev/null bs=4k count=2000 iflag=direct status=none", disk.path);
@@ -40,7 +40,7 @@ impl Place {
 }
 
 #[test]
-fn a_model_says_of_which_drive_it_is_and_no_other_gets_it() {
+fn model_names_its_drive_and_is_used_for_no_other() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -49,11 +49,11 @@ fn a_model_says_of_which_drive_it_is_and_no_other_gets_it() {
     place.record(&here, "a.parquet");
     let expected = serde_json::json!({ "bytes": 16 << 20 });
     assert_eq!(place.learn("a.parquet", "m", &[]), expected);
-    // What is made of the recording is of the same drive.
+    // A converted recording has the same identity.
     place.done(&["trace", "convert", "a.parquet", "-o", "b.parquet"]);
     assert_eq!(place.learn("b.parquet", "b", &[]), expected);
     assert_eq!(place.learn("b.parquet", "any", &["--any-drive"]), Value::Null);
-    // Other formats have no place for it.
+    // Other formats cannot hold it.
     place.done(&["trace", "convert", "a.parquet", "-o", "c.csv"]);
     assert_eq!(place.learn("c.csv", "c", &[]), Value::Null);
 
@@ -73,9 +73,9 @@ fn a_model_says_of_which_drive_it_is_and_no_other_gets_it() {
                   33554432 bytes\n";
     let name = other.name();
     assert!(!is_used);
-    assert_eq!(said, format!("trimtab: watch: {name}: goes without a model: {reason}"));
+    assert_eq!(said, format!("trimtab: watch: {name}: no model used: {reason}"));
 
-    // Whoever only looks is told how right the model would be, and of what it is.
+    // `top` scores the model nevertheless, and reports the difference.
     let of_another = |disk: &LoopDisk| {
         let model = format!("{}=m.safetensors", disk.path);
         let args = ["top", &disk.path, "--model", &model, "--count", "1", "--json"];
@@ -101,9 +101,9 @@ fn a_model_says_of_which_drive_it_is_and_no_other_gets_it() {
     assert_eq!(checked(&other), refused);
 }
 
-/// A recording of before has noted nothing.
+/// Older recordings have no identity.
 #[test]
-fn without_a_note_the_drive_is_not_known() {
+fn without_a_note_the_drive_is_unknown() {
     let place = Place::new(&[("a.csv", &drive::recording(3000, 1, false))]);
     assert_eq!(place.learn("a.csv", "m", &[]), Value::Null);
 }

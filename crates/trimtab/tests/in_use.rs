@@ -1,4 +1,4 @@
-//! What is in use is not written to, however it is named: `compare --live --files` with
+//! Devices and files in use are not written to, under any name: `compare --live --files` with
 //! `--i-know-this-destroys-data`, `drive create --file`, and outputs.
 
 mod emulated;
@@ -46,7 +46,7 @@ fn compare(bench: &Bench, files: &[&str]) -> Output {
     command.arg(files.join(",")).output().unwrap()
 }
 
-/// It is refused, for a reason that has all of these words in it.
+/// Expects a refusal whose reason contains all of these words.
 fn assert_refused(output: &Output, reason: &[&str]) {
     let said = stderr(output);
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -54,8 +54,8 @@ fn assert_refused(output: &Output, reason: &[&str]) {
     assert_eq!(said.trim_end().lines().count(), 1, "{said}");
 }
 
-/// A comparison that writes to it is refused for this reason, and has written nothing: `disk`
-/// is where its bytes are.
+/// A comparison that would write to it is refused for this reason, and has written nothing:
+/// `disk` holds its bytes.
 fn assert_unharmed(bench: &Bench, disk: &Path, named: &str, reason: &[&str]) {
     let content = || {
         rustix::fs::sync();
@@ -63,12 +63,12 @@ fn assert_unharmed(bench: &Bench, disk: &Path, named: &str, reason: &[&str]) {
     };
     let before = content();
     assert_refused(&compare(bench, &[named, "other"]), &[&[named], reason].concat());
-    // Whichever comes first.
+    // In any order.
     assert_refused(&compare(bench, &["other", named]), reason);
     assert!(content() == before, "{named}: was written to");
 }
 
-/// Makes ext4 on a device, and puts something into it.
+/// Makes ext4 on a device, and writes a file to it.
 fn file_system(device: &str, at: PathBuf) -> Mounted {
     testdisk::run("mkfs.ext4", &[&EXT4[..], &[device]].concat());
     let mounted = Mounted::new(device, at);
@@ -78,7 +78,7 @@ fn file_system(device: &str, at: PathBuf) -> Mounted {
     mounted
 }
 
-/// Unmounts it, and looks whether it is whole.
+/// Unmounts it, and checks it.
 fn check(mounted: Mounted, device: &str) {
     for number in 0..64_u8 {
         let content = fs::read(mounted.path().join(format!("file-{number}"))).unwrap();
@@ -109,11 +109,11 @@ impl Drop for Loop {
     }
 }
 
-/// Swapped to until dropped.
+/// Active swap until dropped.
 struct Swap(String);
 
 impl Swap {
-    /// None where the kernel does not swap to that.
+    /// `None` if the kernel cannot swap to it.
     fn on(path: &str) -> Option<Self> {
         testdisk::run("mkswap", &[path]);
         let output = Command::new("swapon").arg(path).output().unwrap();
@@ -132,7 +132,7 @@ impl Drop for Swap {
 }
 
 #[test]
-fn a_mounted_device_is_refused_by_whatever_name() {
+fn mounted_device_is_refused_under_any_name() {
     let Some(bench) = bench(&["mknod"]) else { return };
     let disk = LoopDisk::new(32);
     let mounted = file_system(&disk.path, bench.path("mounted here"));
@@ -154,7 +154,7 @@ fn a_mounted_device_is_refused_by_whatever_name() {
 }
 
 #[test]
-fn what_is_behind_a_loop_device_is_refused() {
+fn back_end_of_a_loop_device_is_refused() {
     let Some(bench) = bench(&[]) else { return };
     let disk = LoopDisk::new(32);
     let mounted = file_system(&disk.path, bench.path("mounted"));
@@ -163,7 +163,7 @@ fn what_is_behind_a_loop_device_is_refused() {
     let linked = disk.beside("linked");
     fs::hard_link(&disk.file, &linked).unwrap();
     assert_unharmed(&bench, &disk.file, &linked, &reason);
-    // Another device over the same file is another way to the same file system.
+    // Another device over the same file leads to the same file system.
     let second = Loop::over(&linked);
     assert_unharmed(
         &bench,
@@ -171,7 +171,7 @@ fn what_is_behind_a_loop_device_is_refused() {
         &second.0,
         &["is a loop device over", reason[0], reason[1]],
     );
-    // And so is one over the device.
+    // So does one over the device.
     let above = Loop::over(&disk.path);
     let mounted_below = ["is a loop device over", disk.name(), "which is mounted at"];
     assert_unharmed(&bench, &disk.file, &above.0, &mounted_below);
@@ -200,7 +200,7 @@ fn active_swap_is_refused() {
 }
 
 #[test]
-fn an_emulated_drive_and_its_content_are_refused() {
+fn emulated_drive_and_its_content_are_refused() {
     let Some(bench) = bench(&[]) else { return };
     let args = ["--size", "64M", "--data", "file", "--file", "content"];
     let device = bench.create("kept", &args);
@@ -213,14 +213,14 @@ fn an_emulated_drive_and_its_content_are_refused() {
     assert_unharmed(&bench, &content, &device, &["is mounted at"]);
     check(mounted, &device);
     assert_unharmed(&bench, &content, &device, &["is the emulated drive `kept` (process "]);
-    // Others, wherever they keep their drives, see it too.
+    // It is detected from other run directories too.
     let elsewhere = self::bench(&[]).unwrap();
     assert_unharmed(&elsewhere, &content, &device, &["is the emulated drive `kept` (process "]);
     bench.remove_all();
 }
 
 #[test]
-fn a_disk_and_its_partitions_are_one() {
+fn disk_and_its_partitions_conflict() {
     let Some(bench) = bench(&[]) else { return };
     let disk = LoopDisk::new(64);
     disk.add_partition(1, 1 << 20, 40 << 20).unwrap();
@@ -238,7 +238,7 @@ fn a_disk_and_its_partitions_are_one() {
     check(mounted, &disk.path);
 }
 
-/// A process that has a device mounted where others do not see it.
+/// A process that has a device mounted in a private namespace.
 struct Hidden(Child);
 
 impl Hidden {
@@ -264,7 +264,7 @@ impl Drop for Hidden {
 }
 
 #[test]
-fn a_mount_in_another_namespace_is_found() {
+fn mount_in_another_namespace_is_found() {
     let Some(bench) = bench(&["unshare"]) else { return };
     let disk = LoopDisk::new(32);
     let at = bench.path("mounted");
@@ -279,7 +279,7 @@ fn a_mount_in_another_namespace_is_found() {
 }
 
 #[test]
-fn the_same_twice_is_refused() {
+fn same_device_twice_is_refused() {
     let Some(bench) = bench(&[]) else { return };
     symlink("other", bench.path("link")).unwrap();
     fs::hard_link(bench.path("other"), bench.path("linked")).unwrap();
@@ -293,7 +293,7 @@ fn the_same_twice_is_refused() {
 }
 
 #[test]
-fn a_drive_does_not_keep_its_content_in_what_is_in_use() {
+fn content_file_in_use_is_refused() {
     let Some(bench) = bench(&[]) else { return };
     bench.create("kept", &["--size", "64M", "--data", "file", "--file", "content"]);
     bench.done(&["remove", "kept"]);
@@ -309,13 +309,13 @@ fn a_drive_does_not_keep_its_content_in_what_is_in_use() {
     bench.fails(&create("linked"), 2, &format!("is behind {}", above.0));
     check(mounted, &above.0);
     drop(above);
-    // What a killed drive leaves behind keeps nobody from using files.
+    // The remains of a killed drive do not block the use of files.
     bench.create("killed", &["--size", "64M"]);
     let pid = bench.stat("killed")["pid"].clone();
     let pid = pid.as_u64().or_else(|| server(&bench, "killed")).unwrap();
     testdisk::run("kill", &["-KILL", &pid.to_string()]);
     bench.done(&create("linked"));
-    bench.fails(&create("content")[..], 2, "there is such a drive already");
+    bench.fails(&create("content")[..], 2, "the drive already exists");
     bench.remove_all();
 }
 

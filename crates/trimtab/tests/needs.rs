@@ -1,4 +1,4 @@
-//! What a command needs is looked at before work that takes minutes.
+//! A command checks its requirements before work that takes minutes.
 
 mod emulated;
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use emulated::{Bench, stderr};
 use trimtab_testdisk as testdisk;
 
-/// To simulate this takes far longer than a test may.
+/// Simulating this takes far longer than a test may.
 const LONG: &str = "phase_one = { reads = 5_000_000 }
 phase_two = { reads = 5_000_000 }
 [workload]
@@ -47,7 +47,7 @@ fn trimtab(bench: &Bench, args: &[&str]) -> Command {
     in_bench(Command::new(env!("CARGO_BIN_EXE_trimtab")), bench, args)
 }
 
-/// The same with a `/dev` in which next to nothing is.
+/// The same with a nearly empty `/dev`.
 fn without_devices(bench: &Bench, args: &[&str]) -> Command {
     let mut command = Command::new("unshare");
     let script = r#"mount -t tmpfs none /dev && mknod /dev/null c 1 3 && exec "$0" "$@""#;
@@ -61,7 +61,7 @@ fn in_bench(mut command: Command, bench: &Bench, args: &[&str]) -> Command {
     command
 }
 
-/// Refuses with one line that has these words in it, long before it could have worked.
+/// Expects a refusal with one line of this text, long before the work could be done.
 fn assert_refused_at_once(mut command: Command, code: i32, expected: &str) {
     const SOON: Duration = Duration::from_secs(60);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -83,9 +83,9 @@ fn assert_refused_at_once(mut command: Command, code: i32, expected: &str) {
 }
 
 #[test]
-fn a_live_comparison_looks_for_root_before_it_simulates() {
+fn live_comparison_checks_for_root_before_simulating() {
     let Some(bench) = bench(&[]) else { return };
-    // Where others may run it.
+    // In a directory that other users can access.
     let program = bench.path("trimtab");
     fs::copy(env!("CARGO_BIN_EXE_trimtab"), &program).unwrap();
     for path in [bench.path(""), program.clone()] {
@@ -97,7 +97,7 @@ fn a_live_comparison_looks_for_root_before_it_simulates() {
 }
 
 #[test]
-fn a_live_comparison_looks_for_all_else_before_it_simulates() {
+fn live_comparison_checks_other_requirements_before_simulating() {
     let Some(bench) = bench(&["unshare"]) else { return };
     let live = ["compare", "--live", "long.toml"];
     assert_refused_at_once(without_devices(&bench, &live), 1, "this kernel has no FUSE");
@@ -114,7 +114,7 @@ fn a_live_comparison_looks_for_all_else_before_it_simulates() {
 }
 
 #[test]
-fn a_drive_looks_for_what_it_takes_before_it_ages() {
+fn drive_checks_requirements_before_ageing() {
     let Some(bench) = bench(&["unshare"]) else { return };
     let create = ["drive", "create", "big", "--size", "256G", "--fill", "1", "--overwrites", "50"];
     assert_refused_at_once(without_devices(&bench, &create), 1, "this kernel has no FUSE");
@@ -125,15 +125,15 @@ fn a_drive_looks_for_what_it_takes_before_it_ages() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_shows_before_the_input_is_read() {
+fn unwritable_output_is_reported_before_reading_input() {
     let Some(bench) = bench(&["mkfifo"]) else { return };
-    // Nobody will ever write to it.
+    // A pipe that no process writes to.
     testdisk::run("mkfifo", &[bench.path("trace").to_str().unwrap()]);
     let train = ["train", "--trace", "trace", "-o", "nowhere/model.safetensors"];
     assert_refused_at_once(trimtab(&bench, &train), 1, "nowhere/model.safetensors: ");
     let train = ["train", "--trace", "trace", "-o", "model.safetensors", "--steered", "2"];
     assert_refused_at_once(trimtab(&bench, &train), 2, "--steered must be from 0 to 1");
-    // It is read twice, so it is a file; what is wrong with that comes later.
+    // The input is read twice, so it is a file; errors in it would come later.
     fs::write(bench.path("nonsense"), "nonsense\n").unwrap();
     let cut = ["trace", "cut", "nonsense", "--busiest", "1s", "-o", "nowhere/cut.parquet"];
     assert_refused_at_once(trimtab(&bench, &cut), 1, "nowhere/cut.parquet: ");

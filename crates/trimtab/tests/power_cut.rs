@@ -1,5 +1,5 @@
-//! What a power cut takes from an emulated drive, and what it leaves: on the block device,
-//! under a file system, and where a drive's content is itself on a drive.
+//! The effect of a power cut on an emulated drive: on the block device, under a file system,
+//! and if the drive's content is on another emulated drive.
 
 mod emulated;
 
@@ -35,7 +35,7 @@ fn write_at(file: &File, offset: u64, content: &[u8]) -> std::io::Result<()> {
     file.write_all_at(window, offset)
 }
 
-/// The byte that each sector is full of.
+/// The byte that fills each sector.
 fn sectors(content: &[u8]) -> Vec<u8> {
     let sectors = content.chunks(SECTOR);
     sectors
@@ -50,8 +50,8 @@ const MEMORY: &[&str] = &["--size", "64M", "--write-cache", "32M"];
 const FILE: &[&str] =
     &["--size", "64M", "--write-cache", "32M", "--data", "file", "--file", "cut.img"];
 
-/// Flushes four megabytes, writes to half of them again, cuts the power, and gives what
-/// each sector is then.
+/// Flushes four megabytes, overwrites half of them, cuts the power, and returns each sector's
+/// value.
 fn cut(bench: &Bench, args: &[&str], seed: &str) -> Vec<u8> {
     let device = bench.create("cut", args);
     let disk = open_direct(&device);
@@ -80,10 +80,10 @@ fn cut(bench: &Bench, args: &[&str], seed: &str) -> Vec<u8> {
 }
 
 #[test]
-fn flushed_data_stays_and_the_rest_is_old_or_new_by_seed() {
+fn flushed_data_stays_and_the_rest_depends_on_the_seed() {
     let Some(bench) = Bench::new(&[]) else { return };
     let found = cut(&bench, MEMORY, "7");
-    // 16 KiB of each 32 were written again.
+    // 16 KiB of each 32 KiB were overwritten.
     let rewritten = |sector: usize| sector % 64 < 32;
     let old = found.iter().enumerate().filter(|(at, value)| rewritten(*at) && **value == 1);
     assert!((500..3600).contains(&old.count()), "of 4,096 sectors that were not flushed");
@@ -98,9 +98,9 @@ fn flushed_data_stays_and_the_rest_is_old_or_new_by_seed() {
     bench.remove_all();
 }
 
-/// Four writers that flush each of their writes, and cuts at moments of their own.
+/// Four writers that flush each of their writes, and cuts at arbitrary moments.
 #[test]
-fn what_a_flush_has_acknowledged_is_there_after_a_cut_at_any_moment() {
+fn acknowledged_flushes_survive_a_cut_at_any_moment() {
     const WRITERS: u64 = 4;
     const BYTES: usize = 16 * SECTOR;
     let Some(bench) = Bench::new(&[]) else { return };
@@ -149,7 +149,7 @@ fn what_a_flush_has_acknowledged_is_there_after_a_cut_at_any_moment() {
 }
 
 #[test]
-fn a_file_system_finds_what_was_synced_and_is_sound_after_a_cut() {
+fn file_system_keeps_synced_data_and_is_sound_after_a_cut() {
     let Some(bench) = Bench::new(&["mkfs.ext4", "fsck.ext4", "mount", "umount"]) else { return };
     for (seed, args) in [("1", MEMORY), ("2", FILE), ("3", MEMORY)] {
         let device = bench.create("ext4", args);
@@ -165,7 +165,7 @@ fn a_file_system_finds_what_was_synced_and_is_sound_after_a_cut() {
             file.sync_all().unwrap();
             fs::write(at.join(format!("unsynced-{number}")), vec![number; 100_000]).unwrap();
         }
-        // On the drive, not flushed: what comes last flushes nothing.
+        // On the drive, but not flushed: the last writes flush nothing.
         let settled = open_direct(at.join("settled"));
         for place in (0..2 << 20).step_by(65536) {
             write_at(&settled, place, &[201; 32768]).unwrap();
@@ -174,13 +174,13 @@ fn a_file_system_finds_what_was_synced_and_is_sound_after_a_cut() {
         bench.done(&["fault", "ext4", "power-cut", "--seed", seed]);
         mounted.unmount();
         bench.done(&["fault", "ext4", "clear"]);
-        // It goes through its journal, and is then without fault.
+        // Mounting replays the journal; then the file system has no errors.
         Mounted::new(&device, bench.path("mounted")).unmount();
         testdisk::run("fsck.ext4", &["-f", "-n", &device]);
         let mounted = Mounted::new(&device, bench.path("mounted"));
         for number in 1..20 {
             assert_eq!(fs::read(synced(number)).unwrap(), vec![number; 100_000], "seed {seed}");
-            // Of the others what is there is what was written, or nothing yet.
+            // The other files hold what was written, or nothing.
             let unsynced = fs::read(at.join(format!("unsynced-{number}"))).unwrap_or_default();
             assert!(unsynced.iter().all(|&byte| byte == number || byte == 0), "seed {seed}");
         }
@@ -195,7 +195,7 @@ fn a_file_system_finds_what_was_synced_and_is_sound_after_a_cut() {
 }
 
 #[test]
-fn a_drive_without_a_volatile_cache_loses_nothing_that_was_answered() {
+fn drive_without_volatile_cache_loses_no_completed_write() {
     let Some(bench) = Bench::new(&[]) else { return };
     let device = bench.create("safe", &["--size", "64M", "--write-cache", "0"]);
     let disk = open_direct(&device);
@@ -208,14 +208,14 @@ fn a_drive_without_a_volatile_cache_loses_nothing_that_was_answered() {
 }
 
 #[test]
-fn a_scheduled_cut_comes_and_goes() {
+fn scheduled_cut_starts_and_ends() {
     let Some(bench) = Bench::new(&[]) else { return };
     let schedule = "[[fault]]\nkind = 'power-cut'\nat_s = 0.2\nfor_s = 1.5\nseed = 3\n\
                     [[fault]]\nkind = 'stall'\nat_s = 0\nfor_s = 1000\n";
     fs::write(bench.path("cut.toml"), schedule).unwrap();
     let device = bench.create("planned", &["--size", "64M", "--faults", "cut.toml"]);
     let disk = open_direct(&device);
-    // Held by the stall, and let go by the cut.
+    // Held by the stall, and released by the cut.
     assert_eq!(read_at(&disk, 0, 4096).unwrap_err().raw_os_error(), EIO);
     assert_eq!(bench.stat("planned")["power_cuts"], 1);
     wait_until("the power is back", || {
@@ -227,9 +227,9 @@ fn a_scheduled_cut_comes_and_goes() {
     bench.remove_all();
 }
 
-/// A drive whose content is a file on another one, whose power goes.
+/// A drive whose content is a file on another one, whose power is cut.
 #[test]
-fn a_durable_flush_reaches_the_disk_below() {
+fn durable_flush_reaches_the_disk_below() {
     let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount"]) else { return };
     let below = bench.create("below", &["--size", "128M", "--write-cache", "64M"]);
     testdisk::run("mkfs.ext4", &["-q", &below]);
@@ -255,7 +255,7 @@ fn a_durable_flush_reaches_the_disk_below() {
     for place in 0..64 {
         assert_eq!(read_at(&disk, place << 20, 65536).unwrap(), [5; 65536], "at {place} MiB");
     }
-    // What the disk below fails to write is no more flushed later.
+    // Data that the disk below failed to write are not reported as flushed later.
     bench.done(&["fault", "below", "error", "--writes", "--for", "1h"]);
     write_at(&disk, 0, &[6; 65536]).unwrap();
     assert_eq!(disk.sync_all().unwrap_err().raw_os_error(), EIO);
@@ -269,7 +269,7 @@ fn a_durable_flush_reaches_the_disk_below() {
 }
 
 #[test]
-fn what_goes_with_a_file_only_is_refused_elsewhere() {
+fn options_for_files_are_refused_otherwise() {
     let Some(bench) = Bench::new(&[]) else { return };
     let create = |args: &[&'static str], expected| {
         let all = [&["create", "bad", "--profile", "small.toml", "--size", "64M"], args].concat();

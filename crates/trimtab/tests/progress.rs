@@ -1,4 +1,4 @@
-//! Long work shows on a terminal that it goes on, and says nothing in a pipe.
+//! Long work shows progress on a terminal, and nothing in a pipe.
 
 mod emulated;
 mod place;
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use emulated::Bench;
 use place::Place;
 
-/// Reads and writes of which one in twenty is slow, 50 µs apart.
+/// Reads and writes 50 µs apart, of which one in twenty is slow.
 fn recording(requests: u64) -> String {
     let mut csv = String::new();
     for i in 0..requests {
@@ -21,7 +21,7 @@ fn recording(requests: u64) -> String {
     csv
 }
 
-/// What a command shows on a terminal, carriage returns and all.
+/// The output of a command on a terminal, including carriage returns.
 fn on_terminal(place: &Place, command: &str) -> String {
     let program = env!("CARGO_BIN_EXE_trimtab");
     let output: Output = Command::new("script")
@@ -56,10 +56,10 @@ fn long_work_shows_progress_on_a_terminal_only() {
     ] {
         let shown = on_terminal(&place, command);
         assert!(shown.contains(part), "{command}: {shown}");
-        // The line is wiped in the end.
+        // The line is erased in the end.
         assert!(shown.contains("\r\u{1b}[K"), "{command}: {shown}");
     }
-    // In a pipe: no line of it, no control characters.
+    // In a pipe there is no progress line, and no control characters.
     for command in ["trace info long.csv", "advise a.csv b.csv"] {
         let args: Vec<_> = command.split(' ').collect();
         let output = place.command(&args).output().unwrap();
@@ -68,9 +68,9 @@ fn long_work_shows_progress_on_a_terminal_only() {
     }
 }
 
-/// It takes a minute, in which nothing else is to be seen.
+/// The check takes a minute, with no other output.
 #[test]
-fn a_check_of_emulated_drives_shows_which_measurement_is_under_way() {
+fn drive_check_shows_the_current_measurement() {
     let Some(bench) = Bench::new(&["script"]) else { return };
     let check = format!("'{}' drive check --duration 200ms", env!("CARGO_BIN_EXE_trimtab"));
     let output = Command::new("script")
@@ -84,6 +84,6 @@ fn a_check_of_emulated_drives_shows_which_measurement_is_under_way() {
     for part in ["watching an idle server; 1 s", "measurement 4 of 9: 1 drive, 8 in flight"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    // The table comes after the line is wiped.
+    // The table follows after the line is erased.
     assert!(shown.rfind("\r\u{1b}[K") < shown.find("added p50"), "{shown}");
 }

@@ -19,7 +19,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A process that does not outlive the test.
+/// A process that is killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -29,7 +29,7 @@ impl Drop for Running {
     }
 }
 
-/// A disk to record, or a word past the test runner on why there is none.
+/// A disk to record, or a note on why there is none.
 fn disk() -> Option<LoopDisk> {
     if !testdisk::requires(testdisk::REAL_DISKS) {
         return None;
@@ -37,22 +37,21 @@ fn disk() -> Option<LoopDisk> {
     Some(LoopDisk::new(64))
 }
 
-/// 0, or 3 where the kernel kept completions from us (docs/measurements/recording.md,
-/// "Blind spots").
+/// 0, or 3 if the kernel hid completions (docs/measurements/recording.md, "Blind spots").
 fn assert_recorded(output: &Output) {
     let code = output.status.code();
     assert!(
         code == Some(0)
-            || code == Some(3) && stderr(output).contains(" completions that the kernel"),
+            || code == Some(3) && stderr(output).contains(" completions that no BPF program"),
         "{code:?}: {}",
         stderr(output)
     );
 }
 
-/// What recording needs, and no more; the command that is recorded has all that there is, and
-/// the trace gets its name where only root may write.
+/// Only the privileges that recording needs are kept; the recorded command has all of them,
+/// and the trace is renamed where only root may write.
 #[test]
-fn privileges_that_recording_does_not_need_are_given_up() {
+fn unneeded_privileges_are_given_up() {
     let Some(disk) = disk() else { return };
     let place = tempfile::tempdir().unwrap();
     let (nobody, trace) = (Some(65534), place.path().join("trace.parquet"));
@@ -60,7 +59,7 @@ fn privileges_that_recording_does_not_need_are_given_up() {
     fs::set_permissions(place.path(), Permissions::from_mode(0o700)).unwrap();
     let mine = fs::read_to_string("/proc/self/status").unwrap();
     let effective = mine.lines().find(|line| line.starts_with("CapEff")).unwrap();
-    // It ends when the file is gone.
+    // It ends when the file is removed.
     let held = place.path().join("held");
     fs::write(&held, "").unwrap();
     let held = held.display();
@@ -79,7 +78,7 @@ fn privileges_that_recording_does_not_need_are_given_up() {
 }
 
 #[test]
-fn records_while_a_command_runs_and_tells_what_it_saw() {
+fn records_during_a_command_and_prints_a_summary() {
     let Some(disk) = disk() else { return };
     let trace = disk.beside("trace.parquet");
     let load = format!("dd if={} of=/dev/null bs=4k count=500 iflag=direct status=none", disk.path);
@@ -108,7 +107,7 @@ fn records_while_a_command_runs_and_tells_what_it_saw() {
 }
 
 #[test]
-fn a_duration_and_a_signal_end_it() {
+fn duration_and_signal_end_it() {
     let Some(disk) = disk() else { return };
     let trace = disk.beside("trace.parquet");
     let begun = Instant::now();
@@ -133,7 +132,7 @@ fn a_duration_and_a_signal_end_it() {
 }
 
 #[test]
-fn a_failed_command_keeps_the_recording() {
+fn failed_command_keeps_the_recording() {
     let Some(disk) = disk() else { return };
     let trace = disk.beside("trace.parquet");
     let recorded = trimtab(&["record", &disk.path, "--out", &trace, "--", "sh", "-c", "exit 7"]);
@@ -143,7 +142,7 @@ fn a_failed_command_keeps_the_recording() {
 }
 
 #[test]
-fn what_cannot_be_is_one_line() {
+fn invalid_input_is_reported_in_one_line() {
     let Some(disk) = disk() else { return };
     let trace = disk.beside("trace.parquet");
     let cases: [(&[&str], i32, &str); 6] = [
@@ -172,18 +171,18 @@ fn what_cannot_be_is_one_line() {
 }
 
 #[test]
-fn without_privilege_it_says_what_is_needed() {
+fn missing_privileges_are_reported() {
     let Some(disk) = disk() else { return };
     if !testdisk::requires(&[testdisk::Feature::Program("setpriv")]) {
         return;
     }
-    // The test runs as root: give that up for the command.
+    // The test runs as root: the command runs without that.
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--clear-groups", "--inh-caps=-all", env!("CARGO_BIN_EXE_trimtab")])
         .args(["record", &disk.path, "--duration", "10ms", "-o", "/dev/null"])
         .output();
     let output = output.expect("setpriv runs");
-    // A build directory that only root may enter hides the program itself.
+    // In a build directory that only root may enter, the program is not found.
     if output.status.code() == Some(127) || output.status.code() == Some(126) {
         let why = concat!("others may not run ", env!("CARGO_BIN_EXE_trimtab"));
         return testdisk::skip(testdisk::Feature::Others, why);

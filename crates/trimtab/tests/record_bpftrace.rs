@@ -1,5 +1,4 @@
-//! The recorder's counts against those of another program: bpftrace, where it is installed
-//! and works.
+//! The recorder's counts compared with those of bpftrace, if it is installed and works.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -9,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use trimtab_testdisk::{self as testdisk, Feature, LoopDisk};
 
-/// A process that does not outlive the test.
+/// A process that is killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -26,7 +25,7 @@ struct Counting {
 }
 
 impl Counting {
-    /// Begins; none, with a word on why, where bpftrace does not work.
+    /// Starts it; an error, with a note, if bpftrace does not work.
     fn begin(disk: &LoopDisk) -> Result<Self, String> {
         let dev = fs::read_to_string(format!("/sys/block/{}/dev", disk.name())).unwrap();
         let (major, minor) = dev.trim().split_once(':').unwrap();
@@ -37,8 +36,8 @@ impl Counting {
              interval:ms:100 {{ printf(\"ready\\n\"); }}\n"
         );
         let (out, errors) = (disk.beside("bpftrace.out"), disk.beside("bpftrace.err"));
-        // It finds the tracepoints in tracefs, which is not mounted everywhere: here, for it
-        // alone.
+        // bpftrace finds the tracepoints in tracefs, which is not always mounted: it is
+        // mounted privately here.
         let command = "mountpoint -q /sys/kernel/tracing || \
                        mount -t tracefs none /sys/kernel/tracing; \
                        exec bpftrace -B line -e \"$1\"";
@@ -60,7 +59,7 @@ impl Counting {
         Ok(Self { process, out })
     }
 
-    /// Ends it: what was issued, and completed.
+    /// Ends it. Returns the numbers of issued and completed requests.
     fn end(mut self) -> (u64, u64) {
         kill_process(Pid::from_child(&self.process.0), Signal::INT).unwrap();
         self.process.0.wait().unwrap();
@@ -111,8 +110,8 @@ fn counts_agree_with_those_of_bpftrace() {
     assert_eq!(requests, number(&recorded["records"]), "the file has what was recorded");
     assert!(requests >= 10_000, "no load: {requests}");
     assert_eq!(requests, issued);
-    // Where the kernel runs no program at a completion, neither sees it; but each may also
-    // miss some on its own account.
+    // If the kernel runs no program at a completion, neither sees it; but each may also miss
+    // some independently.
     let lost = number(&recorded["lost"]);
     assert!(measured.abs_diff(completed) <= lost, "{measured}, bpftrace {completed}, lost {lost}");
     testdisk::note(&format!(

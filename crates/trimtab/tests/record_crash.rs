@@ -1,4 +1,4 @@
-//! What becomes of a recording that is cut short, or that loses something.
+//! Interrupted recordings, and recordings with losses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A process that does not outlive the test.
+/// A process that is killed when dropped.
 struct Running(Child);
 
 impl Running {
@@ -33,7 +33,7 @@ impl Running {
         kill_process(Pid::from_child(&self.0), signal).expect("it runs");
     }
 
-    /// Waits for its end, and gives its exit code, and what it has said.
+    /// Waits for its end. Returns its exit code and its messages.
     fn end(mut self) -> (Option<i32>, String) {
         let status = self.0.wait().expect("it can be waited for");
         let mut said = String::new();
@@ -50,7 +50,7 @@ impl Drop for Running {
     }
 }
 
-/// A disk to record, or a word past the test runner on why there is none.
+/// A disk to record, or a note on why there is none.
 fn disk() -> Option<LoopDisk> {
     if !testdisk::requires(testdisk::REAL_DISKS) {
         return None;
@@ -58,7 +58,7 @@ fn disk() -> Option<LoopDisk> {
     Some(LoopDisk::new(64))
 }
 
-/// Waits until something is so; a hang fails.
+/// Waits for a condition; a timeout fails.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -67,7 +67,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Requests that the kernel counts for a disk since it was attached.
+/// The kernel's count of a disk's requests since it was attached.
 fn counted(disk: &LoopDisk) -> u64 {
     let stat = fs::read_to_string(format!("/sys/block/{}/stat", disk.name())).expect("statistics");
     let fields: Vec<u64> = stat.split_whitespace().map(|f| f.parse().expect("a number")).collect();
@@ -84,8 +84,8 @@ fn spools(directory: &Path) -> Vec<PathBuf> {
     entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "spool")).collect()
 }
 
-/// A recorder that has begun: its spool is there, and the programs are attached once a
-/// request has come into it.
+/// A recorder that has started: its spool exists, and the programs are attached once a request
+/// is in the spool.
 fn recorder(disk: &LoopDisk, trace: &str, more: &[&str]) -> Running {
     let args = [&["record", &disk.path, "--out", trace][..], more].concat();
     let recorder = Running::begin(TRIMTAB, &args);
@@ -106,7 +106,7 @@ fn info(trace: &str) -> Value {
 }
 
 #[test]
-fn a_hang_up_ends_a_recording_as_ctrl_c_does() {
+fn hang_up_ends_a_recording_like_ctrl_c() {
     let Some(disk) = disk() else { return };
     let trace = disk.beside("hup.parquet");
     let recorder = recorder(&disk, &trace, &["--duration", "8h", "--tolerate-lost", "100%"]);
@@ -119,7 +119,7 @@ fn a_hang_up_ends_a_recording_as_ctrl_c_does() {
 }
 
 #[test]
-fn a_hang_up_that_is_ignored_stays_so() {
+fn ignored_hang_up_stays_ignored() {
     let Some(disk) = disk() else { return };
     let trace = disk.beside("nohup.parquet");
     let script = format!(
@@ -140,9 +140,10 @@ fn a_hang_up_that_is_ignored_stays_so() {
     assert!(info(&trace)[0]["requests"].as_u64() >= Some(300));
 }
 
-/// The heart of it: killed under load, at any moment, all but the last seconds are there.
+/// The main property: after a kill under load at any moment, everything but the last seconds
+/// is recovered.
 #[test]
-fn what_was_recorded_until_a_kill_is_recovered() {
+fn recording_is_recovered_after_a_kill() {
     let Some(disk) = disk() else { return };
     let trace = disk.beside("killed.parquet");
     let directory = Path::new(&trace).parent().unwrap();
@@ -153,7 +154,7 @@ fn what_was_recorded_until_a_kill_is_recovered() {
     let load = ["--name=load", &name, "--rw=randrw", "--bs=4k", "--direct=1", "--iodepth=16"];
     let rate = ["--ioengine=libaio", "--rate_iops=8000,4000", "--time_based", "--runtime=60"];
     let _fio = Running::begin("fio", &[&load[..], &rate, &["--output=/dev/null"]].concat());
-    // At a moment that is another in each run.
+    // At a random moment.
     let random = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_micros() % 2000;
     let moment = Duration::from_millis(4500 + u64::from(random));
     let begun = Instant::now();
@@ -166,12 +167,12 @@ fn what_was_recorded_until_a_kill_is_recovered() {
     let killed = begun.elapsed();
     let at_the_end = counted(&disk);
     drop(recorder);
-    assert!(!fs::exists(&trace).unwrap(), "only a whole trace has its name");
+    assert!(!fs::exists(&trace).unwrap(), "only a complete trace has its name");
     let spools = spools(directory);
     let [spool] = &spools[..] else { panic!("one spool: {spools:?}") };
     let spool = spool.to_str().unwrap();
 
-    // The next recording beside it says so, and leaves it alone.
+    // The next recording beside it reports the spool, and does not change it.
     let next = trimtab(&["record", &disk.path, "-o", &disk.beside("b.parquet"), "-d", "10ms"]);
     let announced = stderr(&next).lines().next().unwrap_or_default().to_owned();
     assert!(announced.contains(&format!("trimtab trace recover {spool}")), "{announced}");
@@ -183,7 +184,7 @@ fn what_was_recorded_until_a_kill_is_recovered() {
     let (_, long_before) =
         counts.iter().rfind(|(at, _)| killed - *at >= Duration::from_secs(3)).unwrap();
     assert!(counts.last().unwrap().1 > until_recorded + 1000, "no load: {counts:?}");
-    // What the recorder had not begun to see, and what was in flight.
+    // Without requests that the recorder had not yet seen, and those in flight.
     let expected = long_before - until_recorded - 32;
     assert!(
         requests >= expected && requests <= at_the_end - base,
@@ -202,7 +203,7 @@ fn what_was_recorded_until_a_kill_is_recovered() {
 }
 
 #[test]
-fn a_living_recording_is_not_recovered_and_a_spool_can_be_removed() {
+fn active_spool_is_refused_and_abandoned_spool_can_be_removed() {
     let Some(disk) = disk() else { return };
     let trace = disk.beside("a.parquet");
     let recorder = recorder(&disk, &trace, &[]);
@@ -210,7 +211,7 @@ fn a_living_recording_is_not_recovered_and_a_spool_can_be_removed() {
     for args in [&["trace", "recover", &spool][..], &["trace", "recover", "--remove", &spool]] {
         let refused = trimtab(args);
         assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-        assert!(stderr(&refused).contains("its recording goes on"), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("still being recorded"), "{}", stderr(&refused));
     }
     recorder.signal(Signal::KILL);
     drop(recorder);
@@ -225,7 +226,7 @@ fn a_living_recording_is_not_recovered_and_a_spool_can_be_removed() {
 }
 
 #[test]
-fn a_device_attached_anew_is_told_of_and_not_recorded() {
+fn replaced_device_is_reported_and_not_recorded() {
     let Some(mut disk) = disk() else { return };
     let trace = disk.beside("anew.parquet");
     let recorder = recorder(&disk, &trace, &["--tolerate-lost", "100%"]);
@@ -234,12 +235,12 @@ fn a_device_attached_anew_is_told_of_and_not_recorded() {
         return testdisk::skip(Feature::Quiet, "another process has taken the loop device");
     }
     read_some(&disk, 400);
-    // The recorder looks twice a second.
+    // The recorder checks twice a second.
     std::thread::sleep(Duration::from_secs(3));
     recorder.signal(Signal::INT);
     let (code, said) = recorder.end();
     assert_eq!(code, Some(0), "{said}");
-    let told = said.lines().filter(|line| line.contains("is another device")).count();
+    let told = said.lines().filter(|line| line.contains("a new device of this name")).count();
     assert!(told == 1 && said.contains(&name), "{said}");
     let info = info(&trace);
     assert!(info[0]["requests"].as_u64() <= Some(before), "{info}");
@@ -247,9 +248,9 @@ fn a_device_attached_anew_is_told_of_and_not_recorded() {
     assert!(notes.iter().any(|n| n["key"] == "replaced" && n["value"] == name.as_str()), "{info}");
 }
 
-/// Stopped, the recorder does not empty its buffer of 16,384 events.
+/// While stopped, the recorder does not empty its ring of 16,384 events.
 #[test]
-fn a_loss_is_told_with_its_share_and_counts_beyond_what_is_tolerated() {
+fn losses_are_reported_and_fail_beyond_the_tolerance() {
     let Some(disk) = disk() else { return };
     for (tolerated, expected) in [("0.1%", 3), ("100%", 0)] {
         let trace = disk.beside(&format!("lost-{expected}.parquet"));

@@ -1,7 +1,6 @@
-//! Everything at once, for a while: three drives under reads and writes, of which every
-//! byte is verified, while drives stall, fail, slow down and are killed, and whoever
-//! keeps their state is killed too. Nothing may be lost, nothing wrong may be returned,
-//! and nothing may be left behind.
+//! A combined stress test: three drives under reads and writes, of which every byte is
+//! verified, while drives stall, fail, slow down and are killed, and the state tracker is
+//! killed too. No data may be lost or wrong, and nothing may be left behind.
 //!
 //! It takes half a minute. For the long form:
 //!
@@ -32,18 +31,18 @@ use trimtab_predict::card_path;
 use trimtab_testdisk as testdisk;
 
 const WORKERS: u64 = 6;
-/// Of one process, from its third second to when it was last seen.
+/// Of one process, from its third second to its last sample.
 const MOST_GROWTH: u64 = 48 << 20;
 
 #[test]
-fn nothing_is_lost_and_nothing_is_left_behind() {
+fn no_data_is_lost_and_nothing_left_behind() {
     if !testdisk::requires(testdisk::REAL_DISKS) {
         return;
     }
     testdisk::with_bpf_files(0o755, run);
 }
 
-/// The test, where `files` is a BPF file system.
+/// The test; `files` is a BPF file system.
 fn run(files: &Path) {
     let Some(bench) = Bench::new(&[]) else { return };
     let seconds = std::env::var("TRIMTAB_RELIABILITY_S").ok();
@@ -58,7 +57,7 @@ fn run(files: &Path) {
     let store = Store::new([0, 1, 2].map(|drive| world.open(drive)));
     let (grown, events) = torment(&mut world, &store, Duration::from_secs(seconds));
     store.repair_and_verify();
-    // All have recovered: none is refused for good.
+    // All drives have recovered: none is refused permanently.
     for drive in 0..DRIVES {
         let reads = store.urgent_reads(drive, 400);
         assert!(reads > 200, "drive {drive} served {reads} of 400");
@@ -76,14 +75,13 @@ fn run(files: &Path) {
     drop(store);
     assert!(world.errors() > 0, "no fault ever gave an error");
     world.end();
-    // Other tests may run beside this one.
+    // Other tests may run at the same time.
     wait_until("programs are unloaded", || {
         programs().iter().all(|program| programs_before.contains(program))
     });
 }
 
-/// Works, and lets things happen meanwhile; how much each process has grown, and how
-/// many things have happened.
+/// Runs the load and the events. Returns the growth of each process, and the number of events.
 fn torment(world: &mut World<'_>, store: &Store, time: Duration) -> (Vec<(u32, u64)>, usize) {
     let begun = Instant::now();
     let mut memory = Memory::default();
@@ -91,9 +89,9 @@ fn torment(world: &mut World<'_>, store: &Store, time: Duration) -> (Vec<(u32, u
     thread::scope(|scope| {
         let workers: Vec<_> =
             (0..WORKERS).map(|seed| scope.spawn(move || store.work(seed, begun + time))).collect();
-        // At least each of them once.
+        // Each event at least once.
         while begun.elapsed() < time || events < EVENTS.len() {
-            // After each round another drive is first.
+            // Each round starts with another drive.
             let drive = (events + events / EVENTS.len()) % DRIVES;
             world.happen(EVENTS[events % EVENTS.len()], drive, store);
             events += 1;
@@ -104,15 +102,15 @@ fn torment(world: &mut World<'_>, store: &Store, time: Duration) -> (Vec<(u32, u
     (memory.grown(), events)
 }
 
-/// How processes grow: some live long, some are soon killed.
+/// Memory growth of processes, some of which are soon killed.
 #[derive(Default)]
 struct Memory {
-    /// By process: looks at it, its memory when it was warm, and now.
+    /// By process: number of samples, memory when warm, and now.
     seen: BTreeMap<u32, (u32, u64, u64)>,
 }
 
 impl Memory {
-    /// Looks until a process has all that it needs.
+    /// Samples until a process has allocated its working memory.
     const WARM: u32 = 3;
 
     fn look(&mut self, processes: &[(u32, u64)]) {

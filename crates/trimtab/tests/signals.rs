@@ -1,5 +1,5 @@
-//! Every command that may take long ends within seconds of SIGTERM or Ctrl-C, and leaves
-//! nothing half-written.
+//! Every command that may take long ends within seconds of SIGTERM or Ctrl-C, without partial
+//! files.
 
 mod drive;
 mod place;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use place::Place;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// SIGTERM, and SIGINT where that is not ignored, as it is in a shell's background jobs.
+/// SIGTERM, and SIGINT unless it is ignored, as it is in a shell's background jobs.
 fn signals() -> Vec<Signal> {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
@@ -24,7 +24,7 @@ fn signals() -> Vec<Signal> {
     vec![Signal::TERM]
 }
 
-/// Commands end within a second; a machine that is busy with other tests takes longer.
+/// Commands end within a second, later on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 impl Place {
@@ -36,8 +36,8 @@ impl Place {
         names
     }
 
-    /// Starts a command that has work for long, asks it to end after a moment, and expects
-    /// that it does, with nothing left of it.
+    /// Starts a long-running command, signals it after a moment, and expects that it ends
+    /// without leaving files.
     fn ends(&self, args: &[&str], signal: Signal) {
         let before = self.files();
         let mut command = self.command(args);
@@ -54,13 +54,13 @@ impl Place {
         while child.try_wait().unwrap().is_none() {
             if asked.elapsed() > PATIENCE {
                 child.kill().unwrap();
-                panic!("{args:?} is deaf to {signal:?}");
+                panic!("{args:?} does not end on {signal:?}");
             }
             std::thread::sleep(Duration::from_millis(5));
         }
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        // As a shell expects of what was interrupted, or with a line that says so.
+        // As a shell expects of an interrupted command, or with one line that reports it.
         let interrupted = output.status.signal() == Some(signal.as_raw())
             || matches!(output.status.code(), Some(1 | 3)) && said.contains("interrupted");
         assert!(interrupted, "{args:?}: {}: {said}", output.status);
@@ -68,7 +68,7 @@ impl Place {
     }
 }
 
-/// A simulation that has more to fill and to do than there is time for.
+/// A simulation that cannot finish within the test.
 const SCENARIO: &str = "seed = 1
 requests = 100_000_000_000
 [[device]]
@@ -108,7 +108,7 @@ arrivals = { kind = 'poisson', iops = 1000 }
 
 #[test]
 fn simulations_and_synthesis_end() {
-    // Overwriting the drive a hundred times takes many seconds before it begins.
+    // Overwriting the drive a hundred times takes many seconds before the simulation starts.
     let aged = SCENARIO.replace(
         "capacity = '12G'",
         "capacity = '12G'\nfill = { share = 1, kind = 'aged', overwrites = 100 }",
@@ -128,7 +128,7 @@ fn simulations_and_synthesis_end() {
     place.ends(&["sim", "run", "long.toml"], Signal::TERM);
 }
 
-/// A pipe that goes on for as long as anyone reads: what reads it has work for ever.
+/// A pipe that produces data as long as it is read: reading it never ends.
 #[test]
 fn commands_on_traces_end() {
     let place = Place::new(&[
@@ -138,7 +138,7 @@ fn commands_on_traces_end() {
     let fifo = place.path("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
     assert!(made.success());
-    // In order, so that nothing is sorted, and without an end.
+    // In order, so that nothing is sorted, and endless.
     let endless = |args: &[&str], signal: Signal| {
         let feed = "exec >fifo; while :; do echo 0,100,4096,R,0.0 || exit; done";
         let mut feeder = std::process::Command::new("sh");

@@ -14,10 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use trimtab_testdisk::{self as testdisk, LoopDisk};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a terminal is told when its screen is taken, and when it is given back.
+/// The sequences that switch to the alternate screen, and back.
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
 
@@ -26,7 +26,7 @@ fn top(args: &[&str]) -> Output {
     Command::new(program).arg("top").args(args).output().expect("trimtab runs")
 }
 
-/// A disk to look at, or a word past the test runner on why there is none.
+/// A disk to monitor, or a note on why there is none.
 fn disk() -> Option<LoopDisk> {
     if !testdisk::requires(testdisk::REAL_DISKS) {
         return None;
@@ -34,7 +34,7 @@ fn disk() -> Option<LoopDisk> {
     Some(LoopDisk::new(64))
 }
 
-/// A process that does not outlive the test.
+/// A process that is killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -44,7 +44,7 @@ impl Drop for Running {
     }
 }
 
-/// Reads all over a disk, until it is dropped.
+/// Reads across a disk, until it is dropped.
 fn load(disk: &LoopDisk) -> Running {
     let file = format!("--filename={}", disk.path);
     let job = ["--name=load", "--direct=1", "--bs=4k", "--rw=randread", "--rate_iops=2000"];
@@ -60,7 +60,7 @@ fn objects(output: &Output) -> Vec<Value> {
 }
 
 #[test]
-fn tells_what_a_drive_does_and_how_right_its_model_is() {
+fn shows_a_drives_rates_and_its_models_score() {
     let Some(disk) = disk() else { return };
     let place = Place::new(&[("a.csv", &drive::recording(3000, 1, false))]);
     let train = ["train", "--trace", "a.csv", "--predictor", "heur-sim", "-o", "m.safetensors"];
@@ -75,19 +75,19 @@ fn tells_what_a_drive_does_and_how_right_its_model_is() {
     assert!(last["reads_per_second"].as_f64().unwrap() > 0.0, "{last}");
     assert_eq!(last["writes_per_second"], 0.0);
     let reads = last["window_reads"].as_u64().unwrap();
-    // No percentile that so few reads do not support.
+    // No percentile without enough reads.
     for (name, needed) in [("p50_ns", 20), ("p99_ns", 1000), ("p99.9_ns", 10_000)] {
         assert_eq!(last.get(name).is_some(), reads >= needed, "{name} of {reads} reads");
     }
-    let judged = &last["judged"];
-    assert!(judged["reads"].as_u64().unwrap() > 0, "{last}");
+    let score = &last["score"];
+    assert!(score["reads"].as_u64().unwrap() > 0, "{last}");
     assert!(last["predicted_late_share"].as_f64().is_some());
     assert!(last["facts"]["model"].as_str().unwrap().starts_with("m.safetensors, heur-sim"));
     assert!(last["lost"].as_u64().is_some(), "{last}");
 }
 
 #[test]
-fn prints_lines_where_there_is_no_terminal() {
+fn prints_lines_without_a_terminal() {
     let Some(disk) = disk() else { return };
     let shown = top(&[&disk.path, "--count", "2", "--interval", "50ms"]);
     assert!(shown.status.success());
@@ -96,14 +96,14 @@ fn prints_lines_where_there_is_no_terminal() {
     assert_eq!(lines.len(), 3, "{text}");
     assert!(lines[0].starts_with("device") && lines[0].ends_with("drift"), "{text}");
     assert!(lines[1].starts_with(disk.name()) && !text.contains('\x1b'), "{text}");
-    // Without a name, those that have served anything.
+    // Without a name, those with any requests so far.
     testdisk::run("dd", &[&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "count=1"]);
     let shown = top(&["--count", "1", "--interval", "50ms", "--json"]);
     assert!(!objects(&shown).is_empty());
 }
 
 #[test]
-fn says_in_one_line_what_is_wrong() {
+fn errors_are_one_line() {
     let Some(disk) = disk() else { return };
     let cases: [(&[&str], i32, &str); 5] = [
         (&["nosuchdisk"], 2, "nosuchdisk: no such device"),
@@ -120,10 +120,9 @@ fn says_in_one_line_what_is_wrong() {
     }
 }
 
-/// Without capabilities there are the kernel's own counters, and a word on what is
-/// lacking.
+/// Without capabilities it shows the kernel's own counters, and reports what is missing.
 #[test]
-fn without_privilege_there_are_rates() {
+fn rates_are_shown_without_privileges() {
     let Some(disk) = disk() else { return };
     let _load = load(&disk);
     if !testdisk::requires(&[testdisk::Feature::Program("setpriv")]) {
@@ -142,7 +141,7 @@ fn without_privilege_there_are_rates() {
 }
 
 #[test]
-fn started_as_root_it_keeps_what_bpf_needs() {
+fn as_root_it_keeps_only_bpf_capabilities() {
     let Some(disk) = disk() else { return };
     let args = ["top", &disk.path, "--json", "--interval", "50ms"];
     let child =
@@ -151,7 +150,7 @@ fn started_as_root_it_keeps_what_bpf_needs() {
     privileges::assert_comes_to(shown.0.id(), privileges::set("CAP_BPF CAP_PERFMON"));
 }
 
-/// `trimtab top` in a terminal of its own; before and after it, how that was set.
+/// `trimtab top` in a terminal, with the terminal's settings before and after it.
 struct Shown {
     script: Running,
     place: Place,
@@ -186,7 +185,7 @@ impl Shown {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Waits until the screen has shown it.
+    /// Waits until the screen has shown the text.
     fn see(&self, what: &str) {
         self.wait_for(what, |shown| shown.screen().contains(what));
     }
@@ -213,13 +212,13 @@ impl Shown {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// What the kernel says that it does: `T`, if it is stopped.
+    /// The process's state in the kernel: `T` if it is stopped.
     fn state(&self) -> char {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
         stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap()
     }
 
-    /// Waits for the end: the terminal must be as it was, and the exit code 0.
+    /// Waits for the end. The terminal must be restored, and the exit code 0.
     fn assert_given_back(self) {
         let after = self.place.path("after");
         let until = Instant::now() + PATIENCE;
@@ -237,7 +236,7 @@ impl Shown {
 }
 
 #[test]
-fn the_terminal_is_given_back() {
+fn terminal_is_restored() {
     let Some(disk) = disk() else { return };
     if !testdisk::requires(&[testdisk::Feature::Program("script")]) {
         return;
@@ -276,7 +275,7 @@ fn the_terminal_is_given_back() {
 }
 
 #[test]
-fn the_terminal_is_given_back_while_it_is_stopped() {
+fn terminal_is_restored_while_stopped() {
     let Some(disk) = disk() else { return };
     if !testdisk::requires(&[testdisk::Feature::Program("script")]) {
         return;
@@ -288,7 +287,7 @@ fn the_terminal_is_given_back_while_it_is_stopped() {
     shown.signal(Signal::CONT);
     let entered = |shown: &Shown| shown.screen().matches(ENTER).count() >= 2;
     shown.wait_for("it has its screen again", entered);
-    // Keys come at once again: else this one would wait for the end of its line.
+    // Keys are unbuffered again: otherwise this one would wait for the end of the line.
     shown.press(b"s");
     shown.see("by read/s");
     shown.press(b"q");

@@ -16,7 +16,7 @@ fn watch(args: &[&str]) -> Output {
 }
 
 #[test]
-fn shows_what_is_kept() {
+fn shows_the_tracked_state() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -36,7 +36,7 @@ fn shows_what_is_kept() {
 }
 
 #[test]
-fn started_as_root_it_keeps_what_bpf_needs() {
+fn as_root_it_keeps_only_bpf_capabilities() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -61,7 +61,7 @@ fn train(place: &Place, predictor: &str) -> String {
 }
 
 #[test]
-fn has_the_kernel_decide() {
+fn kernel_decides_on_request() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -73,7 +73,7 @@ fn has_the_kernel_decide() {
     let shown = with(&train(&place, "linnos"));
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
-    // What a drive at rest is expected to do, user space says too.
+    // For an idle drive, user space makes the same decision.
     let small = if shown["refused"][0] == 0 { "fast" } else { "late" };
     assert_eq!(shown["in_kernel"][0], small, "{shown}");
 
@@ -85,7 +85,7 @@ fn has_the_kernel_decide() {
 }
 
 #[test]
-fn pins_on_no_bpf_file_system_leave_no_directory() {
+fn pins_outside_a_bpf_file_system_leave_no_directory() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -99,7 +99,7 @@ fn pins_on_no_bpf_file_system_leave_no_directory() {
 }
 
 #[test]
-fn says_in_one_line_what_is_wrong() {
+fn errors_are_one_line() {
     let shown = watch(&["nosuchdisk"]);
     assert_eq!(shown.status.code(), Some(2));
     let said = String::from_utf8(shown.stderr).unwrap();

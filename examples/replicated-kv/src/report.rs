@@ -44,7 +44,7 @@ pub(crate) struct Report {
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Readers {
     /// Read without a deadline.
-    plain: u64,
+    without_deadline: u64,
     /// Read, because they were expected to be in time.
     admitted: u64,
     /// Of these: late all the same.
@@ -52,8 +52,8 @@ pub(crate) struct Readers {
     /// Refused.
     refused: u64,
     /// Expected to be late, and read all the same; of these: fast.
-    trials: u64,
-    fast_trials: u64,
+    forced_samples: u64,
+    fast_forced_samples: u64,
     /// Read, because nothing could be said of them.
     failed_open: u64,
     /// Not answered at their deadline.
@@ -63,12 +63,12 @@ pub(crate) struct Readers {
 impl From<Figures> for Readers {
     fn from(figures: Figures) -> Self {
         Self {
-            plain: figures.plain,
+            without_deadline: figures.without_deadline,
             admitted: figures.admitted,
             late: figures.late,
             refused: figures.refused,
-            trials: figures.trials,
-            fast_trials: figures.fast_trials,
+            forced_samples: figures.forced_samples,
+            fast_forced_samples: figures.fast_forced_samples,
             failed_open: figures.failed_open.total(),
             timed_out: figures.timed_out,
         }
@@ -77,18 +77,18 @@ impl From<Figures> for Readers {
 
 impl Readers {
     pub(crate) fn add(&mut self, other: &Self) {
-        self.plain += other.plain;
+        self.without_deadline += other.without_deadline;
         self.admitted += other.admitted;
         self.late += other.late;
         self.refused += other.refused;
-        self.trials += other.trials;
-        self.fast_trials += other.fast_trials;
+        self.forced_samples += other.forced_samples;
+        self.fast_forced_samples += other.fast_forced_samples;
         self.failed_open += other.failed_open;
         self.timed_out += other.timed_out;
     }
 
     const fn sent(&self) -> u64 {
-        self.plain + self.admitted + self.trials + self.failed_open
+        self.without_deadline + self.admitted + self.forced_samples + self.failed_open
     }
 }
 
@@ -214,8 +214,8 @@ impl Report {
                 readers.refused,
                 readers.admitted,
                 readers.late,
-                readers.trials,
-                readers.fast_trials,
+                readers.forced_samples,
+                readers.fast_forced_samples,
                 readers.failed_open,
             ];
             let cells = counts.map(count).into_iter().chain([bytes(*noise)]);

@@ -303,7 +303,7 @@ mod tests {
         }
         assert_eq!(store.get(RECORDS, Urgency::LatencyCritical).unwrap(), None);
         let read = store.figures();
-        assert!(read.plain + read.asked > RECORDS / 3, "{read:?}");
+        assert!(read.without_deadline + read.with_deadline > RECORDS / 3, "{read:?}");
         drop(store);
         // What is on the drive is a database for anybody.
         let connection = Connection::open(database(directory.path())).unwrap();

@@ -1,4 +1,4 @@
-//! One connection: a request, its answer, and nothing after that.
+//! One connection: one request, its answer, then the end.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -8,24 +8,24 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::{Answer, METHODS, NOT_ALLOWED};
 
-/// The head of a request is no larger than that.
+/// The largest head of a request.
 pub(super) const LARGEST: usize = 8 << 10;
 
-/// A connection, and how far its request or answer has come.
+/// A connection, and the progress of its request or answer.
 pub(super) struct Exchange {
     stream: TcpStream,
-    /// When it ends, wherever it is by then.
+    /// Its time limit.
     pub(super) until: Instant,
     state: State,
 }
 
 enum State {
-    /// What has come of the request's head.
+    /// The part of the request's head received so far.
     Asks(Vec<u8>),
-    /// What is left to be sent of the answer: from here on.
+    /// The answer, sent up to `sent`.
     Hears { answer: Vec<u8>, sent: usize },
-    /// All is sent. What the client may still send is dropped until it ends the connection:
-    /// if we did, with something unread, the kernel would take the answer back.
+    /// The answer is sent. Further input is dropped until the client closes the connection:
+    /// closing it here with unread input would reset it and discard the answer.
     Ends,
 }
 
@@ -35,7 +35,7 @@ impl Exchange {
         Ok(Self { stream, until, state: State::Asks(Vec::new()) })
     }
 
-    /// Whether nothing would be lost with it: nothing has come yet, or all is sent.
+    /// Whether closing it loses nothing: nothing has been received yet, or everything is sent.
     pub(super) const fn is_silent(&self) -> bool {
         match &self.state {
             State::Asks(head) => head.is_empty(),
@@ -44,7 +44,7 @@ impl Exchange {
         }
     }
 
-    /// What it waits for.
+    /// The event that it waits for.
     pub(super) fn awaited(&self) -> PollFd<'_> {
         let what = match self.state {
             State::Asks(_) | State::Ends => PollFlags::IN,
@@ -53,8 +53,8 @@ impl Exchange {
         PollFd::new(&self.stream, what)
     }
 
-    /// Goes on as far as it can without waiting; whether there is more to do. `respond`
-    /// has the answer to a first line, or to none that could be made out.
+    /// Advances as far as possible without blocking. Returns whether it is still open.
+    /// `respond` gives the answer to a first line, or to an unreadable one.
     pub(super) fn go_on(&mut self, respond: impl FnOnce(Option<&str>) -> Answer) -> bool {
         match self.step(respond) {
             Ok(more) => more,
@@ -79,7 +79,7 @@ impl Exchange {
             self.stream.shutdown(Shutdown::Write)?;
             self.state = State::Ends;
         }
-        // Not all at once: others wait.
+        // Not everything at once: other connections wait.
         Ok(self.stream.read(&mut [0; 1024])? > 0)
     }
 }
@@ -97,21 +97,21 @@ fn answer((status, kind, body): Answer, without_content: bool) -> Vec<u8> {
     answer.into_bytes()
 }
 
-/// Takes a piece of a request's head; whether it has come to its end, or is too large.
+/// Reads a piece of a request's head. Returns whether the head is complete or too large.
 fn take(stream: &mut TcpStream, head: &mut Vec<u8>) -> io::Result<bool> {
     let mut piece = [0; 1024];
     let read = stream.read(&mut piece)?;
     head.extend_from_slice(&piece[..read]);
-    Ok(read == 0 || head.len() > LARGEST || is_whole(head))
+    Ok(read == 0 || head.len() > LARGEST || is_complete(head))
 }
 
-fn is_whole(head: &[u8]) -> bool {
+fn is_complete(head: &[u8]) -> bool {
     head.windows(4).any(|end| end == b"\r\n\r\n")
 }
 
-/// The first line of a whole head, if it is text.
+/// The first line of a complete head, if it is text.
 fn first_line(head: &[u8]) -> Option<String> {
-    if head.len() > LARGEST || !is_whole(head) {
+    if head.len() > LARGEST || !is_complete(head) {
         return None;
     }
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();

@@ -7,7 +7,7 @@ use trimtab_predict::{HeuristicLimits, Label, LabelRule, Provenance, Trained};
 
 use super::*;
 
-/// A model that is told from others by its name.
+/// A model identified by its name.
 fn model(name: &str) -> Model {
     let slow = Nanos::from_millis(1);
     let training = Provenance {
@@ -32,7 +32,7 @@ fn name_in(path: &Path) -> String {
     Model::load(path).unwrap().card.training.trace
 }
 
-/// A training that has begun, and goes on until it is told.
+/// A training in progress that ends on request.
 fn begun(path: &Path) -> (Training, Sender<()>) {
     let (go, told) = channel::<()>();
     let training = Training::start(path, move || {
@@ -48,7 +48,7 @@ fn trained_model_replaces_its_files_and_keeps_their_mode() {
     let path = directory.path().join("m.safetensors");
     put(&path, "first");
     for file in [path.clone(), card_path(&path)] {
-        // A mode that no mask makes.
+        // A mode that no umask produces.
         fs::set_permissions(file, Permissions::from_mode(0o604)).unwrap();
     }
     let (training, go) = begun(&path);

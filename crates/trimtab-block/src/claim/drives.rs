@@ -10,7 +10,7 @@ use crate::EMULATED_FILE_SYSTEM;
 /// The part of an emulated drive's `info.json` that is needed here.
 #[derive(serde::Deserialize)]
 struct Info {
-    /// Its server.
+    /// Its server's process.
     pid: u32,
 }
 
@@ -18,14 +18,14 @@ struct Info {
 #[derive(Clone, Debug)]
 pub(super) struct Emulated {
     pub(super) name: String,
-    /// Its server, if that has said so.
+    /// Its server's process, if known.
     pub(super) process: Option<u32>,
     /// The file system with its file, which its loop device is attached to.
     pub(super) file_system: u64,
 }
 
 impl Emulated {
-    /// Those whose file system is among these mounts.
+    /// The emulated drives whose file system is among these mounts.
     pub(super) fn among(mounts: &[Mount]) -> Vec<Self> {
         let ours = mounts.iter().filter(|mount| mount.kind == EMULATED_FILE_SYSTEM);
         ours.filter_map(Self::of).collect()
@@ -33,7 +33,7 @@ impl Emulated {
 
     fn of(mount: &Mount) -> Option<Self> {
         let directory = mount.at.parent()?;
-        // Its path is one of the namespace in which it is mounted.
+        // The path belongs to the mount's own namespace.
         let root = mount.process.map_or_else(|| "/".into(), |pid| format!("/proc/{pid}/root"));
         let info = Path::new(&root).join(directory.strip_prefix("/").ok()?).join("info.json");
         let info: Option<Info> =
@@ -45,7 +45,7 @@ impl Emulated {
         })
     }
 
-    /// Whether its server has this file open: the content is kept there.
+    /// Whether its server has this file open, that is, stores its content there.
     pub(super) fn keeps_content_in(&self, file: FileId) -> bool {
         self.process.is_some_and(|process| has_open(process, Identity(Kind::File(file))))
     }
@@ -54,7 +54,7 @@ impl Emulated {
 /// Whether a process has it open.
 pub(super) fn has_open(process: u32, what: Identity) -> bool {
     let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-    // Of the link's target, whatever it is called by now.
+    // The link's target, even if it was renamed.
     let mut open = open.filter_map(|entry| fs::metadata(entry.path()).ok());
     open.any(|metadata| Identity::of_metadata(&metadata) == Some(what))
 }

@@ -1,4 +1,4 @@
-//! Opening what is to be written to, and keeping others off.
+//! Opening a device or file for writing, exclusively.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -20,39 +20,39 @@ pub enum ClaimError {
     /// It cannot be opened.
     #[error("{path}: cannot open for direct I/O: {source}")]
     Open {
-        /// As it was given.
+        /// The path as given.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Nothing that data is kept in.
+    /// The path is neither a regular file nor a block device.
     #[error("{0}: is neither a file nor a block device")]
     NoStorage(PathBuf),
     /// Something else uses it.
     #[error("{path} {by}")]
     InUse {
-        /// As it was given.
+        /// The path as given.
         path: PathBuf,
-        /// What uses it.
+        /// Its user.
         by: InUse,
     },
-    /// It cannot be told whether something uses it.
-    #[error("{path}: cannot tell whether it is in use: {source}")]
+    /// Its users cannot be determined.
+    #[error("{path}: cannot determine whether it is in use: {source}")]
     Unknown {
-        /// As it was given.
+        /// The path as given.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// A block device or regular file that this process alone may write to, until it is dropped
+/// A block device or regular file that only this process may write to, until this is dropped
 /// and all duplicates of its file are closed.
 ///
-/// A device is open with `O_EXCL`, as is each below it where it is a loop device: until that
-/// is closed it cannot be mounted, swapped to or made part of another. A regular file is
-/// locked (`flock`), which emulated drives and other claims respect; that someone else has it
-/// open or mapped is the user's affair.
+/// A device is open with `O_EXCL`, as is each device below a loop device: until they are
+/// closed, they cannot be mounted, swapped to or made part of another device. A regular file
+/// is locked (`flock`), which emulated drives and other claims respect; other programs may
+/// still have it open or mapped.
 #[derive(Debug)]
 pub struct Claim {
     file: File,
@@ -65,12 +65,12 @@ impl Claim {
     /// Opens it for direct reading and writing, if nothing else uses it.
     ///
     /// # Errors
-    /// It cannot be opened, is no storage, or is used: mounted in whatever namespace, swap, a
-    /// part of another device, behind a loop device, an emulated drive or its content; or its
-    /// disk, a partition of it, or what is behind a loop device is.
+    /// It cannot be opened, is not storage, or is in use: mounted in any namespace, swap, part
+    /// of another device, behind a loop device, an emulated drive or its content; or the same
+    /// applies to its disk, one of its partitions, or the back end of a loop device.
     pub fn exclusive(path: &Path) -> Result<Self, ClaimError> {
         let failed = |e: io::Error| ClaimError::Open { path: path.to_owned(), source: e };
-        // Looked up here, and never again.
+        // The path is looked up only here.
         let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, 0.into());
         let found = File::from(found.map_err(|e| failed(e.into()))?);
         let identity = Identity::of(&found).map_err(failed)?;
@@ -86,15 +86,15 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Claims what is open already: a regular file, or a device that was opened with
-    /// `O_EXCL`. The path is for messages.
+    /// Claims an open file: a regular file, or a device that was opened with `O_EXCL`. The
+    /// path is for messages.
     ///
     /// # Errors
     /// As [`exclusive`](Self::exclusive).
     pub fn of(file: File, path: &Path) -> Result<Self, ClaimError> {
         let identity = Identity::of(&file).map_err(|e| unknown(path, e))?;
         let identity = identity.ok_or_else(|| ClaimError::NoStorage(path.to_owned()))?;
-        // Not before it is ours: what comes later finds it claimed.
+        // Surveyed after the lock is taken: later users find it claimed.
         let locked = match identity.0 {
             Kind::File(_) => rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive),
             Kind::Device(_) => Ok(()),
@@ -103,7 +103,7 @@ impl Claim {
         if let Some(by) = survey.user(identity) {
             return Err(in_use(path, by));
         }
-        // File systems without locks have no emulated drive's content either.
+        // File systems without locks hold no emulated drive's content either.
         if locked == Err(Errno::WOULDBLOCK) {
             return Err(in_use(path, claimed_by(&survey, identity)));
         }
@@ -112,23 +112,22 @@ impl Claim {
         Ok(Self { file, identity, _below: below.collect::<Result<_, _>>()? })
     }
 
-    /// What it is.
+    /// The claimed object.
     #[must_use]
     pub const fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// The open file, by which to write.
+    /// The open file, for writing.
     #[must_use]
     pub const fn file(&self) -> &File {
         &self.file
     }
 }
 
-/// Opens what was found for reading and writing: the same object, whatever its path leads to
-/// by now.
+/// Opens the object for reading and writing, even if its path leads elsewhere by now.
 fn open_again(found: &File, identity: Identity, flags: OFlags) -> io::Result<File> {
-    // Of a regular file, O_EXCL has no meaning.
+    // O_EXCL has no effect on a regular file.
     let exclusive = match identity.0 {
         Kind::Device(_) => OFlags::EXCL,
         Kind::File(_) => OFlags::empty(),
@@ -138,8 +137,8 @@ fn open_again(found: &File, identity: Identity, flags: OFlags) -> io::Result<Fil
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
 }
 
-/// Keeps a device below a loop device from being mounted while that is written to. Nothing of
-/// a regular file, and of a device without a node.
+/// Keeps a device below a loop device from being mounted while the loop device is written to.
+/// `None` for a regular file, and for a device without a node.
 fn hold(below: Identity, path: &Path, survey: &Survey) -> Result<Option<File>, ClaimError> {
     let Kind::Device(number) = below.0 else { return Ok(None) };
     let Some(node) = number.node() else { return Ok(None) };
@@ -156,7 +155,7 @@ fn hold(below: Identity, path: &Path, survey: &Survey) -> Result<Option<File>, C
     }
 }
 
-/// What has claimed something that is not to be had.
+/// The user of something that cannot be claimed.
 fn claimed_by(survey: &Survey, what: Identity) -> InUse {
     survey.user(what).unwrap_or_else(|| {
         let own = std::process::id();

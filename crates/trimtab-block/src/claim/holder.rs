@@ -1,4 +1,4 @@
-//! What uses a device or file, in words.
+//! Users of a device or file, as text.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use std::path::PathBuf;
 pub enum Holder {
     /// A mounted file system.
     Mount {
-        /// Where.
+        /// The mount point.
         at: PathBuf,
-        /// `ext4`.
+        /// Its type: `ext4`.
         kind: String,
-        /// A process that sees it there, if this one does not.
+        /// A process that sees the mount, if this one does not.
         process: Option<u32>,
     },
     /// The kernel swaps to it.
     Swap,
-    /// A device is made of it: a mapped one, a RAID.
+    /// A device is built on it: device mapper, RAID.
     Device(String),
     /// A loop device is attached to it.
     Loop(String),
@@ -25,28 +25,28 @@ pub enum Holder {
     Drive {
         /// The drive's name.
         name: String,
-        /// Its server, if that is known.
+        /// Its server's process, if known.
         process: Option<u32>,
     },
-    /// An emulated drive keeps its content there.
+    /// An emulated drive stores its content there.
     Content {
         /// The drive's name.
         name: String,
-        /// Its server, if that is known.
+        /// Its server's process, if known.
         process: Option<u32>,
     },
     /// Something has claimed or locked it, and a process has it open.
     Process {
-        /// Its number.
+        /// Its process number.
         process: u32,
-        /// What it is called.
+        /// Its name.
         name: String,
     },
-    /// Something that cannot be seen from here.
+    /// The user is not visible from here.
     Unseen,
 }
 
-/// Which part of what was named is used.
+/// Which part of the named object is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
@@ -55,16 +55,16 @@ pub enum Part {
     Partition(String),
     /// The disk that it is a partition of.
     Disk(String),
-    /// What is behind a loop device.
+    /// The back end of a loop device.
     BackEnd(String),
 }
 
-/// What was named is used by something else.
+/// Something else uses the named object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InUse {
-    /// What of it.
+    /// The part that is used.
     pub part: Part,
-    /// By what.
+    /// Its user.
     pub holder: Holder,
 }
 

@@ -1,4 +1,4 @@
-//! Loop devices and what is behind them.
+//! Loop devices and their back ends.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,7 +17,7 @@ const GET_STATUS: Opcode = 0x4C05;
 /// `struct loop_info64`.
 #[repr(C)]
 struct Status {
-    /// The file system, inode and, of a device, number of the back end.
+    /// The back end's file system, inode and, for a device, number.
     device: u64,
     inode: u64,
     rdevice: u64,
@@ -36,16 +36,16 @@ const _: () = assert!(size_of::<Status>() == 232);
 #[derive(Clone, Debug)]
 pub(super) struct Loop {
     pub(super) number: Number,
-    /// What is behind it,
+    /// Its back end.
     pub(super) backing: Backing,
-    /// and what that was called when it was attached.
+    /// The back end's name when it was attached.
     pub(super) behind: String,
 }
 
-/// What is behind a loop device.
+/// The back end of a loop device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backing {
-    /// The number of the file system that it lies in.
+    /// The number of the file system that contains it.
     pub file_system: u64,
     pub(super) identity: Identity,
 }
@@ -53,7 +53,7 @@ pub struct Backing {
 /// All attached loop devices.
 ///
 /// # Errors
-/// It cannot be told what one of them is attached to.
+/// The back end of one of them cannot be determined.
 pub(super) fn all() -> io::Result<Vec<Loop>> {
     let Ok(disks) = fs::read_dir("/sys/block") else { return Ok(Vec::new()) };
     let mut all = Vec::new();
@@ -69,10 +69,10 @@ pub(super) fn all() -> io::Result<Vec<Loop>> {
                 all.push(Loop { number, backing, behind: behind.trim_end().to_owned() });
             }
             Ok(None) => {}
-            // It may have been detached just now.
+            // It may have been detached in the meantime.
             Err(_) if attached_to().is_none() => {}
             Err(e) => {
-                let what = format!("cannot tell what {} is attached to: {e}", name.display());
+                let what = format!("cannot determine what {} is attached to: {e}", name.display());
                 return Err(io::Error::new(e.kind(), what));
             }
         }
@@ -90,13 +90,15 @@ fn look(node: &Path, number: Number, behind: &str) -> io::Result<Option<Backing>
         return Err(io::Error::other("its device node is another device's"));
     }
     match backing_of(&device) {
-        // Its file system is dead. What was named is not in it, or could not have been opened.
+        // Its file system is dead. The named object is not in it, or it could not have been
+        // opened.
         Err(e) if is_gone(&e) => Ok(None),
         found => found,
     }
 }
 
-/// What is behind a loop device that one may not open: what has its name now.
+/// The back end of a loop device that this process may not open: the file that has its name
+/// now.
 fn by_name(behind: &str) -> io::Result<Option<Backing>> {
     let metadata = fs::metadata(behind.trim_end_matches('\n'))?;
     let identity = Identity::of_metadata(&metadata);
@@ -108,7 +110,7 @@ fn is_gone(error: &io::Error) -> bool {
     errno.is_some_and(|errno| [Errno::NOTCONN, Errno::STALE, Errno::IO].contains(&errno))
 }
 
-/// What is behind an open loop device; nothing if nothing is.
+/// The back end of an open loop device; `None` without one.
 pub fn backing_of(device: &File) -> io::Result<Option<Backing>> {
     let mut status = MaybeUninit::<Status>::zeroed();
     // SAFETY: the request fills a `struct loop_info64`, which this is, and does not keep the
@@ -119,9 +121,9 @@ pub fn backing_of(device: &File) -> io::Result<Option<Backing>> {
         Err(Errno::NXIO) => return Ok(None),
         Err(e) => return Err(e.into()),
     }
-    // SAFETY: all of it are plain numbers, for which any bits will do.
+    // SAFETY: the structure consists of integers, for which any bits are valid.
     let status = unsafe { status.assume_init() };
-    // The kernel writes these numbers as `stat` does, for all majors that there are.
+    // The kernel encodes these numbers as `stat` does, for all existing majors.
     let identity = Identity(match status.rdevice {
         0 => Kind::File(FileId { device: status.device, inode: status.inode }),
         number => Kind::Device(Number(number)),

@@ -1,4 +1,4 @@
-//! Mounts, in every mount namespace that can be seen.
+//! Mounts, in every visible mount namespace.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -12,23 +12,23 @@ use super::number::Number;
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// The device's number; of a file system without a device, a number of its own.
+    /// The device's number; a file system without a device has a number of its own.
     pub(super) number: u64,
     pub(super) at: PathBuf,
-    /// `ext4`.
+    /// Its type: `ext4`.
     pub(super) kind: String,
-    /// What was mounted, as the program that did it called it.
+    /// The mounted source, as the mounting program gave it.
     source: PathBuf,
     /// A process that sees it, if this one does not.
     pub(super) process: Option<u32>,
 }
 
 impl Mount {
-    /// The devices that it is of. File systems that have several go by a number of their own;
-    /// then the source leads to one of them.
+    /// The devices that it is mounted from. A file system with several devices has a number of
+    /// its own; its source leads to one of the devices.
     pub(super) fn devices(&self) -> impl Iterator<Item = Number> {
         use std::os::unix::fs::FileTypeExt as _;
-        // Others may be names of anything, and looking at them may take for ever.
+        // Other sources may be arbitrary names, and examining them may block.
         let source = self.source.starts_with("/dev").then(|| fs::metadata(&self.source).ok());
         let source = source.flatten();
         let source = source.filter(|source| source.file_type().is_block_device());
@@ -39,17 +39,17 @@ impl Mount {
 /// A mounted file system, as this thread sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSystem {
-    /// Of its device; of a file system without one, a number of its own.
+    /// The device's number; a file system without a device has a number of its own.
     pub number: (u32, u32),
-    /// Where it is mounted.
+    /// The mount point.
     pub at: PathBuf,
-    /// `ext4`.
+    /// Its type: `ext4`.
     pub kind: String,
     /// Whether it was mounted from a device.
     pub is_from_device: bool,
 }
 
-/// The file systems that this thread sees mounted, in the order of their mounts.
+/// The file systems that this thread sees mounted, in mount order.
 #[must_use]
 pub fn mounted_here() -> Vec<FileSystem> {
     let mounts = mounts_of(Path::new("/proc/thread-self"), None).into_iter();
@@ -62,14 +62,14 @@ pub fn mounted_here() -> Vec<FileSystem> {
     file_systems.collect()
 }
 
-/// All mounts of this thread's namespace, and of those of all others that may be looked at.
+/// All mounts of this thread's namespace, and of all other accessible namespaces.
 pub(super) fn all() -> Vec<Mount> {
     let own = Path::new("/proc/thread-self");
     let mut seen: HashSet<_> = namespace(own).into_iter().collect();
     let mut mounts = mounts_of(own, None);
     for process in numbers(Path::new("/proc")) {
         let tasks = PathBuf::from(format!("/proc/{process}/task"));
-        // Each thread may have a namespace of its own.
+        // Each thread may have its own namespace.
         for thread in numbers(&tasks) {
             let place = tasks.join(thread.to_string());
             if namespace(&place).is_some_and(|number| seen.insert(number)) {
@@ -112,7 +112,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// A path of one of the kernel's tables, in which blanks and the like are `\040`.
+/// Decodes a path of the kernel's tables, in which blanks and the like are `\040`.
 pub(super) fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_mountinfo() {
+    fn mountinfo_line_is_parsed() {
         let line = b"36 35 7:17 / /mnt/a\\040b rw,noatime shared:1 master:2 - ext4 /dev/x\\134y rw";
         let mount = parse(line).unwrap();
         assert_eq!(mount.number, rustix::fs::makedev(7, 17));

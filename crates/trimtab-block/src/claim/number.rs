@@ -1,16 +1,16 @@
-//! What a device or file is, apart from its name.
+//! Identities of devices and files, independent of their names.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// A block device's number, as `stat` has it.
+/// A block device's number, as in `stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Number(pub(super) u64);
 
 impl Number {
-    /// Of "7:1".
+    /// Parses "7:1".
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim().split_once(':')?;
         Some(Self(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?)))
@@ -30,7 +30,7 @@ impl Number {
         })
     }
 
-    /// The disk of which it is a partition.
+    /// The disk that it is a partition of.
     pub(super) fn disk(self) -> Option<Self> {
         let sysfs = self.sysfs().filter(|sysfs| sysfs.join("partition").exists())?;
         of(sysfs.parent()?)
@@ -44,7 +44,7 @@ impl Number {
         paths.filter(is_partition).filter_map(|path| of(&path)).collect()
     }
 
-    /// Devices that are made of it: mapped ones, RAIDs.
+    /// Devices built on it: device mapper, RAID.
     pub(super) fn holders(self) -> Vec<String> {
         let directory = self.sysfs().map(|sysfs| sysfs.join("holders"));
         let entries = directory.and_then(|directory| fs::read_dir(directory).ok());
@@ -52,7 +52,7 @@ impl Number {
         names.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
-    /// Its usual node.
+    /// Its usual device node.
     pub(super) fn node(self) -> Option<PathBuf> {
         let events = fs::read_to_string(self.sysfs()?.join("uevent")).ok()?;
         let name = events.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
@@ -60,33 +60,34 @@ impl Number {
     }
 }
 
-/// The number of what has this directory in sysfs.
+/// The number of the device with this directory in sysfs.
 fn of(sysfs: &Path) -> Option<Number> {
     Number::parse(&fs::read_to_string(sysfs.join("dev")).ok()?)
 }
 
-/// What a path led to. Two paths to the same thing have the same.
+/// The identity of an object. Two paths to the same object yield the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity(pub(super) Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A block device, whichever node it was reached by.
+    /// A block device, independent of the node.
     Device(Number),
-    /// A regular file, whichever of its names it was reached by.
+    /// A regular file, independent of its names.
     File(FileId),
 }
 
 /// A regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileId {
-    /// The number of its file system, as `stat` has it.
+    /// The number of its file system, as in `stat`.
     pub(super) device: u64,
     pub(super) inode: u64,
 }
 
 impl Identity {
-    /// Of an open file; nothing if it is neither a block device nor a regular file.
+    /// The identity of an open file; `None` if it is neither a block device nor a regular
+    /// file.
     ///
     /// # Errors
     /// `fstat`'s.

@@ -1,4 +1,4 @@
-//! What uses what, at a moment.
+//! A snapshot of which objects are in use, and their users.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::mounts::{self, Mount};
 use super::number::{FileId, Identity, Kind, Number};
 use super::swaps;
 
-/// All that is in use.
+/// All users.
 pub(super) struct Survey {
     mounts: Vec<Mount>,
     swaps: Vec<Identity>,
@@ -19,19 +19,19 @@ pub(super) struct Survey {
 
 impl Survey {
     /// # Errors
-    /// It cannot be told what a loop device is attached to.
+    /// The back end of a loop device cannot be determined.
     pub(super) fn take() -> io::Result<Self> {
         let mounts = mounts::all();
         let drives = Emulated::among(&mounts);
         Ok(Self { swaps: swaps::all(), loops: loops::all()?, mounts, drives })
     }
 
-    /// What uses this, or a part of it, or what lies below it.
+    /// The user of this object, of a part of it, or of an object below it.
     pub(super) fn user(&self, what: Identity) -> Option<InUse> {
         self.user_beside(what, &mut Vec::new())
     }
 
-    /// What lies below a loop device or a partition of one, down to the last.
+    /// The back ends below a loop device or a partition of one, down to the last.
     pub(super) fn below(&self, what: Identity) -> Vec<Identity> {
         let mut found = vec![what];
         while let Kind::Device(number) = found[found.len() - 1].0
@@ -43,7 +43,7 @@ impl Survey {
         found.split_off(1)
     }
 
-    /// What uses it, beside the loop devices by which it was reached.
+    /// Its user, other than the loop devices through which it was reached.
     fn user_beside(&self, what: Identity, reached_by: &mut Vec<Number>) -> Option<InUse> {
         let number = match what.0 {
             Kind::Device(number) => number,
@@ -103,7 +103,7 @@ impl Survey {
         Some(Holder::Content { name: drive.name.clone(), process: drive.process })
     }
 
-    /// A loop device that is attached to it, but for those by which it was reached.
+    /// A loop device attached to it, other than those through which it was reached.
     fn loop_over(&self, what: Identity, reached_by: &[Number]) -> Option<Holder> {
         let is_over = |device: &&Loop| {
             device.backing.identity == what && !reached_by.contains(&device.number)
@@ -117,7 +117,7 @@ impl Survey {
         self.loops.iter().find(|device| device.number == disk)
     }
 
-    /// The emulated drive of which this is the device.
+    /// The emulated drive that has this device.
     fn emulates(&self, device: &Loop) -> Option<Holder> {
         let file_system = device.backing.file_system;
         let drive = self.drives.iter().find(|drive| drive.file_system == file_system)?;

@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use super::mounts::unescaped;
 use super::number::Identity;
 
-/// What the kernel swaps to, as far as it can be reached from here. (It refuses to write to
-/// a swap file, and has claimed a swap partition, if it cannot.)
+/// Active swap, as far as it is reachable from here. (Otherwise the kernel refuses to write to
+/// a swap file, and has claimed a swap partition.)
 pub(super) fn all() -> Vec<Identity> {
     let table = fs::read("/proc/swaps").unwrap_or_default();
     let reached = |path: PathBuf| Identity::of_metadata(&fs::metadata(path).ok()?);
     paths(&table).into_iter().filter_map(reached).collect()
 }
 
-/// The first column of the table, below its head.
+/// The first column of the table, without the header.
 fn paths(table: &[u8]) -> Vec<PathBuf> {
     let lines = table.split(|&byte| byte == b'\n').skip(1);
     let first = |line: &[u8]| unescaped(line.split(|&b| b == b' ' || b == b'\t').next().unwrap());

@@ -1,4 +1,4 @@
-//! What tells a block device from others.
+//! The identity of a block device.
 
 use std::fs;
 use std::path::Path;
@@ -7,14 +7,14 @@ use trimtab_predict::Identity;
 
 use crate::BlockDevice;
 
-/// Names of more characters are cut: a drive's have 64 at most, but SCSI's may be made of
+/// Longer names are cut: a drive's have at most 64 characters, but SCSI's may be composed of
 /// several.
 const LONGEST: usize = 256;
 
 impl BlockDevice {
-    /// What tells it from others: as much of it as the kernel tells. NVMe namespaces have
-    /// all of it, SCSI and SATA drives a type and a WWID, virtio's may have a serial
-    /// number, and loop devices only their capacity.
+    /// Its identity, as far as the kernel reports it. NVMe namespaces have all fields, SCSI
+    /// and SATA drives a type and a WWID, virtio disks may have a serial number, and loop
+    /// devices only their capacity.
     #[must_use]
     pub fn identity(&self) -> Identity {
         let first = |files: &[&str]| files.iter().find_map(|file| name_in(&self.sysfs.join(file)));
@@ -27,11 +27,11 @@ impl BlockDevice {
     }
 }
 
-/// The name in a file of the kernel's; none if there is no file, or nothing in it.
+/// The name in a file of sysfs; `None` if there is no file, or it is empty.
 fn name_in(file: &Path) -> Option<String> {
     let bytes = fs::read(file).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    // Drives fill their fields up with spaces, some with zeroes.
+    // Drives pad their fields with spaces, some with zeroes.
     let name = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
     (!name.is_empty()).then(|| name.chars().take(LONGEST).collect())
 }
@@ -40,9 +40,9 @@ fn name_in(file: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// As the kernel shows an NVMe namespace.
+    /// As for an NVMe namespace.
     #[test]
-    fn names_are_found_where_drives_of_each_kind_have_them() {
+    fn identity_is_found_for_each_kind_of_drive() {
         let sysfs = tempfile::tempdir().unwrap();
         let write = |file: &str, content: &str| {
             let path = sysfs.path().join(file);
@@ -70,7 +70,7 @@ mod tests {
             ..capacity
         };
         assert_eq!(device.identity(), nvme);
-        // As virtio has it.
+        // As for virtio.
         write("serial", "disk-7\n");
         assert_eq!(device.identity().serial, name("disk-7"));
         write("wwid", "\n");

@@ -1,4 +1,4 @@
-//! Where a file's data lie on its device: `FS_IOC_FIEMAP` (the kernel's
+//! Reads the extents of a file: `FS_IOC_FIEMAP` (the kernel's
 //! Documentation/filesystems/fiemap.rst).
 
 use std::fs::File;
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::ioctl::{self, Opcode, opcode};
 
-/// Extents that are asked for at once.
+/// Extents per request.
 const BATCH: usize = 64;
-/// A file in more pieces than this is one whose places are not known beyond.
+/// The most extents of a file; the places of further ones are unknown.
 const MOST: usize = 1 << 20;
 
 const LAST: u32 = 0x1;
-/// Not on the device, not yet there, or not as it is read: unknown, delayed, encoded,
-/// encrypted, within metadata, packed with others. (Not aligned is only that.)
+/// Flags of extents without a usable place: unknown, delayed, encoded, encrypted, inline,
+/// packed with others. (An unaligned extent has a place.)
 const NO_PLACE: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x200 | 0x400;
 /// `struct fiemap_extent`
 #[derive(Clone, Copy, Default)]
@@ -40,7 +40,7 @@ struct Query {
     extents: [Raw; BATCH],
 }
 
-/// As in include/uapi/linux/fs.h: the size in it is that of the header alone.
+/// As in include/uapi/linux/fs.h: the encoded size is that of the header alone.
 const FS_IOC_FIEMAP: Opcode = opcode::read_write::<[u64; 4]>(b'f', 11);
 
 const _: () = assert!(size_of::<Raw>() == 56 && size_of::<Query>() == 32 + 56 * BATCH);
@@ -48,23 +48,24 @@ const _: () = assert!(size_of::<Raw>() == 56 && size_of::<Query>() == 32 + 56 * 
 /// A stretch of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Where in the file, bytes.
+    /// Its start in the file, bytes.
     pub(super) start: u64,
-    /// Where it ends.
+    /// Its end.
     pub(super) end: u64,
-    /// Where on the device; none if it has no place there.
+    /// Its place on the device; `None` if it has none.
     pub(super) place: Option<u64>,
 }
 
-/// The extents of a file in order; what lies between them reads as zeroes. Asks for what
-/// there is: data that are still to be written get no place by this.
+/// The extents of a file in order; the gaps between them read as zeroes. This does not flush
+/// delayed data, which have no place yet.
 ///
-/// Room that was set aside and never written (`FIEMAP_EXTENT_UNWRITTEN`) reads as zeroes
-/// as well, but has a place: data written there become an extent like any other when they
-/// reach the device, which changes neither the file's size nor its times.
+/// Preallocated space (`FIEMAP_EXTENT_UNWRITTEN`) reads as zeroes as well, but has a place:
+/// data written there become an ordinary extent when they reach the device, which changes
+/// neither the file's size nor its times.
 ///
 /// # Errors
-/// The file system does not tell; or, `Interrupted`, it `is_over` before all is known.
+/// The file system does not report extents; or `is_over` was set before the end
+/// (`Interrupted`).
 pub(super) fn extents(file: &File, is_over: &AtomicBool) -> io::Result<Vec<Extent>> {
     let mut all = Vec::new();
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! From a system's files to a topology.
+//! Builds a topology from a system's files.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use super::table::{Place, Row, Rule};
 use super::{DeviceKind, Disk, Mapping, Member, Node, Segment, Target, Topology};
 use crate::device::BlockDevice;
 
-/// The kernel does not stack devices in a loop; files that are read one after the other may
-/// look so.
+/// The kernel does not stack devices in a loop, but files that are read one after the other
+/// may appear so.
 const DEEPEST: usize = 32;
 const MOST_NODES: usize = 1 << 14;
 
-/// That of the device with this number.
+/// The topology of the device with this number.
 pub(super) fn topology(system: &System, number: (u32, u32)) -> Option<Topology> {
     let mut builder = Builder { system, nodes: Vec::new(), open: Vec::new(), disks: Vec::new() };
     builder.add(&system.directory(number)?, 0)?;
@@ -24,14 +24,14 @@ pub(super) fn topology(system: &System, number: (u32, u32)) -> Option<Topology> 
 struct Builder<'a> {
     system: &'a System,
     nodes: Vec<Node>,
-    /// Those whose devices below are being added.
+    /// The nodes whose devices below are being added.
     open: Vec<usize>,
     disks: Vec<Disk>,
 }
 
 impl Builder<'_> {
-    /// Adds the device with this directory and all below; its index. A device that is met
-    /// twice is one; none where it would lie on itself.
+    /// Adds the device with this directory and all below it. Returns its index. A device that
+    /// is reached twice is added once; `None` if it would be below itself.
     fn add(&mut self, directory: &Path, depth: usize) -> Option<usize> {
         let number = self.system.number(directory)?;
         if let Some(known) = self.nodes.iter().position(|node| node.number == number) {
@@ -41,7 +41,7 @@ impl Builder<'_> {
             return None;
         }
         let name = directory.file_name()?.to_str()?.to_owned();
-        // In sectors of 512 bytes, whatever the device's are.
+        // In sectors of 512 bytes, independent of the device's.
         let size = self::number::<u64>(&directory.join("size"))?.checked_mul(512)?;
         let index = self.nodes.len();
         let (kind, mapping) = (DeviceKind::Opaque, Mapping::Segments(Vec::new()));
@@ -160,7 +160,7 @@ impl Builder<'_> {
 }
 
 impl Mapping {
-    /// The devices that it leads to.
+    /// The devices that the target refers to.
     fn below(&self) -> Vec<usize> {
         let Self::Segments(segments) = self else { return Vec::new() };
         let mut below = Vec::new();

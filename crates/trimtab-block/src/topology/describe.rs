@@ -1,12 +1,12 @@
-//! A topology in a line of text.
+//! A topology as a line of text.
 
 use super::{DeviceKind, Mapping, Node, Target, Topology};
 
-/// Devices that are named at one level before the rest is counted.
+/// The most devices named at one level; further ones are counted.
 const MOST_NAMED: usize = 8;
 
 impl Topology {
-    /// What it is made of, from the device down: `LVM volume vg-data of sda2 sdb on sda sdb`.
+    /// Its layers, from the device down: `LVM volume vg-data of sda2 sdb on sda sdb`.
     #[must_use]
     pub fn describe(&self) -> String {
         let mut line = String::new();
@@ -37,7 +37,7 @@ impl Topology {
         }
     }
 
-    /// The names of all disks below a node, without those that are there already.
+    /// The names of all disks below a node that are not yet listed.
     fn disks_below<'a>(&'a self, node: &Node, names: &mut Vec<&'a str>) {
         if let Mapping::Disk(disk) = node.mapping {
             let name = &*self.disks[disk].device.name;
@@ -48,8 +48,8 @@ impl Topology {
         node.below.iter().for_each(|&below| self.disks_below(&self.nodes[below], names));
     }
 
-    /// Why no range, or not every range, of it can be followed to one drive, in a line; none
-    /// if all can.
+    /// Why no range, or not every range, of it can be resolved to one drive, in a line; `None`
+    /// if every range can.
     #[must_use]
     pub fn limits(&self) -> Option<&'static str> {
         let mut limits = None;
@@ -79,7 +79,7 @@ impl Topology {
     }
 }
 
-/// The first of some names, and how many more there are.
+/// The first names, and the number of further ones.
 fn some<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let more = names.len().saturating_sub(MOST_NAMED);
     let first = names.take(MOST_NAMED).collect::<Vec<_>>().join(" ");

@@ -8,26 +8,26 @@ use rustix::ioctl::{self, IoctlOutput, Opcode, opcode};
 
 use super::table::Row;
 
-/// Of the interface: the oldest that has all that is asked here.
+/// The oldest version of the interface with all requests used here.
 const VERSION: [u32; 3] = [4, 0, 0];
-/// Ask for tables, not for the targets' states.
+/// Requests tables rather than the targets' states.
 const STATUS_TABLE: u32 = 1 << 4;
-/// There was not enough room.
+/// The buffer was too small.
 const BUFFER_FULL: u32 = 1 << 8;
-/// The kernel clears its copy: the table of dm-crypt has the key.
+/// The kernel clears its copy: the table of dm-crypt contains the key.
 const SECURE_DATA: u32 = 1 << 15;
-/// Room for a table: doubled until it fits.
+/// Initial buffer size for a table: doubled until it fits.
 const LEAST: usize = 1 << 14;
 const MOST: usize = 1 << 24;
 
-/// `struct dm_ioctl`, without the room behind it.
+/// `struct dm_ioctl`, without the data behind it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Header {
     version: [u32; 3],
-    /// Of all, bytes.
+    /// Total size, bytes.
     data_size: u32,
-    /// Where the rows begin.
+    /// Offset of the rows.
     data_start: u32,
     target_count: u32,
     open_count: i32,
@@ -41,14 +41,14 @@ struct Header {
 }
 
 const HEADER: usize = size_of::<Header>();
-/// `struct dm_target_spec`: start and length in sectors, a status, where the next one is,
+/// `struct dm_target_spec`: start and length in sectors, a status, the offset of the next one,
 /// and the target's name.
 const ROW: usize = 40;
 const DM_TABLE_STATUS: Opcode = opcode::read_write::<Header>(0xfd, 12);
 
 const _: () = assert!(HEADER == 312);
 
-/// The request, with the beginning of a buffer of as many bytes as its header says.
+/// The request, with the beginning of a buffer whose size its header gives.
 struct TableStatus(*mut Header);
 
 // SAFETY: the opcode has the size of the header; the kernel reads and writes no more than the
@@ -71,8 +71,8 @@ unsafe impl ioctl::Ioctl for TableStatus {
     }
 }
 
-/// The table of the device with this number; none if the process may not ask, or there is no
-/// such device.
+/// The table of the device with this number; `None` if the process may not read it, or there
+/// is no such device.
 pub(super) fn table(number: (u32, u32)) -> Option<Vec<Row>> {
     let control = File::open("/dev/mapper/control").ok()?;
     let mut room = LEAST;
@@ -86,9 +86,9 @@ pub(super) fn table(number: (u32, u32)) -> Option<Vec<Row>> {
     None
 }
 
-/// None: there was not enough room.
+/// `None`: the buffer was too small.
 fn ask(control: &File, number: (u32, u32), room: usize) -> io::Result<Option<Vec<Row>>> {
-    // Of words, so that it is aligned as the header.
+    // Made of words, so that it is aligned for the header.
     let mut buffer = vec![0_u64; room / size_of::<u64>()];
     let header = Header {
         version: VERSION,
@@ -107,9 +107,9 @@ fn ask(control: &File, number: (u32, u32), room: usize) -> io::Result<Option<Vec
     let start = buffer.as_mut_ptr().cast::<Header>();
     // SAFETY: the buffer is longer than a header, and aligned for it.
     unsafe { start.write(header) };
-    // SAFETY: the header says how long the buffer is.
+    // SAFETY: the header has the buffer's length.
     let done = unsafe { ioctl::ioctl(control, TableStatus(start)) };
-    // SAFETY: a header was written there; all its bits are a value.
+    // SAFETY: a header was written there; all bit patterns are valid.
     let header = unsafe { start.read() };
     // SAFETY: the same memory, as bytes.
     let bytes = unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), room) };
@@ -118,7 +118,7 @@ fn ask(control: &File, number: (u32, u32), room: usize) -> io::Result<Option<Vec
         let is_whole = header.flags & BUFFER_FULL == 0;
         is_whole.then(|| rows(data, header.target_count as usize))
     });
-    // The key of dm-crypt is not left in freed memory.
+    // The key of dm-crypt must not remain in freed memory.
     bytes.fill(0);
     std::hint::black_box(&buffer);
     Ok(rows?)
@@ -130,14 +130,14 @@ const fn kernel_number((major, minor): (u32, u32)) -> u64 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
-/// The rows of a table, as many as are whole.
+/// The complete rows of a table.
 fn rows(data: &[u8], count: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut at = 0;
     for _ in 0..count {
         let Some((row, next)) = row(data, at) else { break };
         rows.extend(row);
-        // Anything else would be no way forward.
+        // Otherwise there would be no progress.
         if next <= at {
             break;
         }
@@ -146,7 +146,7 @@ fn rows(data: &[u8], count: usize) -> Vec<Row> {
     rows
 }
 
-/// The row at an offset, and where the next one is.
+/// The row at an offset, and the offset of the next one.
 fn row(data: &[u8], at: usize) -> Option<(Option<Row>, usize)> {
     let (fixed, rest) = data.get(at..)?.split_first_chunk::<ROW>()?;
     let word = |at: usize| u64::from_ne_bytes(fixed[at..at + 8].try_into().expect("eight bytes"));
@@ -155,7 +155,7 @@ fn row(data: &[u8], at: usize) -> Option<(Option<Row>, usize)> {
     Some((row, next as usize))
 }
 
-/// Text up to a zero, or the end.
+/// Text up to a zero byte, or the end.
 fn string(bytes: &[u8]) -> Option<&str> {
     let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     str::from_utf8(&bytes[..length]).ok()

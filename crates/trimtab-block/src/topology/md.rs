@@ -7,34 +7,34 @@ use super::striped::{Parity, Striped};
 use super::sysfs::{names, number, text};
 use super::{Member, Segment, Target};
 
-/// An array as its directory in `/sys` shows it.
+/// An array, from its directory in `/sys`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Array<D> {
     pub(super) level: String,
     pub(super) layout: u32,
-    /// Bytes; 0 where there are none.
+    /// Bytes; 0 without chunks.
     pub(super) chunk: u64,
-    /// By slot; none where no device is.
+    /// By slot; `None` for a missing device.
     pub(super) slots: Vec<Option<Slot<D>>>,
-    /// Its shape is being changed, or not told.
+    /// Its shape is being changed, or is not reported.
     pub(super) is_reshaped: bool,
 }
 
-/// A member, and what of it belongs to the array.
+/// A member, and the part of it that belongs to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot<D> {
     pub(super) device: D,
-    /// Where data begin, bytes.
+    /// Offset of the data, bytes.
     pub(super) at: u64,
     /// Bytes.
     pub(super) size: u64,
-    /// It has all data that it should have.
+    /// It is up to date.
     pub(super) is_in_sync: bool,
-    /// It is read only where no other can be.
+    /// It is read only if no other member can be.
     pub(super) is_write_mostly: bool,
 }
 
-/// No array has more members.
+/// The most members of an array.
 const MOST_SLOTS: usize = 4096;
 
 impl Array<PathBuf> {
@@ -74,7 +74,7 @@ fn slot(member: &Path) -> Option<Slot<PathBuf>> {
 }
 
 impl<D> Array<D> {
-    /// The same array of other names for its members.
+    /// The same array with converted members.
     pub(super) fn map<E>(self, mut f: impl FnMut(D) -> Option<E>) -> Array<E> {
         let mut slot = |slot: Slot<D>| {
             let Slot { device, at, size, is_in_sync, is_write_mostly } = slot;
@@ -87,7 +87,7 @@ impl<D> Array<D> {
 }
 
 impl Array<usize> {
-    /// How an array of this many bytes is mapped. Nothing where that is not known.
+    /// The mapping of an array of this many bytes. Empty if it is unknown.
     pub(super) fn segments(&self, size: u64) -> Vec<Segment> {
         let whole = |target| vec![Segment { start: 0, end: size, target }];
         if self.is_reshaped {
@@ -105,7 +105,7 @@ impl Array<usize> {
             "raid4" => with_parity(Parity::Last(1)),
             "raid5" => Parity::of_layout(self.layout, 1).map(with_parity).unwrap_or_default(),
             "raid6" => Parity::of_layout(self.layout, 2).map(with_parity).unwrap_or_default(),
-            // Every layout has two copies of each chunk at least, mostly.
+            // Usually, every layout has at least two copies of each chunk.
             "raid10" if self.copies() > 1 => whole(Target::Copies),
             _ => Vec::new(),
         }
@@ -118,13 +118,13 @@ impl Array<usize> {
         self.slots.iter().map(|slot| slot.filter(readable).map(member)).collect()
     }
 
-    /// Copies of each chunk, by md's encoding: near ones in the lowest byte, far ones in the
+    /// Copies of each chunk, in md's encoding: near ones in the lowest byte, far ones in the
     /// next.
     const fn copies(&self) -> u32 {
         (self.layout & 0xff) * (self.layout >> 8 & 0xff)
     }
 
-    /// Reads go to any member, but to those that are slow only if there is no other.
+    /// Reads go to any member; to write-mostly members only if there is no other.
     fn mirrored(&self) -> Target {
         let readable: Vec<_> = self.slots.iter().flatten().filter(|slot| slot.is_in_sync).collect();
         let preferred: Vec<_> =
@@ -135,7 +135,7 @@ impl Array<usize> {
         }
     }
 
-    /// Members one after the other, each as long as whole chunks of it are.
+    /// Members one after the other, each rounded down to whole chunks.
     fn concatenated(&self) -> Vec<Segment> {
         let mut segments = Vec::new();
         let mut start: u64 = 0;
@@ -150,10 +150,11 @@ impl Array<usize> {
         segments
     }
 
-    /// RAID 0: while members have room left they are striped over, so that members of unequal
-    /// sizes make zones of fewer and fewer.
+    /// RAID 0: chunks are striped over the members that have space left, so members of unequal
+    /// sizes make zones with fewer and fewer members.
     fn zones(&self) -> Vec<Segment> {
-        /// `md/layout`: a zone's chunks are counted from the array's beginning, or from its own.
+        /// `md/layout`: whether a zone's chunks are counted from the array's beginning, or
+        /// from the zone's.
         const FROM_THE_ARRAYS: u32 = 1;
         const FROM_ITS_OWN: u32 = 2;
 
@@ -169,7 +170,7 @@ impl Array<usize> {
                 _ if start == 0 => 0,
                 FROM_THE_ARRAYS => start / self.chunk,
                 FROM_ITS_OWN => 0,
-                // An option of the module decides.
+                // An option of the module decides; it is unknown here.
                 _ => return zones,
             };
             let member =
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn mirrors_have_one_drive_only_where_one_is_read() {
+    fn mirror_has_one_drive_only_if_one_is_read() {
         let pair = array("raid1", 0, vec![slot(1, 640 * KIB), slot(2, 640 * KIB)]);
         let target = |array: &Array<usize>| array.segments(640 * KIB)[0].target.clone();
         assert_eq!(target(&pair), Target::Copies);
@@ -247,11 +248,11 @@ mod tests {
             panic!("it is striped")
         };
         assert_eq!(second.first, 6);
-        assert_eq!(array("raid0", 0, slots()).segments(0).len(), 1, "which layout is not told");
+        assert_eq!(array("raid0", 0, slots()).segments(0).len(), 1, "the layout is unknown");
     }
 
     #[test]
-    fn parity_needs_a_layout_that_is_known_and_a_shape_that_stays() {
+    fn parity_needs_a_known_layout_and_a_stable_shape() {
         let slots = vec![slot(1, 640 * KIB), slot(2, 640 * KIB), None];
         let raid5 = array("raid5", 2, slots);
         let Target::Striped(striped) = &raid5.segments(1280 * KIB)[0].target else {

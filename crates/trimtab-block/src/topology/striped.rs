@@ -1,26 +1,26 @@
-//! Arrays that spread chunks over their members, with parity or without (the kernel's
+//! Arrays that distribute chunks over their members, with parity or without (the kernel's
 //! drivers/md/raid0.c and raid5.c).
 
 use super::Member;
 
-/// Chunks in turn on each member.
+/// Chunks distributed round-robin over the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Striped {
     /// Bytes, not 0.
     pub(super) chunk: u64,
-    /// Added to a chunk's number where its member is chosen: a zone of a RAID 0 of unequal
+    /// Added to a chunk's number when its member is chosen: a zone of a RAID 0 of unequal
     /// members counts from the array's beginning.
     pub(super) first: u64,
     pub(super) parity: Parity,
-    /// None: it is missing, or not rebuilt yet.
+    /// `None`: it is missing, or not rebuilt yet.
     pub(super) members: Vec<Option<Member>>,
 }
 
-/// Where the parity of a stripe is.
+/// The position of a stripe's parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parity {
     None,
-    /// On this many members from the last one on: RAID 4, and layouts that end with it.
+    /// On this many members at the end: RAID 4, and similar layouts.
     Last(u64),
     /// On the first members.
     First(u64),
@@ -28,9 +28,9 @@ pub(super) enum Parity {
     Rotating {
         /// Members with parity: 1 or 2.
         count: u64,
-        /// It moves from the last member to the first, otherwise the other way.
+        /// It moves from the last member to the first, otherwise the reverse.
         left: bool,
-        /// Data begin behind the parity and go round, otherwise they begin at member 0.
+        /// Data start behind the parity and wrap around, otherwise they start at member 0.
         symmetric: bool,
     },
 }
@@ -56,14 +56,14 @@ impl Parity {
         }
     }
 
-    /// The member that has the data chunk with this number in a stripe.
+    /// The member that holds the data chunk with this number in a stripe.
     const fn member(self, stripe: u64, number: u64, members: u64) -> u64 {
         match self {
             Self::None | Self::Last(_) => number,
             Self::First(count) => number + count,
             Self::Rotating { count, left, symmetric } => {
                 let turn = stripe % members;
-                // Of two parity chunks the second follows the first, round the end.
+                // The second parity chunk follows the first, wrapping around.
                 let first = if left { members - 1 - turn } else { turn };
                 if symmetric {
                     (first + count + number) % members
@@ -80,7 +80,7 @@ impl Parity {
     }
 }
 
-/// A part of a range on one member: the member, the offset on it and the length. None: the
+/// A part of a range on one member: the member, the offset on it and the length. `None`: the
 /// member is missing.
 type Piece = Option<(Member, u64, u64)>;
 
@@ -90,13 +90,13 @@ impl Striped {
         (self.members.len() as u64).saturating_sub(self.parity.count())
     }
 
-    /// Whether it can be computed with.
+    /// Whether its parameters are usable.
     pub(super) fn is_valid(&self) -> bool {
         self.chunk > 0 && self.width() > 0
     }
 
-    /// The parts of a range, in order. After as many that every member has had its turn they
-    /// end: more would not change which drives there are.
+    /// The parts of a range, in order. They end when every member has had its turn: more would
+    /// add no drives.
     pub(super) fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = Piece> {
         let most = 2 * self.members.len();
         let end = offset.saturating_add(length);
@@ -137,13 +137,13 @@ mod tests {
         Striped { chunk: 1, first: 0, parity, members }
     }
 
-    /// Which member has each of the first data chunks.
+    /// The members of the first data chunks.
     fn order(striped: &Striped, chunks: u64) -> Vec<usize> {
         (0..chunks).map(|at| striped.piece(at, 1).unwrap().0.node).collect()
     }
 
-    /// As the tables in the manual of md (md(4)) and the SNIA's "Common RAID Disk Data
-    /// Format", §4.2, draw them.
+    /// According to the tables in the manual of md (md(4)) and the SNIA's "Common RAID Disk
+    /// Data Format", §4.2.
     #[test]
     fn layouts_place_data_as_documented() {
         let of =
@@ -173,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// No two data chunks share a place, and none is where parity would be twice.
+        /// No two data chunks share a place, and none is at a parity chunk's.
         #[test]
         fn each_stripe_uses_distinct_members(
             parity in parities(), members in 3_usize..12, stripe in 0_u64..1 << 40,

@@ -1,4 +1,4 @@
-//! Block devices as `/sys` shows them.
+//! Block devices in `/sys`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::str::FromStr;
 use super::ioctl;
 use super::table::Row;
 
-/// Where a system is looked at: the running one, or a copy of its files in a test.
+/// A system's files: of the running system, or a copy in a test.
 pub(super) struct System {
     /// `/sys`
     pub(super) sys: PathBuf,
     /// `/proc/diskstats`
     pub(super) diskstats: PathBuf,
-    /// The table of the device-mapper device with this number; none if the process may not
-    /// see it.
+    /// The table of the device-mapper device with this number; `None` if the process may not
+    /// read it.
     pub(super) table: fn((u32, u32)) -> Option<Vec<Row>>,
 }
 
@@ -29,8 +29,8 @@ impl System {
         fs::canonicalize(link).ok().or_else(|| self.hidden(number))
     }
 
-    /// The number of the device with this directory. A hidden disk, as a path of a multipath
-    /// namespace is, has one that only the kernel's statistics tell.
+    /// The number of the device with this directory. The number of a hidden disk, such as a
+    /// path of a multipath namespace, is only in the kernel's statistics.
     pub(super) fn number(&self, directory: &Path) -> Option<(u32, u32)> {
         if let Some(text) = text(&directory.join("dev")) {
             let (major, minor) = text.split_once(':')?;
@@ -53,8 +53,8 @@ impl System {
         parsed.into_iter()
     }
 
-    /// The paths of an NVMe multipath head that requests may go by, in order of name. The
-    /// head `nvmeXnY` has the paths `nvmeXcZnY`, one for each controller.
+    /// The paths of an NVMe multipath head that requests may take, sorted by name. The head
+    /// `nvmeXnY` has the paths `nvmeXcZnY`, one for each controller.
     pub(super) fn paths(&self, head: &str) -> Vec<PathBuf> {
         let blocks = self.sys.join("block");
         let mut paths: Vec<_> = names(&blocks)
@@ -63,7 +63,7 @@ impl System {
             .filter_map(|name| fs::canonicalize(blocks.join(name)).ok())
             .filter(|path| path_state(path) != PathState::Unusable)
             .collect();
-        // Those that are not optimised get requests only while there is no other.
+        // Paths that are not optimised get requests only if there is no other.
         let is_best = |path: &PathBuf| path_state(path) == PathState::Optimized;
         if paths.iter().any(is_best) {
             paths.retain(is_best);
@@ -72,7 +72,7 @@ impl System {
     }
 }
 
-/// Whether requests go by a path of a multipath namespace.
+/// Whether requests take a path of a multipath namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PathState {
     Optimized,
@@ -114,14 +114,14 @@ fn disk_number(line: &str) -> Option<((u32, u32), String)> {
     Some((number, fields.next()?.to_owned()))
 }
 
-/// What a file holds, without spaces around it; none if it cannot be read or is empty.
+/// A file's content, without surrounding spaces; `None` if it cannot be read or is empty.
 pub(super) fn text(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The number that a file begins with. (Some of md's files have more behind it.)
+/// The number at the beginning of a file. (Some of md's files continue after it.)
 pub(super) fn number<T: FromStr>(file: &Path) -> Option<T> {
     text(file)?.split_ascii_whitespace().next()?.parse().ok()
 }

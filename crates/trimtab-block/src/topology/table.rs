@@ -1,44 +1,44 @@
 //! Tables of device-mapper devices (the kernel's Documentation/admin-guide/device-mapper).
 //!
-//! A row maps a range of the device. What its target does with the range is in a line of
-//! text, whose numbers are sectors of 512 bytes and whose devices are `major:minor`.
+//! A row maps a range of the device. The target's parameters are a line of text, whose numbers
+//! are sectors of 512 bytes and whose devices are `major:minor`.
 
 use super::striped::Parity;
 
 /// A row of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    /// Bytes, of the device.
+    /// Start on the device, bytes.
     pub(super) start: u64,
     pub(super) length: u64,
     pub(super) rule: Rule,
 }
 
-/// A device below, and where on it the range begins, bytes.
+/// A device below, and the range's offset on it, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) device: (u32, u32),
     pub(super) at: u64,
 }
 
-/// What a target does.
+/// A target's mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Linear(Place),
-    /// Chunks of so many bytes.
+    /// Chunks of this many bytes.
     Striped {
         chunk: u64,
         parity: Parity,
         members: Vec<Option<Place>>,
     },
-    /// Any of several devices has the data.
+    /// Several devices hold a copy.
     Copies,
     Unknown,
 }
 
 impl Row {
-    /// A row by start and length in sectors, the target's name and its line. None if the
-    /// range is none that a device can have.
+    /// A row from start and length in sectors, the target's name and its parameters. `None` if
+    /// the range is invalid.
     pub(super) fn parse(start: u64, length: u64, target: &str, line: &str) -> Option<Self> {
         let (start, length) = (start.checked_mul(512)?, length.checked_mul(512)?);
         start.checked_add(length)?;
@@ -103,7 +103,7 @@ fn raid(words: &[&str]) -> Option<Rule> {
     };
     let count: usize = words.get(1)?.parse().ok()?;
     let parameters = words.get(2..)?.get(..count)?;
-    // While its shape changes, a part of it is laid out in another way.
+    // While its shape changes, a part of it has another layout.
     let is_reshaped =
         |word: &&str| matches!(*word, "delta_disks" | "data_offset" | "rebuild" | "journal_dev");
     if parameters.iter().any(is_reshaped) {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_each_target_are_understood() {
+    fn rows_of_each_target_are_parsed() {
         assert_eq!(parse("linear", "8:16 2048"), Rule::Linear(at((8, 16), 2048)));
         let crypt = "aes-xts-plain64 :64:logon:cryptsetup:1 0 259:3 32768 1 allow_discards";
         assert_eq!(parse("crypt", crypt), Rule::Linear(at((259, 3), 32768)));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_of_lvm_are_understood() {
+    fn arrays_of_lvm_are_parsed() {
         let line = "raid5_ls 3 128 region_size 4096 3 253:0 253:1 253:2 253:3 - -";
         let parity = Parity::of_layout(2, 1).unwrap();
         let members = vec![Some(at((253, 1), 0)), Some(at((253, 3), 0)), None];

@@ -1,4 +1,4 @@
-//! Topologies of trees of files as `/sys` has them.
+//! Topologies from trees of files in the layout of `/sys`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -55,7 +55,7 @@ impl Tree {
         self.write(&format!("block/{disk}/{name}/start"), &format!("{}\n", start / 512));
     }
 
-    /// A device-mapper device on these, given by directory.
+    /// A device-mapper device on these devices, given by directory.
     fn mapped(&self, name: &str, number: &str, size: u64, uuid: &str, slaves: &[&str]) {
         self.device(name, number, size);
         self.write(&format!("block/{name}/dm/name"), &format!("of-{name}\n"));
@@ -70,7 +70,7 @@ impl Tree {
         }
     }
 
-    /// An array of members of so much room each, behind 1 MiB.
+    /// An array of members of this size each, behind 1 MiB.
     fn md(&self, level: &str, layout: u32, size: u64, members: &[(&str, &str, u64)]) {
         self.device("md0", "9:0", size);
         let md = |file: &str, text: &str| self.write(&format!("block/md0/md/{file}"), text);
@@ -114,7 +114,7 @@ fn linear(start: u64, length: u64, device: (u32, u32), at: u64) -> Row {
     row(start, length, Rule::Linear(Place { device, at }))
 }
 
-/// The name of the disk, and where on it.
+/// The name of the disk, and the offset on it.
 fn at(topology: &Topology, offset: u64, length: u64) -> Option<(&str, u64)> {
     match topology.resolve(offset, length) {
         Resolved::At { disk, offset } => Some((&topology.disks()[disk].device.name, offset)),
@@ -180,7 +180,7 @@ fn range_is_cut_at_the_end_of_the_device() {
 }
 
 #[test]
-fn drive_is_known_without_the_table_where_there_is_one() {
+fn single_drive_is_known_without_the_table() {
     let (tree, _) = lvm_below_crypt();
     let volume = tree.topology((253, 0), UNSEEN);
     assert_eq!(volume.resolve(0, 1), Resolved::Unknown, "there are two");
@@ -305,7 +305,7 @@ fn device_without_a_queue_is_unknown() {
     assert_eq!(topology.limits(), Some("the block layer does not see its requests"));
 }
 
-/// Files that are read one after the other may show a device that lies on itself.
+/// Files that are read one after the other may show a device below itself.
 #[test]
 fn loop_of_devices_ends() {
     let tree = Tree::two_disks();
@@ -357,10 +357,10 @@ fn segments() -> impl Strategy<Value = Topology> {
 }
 
 proptest! {
-    /// A range is on a disk exactly if each of its bytes is; and it begins where its first
-    /// byte is.
+    /// A range is on a disk exactly if each of its bytes is, and its offset is that of its
+    /// first byte.
     #[test]
-    fn range_is_where_its_bytes_are(
+    fn range_resolves_like_its_bytes(
         topology in segments(), offset: prop::sample::Index, length in 1_u64..1 << 21,
         inside in prop::collection::vec(any::<prop::sample::Index>(), 8),
     ) {
@@ -388,7 +388,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever an array's files hold.
+    /// For any content of an array's files.
     #[test]
     fn any_md_files_are_taken(
         level in "raid[0-9]{1,2}|linear|.{0,6}", layout in "[0-9]{0,12}", chunk in "[0-9]{0,20}",

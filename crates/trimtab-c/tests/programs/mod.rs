@@ -1,4 +1,4 @@
-//! Programs in C with the library, compiled and run.
+//! Compiles and runs C programs with the library.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -13,19 +13,18 @@ use trimtab_testdisk as disk;
 
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Where cargo has put the libraries: beside this program. Looked for once, when the first
-/// program is compiled: in a chroot a thread with mounts of its own is told another path.
+/// cargo's directory of libraries: beside this program. Determined once, when the first
+/// program is compiled: in a chroot a thread with a private mount namespace sees another path.
 pub(crate) static LIBRARIES: LazyLock<PathBuf> = LazyLock::new(|| {
     let this = std::env::current_exe().unwrap();
     let directory = this.parent().unwrap().to_owned();
-    // Programs look for it by its soname, as which `make install` installs it.
+    // Programs look for it by its soname, under which `make install` installs it.
     let linked = symlink("libtrimtab.so", directory.join(env!("TRIMTAB_SONAME")));
     assert!(linked.is_ok() || linked.is_err_and(|e| e.kind() == ErrorKind::AlreadyExists));
     directory
 });
 
-/// Compiles a program as strictly as the compiler can. None, saying so, where there is
-/// no C compiler.
+/// Compiles a program with the strictest warnings. `None`, with a note, without a C compiler.
 pub(crate) fn compile(source: &Path, to: &Path) -> Option<()> {
     let mut cc = Command::new("cc");
     cc.args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
@@ -43,7 +42,7 @@ pub(crate) fn compile(source: &Path, to: &Path) -> Option<()> {
 pub(crate) fn run(program: &Path, args: &[&OsStr]) -> Output {
     let mut command = Command::new(program);
     command.args(args).env("LD_LIBRARY_PATH", &*LIBRARIES);
-    // Nobody else's run directory.
+    // A private run directory.
     command.env("TRIMTAB_RUN", program.parent().unwrap().join("run"));
     command.output().unwrap()
 }

@@ -4,12 +4,12 @@ use trimtab_io::{LatencyHistogram, PercentileKind};
 
 use crate::figures::{StrategyReport, median};
 
-/// The latencies of a row as simulated, with what the path to the drives takes on top.
+/// The simulated latencies of a row, plus the latency of the path to the drives.
 ///
-/// Means of sums are sums of means, whatever the dependence. Percentiles are
-/// those of the convolution, as if what a read takes on the path were independent of what it
-/// takes in the drive. Both hold for strategies that send a read once, and are too high for
-/// those that take the first of two completions.
+/// Means of sums are sums of means, for any dependence. Percentiles are those of the
+/// convolution, as if a read's latency on the path were independent of its latency in the
+/// drive. Both hold for strategies that send a read once, and are too high for those that take
+/// the first of two completions.
 pub(super) struct Expected {
     /// The latencies of each turn, with the path's.
     turns: Vec<LatencyHistogram>,
@@ -19,7 +19,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// The simulated row as it is if nothing is known of the path; none without figures.
+    /// The simulated row, unchanged if the path is unknown; `None` without figures.
     pub(super) fn of(row: &StrategyReport, path: &LatencyHistogram) -> Option<Self> {
         let bare = row.median.get("mean_ns")?;
         let least = row.turns.iter().map(LatencyHistogram::count).min()?;

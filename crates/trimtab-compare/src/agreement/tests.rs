@@ -4,7 +4,7 @@ use trimtab_steer::driver::ArrayFigures;
 use super::*;
 use crate::figures::Figures;
 
-/// Latencies in µs, each so many times.
+/// Latencies in µs, each with its count.
 fn latencies(all: &[(u64, usize)]) -> LatencyHistogram {
     let mut histogram = LatencyHistogram::new();
     for &(latency, times) in all {
@@ -37,7 +37,7 @@ fn report(strategies: Vec<StrategyReport>) -> Report {
     Report { seeds: vec![1], drives: Vec::new(), failover_ns: Nanos::ZERO, strategies }
 }
 
-/// A row that always takes so long, in three turns.
+/// A row that always takes this long, in three turns.
 fn always(name: &str, micros: [u64; 3]) -> StrategyReport {
     row(name, micros.map(|micros| latencies(&[(micros, 2000)])).into())
 }
@@ -65,7 +65,7 @@ fn percentiles_need_samples_of_both() {
     let agreement = Agreement::new(&simulated, &simulated, &latencies(&[(1, 500)]));
     assert!(agreement.rows[0].percentile("p95").is_some());
     assert!(agreement.rows[0].percentile("p99").is_none());
-    // Without a path there is no lesser one.
+    // Without a path its sample count does not matter.
     let agreement = Agreement::new(&simulated, &simulated, &LatencyHistogram::new());
     let (live, expected) = agreement.rows[0].percentile("p99.9").unwrap();
     assert_eq!(live, expected);
@@ -73,7 +73,7 @@ fn percentiles_need_samples_of_both() {
 }
 
 #[test]
-fn a_path_longer_than_a_tenth_is_flagged() {
+fn path_longer_than_a_tenth_is_flagged() {
     let simulated = report(vec![always("fast", [10; 3]), always("base", [100; 3])]);
     let flagged = |path: &[(u64, usize)]| {
         let agreement = Agreement::new(&simulated, &simulated, &latencies(path));
@@ -85,7 +85,7 @@ fn a_path_longer_than_a_tenth_is_flagged() {
     };
     assert!(!flagged(&[(9, 1000)]));
     assert!(flagged(&[(12, 1000)]));
-    // A short one with a long tail is long in the mean.
+    // A short one with a long tail has a long mean.
     assert!(!flagged(&[(2, 990), (200, 10)]));
     assert!(flagged(&[(2, 900), (200, 100)]));
 }
@@ -94,23 +94,23 @@ fn a_path_longer_than_a_tenth_is_flagged() {
 fn indistinguishable_pairs_are_ties() {
     let rows = vec![
         always("base", [1000; 3]),
-        // Too near.
+        // Too close.
         always("near", [1050; 3]),
-        // Far enough, but no more than it spreads.
+        // Far enough, but within its own variation.
         always("wide", [800, 1500, 1700]),
         always("slow", [3000; 3]),
     ];
     let simulated = report(rows);
     let none = LatencyHistogram::new();
     let same = Agreement::new(&simulated, &simulated, &none);
-    // `slow` from each of the others.
+    // `slow` versus each of the others.
     assert_eq!((same.pairs, same.ordered, same.in_order), (6, 3, 3));
     let mut live = simulated.clone();
     live.strategies[3] = always("slow", [1020; 3]);
     // Live it is slower than `base` alone.
     let other = Agreement::new(&live, &simulated, &none);
     assert_eq!((other.pairs, other.ordered, other.in_order), (6, 3, 1));
-    // Where a path of 30 ms is on top of all, nothing can be told.
+    // With a path of 30 ms in all rows, no order is predicted.
     let far = Agreement::new(&simulated, &simulated, &latencies(&[(30_000, 1000)]));
     assert_eq!((far.ordered, far.in_order), (0, 0));
 }

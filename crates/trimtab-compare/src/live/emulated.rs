@@ -27,15 +27,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The part of phase one that is served before anything is measured.
 const WARM_UP: Nanos = Nanos::from_secs(3);
 
-/// How often something is tried that only an idle drive allows, and the time between: other
-/// programs may read a new device too, or one that was written to.
+/// How often an operation that needs an idle drive is tried, and the pause between attempts:
+/// other programs may read a new device too, or one that was written to.
 const TRIES: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// Keeps an emulated drive: the drive ends when this is dropped, or this process ends.
+/// Lifetime guard of an emulated drive: the drive ends when this is dropped, or this process
+/// ends.
 pub type DriveGuard = Box<dyn Any>;
 
-/// Starts the server of an emulated drive in a process of its own.
+/// Starts the server of an emulated drive in a separate process.
 pub type StartDrive =
     Box<dyn FnMut(&Spec) -> Result<DriveGuard, Box<dyn std::error::Error + Send + Sync>>>;
 
@@ -45,7 +46,7 @@ pub struct Emulated<'a> {
     run_directory: RunDirectory,
     drives: Vec<Drive>,
     start: StartDrive,
-    /// The drives end with these, however this process ends.
+    /// The drives end with these, even if this process is killed.
     guards: Vec<DriveGuard>,
     depths: Vec<u32>,
     notes: Notes,
@@ -115,7 +116,7 @@ impl<'a> Emulated<'a> {
 }
 
 impl Emulated<'_> {
-    /// Does something that only an idle drive allows with each of them.
+    /// Performs an operation on each drive while it is idle.
     fn when_idle(&self, act: fn(&Drive) -> Result<(), trimtab_emu::Error>) -> Result<(), Error> {
         for drive in &self.drives {
             let mut tries = TRIES;
@@ -146,8 +147,9 @@ impl Emulated<'_> {
         Ok(())
     }
 
-    /// Serves requests without a strategy; returns also what the path to each drive added to
-    /// its reads: the difference of what is measured here and what the drive says it did.
+    /// Serves requests without a strategy. Also returns the latency that the path to each
+    /// drive added to its reads: the difference between the measurement here and the drive's
+    /// own log.
     fn serve_logged(
         &self,
         requests: &[ArrayIo],

@@ -16,22 +16,22 @@ pub enum Error {
         /// Devices of the scenario.
         devices: usize,
     },
-    /// A file cannot be used; the text says why.
+    /// A file cannot be used, for this reason.
     #[error("{}: {what}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         what: String,
     },
-    /// The system fails at a file that should be used.
+    /// A system call on a file failed.
     #[error("{}: {what}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The operation.
         what: &'static str,
-        /// What the system says.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A claimed file cannot be opened again.
@@ -39,10 +39,10 @@ pub enum Error {
     Reopen {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A file is in use, or it cannot be told whether it is.
+    /// A file is in use, or that cannot be determined.
     #[error(transparent)]
     Claim(#[from] trimtab_block::claim::ClaimError),
     /// An emulated drive failed.
@@ -57,7 +57,7 @@ pub enum Error {
     /// Serving requests failed.
     #[error(transparent)]
     Serve(#[from] trimtab_uring::Error),
-    /// The caller asked for the end.
+    /// The caller requested the end.
     #[error("ended before it was complete")]
     Ended,
 }

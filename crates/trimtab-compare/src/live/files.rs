@@ -33,9 +33,9 @@ pub struct Files {
 }
 
 impl Files {
-    /// Opens them, and limits the workloads to the shortest of them. Without `destroys`
-    /// nothing is written to them; with it their content may be lost, and they must not be
-    /// in use.
+    /// Opens them, and limits the workloads to the smallest of them. Without `destroys`
+    /// nothing is written to them; with it their content may be lost, and they must not be in
+    /// use.
     ///
     /// # Errors
     /// There are not as many as the scenario has devices, or one cannot be used.
@@ -91,7 +91,7 @@ impl Files {
 /// The identity of a path's file, which must differ from those before it.
 fn identity(path: &Path, file: &File, before: &[(&Path, Identity)]) -> Result<Identity, Error> {
     let identity = Identity::of(file).map_err(|e| unusable(path, e))?;
-    let identity = identity.ok_or_else(|| unusable(path, "is no storage"))?;
+    let identity = identity.ok_or_else(|| unusable(path, "is not storage"))?;
     let Some((other, same)) = before.iter().find(|(_, other)| identity.overlaps(other)) else {
         return Ok(identity);
     };
@@ -105,7 +105,7 @@ fn claim(path: &Path, opened: Identity) -> Result<Claim, Error> {
     match Claim::exclusive(path) {
         Ok(claim) if claim.identity() == opened => Ok(claim),
         Ok(_) => {
-            let what = "leads to something else than a moment ago: leave it alone meanwhile";
+            let what = "was replaced a moment ago: do not change it during the comparison";
             Err(unusable(path, what))
         }
         Err(error) => Err(error.into()),

@@ -1,4 +1,4 @@
-//! How a live comparison was measured.
+//! Notes on the measurement of a live comparison.
 
 use serde::{Serialize, Serializer};
 use trimtab_io::{LatencyHistogram, Nanos};
@@ -6,14 +6,14 @@ use trimtab_io::{LatencyHistogram, Nanos};
 /// A generator whose p99 of lateness is above this fell behind.
 pub const LATE: Nanos = Nanos::from_micros(500);
 
-/// The share of requests that a recording may lack, as one in this many: kernels have
-/// moments in which they run no BPF program.
+/// The share of requests that a recording may lack, as one in this many: kernels occasionally
+/// run no BPF program for a moment.
 const FEW_OF: u64 = 1000;
 
-/// The name of the run whose recording is learnt from.
+/// The name of the run that is recorded for training.
 pub(super) const PHASE_ONE: &str = "phase one";
 
-/// How a comparison was measured.
+/// Notes on how a comparison was measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Notes {
     /// The current seed.
@@ -27,7 +27,7 @@ pub struct Notes {
     /// it in use.
     #[serde(rename = "leads_us")]
     pub compensation_us: Vec<Vec<f64>>,
-    /// What the path to them added all the same to the reads of phase one.
+    /// The latency that the path to them nevertheless added to the reads of phase one.
     #[serde(serialize_with = "as_summary")]
     pub added: LatencyHistogram,
     /// Requests of phase one whose completion the recorder did not see.
@@ -68,10 +68,9 @@ pub struct RunNote {
     /// was saturated.
     pub saturated_percent: Option<f64>,
     /// Percent of the time of all processors that a virtual machine's host gave to others
-    /// though there was work here; none if the kernel does not say.
+    /// although there was work here; `None` if the kernel does not report it.
     pub stolen_percent: Option<f64>,
-    /// Refused reads that were sent all the same, as forced samples.
-    #[serde(rename = "trials")]
+    /// Refused reads that were sent nevertheless, as forced samples.
     pub forced_samples: u64,
 }
 
@@ -159,7 +158,7 @@ mod tests {
         for seed in [3, 4] {
             notes.begin(seed);
             notes.add_phase_one(run(PHASE_ONE, 1));
-            // A strategy may have that name.
+            // A strategy may have this name.
             let rows = [("base", 9000), (PHASE_ONE, 2), ("base", 7000), ("base", 8000)];
             rows.into_iter().for_each(|(strategy, late)| notes.add(run(strategy, late)));
         }

@@ -15,10 +15,10 @@ use super::error::Error;
 use super::notes::RunNote;
 use crate::testbed::{Row, Served};
 
-/// One in this many refused reads is sent all the same, as a forced sample.
+/// One in this many refused reads is sent nevertheless, as a forced sample.
 const SAMPLE_EVERY: u32 = 1000;
 
-/// Serves the requests of a row, and notes what it took of the processors.
+/// Serves the requests of a row, and notes its use of the processors.
 pub(super) fn measure_row(
     disks: &[Disk],
     row: &Row<'_>,
@@ -62,19 +62,19 @@ pub(super) fn serve(
     }
 }
 
-/// Raises this thread's priority while it lives: the lateness of a generator on a busy
-/// machine must not count against a strategy.
+/// Raises this thread's priority until dropped: the lateness of a generator on a busy machine
+/// must not count against a strategy.
 struct Priority {
     before: Option<i32>,
 }
 
 impl Priority {
-    /// As the servers of emulated drives.
+    /// The priority of the servers of emulated drives.
     const NICE: i32 = -19;
 
     fn raise() -> Self {
         let before = rustix::process::getpriority_process(None).ok();
-        // Not vital, and not allowed for every user.
+        // Not essential, and not permitted for every user.
         _ = rustix::process::setpriority_process(None, Self::NICE);
         Self { before }
     }
@@ -88,7 +88,7 @@ impl Drop for Priority {
     }
 }
 
-/// Opens a device or file past the page cache, to be read.
+/// Opens a device or file past the page cache, for reading.
 pub(super) fn open_direct(path: &Path) -> Result<File, Error> {
     const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(O_DIRECT).open(path);
@@ -96,13 +96,13 @@ pub(super) fn open_direct(path: &Path) -> Result<File, Error> {
     file.map_err(|source| Error::Io { path: path.to_owned(), what, source })
 }
 
-/// The processor time that a process has taken so far, or this thread, if none is named;
-/// zero if it is not known.
+/// The processor time that a process has used so far, or this thread, if none is given; zero
+/// if it is unknown.
 pub(super) fn cpu_time(pid: Option<u32>) -> Duration {
     let whose = pid.map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
     let read = || {
         let text = std::fs::read_to_string(format!("/proc/{whose}/stat")).ok()?;
-        // The name, in parentheses, may hold anything.
+        // The name, in parentheses, may contain anything.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
         let second = rustix::param::clock_ticks_per_second();
@@ -111,7 +111,7 @@ pub(super) fn cpu_time(pid: Option<u32>) -> Duration {
     read().unwrap_or_default()
 }
 
-/// Measures what a run takes of the processors.
+/// Measures a run's use of the processors.
 pub(super) struct Meter<'a> {
     drives: &'a [Drive],
     of_drives: Vec<DriveUsage>,
@@ -122,7 +122,7 @@ pub(super) struct Meter<'a> {
 /// The state of an emulated drive at one time.
 struct DriveUsage {
     cpu: Duration,
-    /// What the block layer has seen of its reads; none if it is not measured.
+    /// The block layer's figures of its reads; `None` if they are not measured.
     path: Option<PathStat>,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Meter<'a> {
 /// The time that the machine's processors have spent.
 struct ProcessorTicks {
     all: u64,
-    /// Time that the host gave to others, though there was work here.
+    /// Time that the host gave to others although there was work here.
     stolen: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Comparisons that cannot be, and what is said of them.
+//! Invalid comparisons, and their errors.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn parse(text: &str) -> Result<Comparison, Error> {
 }
 
 #[test]
-fn what_is_written_is_what_is_read() {
+fn all_keys_are_parsed() {
     let comparison = parse(COMPLETE).unwrap();
     assert_eq!((comparison.seeds.as_slice(), comparison.devices.len()), (&[1, 2][..], 2));
     assert_eq!(comparison.gap, Nanos::from_millis(500));
@@ -43,7 +43,7 @@ fn what_is_written_is_what_is_read() {
 }
 
 #[test]
-fn what_is_left_out() {
+fn defaults_of_omitted_keys() {
     let mut text = COMPLETE.to_owned();
     for key in ["seeds", "strategies", "gap_s", "costs", "tuning"] {
         let line = text.lines().find(|line| line.starts_with(key)).unwrap().to_owned() + "\n";
@@ -65,7 +65,7 @@ fn what_is_left_out() {
     }
 }
 
-/// COMPLETE with this in the place of its strategies, and a change of workload.
+/// COMPLETE with these strategies, and a change of workload.
 fn changing(strategies: &str, change: &str) -> String {
     let line = COMPLETE.lines().find(|line| line.starts_with("strategies")).unwrap();
     let workload = &COMPLETE[COMPLETE.find("read_share").unwrap()..];
@@ -75,7 +75,7 @@ fn changing(strategies: &str, change: &str) -> String {
 }
 
 #[test]
-fn the_workload_may_change() {
+fn workload_can_change() {
     let retrain = "[change]\nretrain = { reads = 50 }";
     let two = "strategies = ['trimtab', { strategy = 'trimtab', retrained = true }]";
     let comparison = parse(&changing(two, retrain)).unwrap();

@@ -11,7 +11,7 @@ use crate::{SlowThreshold, TrainedPredictor, compare};
 const SCENARIO: &str = "seeds = [5]
 phase_one = { reads = 2_000 }
 phase_two = { reads = 2_000 }
-judge_samples = 0
+refusal_samples = 0
 costs = { failover_us = 0 }
 strategies = ['base', 'hedge', 'heur-sim', 'snitch', 'tied']
 
@@ -66,7 +66,7 @@ impl Trainer for Simply {
 struct Simulated<'a> {
     comparison: &'a Comparison,
     drives: Vec<ArrayDrive>,
-    /// The row whose next run is doubtful, and nonsense.
+    /// The row whose next run is doubtful, with invalid figures.
     doubtful: Option<&'static str>,
 }
 
@@ -141,8 +141,8 @@ fn rows_a_testbed_cannot_serve_are_left_out() {
     assert!(error.is_bad_input() && error.to_string().contains("`change` is for simulations"));
 }
 
-/// Serves rows whose runs are this late, one number per run. Returns the rows in the order
-/// in which they were served, and which run of each counts.
+/// Serves rows whose runs are this late, one number per run. Returns the rows in the order in
+/// which they were served, and the run of each that counts.
 fn served(late: &[&[u64]]) -> (Vec<usize>, Vec<u64>) {
     let (mut order, mut runs) = (Vec::new(), vec![0; late.len()]);
     let figures = serve_all(late.len(), &mut |row, again| {
@@ -159,9 +159,9 @@ fn served(late: &[&[u64]]) -> (Vec<usize>, Vec<u64>) {
 #[test]
 fn doubtful_rows_are_served_again_while_that_helps() {
     assert_eq!(served(&[&[0], &[0]]), (vec![0, 1], vec![1, 1]));
-    // One gets well, so that the other is given a third run; the least late counts.
+    // One improves, so that the other is given a third run; the least late counts.
     assert_eq!(served(&[&[9, 7, 8], &[0], &[5, 0]]), (vec![0, 1, 2, 0, 2, 0], vec![2, 1, 2]));
-    // None does; what is less late counts all the same.
+    // None improves; the least late counts nevertheless.
     assert_eq!(served(&[&[9, 9], &[5, 6]]), (vec![0, 1, 0, 1], vec![1, 1]));
     assert_eq!(served(&[&[9, 7]]), (vec![0, 0], vec![2]));
 }

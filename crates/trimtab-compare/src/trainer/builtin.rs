@@ -9,7 +9,7 @@ use trimtab_train::{TrainingOptions, TrainingSet, evaluate, read_latencies, trai
 use super::{SlowThreshold, TrainedPredictor, Trainer};
 use crate::error::TrainError;
 
-/// Trains the predictors that `trimtab-predict` has.
+/// Trains the predictors of `trimtab-predict`.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltinTrainer;
 
@@ -30,7 +30,7 @@ impl Trainer for BuiltinTrainer {
             let own = &latencies[drive];
             let slow_from = |alone| move |latency| SlowThreshold { latency, alone };
             let among_its_peers = inflection(own, &peers, seed).map(|found| found.latency);
-            // None where the others are much slower, say: the comparison is still useful.
+            // `None` if the others are much slower, say: the comparison is still useful.
             let alone = || inflection(own, &[], seed).map(|found| found.latency);
             let found = among_its_peers.map(slow_from(false));
             let found = found.or_else(|| alone().map(slow_from(true)));
@@ -76,7 +76,7 @@ impl Trainer for BuiltinTrainer {
 const SHARE: usize = 1000;
 const LEAST: usize = 40;
 
-/// The latency, moved so that a few reads are faster and a few slower: of a drive that is
+/// The latency, moved so that a few reads are faster and a few slower: on a drive that is
 /// always slower than its peers almost no read is fast, which leaves nothing to train on.
 fn between(latencies: &[Nanos], latency: Nanos) -> Nanos {
     let few = (latencies.len() / SHARE).max(LEAST).min((latencies.len() - 1) / 2);
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_reads_are_left_on_either_side() {
+    fn threshold_leaves_reads_on_either_side() {
         let latencies: Vec<Nanos> = (0..100_000).map(Nanos).collect();
         assert_eq!(between(&latencies, Nanos(8)), Nanos(100));
         assert_eq!(between(&latencies, Nanos(500)), Nanos(500));

@@ -83,9 +83,9 @@ struct Disk {
 
 /// The result of a message.
 enum Outcome {
-    /// CompletedRead when the model says so.
+    /// Answered at the model's time.
     Request(Incoming<Ticket>),
-    /// CompletedRead at once.
+    /// Answered at once.
     Answer(Vec<u8>),
     Refusal(Errno),
     /// No answer is needed, or a worker sends it.

@@ -43,7 +43,7 @@ fn status_check_does_not_prevent_a_claim() {
     let claimed = run_directory.claim("a").unwrap();
     reader.join().unwrap();
     let refused = run_directory.claim("a").err().unwrap().to_string();
-    assert_eq!(refused, "`a`: there is such a drive already");
+    assert_eq!(refused, "`a`: the drive already exists");
     drop(claimed);
 }
 

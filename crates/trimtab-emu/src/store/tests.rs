@@ -1,4 +1,4 @@
-//! Limits of what a power cut reverts.
+//! The data that a power cut may revert.
 
 use proptest::prelude::*;
 use trimtab_device::Profile;
@@ -74,7 +74,7 @@ impl Allowed {
         self.values[sector].last().unwrap().1
     }
 
-    /// After a cut, what is there is durable.
+    /// After a cut, the content found is durable.
     fn settle(&mut self, now: usize, found: &[u8]) {
         self.values = found.iter().map(|&value| vec![(now, value)]).collect();
         self.flushed = now;

@@ -203,7 +203,7 @@ impl Part {
         self.loss = 0.0;
         for rows in rows.chunks(BLOCK) {
             self.forward(job, rows);
-            self.judge(job, rows, batch);
+            self.score(job, rows, batch);
             self.backward(job, rows.len());
         }
     }
@@ -230,7 +230,7 @@ impl Part {
     }
 
     /// Computes the gradient at the last layer.
-    fn judge<T>(&mut self, job: &Job<'_, T>, rows: &[u32], batch: usize) {
+    fn score<T>(&mut self, job: &Job<'_, T>, rows: &[u32], batch: usize) {
         let Shape { outputs, activation, .. } =
             job.network.shapes()[job.network.shapes().len() - 1];
         let output = &self.between[self.between.len() - 1];

@@ -19,7 +19,7 @@ print("scikit-learn", sklearn.__version__, "numpy", np.__version__)
 print("share of class 1:", test_classes.mean())
 
 
-def judge(name, probabilities):
+def score(name, probabilities):
     print(
         name,
         "accuracy", round(accuracy_score(test_classes, probabilities > 0.5), 4),
@@ -37,7 +37,7 @@ boosted = HistGradientBoostingClassifier(
     early_stopping=False,
 )
 boosted.fit(train, train_classes)
-judge("boosted trees", boosted.predict_proba(test)[:, 1])
+score("boosted trees", boosted.predict_proba(test)[:, 1])
 
 scale = StandardScaler().fit(train)
 for seed in range(3):
@@ -45,4 +45,4 @@ for seed in range(3):
         (64,), alpha=0.0, batch_size=256, max_iter=20, tol=0.0, random_state=seed
     )
     network.fit(scale.transform(train), train_classes)
-    judge(f"network, seed {seed}", network.predict_proba(scale.transform(test))[:, 1])
+    score(f"network, seed {seed}", network.predict_proba(scale.transform(test))[:, 1])

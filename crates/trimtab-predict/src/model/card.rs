@@ -1,4 +1,4 @@
-//! A model's card: JSON that says what the model is of.
+//! A model's card: JSON that identifies the model and its training.
 
 use serde::{Deserialize, Serialize};
 use trimtab_io::Nanos;
@@ -29,7 +29,7 @@ pub(super) const SEALED: u32 = 4;
 /// Those of the others never changed.
 const SAME_FEATURES: u32 = 3;
 
-/// What a model is of, and where it comes from.
+/// The identity and origin of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
@@ -42,7 +42,7 @@ pub struct Card {
     pub rule: LabelRule,
     /// The label that it was trained on.
     pub label: Label,
-    /// What it was trained on.
+    /// The training of the model.
     #[serde(rename = "training")]
     pub training: Provenance,
     /// The drive of the recording. `None` if it is not known, or the model is meant for any.
@@ -64,7 +64,7 @@ pub struct Card {
     pub(super) checksum: String,
 }
 
-/// What a model was trained on.
+/// The training of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
@@ -121,7 +121,7 @@ impl Card {
         }
     }
 
-    /// The version that a card says it is of.
+    /// The stated version of a card.
     pub(super) fn version(text: &str) -> Result<u32, CardError> {
         /// Cards of other versions may have other fields.
         #[derive(Deserialize)]

@@ -18,7 +18,7 @@ const CARD: WholeFile = WholeFile::json("a model's card");
 /// A trained predictor, with its card.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// What it is of, and where it comes from.
+    /// Its identity and origin.
     pub card: Card,
     /// The predictor's parameters.
     pub trained: Trained,
@@ -68,7 +68,7 @@ impl Model {
     /// The model of both files' contents.
     ///
     /// # Errors
-    /// One of the two is not what it should be, or they do not belong together.
+    /// One of the two is invalid, or they do not belong together.
     pub fn from_files(tensors: &[u8], card: &str) -> Result<Self, FilesError> {
         // The checksum first: nothing is made of damaged content.
         if Card::version(card)? >= SEALED && !is_intact(card, tensors) {
@@ -82,11 +82,11 @@ impl Model {
         Ok(Self { card, trained })
     }
 
-    /// Loads a model; its card lies beside it. The caller should show its
+    /// Loads a model and its card, which is in the same directory. The caller should show its
     /// [`caution`](Self::caution) to the user.
     ///
     /// # Errors
-    /// A file cannot be read, or is not what it should be.
+    /// A file cannot be read, or is invalid.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let beside = card_path(path);
         let path = path.to_owned();

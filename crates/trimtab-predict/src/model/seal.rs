@@ -31,7 +31,7 @@ const BEHIND: &str = "\"\n}\n";
 /// The placeholder of the checksum.
 pub(super) const BLANK: &str = "0000000000000000";
 
-/// Puts the checksum in the place of [`BLANK`].
+/// Replaces [`BLANK`] by the checksum.
 pub(super) fn seal(card: &str, tensors: &[u8]) -> String {
     let (covered, _) = parts(card).expect("a card ends with its checksum");
     format!("{covered}{}{BEHIND}", checksum(covered, tensors))

@@ -1,8 +1,8 @@
-//! Threads that read for others, where there is no io_uring.
+//! Threads that read for others, without io_uring.
 //!
-//! A helper that waits for its drive is left with its read, as a ring is, and works again
-//! when the drive has answered. A drive has a few, so one that answers nothing does not
-//! take those of others.
+//! An abandoned read keeps its helper, as it would keep its ring, until the drive completes
+//! it. Each drive has its own few helpers, so a drive that completes nothing does not occupy
+//! those of other drives.
 
 use std::fs::File;
 use std::io;
@@ -19,36 +19,36 @@ use super::{Ask, Came, Left, copy};
 use trimtab_block::DirectBuffer;
 use trimtab_io::monotonic;
 
-/// Of one drive. With more reads at a time than these, some wait for others.
+/// The most helpers per drive. Further concurrent reads wait for one.
 pub(crate) const MOST: usize = 16;
-/// As others see them (`top -H`).
+/// The threads' name, as in `top -H`.
 const NAME: &str = "trimtab-reads";
 /// A helper ends after this long without work.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Those of a drive.
+/// The helpers of a drive.
 #[derive(Debug, Default)]
 pub(crate) struct Helpers {
     pool: Mutex<Pool>,
-    /// One has become idle.
+    /// A helper has become idle.
     freed: Condvar,
-    /// Those whose reads were left.
+    /// Helpers whose reads were abandoned.
     stuck: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Pool {
     idle: Vec<Arc<Helper>>,
-    /// Idle and at work.
+    /// All helpers, idle or at work.
     all: usize,
 }
 
-/// What a helper and its caller share.
+/// Shared by a helper and its caller.
 #[derive(Debug)]
 struct Helper {
     job: Mutex<Job>,
     changed: Condvar,
-    /// The helper's while it reads, then its caller's.
+    /// Used by the helper while it reads, then by its caller.
     buffer: Mutex<DirectBuffer>,
 }
 
@@ -58,11 +58,11 @@ enum Job {
     Requested(Arc<File>, u64, usize),
     Begun,
     Done(io::Result<usize>),
-    /// Its caller has left.
+    /// Its caller has abandoned the read.
     Left(Arc<Ended>),
 }
 
-/// A read that was left.
+/// An abandoned read.
 #[derive(Debug, Default)]
 struct Ended(AtomicBool);
 
@@ -73,7 +73,7 @@ impl Left for Ended {
 }
 
 impl Helpers {
-    /// Whether each of them waits for a drive that does not answer.
+    /// Whether all helpers wait for a drive that does not complete reads.
     pub(crate) fn are_stuck(&self) -> bool {
         self.stuck.load(Relaxed) >= MOST
     }
@@ -107,14 +107,14 @@ impl Helpers {
         let came = match state {
             Job::Done(Ok(bytes)) => Came::Read(Ok(copy(lock(&helper.buffer).content(bytes), into))),
             Job::Done(Err(e)) => Came::Read(Err(e)),
-            // It has not been begun, and will not be.
+            // It was not started, and will not be.
             _ => Came::Late(None),
         };
         self.free(helper);
         came
     }
 
-    /// One that is idle, or a new one; none if there is none until then.
+    /// An idle helper, or a new one; `None` if there is none until the deadline.
     fn helper(self: &Arc<Self>, until: Nanos) -> io::Result<Option<Arc<Helper>>> {
         let mut pool = lock(&self.pool);
         loop {
@@ -149,7 +149,7 @@ impl Helpers {
         Ok(helper)
     }
 
-    /// What a helper does.
+    /// A helper's loop.
     fn work(&self, helper: &Arc<Helper>) {
         while let Some((file, offset, length)) = self.next(helper) {
             let result = helper.pread(&file, offset, length);
@@ -168,7 +168,7 @@ impl Helpers {
         }
     }
 
-    /// The next read of a helper; none if there was none for a while.
+    /// The next read of a helper; `None` after a period without one.
     fn next(&self, helper: &Arc<Helper>) -> Option<(Arc<File>, u64, usize)> {
         let mut job = lock(&helper.job);
         loop {
@@ -190,7 +190,7 @@ impl Helpers {
         }
     }
 
-    /// Whether an idle helper may end: no caller has just taken it.
+    /// Whether an idle helper may end: no caller has taken it in the meantime.
     fn is_let_go(&self, helper: &Arc<Helper>) -> bool {
         let mut pool = lock(&self.pool);
         let place = pool.idle.iter().position(|idle| Arc::ptr_eq(idle, helper));

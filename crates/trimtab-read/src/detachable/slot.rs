@@ -1,4 +1,4 @@
-//! An io_uring with room for one read, and its buffer.
+//! An io_uring for one read, and its buffer.
 
 use std::io;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -16,31 +16,31 @@ use trimtab_block::DirectBuffer;
 use trimtab_io::monotonic;
 
 /// Entries of a ring, of which one is used. The kernel runs as many workers for a thread as
-/// its first ring has entries: with one, a read that blocks a worker would keep all others
-/// waiting. It is the same memory as for one.
+/// its first ring has entries: with one, a read that blocks its worker would hold up all
+/// others. It takes the same memory as one entry.
 const ENTRIES: u32 = 32;
-/// A buffer's size at first.
+/// The initial size of a buffer.
 const LEAST: usize = 4096;
-/// The longest wait of one system call: the kernel adds it to a clock, which must not
+/// The longest wait of one system call: the kernel adds it to the time, which must not
 /// overflow.
 const AT_ONCE: Nanos = Nanos::from_millis(3_600_000);
 
-/// What came of a read.
+/// The result of a read.
 pub(super) enum Outcome {
     Done(io::Result<usize>),
-    /// The deadline has come; the kernel has the read, and the buffer.
+    /// The deadline has passed; the kernel has the read, and the buffer.
     Left,
-    /// The kernel did not take it. The slot is of no more use.
+    /// The kernel did not accept it. The slot is unusable.
     Unsent,
 }
 
-/// A thread that reads has one for itself; only when its read is left do others look
-/// at it, to see whether that has ended.
+/// Belongs to one thread. Other threads access it only after its read was abandoned, to check
+/// whether the read has completed.
 #[derive(Debug)]
 pub(super) struct Slot(Mutex<Inner>);
 
 struct Inner {
-    /// Closed before the buffer goes.
+    /// Closed before the buffer is freed.
     ring: IoUring,
     buffer: ManuallyDrop<DirectBuffer>,
     /// The kernel has a read, and may write into the buffer.
@@ -51,7 +51,7 @@ impl Slot {
     /// For reads of the calling thread.
     ///
     /// # Errors
-    /// The kernel has no io_uring, not all of what this needs, or no room for it.
+    /// The kernel has no io_uring, lacks a feature that this needs, or has no memory for it.
     pub(super) fn new() -> io::Result<Self> {
         let mut builder = IoUring::builder();
         builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().dontfork();
@@ -60,12 +60,12 @@ impl Slot {
         Ok(Self(Mutex::new(Inner { ring, buffer, is_out: false })))
     }
 
-    /// Reads, in the thread that has made the slot. No read of it is out.
+    /// Reads, in the thread that made the slot. No earlier read may be in flight.
     pub(super) fn read(&mut self, ask: &Ask<'_>, into: &mut [MaybeUninit<u8>]) -> Outcome {
         let inner = self.inner();
         let outcome = inner.read(ask, into);
         match &outcome {
-            // Some files can only be read so; a signal ends what a worker does.
+            // Some files support only blocking reads, and a signal interrupts a worker's read.
             Outcome::Done(Err(e)) if is_to_be_repeated(e) => {
                 inner.read(&Ask { may_block: true, ..*ask }, into)
             }
@@ -73,12 +73,12 @@ impl Slot {
         }
     }
 
-    /// Takes the slot back after its read was left, in the thread that has made it. False
-    /// if the read has not ended.
+    /// Takes the slot back after its read was abandoned, in the thread that made it. Returns
+    /// false if the read has not completed.
     pub(super) fn reclaim(&mut self) -> bool {
         let inner = self.inner();
         if inner.is_out && inner.is_answered() {
-            // The kernel's work for it is done now.
+            // This makes the kernel finish its deferred work for the read.
             _ = inner.enter(0, Nanos::ZERO);
             inner.is_out = inner.ring.completion().next().is_none();
         }
@@ -92,7 +92,7 @@ impl Slot {
 
 impl Left for Slot {
     fn has_ended(&self) -> bool {
-        // Another looks at it, and will know.
+        // If another thread holds the lock, that thread finds out.
         self.0.try_lock().is_ok_and(|mut inner| !inner.is_out || inner.is_answered())
     }
 }
@@ -123,7 +123,7 @@ impl Inner {
     /// Puts the read into the submission queue.
     fn push(&mut self, ask: &Ask<'_>, length: usize) -> io::Result<()> {
         if self.buffer.bytes() < length {
-            // The old one goes: no read is out.
+            // The old buffer is freed: no read is in flight.
             let larger = DirectBuffer::new(length.next_power_of_two())?;
             drop(std::mem::replace(&mut *self.buffer, larger));
         }
@@ -131,8 +131,8 @@ impl Inner {
         let to = self.buffer.first(length);
         let read = opcode::Read::new(Fd(ask.file.as_raw_fd()), to, length).offset(ask.offset);
         let flags = if ask.may_block { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
-        // SAFETY: the buffer has room for `length` bytes. It stays where it is, and is
-        // freed only when the kernel no longer has the read.
+        // SAFETY: the buffer has space for `length` bytes. It does not move, and is freed only
+        // when the kernel no longer has the read.
         unsafe { self.ring.submission().push(&read.build().flags(flags)) }
             .map_err(|_| Errno::BUSY)?;
         Ok(())
@@ -145,12 +145,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether the drive has answered, as far as can be seen without a system call.
+    /// Whether the drive has completed the read, as far as that is visible without a system
+    /// call.
     fn is_answered(&mut self) -> bool {
         self.ring.submission().taskrun() || !self.ring.completion().is_empty()
     }
 
-    /// What an answer says, with the data where the caller wants it.
+    /// Takes a completion's result, and copies the data to the caller's buffer.
     fn take(&mut self, result: i32, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         match usize::try_from(result) {
             Ok(bytes) => Ok(copy(self.buffer.content(bytes), into)),
@@ -160,11 +161,11 @@ impl Inner {
 }
 
 impl Drop for Inner {
-    /// The kernel must not write into memory that is another's. Where its work for an
-    /// answered read is not done yet the ring's end lets it drop that.
+    /// The kernel must not write into memory that is used for something else. If its work for
+    /// a completed read is still deferred, closing the ring drops that.
     fn drop(&mut self) {
         if !self.is_out || self.is_answered() {
-            // SAFETY: once, and nothing uses it afterwards.
+            // SAFETY: once, and it is not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.buffer) };
         }
     }

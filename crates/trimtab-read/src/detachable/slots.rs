@@ -1,4 +1,4 @@
-//! The slots of a thread: one that it reads by, and those whose reads it has left.
+//! The slots of a thread: the one that it reads with, and those of abandoned reads.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,28 +11,28 @@ use rustix::io::Errno;
 use super::slot::{Outcome, Slot};
 use super::{Ask, Came};
 
-/// Slots that a thread keeps when their reads have come back.
+/// Completed slots that a thread keeps for reuse.
 const KEPT: usize = 2;
 
 thread_local! {
     static SLOTS: RefCell<Slots> = const { RefCell::new(Slots::NONE) };
 }
 
-/// How often this process is a fork's child.
+/// How often this process has been forked.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 struct Slots {
-    /// Of which fork they are: a child has none of its parent's.
+    /// The fork that they belong to: a child cannot use its parent's.
     fork: u32,
     idle: Vec<Arc<Slot>>,
-    /// Those of abandoned reads. `Outstanding` shares them until they have completed.
+    /// Slots of abandoned reads. `Outstanding` shares them until they have completed.
     left: Vec<Arc<Slot>>,
-    /// There is no io_uring for this thread.
+    /// io_uring is not available to this thread.
     has_none: bool,
 }
 
-/// Reads by a slot of this thread. None if it has none: there is no io_uring, or the thread
-/// is about to end.
+/// Reads with a slot of this thread. `None` if io_uring is not available, or the thread is
+/// about to end.
 pub(super) fn read(ask: &Ask<'_>, into: &mut [MaybeUninit<u8>]) -> Option<Came> {
     let read = |slots: &RefCell<Slots>| slots.try_borrow_mut().ok()?.read(ask, into);
     SLOTS.try_with(read).ok().flatten()
@@ -74,7 +74,7 @@ impl Slots {
         match Slot::new() {
             Ok(slot) => Some(Arc::new(slot)),
             Err(e) => {
-                self.has_none = is_for_good(&e);
+                self.has_none = is_permanent(&e);
                 None
             }
         }
@@ -92,7 +92,7 @@ impl Slots {
         });
     }
 
-    /// They are the parent's: nothing is to be done with them here, not even to close them.
+    /// They belong to the parent: they must not be used here, not even closed.
     fn forget(&mut self) {
         std::mem::forget((std::mem::take(&mut self.idle), std::mem::take(&mut self.left)));
         (self.fork, self.has_none) = (FORKS.load(Relaxed), false);
@@ -101,7 +101,7 @@ impl Slots {
 
 impl Drop for Slots {
     /// The thread ends. Reads that have not completed stay with `Outstanding`; one that is no
-    /// longer counted, and not quite over, is leaked.
+    /// longer counted, and not quite complete, is leaked.
     fn drop(&mut self) {
         if self.fork != FORKS.load(Relaxed) {
             return self.forget();
@@ -120,13 +120,13 @@ fn watch_forks() {
         FORKS.fetch_add(1, Relaxed);
     }
     static WATCH: Once = Once::new();
-    // SAFETY: the function only adds to a number. If it cannot be done for want of memory
-    // a child that reads is refused by the kernel.
+    // SAFETY: the function only increments a number. If registration fails for lack of memory,
+    // the kernel refuses reads of a child.
     WATCH.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
 }
 
-/// Whether the kernel has no io_uring for this process, as opposed to no room just now.
-fn is_for_good(error: &io::Error) -> bool {
+/// Whether io_uring is unavailable to this process, rather than temporarily out of memory.
+fn is_permanent(error: &io::Error) -> bool {
     let for_now = [Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::INTR];
     !Errno::from_io_error(error).is_some_and(|errno| for_now.contains(&errno))
 }

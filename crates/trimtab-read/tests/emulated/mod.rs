@@ -1,4 +1,4 @@
-//! An emulated drive that stops answering when a test says so.
+//! An emulated drive that a test can stall.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -30,7 +30,7 @@ channel_mb_s = 800
 "#;
 
 const MIB: u64 = 1 << 20;
-/// Of the drive, those that hold something: each its number, in every byte.
+/// The pages of the drive that hold data: each its number, in every byte.
 pub(crate) const PAGES: u64 = 8 * MIB / 4096;
 
 /// Whether the machine can run these tests.
@@ -38,14 +38,14 @@ pub(crate) fn can_run() -> bool {
     disk::requires(&[disk::REAL_DISKS, &[disk::Feature::Fuse]].concat())
 }
 
-/// What the drive's server has this program do in another process.
+/// The jobs that the drive's server has this program run in another process.
 #[test]
-#[ignore = "is no test: the drive's server runs it"]
+#[ignore = "not a test: the drive's server runs it"]
 fn assist() {
     trimtab_emu::assist().unwrap();
 }
 
-/// An emulated drive, gone when dropped. One at a time for a process.
+/// An emulated drive, removed when dropped. One at a time per process.
 pub(crate) struct Emulated {
     drive: Drive,
     pub(crate) path: String,
@@ -56,8 +56,8 @@ pub(crate) struct Emulated {
 impl Emulated {
     pub(crate) fn new() -> Self {
         let run = tempfile::tempdir().unwrap();
-        // SAFETY: the tests of a file run one after the other, and no thread that one of
-        // them has begun is left.
+        // SAFETY: the tests of a file run one after the other, and none leaves a thread
+        // running.
         unsafe { std::env::set_var(RUN_VARIABLE, run.path()) };
         let home = RunDirectory::from_environment();
         let spec = Spec {
@@ -89,13 +89,13 @@ impl Emulated {
         rustix::fs::fadvise(&device, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     }
 
-    /// Answers nothing from now on.
+    /// Completes nothing from now on.
     pub(crate) fn stall(&self) {
         let fault = Fault { effect: Effect::Stall, at_s: 0.0, for_s: 3600.0 };
         self.drive.fault(fault).unwrap();
     }
 
-    /// Answers, also what it was asked meanwhile.
+    /// Completes requests again, including those submitted meanwhile.
     pub(crate) fn heal(&self) {
         self.drive.clear_faults().unwrap();
     }
@@ -103,7 +103,7 @@ impl Emulated {
 
 impl Drop for Emulated {
     fn drop(&mut self) {
-        // Who waits for the drive goes on, also where a test has failed.
+        // Releases waiting threads, also after a failed test.
         _ = self.drive.clear_faults();
         _ = self.drive.remove(true);
         _ = self.server.take().map(thread::JoinHandle::join);

@@ -1,4 +1,4 @@
-//! Models for tests, made quickly of recordings that never happened.
+//! Models for tests, trained quickly on synthetic recordings.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -13,7 +13,7 @@ use trimtab_state::LiveDrive;
 use trimtab_train::{TrainingOptions, TrainingSet, train};
 
 const US: u64 = 1000;
-/// A read that was answered.
+/// A completed read.
 pub(crate) fn recorded(arrival: Nanos, offset: u64, complete: Nanos) -> Recorded {
     let request = Request {
         id: RequestId(0),
@@ -28,8 +28,8 @@ pub(crate) fn recorded(arrival: Nanos, offset: u64, complete: Nanos) -> Recorded
     Recorded { request, complete, data: true }
 }
 
-/// A drive that takes so much for a read, and up to twenty steps more, but every 20 ms has
-/// a bad time of 5 ms after which all reads that came in it are answered.
+/// A drive whose reads take `least`, and up to twenty steps more. Every 20 ms it is busy for 5
+/// ms, and the reads of that time complete at its end.
 fn invented(least: u64, step: u64) -> Vec<Recorded> {
     let read = |i: u64| {
         let arrival = 250 * US * i + i * 7919 % 50 * US;
@@ -41,18 +41,18 @@ fn invented(least: u64, step: u64) -> Vec<Recorded> {
     (0..6000).map(read).collect()
 }
 
-/// A model that has learnt that reads come late together.
+/// A model trained on reads that are late together.
 pub(crate) fn model() -> Model {
     learnt_from(&invented(100 * US, US), Nanos::from_millis(1))
 }
 
-/// The same, of a drive whose reads take anything from 50 µs to 1.5 ms while nothing is
-/// the matter, as they do where writes are before them.
+/// The same, for a drive whose reads take from 50 µs to 1.5 ms even when it is not busy, as
+/// they do behind writes.
 pub(crate) fn patient_model() -> Model {
     learnt_from(&invented(50 * US, 75 * US), Nanos::from_millis(3))
 }
 
-/// A model of a recording, to which later than this is late.
+/// A model of a recording, with this latency as the threshold of late.
 pub(crate) fn learnt_from(recorded: &[Recorded], latency: Nanos) -> Model {
     let quickly = TrainingOptions { trees: 16, leaves: 4, ..TrainingOptions::default() };
     learnt(recorded, latency, &quickly)
@@ -75,7 +75,7 @@ fn learnt(recorded: &[Recorded], latency: Nanos, options: &TrainingOptions) -> M
     Model::new(trained, LabelRule::Knee, label, training)
 }
 
-/// The same, but it calls every read late, or none.
+/// The same, but it predicts every read late, or none.
 pub(crate) fn stubborn(is_late: bool) -> Model {
     of_one_mind(model(), is_late)
 }
@@ -93,12 +93,12 @@ fn of_one_mind(model: Model, is_late: bool) -> Model {
     let Trained::Trimtab(mut shared) = trained else { unreachable!("it was asked for") };
     let forests = Arc::get_mut(&mut shared).expect("there is one owner");
     forests.refuse_from = if is_late { i32::MIN } else { i32::MAX };
-    // As if it were fresh from training, so that its card is of this.
+    // As if it were newly trained, so that its card matches.
     Model::new(Trained::Trimtab(shared), card.rule, card.label, card.training)
 }
 
-/// To read by a model and a state, and nothing else: unpublished, unsampled, with no
-/// ceiling and seldom a probe.
+/// Options to decide by a model and a state alone: unpublished, unsampled, without a ceiling
+/// and with rare probes.
 pub(crate) fn strictly(model: Model, drive: &LiveDrive) -> ReadOptions {
     ReadOptions {
         source: Source::Given(drive.clone()),

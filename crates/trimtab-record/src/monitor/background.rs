@@ -1,36 +1,36 @@
-//! Work that must not be in the way.
+//! Background work at the lowest priority.
 
 use std::thread::{self, JoinHandle};
 
-/// The lowest priority there is.
+/// The lowest priority.
 const NICE: i32 = 19;
 
-/// A thread of the lowest priority, and what it comes to. Threads that it begins have
-/// that priority too.
+/// A thread at the lowest priority, and its result. Threads that it starts inherit the
+/// priority.
 #[derive(Debug)]
 pub struct Background<T> {
     thread: JoinHandle<T>,
 }
 
 impl<T: Send + 'static> Background<T> {
-    /// Begins the work.
+    /// Starts the work.
     pub fn start(work: impl FnOnce() -> T + Send + 'static) -> Self {
         let thread = thread::spawn(move || {
-            // On Linux this is of the calling thread alone. Where it is not allowed,
-            // the work is done all the same.
+            // On Linux this applies to the calling thread only. If it is not permitted, the
+            // work runs at the usual priority.
             _ = rustix::process::setpriority_process(None, NICE);
             work()
         });
         Self { thread }
     }
 
-    /// Whether the result can be had without waiting.
+    /// Whether the result is available.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits for the result; none if the work panicked.
+    /// Waits for the result; `None` if the work panicked.
     #[must_use]
     pub fn finish(self) -> Option<T> {
         self.thread.join().ok()
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_has_a_low_priority_and_others_keep_theirs() {
+    fn only_the_work_has_low_priority() {
         let here = rustix::process::getpriority_process(None).unwrap();
         let work = Background::start(|| {
             let inner = thread::spawn(|| rustix::process::getpriority_process(None).unwrap());

@@ -1,10 +1,10 @@
-//! Latencies counted in buckets that never change: what can be added up over time and
-//! over machines.
+//! Latency histogram with fixed buckets, so that counts can be added over time and over
+//! machines.
 
 use trimtab_io::Nanos;
 
-/// The buckets' upper bounds: 10 µs to 10 s, each 2 or 2.5 times the one before. What is
-/// longer is in the last bucket, which has none.
+/// The buckets' upper bounds: 10 µs to 10 s, each 2 or 2.5 times the previous one. Longer
+/// latencies are in the last bucket, which is unbounded.
 pub const BOUNDS: [Nanos; 19] = [
     Nanos::from_micros(10),
     Nanos::from_micros(20),
@@ -27,7 +27,7 @@ pub const BOUNDS: [Nanos; 19] = [
     Nanos::from_secs(10),
 ];
 
-/// How many latencies fell between which bounds, and their sum.
+/// The number of latencies per bucket, and their sum.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LatencyBuckets {
     counts: [u64; BOUNDS.len() + 1],
@@ -41,7 +41,7 @@ impl LatencyBuckets {
         self.sum += u128::from(latency.0);
     }
 
-    /// Of each bound, how many latencies do not exceed it.
+    /// For each bound, the number of latencies up to it.
     pub fn cumulative(&self) -> impl Iterator<Item = (Nanos, u64)> {
         BOUNDS.into_iter().zip(self.counts).scan(0, |sum, (bound, count)| {
             *sum += count;
@@ -49,13 +49,13 @@ impl LatencyBuckets {
         })
     }
 
-    /// How many latencies there are.
+    /// The number of latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// All of them added up, in seconds.
+    /// The sum of all latencies, in seconds.
     #[must_use]
     pub fn sum_seconds(&self) -> f64 {
         self.sum as f64 / 1e9
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_belongs_to_its_bucket() {
+    fn bounds_are_inclusive() {
         let mut buckets = LatencyBuckets::default();
         let all = [Nanos(0), BOUNDS[0], Nanos(BOUNDS[0].0 + 1), BOUNDS[18], Nanos::from_secs(11)];
         all.into_iter().for_each(|latency| buckets.record(latency));

@@ -1,4 +1,4 @@
-//! A drive's figures: records in, figures out. No clock, no thread.
+//! A drive's figures: a state machine from records to figures, without clock or thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,60 +10,60 @@ use trimtab_trace::Record;
 
 use super::buckets::LatencyBuckets;
 
-/// Latencies of the last reads that are kept for finding the inflection point: 800 KB.
+/// The last reads whose latencies are kept for the inflection point: 800 KB.
 const LATEST: usize = 100_000;
 
-/// Requests of one kind that were answered.
+/// Completed requests of one op.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OpTotal {
-    /// How many.
+    /// Their number.
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// What a drive has done since the beginning.
+/// A drive's counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Each kind's, by the number of the [`Op`].
+    /// Totals by the number of the [`Op`].
     pub ops: [OpTotal; Op::ALL.len()],
-    /// How many of them ended in an error.
+    /// Requests that ended in an error.
     pub errors: u64,
 }
 
 impl Totals {
-    /// Those of one kind.
+    /// The totals of one op.
     #[must_use]
     pub const fn of(&self, op: Op) -> OpTotal {
         self.ops[op as usize]
     }
 }
 
-/// How many requests were with the driver when it was looked.
+/// Samples of the number of requests at the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
-    /// Reads and writes, the last time.
+    /// Reads and writes at the last sample.
     pub now: [u32; 2],
-    /// Both together, of all times added up.
+    /// Sum of both over all samples.
     pub sum: u64,
-    /// How often it was looked.
+    /// The number of samples.
     pub looks: u64,
 }
 
 impl Depth {
-    /// Reads and writes in flight now.
+    /// Adds a sample of reads and writes in flight.
     pub fn saw(&mut self, now: [u32; 2]) {
         *self = Self { now, sum: self.sum + u64::from(now[0] + now[1]), looks: self.looks + 1 };
     }
 
-    /// The mean since an earlier time.
+    /// The mean since an earlier state of the samples.
     #[must_use]
     pub fn mean_since(&self, earlier: &Self) -> f64 {
         (self.sum - earlier.sum) as f64 / (self.looks - earlier.looks).max(1) as f64
     }
 }
 
-/// Everything that is to be told of a drive.
+/// All figures of a drive.
 pub struct DriveFigures {
     totals: Totals,
     depth: Depth,
@@ -72,14 +72,14 @@ pub struct DriveFigures {
     recent: RecentLatencies,
     latest: VecDeque<Nanos>,
     model: Option<(Arc<Model>, OnlineEvaluator)>,
-    /// What came of models before this one.
-    judged_before: OnlineScore,
+    /// The scores of earlier models.
+    score_before: OnlineScore,
     kept: VecDeque<Recorded>,
     keep: usize,
 }
 
 impl DriveFigures {
-    /// A drive without requests yet; latencies are kept for `seconds`.
+    /// The figures of a drive without requests yet; latencies cover the last `seconds`.
     #[must_use]
     pub fn new(seconds: u32) -> Self {
         Self {
@@ -90,28 +90,28 @@ impl DriveFigures {
             recent: RecentLatencies::new(seconds),
             latest: VecDeque::new(),
             model: None,
-            judged_before: OnlineScore::default(),
+            score_before: OnlineScore::default(),
             kept: VecDeque::new(),
             keep: 0,
         }
     }
 
-    /// Judges this model from now on. What came of the one before it stays counted;
-    /// latencies begin anew, so that drift is seen since now.
+    /// Scores this model from now on. The previous model's scores stay counted; latencies are
+    /// reset, so that drift is measured from now.
     pub fn set_model(&mut self, model: Option<Arc<Model>>) {
-        self.judged_before = self.judged();
+        self.score_before = self.score();
         self.latest.clear();
         self.model = model.map(|model| (Arc::clone(&model), OnlineEvaluator::new(&model)));
     }
 
-    /// Keeps the last `count` completed requests from now on, to train on:
-    /// [`Recorded`] is what each takes of memory.
+    /// From now on, keeps the last `requests` completed requests for training; each takes the
+    /// memory of a [`Recorded`].
     pub fn keep(&mut self, requests: usize) {
         self.keep = requests;
         self.kept.truncate(requests);
     }
 
-    /// Takes a request, in order of arrival.
+    /// Processes a completed request, in order of arrival.
     pub fn take(&mut self, record: &Record) {
         let number = RequestId(self.totals.ops.iter().map(|op| op.requests).sum());
         let Some(completion) = record.completion(number) else { return };
@@ -150,49 +150,49 @@ impl DriveFigures {
         self.latest.push_back(latency);
     }
 
-    /// No request that arrived before `until` is to come.
+    /// Declares that all requests that arrived before `until` have been passed.
     pub fn settle(&mut self, until: Nanos) {
         if let Some((_, evaluator)) = &mut self.model {
             evaluator.settle(until);
         }
     }
 
-    /// The driver has these numbers of reads and writes now.
+    /// Records the number of reads and writes in flight.
     pub fn saw_in_flight(&mut self, now: [u32; 2]) {
         self.depth.saw(now);
     }
 
-    /// Its counters.
+    /// The counters.
     #[must_use]
     pub const fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// What was in flight.
+    /// The samples of requests in flight.
     #[must_use]
     pub const fn depth(&self) -> Depth {
         self.depth
     }
 
-    /// The latencies of all reads that gave data, from arrival to answer.
+    /// Latencies of all successful reads, from arrival to completion.
     #[must_use]
     pub const fn reads(&self) -> &LatencyBuckets {
         &self.reads
     }
 
-    /// Those of writes.
+    /// Latencies of writes.
     #[must_use]
     pub const fn writes(&self) -> &LatencyBuckets {
         &self.writes
     }
 
-    /// Those of the reads of the last seconds before `now`, on the records' clock.
+    /// Latencies of the reads of the last seconds before `now`, on the records' clock.
     #[must_use]
     pub fn recent(&self, now: Nanos) -> LatencyHistogram {
         self.recent.at(now)
     }
 
-    /// Those of the last reads since there is this model, ascending: 100,000 at most.
+    /// Latencies of the last reads since the model was set, ascending: at most 100,000.
     #[must_use]
     pub fn latest(&self) -> Vec<Nanos> {
         let mut latest: Vec<Nanos> = self.latest.iter().copied().collect();
@@ -200,26 +200,26 @@ impl DriveFigures {
         latest
     }
 
-    /// How many there are of these.
+    /// Their number.
     #[must_use]
     pub fn latest_len(&self) -> usize {
         self.latest.len()
     }
 
-    /// The model that is judged.
+    /// The model that is scored.
     #[must_use]
     pub fn model(&self) -> Option<&Arc<Model>> {
         self.model.as_ref().map(|(model, _)| model)
     }
 
-    /// How right models were, since the beginning.
+    /// The scores of all models, since the start.
     #[must_use]
-    pub fn judged(&self) -> OnlineScore {
+    pub fn score(&self) -> OnlineScore {
         let now = self.model.as_ref().map(|(_, evaluator)| evaluator.score()).unwrap_or_default();
-        self.judged_before.and(&now)
+        self.score_before.and(&now)
     }
 
-    /// Whether the model's probabilities go on coming true, if it gives any.
+    /// Whether the model's probabilities remain calibrated, if it gives any.
     #[must_use]
     pub fn calibration(&self) -> Option<DriftReport> {
         self.model.as_ref().and_then(|(_, evaluator)| evaluator.drift())
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_what_was_answered() {
+    fn counts_completed_requests() {
         let mut figures = DriveFigures::new(10);
         for i in 0..100 {
             let op = if i % 4 == 3 { Op::Write } else { Op::Read };
@@ -283,18 +283,18 @@ mod tests {
         assert_eq!(totals.of(Op::Read), OpTotal { requests: 76, bytes: 76 * 4096 });
         assert_eq!(totals.of(Op::Write), OpTotal { requests: 25, bytes: 25 * 4096 });
         assert_eq!(totals.errors, 1);
-        // An error says nothing of the drive's speed.
+        // The latency of a failed request is not a drive's service time.
         assert_eq!((figures.reads().count(), figures.writes().count()), (75, 25));
         assert_eq!(figures.recent(Nanos::from_secs(1)).count(), 75);
         assert_eq!(figures.recent(Nanos::from_secs(10)).count(), 0);
     }
 
     #[test]
-    fn judgements_outlive_their_model() {
+    fn scores_remain_when_the_model_changes() {
         let mut figures = DriveFigures::new(10);
         let model = model();
         figures.take(&record(0, Op::Read));
-        assert_eq!(figures.judged(), OnlineScore::default());
+        assert_eq!(figures.score(), OnlineScore::default());
         let mut taken = 1;
         for _ in 0..2 {
             figures.set_model(Some(Arc::clone(&model)));
@@ -304,16 +304,16 @@ mod tests {
             taken += 100;
             figures.settle(Nanos::MAX);
         }
-        // The heuristic goes by the queue, which is empty: it never refuses.
+        // The heuristic uses the queue depth, which is zero: it never refuses.
         let expected =
             OnlineScore { reads: 200, late: 10, false_submits: 10, ..OnlineScore::default() };
-        assert_eq!(figures.judged(), expected);
+        assert_eq!(figures.score(), expected);
         assert_eq!(figures.latest_len(), 100);
         assert!(figures.latest().is_sorted());
     }
 
     #[test]
-    fn keeps_no_more_than_it_may() {
+    fn kept_requests_are_limited() {
         let mut figures = DriveFigures::new(10);
         figures.keep(10);
         (0..100).for_each(|i| figures.take(&record(i, Op::Read)));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_a_mean_over_looks() {
+    fn depth_is_the_mean_of_samples() {
         let mut figures = DriveFigures::new(1);
         figures.saw_in_flight([7, 0]);
         let before = figures.depth();

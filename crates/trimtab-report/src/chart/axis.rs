@@ -70,8 +70,8 @@ impl Axis {
     }
 }
 
-/// The percentile that leaves this share of samples above it, with as many digits as
-/// tell it from its neighbours: 0.001 is 99.9.
+/// The percentile that leaves this share of samples above it, with enough digits to
+/// distinguish it from its neighbours: 0.001 is 99.9.
 pub(super) fn percentile(above: f64) -> String {
     let decimals = (-above.log10()).ceil().clamp(0.0, 12.0) as usize;
     let text = format!("{:.decimals$}", 100.0 * (1.0 - above));

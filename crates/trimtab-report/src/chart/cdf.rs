@@ -44,7 +44,7 @@ mod tests {
     use trimtab_io::Nanos;
 
     #[test]
-    fn a_curve_ends_where_samples_do_not_support_it() {
+    fn curve_ends_at_the_last_supported_percentile() {
         let mut latencies = LatencyHistogram::new();
         latencies.extend((1..=10_000).map(Nanos::from_micros));
         let points = points(&latencies);

@@ -63,8 +63,8 @@ impl Chart {
         match &self.data {
             Data::Lines(lines) => {
                 let style = |i| line_style(i, LineShape::Linear, false);
-                // What comes later is drawn over what came before, and the first series
-                // matters most. The legend's order is reversed again.
+                // Later lines are drawn on top, and the first series is the most important.
+                // The legend's order is reversed again.
                 let lines = lines.iter().enumerate().rev();
                 lines.map(|(i, line)| self.scatter(&line.name, i, &line.points, style(i))).collect()
             }
@@ -167,8 +167,7 @@ impl Chart {
             .hover_template(format!("{}<br>requests: %{{text}}<extra></extra>", self.hover(false)))
     }
 
-    /// What is shown where the pointer is. A label `shared` by all series has x as its
-    /// heading.
+    /// The text shown at the pointer. A label `shared` by all series has x as its heading.
     fn hover(&self, shared: bool) -> String {
         let value = |name: &str, axis: &Axis| match axis.unit {
             Unit::Plain if matches!(self.data, Data::Bars(..)) && name == "x" => "%{x}".to_owned(),
@@ -204,7 +203,7 @@ fn percentile(above: f64) -> String {
     if above >= 1.0 { "min".to_owned() } else { format!("p{}", axis::percentile(above)) }
 }
 
-/// Text that plotly.js shows as it is.
+/// Escapes text for plotly.js.
 fn text(raw: &str) -> String {
     raw.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace("%{", "&#37;{")
 }
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_op_keeps_its_colour() {
+    fn colours_of_ops_are_fixed() {
         assert_eq!(colour("write", 0), PALETTE[1]);
         assert_eq!(colour("other", 2), PALETTE[2]);
     }
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heat_map_has_edges_counts_and_gaps() {
+    fn heat_map_has_edges_counts_and_gaps() {
         let axis = Axis::new("x", Unit::Plain);
         let bins = Bins { start: 1.0, width: 2.0 };
         let cells = [Cell { column: 1, row: 0, count: 1_000 }];

@@ -1,6 +1,6 @@
 //! Points of a series: the corners of steps, and fewer and shorter ones for a page.
 
-/// x, and y where it is known.
+/// x, and y if it is known.
 pub(crate) type Point = (f64, Option<f64>);
 
 /// Points of one series that a page keeps. A screen has fewer columns.

@@ -27,7 +27,7 @@ fn page() -> String {
     page.to_string()
 }
 
-/// The page without what is in its scripts and styles, which a browser does not read as
+/// The page without the contents of its scripts and styles, which a browser does not read as
 /// markup.
 fn markup(page: &str) -> String {
     let mut rest = page;
@@ -43,7 +43,7 @@ fn markup(page: &str) -> String {
 }
 
 #[test]
-fn names_from_outside_stay_text() {
+fn names_from_outside_are_escaped() {
     let page = page();
     assert!(!page.contains(NASTY) && !page.contains("<b>x"));
     assert!(page.contains("<h1>&lt;/script&gt;&lt;b&gt;x</h1>"));
@@ -52,14 +52,14 @@ fn names_from_outside_stay_text() {
 }
 
 #[test]
-fn every_script_ends_where_it_should() {
+fn scripts_are_closed_exactly_once() {
     let page = page();
     assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
     assert!(!DRAW.contains("</script") && !DRAW.contains("<!--"));
 }
 
 #[test]
-fn the_library_is_embedded_once_and_only_for_charts() {
+fn library_is_embedded_once_and_only_for_charts() {
     let page = page();
     assert_eq!(page.matches("* plotly.js v").count(), 1);
     assert_eq!(page.matches("window.Plotly = Plotly").count(), 1);

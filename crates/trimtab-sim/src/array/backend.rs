@@ -9,14 +9,14 @@ use super::sampler::Sampler;
 use crate::error::Error;
 use crate::source::NEVER;
 
-/// Simulated drives, one beside the other.
+/// Simulated drives with a common clock.
 pub(super) struct Simulated<'a> {
     pub(super) drives: Vec<ArrayDrive>,
     now: Nanos,
-    /// Completions of the drive that is handled, and how many of them have been taken.
+    /// Completions of the current drive, and how many of them have been taken.
     completed: Vec<Completed>,
     taken: usize,
-    /// What samples of refused reads are scored by.
+    /// The thresholds by which samples of refused reads are scored.
     thresholds: Option<&'a [Nanos]>,
     sampler: Sampler,
 }

@@ -7,7 +7,7 @@ use trimtab_io::{Nanos, Request, RequestId};
 
 use crate::source::NEVER;
 
-/// A drive with the queue depth that the host uses of it.
+/// A drive, and the queue depth that the host uses.
 #[derive(Clone, Debug)]
 pub struct ArrayDrive {
     /// The drive.
@@ -32,7 +32,7 @@ impl ArrayDrive {
         self.next
     }
 
-    /// Lets time pass until then, without requests.
+    /// Advances time up to `until`, without requests.
     pub fn rest(&mut self, until: Nanos) {
         self.ssd.advance(until);
         self.update_next();
@@ -51,7 +51,7 @@ impl ArrayDrive {
         Ok(())
     }
 
-    /// Lets time pass until a request completes, up to `until` at most.
+    /// Advances time until a request completes, up to `until` at most.
     #[inline]
     pub(super) fn advance(&mut self, until: Nanos) {
         self.ssd.advance_to_answer(until);
@@ -63,8 +63,8 @@ impl ArrayDrive {
         self.next = self.ssd.next_event().unwrap_or(NEVER);
     }
 
-    /// How long a request that came now, behind those in the host queue, would take if
-    /// nothing came after it; none if it could not be served. It is served by a copy.
+    /// The latency that a request arriving now would have, behind those in the host queue and
+    /// with none after it; `None` if it could not be served. A copy of the drive serves it.
     pub(super) fn would_take<'q>(
         &self,
         now: Nanos,

@@ -1,8 +1,8 @@
-//! Which refused reads are sampled.
+//! Sampling of refused reads.
 
-/// Some of many events, spread evenly without knowing how many there will be: every
-/// `stride`th is taken, and when there are too many samples every second one is dropped
-/// and the stride doubles.
+/// Samples events evenly although their number is unknown in advance: every `stride`th is
+/// taken, and when there are too many samples every second one is dropped and the stride
+/// doubles.
 #[derive(Debug)]
 pub(super) struct Sampler {
     most: usize,
@@ -20,7 +20,7 @@ impl Sampler {
         Self { most, stride, seen: 0, fast: Vec::new() }
     }
 
-    /// Counts an event, and says whether it is to be sampled.
+    /// Counts an event. Returns whether it is to be sampled.
     pub(super) const fn is_due(&mut self) -> bool {
         self.seen += 1;
         self.most > 0 && self.seen.is_multiple_of(self.stride)

@@ -1,10 +1,10 @@
-//! How far a model is from the drive.
+//! The distance between a model and the drive.
 
 use trimtab_io::{LatencyHistogram, Nanos, Op};
 
 use super::player::Sent;
 
-/// How far a model's latencies are from those measured.
+/// The distance between a model's latencies and the measured ones.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Distance {
     /// Reads compared.
@@ -24,7 +24,7 @@ pub struct Distance {
 }
 
 impl Distance {
-    /// The errors of reads and of writes, by how many there are.
+    /// The mean of the errors of reads and of writes, weighted by their numbers.
     pub(super) fn error(&self) -> f64 {
         let parts = [(self.read_error, self.reads), (self.write_error, self.writes)];
         let (mut sum, mut count) = (0.0, 0.0);
@@ -61,8 +61,8 @@ impl Latencies {
         all
     }
 
-    /// By how much the drive is slower than the model: the ratio of their medians, of reads
-    /// unless there are next to none.
+    /// By which factor the drive is slower than the model: the ratio of their medians, of
+    /// reads unless there are very few.
     pub(super) fn slower_by(&self, truth: &Self) -> f64 {
         const ENOUGH: u64 = 100;
         let (model, truth) = match truth.reads.count() >= ENOUGH {

@@ -2,7 +2,7 @@
 
 use trimtab_device::{Buffer, CopyMode, Noise, Profile, Schedule, Scope, Timing};
 
-/// How large models are while they are tried, and in the end.
+/// The size of models during the search, and of the result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     /// Bytes.
@@ -12,15 +12,15 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// A profile of the size to try, if there is one, and one of the size asked for: as near
-    /// as whole blocks can.
+    /// A profile of the size to try, if possible, otherwise of the requested size: as near as
+    /// whole blocks permit.
     fn of(self, profile: Profile) -> Option<Profile> {
         let asked = profile.with_capacity(self.asked).ok()?;
         asked.with_capacity(self.tried).ok()
     }
 }
 
-/// A key of a profile, or a few that go together.
+/// A key of a profile, or a few that change together.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Knob {
     /// All operations on the cells, and the transfer out of them.
@@ -60,11 +60,11 @@ impl Knob {
         Self::Pauses,
     ];
 
-    /// The profile with this knob turned by a factor, if it can be.
+    /// The profile with this knob multiplied by a factor, if that is valid.
     pub(super) fn turn(self, profile: &Profile, size: Size, factor: f64) -> Option<Profile> {
         let mut turned = profile.clone();
         let (timing, geometry) = (&mut turned.timing, &mut turned.geometry);
-        // Buffer and noise stay off if they are.
+        // Buffer and noise stay off if they are off.
         let times = |x: &mut f64| (*x > 0.0).then(|| *x *= factor);
         match self {
             Self::Flash => {
@@ -85,7 +85,7 @@ impl Knob {
             }
             Self::Channels => geometry.channels = whole(geometry.channels, factor)?,
             Self::Chips => geometry.chips_per_channel = whole(geometry.chips_per_channel, factor)?,
-            // Less or more is unheard of.
+            // Values outside this range do not occur.
             Self::Spare => {
                 geometry.over_provisioning = (geometry.over_provisioning * factor).clamp(0.03, 0.5);
             }
@@ -95,7 +95,8 @@ impl Knob {
             Self::PausesEvery => times(&mut turned.noise.pause_every_ms)?,
             Self::Pauses => times(&mut turned.noise.pause_ms)?,
         }
-        // In most flash a program takes longer than a read, and an erase longer than that.
+        // In most flash a program takes longer than a read, and an erase longer than a
+        // program.
         if in_order(profile) && !in_order(&turned) {
             return None;
         }
@@ -157,8 +158,8 @@ fn program_times(timing: &mut Timing) -> impl Iterator<Item = &mut f64> {
     timing.program_us.iter_mut().chain(timing.program_pattern_us.iter_mut().flatten())
 }
 
-/// A profile to begin with, and others like it: with as many dies, with a buffer or without,
-/// and with a link that is no faster than this.
+/// A profile to start with, and variants of it: with the same number of dies, with a buffer or
+/// without, and with a link no faster than this.
 pub(super) fn variants(base: &Profile, size: Size, link_mb_s: Option<f64>) -> Vec<Profile> {
     let mut all: Vec<_> = size.of(base.clone()).into_iter().collect();
     for dies in [4, 8, 16, 32] {
@@ -179,7 +180,7 @@ pub(super) fn variants(base: &Profile, size: Size, link_mb_s: Option<f64>) -> Ve
     all
 }
 
-/// Twice as many, or half, if the factor is nearer to that than to one.
+/// Doubled or halved, if the factor is nearer to that than to one.
 fn whole(count: u32, factor: f64) -> Option<u32> {
     if factor >= 1.4 {
         count.checked_mul(2)

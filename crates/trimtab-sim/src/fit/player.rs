@@ -1,10 +1,10 @@
-//! A recording, played to models.
+//! Plays a recording to models.
 //!
-//! Requests come to the model at the times between them in the recording, with one exception.
-//! A program that keeps a queue full (a closed loop, a program that catches up) sends a request
-//! when a completion has made room for it: the drive sets the pace. Such a request is sent to
-//! the model when *the model's* completions make room. Otherwise a model that is a little slower than the
-//! drive would be buried under its queue, and one a little faster would have none.
+//! Requests are sent to the model at the recorded intervals, with one exception. A program
+//! that keeps a queue full (a closed loop, a program that catches up) sends a request when a
+//! completion has made space for it: the drive sets the pace. Such a request is sent to the
+//! model when *the model's* completions make space. Otherwise a model slightly slower than the
+//! drive would have an ever-growing queue, and one slightly faster would have none.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,16 +14,15 @@ use trimtab_trace::Record;
 
 use super::distance::Latencies;
 
-/// With more requests in flight than this the model is too slow for the load.
+/// With more requests in flight than this, the model is too slow for the load.
 const HOPELESS: usize = 4096;
-/// States that are kept.
+/// The number of aged states that are cached.
 const KEPT: usize = 6;
-/// A queue is full at this share of the depth that is reached now and then (at p99) within so
-/// many requests.
+/// A queue counts as full at this share of the depth reached at p99 of this many requests.
 const FULL: f64 = 0.75;
 const WITHIN: usize = 1000;
 
-/// A request of a recording, and when it is sent.
+/// A request of a recording, and its time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) record: Record,
@@ -38,20 +37,20 @@ pub(super) enum When {
     Below(usize, Nanos),
 }
 
-/// When each request of a recording is to be sent; they have latencies and stand in order of
-/// arrival.
+/// The times at which the requests of a recording are to be sent; they have latencies and are
+/// in order of arrival.
 pub(super) fn sent(records: &[Record]) -> Vec<Sent> {
     let mut ends: Vec<Nanos> = records.iter().filter_map(|record| record.complete).collect();
     ends.sort_unstable();
     let mut last = records.first().map_or(Nanos::ZERO, |record| record.arrival);
     let mut ended = 0;
     // Each with its queue depth, itself included, and the time since the last completion, if
-    // there was one after the request before.
+    // there was one after the previous request.
     let mut all = Vec::with_capacity(records.len());
     for (before, &record) in records.iter().enumerate() {
         let completions = ends[ended..].iter().take_while(|&&end| end <= record.arrival).count();
         ended += completions;
-        // Of those that ended at once some may come after this one.
+        // Of those that completed at once some may arrive after this one.
         let depth = before.saturating_sub(ended) + 1;
         let since = |time| Nanos(record.arrival.since(time).0);
         let after = When::After(since(last));
@@ -76,16 +75,16 @@ pub(super) fn sent(records: &[Record]) -> Vec<Sent> {
     all.into_iter().map(|(.., sent)| sent).collect()
 }
 
-/// Plays recordings to models that have been used for long. Ageing a drive takes longer
-/// than playing to it, and depends on little of its profile: what was aged last is kept.
+/// Plays recordings to aged models. Ageing a drive takes longer than playing to it, and
+/// depends on few keys of its profile: the last aged drives are cached.
 #[derive(Debug, Default)]
 pub(super) struct Player {
     aged: Mutex<Vec<Arc<AgedState>>>,
 }
 
 impl Player {
-    /// The latencies of all requests after the first `warm_up`; none if the model does not keep
-    /// up with the load.
+    /// The latencies of all requests after the first `warm_up`; `None` if the model cannot
+    /// sustain the load.
     pub(super) fn play(
         &self,
         profile: &Profile,

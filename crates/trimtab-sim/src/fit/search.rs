@@ -1,4 +1,4 @@
-//! Looking for the profile that comes nearest.
+//! The search for the nearest profile.
 
 use std::ops::Range;
 
@@ -12,37 +12,38 @@ use super::knobs::{Knob, Size, alternatives, variants};
 use super::player::{Player, Sent, When};
 use crate::parallel;
 
-/// Requests by which profiles to begin with are chosen.
+/// The number of requests by which initial profiles are selected.
 const GLANCE: usize = 4000;
-/// How often the pace of a profile to begin with is set by the drive's, and by how much at once.
+/// How often the speed of an initial profile is adjusted to the drive's, and the largest step.
 const PACES: usize = 3;
 const MOST_PACE: f64 = 4.0;
-/// Answers over which a rate is measured.
+/// The number of completions over which a rate is measured.
 const STRETCH: usize = 256;
-/// Profiles that have children, how many all of them have in a generation, and generations.
+/// The number of parents, of children per generation, and of generations.
 const PARENTS: usize = 6;
 const CHILDREN: usize = 12;
 const GENERATIONS: u32 = 100;
-/// Generations in which each kind of profile has children of its own.
+/// Generations in which each kind of profile has separate children.
 const APART: u32 = 20;
-/// Knobs of a child are turned by at most so much: in the first generation, and in the last.
+/// The largest factor by which a child's knobs are changed: in the first generation, and in
+/// the last.
 const FIRST_TURN: f64 = 2.2;
 const LAST_TURN: f64 = 1.05;
 /// One child in this many differs in an alternative.
 const ALTERNATIVE: u32 = 4;
 
-/// A profile, and how far it is from the drive.
+/// A profile, and its distance to the drive.
 #[derive(Clone, Debug)]
 struct Candidate {
     profile: Profile,
-    /// Infinite if it does not keep up with the load.
+    /// Infinite if it cannot sustain the load.
     error: f64,
-    /// By how much the drive is slower.
+    /// The factor by which the drive is slower.
     slower_by: f64,
 }
 
 /// Tries models. `progress` is called with the number tried and the least error so far; if it
-/// returns false, nothing more is tried.
+/// returns false, the search ends.
 pub(super) struct Search<'a, P> {
     player: &'a Player,
     requests: &'a [Sent],
@@ -68,19 +69,19 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
         Self { player, requests, truth, size, threads, tried, least, progress, go_on }
     }
 
-    /// How many models were tried.
+    /// The number of models tried.
     pub(super) const fn tried(&self) -> usize {
         self.tried
     }
 
-    /// Tells how far the search is; whether it may go on.
+    /// Reports the progress. Returns whether the search may continue.
     fn may_go_on(&mut self) -> bool {
         self.go_on &= (self.progress)(self.tried, self.least);
         self.go_on
     }
 
-    /// The nearest profiles that were found, beginning with these, in order; the name of each
-    /// is that of the one it came from. `link` are requests by which the link is measured.
+    /// The nearest profiles found, starting with these, in order; each has the name of its
+    /// origin. The link's speed is measured with the requests `link`.
     pub(super) fn nearest(&mut self, bases: &[Profile], link: &[Sent]) -> Vec<Profile> {
         let mut random = Pcg64::seed_from_u64(1);
         let mut parents = Vec::new();
@@ -91,7 +92,7 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
         found.into_iter().map(|found| found.profile).collect()
     }
 
-    /// The nearest of these and of what comes from them in some generations.
+    /// The nearest of these and of their descendants in some generations.
     fn breed(
         &mut self,
         mut parents: Vec<Candidate>,
@@ -111,20 +112,21 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
                     self.child(&parent.profile, turn, random)
                 })
                 .collect();
-            parents.extend(self.judge(children));
+            parents.extend(self.score(children));
             keep_nearest(&mut parents);
         }
         parents
     }
 
-    /// Those to begin with, the nearest of each kind: with a buffer or without, and with the
-    /// link that was measured or another. They are too unlike to be compared at once.
+    /// The initial profiles, the nearest of each kind: with a buffer or without, and with the
+    /// measured link or another. The kinds are too different to be compared at once.
     fn first(&mut self, bases: &[Profile], link: Option<f64>) -> [Vec<Candidate>; 4] {
         let glance = &self.requests[self.requests.len().saturating_sub(GLANCE)..];
         let truth = Latencies::measured(glance);
         let all: Vec<_> = bases.iter().flat_map(|base| variants(base, self.size, link)).collect();
         let mut found = self.compare(all, glance, &truth);
-        // As fast as the drive before they are compared, if that brings them nearer.
+        // Adjusted to the drive's speed before they are compared, if that reduces the
+        // distance.
         for _ in 0..PACES {
             if !self.may_go_on() {
                 break;
@@ -151,17 +153,17 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
                 kind.push(profile);
             }
         }
-        kinds.map(|kind| self.judge(kind))
+        kinds.map(|kind| self.score(kind))
     }
 
-    /// How far these models are from the drive.
-    fn judge(&mut self, profiles: Vec<Profile>) -> Vec<Candidate> {
+    /// The distances of these models to the drive.
+    fn score(&mut self, profiles: Vec<Profile>) -> Vec<Candidate> {
         let found = self.compare(profiles, self.requests, self.truth);
         self.least = found.iter().map(|found| found.error).fold(self.least, f64::min);
         found
     }
 
-    /// How far these models are from the drive, by some of the requests.
+    /// The distances of these models to the drive, by some of the requests.
     fn compare(
         &mut self,
         profiles: Vec<Profile>,
@@ -179,8 +181,8 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
         profiles.into_iter().zip(results).map(candidate).collect()
     }
 
-    /// A profile like another one but for a few parameters, or also for an alternative;
-    /// none if it is not valid.
+    /// A profile with a few changed parameters, or also with another alternative; `None` if it
+    /// is invalid.
     fn child(&self, parent: &Profile, turn: f64, random: &mut Pcg64) -> Option<Profile> {
         let mut child = parent.clone();
         if random.random_ratio(1, ALTERNATIVE) {
@@ -200,13 +202,13 @@ impl<'a, P: FnMut(usize, f64) -> bool> Search<'a, P> {
 /// The nearest ones, in order.
 fn keep_nearest(found: &mut Vec<Candidate>) {
     found.sort_by(|a, b| a.error.total_cmp(&b.error));
-    // What makes no difference under this load is no other profile: the older one stays.
+    // A profile without an effect under this load is a duplicate: the older one stays.
     found.dedup_by(|a, b| a.error == b.error);
     found.truncate(PARENTS);
 }
 
-/// The rate at which a drive was read whose queue was full, MB/s: of nine stretches in ten it
-/// was less. None if there is too little of that.
+/// The rate at which a drive with a full queue was read, MB/s: the 90th percentile over
+/// stretches. `None` if there are too few.
 fn busy_mb_s(requests: &[Sent]) -> Option<f64> {
     let busy = requests.iter().filter(|sent| matches!(sent.when, When::Below(..)));
     let mut answers: Vec<_> = busy

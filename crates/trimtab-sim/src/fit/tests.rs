@@ -5,21 +5,22 @@ use super::player::When;
 use super::*;
 
 const CAPACITY: u64 = 1 << 28;
-/// Requests before the recording begins, so that the drive goes on as it is; and recorded ones.
+/// Requests before the recording starts, which bring the drive into its state; and recorded
+/// ones.
 const USED: u64 = 4000;
 const RECORDED: u64 = 8000;
 
-/// A small drive: they are aged again and again.
+/// A small drive: they are aged repeatedly.
 fn small() -> Profile {
     let mut profile = Profile::builtin("reference").unwrap();
     let g = &mut profile.geometry;
-    // Small blocks too: planes that were aged begin theirs together.
+    // Small blocks too: planes that were aged start their blocks together.
     (g.channels, g.chips_per_channel, g.pages_per_block) = (4, 2, 32);
     profile.gc.preemptive = true;
     profile.with_capacity(CAPACITY).unwrap()
 }
 
-/// A recording of a model that is not among those it is fitted from.
+/// A recording of a model that is not among the initial profiles.
 fn recording() -> (Profile, Vec<Record>) {
     let mut profile = small();
     profile.timing.read_us = 70.0;
@@ -53,10 +54,10 @@ fn recording() -> (Profile, Vec<Record>) {
 }
 
 #[test]
-fn comes_near_a_drive_it_has_not_seen() {
+fn fit_approximates_an_unknown_drive() {
     let (drive, records) = recording();
     let bases = [small()];
-    // As near as that is near enough.
+    // Stops at this distance.
     let fitted = fit(&records, &bases, CAPACITY, 2, |_, error| error > 0.025).unwrap();
     let requests = sent(&records);
     let half = requests.len() / 2;
@@ -72,7 +73,7 @@ fn comes_near_a_drive_it_has_not_seen() {
 }
 
 #[test]
-fn threads_make_no_difference() {
+fn result_is_independent_of_threads() {
     let (_, records) = recording();
     let bases = [small(), Profile::builtin("femu").unwrap()];
     let with = |threads| {
@@ -85,13 +86,13 @@ fn threads_make_no_difference() {
 }
 
 #[test]
-fn too_little_is_an_error() {
+fn short_recordings_are_an_error() {
     let error = fit(&[], &[], 1 << 30, 2, |_, _| true).unwrap_err();
     assert!(error.to_string().contains("at least 1000"), "{error}");
 }
 
 #[test]
-fn a_full_queue_sets_the_pace() {
+fn full_queue_sets_the_pace() {
     // Two requests every four milliseconds; then always sixteen.
     let mut records = Vec::new();
     let mut add = |number: u64, arrival| {
@@ -108,7 +109,8 @@ fn a_full_queue_sets_the_pace() {
     };
     assert_eq!(paced(0..200), 0);
     assert_eq!(paced(216..1200), 1200 - 216);
-    // A model ten and more times slower would be buried, but no program sends into a full queue.
+    // A model ten times slower has no growing queue, because no program sends into a full
+    // queue.
     let mut profile = small();
     profile.timing.read_us = 1600.0;
     let slow = Player::default().play(&profile, &requests, 0).unwrap();
@@ -117,8 +119,8 @@ fn a_full_queue_sets_the_pace() {
 }
 
 #[test]
-fn a_stall_is_no_full_queue() {
-    // A request every 100 µs; every second the drive answers nothing for 20 ms.
+fn stall_is_not_a_full_queue() {
+    // A request every 100 µs; every second the drive completes nothing for 20 ms.
     let records: Vec<Record> = (0..20_000_u64)
         .map(|i| {
             let arrival = i * 100_000;

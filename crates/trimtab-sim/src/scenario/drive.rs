@@ -13,7 +13,7 @@ use super::text::Text;
 use super::{CAPACITY, RawDevice};
 use crate::error::Error;
 
-/// The profile that a device has in the end.
+/// The resulting profile of a device.
 pub(super) fn profile(
     raw: &RawDevice,
     overrides: Option<Spanned<DeValue<'_>>>,
@@ -32,7 +32,7 @@ pub(super) fn profile(
     };
     let (bytes, at) = match &raw.capacity {
         Some(capacity) => (capacity.get_ref().0, capacity.span()),
-        // A profile whose blocks are set has its size.
+        // A profile with a given number of blocks keeps its size.
         None if keeps_its_size => return Ok(profile),
         None => (CAPACITY, raw.profile.span()),
     };
@@ -78,8 +78,8 @@ fn overridden(
         Profile::parse(&table.to_string())
     };
     with(&leaves).map_err(|all| {
-        // Say the line of the first key that is wrong on its own; keys may be
-        // wrong only together.
+        // Reports the line of the first key that is invalid by itself; keys may be invalid
+        // only in combination.
         let alone =
             leaves.iter().find_map(|leaf| Some((leaf, with(std::slice::from_ref(leaf)).err()?)));
         let (key, at, error) = match alone {
@@ -87,7 +87,7 @@ fn overridden(
             None => (String::new(), at, all),
         };
         let error = error.to_string();
-        // Lines of the merged text say nothing to the user.
+        // Lines of the merged text mean nothing to the user.
         let what = error.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
         let what = what.map_or(error.as_str(), |(_, what)| what);
         let dot = if key.is_empty() { "" } else { "." };
@@ -113,7 +113,7 @@ fn find_leaves(
         match value.get_ref() {
             DeValue::Table(inner) => find_leaves(inner, text, path, leaves)?,
             _ => {
-                // A whole number may be larger than values hold.
+                // An integer may exceed the range of values.
                 let read = Value::deserialize(ValueDeserializer::from(value.clone()));
                 let value = read.map_err(|e| {
                     let key = path.join(".");
@@ -129,7 +129,7 @@ fn find_leaves(
 
 impl Leaf {
     fn put_into(&self, table: &mut Table) {
-        // These two stand in for each other.
+        // These two keys exclude each other.
         let other = match self.keys.last().map(String::as_str) {
             Some("program_us") => "program_pattern_us",
             Some("program_pattern_us") => "program_us",
@@ -145,7 +145,7 @@ impl Leaf {
             here = inner.as_table_mut().expect("made one");
         }
         here.remove(other);
-        // A whole number does for a fraction, as everywhere in a profile.
+        // An integer is accepted for a fraction, as everywhere in a profile.
         here.insert(last.clone(), self.value.clone());
     }
 }

@@ -1,4 +1,4 @@
-//! Scenarios that cannot be, and what is said of them.
+//! Invalid scenarios, and their errors.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn parse(text: &str) -> Result<Scenario, Error> {
 }
 
 #[test]
-fn what_is_written_is_what_is_read() {
+fn all_keys_are_parsed() {
     let scenario = parse(COMPLETE).unwrap();
     let device = &scenario.devices[0];
     assert!(device.profile.gc.preemptive);
@@ -41,7 +41,7 @@ fn what_is_written_is_what_is_read() {
 }
 
 #[test]
-fn what_is_left_out() {
+fn defaults_of_omitted_keys() {
     let mut text = COMPLETE.to_owned();
     for line in ["name = 'nvme0'\n", "capacity = '8G'\n", "fill = 0.5\n"] {
         text = text.replace(line, "");
@@ -57,7 +57,7 @@ fn what_is_left_out() {
 }
 
 #[test]
-fn several_ways_to_say_the_same() {
+fn notations_are_equivalent() {
     let of = |text: &str| {
         let mut simulation = parse(text).unwrap().simulation().unwrap();
         simulation.run().unwrap();
@@ -90,7 +90,7 @@ fn errors_name_the_line() {
         ("requests = 100", "duration_s = -1", "line 2: `duration_s` must be from"),
         ("requests = 100", "duration_s = nan", "line 2: `duration_s` must be from"),
         ("requests = 100", "warm_up_s = -1", "line 2: `warm_up_s` must be from 0"),
-        ("requests = 100\n", "", "line 13: `requests` or `duration_s` must say where"),
+        ("requests = 100\n", "", "line 13: `requests` or `duration_s` must set where"),
         ("name = 'nvme0'", "nome = 'nvme0'", "line 6: unknown field `nome`"),
         (
             "'reference'",

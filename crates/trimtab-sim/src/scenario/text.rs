@@ -12,12 +12,12 @@ use crate::error::Error;
 pub struct Text<'t>(pub &'t str);
 
 impl Text<'_> {
-    /// An error at this place.
+    /// An error at this position.
     #[must_use]
     pub fn wrong(self, at: &Range<usize>, what: impl Display) -> Error {
         let before = &self.0.as_bytes()[..at.start.min(self.0.len())];
         let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
-        // Names may hold anything.
+        // Names may contain anything.
         let what = what.to_string().replace('\n', " ");
         Error::Scenario(format!("line {line}: {what}"))
     }
@@ -27,7 +27,7 @@ impl Text<'_> {
     pub fn error(self, error: &toml::de::Error) -> Error {
         let what = error.message().trim().replace('\n', " ");
         match error.span() {
-            // A key that is missing from the top stands nowhere.
+            // A missing top-level key has no position.
             Some(span) if span.start > 0 || !what.starts_with("missing field") => {
                 self.wrong(&span, what)
             }
@@ -35,10 +35,10 @@ impl Text<'_> {
         }
     }
 
-    /// Checks that a value is in its range; not-a-number is in none.
+    /// Checks that a value is in its range; not-a-number never is.
     ///
     /// # Errors
-    /// It is not; the text has the line, the key and the range.
+    /// It is not; the text gives the line, the key and the range.
     pub fn within<T: PartialOrd + Display>(
         self,
         key: &str,

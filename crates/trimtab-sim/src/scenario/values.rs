@@ -54,7 +54,7 @@ fn parse(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// A share alone, or a table that also says how.
+/// A share alone, or a table with further keys.
 pub(super) fn fill<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Spanned<Fill>>, D::Error> {

@@ -1,4 +1,4 @@
-//! What a device is given to do: a synthetic workload or a trace.
+//! The workload of a device: synthetic or a trace.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::lane::Workload;
 use crate::source::{Offsets, Replay, ReplayOptions, Source};
 
-/// A workload of a scenario, read and checked.
+/// A workload of a scenario, parsed and checked.
 #[derive(Clone, Debug)]
 pub struct WorkloadSpec {
     name: String,
@@ -24,7 +24,7 @@ pub struct WorkloadSpec {
     /// Its number on its device.
     number: u64,
     kind: WorkloadKind,
-    /// Its place in the text.
+    /// Its position in the text.
     pub span: Range<usize>,
 }
 
@@ -34,7 +34,7 @@ enum WorkloadKind {
     Trace { path: PathBuf, options: ReplayOptions },
 }
 
-/// What the scenario and the device say about their workloads.
+/// The scenario's and the device's parameters for their workloads.
 pub(super) struct About<'a> {
     pub(super) capacity: u64,
     pub(super) queues: u32,
@@ -54,7 +54,7 @@ struct RawTrace {
     spread_s: Option<Spanned<f64>>,
 }
 
-/// Reads one workload, or a list of them.
+/// Parses one workload, or a list of them.
 pub(super) fn parse(
     value: Spanned<DeValue<'_>>,
     text: Text<'_>,
@@ -111,14 +111,14 @@ impl WorkloadSpec {
         Ok(Self { name, queue, number, kind, span })
     }
 
-    /// The most that may be kept of its trace while it is read, if it has one.
+    /// Sets the most bytes for a copy of its trace, if it has one.
     pub(super) const fn set_max_spool(&mut self, bytes: u64) {
         if let WorkloadKind::Trace { options, .. } = &mut self.kind {
             options.max_spool = Some(bytes);
         }
     }
 
-    /// Whether requests arrive whatever becomes of those before.
+    /// Whether requests arrive independently of completions.
     #[must_use]
     pub fn is_open_loop(&self) -> bool {
         match &self.kind {
@@ -137,8 +137,8 @@ impl WorkloadSpec {
         }
     }
 
-    /// The workload on a device of `capacity` bytes. `seed` is the device's;
-    /// `bursts` decides when there are bursts, if they are not the workload's own.
+    /// The workload on a device of `capacity` bytes. `seed` is the device's; `bursts` seeds
+    /// the times of bursts, if they are shared between workloads.
     ///
     /// # Errors
     /// A trace cannot be read.
@@ -182,7 +182,7 @@ impl WorkloadKind {
             return Err(text.wrong(&at, what));
         }
         if let Some(rate) = rate.as_ref().filter(|_| !spec.is_open_loop()) {
-            let what = "`rate` is for arrivals that wait for nobody: a closed loop has none";
+            let what = "`rate` is for open-loop arrivals: a closed loop has no rate";
             return Err(text.wrong(&rate.span(), what));
         }
         let rate = rate.map(|rate| {
@@ -227,12 +227,12 @@ impl WorkloadKind {
     }
 }
 
-/// The environment variable that a path begins with: `$TRACES/a.csv`.
+/// The environment variable at the beginning of a path: `$TRACES/a.csv`.
 fn variable(path: &Path) -> Option<&str> {
     path.components().next()?.as_os_str().to_str()?.strip_prefix('$')
 }
 
-/// The path with the variable's value in its place.
+/// The path with the variable replaced by its value.
 fn expanded(path: &Path) -> Result<PathBuf, Error> {
     let Some(name) = variable(path) else { return Ok(path.to_owned()) };
     let folder = std::env::var_os(name).ok_or_else(|| {
@@ -243,7 +243,7 @@ fn expanded(path: &Path) -> Result<PathBuf, Error> {
     Ok(Path::new(&folder).join(path.components().skip(1).collect::<PathBuf>()))
 }
 
-/// How much faster, in whole numbers: they are the same everywhere.
+/// The speed-up as an integer, which is the same on all machines.
 fn millionths(rate: Option<&Spanned<f64>>, text: Text<'_>) -> Result<u64, Error> {
     let Some(rate) = rate else { return Ok(1_000_000) };
     text.within("rate", &rate.span(), *rate.get_ref(), 1e-6..=1e6)?;

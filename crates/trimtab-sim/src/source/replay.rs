@@ -1,4 +1,4 @@
-//! A trace as a workload: its times and places fitted to a device.
+//! A trace as a workload: times and offsets are adapted to a device.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -11,39 +11,37 @@ use trimtab_trace::{Error as TraceError, Format, Record, Trace, TraceOptions};
 use super::NEVER;
 use crate::error::Error;
 
-/// What becomes of offsets that the device does not have.
+/// How offsets beyond the device's end are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Offsets {
     /// They are an error.
     #[default]
     Error,
-    /// They begin again at the device's front.
+    /// They wrap around.
     Wrap,
-    /// All offsets are scaled by the same factor, so that the trace's furthest
-    /// byte is the device's last.
+    /// All offsets are scaled by the same factor, so that the trace's last byte is the
+    /// device's last.
     Scale,
 }
 
-/// How a trace becomes a workload.
+/// Options of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayOptions {
-    /// What becomes of offsets that the device does not have.
+    /// How offsets beyond the device's end are handled.
     pub offsets: Offsets,
-    /// How much faster it goes, in millionths; 0 stands for as it was.
+    /// The speed-up, in millionths; 0 means unchanged.
     pub rate_millionths: u64,
-    /// The trace's device, by name, where it has several.
+    /// The trace's device, by name, if it has several.
     pub device: Option<String>,
-    /// The trace's format, where its content does not show it.
+    /// The trace's format, if its content does not show it.
     pub format: Option<Format>,
-    /// The most that may be kept of the trace outside of it while it is read, in bytes; where
-    /// nothing is said, as [`TraceOptions::max_spool`] has it.
+    /// The most bytes for a copy of the trace; by default [`TraceOptions::max_spool`].
     pub max_spool: Option<u64>,
-    /// So far into the trace it begins, on the trace's clock. What comes before
-    /// follows after the end.
+    /// The start within the trace, on the trace's clock. The part before it follows after the
+    /// end.
     pub begin: Nanos,
-    /// Requests of one and the same time are spread evenly over so long, on the
-    /// trace's clock.
+    /// Simultaneous requests are spread evenly over this time, on the trace's clock.
     pub spread: Nanos,
 }
 
@@ -54,20 +52,20 @@ pub struct Replay {
     reader: Reader,
     options: ReplayOptions,
     fit: Fit,
-    /// Requests that come at one time of the trace, with their times here.
+    /// Simultaneous requests of the trace, with their times here.
     group: VecDeque<(Nanos, Record)>,
-    /// One that comes later.
+    /// The first one after that.
     ahead: Option<Record>,
-    /// What comes after the end: the part that was left out at the beginning.
+    /// The part after the end: the one that was skipped at the beginning.
     second_lap: Option<Nanos>,
 }
 
-/// How offsets become the device's.
+/// The mapping of offsets to the device.
 #[derive(Clone, Copy, Debug)]
 struct Fit {
     offsets: Offsets,
     capacity: u64,
-    /// Bytes of the trace's own device, as far as it is known.
+    /// Bytes of the trace's device, as far as known.
     span: u64,
 }
 
@@ -75,7 +73,7 @@ impl Replay {
     /// Opens a trace for a device of `capacity` bytes.
     ///
     /// # Errors
-    /// It cannot be read, or lacks what a replay needs.
+    /// It cannot be read, or lacks data that a replay needs.
     pub fn open(path: &Path, capacity: u64, options: ReplayOptions) -> Result<Self, Error> {
         let mut fit = Fit { offsets: options.offsets, capacity, span: 0 };
         let twice = match &options {
@@ -95,7 +93,7 @@ impl Replay {
         Ok(Self { reader, options, fit, group, ahead, second_lap: None })
     }
 
-    /// When the next request comes, counted from the first.
+    /// The time of the next request, counted from the first.
     pub(super) fn next_arrival(&mut self) -> Result<Nanos, Error> {
         if self.group.is_empty() {
             self.next_group()?;
@@ -103,8 +101,7 @@ impl Replay {
         Ok(self.group.front().map_or(NEVER, |(at, _)| *at))
     }
 
-    /// Reads what comes next, and what comes at the same time as that, if this is
-    /// to be spread.
+    /// Reads the next request, and those at the same time if they are to be spread.
     fn next_group(&mut self) -> Result<(), Error> {
         let Some(first) = self.next_record()? else { return Ok(()) };
         let since = self.reader.since_first(&first);
@@ -132,7 +129,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The next request of the trace, or of the part that was left out.
+    /// The next request of the trace, or of the skipped part.
     fn next_record(&mut self) -> Result<Option<Record>, Error> {
         if self.ahead.is_some() {
             return Ok(self.ahead.take());
@@ -165,7 +162,7 @@ impl Replay {
         }
     }
 
-    /// Takes the request that [`next_arrival`](Self::next_arrival) spoke of.
+    /// Takes the request announced by [`next_arrival`](Self::next_arrival).
     pub(super) fn take(&mut self) -> Result<(GeneratedRequest, Flags), Error> {
         let (_, record) = self.group.pop_front().expect("next_arrival was asked");
         let Record { op, length, flags, .. } = record;
@@ -183,7 +180,7 @@ impl Replay {
     }
 }
 
-/// A time of the trace, at a rate in millionths.
+/// Converts a time of the trace, at a rate in millionths.
 fn on_our_clock(since: u128, rate_millionths: u64) -> Nanos {
     let rate = if rate_millionths == 0 { MILLION } else { rate_millionths };
     let scaled = since * u128::from(MILLION) / u128::from(rate);
@@ -194,7 +191,7 @@ fn on_our_clock(since: u128, rate_millionths: u64) -> Nanos {
 struct Reader {
     trace: Trace,
     batch: Vec<Record>,
-    /// The next record's place in the batch.
+    /// The next record's position in the batch.
     at: usize,
     /// Records read so far, for messages.
     records: u64,
@@ -225,7 +222,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The first byte after all requests.
+    /// The end of the furthest request.
     fn furthest(mut self) -> Result<u64, Error> {
         let mut furthest = 0;
         while let Some(record) = self.next()? {
@@ -238,7 +235,7 @@ impl Reader {
         Error::Replay { path: self.trace.path().to_owned(), what }
     }
 
-    /// How long after the first request this one came.
+    /// The time since the first request.
     fn since_first(&self, record: &Record) -> Nanos {
         record.arrival.since(self.first.unwrap_or_default())
     }
@@ -311,7 +308,7 @@ impl Reader {
 }
 
 impl Fit {
-    /// Where a request goes; none if the device has no such place.
+    /// The offset of a request on the device; `None` if the device has no such offset.
     fn offset(&self, record: &Record) -> Option<u64> {
         let Record { offset, length, .. } = *record;
         if record.op == Op::Flush {
@@ -322,7 +319,7 @@ impl Fit {
             Offsets::Error => (offset <= last).then_some(offset),
             Offsets::Wrap => Some((offset % self.capacity).min(last)),
             Offsets::Scale => {
-                // What was aligned stays aligned.
+                // Preserves alignment.
                 let align = if offset % 4096 == 0 { 4096 } else { 512 };
                 let span = u128::from(self.span.max(1));
                 let scaled = u128::from(offset) * u128::from(self.capacity) / span;
@@ -341,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn it_may_begin_anywhere_and_spread_what_comes_at_once() {
+    fn replay_can_start_anywhere_and_spread_simultaneous_requests() {
         let path = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
         // MSR: a time in 100 ns, host, disk, op, offset, bytes, response time.
         let tick = |second: u64| 128_166_372_000_000_000 + second * 10_000_000;

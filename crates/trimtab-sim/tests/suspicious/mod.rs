@@ -3,7 +3,7 @@
 use trimtab_io::{Nanos, Request};
 use trimtab_predict::{Forecast, Predictor, Ticket, Verdict};
 
-/// Takes a drive for slow as long as one of the last four answers was.
+/// Predicts a drive slow as long as one of its last four completions was.
 #[derive(Clone)]
 pub(crate) struct Suspicious {
     slow: Nanos,
@@ -14,7 +14,7 @@ pub(crate) struct Suspicious {
 }
 
 impl Suspicious {
-    /// With this time from which on an answer is slow.
+    /// With the latency from which on a completion is slow.
     pub(crate) fn new(slow: Nanos) -> Self {
         Self { slow, sent: Vec::new(), free: Vec::new(), last: [Nanos::ZERO; 4], answers: 0 }
     }

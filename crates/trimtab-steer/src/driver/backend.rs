@@ -1,4 +1,4 @@
-//! What a driver needs of the drives.
+//! The interface between a driver and the drives.
 
 use trimtab_io::{Nanos, Outcome, Request};
 
@@ -6,10 +6,10 @@ use crate::replica::Replica;
 
 /// Drives and a clock.
 ///
-/// A back end serves requests to drives, each with a limited queue depth, and waits. It
-/// knows neither reads nor strategies: a request is a drive, a slot number and a
-/// [`Request`], and its end is the slot number and an [`Outcome`]. So a driver that makes
-/// several member reads of one read (a parity array) can use the same back ends.
+/// A back end serves requests to drives, each with a limited queue depth, and waits. It is
+/// independent of reads and strategies: a request is a drive, a slot number and a [`Request`],
+/// and its completion is the slot number and an [`Outcome`]. So a driver that makes several
+/// member reads of one read (a parity array) can use the same back ends.
 ///
 /// The driver calls it from one thread. It is compiled for each back end, so the methods
 /// of the hot path ([`wait`](Self::wait), [`completion`](Self::completion),
@@ -21,8 +21,8 @@ pub trait Backend {
     /// The number of drives.
     fn drives(&self) -> usize;
 
-    /// The current time. It stands still between two calls of [`wait`](Self::wait), so all
-    /// that one event causes happens at one time.
+    /// The current time. It does not advance between two calls of [`wait`](Self::wait), so all
+    /// effects of one event happen at one time.
     fn now(&self) -> Nanos;
 
     /// Waits for the first of two: a drive may have completions, or `until` comes
@@ -58,10 +58,10 @@ pub trait Backend {
         _ = due;
     }
 
-    /// A predictor has refused this read of a drive whose host queue holds `queued`. A
-    /// back end that can find out what would have become of the read does so now and
-    /// returns false, or it returns true, and the driver sends the read as a forced sample
-    /// that no read waits for.
+    /// A predictor has refused this read of a drive whose host queue holds `queued`. A back
+    /// end that can determine how the read would have performed does so now and returns false.
+    /// Otherwise it returns true, and the driver sends the read as a forced sample that no
+    /// read waits for.
     fn sample_refusal<'q>(
         &mut self,
         drive: Replica,

@@ -59,7 +59,7 @@ pub struct DecisionScore {
     pub false_submits: u64,
     /// Times that a replica was refused.
     pub refused: u64,
-    /// Refused reads that were served all the same, as forced samples.
+    /// Refused reads that were served nevertheless, as forced samples.
     pub sampled: u64,
     /// Those of the samples that were fast.
     pub false_revokes: u64,
@@ -80,7 +80,7 @@ impl DecisionScore {
     }
 }
 
-/// A share of fewer samples than these says nothing.
+/// Fewer samples are not significant.
 const FEWEST_SAMPLES: u64 = 10;
 
 fn share(part: u64, whole: u64) -> Option<f64> {

@@ -28,8 +28,8 @@ pub struct LogEntry {
 /// Host queues before the drives of a [`Backend`], first come, first served, and the table
 /// of the requests in flight. `P` is what the driver remembers of a request.
 ///
-/// This layer knows nothing of reads and strategies: a driver for parity arrays uses it
-/// with a `P` of its own.
+/// This layer is independent of reads and strategies: a driver for parity arrays uses it with
+/// another `P`.
 #[derive(Debug)]
 pub(super) struct HostQueues<P> {
     queues: Vec<VecDeque<u32>>,

@@ -72,7 +72,7 @@ impl TimerQueue {
 }
 
 impl Ord for Entry {
-    /// The earliest is the greatest: it is at the top of the heap.
+    /// The earliest is the greatest, so that it is at the top of the heap.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.number).cmp(&(self.at, self.number))
     }

@@ -1,4 +1,4 @@
-//! What a driver is given to serve.
+//! The workload of a driver.
 
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId, SplitMix64};
 
@@ -15,7 +15,7 @@ pub struct ArrayIo {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// Its primary replica: the drive whose workload it is of.
+    /// Its primary replica: the drive that its workload belongs to.
     pub primary: Replica,
 }
 
@@ -40,7 +40,7 @@ impl ArrayIo {
     /// all strategies.
     #[must_use]
     pub fn order(&self, id: RequestId, replicas: usize, seed: u64) -> Order {
-        // Any number that is the read's own will do.
+        // Any number unique to the read suffices.
         let random = SplitMix64::new(seed ^ (id.0 << 1)).next();
         Order::shuffled(self.primary, replicas, random)
     }

@@ -32,8 +32,8 @@ const KEPT: f64 = 0.9;
 /// reads at completions, and a service time counts from the submission or from the
 /// drive's previous completion, whichever is later.
 ///
-/// C3's other half, rate control, is left out: it keeps many clients that do not know of
-/// each other from rushing to the same server.
+/// C3's other half, rate control, is left out: it keeps many independent clients from rushing
+/// to the same server.
 pub struct C3 {
     drives: Box<[Drive]>,
     probing: Probing,

@@ -23,7 +23,7 @@ impl Patience {
         self.0[primary.index()]
     }
 
-    /// The least of all replicas.
+    /// The shortest of all replicas.
     pub(crate) fn least(&self) -> Nanos {
         self.0.iter().copied().min().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Cassandra's dynamic snitch: the replica that was fast lately.
+//! Cassandra's dynamic snitch: the replica with the lowest recent latency.
 
 use trimtab_io::{Nanos, Op, Request, SplitMix64};
 use trimtab_predict::Ticket;

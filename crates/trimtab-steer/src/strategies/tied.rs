@@ -1,4 +1,4 @@
-//! Two replicas, one of which is taken back.
+//! Two replicas, one of which is cancelled.
 
 use trimtab_io::Nanos;
 
@@ -7,9 +7,8 @@ use crate::replica::Replica;
 use crate::strategy::Strategy;
 use crate::turn::Turn;
 
-/// Tied requests (Dean and Barroso, "The Tail at Scale", CACM 56(2), 2013): a
-/// read enters the queues of two servers, and when one begins it, the other is told to
-/// drop it.
+/// Tied requests (Dean and Barroso, "The Tail at Scale", CACM 56(2), 2013): a read enters the
+/// queues of two servers, and when one begins it, the other is notified to drop it.
 ///
 /// At the block level a request can be taken back only while it waits in the host queue
 /// for the drive to have room. Once the drive has it, the drive may serve it at any time,

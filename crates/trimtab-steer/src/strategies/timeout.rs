@@ -1,4 +1,4 @@
-//! Giving up on a replica.
+//! Timeouts with failover.
 
 use super::hedge::Patience;
 use crate::action::Reason;

@@ -1,4 +1,4 @@
-//! trimtab's strategy: the least expected wait, and a second replica only where it pays.
+//! trimtab's strategy: the least expected latency, and a second replica only if it pays.
 
 use trimtab_io::{Nanos, Op, Request};
 use trimtab_predict::{Forecast, Ticket, Verdict};
@@ -35,10 +35,10 @@ pub struct TrimtabSettings {
 /// refused costs a failover as well. Where all would be late the least late is asked.
 ///
 /// A read that takes longer than expected is hedged with a replica that will be sooner.
-/// Hedges have a budget, and are worth most where a read has waited longest in vain. So
-/// the delay before a hedge is the same for all reads: the price at which the budget is
-/// just spent (`Delay`). The delay also bounds the cost of a replica that is fast except
-/// for a small risk of being late: the risk ends at the hedge.
+/// Hedges have a budget, and are worth most for reads that have waited longest. So the delay
+/// before a hedge is the same for all reads: the price at which the budget is just spent
+/// (`Delay`). The delay also bounds the cost of a replica that is fast except for a small risk
+/// of being late: the risk ends at the hedge.
 pub struct Trimtab {
     predictors: PredictorSet,
     settings: TrimtabSettings,
@@ -62,10 +62,10 @@ const PROBE: Nanos = Nanos::from_millis(75);
 /// soon: the replica may have recovered.
 const SURPRISE: u64 = 4;
 
-/// This many reads in flight on a late replica double its expected wait, which grows with
-/// their square. A predictor was trained on a drive that served its own reads, and
-/// forecasts the same for a stalled drive whatever waits there. Without this all reads
-/// would go to the one of several stalled replicas that is expected back first.
+/// This many reads in flight on a late replica double its expected latency, which grows with
+/// their square. A predictor was trained on a drive that served its own reads, and its
+/// forecast for a stalled drive does not depend on the queue. Without this all reads would go
+/// to the one of several stalled replicas that is expected to recover first.
 const CROWD: f64 = 24.0;
 
 /// Hedges that can be saved up, and probes that can be owed: a quiet array needs more
@@ -81,7 +81,7 @@ const UNSPENT_FOR: Nanos = Nanos::from_millis(500);
 
 /// The purpose of the timers.
 const HEDGE: u8 = 0;
-/// How often a hedge looks for a replica that would be sooner.
+/// How often a hedge checks for a replica that would be sooner.
 const LOOKS: u32 = 8;
 
 impl Trimtab {
@@ -220,8 +220,8 @@ impl Strategy for Trimtab {
         for replica in late.iter().filter(|&replica| replica != best) {
             self.predictors.probing.avoided(now, replica);
         }
-        // A primary that only ranks behind must be probed as well, but not at any price:
-        // where reads are rare, each of them would be sent twice.
+        // A primary that only ranks behind must be probed as well, but within the budget: if
+        // reads are rare, each of them would be sent twice.
         if best != primary && !late.has(primary) && self.budget >= 1.0 {
             self.predictors.probing.avoided(now, primary);
         }

@@ -6,8 +6,8 @@ use crate::turn::Turn;
 
 /// Every read goes to its primary replica only.
 ///
-/// On drives whose firmware takes no time for itself this is also the ideal that the
-/// others are compared with, under that name.
+/// On drives whose firmware takes no time for itself this is also the ideal that the others
+/// are compared with, under that name.
 #[derive(Debug)]
 pub struct Base {
     name: &'static str,

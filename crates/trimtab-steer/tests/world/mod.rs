@@ -1,4 +1,4 @@
-//! A driver for strategies, with drives that take whatever time a test says.
+//! A driver for strategies, with drives whose times a test controls.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -31,7 +31,7 @@ enum Event {
     End(Attempt, u64, Outcome),
 }
 
-/// Where an attempt is. An attempt's number tells it from others of its name.
+/// The position of an attempt. A generation distinguishes attempts at the same replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     Waiting,
@@ -74,7 +74,7 @@ impl<T: FnMut(Nanos, Replica, &Request) -> Treatment> World<T> {
         self.kinds.push(event);
     }
 
-    /// Runs reads that arrive at these times until nothing happens any more. The primary
+    /// Runs reads that arrive at these times until there are no more events. The primary
     /// replica of each is its number modulo the replicas.
     pub(crate) fn run(&mut self, reads: impl IntoIterator<Item = Nanos>) {
         for (number, at) in (0..).zip(reads) {
@@ -84,7 +84,7 @@ impl<T: FnMut(Nanos, Replica, &Request) -> Treatment> World<T> {
         while let Some(Reverse((at, event))) = self.events.pop() {
             self.now = at;
             self.happen(self.kinds[event as usize], &mut actions);
-            // Actions bring more actions.
+            // Actions cause further actions.
             let mut next = 0;
             while next < actions.len() {
                 self.act(actions[next], &mut actions);
@@ -178,7 +178,7 @@ fn read(number: u64, arrival: Nanos) -> Request {
     }
 }
 
-/// Takes a replica for slow as long as one of the last four completions was.
+/// Predicts a replica slow as long as one of its last four completions was.
 #[derive(Clone, Default)]
 pub(crate) struct Suspicious {
     sent: Vec<Nanos>,
@@ -186,7 +186,7 @@ pub(crate) struct Suspicious {
     completions: usize,
 }
 
-/// What `Suspicious` takes for slow.
+/// The threshold of `Suspicious`.
 pub(crate) const SLOW: Nanos = Nanos::from_millis(1);
 
 impl Predictor for Suspicious {
@@ -249,5 +249,5 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
     ]
 }
 
-/// How many of them predict.
+/// How many of them use predictors.
 pub(crate) const PREDICTING: usize = 3;

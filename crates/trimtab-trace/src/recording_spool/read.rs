@@ -43,7 +43,7 @@ impl Leftover {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 let path = path.display();
-                let why = "is in use: its recording goes on, or it is being recovered";
+                let why = "is in use: still being recorded, or being recovered";
                 return Err(Error::Usage(format!("{path}: {why}")));
             }
             Err(fs::TryLockError::Error(source)) => return Err(open_error(source)),

@@ -175,7 +175,7 @@ fn live_spools_are_neither_leftovers_nor_replaced() {
     let (spool, _feed) = begin(&target);
     assert!(leftovers(dir.path()).is_empty());
     let error = Leftover::open(spool.path()).err().unwrap().to_string();
-    assert!(error.contains("its recording goes on"), "{error}");
+    assert!(error.contains("still being recorded"), "{error}");
     let (second, _feed) = begin(&target);
     assert_ne!(second.path(), spool.path());
     assert_eq!(trace_of(spool.path()), Some(target.clone()));

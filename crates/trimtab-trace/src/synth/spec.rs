@@ -127,7 +127,7 @@ impl Spec {
         let Some(capacity) = self.capacity_bytes() else { return missing("capacity_gb") };
         if self.requests.is_none() && self.duration_s.is_none() {
             return Err(InvalidValue::without_key(
-                "`requests` or `duration_s` must say where the trace ends",
+                "`requests` or `duration_s` must set where the trace ends",
             ));
         }
         if matches!(self.arrivals, Arrivals::Closed { service_us: None, .. }) {

@@ -14,9 +14,8 @@ use trimtab_tracker::{StateTracker, TrackerOptions};
 
 /// Drives, and threads for each.
 const LOADS: [(usize, usize); 5] = [(1, 1), (1, 4), (1, 32), (4, 8), (8, 4)];
-/// The queue of a drive's deferred events overflows where the lock's holder loses its
-/// processor for that long, as in a virtual machine whose host has other work. Such a round
-/// is repeated.
+/// The queue of a drive's deferred events overflows if the lock's holder loses its processor
+/// long enough, as in a virtual machine on a busy host. Such a round is repeated.
 const ROUNDS: u32 = 10;
 
 fn disks(count: usize) -> Vec<LoopDisk> {
@@ -31,7 +30,7 @@ fn track(disks: &[LoopDisk], options: &TrackerOptions) -> (StateTracker, Vec<Liv
 }
 
 /// Reads pages of each disk for a while, past the page cache, by this number of threads for
-/// each. Those of each disk are spread over the processors, and stay where they are.
+/// each. The threads of each disk are distributed over the processors, and pinned.
 fn read_by_threads(disks: &[LoopDisk], threads: usize, time: Duration) {
     let processors = thread::available_parallelism().unwrap().get();
     let until = Instant::now() + time;
@@ -42,7 +41,7 @@ fn read_by_threads(disks: &[LoopDisk], threads: usize, time: Duration) {
             scope.spawn(move || {
                 let mut own = CpuSet::new();
                 own.set(processor);
-                // Not all processors need be this process's.
+                // This process may not be allowed on all processors.
                 _ = sched_setaffinity(None, &own);
                 let mut buffer = disk::aligned(4096);
                 let mut page = number as u64;
@@ -55,7 +54,7 @@ fn read_by_threads(disks: &[LoopDisk], threads: usize, time: Duration) {
     });
 }
 
-/// Repeats a round until no event was missed in it, by what it returns.
+/// Repeats a round until it misses no event; `round` returns the number missed.
 fn until_none_is_missed(what: &str, mut round: impl FnMut() -> u64) {
     for number in 1..=ROUNDS {
         let missed = round();
@@ -119,7 +118,8 @@ fn contended_state_equals_the_log() {
     }
 }
 
-/// The figures of docs/measurements.md: what an event costs, and how many find the lock taken.
+/// The figures of docs/measurements.md: the cost of an event, and the share of events that
+/// find the lock taken.
 #[test]
 fn contended_drives_miss_no_event() {
     let Some(_alone) = real_disks() else { return };
@@ -153,8 +153,8 @@ fn figures(tracker: &StateTracker, drives: &[LiveDrive], seconds: f64) -> String
     let events: u64 = drives.iter().map(|drive| 2 * drive.sent()).sum();
     let deferred: u64 = drives.iter().map(|drive| drive.counters().deferred).sum();
     let share = deferred as f64 / events as f64;
-    // Of one drive. An event finds the lock taken by another processor for the share of time
-    // that all others hold it.
+    // For one drive. The share of events that find the lock taken by another processor is the
+    // share of time for which all others hold it.
     let per_second = events as f64 / seconds / drives.len() as f64;
     let processors = thread::available_parallelism().unwrap().get() as f64;
     let held_s = share / (per_second * (1.0 - 1.0 / processors)).max(1.0);

@@ -1,4 +1,4 @@
-//! What the kernel keeps of a drive is what our watch keeps that is told the same.
+//! The kernel's state of a drive equals that of the user-space tracker after the same steps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,7 +13,7 @@ use trimtab_testdisk::{self as disk, Feature, LoopDisk};
 use trimtab_tracker::{Act, StateTracker, Step, TrackerOptions};
 
 #[test]
-fn what_the_kernel_keeps_is_what_our_watch_keeps() {
+fn kernel_state_equals_user_space_tracker() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
     let tracker = keep(&disk, logged());
@@ -23,8 +23,8 @@ fn what_the_kernel_keeps_is_what_our_watch_keeps() {
     assert_empty(&drive);
     let counters = drive.counters();
     assert_eq!(counters.table_full, 0, "{counters:?}");
-    // Where who holds the lock is without its processor for hundreds of requests, an emulated
-    // one, say, some are missed; never many.
+    // If the lock's holder loses its processor for hundreds of requests (an emulated
+    // processor, say), some events are missed; never many.
     assert!(counters.missed <= steps.len() as u64 / 50, "{counters:?} of {}", steps.len());
     if counters.missed > 0 {
         disk::note(&format!("{} events missed, and found out", counters.missed));
@@ -39,10 +39,9 @@ fn what_the_kernel_keeps_is_what_our_watch_keeps() {
     assert_eq!(drive.sent(), Op::ALL.map(sent).into_iter().sum::<usize>() as u64);
 }
 
-/// Also of what is seen in the middle of it: each look is at what our watch had
-/// after some step.
+/// Also for snapshots in between: each equals the user-space state after some step.
 #[test]
-fn what_is_seen_while_it_is_kept_was_so() {
+fn snapshots_under_load_match_some_step() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
     let tracker = keep(&disk, logged());
@@ -72,7 +71,7 @@ fn what_is_seen_while_it_is_kept_was_so() {
 
     let mut told = Told::new();
     let (mut next, mut candidates) = (0, Vec::new());
-    // Nothing is known before the first step.
+    // The state is empty before the first step.
     let mut confirm = |told: &Told, until: Nanos| {
         while next < whole.len() && whole[next].1.changed <= until {
             candidates.push(next);
@@ -82,9 +81,9 @@ fn what_is_seen_while_it_is_kept_was_so() {
             let ((offset, length), look) = whole[i];
             look.drive != *told.watch.state() || look.units() != told.units(*offset, *length)
         });
-        // A look is confirmed by a step not later than itself.
+        // A snapshot is confirmed by a step not later than itself.
         if let Some(&i) = candidates.iter().find(|&&i| whole[i].1.changed < until) {
-            panic!("never was so: {:?}", whole[i]);
+            panic!("matches no step: {:?}", whole[i]);
         }
     };
     let first = steps[0].now;
@@ -100,7 +99,7 @@ fn merged_requests_grow() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
     disk.set_queue("scheduler", "mq-deadline");
-    // Where a request is first seen when it is issued, it is as large then as it becomes.
+    // A request that is first seen at its issue has its final size.
     let options = TrackerOptions { arrival: Arrival::IoStart, ..logged() };
     let tracker = match StateTracker::load(&[BlockDevice::find(&disk.path).unwrap()], &options) {
         Ok(tracker) => tracker,
@@ -113,9 +112,9 @@ fn merged_requests_grow() {
     assert!(steps.iter().any(|step| matches!(step.act, Act::Grown(_))), "nothing was merged");
 }
 
-/// Where there is no `block_io_start`.
+/// On kernels without `block_io_start`.
 #[test]
-fn sent_may_mean_issued() {
+fn sent_can_be_counted_from_issue() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
     disk.set_queue("scheduler", "mq-deadline");
@@ -129,7 +128,7 @@ fn sent_may_mean_issued() {
 }
 
 #[test]
-fn functions_may_change_under_load() {
+fn functions_can_change_under_load() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
     let tracker = keep(&disk, TrackerOptions::default());
@@ -150,7 +149,7 @@ fn functions_may_change_under_load() {
 }
 
 #[test]
-fn nothing_is_fresh_without_its_tracker() {
+fn state_without_tracker_is_stale() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(16);
     let tracker = keep(&disk, logged());
@@ -159,14 +158,14 @@ fn nothing_is_fresh_without_its_tracker() {
     assert!(drive.is_fresh(monotonic()));
     drop(tracker);
     assert!(!drive.is_fresh(monotonic()));
-    // What it knew stands still.
+    // Its state no longer changes.
     let sent = drive.sent();
     read(&disk, 5);
     assert_eq!(drive.sent(), sent);
 }
 
 #[test]
-fn several_drives_are_told_apart() {
+fn several_drives_are_distinguished() {
     let Some(_alone) = real_disks() else { return };
     let disks = [LoopDisk::new(16), LoopDisk::new(16)];
     let unwatched = LoopDisk::new(16);

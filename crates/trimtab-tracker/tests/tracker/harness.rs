@@ -1,4 +1,4 @@
-//! A drive's state kept by the kernel, and by our watch that is told the same.
+//! A drive's state in the kernel, compared with the user-space tracker after the same steps.
 
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
@@ -14,11 +14,10 @@ use trimtab_state::{LiveDrive, StateSnapshot};
 use trimtab_testdisk::{self as disk, LoopDisk};
 use trimtab_tracker::{Act, Extent, StateTracker, Step, TrackerOptions};
 
-/// One at a time: each test is to see its own load only.
+/// One at a time: each test must see only its own load.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Lets one test after the other have the machine. None, having said so, where that lacks
-/// something.
+/// Serialises tests that use real disks. `None`, with a note, if the machine lacks something.
 pub(crate) fn real_disks() -> Option<MutexGuard<'static, ()>> {
     if !disk::requires(disk::REAL_DISKS) {
         return None;
@@ -56,7 +55,7 @@ pub(crate) fn request(extent: &Extent) -> Request {
     }
 }
 
-/// Our watch, told of the kernel's steps one by one.
+/// The user-space tracker, replaying the kernel's steps.
 pub(crate) struct Told {
     pub(crate) watch: DriveTracker,
     tickets: HashMap<u32, Ticket>,
@@ -83,7 +82,7 @@ impl Told {
         }
     }
 
-    /// The busiest of the units that a request lies in, by each function.
+    /// The busiest of a request's units, by each function.
     pub(crate) fn units(&self, offset: u64, length: u64) -> Vec<Unit> {
         let functions = self.watch.functions().iter().enumerate();
         let busiest = |(i, f): (usize, &UnitFunction)| {
@@ -107,7 +106,7 @@ pub(crate) fn state_of(drive: &LiveDrive) -> DriveState {
     }
 }
 
-/// Waits until nothing is in flight: what has ended unseen is given up after a
+/// Waits until nothing is in flight: requests that completed unseen are given up after a
 /// while.
 pub(crate) fn wait_until_idle(drive: &LiveDrive) {
     let until = Instant::now() + Duration::from_secs(60);
@@ -117,7 +116,7 @@ pub(crate) fn wait_until_idle(drive: &LiveDrive) {
     }
 }
 
-/// All steps, and what is known after them: nothing happens meanwhile.
+/// All steps, and the state after them, with no events in between.
 pub(crate) fn settled(tracker: &StateTracker, drive: &LiveDrive) -> (Vec<Step>, StateSnapshot) {
     settled_of(tracker, 0, drive)
 }
@@ -140,12 +139,12 @@ fn settled_of(
     }
 }
 
-/// What the kernel has is what our watch has.
+/// Asserts that the kernel's state equals that of the user-space tracker.
 pub(crate) fn assert_equal(tracker: &StateTracker, drive: &LiveDrive) -> Vec<Step> {
     assert_equal_of(tracker, 0, drive)
 }
 
-/// The same of the drive with this index.
+/// The same for the drive with this index.
 pub(crate) fn assert_equal_of(
     tracker: &StateTracker,
     index: usize,
@@ -161,7 +160,7 @@ pub(crate) fn assert_equal_of(
     steps
 }
 
-/// Nothing is in flight, in no unit.
+/// Asserts that nothing is in flight, in any unit.
 pub(crate) fn assert_empty(drive: &LiveDrive) {
     let state = state_of(drive);
     let whole = state.whole;

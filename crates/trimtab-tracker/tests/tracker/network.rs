@@ -1,4 +1,4 @@
-//! The network in the kernel decides what user space would, to the last bit.
+//! The network in the kernel decides exactly as in user space.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use trimtab_tracker::{StateTracker, TrackerOptions};
 
 const GOLDEN: &str = include_str!("../../../trimtab-learn/golden/integer-network.json");
 
-/// Skips a test, saying so, where the machine lacks something.
+/// Skips a test, with a note, if the machine lacks something.
 macro_rules! needs_real_disks {
     () => {
         if !disk::requires(disk::REAL_DISKS) {
@@ -39,8 +39,7 @@ fn trained(network: &LinnOs) -> Trained {
     Trained::Linnos(Arc::new(network.clone()))
 }
 
-/// A network of such weights and biases, one after the other: see
-/// docs/integer-network.md.
+/// A network of these weights and biases, one after the other: see docs/integer-network.md.
 fn network(
     mut weight: impl FnMut() -> i16,
     mut bias: impl FnMut() -> i32,
@@ -52,7 +51,7 @@ fn network(
     LinnOs::new(&first, &first_bias, &second, [output(), output()]).unwrap()
 }
 
-/// The first layer's sums without the queue's digits, in the plainest way.
+/// The first layer's sums without the queue's digits, computed directly.
 fn sums(network: &LinnOs, digits: &[u8; DIGITS]) -> [i32; 256] {
     std::array::from_fn(|neuron| {
         let weighted = |i: usize| i32::from(digits[i]) * i32::from(network.first_weight(i, neuron));
@@ -60,12 +59,12 @@ fn sums(network: &LinnOs, digits: &[u8; DIGITS]) -> [i32; 256] {
     })
 }
 
-/// The kernel's sums and margins are those of user space, for these digits and for the
-/// same with another queue.
+/// Asserts that the kernel's sums and margins equal those of user space, for these digits and
+/// for the same with another queue.
 fn assert_alike(tracker: &StateTracker, network: &LinnOs, digits: &[u8; DIGITS], other: [u8; 3]) {
     let until = Instant::now() + Duration::from_secs(10);
     let (margins, found) = loop {
-        // It may just be deciding.
+        // It may be deciding at the moment.
         match tracker.query_network(0, digits, other) {
             Some(answer) => break answer,
             None => assert!(Instant::now() < until, "the network is always at work"),
@@ -79,7 +78,7 @@ fn assert_alike(tracker: &StateTracker, network: &LinnOs, digits: &[u8; DIGITS],
 }
 
 #[test]
-fn gives_the_golden_vectors() {
+fn output_equals_golden_vectors() {
     needs_real_disks!();
     let golden: serde_json::Value = serde_json::from_str(GOLDEN).unwrap();
     let state = std::cell::Cell::new(golden["seed"].as_u64().unwrap());
@@ -101,16 +100,16 @@ fn gives_the_golden_vectors() {
         let text = case["inputs"].as_str().unwrap().as_bytes();
         let digits: [u8; DIGITS] = std::array::from_fn(|i| text[i] - b'0');
         assert_alike(&tracker, &network, &digits, [9, 0, 1]);
-        // Which user space gives as well.
+        // User space gives the same.
         let logit = |i: usize| case["logits"][i].as_i64().unwrap();
         assert_eq!(network.margin(Simd::SCALAR, &digits), logit(1) - logit(0), "{digits:?}");
     }
 }
 
-/// Weights and biases as large as a model may have, and random ones: digits that
-/// change one by one, and all at once.
+/// Weights and biases as large as a model may have, and random ones; digits that change one by
+/// one, and all at once.
 #[test]
-fn gives_what_user_space_does_also_at_the_extremes() {
+fn output_equals_user_space_at_extreme_weights() {
     needs_real_disks!();
     let disk = LoopDisk::new(16);
     const ALL: i32 = i32::MAX - 255 * 31 * 32_767;
@@ -163,12 +162,12 @@ fn read(length: u64) -> Request {
     }
 }
 
-/// What user space decides at this state, for both classes.
+/// User space's margins at this state, for both classes.
 fn margins(network: &LinnOs, drive: &DriveState) -> [i64; 2] {
     SizeClass::ALL.map(|class| network.margin(Simd::SCALAR, &drive.digits(&read(class.length()))))
 }
 
-/// A network that takes about half of what happens to this drive for late.
+/// A network that predicts about half of the reads of this drive late.
 fn balanced(disk: &LoopDisk) -> LinnOs {
     let build = |bias: [i64; 2]| {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(7);
@@ -202,7 +201,7 @@ fn load(disk: &LoopDisk) {
     disk::run("fio", &[&what[..], &how, &["--runtime=2", "--output=/dev/null"]].concat());
 }
 
-/// The present verdicts and the state that they are of; there must be some soon.
+/// The present verdicts and their state; there must be some soon.
 fn decided(drive: &LiveDrive) -> (DriveState, [Verdict; 2]) {
     let until = Instant::now() + Duration::from_secs(10);
     loop {
@@ -214,7 +213,7 @@ fn decided(drive: &LiveDrive) -> (DriveState, [Verdict; 2]) {
 }
 
 #[test]
-fn publishes_what_user_space_would_decide() {
+fn published_verdicts_equal_user_space() {
     needs_real_disks!();
     let disk = LoopDisk::new(64);
     let network = balanced(&disk);
@@ -241,7 +240,7 @@ fn publishes_what_user_space_would_decide() {
             thread::sleep(Duration::from_micros(200));
         }
     });
-    // At rest the verdicts are of the last state, however it came.
+    // At rest the verdicts are of the last state.
     compare();
     disk::note(&format!("{kinds:?} verdicts fast and late, {busy} states while busy"));
     assert!(kinds[0] > 10 && kinds[1] > 10 && busy > 10, "{kinds:?} {busy}");
@@ -252,7 +251,7 @@ fn publishes_what_user_space_would_decide() {
 }
 
 #[test]
-fn without_a_network_there_is_no_verdict() {
+fn verdict_needs_a_network() {
     needs_real_disks!();
     let disk = LoopDisk::new(16);
     let network = network(|| 1, || 1, || 1);
@@ -268,7 +267,7 @@ fn without_a_network_there_is_no_verdict() {
 }
 
 #[test]
-fn says_what_it_cannot_decide_by() {
+fn unsupported_models_are_refused() {
     needs_real_disks!();
     let disk = LoopDisk::new(16);
     let network = network(|| 1, || 1, || 1);

@@ -1,4 +1,4 @@
-//! The state of a drive, read by whoever is let.
+//! The pinned state of a drive, read by other processes.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +19,7 @@ use trimtab_testdisk::{self as disk, Feature, LoopDisk};
 use trimtab_tracker::{StateTracker, TrackerOptions};
 
 #[test]
-fn others_read_what_is_pinned() {
+fn other_processes_read_the_pinned_state() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -45,7 +45,7 @@ fn others_read_what_is_pinned() {
         let other = BlockDevice::find(&unwatched.path).unwrap();
         assert!(why(&other).contains("is not tracked by the state tracker"), "{}", why(&other));
 
-        // One tracker at a place.
+        // One tracker per directory.
         let mut second = StateTracker::load(std::slice::from_ref(&device), &options).unwrap();
         let refused = second.pin(&pins).err().unwrap().to_string();
         assert!(refused.contains("another process tracks drives"), "{refused}");
@@ -59,7 +59,7 @@ fn others_read_what_is_pinned() {
 }
 
 #[test]
-fn what_was_unmounted_is_mounted_and_pinned_anew() {
+fn unmounted_pins_are_restored() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -76,14 +76,14 @@ fn what_was_unmounted_is_mounted_and_pinned_anew() {
 
         unmount(files, UnmountFlags::DETACH).unwrap();
         assert!(LiveDrive::open(&pins, &device).is_err());
-        assert!(before.is_fresh(monotonic()), "who has it open keeps it");
+        assert!(before.is_fresh(monotonic()), "open mappings stay valid");
         assert!(tracker.pin_again().unwrap());
         assert!(!tracker.pin_again().unwrap());
         assert!(LiveDrive::open(&pins, &device).unwrap().is_fresh(monotonic()));
         let mode = std::fs::metadata(files).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o711, "who may pass is as before");
+        assert_eq!(mode & 0o777, 0o711, "the directory's mode is kept");
 
-        // Only the file.
+        // Removes only the file.
         std::fs::remove_file(pins.join("devices")).unwrap();
         assert!(tracker.pin_again().unwrap());
         assert!(LiveDrive::open(&pins, &device).is_ok());
@@ -93,7 +93,7 @@ fn what_was_unmounted_is_mounted_and_pinned_anew() {
 }
 
 #[test]
-fn nothing_is_kept_of_a_device_whose_name_another_has_taken() {
+fn state_of_a_replaced_device_is_stale() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -114,11 +114,11 @@ fn nothing_is_kept_of_a_device_whose_name_another_has_taken() {
         }
         thread::sleep(std::time::Duration::from_millis(10));
     }
-    panic!("what was kept of another device is taken for current");
+    panic!("the state of another device counts as fresh");
 }
 
-/// Turns this thread, and no other, into one of an unprivileged user.
-fn become_nobody() {
+/// Switches this thread alone to an unprivileged user.
+fn become_unprivileged() {
     let (user, group) = (Uid::from_raw(65_534), Gid::from_raw(65_534));
     set_thread_groups(&[]).unwrap();
     set_thread_res_gid(group, group, group).unwrap();
@@ -134,7 +134,7 @@ fn kernel() -> (u32, u32) {
     (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
-/// Keeps the state of a disk, and pins it.
+/// Tracks a disk, and pins its state.
 fn with_pinned(run: impl FnOnce(StateTracker, &Path, &LoopDisk, &BlockDevice) + Send) {
     let disk = LoopDisk::new(16);
     let device = BlockDevice::find(&disk.path).unwrap();
@@ -151,9 +151,9 @@ fn read_all(disk: &LoopDisk) {
     disk::run("dd", &[&format!("if={}", disk.path), "of=/dev/null", "bs=64k"]);
 }
 
-/// Any user reads what is pinned, and none writes it.
+/// Any user can read the pinned state, and none can write it.
 #[test]
-fn anyone_reads_it_and_nobody_writes_it() {
+fn any_user_reads_and_none_writes() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -164,7 +164,7 @@ fn anyone_reads_it_and_nobody_writes_it() {
         let ours = tracker.drive(0).unwrap();
         let theirs = thread::scope(|scope| {
             let them = scope.spawn(|| {
-                become_nobody();
+                become_unprivileged();
                 let theirs = LiveDrive::open(pins, device).unwrap();
                 assert!(theirs.is_fresh(monotonic()));
                 assert_no_way_to_write(&pins.join("devices"));
@@ -178,10 +178,10 @@ fn anyone_reads_it_and_nobody_writes_it() {
     });
 }
 
-/// What everyone reads says nothing of single requests: no addresses of the kernel's, from
-/// which it could be learned where its memory is, and no places of other users.
+/// The readable memory reveals nothing about single requests: no kernel addresses, from which
+/// its memory layout could be derived, and no offsets of other users.
 #[test]
-fn what_is_pinned_has_figures_only() {
+fn pinned_memory_holds_figures_only() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
     }
@@ -190,7 +190,7 @@ fn what_is_pinned_has_figures_only() {
         assert_eq!(names.collect::<Vec<_>>(), ["devices"]);
         let map = MapHandle::from_pinned_path(pins.join("devices")).unwrap();
         let drive = tracker.drive(0).unwrap();
-        // So that there are requests in flight as far as the programs know.
+        // Makes the programs count requests in flight.
         tracker
             .without_completions(|| {
                 read_all(disk);
@@ -198,32 +198,32 @@ fn what_is_pinned_has_figures_only() {
                 let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
                 let words =
                     value.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
-                // Addresses, and how far the kernel's memory is from the programs', have
-                // the highest bits set; times, sums of them, bytes and counts do not.
+                // Addresses, and distances between the kernel's memory and the programs', have
+                // the highest bits set; times, their sums, bytes and counts do not.
                 let large: Vec<_> = words.clone().filter(|word| word >> 56 > 0).collect();
                 assert!(large.is_empty(), "{large:x?}");
-                // No units are told apart, so beyond the drive's own page is nothing.
+                // Without unit functions, everything beyond the drive's own page is zero.
                 assert_eq!(words.skip(4096 / 8).filter(|&word| word > 0).count(), 0);
             })
             .unwrap();
     });
 }
 
-/// By no call and by no mapping, whoever has the map open: also not root.
+/// Asserts that no process, not even root's, can write the open map by a call or a mapping.
 fn assert_no_way_to_write(pin: &Path) {
     let map = MapHandle::from_pinned_path(pin).unwrap();
     let value = vec![0; map.value_size() as usize];
     let key = 0_u32.to_ne_bytes();
     assert!(map.update(&key, &value, MapFlags::ANY).is_err());
     let mapped = |protection| {
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         unsafe {
             mmap(std::ptr::null_mut(), 4096, protection, mm::MapFlags::SHARED, map.as_fd(), 0)
         }
     };
     assert!(mapped(ProtFlags::READ | ProtFlags::WRITE).is_err());
     let readable = mapped(ProtFlags::READ).unwrap();
-    // SAFETY: our own mapping, which nothing refers to.
+    // SAFETY: our own mapping, without references into it.
     unsafe {
         let writable = mprotect(readable, 4096, MprotectFlags::READ | MprotectFlags::WRITE);
         assert!(writable.is_err());

@@ -1,5 +1,4 @@
-//! Requests in flight whose end is not seen, is long in coming, or that have no place of
-//! their own.
+//! Requests in flight whose completion is unseen or delayed, or that share a home bucket.
 
 use std::time::{Duration, Instant};
 
@@ -8,19 +7,19 @@ use trimtab_testdisk::LoopDisk;
 use trimtab_tracker::{InjectedEvent, TrackerOptions};
 
 #[test]
-fn counts_recover_from_answers_that_went_unseen() {
+fn counts_recover_from_unseen_completions() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
     let mut tracker = keep(&disk, logged());
     let drive = tracker.drive(0).unwrap();
     read(&disk, 10);
     tracker.without_completions(|| read(&disk, 1000)).unwrap();
-    // The kernel has far fewer structures than that: most have been used again, which
-    // is how it is noticed.
+    // The kernel has far fewer request structures: most have been reused, by which lost
+    // completions are detected.
     let counters = drive.counters();
     assert!(counters.never_completed > 100, "{counters:?}");
     assert!(state_of(&drive).requests < 1000);
-    // With the others a drive that rests is compared with the kernel's own count.
+    // The others are reaped by comparing an idle drive with the kernel's count.
     assert_equal(&tracker, &drive);
     assert_empty(&drive);
     read(&disk, 10);
@@ -28,7 +27,7 @@ fn counts_recover_from_answers_that_went_unseen() {
 }
 
 #[test]
-fn what_is_too_old_is_given_up() {
+fn requests_beyond_the_age_limit_are_reaped() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
     let mut tracker = keep(&disk, TrackerOptions { age_limit: Duration::ZERO, ..logged() });
@@ -38,17 +37,17 @@ fn what_is_too_old_is_given_up() {
     assert_equal(&tracker, &drive);
 }
 
-/// What the driver has given back is not with it, and will be again: during the recovery
-/// from an error seconds may pass in which nothing happens.
+/// A request that the driver returned is not at the driver, but will be again: during error
+/// recovery seconds may pass without events.
 #[test]
-fn what_is_requeued_stays_in_flight() {
+fn requeued_requests_stay_in_flight() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
     let age_limit = Duration::from_secs(2);
     let tracker = keep(&disk, TrackerOptions { age_limit, ..logged() });
     let drive = tracker.drive(0).unwrap();
-    // The kernel knows of no such read. So it is in flight for 100 ms as far as the
-    // programs know; on a busy machine more of these may pass in between.
+    // The read is fictitious, so the programs count it in flight for 100 ms; on a busy machine
+    // more time may pass in between.
     let in_time = (0..10).any(|_| {
         let before = drive.counters();
         tracker.inject_event(0, InjectedEvent::Arrived, 1);
@@ -64,7 +63,7 @@ fn what_is_requeued_stays_in_flight() {
     assert_equal(&tracker, &drive);
     assert_empty(&drive);
 
-    // That was the only one: others that end unseen are given up when the drive rests.
+    // There was only one: further unseen completions are reaped when the drive is idle.
     tracker.inject_event(0, InjectedEvent::Arrived, 1);
     let begun = Instant::now();
     wait_until_idle(&drive);
@@ -73,21 +72,21 @@ fn what_is_requeued_stays_in_flight() {
     assert_equal(&tracker, &drive);
 }
 
-/// Requests that have the same place in the table.
+/// Requests that share a home bucket of the table.
 #[test]
-fn requests_may_live_elsewhere() {
+fn displaced_requests_are_found() {
     let Some(_alone) = real_disks() else { return };
     let disk = LoopDisk::new(64);
     let tracker = keep(&disk, logged());
     let drive = tracker.drive(0).unwrap();
     let keys = 1000 * 256 + 1..1000 * 256 + 200;
     let count = keys.clone().count() as u64;
-    // As above: they might be given up.
+    // As above: they might be reaped.
     let in_time = (0..10).any(|_| {
         let before = (drive.sent(), drive.counters());
         keys.clone().for_each(|key| tracker.inject_event(0, InjectedEvent::Arrived, key));
         let all = u64::from(state_of(&drive).requests);
-        // The first are at home and leave it to the others.
+        // The first are in their home bucket and free it for the others.
         keys.clone().for_each(|key| tracker.inject_event(0, InjectedEvent::Answered, key));
         keys.clone().rev().for_each(|key| tracker.inject_event(0, InjectedEvent::Arrived, key));
         keys.clone().for_each(|key| tracker.inject_event(0, InjectedEvent::Answered, key));

@@ -82,7 +82,7 @@ impl Samples {
     }
 
     /// Trains on the selected samples. If all of these are of one class, there is no forest
-    /// that tells late from not late.
+    /// that separates late from not late.
     pub(super) fn forests(
         &self,
         is: impl Fn(usize) -> bool,

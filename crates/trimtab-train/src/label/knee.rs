@@ -2,7 +2,7 @@
 
 use trimtab_io::Nanos;
 
-/// Latencies beyond this share tell the tail's length, not where it begins.
+/// Latencies beyond this share determine the tail's length, not its start.
 const BODY: f64 = 0.97;
 
 /// The latency where the distribution bends: with all latencies up to the 97th

@@ -31,7 +31,7 @@ pub fn make(
         LabelRule::Knee => knee(all).ok_or(none("all of them are the same, or there are none"))?,
         LabelRule::Inflection => {
             let found = inflection(&sorted, peers, SEED);
-            found.ok_or(none("no threshold makes failing over worth while"))?.latency
+            found.ok_or(none("no threshold makes failing over worthwhile"))?.latency
         }
         LabelRule::P95 => at(0.95).ok_or(none("there are none"))?,
         LabelRule::P99 => at(0.99).ok_or(none("there are none"))?,

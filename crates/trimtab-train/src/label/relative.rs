@@ -95,7 +95,7 @@ mod tests {
             .filter(|(i, read)| label.is_slow(read.0, read.1, read.2) == truth(*i));
         let share = right.count() as f64 / reads.len() as f64;
         assert!(share > 0.98, "{share}");
-        // One threshold for all cannot tell them apart.
+        // One threshold for all cannot separate them.
         let mut sorted: Vec<Nanos> = reads.iter().map(|read| read.0).collect();
         sorted.sort_unstable();
         let absolute = Label::Threshold { latency: knee(&sorted).unwrap() };

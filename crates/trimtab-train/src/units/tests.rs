@@ -62,8 +62,8 @@ fn finds_a_round_of_six() {
 }
 
 #[test]
-fn finds_nothing_where_there_is_nothing() {
-    // One unit for all; and units that no address tells.
+fn no_units_are_found_without_structure() {
+    // One unit for all; and units unrelated to the address.
     for unit in [|_| 0, |offset: u64| offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62] {
         let found = find(&[&drive(unit)]);
         assert_eq!(found.functions.len(), 1, "{found:?}");

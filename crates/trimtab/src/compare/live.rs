@@ -1,4 +1,4 @@
-//! `trimtab compare --live`: the same comparison on drives that the kernel has.
+//! `trimtab compare --live`: the same comparison on the kernel's block devices.
 
 mod agreement;
 mod notes;
@@ -18,17 +18,17 @@ use trimtab_report::{Section, Table, machine};
 
 use super::{Args, page, table};
 use crate::console;
-use crate::drive::on_leash;
+use crate::drive::with_guard;
 use crate::exit::Incomplete;
 use crate::interrupt::Interrupt;
 use crate::json::Json;
 use crate::output;
 
-/// How often phase two is simulated for each seed, to say what can be expected: one turn
+/// How often phase two is simulated for each seed, to estimate the spread: a single simulation
 /// varies as much as one live run.
 const TURNS: u32 = 5;
 
-/// Caught beside Ctrl-C and SIGTERM: drives end with the terminal too.
+/// Caught beside Ctrl-C and SIGTERM: emulated drives must end with the terminal too.
 const HANG_UP: [i32; 1] = [signal_hook::consts::SIGHUP];
 
 /// The report as JSON.
@@ -39,13 +39,12 @@ struct Summary<'a> {
     machine: String,
     live: &'a Report,
     notes: &'a Notes,
-    /// The same scenario in simulation, if the drives are emulated ones.
+    /// The same scenario in simulation, if the drives are emulated.
     simulated: Option<&'a Report>,
     agreement: Option<&'a Agreement>,
 }
 
-/// Runs a comparison live, and beside it in simulation where the drives are
-/// emulated ones.
+/// Runs a comparison live, and also in simulation if the drives are emulated.
 pub(super) fn run(
     args: &Args,
     mut comparison: Comparison,
@@ -56,14 +55,14 @@ pub(super) fn run(
 ) -> Result<()> {
     needs(args, &comparison)?;
     if args.seeds.is_empty() {
-        // Real time is expensive: one seed, unless more are asked for.
+        // Runs take real time: one seed, unless more are requested.
         comparison.set_seeds(comparison.seeds()[..1].to_vec())?;
     }
     let (live, notes, simulated) = if args.files.is_empty() {
         let mut in_turns = comparison.clone();
         in_turns.set_turns(TURNS);
         let simulated = compare(&in_turns, &BuiltinTrainer, threads, progress)?;
-        // Not before: a simulation ends at once.
+        // Not earlier: the default action ends a simulation at once.
         let end = Interrupt::catch(&HANG_UP)?;
         let mut testbed = Emulated::new(&comparison, start_drives(), should_stop(&end));
         let live = on_testbed(&mut testbed, &comparison, threads, progress, &end)?;
@@ -120,7 +119,7 @@ pub(super) fn run(
     if trouble.is_empty() { Ok(()) } else { Err(Incomplete(trouble.join("; ")).into()) }
 }
 
-/// Checks all that a comparison needs of the scenario, the machine and this process, before
+/// Checks what a comparison needs of the scenario, the machine and this process, before
 /// minutes of simulation.
 fn needs(args: &Args, comparison: &Comparison) -> Result<()> {
     comparison.check_live()?;
@@ -136,9 +135,9 @@ fn needs(args: &Args, comparison: &Comparison) -> Result<()> {
     Ok(trimtab_uring::check()?)
 }
 
-/// Starts each emulated drive in a server of its own, which ends with this process.
+/// Starts each emulated drive in its own server, which ends with this process.
 fn start_drives() -> StartDrive {
-    Box::new(|spec: &Spec| Ok(Box::new(on_leash(spec)?) as DriveGuard))
+    Box::new(|spec: &Spec| Ok(Box::new(with_guard(spec)?) as DriveGuard))
 }
 
 fn should_stop(end: &Interrupt) -> trimtab_compare::live::ShouldStop {

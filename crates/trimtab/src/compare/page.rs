@@ -10,8 +10,8 @@ use trimtab_report::{Page, Section};
 use super::table;
 use crate::units;
 
-/// The table, and the plots of LinnOS (Figures 8 and 9): averages, percentiles,
-/// and the whole distributions.
+/// The table, and the plots of LinnOS (Figures 8 and 9): averages, percentiles, and the whole
+/// distributions.
 pub(super) fn page(path: &Path, comparison: &Comparison, report: &Report) -> Page {
     let mut facts = table::facts(path, report);
     facts.add("trimtab", env!("CARGO_PKG_VERSION"));
@@ -32,13 +32,13 @@ pub(super) fn page(path: &Path, comparison: &Comparison, report: &Report) -> Pag
     page
 }
 
-/// Which strategy had the shortest tail, beside reading without any.
+/// Which strategy had the shortest tail, compared with plain reads (`base`).
 fn verdict(report: &Report) -> Option<String> {
-    // The highest percentile that all of them have samples for.
+    // The highest percentile that all of them have enough samples for.
     let has = |key: &str| report.strategies.iter().all(|row| row.median.get(key).is_some());
     let measure = MEASURES.iter().rev().find(|m| m.name.starts_with('p') && has(m.key))?;
     let at = |row: &StrategyReport| row.median.get(measure.key).unwrap_or(f64::INFINITY);
-    // Not what no strategy could do.
+    // Without the ideal, which no strategy can reach.
     let real = report.strategies.iter().filter(|row| row.strategy != "ideal");
     let best = real.min_by(|a, b| at(a).total_cmp(&at(b)))?;
     let time = |row: &StrategyReport| units::long(Nanos(at(row) as u64));
@@ -67,16 +67,16 @@ fn averages(report: &Report) -> chart::Chart {
     chart::bars("Mean latency of reads", "strategy", &y, &names, &series)
 }
 
-/// Lines that can be told from each other.
+/// The most lines that remain distinguishable.
 const LINES: usize = 7;
 
-/// What is drawn as lines: all if they are few, otherwise ours, base, and what the
-/// field compares with. The table has them all.
+/// The strategies drawn as lines: all if they are few, otherwise trimtab, base, and the usual
+/// baselines of publications. The table has them all.
 fn drawn(report: &Report) -> Vec<&StrategyReport> {
     const KNOWN: [&str; LINES] = ["trimtab", "base", "ideal", "clone", "hedge", "c3", "linnos+hl"];
     if report.strategies.len() <= LINES {
         let mut all: Vec<_> = report.strategies.iter().collect();
-        // The first is drawn over the others, and in the clearest colour.
+        // The first is drawn on top, in the most distinct colour.
         all.sort_by_key(|row| row.name != KNOWN[0]);
         return all;
     }
@@ -85,7 +85,7 @@ fn drawn(report: &Report) -> Vec<&StrategyReport> {
     if known.is_empty() { report.strategies.iter().take(LINES).collect() } else { known }
 }
 
-/// Latency over percentile, with as much room for the tail as for the body.
+/// Latency over percentile, with as much space for the tail as for the body.
 fn percentiles(report: &Report) -> chart::Chart {
     let at = |name: &str| -> Option<f64> { name.strip_prefix('p')?.parse().ok() };
     let lines = drawn(report).into_iter().map(|row| {

@@ -8,17 +8,17 @@ use trimtab_report::{Align, Facts, Table, count, machine};
 
 use crate::units::{self, NONE};
 
-/// Whose spread over the seeds is shown: that of all would leave no room.
+/// Columns whose spread over the seeds is shown; all would not fit.
 const SPREAD_SHOWN: [&str; 3] = ["mean_ns", "p99_ns", "p99.9_ns"];
 
-/// Everything.
+/// The whole output.
 pub(super) fn text(path: &Path, report: &Report) -> String {
     let facts = facts(path, report);
     let (table, drives) = (strategies(report), drives(report));
     format!("{facts}\n{table}\n{drives}")
 }
 
-/// How the figures were made.
+/// How the figures were obtained.
 pub(super) fn facts(path: &Path, report: &Report) -> Facts {
     let mut facts = Facts::new();
     facts.add("scenario", path.display().to_string());
@@ -31,8 +31,8 @@ pub(super) fn facts(path: &Path, report: &Report) -> Facts {
     facts
 }
 
-/// A row for each strategy: medians, and below them the lowest and the highest
-/// if there are several seeds.
+/// A row for each strategy: medians, and below them the lowest and the highest if there are
+/// several seeds.
 pub(super) fn strategies(report: &Report) -> Table {
     let right = |name: &str| (name.to_owned(), Align::Right);
     let columns: Vec<_> = [("strategy".to_owned(), Align::Left)]
@@ -79,7 +79,7 @@ fn shown(measure: &Measure, value: Option<f64>) -> String {
     }
 }
 
-/// What phase one has shown of the drives.
+/// The drives' figures from phase one.
 pub(super) fn drives(report: &Report) -> Table {
     let mut columns = vec![
         ("device", Align::Left),
@@ -97,7 +97,7 @@ pub(super) fn drives(report: &Report) -> Table {
     };
     if report.drives.iter().flatten().any(is_alone) {
         let caption =
-            "* among drives like it: no latency makes failing over to the others worth while";
+            "* among drives like it: no latency makes failing over to the others worthwhile";
         table = table.with_caption(caption);
     }
     for (seed, drives) in report.seeds.iter().zip(&report.drives) {

@@ -27,15 +27,15 @@ Examples:
   sudo trimtab drive check
   sudo trimtab drive check --duration 30s --json check.json
 
-Makes scratch drives, reads 4 KiB at random with direct I/O, and removes them again:
-from one drive at depths 1 to 32, at most 30,000 reads a second (--rate), and from one and
-from three drives as fast as they answer. `added` is what a program sees beyond what the
-model says the drive takes. Three parts of it are measured at the block layer's tracepoints: `to
-server` (loop device, FUSE and their wake-ups), `in server`, and `back`; answers are early by
-`compensated`. The rest is the reading program's: its system calls and wake-ups. `early` is the share of reads that the block layer
-had back too soon. `saturated` is the share of reads in moments in which half of them came
-more than 30 µs too late: there the machine cannot serve them in time, and the drive's
-latencies are the machine's. Percentiles that too few reads support are left out.";
+Makes scratch drives, reads 4 KiB at random with direct I/O, and removes the drives: one
+drive at depths 1 to 32 with at most 30,000 reads a second (--rate), then one and three
+drives at full speed. `added` is the latency beyond the model as a program sees it. Three
+parts of it are measured at the block layer's tracepoints: `to server` (loop device, FUSE and
+their wake-ups), `in server`, and `back`; answers are early by `compensated`. The rest is the
+reading program's: system calls and wake-ups. `early` is the share of reads that completed in
+the block layer before the model's time. `saturated` is the share of reads in moments in which
+half of them were more than 30 µs late: the machine is too slow there, and latencies are the
+machine's, not the drive's. Percentiles that too few reads support are left out.";
 
 /// How to measure.
 #[derive(Debug, clap::Args)]
@@ -44,68 +44,68 @@ pub(crate) struct Args {
     /// How long each measurement takes.
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, default_value = "5s")]
     duration: Nanos,
-    /// How many reads are sent in a second, at most, where depths are compared.
+    /// The most reads per second when depths are compared.
     #[arg(long, value_name = "N", default_value_t = 30_000, value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
-    /// The drive to be like: a profile's name or file.
+    /// The emulated drive's profile: a name or a file.
     #[arg(long, value_name = "PROFILE", default_value = "consumer-a")]
     profile: String,
-    /// Write the figures as JSON, which appears when it is whole; - is standard
-    /// output, in place of the table.
+    /// Write the figures as JSON, to a file that appears once complete, or with - to standard
+    /// output in place of the table.
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
 }
 
-/// Reads in flight where depths are compared.
+/// Reads in flight, for the comparison of depths.
 const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Drives that are measured together.
 const DRIVES: usize = 3;
-/// Large enough for half a million reads, each of another place.
+/// Large enough for half a million reads at distinct offsets.
 const CAPACITY: u64 = 4 << 30;
-/// Before each measurement, so long is read all the same.
+/// Reads before each measurement, for this long, are not counted.
 const WARM_UP: Nanos = Nanos::from_secs(1);
-/// After each, until the drives have heard of the last reads.
+/// Wait after each measurement, so that the drives have seen the last reads complete.
 const SETTLE: Duration = Duration::from_millis(200);
-/// How long an idle server is watched.
+/// How long an idle server is observed.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// All that is reported.
+/// The whole report.
 #[derive(Debug, Serialize)]
-struct Told {
+struct CheckReport {
     trimtab: &'static str,
     machine: String,
     profile: String,
-    /// Share of one core that a server took while it was not read from.
+    /// Share of one core that a server used while idle.
     idle_cpu: Option<f64>,
-    measurements: Vec<Told1>,
+    measurements: Vec<MeasurementReport>,
 }
 
 /// One measurement.
 #[derive(Debug, Serialize)]
-struct Told1 {
+struct MeasurementReport {
     drives: usize,
     depth: u32,
-    /// Reads that were sent in a second, at most.
+    /// The most reads sent per second.
     rate: Option<u32>,
     reads: u64,
     iops: f64,
-    /// What the model says.
+    /// Latency according to the model.
     model: Latencies,
-    /// What a program sees beyond that.
+    /// Latency beyond the model, as a program sees it.
     added: Latencies,
-    /// The part of it that the server sees.
+    /// The part of it that arises in the server.
     server: Latencies,
     /// From the block layer to the server, and back, with the compensation; of the drive with the
-    /// longest path. None if the reads were not seen at the block layer.
+    /// longest path. `None` if the tracepoints showed no read.
     path: Option<PathStat>,
-    /// Of the reads that the block layer was seen to send and to have back, the share that
-    /// came too early; none if it was not seen.
+    /// Share of reads that completed too early, of those whose issue and completion the block
+    /// layer's tracepoints showed; `None` if they showed none.
     early_share: Option<f64>,
-    /// The same, of those in moments in which the machine was saturated.
+    /// The same, for reads in moments in which the machine was saturated.
     saturated_share: Option<f64>,
-    /// How much earlier than the model says the drives answered at the end, µs.
+    /// How much earlier than the model the drives answered at the end, µs.
     lead_us: Vec<f64>,
-    /// Share of one core that all servers took together.
+    /// Share of one core that all servers used together.
     cpu: Option<f64>,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     drop(progress);
     drop(drives);
-    let told = Told {
+    let report = CheckReport {
         trimtab: env!("CARGO_PKG_VERSION"),
         machine: machine(),
         profile: profile.name,
@@ -138,11 +138,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         measurements,
     };
     match json {
-        Some(Json::StandardOutput) => return Json::StandardOutput.write(&told),
-        Some(file) => file.write(&told)?,
+        Some(Json::StandardOutput) => return Json::StandardOutput.write(&report),
+        Some(file) => file.write(&report)?,
         None => {}
     }
-    Ok(print(&told)?)
+    Ok(print(&report)?)
 }
 
 fn make_drives(profile: &Profile) -> Result<Vec<Scratch>> {
@@ -150,34 +150,34 @@ fn make_drives(profile: &Profile) -> Result<Vec<Scratch>> {
     let make = |number| {
         let spec = Spec {
             seed: 1 + number as u64,
-            // All is mapped, so that each read goes to the flash.
+            // Everything is mapped, so that each read goes to the flash.
             fill: Fill { share: 1.0, overwrites: 0.0 },
             ..Spec::new(format!("check-{}-{number}", std::process::id()), profile.clone())
         };
         let name = spec.name.clone();
-        let leash = serve::on_leash(&spec)?;
-        Ok(Scratch(Drive::find(&home, &name)?, leash))
+        let guard = serve::with_guard(&spec)?;
+        Ok(Scratch(Drive::find(&home, &name)?, guard))
     };
     (0..DRIVES).map(make).collect()
 }
 
-/// Which of the measurements is under way. It shows while that one lasts, so a line before
-/// each is enough, and nothing runs beside it.
+/// Progress line for the current measurement. It is shown while the measurement lasts; nothing
+/// else runs then, so one line before each is enough.
 fn measuring(number: usize, of: usize, drives: usize, depth: u32) -> String {
     let plural = if drives == 1 { "" } else { "s" };
     format!("measurement {number} of {of}: {drives} drive{plural}, {depth} in flight")
 }
 
 /// Reads from all of these drives at once.
-fn together(drives: &[Scratch], load: Load) -> Result<Told1> {
-    // What the path takes at this depth is learnt first, as it would be in use.
+fn together(drives: &[Scratch], load: Load) -> Result<MeasurementReport> {
+    // The latency compensation adapts to this depth first, as it would in use.
     let warm_up = Load { time: WARM_UP.min(load.time), seed: !load.seed, ..load };
     read_all(drives, warm_up)?;
     let stats = || drives.iter().map(|drive| Ok(drive.0.stat()?)).collect::<Result<Vec<_>>>();
     let before = cpu_seconds(drives);
     let all = read_all(drives, load)?;
     let cpu = before.zip(cpu_seconds(drives));
-    // The block layer's view comes some milliseconds later.
+    // The block layer's figures arrive some milliseconds later.
     thread::sleep(SETTLE);
     let now = stats()?;
     let paths: Vec<PathStat> = now.iter().filter_map(|stat| stat.logged_path).collect();
@@ -193,7 +193,7 @@ fn together(drives: &[Scratch], load: Load) -> Result<Told1> {
     };
     let longest = all.iter().map(|measured| measured.time).max().unwrap_or_default();
     let reads = all.iter().map(|measured| measured.reads).sum();
-    Ok(Told1 {
+    Ok(MeasurementReport {
         drives: drives.len(),
         depth: load.depth,
         rate: load.per_second,
@@ -222,32 +222,34 @@ fn read_all(drives: &[Scratch], load: Load) -> Result<Vec<Measurement>> {
     .context("cannot measure")
 }
 
-/// Measures with the priority that servers have: how late the reader itself is on a
-/// busy machine is nothing that the drive adds. For a thread that ends with it.
+/// Measures at the servers' priority, so that the reader's own scheduling delay on a busy
+/// machine is not charged to the drive. The calling thread keeps that priority, so it should
+/// end afterwards.
 fn measure_first(drive: &Drive, load: Load) -> Result<Measurement, Error> {
-    // Not vital.
+    // Not essential.
     _ = rustix::process::setpriority_process(None, -19);
     measure(drive, load)
 }
 
-/// A drive that does not outlive its use.
-struct Scratch(Drive, #[expect(dead_code, reason = "holds the drive")] serve::Leash);
+/// A drive that is removed when this is dropped.
+struct Scratch(Drive, #[expect(dead_code, reason = "holds the drive")] serve::LifetimeGuard);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nowhere is left to report a failure of this; `drive list` shows it.
+        // The failure cannot be reported here; `drive list` shows it.
         _ = self.0.remove(true);
     }
 }
 
-/// Processor time that the servers have taken.
+/// Processor time that the servers have used.
 fn cpu_seconds(drives: &[Scratch]) -> Option<f64> {
-    // Times are in hundredths of a second, whatever the kernel counts in (proc(5)).
+    // Times are in hundredths of a second, independent of the kernel's HZ (proc(5)).
     const PER_SECOND: f64 = 100.0;
     let mut ticks = 0.0;
     for drive in drives {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", drive.0.info().pid)).ok()?;
-        // After the name, which may hold anything: state is field 3, times 14 and 15.
+        // Counted after the name, which may contain anything: state is field 3, times 14 and
+        // 15.
         let (_, rest) = stat.rsplit_once(") ")?;
         let mut fields = rest.split(' ').skip(11);
         ticks += fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
@@ -255,7 +257,7 @@ fn cpu_seconds(drives: &[Scratch]) -> Option<f64> {
     Some(ticks / PER_SECOND)
 }
 
-fn print(told: &Told) -> io::Result<()> {
+fn print(report: &CheckReport) -> io::Result<()> {
     let columns = [
         "drives",
         "depth",
@@ -278,7 +280,7 @@ fn print(told: &Told) -> io::Result<()> {
         us.map_or_else(|| NONE.to_owned(), |us| Nanos((us * 1e3) as u64).to_string())
     };
     let share = |share: Option<f64>| share.map_or_else(|| NONE.to_owned(), percent);
-    for one in &told.measurements {
+    for one in &report.measurements {
         let part = |of: fn(&PathStat) -> Option<f64>| us(one.path.as_ref().and_then(of));
         table.row([
             one.drives.to_string(),
@@ -302,8 +304,8 @@ fn print(told: &Told) -> io::Result<()> {
     let width = terminal_size::terminal_size().map_or(100, |(width, _)| width.0.into());
     let table = if console::out_is_terminal() { table.within(width) } else { table.to_string() };
     write!(out, "{table}")?;
-    let idle = share(told.idle_cpu);
+    let idle = share(report.idle_cpu);
     writeln!(out, "To server, in server, back and compensated are medians.")?;
     writeln!(out, "CPU: of one core, all servers together; idle {idle} each.")?;
-    writeln!(out, "{}; profile {}", told.machine, escaped(&told.profile))
+    writeln!(out, "{}; profile {}", report.machine, escaped(&report.profile))
 }

@@ -27,37 +27,37 @@ Examples:
   sudo trimtab drive create safe --size 3G --data file --file /var/tmp/safe.img --flush durable
   sudo trimtab drive create bad --size 3G --faults examples/drive-faults.toml
 
-The flash begins half full and long in use, whatever its content (--fill 0 for a
-fresh drive). Content begins as zeroes. Size is rounded to what the profile can be
-scaled to. Ctrl-C removes a drive that runs in the foreground.";
+The flash starts half full and in steady state, independent of its content (--fill 0 for
+a fresh drive). Content starts as zeroes. The size is rounded to one that the profile can
+be scaled to. Ctrl-C removes a drive that runs in the foreground.";
 
-/// What to make.
+/// The drive to create.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// What to call it.
+    /// The drive's name.
     name: String,
-    /// The drive to be like: a profile's name (`trimtab profile list`) or file.
+    /// The drive to emulate: a profile's name (`trimtab profile list`) or file.
     #[arg(long, value_name = "PROFILE", default_value = "consumer-a")]
     profile: String,
     /// Its size: 512M, 8G.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "8G")]
     size: u64,
-    /// Where its content is kept.
+    /// Where its content is stored.
     #[arg(long, value_enum, default_value_t = Kept::Memory)]
     data: Kept,
-    /// The most memory that content may take; writes beyond fail with ENOSPC
-    /// [default: half of what is available, or the drive's size].
+    /// The most memory that content may use; writes beyond that fail with ENOSPC [default:
+    /// half of the available memory, or the drive's size].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory_cap: Option<u64>,
-    /// The file, for --data file; an existing one is gone on with.
+    /// The file, for --data file; an existing one is reused.
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
     /// What a flush does, for --data file [default: fast].
     #[arg(long, value_enum)]
     flush: Option<Flushes>,
-    /// The most that may be written and not flushed: what `drive fault NAME power-cut`
-    /// can take. 0 for a drive that loses nothing [default: the profile's write buffer].
+    /// The most written data that may await a flush: what `drive fault NAME power-cut` can
+    /// lose. 0 for a drive that loses nothing [default: the profile's write buffer].
     #[arg(long, value_name = "SIZE", value_parser = size_or_none)]
     write_cache: Option<u64>,
     /// The kernel's I/O scheduler for it.
@@ -66,24 +66,24 @@ pub(crate) struct Args {
     /// Bytes of a block: 512 or 4096.
     #[arg(long, value_name = "BYTES", default_value_t = 512)]
     block_size: u32,
-    /// How much earlier than the model says to answer, for the time that requests and
-    /// answers are on their way [default: measured when it is made].
+    /// How much earlier than the model to answer, to compensate for the time that requests and
+    /// answers take to and from the server [default: measured at creation].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     lead: Option<Nanos>,
-    /// Let idle processors sleep while it is in use. That saves power, and adds tens of
-    /// microseconds to requests that come one at a time.
+    /// Let idle processors sleep while the drive is in use. Saves power, and adds tens of
+    /// microseconds to requests that arrive one at a time.
     #[arg(long)]
     may_sleep: bool,
-    /// For all that is random in it.
+    /// The seed of all random numbers in the drive.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Share of the flash that holds data when it begins, 0 to 1.
+    /// Share of the flash that holds data at the start, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = Fill::default().share)]
     fill: f64,
-    /// How often that was overwritten at random since; 0: written once, in order.
+    /// How often that data was overwritten at random since; 0: written once, in order.
     #[arg(long, value_name = "TIMES", default_value_t = Fill::default().overwrites)]
     overwrites: f64,
-    /// What shall go wrong, and when: a schedule in TOML.
+    /// A schedule of faults, in TOML.
     #[arg(long, value_name = "FAULTS.toml")]
     faults: Option<PathBuf>,
     /// Stay in the foreground, and remove the drive on Ctrl-C.
@@ -91,23 +91,23 @@ pub(crate) struct Args {
     foreground: bool,
 }
 
-/// Where content is kept.
+/// Where content is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kept {
-    /// Nowhere: reads are zeroes.
+    /// Not stored: reads return zeroes.
     None,
-    /// In memory, as far as it is written.
+    /// In memory, as much as is written.
     Memory,
-    /// In a sparse file, which outlives the drive.
+    /// In a sparse file, which remains when the drive is removed.
     File,
 }
 
 /// What a flush does, where content is in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Flushes {
-    /// Take the model's time; the page cache below writes the file when it likes.
+    /// Take the model's time; the page cache writes the file back later.
     Fast,
-    /// Reach the disk below too, before it is answered: for a power cut of the machine.
+    /// Also reach the disk below before completing: survives a power cut of the machine.
     Durable,
 }
 
@@ -125,12 +125,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
     Ok(tell(&device, capacity)?)
 }
 
-/// A size, or 0, which needs no unit.
+/// A size, or 0 without a unit.
 fn size_or_none(text: &str) -> Result<u64, String> {
     if text == "0" { Ok(0) } else { size::parse(text) }
 }
 
-/// The device alone on standard output, for scripts.
+/// Prints only the device on standard output, for scripts.
 fn tell(device: &Path, capacity: u64) -> io::Result<()> {
     log::line(&format!("{}, {}", device.display(), bytes(capacity)));
     writeln!(console::out(false), "{}", device.display())
@@ -145,12 +145,12 @@ fn in_foreground(spec: Spec, mut show: impl FnMut(f64)) -> Result<()> {
     };
     let server =
         Server::start(&RunDirectory::from_environment(), spec, serve::helper(), &mut progress)?;
-    // A broken pipe should not keep the drive from being removed properly.
+    // A broken pipe must not keep the drive from being removed properly.
     tell(server.device(), capacity)?;
     Ok(server.serve(&end)?)
 }
 
-/// Raised when Ctrl-C or SIGTERM asks for the end.
+/// A flag that Ctrl-C and SIGTERM set.
 pub(super) fn catch_signals() -> Result<Arc<AtomicBool>> {
     let end = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -198,7 +198,7 @@ impl Args {
             (Kept::None, None, None) => Ok(Data::None),
             (Kept::File, Some(path), None) => {
                 let path =
-                    std::path::absolute(path).context("cannot tell the working directory")?;
+                    std::path::absolute(path).context("cannot determine the working directory")?;
                 let flush = match self.flush {
                     Some(Flushes::Durable) => Flush::Durable,
                     Some(Flushes::Fast) | None => Flush::Fast,

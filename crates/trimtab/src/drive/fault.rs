@@ -13,9 +13,9 @@ Faults, and the options that each takes:
   stall      answer nothing: --for
   slow       take longer for each request: --factor, --for
   error      fail requests with EIO: --share, --reads or --writes, --for
-  power-cut  take the power: what was written and not flushed is lost, or a part of
-             it; requests fail until it is back: --seed, --for (or until cleared)
-  clear      end all faults, those of a schedule too, and give the power back
+  power-cut  cut the power: writes not yet flushed are lost in whole or in part, and
+             requests fail until power returns: --seed, --for (or until cleared)
+  clear      end all faults, including scheduled ones, and restore power
 
 Examples:
   sudo trimtab drive fault slow stall --for 500ms
@@ -27,16 +27,16 @@ Examples:
 A fault begins at once; several may be on at a time. A schedule is given to
 `trimtab drive create --faults` (docs/emulated-drives.md).";
 
-/// What shall go wrong.
+/// The fault to inject.
 ///
-/// The fault is a value and no subcommand: clap looks for a subcommand before it fills
-/// in the drive's name, and a drive may be called `slow`.
+/// The fault is a value and not a subcommand, because clap looks for a subcommand before it
+/// fills in the drive's name, and a drive may be called `slow`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP, long_about = None)]
 pub(crate) struct Args {
     /// The drive.
     name: String,
-    /// What happens to it.
+    /// The fault.
     #[arg(value_enum, value_name = "FAULT", hide_possible_values = true)]
     what: What,
     /// How long it lasts: 500ms, 2s.
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// slow: how many times as long requests take.
     #[arg(long, value_name = "N")]
     factor: Option<f64>,
-    /// error: which share of them fails, 0 to 1 [default: 1].
+    /// error: the share of them that fails, 0 to 1 [default: 1].
     #[arg(long, value_name = "SHARE")]
     share: Option<f64>,
     /// error: only reads.
@@ -54,8 +54,8 @@ pub(crate) struct Args {
     /// error: only writes.
     #[arg(long, visible_alias = "write", conflicts_with = "reads")]
     writes: bool,
-    /// power-cut: for what is lost; the same one loses the same of the same writes
-    /// [default: the drive's, and another for each cut].
+    /// power-cut: the seed that selects what is lost; the same seed loses the same of the same
+    /// writes [default: the drive's, different for each cut].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
@@ -69,7 +69,7 @@ enum What {
     Clear,
 }
 
-/// Those that end by themselves, or can.
+/// Faults that can have a duration.
 const LASTING: [What; 4] = [What::Stall, What::Slow, What::Error, What::PowerCut];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Args {
-    /// Refuses an option that the fault does not take: it would be ignored.
+    /// Refuses an option that the fault does not take, rather than ignoring it.
     fn check_options(&self) -> Result<(), BadInput> {
         let given = [
             ("--for", self.length.is_some(), &LASTING[..]),
@@ -99,7 +99,7 @@ impl Args {
         }
     }
 
-    /// None clears all faults.
+    /// `None` clears all faults.
     fn fault(&self) -> Result<Option<Fault>, BadInput> {
         let effect = match self.what {
             What::Clear => return Ok(None),
@@ -129,7 +129,7 @@ impl Args {
         BadInput(format!("`{}` needs {option}", self.what()))
     }
 
-    /// The fault as it is written.
+    /// The fault's name on the command line.
     fn what(&self) -> String {
         self.what.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A drive, in JSON: what [`DriveInfo`] has of it, where there is that, and its state.
+/// A drive in JSON: the fields of [`DriveInfo`], where known, and its state.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Drive {

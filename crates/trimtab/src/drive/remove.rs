@@ -11,9 +11,9 @@ Examples:
   sudo trimtab drive remove slow
   sudo trimtab drive remove --all
 
-A mounted drive is not removed without --force; with it, the file system on it gets
-errors, and a server that does not answer (stopped, or just starting) is killed. Of a
-drive whose server was killed, what is left is removed.";
+A mounted drive is removed only with --force; its file system then gets errors, and a
+server that does not answer (stopped, or just starting) is killed. If a drive's server was
+killed, the remains are removed.";
 
 /// What to remove.
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// The drives.
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
-    /// All there are.
+    /// All drives.
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Even if it is mounted or in use, or its server does not answer.
@@ -45,7 +45,7 @@ fn remove(home: &RunDirectory, name: &str, force: bool) -> Result<()> {
             let removed = Drive::find(home, name).and_then(|drive| drive.remove(force));
             match removed {
                 Err(Error::NoAnswer(_)) if force => home.end(name)?,
-                // It was killed just now.
+                // It was killed in the meantime.
                 Err(_) if matches!(home.find(name), Ok(DriveStatus::Dead)) => {
                     home.remove_dead(name)?
                 }
@@ -55,12 +55,12 @@ fn remove(home: &RunDirectory, name: &str, force: bool) -> Result<()> {
         DriveStatus::Dead => home.remove_dead(name)?,
         DriveStatus::Changing if force => home.end(name)?,
         DriveStatus::Changing => {
-            let why = "it is just starting or ending; --force ends it now";
+            let why = "it is starting or ending; --force kills it now";
             return Err(BadInput(format!("`{name}`: {why}")).into());
         }
     };
     if let Some(at) = mounted {
-        let what = format!("what was on `{name}` is still mounted at {at}");
+        let what = format!("a file system on `{name}` is still mounted at {at}");
         log::line(&format!("{what}: unmount it, and its device goes too"));
     }
     Ok(())

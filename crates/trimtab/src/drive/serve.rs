@@ -19,44 +19,44 @@ use super::create::catch_signals;
 use crate::console;
 use crate::exit::BadInput;
 
-/// How often a server tells how far it is.
+/// How often a server reports progress.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// What a server tells whoever started it, one line of JSON each.
+/// What a server reports to the process that started it, one line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum News {
-    /// So much of the flash has been filled.
+enum Message {
+    /// The share of the flash that has been filled.
     Filled(f64),
-    /// The device is there. It is the last news.
+    /// The device exists. The last message.
     Ready(PathBuf),
-    /// It cannot be. It is the last news.
+    /// The description is invalid. The last message.
     BadInput(String),
-    /// It failed. It is the last news.
+    /// The server failed. The last message.
     Failed(String),
 }
 
-/// Starts a server that goes on when this process ends, and returns the device once
-/// it is there.
+/// Starts a server that survives this process, and returns the device once it exists.
 pub(crate) fn in_background(spec: &Spec, show: impl FnMut(f64)) -> Result<PathBuf> {
     let (_, device) = start(spec, "serve", show)?;
     Ok(device)
 }
 
-/// Keeps a drive: it goes when this is dropped, or this process ends, however it does.
+/// Lifetime guard of a drive: the drive ends when this is dropped or this process ends for any
+/// reason.
 #[derive(Debug)]
-pub(crate) struct Leash {
+pub(crate) struct LifetimeGuard {
     _input: ChildStdin,
 }
 
-/// Starts a server that lives as long as the leash.
-pub(crate) fn on_leash(spec: &Spec) -> Result<Leash> {
+/// Starts a server that lives as long as the guard.
+pub(crate) fn with_guard(spec: &Spec) -> Result<LifetimeGuard> {
     let (input, _) = start(spec, "serve-while-read", |_| {})?;
-    Ok(Leash { _input: input })
+    Ok(LifetimeGuard { _input: input })
 }
 
-/// What does for a server in this process what that must not do itself. Were the program's
-/// file replaced meanwhile, it would still be this one.
+/// The program that performs operations which a server must not do to its own device.
+/// `/proc/self/exe` remains this program even if its file is replaced meanwhile.
 pub(super) fn helper() -> Helper {
     Helper::new("/proc/self/exe", ["drive", "assist"])
 }
@@ -71,106 +71,106 @@ fn start(spec: &Spec, command: &str, mut show: impl FnMut(f64)) -> Result<(Child
         .stderr(Stdio::null())
         .spawn()
         .context("cannot start the drive's server")?;
-    // Whoever hangs up early says why on the other pipe.
+    // A server that closes its input early reports the reason on its output.
     let mut input = child.stdin.take().expect("is piped");
     let described = serde_json::to_string(spec).context("cannot describe the drive")?;
     _ = writeln!(input, "{described}");
     let output = child.stdout.take().expect("is piped");
     for line in BufReader::new(output).lines() {
         match serde_json::from_str(&line?)? {
-            News::Filled(share) => show(share),
-            News::Ready(device) => return Ok((input, device)),
-            News::BadInput(why) => return Err(BadInput(why).into()),
-            News::Failed(why) => bail!("{why}"),
+            Message::Filled(share) => show(share),
+            Message::Ready(device) => return Ok((input, device)),
+            Message::BadInput(why) => return Err(BadInput(why).into()),
+            Message::Failed(why) => bail!("{why}"),
         }
     }
     drop(input);
     match child.wait().ok().and_then(|status| status.signal()) {
         Some(signal) => bail!("the drive's server was killed, by signal {signal}"),
-        None => bail!("the drive's server ended without a word"),
+        None => bail!("the drive's server ended without a message"),
     }
 }
 
-/// `trimtab drive serve`, or, on a leash, `serve-while-read`.
-pub(crate) fn run(leashed: bool) -> Result<()> {
+/// `trimtab drive serve`, or, under a lifetime guard, `serve-while-read`.
+pub(crate) fn run(guarded: bool) -> Result<()> {
     let mut described = String::new();
     io::stdin().lock().read_line(&mut described).context("no drive is described")?;
     let spec: Spec = serde_json::from_str(&described).context("no drive is described")?;
-    // Away from the terminal, whose Ctrl-C is not meant for the drive, and from a
-    // directory that someone may want to unmount.
-    rustix::process::setsid().context("cannot begin a session of its own")?;
+    // Leaves the terminal, whose Ctrl-C is not meant for the drive, and the working directory,
+    // whose file system may have to be unmounted.
+    rustix::process::setsid().context("cannot start a session")?;
     std::env::set_current_dir("/").context("cannot leave the working directory")?;
     let end = catch_signals()?;
-    if leashed {
-        watch_leash(&end)?;
+    if guarded {
+        watch_guard(&end)?;
     }
-    let mut told: Option<Instant> = None;
+    let mut last: Option<Instant> = None;
     let mut progress = |share| {
-        // A drive that is small is filled in less.
-        if told.is_some_and(|told| told.elapsed() < PERIOD) {
+        // A small drive is filled in less than this.
+        if last.is_some_and(|last| last.elapsed() < PERIOD) {
             return ControlFlow::Continue(());
         }
-        told = Some(Instant::now());
-        match tell(&News::Filled(share)) {
+        last = Some(Instant::now());
+        match send(&Message::Filled(share)) {
             Ok(()) if !end.load(Ordering::Relaxed) => ControlFlow::Continue(()),
-            // Whoever started this has gone, or wants it gone.
+            // The process that started this has ended, or asks for the end.
             _ => ControlFlow::Break(()),
         }
     };
     let home = RunDirectory::from_environment();
     let name = spec.name.clone();
     let started = Server::start(&home, spec, helper(), &mut progress)
-        .and_then(|server| leave_pipes(&home.log(&name)).map(|news| (server, news)));
-    let (server, mut news) = match started {
+        .and_then(|server| leave_pipes(&home.log(&name)).map(|pipe| (server, pipe)));
+    let (server, mut pipe) = match started {
         Ok(started) => started,
-        Err(Error::BadInput(why)) => return Ok(tell(&News::BadInput(why))?),
-        Err(error) => return Ok(tell(&News::Failed(error.to_string()))?),
+        Err(Error::BadInput(why)) => return Ok(send(&Message::BadInput(why))?),
+        Err(error) => return Ok(send(&Message::Failed(error.to_string()))?),
     };
-    let ready = News::Ready(server.device().to_owned());
-    let told = write(&mut news, &ready);
-    drop(news);
-    // Nobody is left who would know of it.
-    told.context("whoever asked for the drive has gone")?;
+    let ready = Message::Ready(server.device().to_owned());
+    let written = write(&mut pipe, &ready);
+    drop(pipe);
+    // Without its starter the drive would be unknown to the user.
+    written.context("the process that asked for the drive has ended")?;
     Ok(server.serve(&end)?)
 }
 
-/// Ends the drive when whoever has the other end of standard input is gone.
-fn watch_leash(end: &Arc<AtomicBool>) -> Result<()> {
+/// Ends the drive when the other end of standard input is closed.
+fn watch_guard(end: &Arc<AtomicBool>) -> Result<()> {
     let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3);
-    let mut input = File::from(input.context("cannot keep the leash")?);
+    let mut input = File::from(input.context("cannot keep standard input")?);
     let end = Arc::clone(end);
     thread::spawn(move || {
-        // Nothing more is said on it.
+        // No more input is expected; this returns at its end.
         _ = io::copy(&mut input, &mut io::sink());
         end.store(true, Ordering::Relaxed);
     });
     Ok(())
 }
 
-fn tell(news: &News) -> io::Result<()> {
-    write(&mut console::out(true), news)
+fn send(message: &Message) -> io::Result<()> {
+    write(&mut console::out(true), message)
 }
 
-fn write(to: &mut impl io::Write, news: &News) -> io::Result<()> {
-    let mut line = serde_json::to_vec(news)?;
+fn write(to: &mut impl io::Write, message: &Message) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     to.write_all(&line)?;
     to.flush()
 }
 
-/// Puts the log in the place of all that this process inherited, but for the pipe
-/// that the last news go to.
+/// Replaces all inherited standard streams by the log, except for the pipe that the last
+/// message goes to.
 fn leave_pipes(log: &Path) -> Result<File, Error> {
     let failed = |what: &str| {
         let what = format!("cannot {what} {}", log.display());
         move |e: io::Error| Error::Failed(format!("{what}: {e}"))
     };
-    let news = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3);
-    let news = news.map_err(|e| failed("keep the pipe beside")(e.into()))?;
+    let pipe = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3);
+    let pipe = pipe.map_err(|e| failed("keep the pipe beside")(e.into()))?;
     let log_file = File::options().create(true).append(true).open(log).map_err(failed("open"))?;
     rustix::stdio::dup2_stdout(&log_file)
         .and_then(|()| rustix::stdio::dup2_stderr(&log_file))
         .and_then(|()| rustix::stdio::dup2_stdin(&log_file))
         .map_err(|e| failed("write to")(e.into()))?;
-    Ok(File::from(news))
+    Ok(File::from(pipe))
 }

@@ -9,9 +9,10 @@ Examples:
   sudo trimtab drive set slow lead_us=0
   sudo trimtab drive set slow gc.high_watermark=0.4 gc.low_watermark=0.1
 
-What can change while a drive runs: gc.victim, gc.choices, gc.high_watermark,
+Keys that can change while a drive runs: gc.victim, gc.choices, gc.high_watermark,
 gc.low_watermark, gc.watermarks_of, gc.preemptive, gc.suspend, gc.suspend_us
-(docs/device-profile.md), and lead_us (docs/emulated-drives.md). A cleaning under way ends as it began.";
+(docs/device-profile.md), and lead_us (docs/emulated-drives.md). Garbage
+collection under way ends with the old values.";
 
 /// What to change.
 #[derive(Debug, clap::Args)]
@@ -19,7 +20,7 @@ gc.low_watermark, gc.watermarks_of, gc.preemptive, gc.suspend, gc.suspend_us
 pub(crate) struct Args {
     /// The drive.
     name: String,
-    /// Keys of its profile, and what they shall be.
+    /// Keys of its profile, and their new values.
     #[arg(value_name = "KEY=VALUE", required = true)]
     settings: Vec<String>,
 }

@@ -8,10 +8,10 @@ Examples:
   sudo trimtab drive snapshot slow      # before an experiment
   sudo trimtab drive restore slow       # and before each further one
 
-What is kept is the state of the flash: what is mapped where, the buffer, cleanings
-under way. Content is not: what was written since stays. The drive must be idle.";
+Saves the state of the flash: the mapping, the buffer, garbage collection under way.
+Content is not saved: later writes stay. The drive must be idle.";
 
-/// Whose.
+/// The drives to save or restore.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {

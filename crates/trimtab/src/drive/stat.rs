@@ -20,11 +20,11 @@ Examples:
   sudo trimtab drive stat slow --watch
   sudo trimtab drive stat slow --json | jq .write_amplification
 
-`seen by programs` is what the block layer's tracepoints saw of reads, from the request
-to its answer, while the drive was in use; `beyond the model` is how much longer that is
-than the model and the faults say. Answers are given early by what the path to the drive
-takes; that is corrected in use, unless it was set. `in the server` is the server's own
-part of it. Where the machine is saturated, a drive cannot keep its times.";
+`seen by programs` is the read latency at the block layer's tracepoints, from issue to
+completion; `beyond the model` is its excess over the model and the faults. Answers are
+given early to compensate for the path to the drive; the compensation adapts in use unless
+it was set. `late in the server` is the server's own part of the excess. On a saturated
+machine a drive cannot keep its times.";
 
 /// What to show.
 #[derive(Debug, clap::Args)]
@@ -32,13 +32,13 @@ part of it. Where the machine is saturated, a drive cannot keep its times.";
 pub(crate) struct Args {
     /// The drive.
     name: String,
-    /// Show a line about each second, until Ctrl-C.
+    /// Print a line about each interval, until Ctrl-C.
     #[arg(long)]
     watch: bool,
-    /// How long such a second is.
+    /// The interval of --watch.
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, default_value = "1s", requires = "watch")]
     every: Nanos,
-    /// Print JSON; with --watch a line each time.
+    /// Print JSON; with --watch one line per interval.
     #[arg(long)]
     json: bool,
 }
@@ -112,7 +112,7 @@ fn facts(drive: &Drive, stat: &Stat) -> Facts {
     facts
 }
 
-/// What programs see beside what the model says.
+/// Latency as programs see it, compared with the model.
 fn path(facts: &mut Facts, stat: &Stat) {
     if let Some(path) = &stat.path {
         facts.add("seen by programs", latencies(&path.seen));
@@ -162,7 +162,7 @@ fn power_cuts(stat: &Stat) -> String {
     if let Some(PowerLoss { kept, lost, torn }) = stat.last_power_cut {
         let [kept, lost, torn] = [kept, lost, torn].map(count);
         text += &format!(
-            "; of what was not flushed the last left {kept} writes whole, {torn} in part, {lost} not at all"
+            "; of the unflushed writes the last one kept {kept}, tore {torn} and lost {lost}"
         );
     }
     if stat.no_power > 0 {
@@ -181,7 +181,7 @@ fn latencies(of: &Latencies) -> String {
     )
 }
 
-/// One line each time, with the rates since the one before.
+/// One line per interval, with the rates since the previous one.
 fn watch(drive: &Drive, args: &Args) -> Result<()> {
     let mut before = drive.stat()?;
     let terminal = console::out_is_terminal();

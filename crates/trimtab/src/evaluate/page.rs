@@ -9,9 +9,9 @@ use crate::units;
 
 /// Features whose importance is shown.
 const FEATURES: usize = 16;
-/// A share of fewer reads is not shown.
+/// Shares of fewer reads are not shown.
 const FEWEST: u64 = 20;
-/// The bins of a calibration.
+/// The bins of the calibration plot.
 const TENTHS: [&str; 10] = [
     "0–10%",
     "10–20%",
@@ -51,12 +51,12 @@ pub(super) fn page(summaries: &[Summary]) -> Page {
     page
 }
 
-/// An AUC below which slow reads are hardly summary from fast ones: one half is chance.
+/// An AUC below which slow reads are hardly distinguished from fast ones: one half is chance.
 const USEFUL_AUC: f64 = 0.6;
 
 /// The result in a few sentences.
 fn verdict(summary: &Summary) -> String {
-    let (slow, reads) = (summary.label.slow_share, count(summary.reads_judged as u64));
+    let (slow, reads) = (summary.label.slow_share, count(summary.reads_scored as u64));
     let mut text = format!("{} of {reads} reads evaluated on were slow.", units::percent(slow));
     let aucs = summary.predictors.iter().filter_map(|p| Some((p, p.score.auc?)));
     let Some((best, auc)) = aucs.max_by(|a, b| a.1.total_cmp(&b.1)) else {
@@ -66,20 +66,20 @@ fn verdict(summary: &Summary) -> String {
     if auc < USEFUL_AUC {
         return text
             + &format!(
-                " No predictor can tell them from fast ones: the best, {name}, has an AUC of \
+                " No predictor separates them from fast ones: the best, {name}, has an AUC of \
                  {auc:.3}, where chance has 0.5."
             );
     }
-    text += &format!(" {name} tells them apart best (AUC {auc:.3}");
+    text += &format!(" {name} separates them best from fast ones (AUC {auc:.3}");
     if let Some(accuracy) = best.score.accuracy {
-        text += &format!(", {} of its verdicts right", units::percent(accuracy));
+        text += &format!(", {} of its predictions right", units::percent(accuracy));
     }
     text += ").";
     if slow > 0.0 {
         let missed = best.score.false_submits_of_all / slow;
         text += &format!(
-            " Refusing by it would have spared {} of the slow reads, and refused {} of the fast \
-             ones in vain.",
+            " Refusing by it would have avoided {} of the slow reads, and needlessly refused {} of \
+             the fast ones.",
             units::percent(1.0 - missed),
             units::percent(best.score.false_revokes_of_all / (1.0 - slow).max(f64::MIN_POSITIVE))
         );
@@ -106,7 +106,7 @@ fn section(summary: &Summary) -> Section {
     let slow = units::percent(summary.label.slow_share);
     facts.add(
         "reads evaluated on",
-        format!("{}, {slow} of them slow", count(summary.reads_judged as u64)),
+        format!("{}, {slow} of them slow", count(summary.reads_scored as u64)),
     );
     if summary.requests_without_latency > 0 {
         let requests = count(summary.requests_without_latency);
@@ -135,7 +135,7 @@ fn lines(
     summary: &Summary,
     points: impl Fn(&PredictorSummary) -> Vec<[f64; 2]>,
 ) -> Vec<LineSeries> {
-    // Ours last in the table, first in a chart: what is first is drawn on top.
+    // trimtab is last in the table but first in a chart: the first line is drawn on top.
     let line = |score: &PredictorSummary| {
         let points = points(score).into_iter().map(|[x, y]| (x, Some(y))).collect();
         LineSeries { name: score.name(), points }
@@ -150,7 +150,7 @@ fn share(title: &str) -> Axis {
 fn roc(summary: &Summary) -> Chart {
     let (x, y) = (share("fast reads refused (share)"), share("slow reads refused (share)"));
     let lines = lines(summary, |one| one.score.roc.clone());
-    chart::line("ROC: what refusing more would bring", &x, &y, &lines)
+    chart::line("ROC: slow reads refused over fast reads refused", &x, &y, &lines)
         .with_diagonal()
         .with_note("Each point is another probability to refuse from. The diagonal is chance.")
 }
@@ -205,7 +205,7 @@ fn section_importance(section: &mut Section, predictor: &PredictorSummary) {
     let values = strongest.iter().map(|one| Some(100.0 * one.auc_lost)).collect();
     let series = [BinnedSeries { name: predictor.name(), values }];
     let y = Axis::new("AUC lost (hundredths)", Unit::Plain);
-    let title = format!("What {} goes by", predictor.name());
+    let title = format!("Feature importance of {}", predictor.name());
     section.chart(chart::bars(&title, "feature", &y, &names, &series).with_note(
         "The fall of the area under the ROC curve if a feature is permuted among the reads. Of \
          features that carry the same information each replaces the other, so both show little \

@@ -9,7 +9,7 @@ use trimtab_train::{Evaluated, Evaluation, PretrainedModel, Read, Recording};
 
 use crate::output::{must_be_a_file, must_not_replace};
 
-/// The file while it is written.
+/// The file being written.
 pub(super) struct Predictions(PredictionWriter);
 
 impl Predictions {
@@ -20,8 +20,8 @@ impl Predictions {
         Ok(Self(PredictionWriter::create(out)?))
     }
 
-    /// Appends the forecasts of all predictors on a recording. `models` are those that were
-    /// evaluated, if they were given.
+    /// Appends the forecasts of all predictors on a recording. `models` are the given models,
+    /// if there are any.
     pub(super) fn write(
         &mut self,
         recording: &Recording,

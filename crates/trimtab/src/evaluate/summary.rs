@@ -1,4 +1,4 @@
-//! The results of an evaluation, as JSON has them.
+//! The results of an evaluation, in the layout of the JSON output.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ pub(super) struct Summary {
     pub(super) machine: String,
     pub(super) trace: String,
     pub(super) protocol: Protocol,
-    /// Training knows of the future.
+    /// Training has seen the future of the reads evaluated on.
     pub(super) leaky: bool,
-    /// Of the training; a model's is in its card.
+    /// The seed of the training; a model's is in its card.
     pub(super) seed: Option<u64>,
     pub(super) label: LabelSummary,
-    /// `null` for models, each of which knows its own.
+    /// `null` for models, each of which records its own.
     pub(super) reads_trained_on: Option<usize>,
-    pub(super) reads_judged: usize,
+    pub(super) reads_scored: usize,
     pub(super) requests_without_latency: u64,
     pub(super) predictors: Vec<PredictorSummary>,
 }
@@ -30,10 +30,10 @@ pub(super) struct Summary {
 pub(super) struct PredictorSummary {
     #[serde(flatten)]
     pub(super) score: Score,
-    /// The model that was evaluated, if it was given.
+    /// The model that was evaluated, if one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<ModelOrigin>,
-    /// The importance of each feature, if it is `trimtab`.
+    /// The importance of each feature, for `trimtab` only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) importance: Vec<Importance>,
 }
@@ -53,7 +53,7 @@ fn file_name(file: &str) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// The label that was evaluated by.
+/// The label of the evaluation.
 #[derive(Debug, Serialize)]
 pub(super) struct LabelSummary {
     pub(super) rule: LabelRule,
@@ -61,6 +61,6 @@ pub(super) struct LabelSummary {
     pub(super) label: Label,
     /// The share of slow reads among the reads evaluated on.
     pub(super) slow_share: f64,
-    /// Whether the recording stood in for its peers.
+    /// Whether the recording served as its own peer.
     pub(super) own_peer: bool,
 }

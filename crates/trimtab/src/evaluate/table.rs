@@ -23,7 +23,7 @@ pub(super) fn text(summary: &Summary) -> String {
         text,
         "reads     {}evaluated on {} of which {:.1}% are slow",
         trained.unwrap_or_default(),
-        count(summary.reads_judged as u64),
+        count(summary.reads_scored as u64),
         100.0 * summary.label.slow_share,
     );
     for model in summary.predictors.iter().filter_map(|predictor| predictor.model.as_ref()) {
@@ -37,7 +37,7 @@ pub(super) fn text(summary: &Summary) -> String {
 }
 
 pub(super) fn protocol(summary: &Summary) -> String {
-    let leaky = if summary.leaky { " (leaky: training knows of the future)" } else { "" };
+    let leaky = if summary.leaky { " (leaky: training has seen the future)" } else { "" };
     format!("{}{leaky}", summary.protocol.name())
 }
 

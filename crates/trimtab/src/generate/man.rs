@@ -1,5 +1,5 @@
-//! Man pages. `clap_mangen` has all sections but the examples, which it would fill as if
-//! they were text.
+//! Man pages. `clap_mangen` makes all sections but the examples, which it would reflow as
+//! prose.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -11,7 +11,7 @@ use clap_mangen::Man;
 
 /// Writes the page of the command, and of each command below it.
 pub(super) fn write(command: Command, directory: &Path) -> io::Result<()> {
-    // `help` has no page: it shows those of others.
+    // `help` gets no page: it only shows the pages of others.
     let mut command = command.disable_help_subcommand(true);
     command.build();
     pages(&command, directory)
@@ -39,14 +39,14 @@ fn after_help(text: &str, to: &mut impl Write) -> io::Result<()> {
     for (heading, text) in [("EXAMPLES", examples), ("NOTES", notes)] {
         if !text.is_empty() {
             writeln!(to, ".SH {heading}")?;
-            // The heading says it.
+            // The section's heading replaces it.
             body(text.strip_prefix("Examples:\n").unwrap_or(text), to)?;
         }
     }
     Ok(())
 }
 
-/// Paragraphs, and lines that are indented, which stand as they are.
+/// Writes paragraphs filled, and indented lines unchanged.
 fn body(text: &str, to: &mut impl Write) -> io::Result<()> {
     let mut is_filled = true;
     for line in text.lines() {
@@ -61,7 +61,7 @@ fn body(text: &str, to: &mut impl Write) -> io::Result<()> {
     if is_filled { Ok(()) } else { writeln!(to, ".fi") }
 }
 
-/// The page of the command above, and where the documentation is.
+/// The page of the parent command, and the location of the documentation.
 fn see_also(command: &Command, to: &mut impl Write) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     writeln!(to, ".SH SEE ALSO")?;
@@ -71,7 +71,7 @@ fn see_also(command: &Command, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "the pages in share/doc/trimtab/docs")
 }
 
-/// A line of which roff takes nothing as its own.
+/// A line in which roff finds no requests.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
     if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn examples_stand_as_they_are_and_notes_are_filled() {
+    fn examples_are_verbatim_and_notes_are_filled() {
         let mut page = Vec::new();
         let text = "Examples:\n  trimtab a --b\n  trimtab 'c\\d'\n\nOne.\n.two\n\nThree:\n  4";
         after_help(text, &mut page).unwrap();

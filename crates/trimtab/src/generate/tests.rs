@@ -1,4 +1,4 @@
-//! That nothing is missing in what is generated, and nothing hidden is in it.
+//! Generated pages and completions are complete, and contain nothing hidden.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,8 +9,8 @@ use clap::CommandFactory as _;
 use super::{Args, Command, What, run};
 use crate::Cli;
 
-/// Each command with the names above it, as `["trimtab", "trace", "info"]`; and each that
-/// is hidden.
+/// Each command with the names above it, as `["trimtab", "trace", "info"]`; and the names of
+/// hidden commands.
 fn commands() -> (Vec<(Vec<String>, Command)>, Vec<String>) {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
@@ -56,7 +56,7 @@ fn each_command_has_a_man_page_and_no_hidden_one_has() {
     for (path, command) in &shown {
         let name = path.join("-");
         let page = fs::read_to_string(directory.join(name.clone() + ".1")).unwrap();
-        // What indexes of man pages are made from is one line.
+        // The line that indexes of man pages are made from.
         let index = page.split_once(".SH NAME\n").unwrap().1.split_once("\n.SH SYNOPSIS\n");
         let index = index.unwrap_or_else(|| panic!("{name}: {page}")).0;
         assert!(!index.contains('\n') && index.contains(" \\- "), "{name}: {index}");
@@ -91,7 +91,7 @@ fn completions_have_all_commands_and_options_and_nothing_hidden() {
                 assert!(words.contains(&*word), "{file}: no {word} of {path:?}");
             }
         }
-        // As words of descriptions they may well be there.
+        // The same words may occur in descriptions.
         for name in &hidden {
             let offered = [format!("__{name}"), format!("-a \"{name}\""), format!("({name})")];
             let found = offered.iter().find(|offer| script.contains(&**offer));
@@ -104,7 +104,7 @@ fn completions_have_all_commands_and_options_and_nothing_hidden() {
 }
 
 #[test]
-fn the_version_names_the_commit() {
+fn version_names_the_commit() {
     let version = env!("TRIMTAB_VERSION");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let git = |args: &[&str]| {
@@ -112,7 +112,7 @@ fn the_version_names_the_commit() {
         let output = output.ok().filter(|output| output.status.success())?;
         Some(String::from_utf8(output.stdout).unwrap().trim_end().to_owned())
     };
-    // Neither a source archive, nor one within a repository of something else.
+    // Not in a source archive, nor inside another repository.
     match (git(&["rev-parse", "--short=12", "HEAD"]), git(&["rev-parse", "--show-toplevel"])) {
         (Some(commit), Some(top)) if Path::new(&top) == root.canonicalize().unwrap() => {
             assert_eq!(version, format!("{} ({commit})", env!("CARGO_PKG_VERSION")));

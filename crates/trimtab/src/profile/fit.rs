@@ -34,25 +34,24 @@ pub(crate) struct Args {
     /// A recording of the drive, with latencies.
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// The profile to begin with (a name or a file); the one that comes nearest
-    /// if left out.
+    /// The profile to start from (a name or a file) [default: the nearest one].
     #[arg(long, value_name = "NAME|FILE")]
     base: Option<String>,
     /// The size of the profile, and of the models that are tried if it is less than 2G;
-    /// `profile show --capacity` scales it. Offsets beyond it are folded in.
+    /// `profile show --capacity` scales it. Offsets beyond it wrap around.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "8G")]
     capacity: u64,
-    /// End the search when so many models have been tried, and those to begin with: about
-    /// 200, or 20 with --base.
+    /// End the search after this many models, beyond those to choose the start: about 200, or
+    /// 20 with --base.
     #[arg(long, value_name = "N")]
     models: Option<NonZeroUsize>,
-    /// Which drive of a recording that is of several.
+    /// The drive to use, of a recording of several.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// The profile to write.
     #[arg(short = 'o', long = "out", value_name = "PROFILE.toml")]
     out: PathBuf,
-    /// Print how near it is as JSON.
+    /// Print the remaining distance as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -60,7 +59,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct FitReport<'a> {
     profile: &'a str,
     base: &'a str,
     models_tried: usize,
@@ -118,14 +117,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     file.commit().map_err(write_error)?;
     let mut out = console::out(args.json);
     if args.json {
-        let told = Told {
+        let report = FitReport {
             profile: &fitted.profile.name,
             base: &fitted.base,
             models_tried: fitted.tried,
             first_half: fitted.first_half,
             second_half: fitted.second_half,
         };
-        serde_json::to_writer_pretty(&mut out, &told).map_err(io::Error::from)?;
+        serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
         let (path, tried) = (args.out.display().to_string(), fitted.tried);
@@ -137,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     skipped.into_result()
 }
 
-/// How far model and drive are apart.
+/// The distance between model and drive.
 fn table(first: &Distance, second: &Distance) -> Table {
     let columns = [
         ("", Align::Left),

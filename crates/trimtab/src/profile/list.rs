@@ -21,7 +21,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What the list says of a profile.
+/// A profile's entry in the list.
 #[derive(Debug, Serialize)]
 struct Listed {
     name: String,

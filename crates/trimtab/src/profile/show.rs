@@ -10,8 +10,8 @@ use crate::size;
 
 /// Which drive to show.
 ///
-/// What is printed has every key, those with their default value included, and
-/// can be read again. docs/device-profile.md says what the keys mean.
+/// The output has every key, including those with default values, and can be read again.
+/// docs/device-profile.md describes the keys.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   trimtab profile show femu
@@ -21,8 +21,8 @@ pub(crate) struct Args {
     /// A profile that comes with the program (`trimtab profile list`), or a file.
     #[arg(value_name = "NAME|FILE")]
     profile: String,
-    /// Scale the drive to about so many bytes for the user, such as 64G (64 ·
-    /// 2^30; units K, M, G, T). Only its number of blocks changes.
+    /// Scale the drive to about this capacity, such as 64G (64 · 2^30 bytes; units K, M, G,
+    /// T). Only its number of blocks changes.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     capacity: Option<u64>,
     /// Print JSON, with the keys of the TOML.

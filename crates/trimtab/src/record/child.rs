@@ -34,8 +34,8 @@ impl Child {
         }
     }
 
-    /// Whether it is over. Passes SIGTERM and SIGHUP on to it; Ctrl-C has reached it
-    /// already, being in the terminal's foreground with us.
+    /// Whether it is over. Passes SIGTERM and SIGHUP on to it; Ctrl-C reaches it directly,
+    /// since it is in the terminal's foreground too.
     pub(super) fn has_ended(&mut self, signal: Signal) -> Result<bool> {
         self.interrupted |= signal != Signal::None;
         self.status = self.process.try_wait().context("cannot wait for the command")?;
@@ -50,13 +50,13 @@ impl Child {
         if let Some(signal) = passed_on
             && let Some(pid) = Pid::from_raw(self.process.id().cast_signed())
         {
-            // It may have ended just now: no error.
+            // It may have ended in the meantime: no error.
             _ = kill_process(pid, signal);
         }
         Ok(false)
     }
 
-    /// An error if the command failed on its own account.
+    /// An error if the command failed by itself.
     pub(super) fn into_result(child: Option<Self>) -> Result<()> {
         let Some(Self { name, status: Some(status), interrupted, .. }) = child else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What keeps a recording through a crash: the spool beside its output.
+//! Protection of a recording against a crash: the spool beside its output.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(super) struct Crash {
 }
 
 impl Crash {
-    /// Makes the spool's file, and tells of those that others have left behind in the
+    /// Creates the spool's file, and reports spools that other recordings left in the
     /// directory.
     pub(super) fn begin(out: &Path, wanted: bool) -> Result<Self> {
         announce(out);
@@ -25,8 +25,8 @@ impl Crash {
         Ok(Self { file, spool: None, lost: 0 })
     }
 
-    /// From now on the spool gets what the recording does. It is written in a thread: this
-    /// comes after what is to hold for all threads, such as giving up privileges.
+    /// From now on the spool gets every record. A thread writes it, so process-wide settings
+    /// such as reduced privileges must be made before.
     pub(super) fn attach(&mut self, recording: &mut Recording, meta: &Meta) {
         if let Some(file) = self.file.take() {
             let (spool, mut feed) = file.start(meta);
@@ -41,30 +41,30 @@ impl Crash {
         }
     }
 
-    /// Notes what has been lost so far, and says when the spool cannot be written any more.
+    /// Records the losses so far, and reports a spool that can no longer be written.
     pub(super) fn watch(&mut self, lost: u64) {
         if lost != self.lost {
             self.lost = lost;
             self.set_note("lost", &lost.to_string());
         }
         if let Some(failure) = self.spool.as_ref().and_then(Spool::failure) {
-            let what = "recording goes on, but a crash would lose what comes from now on";
-            // Recording must not fail because this cannot be said.
+            let what = "recording continues, but a crash would lose the rest of it";
+            // Recording continues even if this cannot be reported.
             log::line(&format!("{failure}: {what}"));
         }
     }
 
-    /// The trace has its name: the spool goes.
+    /// The trace is complete: removes the spool.
     pub(super) fn discard(&mut self) {
         self.spool.take().into_iter().for_each(Spool::discard);
     }
 
-    /// An error of the recording's, with what can still be done about it.
+    /// Adds to an error of the recording how to recover it.
     pub(super) fn explain<T>(&self, result: Result<T>) -> Result<T> {
         match self.kept() {
             Some(path) => result.with_context(|| {
                 let path = path.display();
-                format!("the trace is not whole: `trimtab trace recover {path}` makes one of what was recorded")
+                format!("incomplete trace: `trimtab trace recover {path}` makes one from the spool")
             }),
             None => result,
         }
@@ -76,16 +76,16 @@ impl Crash {
     }
 }
 
-/// Tells of spools beside the output whose recordings were cut short.
+/// Reports spools of interrupted recordings beside the output.
 fn announce(out: &Path) {
     let directory = out.parent().filter(|parent| !parent.as_os_str().is_empty());
     for path in leftovers(directory.unwrap_or(Path::new("."))) {
         let path = path.strip_prefix(".").unwrap_or(&path).display();
         let line = format!(
-            "a recording was cut short and left {path}: `trimtab trace recover {path}` makes a \
-             trace of it, with --remove it goes"
+            "an interrupted recording left {path}: `trimtab trace recover {path}` makes a trace \
+             of it, or deletes it with --remove"
         );
-        // Recording must not fail because this cannot be said.
+        // Recording continues even if this cannot be reported.
         log::line(&line);
     }
 }

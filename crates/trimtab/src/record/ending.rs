@@ -1,4 +1,4 @@
-//! What `trimtab record` prints when it is over.
+//! The output of `trimtab record` at its end.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -15,16 +15,16 @@ use crate::exit::Incomplete;
 use crate::log;
 use crate::trace::summary_text;
 
-/// Where the user finds more.
+/// Where the documentation explains losses.
 const READ_ON: &str = "see \"Lost requests\" in docs/recording.md";
 
-/// What was lost, and what that means for the trace.
+/// What was lost, and the effect on the trace.
 fn kinds(losses: &Losses) -> String {
     let kinds = [
         (
             losses.never_completed,
-            "completions that the kernel showed no program: these requests are in the trace \
-             without an end, and in no latency figure",
+            "completions that no BPF program saw: these requests are in the trace without a \
+             completion, and not in latency figures",
         ),
         (
             losses.ring_full,
@@ -37,8 +37,8 @@ fn kinds(losses: &Losses) -> String {
         ),
         (
             losses.skipped_runs,
-            "times of arrival or issue that the kernel showed no program: these requests are in \
-             the trace without that time",
+            "times of arrival or issue that no BPF program saw: these requests are in the trace \
+             without that time",
         ),
     ];
     let parts: Vec<_> = kinds
@@ -49,7 +49,7 @@ fn kinds(losses: &Losses) -> String {
     parts.join("; ")
 }
 
-/// What a trace notes of losses: all together, and each kind that there was.
+/// The notes of losses in a trace: the total, and each kind that occurred.
 pub(super) fn loss_notes(losses: &Losses) -> impl Iterator<Item = (&'static str, u64)> {
     let kinds = [
         ("lost_completions", losses.never_completed),
@@ -84,7 +84,7 @@ impl Ending {
         Ok(())
     }
 
-    /// Incomplete, if more was lost than is tolerated. What was lost is said either way.
+    /// Incomplete if more was lost than is tolerated. Losses are reported in any case.
     pub(super) fn into_result(self, tolerance: Tolerance) -> Result<()> {
         let losses = &self.outcome.losses;
         let (lost, requests) = (losses.total(), self.outcome.records + losses.missing());
@@ -95,7 +95,7 @@ impl Ending {
         if !tolerance.covers(lost, requests) {
             return Err(Incomplete(line).into());
         }
-        // The recording is whole enough, and nobody may be there to be told.
+        // The recording is complete enough; standard error may be closed.
         log::line(&format!("tolerated: {line}"));
         Ok(())
     }

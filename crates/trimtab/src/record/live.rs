@@ -1,4 +1,4 @@
-//! The line that tells what is going on, on a terminal only.
+//! The progress line, on a terminal only.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ impl LiveLine {
         }
     }
 
-    /// Counts what has come in, and rewrites the line once a second.
+    /// Counts new records, and rewrites the line once a second.
     pub(super) fn show(&mut self, records: &[Record], recording: &Recording) {
         if !self.terminal {
             return;
@@ -47,7 +47,7 @@ impl LiveLine {
             return;
         }
         let line = self.line(elapsed, recording.in_flight(), recording.losses().total());
-        // Recording must not fail because its progress cannot be shown.
+        // Recording continues even if its progress cannot be shown.
         console::rewrite_line(&line);
         self.shown = true;
         self.since = Instant::now();
@@ -71,7 +71,7 @@ impl LiveLine {
         )
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub(super) fn wipe(&mut self) {
         if self.shown {
             console::rewrite_line("");
@@ -86,7 +86,7 @@ mod tests {
     use trimtab_io::Nanos;
 
     #[test]
-    fn rates_are_per_second_and_thin_percentiles_are_left_out() {
+    fn rates_are_per_second_and_unsupported_percentiles_are_omitted() {
         let mut live = LiveLine::new();
         (live.requests, live.bytes) = (3_000, 12_288_000);
         live.latency.extend((0..500).map(|_| Nanos::from_micros(100)));

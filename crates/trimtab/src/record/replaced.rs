@@ -1,4 +1,4 @@
-//! Devices that go while they are recorded: what takes their name is another device.
+//! Detection of recorded devices that were detached: a new device of that name is another one.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::log;
 
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The devices, and which of them have been found to be gone.
+/// The devices, and which of them have been detached.
 pub(super) struct Replaced {
     devices: Vec<(BlockDevice, bool)>,
     looked: Instant,
@@ -20,8 +20,8 @@ impl Replaced {
         Self { devices, looked: Instant::now() }
     }
 
-    /// Looks now and then, and says of each device that has gone so once. If there is news,
-    /// the names of all that have gone.
+    /// Checks now and then, and reports each detached device once. If there is a new one,
+    /// returns the names of all detached devices.
     pub(super) fn look(&mut self) -> Option<String> {
         if self.looked.elapsed() < PERIOD {
             return None;
@@ -34,9 +34,8 @@ impl Replaced {
             }
             (*gone, news) = (true, true);
             let name = &device.name;
-            let what = "was detached: what has this name from now on is another device, and is \
-                        not recorded";
-            // Recording must not fail because this cannot be said.
+            let what = "was detached: a new device of this name is not recorded";
+            // Recording continues even if this cannot be reported.
             log::line(&format!("{name}: {what}"));
         }
         let names = self.devices.iter().filter(|(_, gone)| *gone);

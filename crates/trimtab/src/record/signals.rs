@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Ctrl-C and SIGTERM, and, if asked for, SIGHUP.
+/// Ctrl-C and SIGTERM, and optionally SIGHUP.
 pub(crate) struct Signals {
     interrupt: Arc<AtomicBool>,
     terminate: Arc<AtomicBool>,
     hang_up: Arc<AtomicBool>,
 }
 
-/// What has come since the last look.
+/// The signal since the last look.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     None,
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ignored_signal_is_told_by_its_bit() {
+    fn ignored_signals_are_read_from_their_bit() {
         let status = "Name:\ttrimtab\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\n";
         assert!(ignored(status, SIGHUP));
         assert!(!ignored(status, SIGINT));

@@ -4,7 +4,7 @@ use trimtab_report::count;
 
 use crate::decimal::Decimal;
 
-/// Ten in a million: far less than what moves a p99.99.
+/// Ten in a million: far too few to move a p99.99.
 pub(super) const DEFAULT: &str = "0.001%";
 
 /// A share of requests that may be lost, exact.
@@ -28,7 +28,7 @@ impl Tolerance {
         Ok(Self { parts: number.numerator, of })
     }
 
-    /// Whether this many of so many may be lost.
+    /// Whether this many of that many requests may be lost.
     pub(super) fn covers(self, lost: u64, requests: u64) -> bool {
         u128::from(lost) * u128::from(self.of) <= u128::from(self.parts) * u128::from(requests)
     }
@@ -37,7 +37,7 @@ impl Tolerance {
 /// `3 of 1,000,000 (0.0003%)`
 pub(super) fn share(lost: u64, requests: u64) -> String {
     let percent = 100.0 * lost as f64 / requests.max(1) as f64;
-    // Two digits that tell something, however small it is.
+    // Two significant digits, however small the share is.
     let decimals = (1.0 - percent.max(1e-9).log10().floor()).clamp(0.0, 9.0) as usize;
     let text = format!("{percent:.decimals$}");
     let text =

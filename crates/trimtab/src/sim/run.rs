@@ -31,20 +31,20 @@ docs/scenario.md describes every key of a scenario. The same scenario gives the
 same figures on any machine; in the JSON, only `machine` tells where it ran.
 Ctrl-C ends the simulation and prints what there is so far (exit code 3).";
 
-/// What to simulate.
+/// The scenario, and the outputs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The scenario, in TOML.
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
-    /// Write the figures as JSON, which appears when it is whole; - is standard
-    /// output, in place of the summary.
+    /// Write the figures as JSON, to a file that appears once complete, or with - to standard
+    /// output in place of the summary.
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
-    /// The most that may be kept of a trace that is compressed Parquet or no file while it is
-    /// read, decompressed: 512M, 64G [default: 16G, or a quarter of the free space for
-    /// temporary files].
+    /// The most space for a decompressed copy of a trace that is compressed Parquet or not a
+    /// regular file: 512M, 64G [default: 16G, or a quarter of the free space for temporary
+    /// files].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_spool: Option<u64>,
     /// Print no summary and show no progress.
@@ -52,18 +52,18 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// All that is reported.
+/// The whole report.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct RunReport<'a> {
     trimtab: &'static str,
-    /// The scenario as it was.
+    /// The scenario's text.
     scenario: &'a str,
     machine: String,
-    /// Whether it came to its end.
+    /// Whether the simulation reached its end.
     complete: bool,
     #[serde(flatten)]
     report: &'a Report,
-    /// By device: what it was made of, after overrides.
+    /// By device: its profile, after overrides.
     profiles: BTreeMap<&'a str, &'a Profile>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if let Some(bytes) = args.max_spool {
         scenario.set_max_spool(bytes);
     }
-    // A place that cannot be written should show before minutes of work.
+    // An unwritable path should show before minutes of work.
     let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;
     let Some(mut simulation) = fill(&scenario, &interrupt, args.quiet)? else {
         return Err(Incomplete("interrupted before it began".to_owned()).into());
@@ -84,7 +84,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let report = simulation.report();
     let to_standard_output = matches!(json, Some(Json::StandardOutput));
     if let Some(json) = json {
-        let told = Told {
+        let report = RunReport {
             trimtab: env!("CARGO_PKG_VERSION"),
             scenario: scenario.text(),
             machine: machine(),
@@ -92,7 +92,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
             report: &report,
             profiles: scenario.profiles().collect(),
         };
-        json.write(&told)?;
+        json.write(&report)?;
     }
     if !args.quiet && !to_standard_output {
         let speed = Speed { took: begun.elapsed(), requests: simulation.completed() };
@@ -115,7 +115,7 @@ pub(super) struct Speed {
     pub(super) requests: u64,
 }
 
-/// Makes the drives; none if a signal came.
+/// Makes the drives; `None` if a signal arrived.
 fn fill(
     scenario: &Scenario,
     interrupt: &Interrupt,
@@ -132,7 +132,7 @@ fn fill(
     Ok(made)
 }
 
-/// Runs to the end, or to a signal: then false.
+/// Runs to the end, or to a signal: then returns false.
 fn go(
     simulation: &mut Simulation<trimtab_device::Ssd>,
     interrupt: &Interrupt,

@@ -1,4 +1,4 @@
-//! What `trimtab sim run` prints when it is over.
+//! The output of `trimtab sim run` at its end.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use trimtab_sim::{DeviceReport, OpReport, Report, Scenario, TimeReport};
 use super::run::Speed;
 use crate::units::{self, NONE, number, percent};
 
-/// Everything.
+/// The whole output.
 pub(super) fn text(path: &Path, scenario: &Scenario, report: &Report, speed: &Speed) -> String {
     let mut facts = Facts::new();
     facts.add("scenario", path.display().to_string());
@@ -85,7 +85,7 @@ fn figures(device: &DeviceReport) -> Facts {
         ("mean read, where its time went", &device.reads),
         ("mean write, where its time went", &device.writes),
     ] {
-        let parts = times.as_ref().map(where_it_went).filter(|parts| !parts.is_empty());
+        let parts = times.as_ref().map(time_components).filter(|parts| !parts.is_empty());
         parts.into_iter().for_each(|parts| facts.add(label, parts));
     }
     if let Some(amplification) = device.write_amplification {
@@ -113,8 +113,8 @@ fn figures(device: &DeviceReport) -> Facts {
     facts
 }
 
-/// The parts that there are, the largest first.
-fn where_it_went(op: &TimeReport) -> String {
+/// The components that are not zero, the largest first.
+fn time_components(op: &TimeReport) -> String {
     let mut parts = [
         ("service", op.service_ns),
         ("submission queue", op.submission_queue_ns),

@@ -13,7 +13,7 @@ use crate::units::{NONE, short_count};
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) width: usize,
-    /// What a narrow terminal leaves out first has the greatest number.
+    /// Columns with the greatest rank are left out first on a narrow terminal.
     rank: u8,
     pub(super) left: bool,
     pub(super) text: fn(&Row) -> String,
@@ -44,7 +44,7 @@ pub(super) const fn all() -> &'static [Column] {
     &COLUMNS
 }
 
-/// Those that fit, the device's name being so wide: always that, and then by rank.
+/// The columns that fit beside a device name of this width: always that, then by rank.
 pub(super) fn fitting(width: usize, name_width: usize) -> Vec<Column> {
     let mut columns = COLUMNS;
     columns[0].width = name_width;
@@ -89,7 +89,7 @@ impl Sort {
         }
     }
 
-    /// The greatest figure first, names from a to z; equals by name.
+    /// The greatest figure first, names in alphabetical order; ties by name.
     pub(super) fn compare(self, a: &Row, b: &Row) -> Ordering {
         let figure = |row: &Row| match self {
             Self::Device => 0.0,
@@ -103,7 +103,7 @@ impl Sort {
     }
 }
 
-/// A figure that is zero is no figure of interest, but it is one.
+/// Distinguishes a small rate from zero.
 fn rate(per_second: f64) -> String {
     short_count(per_second.round() as u64)
 }
@@ -112,12 +112,12 @@ fn megabytes(bytes_per_second: f64) -> String {
     depth(bytes_per_second / 1e6)
 }
 
-/// With a decimal where that is of interest.
+/// With a decimal for small numbers.
 fn depth(number: f64) -> String {
     if number < 99.95 { format!("{number:.1}") } else { short_count(number.round() as u64) }
 }
 
-/// As [`Nanos`] has it, without the space.
+/// As [`Nanos`] prints it, without the space.
 fn time(latency: Option<Nanos>) -> String {
     latency.map_or_else(|| NONE.to_owned(), |latency| latency.to_string().replace(' ', ""))
 }
@@ -130,7 +130,7 @@ fn share(share: Option<f64>) -> String {
     }
 }
 
-/// A word where the model should be trained again: what has moved, and why, the details say.
+/// Whether the model should be trained again; the details page gives the reason.
 fn drift(row: &Row) -> String {
     match row.drift {
         _ if row.retrain => "train".to_owned(),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_has_what_matters() {
+    fn narrow_terminal_keeps_important_columns() {
         let names = |width| fitting(width, 7).iter().map(|c| c.name).collect::<Vec<_>>();
         assert_eq!(names(40), ["device", "read/s", "write/s", "depth", "p99"]);
         assert_eq!(names(10), ["device"]);

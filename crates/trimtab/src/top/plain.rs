@@ -1,4 +1,4 @@
-//! `trimtab top` where there is no terminal: lines, or JSON objects.
+//! `trimtab top` without a terminal: lines, or JSON objects.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use super::screen::sorted;
 use crate::console;
 use trimtab_report::escaped;
 
-/// Lines of no limited width.
+/// No limit on the line length.
 const WIDE: usize = 1000;
 
-/// A line for each drive; a heading above every twentieth time.
+/// A line for each drive, under a heading every twentieth time.
 pub(super) fn lines(rows: &[Row], turn: u64) -> Result<()> {
     let name_width = rows.iter().map(|row| row.device.chars().count()).max().unwrap_or(0).max(12);
     let columns = columns::fitting(WIDE, name_width);

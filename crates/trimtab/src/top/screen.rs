@@ -1,4 +1,4 @@
-//! What `trimtab top` draws: a pure function from what is seen to lines of text.
+//! The screen of `trimtab top`: a pure function from observations to lines of text.
 
 mod pages;
 
@@ -7,35 +7,35 @@ use trimtab_report::escaped;
 use super::columns::{self, Column, Sort};
 use super::row::Row;
 
-/// All that is to be shown, and how.
+/// What to show, and how.
 pub(super) struct Screen<'a> {
     pub(super) rows: &'a [Row],
     /// The time of day.
     pub(super) time: &'a str,
     /// What the figures cover, and what was lost.
     pub(super) about: &'a str,
-    /// What is lacking, if anything.
+    /// What is missing, if anything.
     pub(super) note: Option<&'a str>,
     pub(super) sort: Sort,
     /// Which row is selected, in the order shown.
     pub(super) selected: usize,
     pub(super) paused: bool,
     pub(super) page: Page,
-    /// How many of the page's lines are above what is shown.
+    /// How many of the page's lines are scrolled off the top.
     pub(super) scroll: usize,
 }
 
-/// Which of the pages is shown.
+/// Which page is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Page {
     #[default]
     Table,
     Help,
-    /// All of the selected drive.
+    /// Everything about the selected drive.
     Details,
 }
 
-/// How a line stands out.
+/// How a line is highlighted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -44,7 +44,7 @@ pub(super) enum Style {
     Dim,
 }
 
-/// A line of the screen, no wider than that.
+/// A line of the screen, no wider than the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) style: Style,
@@ -54,7 +54,7 @@ pub(super) struct Line {
 /// Below this height there is no empty line above the page.
 const AIRY: usize = 8;
 
-/// Draws it for a terminal of so many columns and lines.
+/// Draws the screen for a terminal of this many columns and lines.
 pub(super) fn draw(screen: &Screen<'_>, width: usize, height: usize) -> Vec<Line> {
     let line = |style, text: &str| Line { style, text: fit(text, width) };
     let mut lines = head(screen, width, height);
@@ -83,11 +83,11 @@ pub(super) fn last_scroll(screen: &Screen<'_>, width: usize, height: usize) -> u
     page(screen, width).map_or(0, |page| page.len().saturating_sub(room))
 }
 
-/// What stands above the page.
+/// The lines above the page.
 fn head(screen: &Screen<'_>, width: usize, height: usize) -> Vec<Line> {
     let line = |style, text: &str| Line { style, text: fit(text, width) };
     let mut lines = vec![line(Style::Bold, &title(screen, width))];
-    // The pages have it in whole.
+    // The pages show the whole note.
     if let (Some(note), Page::Table) = (screen.note, screen.page) {
         lines.push(line(Style::Dim, note));
     }
@@ -110,7 +110,7 @@ fn page(screen: &Screen<'_>, width: usize) -> Option<Vec<String>> {
     Some([note, pages::lines(&entries, width)].concat())
 }
 
-/// The last line. What one cannot do without comes first, for narrow terminals.
+/// The last line. Essential keys come first, for narrow terminals.
 fn keys(screen: &Screen<'_>, width: usize, room: usize) -> String {
     let paused = if screen.paused { "PAUSED  " } else { "" };
     let back = match screen.page {
@@ -142,12 +142,11 @@ pub(super) fn sorted(rows: &[Row], sort: Sort) -> Vec<&Row> {
 fn title(screen: &Screen<'_>, width: usize) -> String {
     let left = format!("trimtab top  {}", screen.about);
     let gap = width.saturating_sub(left.chars().count() + screen.time.chars().count());
-    // A narrow terminal does without the time of day.
+    // A narrow terminal leaves out the time of day.
     if gap < 2 { left } else { format!("{left}{}{}", " ".repeat(gap), screen.time) }
 }
 
-/// The heading, as many rows as there is room for, and what else is known of the
-/// selected one.
+/// The heading, as many rows as fit, and further facts about the selected drive.
 fn table(screen: &Screen<'_>, width: usize, room: usize) -> Vec<Line> {
     let rows = sorted(screen.rows, screen.sort);
     let name_width = rows.iter().map(|row| row.device.chars().count()).max().unwrap_or(0);
@@ -165,7 +164,7 @@ fn table(screen: &Screen<'_>, width: usize, room: usize) -> Vec<Line> {
     let selected = screen.selected.min(rows.len().saturating_sub(1));
     let facts = rows.get(selected).map_or(Vec::new(), |row| pages::facts(row, screen.note));
     let facts = pages::lines(&facts, width);
-    // At least one row is shown, and the selected one always.
+    // At least one row is shown, and always the selected one.
     let fit_rows =
         room.saturating_sub(1 + facts.len() + 1).max(room.saturating_sub(1).min(3)).max(1);
     let first = selected.saturating_sub(fit_rows - 1);
@@ -188,7 +187,7 @@ fn table(screen: &Screen<'_>, width: usize, room: usize) -> Vec<Line> {
     lines
 }
 
-/// The beginning of a text that is too wide, with no character that a terminal obeys.
+/// The beginning of a text that is too wide, without control characters.
 fn fit(text: &str, width: usize) -> String {
     let text = escaped(text);
     if text.chars().count() <= width {

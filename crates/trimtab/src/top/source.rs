@@ -1,5 +1,5 @@
-//! Where `trimtab top` has its figures from: the recorder, or, for those who may not
-//! load BPF programs, the kernel's own counters.
+//! Where `trimtab top` gets its figures: from the recorder, or, without the privilege to load
+//! BPF programs, from the kernel's own counters.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,17 +18,17 @@ use trimtab_report::count;
 use super::row::{Past, Row, Sight};
 use crate::model_facts;
 
-/// How often the inflection point is looked for: half a second of a processor.
+/// How often the inflection point is computed, which takes half a second of processor time.
 const DRIFT_EVERY: Duration = Duration::from_secs(60);
 
-/// A model, and the name of the file that it is from.
+/// A model, and the name of its file.
 #[derive(Clone)]
 pub(super) struct NamedModel {
     pub(super) file: String,
     pub(super) model: Arc<Model>,
 }
 
-/// The drives, and what looks at them.
+/// The drives, and their observers.
 pub(super) struct Source {
     devices: Vec<BlockDevice>,
     eyes: Eyes,
@@ -41,17 +41,17 @@ enum Eyes {
     Counters { sights: Vec<Sight>, began: Instant },
 }
 
-/// Where a model is from.
+/// The origin of a model.
 struct Origin {
     file: String,
-    /// Set if it was trained on another drive than the one it is compared with here. That
-    /// may be what somebody wants to know, so it is told and not refused.
+    /// Set if the model was trained on another drive than the one it is compared with. The
+    /// comparison may be intended, so this is reported and not refused.
     other: Option<OtherDrive>,
 }
 
 impl Source {
-    /// Looks at drives, with models for some of them. Without the privilege for that,
-    /// and without models, the kernel's counters have to do.
+    /// Observes drives, with models for some of them. Without the required privilege, and if
+    /// there are no models, it falls back to the kernel's counters.
     pub(super) fn new(
         devices: Vec<BlockDevice>,
         models: Vec<Option<NamedModel>>,
@@ -88,7 +88,7 @@ impl Source {
         Ok(this)
     }
 
-    /// What is lacking, if anything, and what there is all the same.
+    /// What is missing, if anything, and what is available nevertheless.
     pub(super) const fn note(&self) -> Option<&'static str> {
         match self.eyes {
             Eyes::Recorder { .. } => None,
@@ -99,7 +99,7 @@ impl Source {
         }
     }
 
-    /// Takes in what has happened.
+    /// Processes pending events.
     pub(super) fn poll(&mut self) -> Result<()> {
         match &mut self.eyes {
             Eyes::Recorder { monitor, drift, .. } => {
@@ -108,7 +108,7 @@ impl Source {
             }
             Eyes::Counters { sights, .. } => {
                 for (sight, device) in sights.iter_mut().zip(&self.devices) {
-                    // One that is pulled out does nothing any more.
+                    // A drive that was removed has nothing in flight.
                     let in_flight = device.in_flight().unwrap_or_default();
                     sight.depth.saw(in_flight);
                     if let Ok(stat) = device.stat() {
@@ -120,7 +120,7 @@ impl Source {
         Ok(())
     }
 
-    /// Requests lost, so far.
+    /// Requests lost so far.
     pub(super) fn lost(&self) -> u64 {
         match &self.eyes {
             Eyes::Recorder { monitor, .. } => monitor.losses().total(),
@@ -143,7 +143,7 @@ impl Source {
                     totals: *drive.totals(),
                     depth: drive.depth(),
                     recent: Some(drive.recent(monitor.now())),
-                    judged: drive.model().map(|_| drive.judged()),
+                    score: drive.model().map(|_| drive.score()),
                 }
             }
             Eyes::Counters { sights, .. } => sights[i].clone(),
@@ -166,7 +166,7 @@ impl Source {
             .collect()
     }
 
-    /// What those count who read from the drive through `trimtab_read`.
+    /// Adds the counters of the processes that read from the drive through `trimtab_read`.
     fn tell_of_readers(&self, i: usize, row: &mut Row) {
         let Some(sum) = self.readers.of(self.devices[i].number) else { return };
         let f = &sum.figures;
@@ -175,7 +175,7 @@ impl Source {
             format!(
                 "{}: of {} reads with a deadline {} refused, {} admitted and {} of them late",
                 count(sum.readers),
-                count(f.asked),
+                count(f.with_deadline),
                 count(f.refused),
                 count(f.admitted),
                 count(f.late)
@@ -184,9 +184,9 @@ impl Source {
         row.tell(
             "refused wrongly",
             format!(
-                "{} of {} probes and samples were fast; {} reads let through without knowing",
-                count(f.fast_trials),
-                count(f.trials),
+                "{} of {} probes and samples were fast; {} reads admitted without a forecast",
+                count(f.fast_forced_samples),
+                count(f.forced_samples),
                 count(f.failed_open.total())
             ),
         );
@@ -212,7 +212,7 @@ impl Source {
         if let Some(other) = &origin.other {
             row.tell("of another drive", other.to_string());
         }
-        model_facts::of(&origin.file, model, &drive.judged(), &drift[i], calibration)
+        model_facts::of(&origin.file, model, &drive.score(), &drift[i], calibration)
             .into_iter()
             .for_each(|(name, value)| row.tell(name, value));
     }

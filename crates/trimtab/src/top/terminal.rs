@@ -1,4 +1,4 @@
-//! The terminal: a screen of our own while it lasts, and keys as they are pressed.
+//! The terminal: an alternate screen, and unbuffered keys.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, Once};
@@ -15,7 +15,7 @@ use rustix::termios::{
 use super::screen::{Line, Style};
 use crate::console;
 
-/// What one can press.
+/// The keys that have a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Char(u8),
@@ -25,30 +25,30 @@ pub(super) enum Key {
     PageDown,
     Home,
     End,
-    /// Nobody can press any more: the terminal is gone.
+    /// The terminal is gone; there will be no more keys.
     Gone,
 }
 
-/// How the terminal was before, as long as it is ours. A panic gives it back before it
-/// says anything: what is written to the other screen is gone with it.
+/// The terminal's mode before it was taken over. A panic restores it before printing: what is
+/// written to the alternate screen is lost.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 static PANICS: Once = Once::new();
 
-/// The alternate screen, no cursor, no wrapping; and back.
+/// Switches to the alternate screen without cursor and wrapping; and back.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// The terminal, ours until this is dropped.
+/// The terminal, taken over until this is dropped.
 pub(super) struct Terminal(());
 
 impl Terminal {
-    /// Whether there is one to read from and to draw on.
+    /// Whether there is a terminal to read from and draw on.
     pub(super) fn is_there() -> bool {
         isatty(stdio::stdin()) && isatty(stdio::stdout())
     }
 
-    /// Takes it over. Keys come at once and are not shown; Ctrl-C, Ctrl-\\ and Ctrl-Z still
-    /// are signals, which the caller must have caught.
+    /// Takes the terminal over. Keys arrive at once and are not echoed; Ctrl-C, Ctrl-\\ and
+    /// Ctrl-Z still raise signals, which the caller must have caught.
     pub(super) fn open() -> io::Result<Self> {
         PANICS.call_once(|| {
             let report = std::panic::take_hook();
@@ -59,14 +59,14 @@ impl Terminal {
         });
         let before = tcgetattr(stdio::stdin())?;
         *BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(before);
-        // From here on, dropping gives it back.
+        // From here on, dropping restores the terminal.
         let this = Self(());
         this.set_up()?;
         Ok(this)
     }
 
-    /// Makes it ours again, whatever others have made of it meanwhile: a shell sets its own
-    /// modes while we are stopped.
+    /// Sets the terminal up again after others have changed it: a shell sets its own modes
+    /// while this process is stopped.
     pub(super) fn set_up(&self) -> io::Result<()> {
         let before = BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         let Some(mut raw) = before else { return Ok(()) };
@@ -76,15 +76,16 @@ impl Terminal {
         if is_alone() {
             raw.special_codes[SpecialCodeIndex::VSUSP] = 0;
         }
-        // What was typed already counts.
+        // Keeps input that was typed before.
         tcsetattr(stdio::stdin(), OptionalActions::Now, &raw)?;
         write(ENTER)
     }
 
-    /// Gives it back, stops this process, and makes it ours again once that goes on.
+    /// Restores the terminal, stops this process, and takes the terminal over again when the
+    /// process continues.
     pub(super) fn stop(&self) -> io::Result<()> {
         let before = give_back();
-        // Not SIGTSTP: that we have caught.
+        // Not SIGTSTP, which is caught.
         kill_process(getpid(), Signal::STOP)?;
         *BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = before;
         self.set_up()
@@ -96,19 +97,19 @@ impl Terminal {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
                 (size.ws_col.into(), size.ws_row.into())
             }
-            // A serial line does not know.
+            // A serial line has no size.
             _ => (80, 24),
         }
     }
 
-    /// Draws these lines from the top. It is one write: half a screen is never seen.
+    /// Draws these lines from the top, in one write, so that no partial screen is visible.
     pub(super) fn draw(&self, lines: &[Line]) -> io::Result<()> {
         let mut text = String::from("\x1b[H");
         for (i, line) in lines.iter().enumerate() {
             if i > 0 {
                 text += "\r\n";
             }
-            // Erased before, because after a full line it would take the last letter.
+            // Erased first, because after a full line it would erase the last letter.
             text += "\x1b[K";
             text += match line.style {
                 Style::Plain => "",
@@ -123,7 +124,7 @@ impl Terminal {
         write(text.as_bytes())
     }
 
-    /// The keys pressed, waiting for the first of them no longer than that.
+    /// The keys pressed, waiting at most this long for the first of them.
     pub(super) fn keys(&self, patience: Duration) -> io::Result<Vec<Key>> {
         let mut ready = [PollFd::from_borrowed_fd(stdio::stdin(), PollFlags::IN)];
         let patience = Timespec::try_from(patience).expect("less than a second");
@@ -148,19 +149,19 @@ impl Drop for Terminal {
     }
 }
 
-/// Sets it as it was before, and says how that was.
+/// Restores the previous mode, and returns it.
 fn give_back() -> Option<Termios> {
     let before = BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
     if let Some(before) = &before {
-        // Nothing is left to do if it is gone.
+        // Nothing can be done if the terminal is gone.
         _ = write(LEAVE);
         _ = tcsetattr(stdio::stdin(), OptionalActions::Flush, before);
     }
     before
 }
 
-/// Whether no shell keeps us as a job of its own (a terminal's first program, say): nobody
-/// would have us go on after Ctrl-Z.
+/// Whether no shell has this process as a job (it is a terminal's first program, say): nothing
+/// would continue it after Ctrl-Z.
 fn is_alone() -> bool {
     getsid(None).is_ok_and(|session| session == getpgrp())
 }
@@ -171,7 +172,7 @@ fn write(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Keys from what the terminal sends: arrows and the like are sequences.
+/// Keys from the bytes that the terminal sends: arrows and the like are sequences.
 fn parse(mut bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     while let [first, rest @ ..] = bytes {
@@ -191,7 +192,7 @@ fn parse(mut bytes: &[u8]) -> Vec<Key> {
     keys
 }
 
-/// The key of a sequence, without its beginning; of most nothing is a key.
+/// The key of a sequence, without its prefix. Most sequences are not keys.
 const fn sequence(bytes: &[u8]) -> Option<Key> {
     match bytes {
         b"A" => Some(Key::Up),
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrows_are_keys_and_other_sequences_are_none() {
+    fn arrow_sequences_are_keys_and_unknown_ones_are_ignored() {
         assert_eq!(parse(b"q"), [Key::Char(b'q')]);
         assert_eq!(parse(b"\x1b[A\x1bOBs"), [Key::Up, Key::Down, Key::Char(b's')]);
         assert_eq!(parse(b"\x1b[15~p\x1b[1;5C"), [Key::Char(b'p')]);

@@ -19,12 +19,11 @@ Examples:
   trimtab trace convert sda.parquet -o sda.iolog
   fio --name=replay --read_iolog=sda.iolog --replay_redirect=/dev/sdb --ioengine=libaio --direct=1
 
-A fio log begins at its first request and has no completions. It names a device
-that is named as the kernel does by its path in /dev; fio takes other names for
-files, and makes them. --replay_redirect sends everything to one device instead,
-whose content the writes replace. msr has only reads and writes, and times in
-steps of 100 ns. What a format has no place for is left out and counted, and the
-exit code is then 3.";
+A fio log begins at its first request and has no completions. A device with a kernel
+name is written as its path in /dev; fio takes other names for files, and creates
+them. --replay_redirect sends everything to one device instead, and the writes
+replace its content. msr has only reads and writes, and times in steps of 100 ns.
+Records that a format cannot hold are left out and counted, and the exit code is 3.";
 
 /// Write a trace in another format.
 #[derive(Debug, clap::Args)]
@@ -43,7 +42,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What was done.
+/// The result of the conversion.
 #[derive(Debug, Serialize)]
 struct Done {
     /// Records written.
@@ -53,9 +52,9 @@ struct Done {
     /// Size of the file; absent where the output is no regular file.
     #[serde(skip_serializing_if = "Option::is_none")]
     file_bytes: Option<u64>,
-    /// Malformed records passed over.
+    /// Malformed records skipped.
     skipped: u64,
-    /// Records that the output format has no place for.
+    /// Records that the output format cannot hold.
     left_out: u64,
 }
 
@@ -63,15 +62,15 @@ pub(crate) fn run(args: Args) -> Result<()> {
     // Before a long read, not after it.
     let format = args.write.format()?;
     let ((mut done, left_out), skipped) = args.read.with_trace(&args.input, |trace| {
-        // Inside, because the work starts afresh if the trace turns out to
-        // need sorting on disk.
+        // Inside, because the work starts afresh if the trace turns out to need sorting on
+        // disk.
         let mut writer = args.write.create(trace.meta())?;
         let mut progress = Progress::new();
         let (mut batch, mut request_bytes) = (Vec::new(), 0_u64);
         while trace.read(&mut batch)? {
             writer.write(&batch, trace.names())?;
             for record in &batch {
-                // Discards may be as long as a device, and many.
+                // Discards may be as long as a device, and there may be many.
                 request_bytes = request_bytes.saturating_add(record.length);
             }
             progress.add(batch.len());
@@ -91,15 +90,15 @@ pub(crate) fn run(args: Args) -> Result<()> {
     done.file_bytes = file.ok().filter(std::fs::Metadata::is_file).map(|file| file.len());
     tell(&args, &done)?;
     if format == OutputFormat::FioIolog {
-        tell_replay(args.write.path())?;
+        suggest_replay(args.write.path())?;
     }
-    // Both may be so; the first to be told is what was wrong with the input.
+    // If both apply, errors in the input are reported.
     skipped.into_result()?;
     all_written(&left_out)
 }
 
-/// How the log is replayed where it does no harm.
-fn tell_replay(log: &Path) -> Result<()> {
+/// Suggests how to replay the log on a device whose content does not matter.
+fn suggest_replay(log: &Path) -> Result<()> {
     let log = log.display().to_string();
     let log = escaped(&log);
     writeln!(

@@ -13,14 +13,13 @@ use crate::input::ReadArgs;
 use crate::output::WriteArgs;
 use crate::progress::Progress;
 
-/// What to keep of a trace. What is given is combined: the busiest window is
-/// that of the device, within the range.
+/// What to keep of a trace. The options combine: the busiest window is that of the device,
+/// within the range.
 ///
-/// Times count from the trace's first arrival; a request belongs to a range if
-/// it arrives at or after its beginning and before its end. The trace's own
-/// times are left as they are.
-// Here `--to` is a time, as the counterpart of `--from`; the output's format, in
-// all other commands `--to`, makes room for it.
+/// Times count from the trace's first arrival; a request belongs to a range if it arrives at
+/// or after its beginning and before its end. The times in the output are those of the input.
+// Here `--to` is a time, as the counterpart of `--from`; the option for the output's format,
+// which is `--to` in all other commands, is renamed.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("to", |arg| arg.long("to-format")))]
 #[command(after_help = "Example: the busiest minute of one disk's first hour
@@ -29,10 +28,10 @@ pub(crate) struct Args {
     /// The trace to cut.
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Keep what arrives from here on: 500us, 10ms, 10s, 5m, 1h.
+    /// Keep requests that arrive at or after this time: 500us, 10ms, 10s, 5m, 1h.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     from: Option<Nanos>,
-    /// Keep what arrives before this.
+    /// Keep requests that arrive before this time.
     #[arg(long = "to", value_name = "TIME", value_parser = duration::parse_positive)]
     until: Option<Nanos>,
     /// Keep the window of this length in which the most requests arrive. Reads
@@ -63,7 +62,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         Range { from: args.from.unwrap_or(Nanos::ZERO), to: args.until.unwrap_or(Nanos::MAX) };
     args.check(range)?;
     if let Some(length) = args.busiest {
-        // It reads all of the trace before anything is written.
+        // Before the whole trace is read.
         args.write.check()?;
         range = args.find_busiest(range, length)?;
     }
@@ -79,7 +78,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         output.finish()
     })?;
     written.print(args.json)?;
-    // Both may be so; what was wrong with the input comes first.
+    // If both apply, errors in the input come first.
     skipped.into_result()?;
     written.into_result()
 }
@@ -91,7 +90,7 @@ impl Args {
             && self.busiest.is_none()
             && self.device.is_none()
         {
-            let what = "nothing says what to keep: give --from, --to, --busiest or --device";
+            let what = "no selection: give --from, --to, --busiest or --device";
             return Err(BadInput(what.to_owned()));
         }
         if range.from >= range.to {
@@ -104,8 +103,7 @@ impl Args {
         Ok(())
     }
 
-    /// Gives the records within the range and of the device to `keep`, until the
-    /// range ends.
+    /// Passes the records within the range and of the device to `keep`, until the range ends.
     fn for_kept(
         &self,
         range: Range,
@@ -128,7 +126,7 @@ impl Args {
 
     fn find_busiest(&self, range: Range, length: Nanos) -> Result<Range> {
         let paths = std::slice::from_ref(&self.input);
-        // What is skipped is told after the second reading.
+        // Skipped records are reported after the second reading.
         let (found, _) = self.read.with_trace(paths, |trace| {
             let mut busiest = BusiestWindow::new(length);
             let cut = self.for_kept(range, trace, |records, _| {

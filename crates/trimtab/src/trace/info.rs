@@ -16,11 +16,10 @@ use crate::console;
 use crate::input::{ReadArgs, Skipped, group};
 use crate::progress::Progress;
 
-/// Which traces to describe.
+/// The traces to describe.
 ///
-/// Several traces stand side by side, one column each. A figure that the trace
-/// does not hold, or that too few requests support, is shown as –. MB/s
-/// are 10^6 bytes per second.
+/// Several traces are shown side by side, one column each. A figure that the trace does not
+/// hold, or that too few requests support, is shown as –. MB/s are 10^6 bytes per second.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   trimtab trace info usr_0.csv.gz
@@ -72,13 +71,13 @@ pub(crate) fn run(args: Args) -> Result<()> {
     skipped.into_result()
 }
 
-/// What this command prints of one trace, for others to print too.
+/// The summary of one trace, also for other commands.
 pub(crate) fn summary_text(file: &str, report: Report) -> String {
     text(&[Described { file: file.to_owned(), report }], layout::terminal_width())
 }
 
-/// Everything, for a terminal of this width: figures side by side, as many
-/// traces as fit, then what takes a table of its own.
+/// The whole output, for a terminal of this width: figures side by side, as many traces as
+/// fit, then the figures that need a table.
 fn text(traces: &[Described], width: usize) -> String {
     let mut text = String::new();
     for side_by_side in traces.chunks(layout::columns_within(width)) {

@@ -21,32 +21,32 @@ Examples:
   trimtab trace recover nvme0n1.parquet.spool
   trimtab trace recover --remove nvme0n1.parquet.spool
 
-A recording that is killed, or whose machine loses power, leaves a spool beside
-its output. All that it recorded is in there, but for the last seconds and the
-requests that were in flight.";
+A recording that is killed, or whose machine loses power, leaves a spool beside its
+output. It holds everything recorded except the last seconds and the requests in flight.";
 
 /// Records sorted in memory: 20 MB.
 const SORT_IN_MEMORY: usize = 1 << 18;
 /// Records written at once.
 const BATCH: usize = 1 << 14;
-/// More than the recorder leaves unwritten at its end: what is torn off beyond that is damage.
+/// More than a recorder may leave unwritten at the end of a spool. A longer incomplete tail is
+/// damage.
 const MOST_TORN: u64 = 16 << 20;
 
-/// Make a trace of what a recording left behind that was cut short.
+/// Make a trace from the spool of an interrupted recording.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What the recording left behind.
+    /// The spool.
     #[arg(value_name = "SPOOL")]
     spool: PathBuf,
-    /// The trace to write [default: the name that it would have had, or the first of
+    /// The trace to write [default: the name of the recording's output, or the first of
     /// NAME-2.parquet, … that does not exist].
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Keep the spool; otherwise it is removed once the trace is whole.
+    /// Keep the spool; otherwise it is removed once the trace is complete.
     #[arg(long, conflicts_with = "remove")]
     keep: bool,
-    /// Remove the spool, and make no trace of it.
+    /// Remove the spool without making a trace.
     #[arg(long, conflicts_with = "out")]
     remove: bool,
     /// Print what was done as JSON on standard output.
@@ -54,15 +54,15 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What was done.
+/// The result of the recovery.
 #[derive(Debug, Serialize)]
 struct Done {
     /// The trace; absent if none was made.
     file: Option<PathBuf>,
     records: u64,
-    /// Bytes at the spool's end that are not whole.
+    /// Bytes of the incomplete record at the spool's end.
     torn_bytes: u64,
-    /// Whether the spool is gone.
+    /// Whether the spool was removed.
     removed: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let done = Done { file: Some(out.clone()), records, torn_bytes, removed };
     let torn = match torn_bytes {
         0 => String::new(),
-        n => format!(", without {} bytes at the end that are not whole", count(n)),
+        n => format!(", without {} bytes of an incomplete record at the end", count(n)),
     };
     tell(
         args,
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Where the trace goes.
+/// The path of the trace.
 fn output(args: &Args) -> Result<PathBuf> {
     if let Some(out) = &args.out {
         must_be_a_file(out)?;
@@ -112,7 +112,7 @@ fn output(args: &Args) -> Result<PathBuf> {
     Ok(free_beside(&trace))
 }
 
-/// Sorts what was recorded by arrival, and makes a trace of it.
+/// Sorts the recorded requests by arrival, and makes a trace of them.
 fn write(leftover: &mut Leftover, out: &Path) -> Result<u64> {
     let mut progress = Progress::new();
     let mut sorter = SpillSort::new(SORT_IN_MEMORY);
@@ -124,7 +124,7 @@ fn write(leftover: &mut Leftover, out: &Path) -> Result<u64> {
         }
     }
     let mut writer = Writer::create(out, OutputFormat::Parquet, leftover.meta())?;
-    writer.set_note("recovered", "the recording was cut short: its last seconds are missing");
+    writer.set_note("recovered", "the recording was interrupted: its last seconds are missing");
     let names: &Names = leftover.names();
     let mut more = true;
     while more {

@@ -28,9 +28,9 @@ Examples:
   trimtab trace report sda.blktrace.* --json | jq '.traces[0].plots.ops'
   trimtab trace report sda.parquet -o sda.html --csv figures/
 
-The page begins with what was slow: beyond the knee of the response times of reads
-and writes, as in `trimtab evaluate`. It needs no network: it holds its data, also
-as CSV to save, and the code that draws it.")]
+The page begins with the slow reads: those beyond the knee of the response times of
+reads and writes, as in `trimtab evaluate`. It needs no network: it contains its data,
+also as CSV to save, and the code that draws it.")]
 pub(crate) struct Args {
     /// Traces to draw, in any format that can be read; - is standard input.
     #[arg(value_name = "FILE", required = true)]
@@ -38,22 +38,22 @@ pub(crate) struct Args {
     /// The HTML file to write.
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["json", "csv"])]
     out: Option<PathBuf>,
-    /// Write the figures of all tables and plots as CSV files into this directory,
-    /// which is made if there is none.
+    /// Write the figures of all tables and plots as CSV files into this directory, which is
+    /// created if necessary.
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
-    /// Print what is drawn as JSON on standard output.
+    /// Print the plotted data as JSON on standard output.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     read: ReadArgs,
 }
 
-/// All that is reported, which is also what `--json` prints.
+/// The whole report, in the layout of `--json`.
 #[derive(Debug, Serialize)]
 struct Report {
     trimtab: &'static str,
-    /// Where the report was made, which need not be where the trace was.
+    /// The machine that made the report, which need not be the traced one.
     machine: String,
     traces: Vec<TraceReport>,
 }
@@ -61,7 +61,7 @@ struct Report {
 /// One trace of the report.
 #[derive(Debug, Serialize)]
 struct TraceReport {
-    /// What headings and legends call it.
+    /// The trace's name in headings and legends.
     name: String,
     files: Vec<PathBuf>,
     format: &'static str,
@@ -69,15 +69,15 @@ struct TraceReport {
     unix_clock: bool,
     has_offsets: bool,
     devices: Vec<String>,
-    /// What its writer noted in it.
+    /// Notes in the trace.
     notes: Vec<(String, String)>,
-    /// Malformed records passed over.
+    /// Malformed records skipped.
     skipped: u64,
     plots: Plots,
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    // A place that cannot be written should show before hours of reading.
+    // An unwritable path should show before hours of reading.
     let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     let output = args.out.as_deref().map(|path| Output::create(path, &inputs)).transpose()?;
     let mut report = Report {
@@ -101,7 +101,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     if args.json {
         let mut out = BufWriter::new(console::out(true));
-        // As an io::Error a broken pipe is recognised.
+        // Converted to an io::Error, so that a broken pipe is recognised.
         serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
         writeln!(out)?;
         out.flush()?;
@@ -109,7 +109,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     skipped.into_result()
 }
 
-/// Writes each table and plot as a file of its own.
+/// Writes each table and plot to its own file.
 fn write_csv(folder: &Path, page: &Page, inputs: &[&Path]) -> Result<()> {
     let failed = |path: &Path, source| Error::Write { path: path.to_owned(), source };
     std::fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
@@ -129,7 +129,7 @@ fn write_csv(folder: &Path, page: &Page, inputs: &[&Path]) -> Result<()> {
     Ok(())
 }
 
-/// Reads one trace through.
+/// Reads one trace.
 fn gather(files: &[PathBuf], read: &ReadArgs) -> Result<(TraceReport, Skipped)> {
     read.with_trace(files, |trace| {
         let mut series = Series::new();
@@ -159,8 +159,8 @@ fn gather(files: &[PathBuf], read: &ReadArgs) -> Result<(TraceReport, Skipped)> 
     })
 }
 
-/// Names each trace: by its file's name, where that is not enough to tell them
-/// apart by the whole path, and if the same file was given twice by a number.
+/// Names each trace: by its file's name; by the whole path if file names are equal; with a
+/// number if the same file was given twice.
 fn name(traces: &mut [TraceReport]) {
     let short = |trace: &TraceReport| {
         let path = &trace.files[0];
@@ -182,7 +182,7 @@ fn name(traces: &mut [TraceReport]) {
 }
 
 impl TraceReport {
-    /// The first arrival as a date, where the clock tells.
+    /// The first arrival as a date, if the clock is Unix time.
     fn began(&self) -> Option<Nanos> {
         self.plots.first_arrival.filter(|_| self.unix_clock)
     }

@@ -13,10 +13,10 @@ use crate::input::ReadArgs;
 use crate::output::WriteArgs;
 use crate::progress::Progress;
 
-/// How fast the trace shall be.
+/// The rate to change the trace to.
 ///
-/// Times between arrivals shrink or grow alike. How long each request took is
-/// left as it was measured, at the original rate; a note in the output says so.
+/// Times between arrivals shrink or grow in proportion. Latencies stay as they were measured,
+/// at the original rate; a note in the output says so.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("rate").required(true))]
 #[command(after_help = "Examples: twice as fast, and at 5000 requests per second on average
@@ -26,10 +26,10 @@ pub(crate) struct Args {
     /// The trace to change.
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// So many times as fast; less than 1 is slower.
+    /// Speed up by this factor; less than 1 is slower.
     #[arg(long, value_name = "X", group = "rate")]
     factor: Option<Decimal>,
-    /// To so many requests per second on average. Reads the trace twice.
+    /// Change to this many requests per second on average. Reads the trace twice.
     #[arg(long, value_name = "N", group = "rate")]
     iops: Option<Decimal>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         output.finish()
     })?;
     written.print(args.json)?;
-    // Both may be so; what was wrong with the input comes first.
+    // If both apply, errors in the input come first.
     skipped.into_result()?;
     written.into_result()
 }
@@ -87,7 +87,7 @@ impl Args {
     /// Requests, and the span of their arrivals.
     fn measure(&self) -> Result<(u64, Nanos)> {
         let paths = std::slice::from_ref(&self.input);
-        // What is skipped is told after the second reading.
+        // Skipped records are reported after the second reading.
         let (found, _) = self.read.with_trace(paths, |trace| {
             let (mut requests, mut first, mut last) = (0, None, Nanos::ZERO);
             let mut batch = Vec::new();

@@ -11,7 +11,7 @@ use crate::exit::BadInput;
 use crate::output::WriteArgs;
 use crate::progress::Progress;
 
-/// What to make, and from which seed.
+/// The description, and the seed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example, from a description that explains every key:
   trimtab trace synth examples/synth-poisson.toml -o poisson.parquet")]
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// The description, in TOML.
     #[arg(value_name = "SPEC.toml")]
     spec: PathBuf,
-    /// Where randomness starts, instead of the description's seed.
+    /// The seed, instead of the description's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]

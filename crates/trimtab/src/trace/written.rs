@@ -1,4 +1,4 @@
-//! What the commands that write a trace say when they are done.
+//! The output of the commands that write a trace.
 
 use std::io::Write as _;
 
@@ -19,14 +19,14 @@ pub(super) struct Output {
     requests: u64,
 }
 
-/// What was written.
+/// The trace that was written.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Written {
     /// Requests.
     pub(super) requests: u64,
     /// From the first arrival to the last.
     duration_ns: Nanos,
-    /// What the output format had no place for.
+    /// What the output format could not hold.
     #[serde(skip)]
     left_out: LeftOut,
 }
@@ -71,13 +71,13 @@ impl Output {
 }
 
 impl Written {
-    /// The command's result, once all its output is out: incomplete if the
-    /// format had no place for some records.
+    /// The command's result, once all its output is written: incomplete if the format could
+    /// not hold some records.
     pub(super) fn into_result(self) -> Result<()> {
         all_written(&self.left_out)
     }
 
-    /// Says so on standard output.
+    /// Prints the result on standard output.
     pub(super) fn print(&self, json: bool) -> Result<()> {
         let mut out = console::out(json);
         if json {

@@ -1,4 +1,4 @@
-//! `trimtab train --check`: does a model still fit its drive?
+//! `trimtab train --check`: whether a model still fits its drive.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -17,7 +17,7 @@ impl Place {
         self.command(args).output().unwrap()
     }
 
-    /// Expects exit code 2, one line that says so, and no new file.
+    /// Expects exit code 2, one line with this text, and no new file.
     fn refuses(&self, args: &[&str], expected: &str) {
         let before = fs::read_dir(self.path("")).unwrap().count();
         let output = self.run(args);
@@ -34,7 +34,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn advice_is_for_several_drives() {
+fn advice_needs_several_drives() {
     let place = Place::new(&[
         ("a.csv", &recording(4000, 1, false)),
         ("b.csv", &recording(4000, 2, false)),
@@ -49,7 +49,7 @@ fn advice_is_for_several_drives() {
     let again = place.run(&["advise", "a.csv", "b.csv", "--json"]);
     let mut again: Value = serde_json::from_slice(&again.stdout).unwrap();
     again["machine"] = advice["machine"].clone();
-    assert_eq!(again, advice, "the same seed says the same");
+    assert_eq!(again, advice, "the same seed gives the same advice");
 
     place.refuses(&["advise", "a.csv"], "only one drive");
     place.refuses(&["advise", "a.csv", "few.csv"], "reads");
@@ -57,7 +57,7 @@ fn advice_is_for_several_drives() {
 }
 
 #[test]
-fn a_profile_is_fitted() {
+fn profile_is_fitted() {
     let place = Place::new(&[("a.csv", &recording(3000, 1, false))]);
     let args =
         ["profile", "fit", "a.csv", "--base", "reference", "--capacity", "1G", "--models", "30"];

@@ -11,7 +11,7 @@ use trimtab_compare::Comparison;
 const SCENARIO: &str = "seeds = [1]
 phase_one = { reads = 15_000 }
 phase_two = { reads = 10_000 }
-judge_samples = 20
+refusal_samples = 20
 
 [workload]
 read_share = 0.5
@@ -83,7 +83,7 @@ fn every_strategy_has_its_row() {
 }
 
 #[test]
-fn what_cannot_be_is_one_line() {
+fn invalid_input_is_reported_in_one_line() {
     let refuses = |scenario: &str, args: &[&str], expected: &str| {
         let place = Place::new(scenario);
         let output = place.compare(&[args, &["--json", "out.json"]].concat());
@@ -120,9 +120,9 @@ fn examples_are_valid() {
     assert_eq!(count, 11);
 }
 
-/// A drive that is always faster than the other is compared all the same.
+/// A drive that is always faster than the other is compared too.
 #[test]
-fn a_drive_that_no_failing_over_helps_is_marked() {
+fn drive_that_never_profits_from_failover_is_marked() {
     let slow = DEVICE.to_owned() + "override.timing.read_us = 4000\n";
     let place =
         Place::new(&["strategies = ['base', 'hedge-ip']\n", SCENARIO, DEVICE, &slow].concat());

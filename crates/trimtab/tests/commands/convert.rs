@@ -33,8 +33,7 @@ impl Place {
         self.command(&[&["trace", "convert"], arguments].concat()).output().unwrap()
     }
 
-    /// Converts, and expects this exit code and one line on standard error
-    /// that contains `says`.
+    /// Converts, and expects this exit code and one line on standard error with this text.
     fn fails(&self, arguments: &[&str], code: i32, says: &str) {
         let files = self.files();
         let output = self.convert(arguments);
@@ -58,7 +57,7 @@ fn stderr(output: &Output) -> &str {
 }
 
 #[test]
-fn msr_comes_back_byte_for_byte() {
+fn msr_round_trip_is_exact() {
     let place = place(&msr(20_000));
     let output = place.convert(&["in.csv", "-o", "out.parquet", "--json"]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -71,8 +70,7 @@ fn msr_comes_back_byte_for_byte() {
     let same = fs::read(place.path("back.csv")).unwrap() == fs::read(place.path("in.csv")).unwrap();
     assert!(same);
 
-    // Onto itself: the old file is read to its end before the new one has the
-    // name.
+    // Onto itself: the old file is read to its end before it is replaced.
     let before = fs::read(place.path("out.parquet")).unwrap();
     assert!(place.convert(&["out.parquet", "-o", "out.parquet"]).status.success());
     assert!(fs::read(place.path("out.parquet")).unwrap() == before);
@@ -99,8 +97,8 @@ fn issued(log: &str) -> Vec<(bool, u64, u64)> {
         .collect()
 }
 
-/// fio replays the log of a recording on another device: every request, at
-/// once although the recording's clock had run for hours, and no file `loop0`.
+/// fio replays the log of a recording on another device: every request, immediately although
+/// the recording's clock had run for hours, and without creating a file `loop0`.
 #[test]
 fn fio_replays_a_recording_on_another_device() {
     if !trimtab_testdisk::requires(&[trimtab_testdisk::Feature::Program("fio")]) {
@@ -127,7 +125,7 @@ fn fio_replays_a_recording_on_another_device() {
     assert!(log.starts_with("fio version 3 iolog\n1 /dev/loop0 add\n"), "{log}");
 
     fs::write(place.path("disk"), vec![0; 4 << 20]).unwrap();
-    // Long before fio would have waited for two hours.
+    // Otherwise fio would wait for two hours.
     let done = Command::new("timeout")
         .args(["120", "fio", "--name=replay", "--read_iolog=out.iolog", "--ioengine=psync"])
         .args(["--replay_redirect=disk", "--write_lat_log=done", "--log_offset=1"])
@@ -141,7 +139,7 @@ fn fio_replays_a_recording_on_another_device() {
 }
 
 #[test]
-fn formats_are_named_or_asked_for() {
+fn format_comes_from_the_name_or_an_option() {
     let place = place(&msr(3));
     place.fails(&["in.csv", "-o", "out"], 2, "names no format, expected .parquet");
     place.fails(&["in.csv", "-o", "out", "--to", "xls"], 2, "--to takes");
@@ -153,7 +151,7 @@ fn formats_are_named_or_asked_for() {
 }
 
 #[test]
-fn damage_is_one_line() {
+fn damage_is_reported_in_one_line() {
     let place = place(&msr(1_000));
     assert!(place.convert(&["in.csv", "-o", "t.parquet"]).status.success());
     let whole = fs::read(place.path("t.parquet")).unwrap();
@@ -173,7 +171,7 @@ fn damage_is_one_line() {
 }
 
 #[test]
-fn bad_lines_make_it_incomplete() {
+fn skipped_lines_give_exit_code_3() {
     let place = place(&(msr(500) + "rubbish\n" + &msr(1)));
     place.fails(&["in.csv", "--format", "msr", "-o", "out.parquet"], 2, "line 501");
     let arguments = ["in.csv", "--format", "msr", "--skip-bad", "-o", "out.parquet"];
@@ -184,7 +182,7 @@ fn bad_lines_make_it_incomplete() {
 
 #[test]
 fn wide_disorder_is_sorted() {
-    // The first record last: further than a window of 65,536 records.
+    // The first record comes last: farther than a window of 65,536 records.
     let trace = msr(300_000);
     let (first, rest) = trace.split_at(trace.find('\n').unwrap() + 1);
     let place = place(&format!("{rest}{first}"));
@@ -194,7 +192,7 @@ fn wide_disorder_is_sorted() {
 }
 
 #[test]
-fn a_full_device_is_one_line() {
+fn full_device_is_reported_in_one_line() {
     let place = place(&msr(100_000));
     for to in ["parquet", "msr", "fio-iolog"] {
         place.fails(&["in.csv", "-o", "/dev/full", "--to", to], 1, "/dev/full: cannot write");
@@ -202,7 +200,7 @@ fn a_full_device_is_one_line() {
     place.fails(&["in.csv", "-o", "/nonexistent/out.parquet"], 1, "cannot write");
 }
 
-/// A small file system in memory, unmounted whatever happens.
+/// A small file system in memory, unmounted when dropped.
 struct Mount<'a>(&'a Path);
 
 impl<'a> Mount<'a> {
@@ -220,7 +218,7 @@ impl Drop for Mount<'_> {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing_behind() {
+fn full_disk_leaves_no_file() {
     let place = place(&msr(100_000));
     let disk = place.path("disk");
     fs::create_dir(&disk).unwrap();

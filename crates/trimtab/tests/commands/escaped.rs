@@ -1,5 +1,5 @@
-//! Names and notes from outside reach no terminal as they are: neither control sequences
-//! nor line ends.
+//! Names and notes from outside are escaped on terminals: neither control sequences nor line
+//! ends pass.
 
 #[path = "../drive/mod.rs"]
 mod drive;
@@ -12,17 +12,17 @@ use std::process::Output;
 use place::Place;
 use trimtab_trace::{Names, OutputFormat, Trace, TraceOptions, Writer};
 
-/// What a terminal would obey: a new title, a line end, a C1 control, a mark of direction.
+/// What a terminal interprets: a new title, a line end, a C1 control, a direction mark.
 const NASTY: &str = "\x1b]0;x\x07\nforged: line\u{9b}1m\u{202e}";
-/// The same as it is to be seen.
+/// The same, escaped.
 const SEEN: &str = "\\x1b]0;x\\x07\\nforged: line\\u{9b}1m\\u{202e}";
 
-/// A file's name with all of that in it.
+/// A file name with all of that.
 fn nasty(ending: &str) -> String {
     format!("n{NASTY}.{ending}")
 }
 
-/// Two recordings, of a device and with notes that have it all in their names too.
+/// Two recordings, of a device and with notes whose names contain it too.
 fn place() -> Place {
     let place = Place::new(&[("a.csv", &drive::recording(3000, 1, false))]);
     let trace = Trace::open(&[place.path("a.csv")], &TraceOptions::default()).unwrap();
@@ -49,8 +49,8 @@ fn place() -> Place {
     place
 }
 
-/// Neither of the two streams has anything in it that a terminal obeys, and what was meant
-/// to be seen is seen.
+/// Neither of the two streams contains anything that a terminal interprets, and the escaped
+/// form is shown.
 fn is_harmless(args: &[&str], output: &Output, seen: &str) {
     let streams = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     for text in &streams {
@@ -80,7 +80,7 @@ impl Place {
 }
 
 #[test]
-fn what_commands_print_of_traces_is_escaped() {
+fn names_from_traces_are_escaped() {
     let place = place();
     let trace = &nasty("parquet");
     let device = &format!("dev{SEEN}");
@@ -105,7 +105,7 @@ fn what_commands_print_of_traces_is_escaped() {
 }
 
 #[test]
-fn what_commands_print_of_descriptions_is_escaped() {
+fn names_from_descriptions_are_escaped() {
     let place = Place::new(&[]);
     let quoted = "\\u001b]0;x\\u0007\\nforged: line\\u009b1m\\u202e";
     let scenario = format!(
@@ -139,7 +139,7 @@ fn what_commands_print_of_descriptions_is_escaped() {
     place.fails(&["profile", "show", toml], "name must have no control characters");
 }
 
-/// Whatever takes a file says its name when there is none.
+/// Each command that takes a file names it if it does not exist.
 #[test]
 fn errors_are_one_harmless_line() {
     let place = Place::new(&[("a.csv", &drive::recording(300, 1, false))]);
@@ -167,7 +167,7 @@ fn errors_are_one_harmless_line() {
     ] {
         place.fails(command, seen);
     }
-    // The parser of the command line has its own way to say what was wrong.
+    // The parser of the command line reports errors separately.
     place.fails(&["trace", "info", "--max-spool", missing, "a.csv"], "\\x1b]0;x\\x07");
     place.fails(&[NASTY], "\\x1b]0;x\\x07");
 }

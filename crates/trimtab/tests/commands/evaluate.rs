@@ -29,7 +29,7 @@ impl Place {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Expects exit code 2 and one line that says so.
+    /// Expects exit code 2 and one line with this text.
     fn refuses(&self, args: &[&str], expected: &str) {
         let output = self.evaluate(&[args, &["--json", "out.json"]].concat());
         let said = said(&output);
@@ -49,7 +49,7 @@ fn one_drive() -> Place {
 }
 
 #[test]
-fn table_says_how_it_was_made() {
+fn table_states_protocol_label_and_reads() {
     let output = one_drive().evaluate(&["--trace", "a.csv"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(output.stderr.is_empty(), "{}", said(&output));
@@ -76,7 +76,7 @@ fn json_has_an_object_for_each_predictor() {
     assert_eq!(told["trace"], "a.csv");
     assert_eq!((&told["protocol"], &told["leaky"]), (&"time-forward".into(), &false.into()));
     assert_eq!((&told["seed"], &told["label"]["rule"]), (&1.into(), &"knee".into()));
-    assert_eq!((&told["reads_trained_on"], &told["reads_judged"]), (&2500.into(), &2500.into()));
+    assert_eq!((&told["reads_trained_on"], &told["reads_scored"]), (&2500.into(), &2500.into()));
     let scores = told["predictors"].as_array().unwrap();
     assert!(scores.iter().map(|score| score["predictor"].as_str().unwrap()).eq(PREDICTORS));
     for score in scores {
@@ -99,11 +99,11 @@ fn json_has_an_object_for_each_predictor() {
         let judged = score["bins"].as_array().unwrap().iter().map(|bin| &bin["count"]);
         assert_eq!(judged.map(|count| count.as_u64().unwrap()).sum::<u64>(), 2500);
     }
-    // The units' queues tell which reads wait.
+    // The units' queues determine which reads wait.
     let auc = |i: usize| scores[i]["auc"].as_f64().unwrap();
     assert!(auc(3) > 0.85 && auc(3) > auc(2) + 0.03, "{} {}", auc(3), auc(2));
 
-    // Everything but the clock's figures is the same each time.
+    // Everything but measured times is the same in each run.
     let timeless = |mut told: Value| {
         for score in told["predictors"].as_array_mut().unwrap() {
             score["ns_per_decision"].take();
@@ -130,11 +130,11 @@ fn page_draws_the_scores() {
         .map(|figure| figure.split("</h3>").next().unwrap())
         .collect();
     let expected = [
-        "ROC: what refusing more would bring",
+        "ROC: slow reads refused over fast reads refused",
         "Precision over recall",
         "Calibration: is the probability right?",
         "Reads by predicted probability",
-        "What trimtab goes by",
+        "Feature importance of trimtab",
     ];
     assert_eq!(headings, expected);
     for plot in page.split("<script type=\"application/json\">").skip(1) {
@@ -168,7 +168,7 @@ fn every_label_divides_reads() {
         let share = share(label);
         assert!((0.005..0.6).contains(&share), "{label}: {share}");
     }
-    // Of the other half; slow reads come in heaps.
+    // Of the other half; slow reads are clustered.
     let (p95, p99) = (share("p95"), share("p99"));
     assert!((0.02..0.1).contains(&p95) && (0.001..0.04).contains(&p99), "{p95} {p99}");
     let peer = ["--trace", "a.csv", "--label", "inflection", "--peer", "a.csv"];
@@ -183,7 +183,7 @@ fn protocols_train_and_evaluate_on_their_reads() {
     let told = place.json(&both);
     let reads = |told: &Value| {
         let number = |key: &str| told[key].as_u64().unwrap();
-        (number("reads_trained_on"), number("reads_judged"))
+        (number("reads_trained_on"), number("reads_scored"))
     };
     assert_eq!((reads(&told[0]), reads(&told[1])), ((3000, 5000), (5000, 3000)));
 
@@ -194,7 +194,7 @@ fn protocols_train_and_evaluate_on_their_reads() {
     assert_eq!(past + future, 5000);
     assert!((2300..2700).contains(&past), "{past}");
     let text = String::from_utf8(place.evaluate(&leaky).stdout).unwrap();
-    assert!(text.contains("protocol  leaky (leaky: training knows of the future)"), "{text}");
+    assert!(text.contains("protocol  leaky (leaky: training has seen the future)"), "{text}");
 
     place.refuses(&["--trace", "a.csv", "--protocol", "leave-one-out"], "give more --trace");
 }
@@ -212,11 +212,11 @@ fn models_are_evaluated_on_unseen_reads() {
     train("third.st", &["--first", "0.3333", "--predictor", "linnos"]);
     train("p95.st", &["--label", "p95", "--predictor", "heur-adv"]);
 
-    // Nearly what `evaluate` trains itself; but `train` has not seen the second half, and
-    // finds its knee in the first.
+    // Nearly the result of `evaluate`'s own training; but `train` has not seen the second
+    // half, and finds its knee in the first.
     let told = place.json(&["--trace", "a.csv", "--model", "half.st"]);
     assert_eq!((&told["protocol"], &told["seed"]), (&"models".into(), &Value::Null));
-    assert_eq!((&told["reads_judged"], &told["reads_trained_on"]), (&2500.into(), &Value::Null));
+    assert_eq!((&told["reads_scored"], &told["reads_trained_on"]), (&2500.into(), &Value::Null));
     let score = &told["predictors"][0];
     assert_eq!(score["model"]["same_recording"], true);
     assert_eq!(score["model"]["reads_trained_on"], 2500);
@@ -225,17 +225,17 @@ fn models_are_evaluated_on_unseen_reads() {
     let auc = |score: &Value| score["auc"].as_f64().unwrap();
     assert!((auc(score) - auc(&trained["predictors"][3])).abs() < 0.02);
 
-    // Several are evaluated on what none of them was trained on.
+    // Several models are evaluated on reads that none of them was trained on.
     let both =
         ["--trace", "a.csv", "--trace", "b.csv", "--model", "half.st", "--model", "third.st"];
     let told = place.json(&both);
-    assert_eq!((&told[0]["reads_judged"], &told[1]["reads_judged"]), (&2500.into(), &3000.into()));
+    assert_eq!((&told[0]["reads_scored"], &told[1]["reads_scored"]), (&2500.into(), &3000.into()));
     assert_eq!(told[1]["predictors"][0]["model"]["same_recording"], false);
     let text = String::from_utf8(place.evaluate(&both[2..]).stdout).unwrap();
     let line = "model     half.st: trained on 2,500 reads of a.csv\n";
     assert!(text.contains(line) && text.contains("linnos (third.st)"), "{text}");
 
-    // Labels other than the knee are those trained on.
+    // Labels other than the knee are those of the training.
     let trained = place.json(&["--trace", "b.csv", "--model", "p95.st", "--label", "p95"]);
     let card = fs::read_to_string(place.path("p95.json")).unwrap();
     let card: Value = serde_json::from_str(&card).unwrap();
@@ -267,7 +267,7 @@ fn models_are_evaluated_on_unseen_reads() {
 }
 
 #[test]
-fn unusable_input_is_one_line_and_exit_code_2() {
+fn unusable_input_gives_one_line_and_exit_code_2() {
     let recorded = recording(READS, 1, false);
     let short: String = recorded.lines().take(1500).map(|line| format!("{line}\n")).collect();
     let two = recorded.replacen(",srv,0,", ",srv,1,", 2000);
@@ -298,11 +298,11 @@ fn unusable_input_is_one_line_and_exit_code_2() {
     place.refuses(&[], "--trace");
     let over = place.evaluate(&["--trace", "a.csv", "--json", "./a.csv"]);
     assert_eq!(over.status.code(), Some(2), "{}", said(&over));
-    assert_eq!(place.json(&["--trace", "two.csv", "--device", "srv.0"])["reads_judged"], 1746);
+    assert_eq!(place.json(&["--trace", "two.csv", "--device", "srv.0"])["reads_scored"], 1746);
 }
 
-/// The area under the ROC curve by its definition: the share of pairs of a slow and a fast read
-/// in which the slow one has the higher score; ties count half.
+/// The area under the ROC curve by its definition: the share of pairs of a slow and a fast
+/// read in which the slow one has the higher score; ties count half.
 fn auc(rows: &[(f64, bool)]) -> f64 {
     let mut sorted = rows.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -329,7 +329,7 @@ fn predictions_give_the_figures_of_the_table() {
             let predictor = score["predictor"].as_str().unwrap();
             let of = |row: &&Row| row.recording == recording && row.predictor == predictor;
             let rows: Vec<&Row> = rows.iter().filter(of).collect();
-            assert_eq!(rows.len() as u64, scores["reads_judged"].as_u64().unwrap());
+            assert_eq!(rows.len() as u64, scores["reads_scored"].as_u64().unwrap());
             let pairs: Vec<_> = rows.iter().map(|row| (row.score, row.late)).collect();
             let share = |is: &dyn Fn(&Row) -> bool| {
                 rows.iter().filter(|row| is(row)).count() as f64 / rows.len() as f64
@@ -366,7 +366,7 @@ fn predictions_give_the_figures_of_the_table() {
 }
 
 #[test]
-fn predictions_appear_whole_or_not_at_all() {
+fn predictions_are_written_completely_or_not_at_all() {
     let place = one_drive();
     let out = ["--predictions", "out.parquet"];
     place.refuses(&[&["--trace", "missing.csv"], &out[..]].concat(), "missing.csv: cannot open");

@@ -1,4 +1,4 @@
-//! What no input may do to the program that reads it: endless files.
+//! Endless files as inputs: memory and time stay bounded.
 
 #[path = "../drive/mod.rs"]
 mod drive;
@@ -10,8 +10,8 @@ use std::process::{Command, Output};
 use place::Place;
 
 impl Place {
-    /// The program, with 2 GiB of memory at most: what takes an endless input into memory
-    /// fails before it is a burden to the machine.
+    /// The program, limited to 2 GiB of memory: reading an endless input into memory fails
+    /// before it burdens the machine.
     fn bounded(&self, args: &[&str]) -> Output {
         let mut command = Command::new("sh");
         command.args([
@@ -23,7 +23,7 @@ impl Place {
     }
 }
 
-/// The one line that an error is.
+/// The single line of an error.
 fn line(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -85,7 +85,7 @@ impl Place {
 const MSR: &str = "128166372003061629,srv,0,Read,8192,4096,1331";
 
 #[test]
-fn endless_streams_that_are_no_traces_are_refused_at_once() {
+fn endless_streams_other_than_traces_are_refused_at_once() {
     let place = Place::new(&[]);
     for input in ["/dev/zero", "- </dev/zero"] {
         let binary = "is a binary file, but neither parquet nor blktrace";
@@ -103,19 +103,19 @@ fn endless_streams_that_are_no_traces_are_refused_at_once() {
 }
 
 #[test]
-fn what_must_be_spooled_has_a_limit() {
+fn spooled_input_is_limited() {
     let place = Place::new(&[]);
     let limit = "over the limit of 4 MiB; raise that with --max-spool SIZE";
     let parquet = "{ printf PAR1; cat /dev/zero; }";
     place.is_refused(&format!("{parquet} | $T trace info --max-spool 4M -"), limit);
     place.is_refused(&format!("{parquet} | gzip -1c | $T trace info --max-spool 4M -"), limit);
-    // What counts is what it is decompressed.
+    // The decompressed size counts.
     let made = place.pipeline(&format!(
         "{parquet} | head -c 64M | gzip -9c >bomb; test $(stat -c %s bomb) -lt 100000"
     ));
     assert!(made.status.success(), "{made:?}");
     place.is_refused("$T trace info --max-spool 4M bomb", limit);
-    // Where a scenario names it, too.
+    // Also for traces that a scenario names.
     let device = "[[device]]\nprofile = \"consumer-a\"\ncapacity = \"4G\"\n";
     let replay = "[workload]\ntrace = \"bomb\"\n";
     let phases = "phase_one = { duration_s = 1 }\nphase_two = { duration_s = 1 }\n";
@@ -127,7 +127,7 @@ fn what_must_be_spooled_has_a_limit() {
 }
 
 #[test]
-fn endless_traces_have_a_limit_where_they_are_kept() {
+fn endless_traces_are_limited_if_kept_in_memory() {
     let place = Place::new(&[]);
     let limit = "over the limit of 16 MiB; raise that with --max-spool SIZE";
     for command in ["trace info", "trace convert -o x.parquet", "train -o m --trace", "advise"] {
@@ -136,9 +136,9 @@ fn endless_traces_have_a_limit_where_they_are_kept() {
     assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 0);
 }
 
-/// What is in order is read on as it comes, and nothing of it is kept.
+/// Input in order is processed as it arrives, without a copy.
 #[test]
-fn a_stream_in_order_is_not_spooled() {
+fn stream_in_order_is_not_spooled() {
     let place = Place::new(&[]);
     let args = "$T trace info --max-spool 1K --json -";
     for compressed in ["cat", "gzip -c"] {
@@ -150,9 +150,9 @@ fn a_stream_in_order_is_not_spooled() {
     }
 }
 
-/// A stream's trace is what the file's is, compressed or not, whatever the format.
+/// A stream gives the same results as a file, in every format and compression.
 #[test]
-fn a_stream_gives_what_the_file_gives() {
+fn stream_gives_the_same_results_as_a_file() {
     let place = Place::new(&[("a.csv", &drive::recording(3000, 1, false))]);
     let made = place.pipeline("$T trace convert a.csv -o a.parquet 2>/dev/null");
     assert!(made.status.success());

@@ -1,5 +1,5 @@
-//! Every number in every description has a range: each is set to values that no number of
-//! ours may have, and to values that few may. A new key without a range fails here.
+//! Every number in every description has a range: each is set to values that no key accepts,
+//! and to values that few accept. A new key without a range fails here.
 
 #[path = "../place/mod.rs"]
 mod place;
@@ -14,7 +14,7 @@ use place::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use toml::{Table, Value};
 
-/// Values as TOML has them, and whether any key at all may have them.
+/// Values as TOML text, and whether any key accepts them.
 const VALUES: [(&str, bool); 9] = [
     ("-1", false),
     ("-1.5", false),
@@ -27,7 +27,7 @@ const VALUES: [(&str, bool); 9] = [
     ("18446744073709551615", true),
 ];
 
-/// Keys for which any whole number will do.
+/// Keys that accept any whole number.
 const UNBOUNDED: [&str; 3] = ["seed", "seeds", "offsets.run_requests"];
 
 /// Some examples replay traces that are not part of the repository.
@@ -42,7 +42,7 @@ struct Case {
     text: String,
 }
 
-/// The places of all numbers of a description, each by the keys and indices to it.
+/// The positions of all numbers of a description, as paths of keys and indices.
 fn numbers(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     match value {
         Value::Integer(_) | Value::Float(_) => found.push(path.clone()),
@@ -75,7 +75,7 @@ fn at<'v>(mut value: &'v mut Value, path: &[String]) -> &'v mut Value {
     value
 }
 
-/// All cases of the descriptions, but for those of a key that another has had before.
+/// All cases of the descriptions, without keys that occurred before.
 fn cases(descriptions: &[(String, String)]) -> Vec<Case> {
     const MARK: &str = "NUMBER-UNDER-TEST";
     let mut seen = BTreeMap::new();
@@ -121,9 +121,9 @@ fn examples(beginning: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Runs a command on each case: one line that names the file and the key or the line, or
-/// a run that works, for values that may pass. One that goes on for long ends on SIGTERM.
-/// `otherwise` is what the command complains about where the description is right.
+/// Runs a command on each case. Expects one line that names the file and the key or the line,
+/// or, for values that may pass, a run that works. A long run is ended by SIGTERM. `otherwise`
+/// is the command's complaint about a valid description.
 fn all_are_checked(descriptions: &[(String, String)], command: &[&str], otherwise: Option<&str>) {
     let place = Place::new(&[]);
     for name in ["own.toml", "drive-two-planes.toml", "sqlite.parquet"] {
@@ -140,7 +140,7 @@ fn all_are_checked(descriptions: &[(String, String)], command: &[&str], otherwis
         let passed = otherwise.is_some_and(|complaint| said.contains(complaint));
         if output.status.code() == Some(2) && !passed {
             assert_eq!(said.lines().count(), 1, "{what}: {said}");
-            // What comes out only while it runs need not name the file.
+            // An error during the run need not name the file.
             let last = key.rsplit('.').next().unwrap();
             let names_place = said.contains("case.toml: ") && said.contains("line ");
             assert!(names_place || said.contains(last), "{what}: {said}");
@@ -153,7 +153,7 @@ fn all_are_checked(descriptions: &[(String, String)], command: &[&str], otherwis
     }
 }
 
-/// The command's output; one that takes longer has to obey SIGTERM.
+/// The command's output; a long run must obey SIGTERM.
 fn ended(place: &Place, command: &[&str], what: &str) -> Output {
     let mut command = place.command(command);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -171,7 +171,7 @@ fn ended(place: &Place, command: &[&str], what: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Scenarios small enough that those which pass end soon.
+/// Small scenarios, so that those that pass end soon.
 #[test]
 fn scenarios() {
     let fill = "fill = { share = 0.5, kind = 'aged', overwrites = 1 }\n";
@@ -213,7 +213,7 @@ fn scenarios() {
         ),
     ];
     let mut all: Vec<_> = all.into_iter().map(|text| ("scenario".to_owned(), text)).collect();
-    // What an example has and these have not.
+    // Keys that occur only in the examples.
     all.extend(examples("sim-"));
     all_are_checked(&all, &["sim", "run", "--quiet", "case.toml"], Some(FOLDER));
 }
@@ -259,7 +259,7 @@ fn agents() {
     );
 }
 
-/// The drive's name is one that none can have, so that none is made where all is right.
+/// The drive's name is invalid, so that no drive is made if the rest is valid.
 #[test]
 fn fault_schedules() {
     all_are_checked(
@@ -269,7 +269,7 @@ fn fault_schedules() {
     );
 }
 
-/// The same for options: none takes what is no number of its range.
+/// The same for options: none accepts a number outside its range.
 #[test]
 fn options() {
     let place = Place::new(&[("a.csv", "128166372000000000,srv,0,Read,0,4096,700\n")]);

@@ -1,4 +1,4 @@
-//! A trace through pandas and back: nothing of it is lost.
+//! A round trip of a trace through pandas loses nothing.
 
 #[path = "../place/mod.rs"]
 mod place;
@@ -22,12 +22,12 @@ pq.write_table(table.replace_schema_metadata(keep), "kept.parquet", compression=
 "#;
 
 #[test]
-fn a_round_trip_through_pandas_loses_nothing() {
+fn round_trip_through_pandas_is_lossless() {
     if !trimtab_testdisk::requires(&[trimtab_testdisk::Feature::Pandas]) {
         return;
     }
-    // Times of this century in ns, beyond what a float holds exactly; rows
-    // without an issue time and without a process.
+    // Times of this century in ns, beyond the exact range of a float; rows without an issue
+    // time and without a process.
     let mut rows = String::from("arrival,issue,complete,op,offset,length,pid\n");
     for i in 0..300_u64 {
         let at = 1_700_000_000_000_000_001 + i * 1_003;

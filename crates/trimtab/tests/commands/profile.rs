@@ -11,7 +11,7 @@ fn stdout(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).unwrap()
 }
 
-/// The one line of an error for which the user can do something.
+/// The single line of an error that the user can correct.
 fn error(args: &[&str]) -> String {
     let output = profile(args);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -56,7 +56,7 @@ fn list_as_json_has_units_in_its_names() {
 }
 
 #[test]
-fn what_is_shown_can_be_read_again() {
+fn shown_profiles_can_be_read_again() {
     let dir = tempfile::tempdir().unwrap();
     for name in json(&["list", "--json"]).as_array().unwrap() {
         let name = name["name"].as_str().unwrap();
@@ -87,7 +87,7 @@ fn capacity_changes_the_blocks_only() {
 }
 
 #[test]
-fn errors_name_what_is_wrong() {
+fn errors_name_the_problem() {
     let text = error(&["show", "p4601"]);
     assert!(text.contains("`p4601`") && text.contains("reference, ioda-sim, "), "{text}");
     let text = error(&["show", "no-such-file.toml"]);

@@ -32,7 +32,7 @@ fn msr(devices: u64) -> String {
     csv
 }
 
-/// A page without what its scripts contain: what a browser reads as markup.
+/// A page without the contents of its scripts: the part that a browser reads as markup.
 fn markup(page: &str) -> String {
     let elements = page.split("<script").enumerate();
     elements
@@ -66,7 +66,7 @@ fn charts(page: &str) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn a_page_has_every_chart_with_data_and_loads_nothing() {
+fn page_has_every_chart_with_data_and_loads_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("srv.csv"), msr(2)).unwrap();
     let run = report(folder.path(), &["srv.csv", "-o", "srv.html"]);
@@ -119,9 +119,9 @@ fn a_page_has_every_chart_with_data_and_loads_nothing() {
     assert_eq!(page.matches("* plotly.js v").count(), 1, "the library is in it once");
 }
 
-/// The page says first what came out, marks it, and gives its figures away.
+/// The page starts with the verdict, marks the slow reads, and offers its figures as CSV.
 #[test]
-fn a_page_begins_with_a_verdict_and_gives_its_figures_as_csv() {
+fn page_starts_with_a_verdict_and_offers_csv() {
     let folder = tempfile::tempdir().unwrap();
     // Reads slow down for two of 60 s, while writes are large.
     let mut csv = String::new();
@@ -140,7 +140,7 @@ fn a_page_begins_with_a_verdict_and_gives_its_figures_as_csv() {
     let verdict = page.find("<p class=\"verdict\">").expect("a verdict");
     assert!(verdict < page.find("<dl>").unwrap(), "before everything else");
     let text = &page[verdict..page[verdict..].find("</p>").unwrap() + verdict];
-    for part in ["200 of 9,000 reads (2.2%) were slow", "80% of them came in", "MB/s then"] {
+    for part in ["200 of 9,000 reads (2.2%) were slow", "80% of them occurred in", "MB/s then"] {
         assert!(text.contains(part), "{text}");
     }
     let charts = charts(&page);
@@ -153,7 +153,7 @@ fn a_page_begins_with_a_verdict_and_gives_its_figures_as_csv() {
         let (from, to) = (band["x0"].as_f64().unwrap(), band["x1"].as_f64().unwrap());
         assert!(from >= 29.0 && to <= 33.0, "30 s to 32 s, but for the bins' edges: {band}");
     }
-    // Each table and chart has its figures beside it, in the page and as a file.
+    // Each table and chart offers its figures, in the page and as a file.
     let links = page.matches("href=\"data:text/csv").count();
     let files: Vec<_> = fs::read_dir(folder.path().join("figures")).unwrap().collect();
     assert_eq!((links, files.len()), (charts.len() + 2, charts.len() + 2));
@@ -191,7 +191,7 @@ fn several_traces_are_compared() {
     assert_eq!(title, "Response time of all requests");
     let lines = comparison["data"].as_array().unwrap();
     let mut names: Vec<_> = lines.iter().map(|line| line["name"].as_str().unwrap()).collect();
-    // The first is drawn last, over the others.
+    // The first is drawn last, on top.
     names.reverse();
     assert_eq!(names, ["old/a.csv", "new/a.csv"]);
 
@@ -204,9 +204,9 @@ fn several_traces_are_compared() {
 }
 
 #[test]
-fn names_from_outside_stay_text() {
+fn names_from_outside_are_escaped() {
     let folder = tempfile::tempdir().unwrap();
-    // A file's name holds no slash, but its path does, and a page shows paths.
+    // A file's name contains no slash, but its path does, and a page shows paths.
     let nasty = "<b>x</script><b>x";
     fs::create_dir(folder.path().join("<b>x<")).unwrap();
     let csv = msr(1).replace("srv", "</script><b>x");
@@ -224,7 +224,7 @@ fn names_from_outside_stay_text() {
 }
 
 #[test]
-fn what_cannot_be_done_leaves_no_file() {
+fn failures_leave_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("bad.csv"), msr(1).replacen("Read", "Rread", 1)).unwrap();
@@ -239,9 +239,9 @@ fn what_cannot_be_done_leaves_no_file() {
     assert_eq!(fs::read_to_string(path("good.csv")).unwrap(), msr(1));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 
-    // With --skip-bad there is a page, but the exit code tells.
+    // With --skip-bad there is a page, but the exit code is 3.
     let skipping = ["bad.csv", "-o", "x.html", "--format", "msr", "--skip-bad"];
     assert_eq!(code(&skipping), Some(3));
     let page = fs::read_to_string(path("x.html")).unwrap();
-    assert!(page.contains("<dt>malformed, passed over</dt><dd>1</dd>"));
+    assert!(page.contains("<dt>malformed, skipped</dt><dd>1</dd>"));
 }

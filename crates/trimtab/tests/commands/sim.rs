@@ -40,7 +40,7 @@ impl Place {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Expects exit code 2 and one line that says so.
+    /// Expects exit code 2 and one line with this text.
     fn refuses(&self, scenario: &str, expected: &str) {
         fs::write(self.path("s.toml"), scenario).unwrap();
         let output = self.sim(&["s.toml", "--json", "out.json"]);
@@ -80,7 +80,7 @@ fn examples_run() {
             fs::copy(&path, place.path(&format!("examples/{name}"))).unwrap();
         }
         if is_scenario(&path) {
-            // As they are but for their length: tests are built for debugging.
+            // Only shortened: tests are debug builds.
             let text = fs::read_to_string(&path).unwrap();
             let text = text.replace("\nrequests = 1_000_000", "\nrequests = 20_000");
             let text = text
@@ -103,7 +103,7 @@ fn examples_run() {
 }
 
 #[test]
-fn the_same_scenario_gives_the_same_bytes() {
+fn same_scenario_gives_the_same_bytes() {
     let place = Place::new(&[("s.toml", SCENARIO)]);
     let run = |out: &str, scenario: &str| {
         let output = place.sim(&[scenario, "--json", out, "--quiet"]);
@@ -119,7 +119,7 @@ fn the_same_scenario_gives_the_same_bytes() {
     let value: Value = serde_json::from_slice(&first).unwrap();
     let again = place.json(&SCENARIO.replace("seed = 1", "seed = 2"));
     assert_ne!(value["devices"], again["devices"]);
-    // What a reader needs to know how the figures came about.
+    // The information that reproduces the figures.
     assert_eq!(value["seed"], 1);
     assert_eq!(value["scenario"], SCENARIO);
     assert_eq!(value["complete"], true);
@@ -128,7 +128,7 @@ fn the_same_scenario_gives_the_same_bytes() {
 }
 
 #[test]
-fn json_says_what_the_summary_says() {
+fn json_agrees_with_the_summary() {
     let place = Place::new(&[]);
     let value = place.json(SCENARIO);
     let device = &value["devices"][0];
@@ -157,7 +157,7 @@ fn json_says_what_the_summary_says() {
 }
 
 #[test]
-fn bad_scenarios_are_one_line_and_exit_code_2() {
+fn bad_scenarios_give_one_line_and_exit_code_2() {
     let place = Place::new(&[]);
     for (from, to, expected) in [
         ("name = ", "nome = ", "trimtab: error: s.toml: line 6: unknown field `nome`"),
@@ -183,7 +183,7 @@ fn bad_scenarios_are_one_line_and_exit_code_2() {
     assert_ne!(nowhere.status.code(), Some(0));
 }
 
-/// Interrupts a simulation after a second; it has to say that it is incomplete.
+/// Interrupts a simulation after a second; it must report that it is incomplete.
 fn interrupted(place: &Place) -> Output {
     let mut command = place.command(&["sim", "run", "s.toml", "--json", "out.json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -195,7 +195,7 @@ fn interrupted(place: &Place) -> Output {
 }
 
 #[test]
-fn interrupted_it_says_what_there_is() {
+fn interrupted_simulation_reports_partial_results() {
     let place =
         Place::new(&[("s.toml", &SCENARIO.replace("requests = 20_000", "duration_s = 1e6"))]);
     let output = interrupted(&place);
@@ -208,7 +208,7 @@ fn interrupted_it_says_what_there_is() {
 }
 
 #[test]
-fn interrupted_while_drives_are_filled_it_ends_at_once() {
+fn interrupt_while_filling_drives_ends_at_once() {
     // Filling it takes many seconds either way.
     for kind in ["sequential", "aged"] {
         let fill = format!("capacity = '1700G'\nfill = {{ share = 1, kind = '{kind}' }}");
@@ -241,7 +241,7 @@ trace = 'sub/t.csv'
 ";
 
 #[test]
-fn a_trace_is_replayed() {
+fn trace_is_replayed() {
     let place = Place::new(&[]);
     fs::create_dir(place.path("sub")).unwrap();
     let offsets: Vec<_> = (0..300).map(|i| i * 40960).collect();
@@ -268,7 +268,7 @@ fn a_trace_is_replayed() {
 }
 
 #[test]
-fn traces_that_do_not_fit() {
+fn unsuitable_traces_are_refused() {
     let place = Place::new(&[]);
     fs::create_dir(place.path("sub")).unwrap();
     place.refuses(REPLAY, "sub/t.csv: cannot open");
@@ -279,7 +279,7 @@ fn traces_that_do_not_fit() {
     place.refuses(&[REPLAY, "trace_device = 'sda'"].concat(), "has no request for a device `sda`");
     place.refuses(&[REPLAY, "offsets = 'fold'"].concat(), "s.toml: line 7: unknown variant `fold`");
     place.refuses(&[REPLAY, "format = 'nothing'"].concat(), "s.toml: line 7: ");
-    // Requests of this format stand in order, or it is wrong.
+    // This format requires requests in order.
     fs::write(place.path("sub/t.csv"), "5000 0 0 8 1\n1000 0 0 8 1\n").unwrap();
     place.refuses(&[REPLAY, "format = 'disksim-ns'"].concat(), "sub/t.csv: line 2: ");
 }

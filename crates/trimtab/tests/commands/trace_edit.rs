@@ -1,5 +1,5 @@
-//! `trimtab trace cut`, `rerate` and `synth`, as a user runs them: what they
-//! write, compared with what the definition says, and what they refuse.
+//! `trimtab trace cut`, `rerate` and `synth`, as a user runs them: their output, compared with
+//! the definition, and their errors.
 
 #[path = "../place/mod.rs"]
 mod place;
@@ -22,7 +22,7 @@ impl Place {
         self.command(&[&["trace"], args].concat()).output().unwrap()
     }
 
-    /// Runs with `-o out.parquet`, expects success, and reads what it wrote.
+    /// Runs with `-o out.parquet`, expects success, and reads the output.
     fn written(&self, args: &[&str]) -> Vec<Request> {
         let output = self.trace(&[args, &["-o", "out.parquet"]].concat());
         let said = String::from_utf8_lossy(&output.stderr);
@@ -87,8 +87,8 @@ fn example(name: &str) -> String {
 fn cut_keeps_exactly_the_range() {
     let place = Place::new(&[("a.csv", &msr(20_000))]);
     let all = place.read("a.csv");
-    // At an arrival that several requests share: all of them belong to the range
-    // that begins there, none to the one that ends there.
+    // At an arrival that several requests share: all of them belong to the range that starts
+    // there, none to the one that ends there.
     let first = all[0].arrival();
     let pair = all.windows(2).skip(5_000).find(|w| w[0].arrival() == w[1].arrival()).unwrap();
     let middle = pair[0].arrival() - first;
@@ -148,7 +148,7 @@ fn cut_finds_the_busiest_window() {
     assert_eq!(place.written(&args), busiest(&one, 5_000_000));
 }
 
-/// What each request took, and what it was, without its place in time.
+/// The latencies and the rest of each request, without its arrival time.
 fn without_time(requests: &[Request]) -> Vec<(Option<Nanos>, Option<Nanos>, Request)> {
     requests
         .iter()
@@ -169,7 +169,7 @@ fn rerate_by_a_factor_is_exact() {
     for (factor, numerator, denominator) in [("2", 2, 1), ("0.3", 3, 10), ("1.7", 17, 10)] {
         let moved = place.written(&["rerate", "a.csv", "--factor", factor]);
         assert_eq!(without_time(&moved), without_time(&all), "{factor}");
-        // Each from the first, so that rounding does not add up.
+        // Each relative to the first, so that rounding errors do not add up.
         for (was, is) in all.iter().zip(&moved) {
             let expected = first + (was.arrival() - first) * denominator / numerator;
             assert_eq!(is.arrival(), expected, "{factor}");
@@ -211,7 +211,7 @@ fn near(value: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn synth_is_the_same_every_time_but_for_the_seed() {
+fn synth_depends_on_the_seed_only() {
     for name in ["synth-poisson.toml", "synth-bursty.toml", "synth-closed.toml"] {
         let place = Place::new(&[(name, &example(name))]);
         let bytes = |args: &[&str]| {
@@ -270,7 +270,7 @@ fn synth_closed_is_as_described() {
     near(share(&made, |r| r.op == Op::Read && r.length == 131_072), 1.0, 1e-12);
     // Four clients, 400 µs for the answer and 100 µs of thought each time.
     near(1e9 / gaps(&made).0, 4.0 / 500e-6, 0.02);
-    // Each run of 256 begins anew; all else follows on one of four streams.
+    // Each run of 256 starts at a new offset; all other requests continue one of four streams.
     let ends: std::collections::HashSet<_> = made.iter().map(|r| r.record.end()).collect();
     near(share(&made, |r| ends.contains(&r.offset)), 1.0 - 1.0 / 256.0, 0.001);
 }
@@ -287,7 +287,7 @@ fio version 3 iolog
 ";
 
 #[test]
-fn what_the_output_has_no_place_for_is_incomplete() {
+fn records_that_the_format_cannot_hold_give_exit_code_3() {
     let biosnoop = "\
 TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(ms)
 0.000000    fio            77      sda     R    8          4096      0.004   1.250
@@ -308,7 +308,7 @@ TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(m
         assert_eq!(kept, [Op::Read, Op::Write]);
         fs::remove_file(place.path("out.csv")).unwrap();
     }
-    // Nothing at all has a place: no file, rather than an empty one.
+    // No record can be written: no file, rather than an empty one.
     for args in [&["cut", "a.log", "--to", "1h"][..], &["synth", "a.toml"]] {
         let output = place.trace(&[args, &["-o", "out.csv"]].concat());
         assert_eq!(output.status.code(), Some(2));
@@ -326,8 +326,8 @@ offsets = { kind = \"uniform\" }
 sizes = [{ bytes = 4096, weight = 1 }]
 ";
 
-/// Runs in a directory that holds `a.csv` and `bad.toml`; the one line that it
-/// says before it exits with 2, leaving no output behind.
+/// Runs in a directory with `a.csv` and `bad.toml`. Returns the single line that it prints
+/// before it exits with 2, without output.
 fn refusal(args: &[&str]) -> String {
     let place = Place::new(&[("a.csv", TRACE), ("bad.toml", "seed = 1\nsead = 2\n")]);
     let output = place.trace(&[args, &["-o", "out.parquet"]].concat());
@@ -338,9 +338,9 @@ fn refusal(args: &[&str]) -> String {
 }
 
 #[test]
-fn requests_that_make_no_sense() {
+fn invalid_requests_are_refused() {
     for (args, expected) in [
-        (&["cut", "a.csv"][..], "nothing says what to keep"),
+        (&["cut", "a.csv"][..], "no selection: give"),
         (&["cut", "a.csv", "--from", "2s", "--to", "1s"], "--from must be earlier than --to"),
         (&["cut", "a.csv", "--from", "1h"], "a.csv: no request arrives in that range"),
         (&["cut", "a.csv", "--device", "sda"], "no device is called `sda`; seen were usr.0, usr.1"),

@@ -21,7 +21,7 @@ impl Place {
         serde_json::from_str(&fs::read_to_string(self.path(name)).unwrap()).unwrap()
     }
 
-    /// Expects exit code 2 and one line that says so, and no file left.
+    /// Expects exit code 2 and one line with this text, and no new file.
     fn refuses(&self, args: &[&str], expected: &str) {
         let before = fs::read_dir(self.path("")).unwrap().count();
         let output = self.train(args);
@@ -73,7 +73,7 @@ fn every_predictor_becomes_a_model_with_a_card() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_model() {
+fn same_seed_gives_the_same_model() {
     let place = Place::new(&[("a.csv", &recording(3000, 1, false))]);
     let model = |name: &str, more: &[&str]| {
         let output = place.train(&[&["--trace", "a.csv", "-o", name], more].concat());
@@ -97,7 +97,7 @@ fn the_same_seed_makes_the_same_model() {
 }
 
 #[test]
-fn a_check_says_whether_to_train_again() {
+fn check_reports_whether_to_train_again() {
     let (then, alike, busy) =
         (recording(4000, 1, false), recording(4000, 2, false), recording(4000, 3, true));
     let place = Place::new(&[("then.csv", &then), ("alike.csv", &alike), ("busy.csv", &busy)]);
@@ -115,7 +115,7 @@ fn a_check_says_whether_to_train_again() {
     assert_eq!((&busy["retrain"], &busy[then]), (&true.into(), &same[then]), "{busy}");
     assert!(busy[now].as_f64() < same[then].as_f64(), "{busy}");
 
-    // What gives probabilities is also judged by them.
+    // Predictors with probabilities are also checked for their calibration.
     let trained = place.train(&["--trace", "then.csv", "-o", "m.st"]);
     assert_eq!(trained.status.code(), Some(0), "{}", said(&trained));
     let (alike, busy) = (check("alike.csv"), check("busy.csv"));
@@ -131,7 +131,7 @@ fn a_check_says_whether_to_train_again() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_in_one_line() {
+fn failures_are_reported_in_one_line() {
     let recorded = recording(3000, 1, false);
     let short: String = recorded.lines().take(500).map(|line| format!("{line}\n")).collect();
     let place = Place::new(&[("a.csv", &recorded), ("short.csv", &short)]);
@@ -165,9 +165,9 @@ fn what_cannot_be_done_is_said_in_one_line() {
     place.refuses(&check, "m.json: cannot read");
 }
 
-/// A model of a version whose card no checksum covered decides as before, with a warning.
+/// A model of a version whose card had no checksum decides as before, with a warning.
 #[test]
-fn an_older_model_is_used_with_a_warning() {
+fn older_model_is_used_with_a_warning() {
     let place = Place::new(&[("a.csv", &recording(3000, 1, false))]);
     let trained = place.train(&["--trace", "a.csv", "--predictor", "heur-adv", "-o", "m.st"]);
     assert_eq!(trained.status.code(), Some(0), "{}", said(&trained));
@@ -180,7 +180,7 @@ fn an_older_model_is_used_with_a_warning() {
     assert_eq!(silence, "");
     let mut card = place.card("m.json");
     card["version"] = 3.into();
-    // FNV-1a over the tensors, as version 3 had it.
+    // FNV-1a over the tensors, as in version 3.
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let tensors = fs::read(place.path("m.st")).unwrap();
     let checksum = tensors.iter().fold(0xcbf2_9ce4_8422_2325, fnv);

@@ -1,8 +1,8 @@
-//! A made-up recording of a drive that can be learnt.
+//! A synthetic recording of a drive that can be learnt.
 
 use std::fmt::Write as _;
 
-/// Numbers that look random and are always the same.
+/// Deterministic pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -12,12 +12,12 @@ impl Numbers {
     }
 }
 
-/// A recording in the form of MSR: so many reads, and a third as many writes, in
-/// bursts, on a drive (`srv.0`) of eight units that serve one request at a time
-/// and now and then pause for 2 ms. In a busy time pauses are five times as many.
+/// A recording in MSR format: `reads` reads, and a third as many writes, in bursts, on a drive
+/// (`srv.0`) of eight units that serve one request at a time and pause for 2 ms now and then,
+/// five times as often in busy times.
 pub(crate) fn recording(reads: usize, seed: u64, busy: bool) -> String {
     let mut numbers = Numbers(seed);
-    // In the format's 100 ns.
+    // In the format's unit of 100 ns.
     let (mut now, mut free) = (128_166_372_000_000_000_u64, [0; 8]);
     let (mut text, mut left) = (String::new(), reads);
     while left > 0 {

@@ -1,5 +1,4 @@
-//! Emulated drives for tests, and what they are tested with. Each test file uses a
-//! part of it.
+//! Emulated drives for tests, and tools to test them. Each test file uses a part of this.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -11,11 +10,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use trimtab_testdisk::{self as testdisk, Feature};
 
-/// What emulated drives need of a machine.
+/// The features of a machine that emulated drives need.
 pub(crate) const NEEDED: &[Feature] = &[Feature::Root, Feature::Fuse, Feature::Loop];
 
-/// A drive that can be 64 MiB small, and is fast: tests are of content and commands.
-/// Blocks of 128 KiB, so that there is much to clean.
+/// A fast drive that can be as small as 64 MiB: tests are of content and commands. Blocks of
+/// 128 KiB cause much garbage collection.
 pub(crate) const SMALL: &str = r#"
 name = "small"
 [geometry]
@@ -35,13 +34,13 @@ size_mb = 1
 flush_watermark = 0.5
 "#;
 
-/// Where drives of one test are, and what else it needs; all gone with it.
+/// The directory of a test's drives and files; removed with them when dropped.
 pub(crate) struct Bench {
     directory: tempfile::TempDir,
 }
 
 impl Bench {
-    /// None, and a word on why, where the machine lacks something.
+    /// `None`, with a note, if the machine lacks something.
     pub(crate) fn new(programs: &[&'static str]) -> Option<Self> {
         let programs: Vec<_> = programs.iter().map(|&name| Feature::Program(name)).collect();
         if !testdisk::requires(&[NEEDED, &programs].concat()) {
@@ -56,7 +55,7 @@ impl Bench {
         self.directory.path().join(name)
     }
 
-    /// The command, with drives that are this test's own.
+    /// The command, with this test's run directory.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
         command.env("TRIMTAB_RUN", self.directory.path()).current_dir(&self.directory);
@@ -68,14 +67,14 @@ impl Bench {
         self.command(args).output().expect("trimtab runs")
     }
 
-    /// The same, which must succeed; gives what it printed.
+    /// The same; it must succeed. Returns its output.
     pub(crate) fn done(&self, args: &[&str]) -> String {
         let output = self.drive(args);
         assert!(output.status.success(), "{args:?}: {}", stderr(&output));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// One that must fail so, with one line.
+    /// Expects failure with this code and one line with this text.
     pub(crate) fn fails(&self, args: &[&str], code: i32, expected: &str) {
         let output = self.drive(args);
         let said = stderr(&output);
@@ -84,7 +83,7 @@ impl Bench {
         assert_eq!(said.trim_end().lines().count(), 1, "{args:?}: {said}");
     }
 
-    /// Makes a drive like [`SMALL`], and gives its device.
+    /// Makes a drive like [`SMALL`], and returns its device.
     pub(crate) fn create(&self, name: &str, args: &[&str]) -> String {
         self.done(&[&["create", name, "--profile", "small.toml"], args].concat())
     }
@@ -93,10 +92,10 @@ impl Bench {
         serde_json::from_str(&self.done(&["stat", name, "--json"])).expect("JSON")
     }
 
-    /// What is to be found of a drive in the machine.
+    /// The traces of drives in the machine.
     pub(crate) fn traces(&self) -> Vec<String> {
         let here = self.directory.path().to_str().unwrap();
-        // Of this thread: a test may have mounts of its own.
+        // Mounts of this thread: a test may have a mount namespace.
         let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
         let mut found: Vec<_> =
             mounts.lines().filter(|line| line.contains(here)).map(str::to_owned).collect();
@@ -118,7 +117,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // Also where a test has failed.
+        // Also after a failed test.
         _ = self.drive(&["remove", "--all", "--force"]);
     }
 }
@@ -153,7 +152,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Waits for something that comes soon, and for long before giving up.
+/// Waits up to a minute for a condition that is expected soon.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {

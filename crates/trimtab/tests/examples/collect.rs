@@ -1,10 +1,10 @@
-//! Commands that pages, example files and help texts show.
+//! Collects the commands in pages, example files and help texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A command, and where it is shown.
+/// A command, and the place where it is shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) place: String,
@@ -56,7 +56,7 @@ fn name_of(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Of blocks marked as a shell's: lines after a prompt, or all where there is none.
+/// Commands in blocks marked as shell: lines after a prompt, or all lines without one.
 fn fenced(page: &str, text: &str) -> Vec<Shown> {
     let mut shown = Vec::new();
     let mut block: Option<Vec<(usize, &str)>> = None;
@@ -80,7 +80,7 @@ fn fenced(page: &str, text: &str) -> Vec<Shown> {
     shown
 }
 
-/// Of the comment that begins a file: what is indented in it, and a command.
+/// Commands in the comment at the beginning of a file: indented lines that are commands.
 fn header(file: &str, text: &str, mark: &str) -> Vec<Shown> {
     let text = text.trim_start_matches("/* SPDX-License-Identifier: Apache-2.0 OR MIT */\n/*\n");
     let comment = text.lines().map_while(|line| line.strip_prefix(mark));
@@ -91,7 +91,7 @@ fn header(file: &str, text: &str, mark: &str) -> Vec<Shown> {
     indented.map(str::trim).filter(is_command).map(|command| one(file, command)).collect()
 }
 
-/// Of a command's help, and of those below it.
+/// Commands in a command's help, and in that of its subcommands.
 fn help(above: &[String], shown: &mut Vec<Shown>) {
     let output = Command::new(env!("CARGO_BIN_EXE_trimtab")).args(above).arg("--help").output();
     let text = String::from_utf8(output.expect("trimtab runs").stdout).unwrap();
@@ -100,7 +100,7 @@ fn help(above: &[String], shown: &mut Vec<Shown>) {
         shown.push(one(&place, line));
     }
     for line in section(&text, "Commands:") {
-        // What a description goes on with is indented more.
+        // Continuation lines of a description are indented more.
         let Some(name) = line.strip_prefix("  ").filter(|line| !line.starts_with(' ')) else {
             continue;
         };
@@ -117,7 +117,7 @@ fn section<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
     lines.take_while(|line| line.starts_with("  ")).collect()
 }
 
-/// Without the comment behind it.
+/// A command without the comment behind it.
 fn one(place: &str, command: &str) -> Shown {
     let command = command.split(" # ").next().unwrap_or_default().trim().to_owned();
     Shown { place: place.to_owned(), command }

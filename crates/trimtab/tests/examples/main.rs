@@ -1,11 +1,11 @@
-//! Every command that a page or a help text shows is run, as it stands there.
+//! Runs every command that a page or a help text shows.
 //!
-//! `collect` finds the commands: fenced `console` and `sh` blocks of the pages, comments
-//! that begin the example files, and the `Examples:` of every `--help`. `table` says what
-//! is put in another's place before a command runs here, and which commands do not run,
-//! with the reason. `stage` has what they need: traces, models, drives. A command that is
-//! new runs unless the table says otherwise, and an entry that fits no command any more
-//! fails the test, as does a command that fails.
+//! `collect` finds the commands: fenced `console` and `sh` blocks of the pages, comments at
+//! the beginning of the example files, and the `Examples:` of every `--help`. `table` lists
+//! what is substituted before a command runs here, and which commands do not run, with the
+//! reason. `stage` provides their inputs: traces, models, drives. A new command runs unless
+//! the table lists it. A table entry that matches no command fails the test, as does a command
+//! that fails.
 
 mod collect;
 #[path = "../emulated/mod.rs"]
@@ -22,11 +22,11 @@ use stage::{Outcome, Stage};
 use table::{Needs, Plan};
 use trimtab_testdisk::{self as testdisk, Feature};
 
-/// Processors are few where tests run, and some commands wait for time to pass.
+/// Test machines have few processors, and some commands wait for time to pass.
 const AT_ONCE: usize = 3;
 
 #[test]
-fn every_command_that_is_shown_works() {
+fn shown_commands_work() {
     let shown = collect::all();
     assert!(shown.len() > 100, "only {} commands are found", shown.len());
     let mut problems = table::stale(&shown);
@@ -58,10 +58,11 @@ fn every_command_that_is_shown_works() {
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
-/// A command that was not run, and what the machine lacks for it.
+/// A command that was not run, and the feature that the machine lacks.
 type Skipped = (String, Feature, String);
 
-/// Runs commands, some at a time; gives those that failed, and why others were skipped.
+/// Runs commands, some at a time. Returns those that failed, and the reasons why others were
+/// skipped.
 fn run_all(stage: &Stage, commands: &[(&Shown, Plan)]) -> (Vec<String>, Vec<Skipped>) {
     let next = AtomicUsize::new(0);
     let (failed, skipped) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
@@ -70,7 +71,7 @@ fn run_all(stage: &Stage, commands: &[(&Shown, Plan)]) -> (Vec<String>, Vec<Skip
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some((shown, plan)) = commands.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    // Some stand on several pages.
+                    // Some are on several pages.
                     if !done.lock().unwrap().insert(&shown.command) {
                         continue;
                     }
@@ -92,7 +93,7 @@ fn run_all(stage: &Stage, commands: &[(&Shown, Plan)]) -> (Vec<String>, Vec<Skip
 }
 
 #[test]
-fn the_table_gives_a_reason_for_each_entry() {
+fn table_entries_have_reasons() {
     for (what, reason) in table::reasons() {
         assert!(reason.len() > 10, "`{what}`: why?");
     }

@@ -1,5 +1,5 @@
-//! What commands need to run: inputs of the names they use, disks, drives; each command
-//! has a directory of its own, with drives of its own.
+//! The inputs of commands: files of the names that they use, disks, drives. Each command has
+//! its own directory and drives.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,27 +16,27 @@ use super::table::{COMPARISON_LINES, Needs, Plan, REPLAY_LINES, SIMULATION_LINES
 #[path = "../drive/mod.rs"]
 mod drive;
 
-/// What came of a command.
+/// The outcome of a command.
 pub(crate) enum Outcome {
     Done,
     Skipped(Feature, String),
     Failed(String),
 }
 
-/// Commands that end by Ctrl-C get it after so many seconds.
+/// Commands that run until Ctrl-C get it after this many seconds.
 const ENOUGH_S: u32 = 4;
-/// Commands that are not over by then hang.
+/// Commands that take longer than this hang.
 const TOO_LONG_S: u32 = 100;
 
 /// Inputs that commands share, and disks.
 pub(crate) struct Stage {
     directory: tempfile::TempDir,
-    /// Two disks, and what reads from them, which ends first; or why there are none.
+    /// Two disks and the load on them, which is dropped first; or why there are none.
     disks: Result<([Running; 2], [LoopDisk; 2]), String>,
     no_drives: Option<String>,
 }
 
-/// A process that does not outlive the test.
+/// A process that is killed when dropped.
 pub(crate) struct Running(Child);
 
 impl Drop for Running {
@@ -75,7 +75,7 @@ impl Stage {
         self.directory.path().join(name)
     }
 
-    /// `trimtab` is the one to be tested, and `sudo` does without asking.
+    /// `trimtab` is the program under test, and `sudo` runs its arguments directly.
     fn make_programs(&self) {
         fs::create_dir(self.path("bin")).unwrap();
         symlink(env!("CARGO_BIN_EXE_trimtab"), self.path("bin/trimtab")).unwrap();
@@ -123,7 +123,7 @@ impl Stage {
         assert!(made.status.success(), "inputs: {}", said(&made));
     }
 
-    /// The example's, for a disk that is here, and a port that is free.
+    /// The example's configuration, with an existing disk and a free port.
     fn agent_configuration(&self) -> String {
         let text = fs::read_to_string(root().join("examples/agent.toml")).unwrap();
         let device = self.disks.as_ref().map_or("nvme0n1", |(_, disks)| disks[0].name());
@@ -134,7 +134,7 @@ impl Stage {
         text.replace("127.0.0.1:9753", "127.0.0.1:0")
     }
 
-    /// Runs a command in a directory of its own.
+    /// Runs a command in its own directory.
     pub(crate) fn run(&self, command: &str, plan: &Plan) -> Outcome {
         let Plan::Run { needs, before, script, endless } = plan else {
             unreachable!("is not to run");
@@ -157,7 +157,7 @@ impl Stage {
         let end = if *endless { ENOUGH_S } else { TOO_LONG_S };
         let output = match (prepared.status.success(), needs) {
             (false, _) => prepared,
-            // With a file system for pinned maps that is gone with the command.
+            // With a private BPF file system for pins.
             (true, Needs::Ebpf) => {
                 let script = format!("mount -t bpf bpf /sys/fs/bpf && {script}");
                 self.run_as(Command::new("unshare").arg("-m"), place.path(), &script, end)
@@ -171,11 +171,11 @@ impl Stage {
                 60,
             );
         }
-        judge(&output, *endless)
+        check_output(&output, *endless)
     }
 
-    /// Whether the options of a command that does not run are ones there are: what stands
-    /// before `--help` is looked at first.
+    /// Checks that the options of a command that does not run exist: those before `--help` are
+    /// checked first.
     pub(crate) fn parses(&self, command: &str) -> Result<(), String> {
         let Some((_, options)) = command.split_once("trimtab ") else { return Ok(()) };
         if !command.trim_start_matches("sudo ").starts_with("trimtab ") {
@@ -201,7 +201,7 @@ impl Stage {
         features.into_iter().find_map(missing).or(lacking)
     }
 
-    /// The inputs, and what of the source tree commands name.
+    /// Copies the inputs, and the files of the source tree that commands name.
     fn furnish(&self, place: &Path) {
         for entry in fs::read_dir(self.path("inputs")).unwrap().flatten() {
             fs::copy(entry.path(), place.join(entry.file_name())).unwrap();
@@ -223,7 +223,7 @@ impl Stage {
         }
     }
 
-    /// The drive that pages call `slow`, small; gives its device.
+    /// The drive that pages call `slow`, but small. Returns its device.
     fn make_drive(&self, place: &Path, is_wanted: bool) -> Result<String, String> {
         if !is_wanted {
             return Ok(String::new());
@@ -241,8 +241,8 @@ impl Stage {
         self.run_as(&mut Command::new("env"), place, script, end_s)
     }
 
-    /// Runs a script by a command that takes another one as its arguments; Ctrl-C after so
-    /// many seconds.
+    /// Runs a script by a command that takes another one as its arguments, with Ctrl-C after
+    /// `end_s` seconds.
     fn run_as(&self, command: &mut Command, place: &Path, script: &str, end_s: u32) -> Output {
         let path = std::env::var("PATH").unwrap_or_default();
         command
@@ -258,7 +258,7 @@ impl Stage {
     }
 }
 
-/// Reads all over a disk, until it is dropped.
+/// Reads across a disk, until it is dropped.
 fn load(disk: &LoopDisk) -> Running {
     let job = ["--name=load", "--direct=1", "--bs=4k", "--rw=randread", "--rate_iops=500"];
     let time = ["--time_based", "--runtime=600", "--thinktime_blocks=1", "--thread"];
@@ -282,16 +282,16 @@ fn shorter(name: &str, scenario: &str) -> String {
     scenario.lines().map(line).collect()
 }
 
-fn judge(output: &Output, endless: bool) -> Outcome {
+fn check_output(output: &Output, endless: bool) -> Outcome {
     let said = said(output);
     match output.status.code() {
         Some(0) => Outcome::Done,
-        // Which completions a kernel hides from BPF programs is the machine's affair; a short
-        // recording has more than a few in a million of them at once.
-        Some(3) if said.contains("that the kernel showed no program") => Outcome::Done,
+        // Some kernels hide completions from BPF programs; in a short recording these exceed a
+        // few in a million at once.
+        Some(3) if said.contains("that no BPF program saw") => Outcome::Done,
         // Ended by Ctrl-C.
         Some(130) if endless => Outcome::Done,
-        // Where the kernel kept completions from the recorder.
+        // The kernel hid completions from the recorder.
         Some(3) if said.contains("not seen to complete") => Outcome::Done,
         code => Outcome::Failed(format!("exit code {code:?}: {said}")),
     }

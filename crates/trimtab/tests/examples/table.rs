@@ -1,28 +1,28 @@
-//! What is put in another's place before a shown command runs here, and which do not run.
+//! Substitutions in shown commands before they run here, and the commands that do not run.
 
 use super::collect::Shown;
 
-/// What a command needs of the machine.
+/// A command's requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     Nothing,
     /// Root, FUSE and loop devices.
     Drives,
-    /// Root, eBPF and a disk to watch.
+    /// Root, eBPF and a disk to monitor.
     Ebpf,
 }
 
-/// What happens with a command.
+/// What is done with a command.
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
     /// It runs, as `script`, after `before`.
     Run { needs: Needs, before: &'static str, script: String, endless: bool },
-    /// It does not, for this reason; its options are checked all the same.
+    /// It does not run, for this reason; its options are checked nevertheless.
     Not(&'static str),
 }
 
-/// Words (`from`, `to`, why), put in each other's place in every command. A word ends where
-/// a space, a `=` or the command does. What begins with `@` is the stage's to fill in.
+/// Words (`from`, `to`, why) that are substituted in every command. A word ends at a space, a
+/// `=` or the end. The stage fills in words that start with `@`.
 const WORDS: &[(&str, &str, &str)] = &[
     ("nvme0n1", "@disk", "a disk of this machine"),
     ("sda", "@disk", "a disk of this machine"),
@@ -51,8 +51,8 @@ const WORDS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Lines of example scenarios, by how they begin, and what stands there instead: comparisons
-/// take a minute and more, and are the same with fewer reads, seeds, strategies and blocks.
+/// Lines of example scenarios, by their beginnings, and their replacements: comparisons take a
+/// minute and more, and work the same with fewer reads, seeds, strategies and blocks.
 pub(crate) const COMPARISON_LINES: &[(&str, &str)] = &[
     ("seeds = ", "seeds = [1]"),
     ("phase_one = ", "phase_one = { reads = 6_000 }"),
@@ -62,18 +62,18 @@ pub(crate) const COMPARISON_LINES: &[(&str, &str)] = &[
     ("fill = ", "fill = { share = 0.3, kind = \"aged\" }"),
 ];
 
-/// The same of comparisons of a trace, which has its reads where it has them.
+/// The same for comparisons of a trace, whose reads are fixed.
 pub(crate) const REPLAY_LINES: &[(&str, &str)] = &[
     ("seeds = ", "seeds = [1]\nstrategies = [\"base\", \"hedge\"]"),
     ("capacity = ", "capacity = \"3G\""),
     ("fill = ", "fill = { share = 0.3, kind = \"aged\" }"),
 ];
 
-/// The same of simulations, which take up to a quarter of a minute.
+/// The same for simulations, which take up to a quarter of a minute.
 pub(crate) const SIMULATION_LINES: &[(&str, &str)] =
     &[("requests = ", "requests = 100_000"), ("warm_up_requests = ", "warm_up_requests = 20_000")];
 
-/// Commands, by how they begin, that run after something else.
+/// Commands, by their beginnings, that need another command first.
 const BEFORE: &[(&str, &str)] = &[
     ("sudo trimtab drive restore", "trimtab drive snapshot slow"),
     ("sudo mount /dev/loop0", "mkfs.ext4 -q @slow"),
@@ -84,7 +84,7 @@ const BEFORE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Commands, by how they begin, that go on until Ctrl-C: ended after some seconds.
+/// Commands, by their beginnings, that run until Ctrl-C: ended after some seconds.
 const ENDLESS: &[&str] = &[
     "sudo trimtab top",
     "sudo trimtab watch",
@@ -92,7 +92,7 @@ const ENDLESS: &[&str] = &[
     "sudo trimtab drive stat slow --watch",
 ];
 
-/// Commands, by how they begin, that do not run, and why.
+/// Commands, by their beginnings, that do not run, and why.
 const NOT: &[(&str, &str)] = &[
     ("make demo", "records and compares for minutes, and installs packages"),
     ("make test", "runs this very test"),
@@ -122,7 +122,7 @@ const NOT: &[(&str, &str)] = &[
     ("sudo trimtab compare --live", "takes eight minutes; tests/compare_live.rs runs a short one"),
 ];
 
-/// What becomes of a command.
+/// The plan for a command.
 pub(crate) fn plan(command: &str) -> Plan {
     if let Some((_, why)) = NOT.iter().find(|(begin, _)| command.starts_with(begin)) {
         return Plan::Not(why);
@@ -139,7 +139,7 @@ pub(crate) fn plan(command: &str) -> Plan {
     }
 }
 
-/// What a command needs, as it is shown.
+/// The requirements of a command as shown.
 pub(crate) fn needs(command: &str) -> Needs {
     let is_any = |all: &[&str]| all.iter().any(|what| command.contains(what));
     if is_any(&["trimtab record ", "trimtab watch ", "trimtab top", "trimtab agent "]) {
@@ -151,7 +151,7 @@ pub(crate) fn needs(command: &str) -> Needs {
     }
 }
 
-/// Puts `to` where `from` stands as a word, or as several.
+/// Replaces `from`, as one or several words, by `to`.
 fn replace(text: &str, from: &str, to: &str) -> String {
     let (mut done, mut rest) = (String::new(), text);
     while let Some(at) = rest.find(from) {
@@ -165,7 +165,7 @@ fn replace(text: &str, from: &str, to: &str) -> String {
     done + rest
 }
 
-/// Entries that fit no command any more.
+/// Entries that match no command.
 pub(crate) fn stale(shown: &[Shown]) -> Vec<String> {
     let begins = |begin: &str| shown.iter().any(|shown| shown.command.starts_with(begin));
     let fits =

@@ -1,5 +1,4 @@
-//! A strict reader of Prometheus' text format, as its documentation has it: whatever is
-//! not exactly so is a failed test.
+//! A strict parser of Prometheus' text format as documented: any deviation fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +18,7 @@ impl Metrics {
         Self(reader.samples)
     }
 
-    /// The value of the only sample with just these labels.
+    /// The value of the only sample with exactly these labels.
     pub(crate) fn of(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let labels: Labels = labels.iter().map(|(l, v)| (l.to_string(), v.to_string())).collect();
         let found = self.0.iter().find(|(n, l, _)| n == name && *l == labels);
@@ -31,7 +30,7 @@ impl Metrics {
         self.0.iter().filter(move |(n, _, _)| n == name).map(|(_, _, value)| *value)
     }
 
-    /// How many samples have at least these labels.
+    /// The number of samples that have at least these labels.
     pub(crate) fn matching(&self, name: &str, labels: &[(&str, &str)]) -> usize {
         let has = |of: &Labels| {
             labels.iter().all(|(label, value)| of.get(*label).is_some_and(|v| v == value))
@@ -43,7 +42,7 @@ impl Metrics {
 #[derive(Default)]
 struct Reader {
     samples: Vec<(String, Labels, f64)>,
-    /// What was announced last, and as what.
+    /// The metric that was announced last, and its type.
     name: String,
     kind: String,
     helped: Option<String>,
@@ -85,7 +84,7 @@ impl Reader {
         self.samples.push((name, labels, value));
     }
 
-    /// Buckets grow with their bounds, and the last is the count.
+    /// Buckets are cumulative, and the last equals the count.
     fn histograms_add_up(&self) {
         let mut last: BTreeMap<(String, Labels), (f64, f64)> = BTreeMap::new();
         for (name, labels, value) in &self.samples {
@@ -137,7 +136,7 @@ fn assert_is_name(name: &str) {
     assert!(letters.all(|c| c.is_ascii_alphanumeric() || c == '_'), "{name:?}");
 }
 
-/// A label's value up to the closing quote, and what comes after that.
+/// A label's value up to the closing quote, and the rest of the line.
 fn quoted(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut letters = text.char_indices();

@@ -1,4 +1,4 @@
-//! A directory with the files of a test in it, and the program run there.
+//! A directory with the files of a test, in which the program is run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ impl Place {
         place
     }
 
-    /// A file in it; with an empty name, itself.
+    /// The path of a file in it, or, with an empty name, of the directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

@@ -1,4 +1,4 @@
-//! What a process may do, by what the kernel says of each of its threads.
+//! A process's capabilities, as the kernel reports them for each thread.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use rustix::thread::CapabilitySet;
 /// Longer than a start takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A set as systemd and capabilities(7) write it: `CAP_BPF CAP_PERFMON`.
+/// A set in the notation of systemd and capabilities(7): `CAP_BPF CAP_PERFMON`.
 pub(crate) fn set(names: &str) -> CapabilitySet {
     let named = |name: &str| {
         let name = name.strip_prefix("CAP_").expect("capabilities begin with CAP_");
@@ -18,8 +18,7 @@ pub(crate) fn set(names: &str) -> CapabilitySet {
     names.split_whitespace().map(named).collect()
 }
 
-/// Expects that each thread of a process comes to have these and no others, and can get no
-/// others any more.
+/// Expects that each thread of a process ends up with exactly these, and can gain no others.
 pub(crate) fn assert_comes_to(pid: u32, kept: CapabilitySet) {
     let until = Instant::now() + PATIENCE;
     while let Err(difference) = has_only(pid, kept) {
@@ -32,7 +31,7 @@ fn has_only(pid: u32, kept: CapabilitySet) -> Result<(), String> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).map_err(|e| e.to_string())?;
     let mut seen = 0;
     for thread in threads.flatten() {
-        // It may have ended just now.
+        // It may have ended in the meantime.
         let Ok(status) = fs::read_to_string(thread.path().join("status")) else { continue };
         let lines: BTreeMap<_, _> =
             status.lines().filter_map(|line| line.split_once(":\t")).collect();

@@ -1,4 +1,4 @@
-//! Drives, the tracker of their state, and what happens to them.
+//! Drives, the tracker of their state, and injected events.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -16,7 +16,7 @@ use crate::store::{DRIVES, Open, Store};
 
 const NAMES: [&str; DRIVES] = ["a", "b", "c"];
 
-/// What may happen.
+/// An event to inject.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Stall,
@@ -27,7 +27,7 @@ pub(crate) enum Event {
     EndTracker,
 }
 
-/// In this order, each to the next drive.
+/// In this order, each for the next drive.
 pub(crate) const EVENTS: [Event; 6] = [
     Event::Stall,
     Event::KillTracker,
@@ -37,7 +37,7 @@ pub(crate) const EVENTS: [Event; 6] = [
     Event::EndTracker,
 ];
 
-/// The drives, and the process that keeps their state.
+/// The drives, and the process that tracks their state.
 pub(crate) struct World<'a> {
     bench: &'a Bench,
     devices: Vec<String>,
@@ -76,7 +76,7 @@ impl<'a> World<'a> {
         command.arg("--model").arg(&self.model).arg("--pin").arg(&self.pins);
         let tracker = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         self.tracker = Some(tracker);
-        // A killed one has left its own there.
+        // A killed tracker has left its pin.
         wait_until("the state is pinned", || inode().is_some_and(|now| Some(now) != before));
     }
 
@@ -89,8 +89,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets something happen to a drive, and makes all as it was. Meanwhile the others
-    /// work.
+    /// Injects an event into a drive, and undoes it. The other drives work meanwhile.
     pub(crate) fn happen(&mut self, event: Event, drive: usize, store: &Store) {
         let fault = |args: &[&str]| {
             self.bench.done(&[&["fault", NAMES[drive]], args].concat());
@@ -103,7 +102,7 @@ impl<'a> World<'a> {
             Event::KillTracker => {
                 self.end_tracker(Signal::KILL);
                 thread::sleep(Duration::from_millis(200));
-                // The next one takes the place of what it has left.
+                // The next tracker replaces the abandoned pin.
                 self.begin_tracker();
             }
             Event::EndTracker => {
@@ -119,7 +118,7 @@ impl<'a> World<'a> {
         kill_process(pid(self.server(drive)), Signal::KILL).unwrap();
         thread::sleep(Duration::from_millis(100));
         store.swap(drive, None);
-        // Its tracker too has to go on with another device.
+        // Its tracker must switch to another device too.
         self.end_tracker(Signal::TERM);
         wait_until("it is dead", || self.bench.done(&["list"]).contains("killed: remove it"));
         self.bench.done(&["remove", name]);
@@ -135,7 +134,7 @@ impl<'a> World<'a> {
         found.unwrap()["pid"].as_u64().unwrap() as u32
     }
 
-    /// Requests that drives have failed because of a fault, those that live.
+    /// Requests that live drives have failed because of a fault.
     pub(crate) fn errors(&self) -> u64 {
         let of = |name: &str| {
             let stat = self.bench.stat(name);
@@ -144,14 +143,14 @@ impl<'a> World<'a> {
         NAMES.iter().map(|name| of(name)).sum()
     }
 
-    /// Resident memory of everyone, bytes, by process.
+    /// Resident memory of all processes, bytes.
     pub(crate) fn memory(&self) -> Vec<(u32, u64)> {
         let drives = (0..DRIVES).map(|drive| self.server(drive));
         let all = drives.chain(self.tracker.as_ref().map(Child::id)).chain([std::process::id()]);
         all.map(|pid| (pid, resident(pid))).collect()
     }
 
-    /// Ends all in good order.
+    /// Ends everything in order.
     pub(crate) fn end(mut self) {
         self.end_tracker(Signal::TERM);
         self.bench.remove_all();
@@ -160,7 +159,7 @@ impl<'a> World<'a> {
 
 impl Drop for World<'_> {
     fn drop(&mut self) {
-        // Also where the test has failed.
+        // Also after a failed test.
         if let Some(mut tracker) = self.tracker.take() {
             _ = tracker.kill();
             _ = tracker.wait();
@@ -168,7 +167,7 @@ impl Drop for World<'_> {
     }
 }
 
-/// Its content is in a file, and outlives it.
+/// Its content is in a file that outlives it.
 fn create(bench: &Bench, name: &str) -> String {
     let file = bench.path(&format!("{name}.img"));
     bench.create(name, &["--size", "64M", "--data", "file", "--file", file.to_str().unwrap()])

@@ -1,9 +1,9 @@
 //! Blocks on three drives, each verified whenever it is read.
 //!
-//! A block's content is made of its number and its version, so that what comes back
-//! tells whether it is the right block, the right version and whole. Who writes a block
-//! has it for itself; what a failed write has left on a drive is not asked for until it
-//! has been written again.
+//! A block's content is derived from its number and its version, so that each read shows
+//! whether it is the right block, the right version and complete. A writer has exclusive
+//! access to a block; data of a failed write on a drive are not read until the block has been
+//! written again.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -19,12 +19,12 @@ use trimtab_read::{Figures, ReadError, ReadOptions, Reader, Urgency};
 pub(crate) const DRIVES: usize = 3;
 pub(crate) const BLOCKS: u64 = 6_000;
 const BLOCK: usize = 4096;
-/// A write is done when so many drives have it.
+/// A write is complete when this many drives have it.
 const QUORUM: usize = 2;
-/// Longer than any drive is away.
+/// Longer than any drive is unavailable.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is open of a drive; none while it is dead.
+/// The open files of a drive; `None` while it is dead.
 pub(crate) struct Open {
     reader: Reader,
     writer: File,
@@ -38,7 +38,7 @@ impl Open {
     }
 }
 
-/// What a block holds.
+/// A block's content.
 #[derive(Default)]
 struct Block {
     version: u64,
@@ -46,7 +46,7 @@ struct Block {
     stale: [bool; DRIVES],
 }
 
-/// What has been done.
+/// Counters of the work done.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     pub(crate) reads: AtomicU64,
@@ -74,7 +74,7 @@ fn content(block: u64, version: u64) -> Page {
 }
 
 impl Store {
-    /// All blocks are written once.
+    /// Writes all blocks once.
     pub(crate) fn new(open: [Open; DRIVES]) -> Self {
         let drives = open.map(|open| RwLock::new(Some(Arc::new(open))));
         let blocks = (0..BLOCKS).map(|_| Mutex::default()).collect();
@@ -87,14 +87,13 @@ impl Store {
         self.drives[drive].read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes a drive away, or gives it back. Away means that nothing of it is open any
-    /// more.
+    /// Removes a drive, or adds it again. Removed means that nothing of it is open any more.
     pub(crate) fn swap(&self, drive: usize, open: Option<Open>) {
         let before = {
             let mut place = self.drives[drive].write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *place, open.map(Arc::new))
         };
-        // Some may be in the middle of a read; what is dead gives errors soon.
+        // Threads may be in the middle of a read; a dead drive soon gives errors.
         while before.as_ref().is_some_and(|before| Arc::strong_count(before) > 1) {
             thread::sleep(Duration::from_millis(1));
         }
@@ -142,7 +141,7 @@ impl Store {
         written
     }
 
-    /// Asks one drive after the other, the last without a deadline.
+    /// Reads from one drive after the other, from the last without a deadline.
     fn read(&self, number: u64, random: &mut Pcg64Mcg) {
         let block = self.block(number);
         let first = random.random_range(0..DRIVES);
@@ -162,7 +161,7 @@ impl Store {
         }
     }
 
-    /// Whether the drive has answered; then with the right content.
+    /// Whether the drive returned data, which must be correct.
     fn read_from(&self, drive: usize, block: u64, version: u64, urgency: Urgency) -> bool {
         let Some(open) = self.drive(drive) else { return false };
         let mut page = Page([0; BLOCK]);
@@ -189,9 +188,8 @@ impl Store {
         }
     }
 
-    /// Reads that are urgent from one drive, a thousand a second at most, and counts those
-    /// that were not refused. Without a pause all of them would be over before a probe
-    /// can bring news.
+    /// Makes urgent reads from one drive, at most a thousand a second, and counts those that
+    /// were not refused. Without pauses all of them would be over before a probe completes.
     pub(crate) fn urgent_reads(&self, drive: usize, reads: u64) -> u64 {
         let fits = |&block: &u64| !self.block(block).stale[drive];
         let read = |block: u64| {
@@ -202,12 +200,12 @@ impl Store {
         (0..BLOCKS).filter(fits).take(reads as usize).filter(|&block| read(block)).count() as u64
     }
 
-    /// What the readers of the drives say of themselves.
+    /// The readers' counters.
     pub(crate) fn figures(&self) -> Vec<Figures> {
         (0..DRIVES).filter_map(|drive| Some(self.drive(drive)?.reader.figures())).collect()
     }
 
-    /// Writes what drives lack, and then verifies all of each of them.
+    /// Writes stale blocks again, and then verifies all blocks of each drive.
     pub(crate) fn repair_and_verify(&self) {
         for number in 0..BLOCKS {
             let mut block = self.block(number);

@@ -19,7 +19,7 @@ const NEUTRAL: &str = "#808890";
 const X_DECADES: f64 = 2.5;
 const Y_DECADES: f64 = 3.0;
 
-/// Of each chart, in pixels. A page keeps the room before the chart is drawn.
+/// Height of each chart, in pixels. A page reserves the space before the chart is drawn.
 pub(crate) const HEIGHT: usize = 340;
 
 impl Chart {
@@ -156,7 +156,7 @@ fn most_log_ticks(extent: Option<(f64, f64)>, few_decades: f64) -> usize {
     match (most / least).log10() {
         decades if decades < 1.0 => 6,
         decades if decades < few_decades => (decades / 0.65).ceil() as usize,
-        // A tenth more, for the room that plotly.js leaves around the figures.
+        // A tenth more, for plotly.js's margin around the figures.
         decades => (1.1 * decades).clamp(2.0, 20.0).ceil() as usize,
     }
 }

@@ -6,7 +6,7 @@ use trimtab_report::{Align, Table};
 
 use crate::units;
 
-/// The table of both.
+/// The table of live and simulated figures.
 pub(super) fn table(agreement: &Agreement) -> Table {
     let columns = [
         ("strategy", Align::Left),
@@ -52,18 +52,18 @@ fn caption(agreement: &Agreement) -> String {
     format!("live beside simulated, {added}{trouble}")
 }
 
-/// One line: do strategies keep their order?
+/// One line: do strategies have the same order live and simulated?
 pub(super) fn verdict(agreement: &Agreement) -> String {
     let Agreement { pairs, ordered, in_order, .. } = agreement;
     format!(
-        "The order could be told for {ordered} of {pairs} pairs of strategies: their means are \
-         foretold farther apart than 10% and than they spread in simulation. Of these, \
-         {in_order} are in that order live. The other {} count as ties.",
+        "The order is predicted for {ordered} of {pairs} pairs of strategies: their means differ \
+         in simulation by more than 10% and more than their spread. Of these, {in_order} are in \
+         that order live. The other {} count as ties.",
         pairs - ordered
     )
 }
 
-/// What weakens the result.
+/// What makes the result less reliable, if anything.
 pub(super) fn trouble(agreement: &Agreement) -> Option<String> {
     let path = agreement.long_path()?;
     Some(format!(
@@ -101,7 +101,7 @@ mod tests {
             in_order: 3,
         };
         let text = verdict(&agreement);
-        assert!(text.starts_with("The order could be told for 3 of 6 pairs"), "{text}");
+        assert!(text.starts_with("The order is predicted for 3 of 6 pairs"), "{text}");
         assert!(text.contains("The other 3 count as ties"), "{text}");
         assert!(table(&agreement).to_string().contains("more than a"));
         agreement.path = None;

@@ -63,7 +63,7 @@ pub(super) fn table(notes: &Notes) -> Table {
     table
 }
 
-/// What weakens the result.
+/// What makes the result less reliable, if anything.
 pub(super) fn trouble(notes: &Notes) -> Option<String> {
     let named = |run: &RunNote| match notes.has_several_seeds() {
         true => format!("{} (seed {})", run.strategy, run.seed),

@@ -1,9 +1,9 @@
-//! What is shown below the table, and the pages that scroll: help, and all of a drive.
+//! The text below the table, and the pages that scroll: help, and details of a drive.
 
 use super::super::columns;
 use super::super::row::Row;
 
-/// A name, and what there is to say.
+/// A label and its text.
 pub(super) type Entry = (String, String);
 
 const HELP: &[(&str, &str)] = &[
@@ -29,7 +29,7 @@ const HELP: &[(&str, &str)] = &[
         "by how many percentiles the inflection point of the latencies has moved since training, \
          or new, or gone; train: the model no longer fits and should be trained again (d says why)",
     ),
-    ("lost", "requests that the figures are without, of all drives together, since the start"),
+    ("lost", "requests that missing from the figures, of all drives together, since the start"),
     ("–", "no figure: too few reads, or no model (d says how to get one)"),
     ("", ""),
     ("q", "quit"),
@@ -45,17 +45,18 @@ pub(super) fn help() -> Vec<Entry> {
     HELP.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
 }
 
-/// All of a drive: the figures of all columns, those too for which the table has no room.
+/// Everything about a drive: the figures of all columns, including those that do not fit into
+/// the table.
 pub(super) fn details(row: &Row, note: Option<&str>) -> Vec<Entry> {
     let figures = columns::all().iter().map(|column| (column.name.to_owned(), (column.text)(row)));
     figures.chain(facts(row, note)).collect()
 }
 
-/// What is known of a drive beside its columns; without a model, how to get one.
+/// Facts about a drive beside its columns; without a model, how to get one.
 pub(super) fn facts(row: &Row, note: Option<&str>) -> Vec<Entry> {
     let entry = |name: &str, text: String| (name.to_owned(), text);
     let mut facts = row.facts.clone();
-    if row.judged.is_some() {
+    if row.score.is_some() {
         return facts;
     }
     if note.is_some() {
@@ -74,7 +75,7 @@ pub(super) fn facts(row: &Row, note: Option<&str>) -> Vec<Entry> {
     facts
 }
 
-/// Entries as lines of this width, their texts below each other where there is room for that.
+/// Entries as lines of this width, their texts aligned below each other if there is room.
 pub(super) fn lines(entries: &[Entry], width: usize) -> Vec<String> {
     let names = entries.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let indent = match names {
@@ -99,7 +100,7 @@ fn entry(name: &str, text: &str, indent: usize, width: usize) -> Vec<String> {
                 continue;
             }
             if !has_word && used <= indent {
-                // Wider than a line: it has to be broken.
+                // Wider than a line: broken.
                 let rest = word.split_off(width.saturating_sub(used).clamp(1, word.len()));
                 line.extend(std::mem::replace(&mut word, rest));
             }

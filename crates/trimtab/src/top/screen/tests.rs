@@ -1,4 +1,4 @@
-//! The screen, letter by letter.
+//! The screen, character by character.
 
 use trimtab_io::Nanos;
 use trimtab_predict::OnlineScore;
@@ -21,7 +21,7 @@ fn rows() -> Vec<Row> {
         false_submit_rate: Some(0.004),
         false_revoke_rate: Some(0.25),
         drift: Some(InflectionShift::By(-6.2)),
-        judged: Some(OnlineScore::default()),
+        score: Some(OnlineScore::default()),
         ..Row::default()
     };
     busy.tell("model", "disk.safetensors, trimtab: late is beyond 400 µs");
@@ -29,7 +29,7 @@ fn rows() -> Vec<Row> {
     let idle = Row {
         device: "sda".to_owned(),
         window_s: 10,
-        judged: Some(OnlineScore::default()),
+        score: Some(OnlineScore::default()),
         ..Row::default()
     };
     vec![idle, busy]
@@ -49,7 +49,7 @@ fn screen(rows: &[Row]) -> Screen<'_> {
     }
 }
 
-/// The lines with a letter for their style: plain, bold, reverse, dim.
+/// The lines, each with a letter for its style: plain, bold, reverse, dim.
 fn drawn(screen: &Screen<'_>, width: usize, height: usize) -> Vec<String> {
     let lines = draw(screen, width, height);
     assert_eq!(lines.len(), height);
@@ -85,7 +85,7 @@ d|h help  q quit  d details  s sort  ↑↓ select  p pause  (by device)";
 }
 
 #[test]
-fn a_narrow_and_low_terminal() {
+fn narrow_and_low_terminal() {
     let rows = rows();
     let screen = Screen { sort: Sort::Reads, selected: 1, paused: true, ..screen(&rows) };
     let expected = "\
@@ -99,7 +99,7 @@ d|PAUSED  h help  q quit  d details  s so…";
 }
 
 #[test]
-fn the_selected_drive_is_among_those_shown() {
+fn selected_drive_is_visible() {
     let rows: Vec<Row> =
         (0..16).map(|i| Row { device: format!("sd{i:02}"), ..Row::default() }).collect();
     for selected in 0..16 {
@@ -114,7 +114,7 @@ fn the_selected_drive_is_among_those_shown() {
 }
 
 #[test]
-fn help_and_what_is_lacking() {
+fn help_and_missing_privileges_are_shown() {
     let rows = rows();
     let table = Screen { note: Some("no CAP_BPF"), ..screen(&rows) };
     assert_eq!(drawn(&table, 80, 24)[1], "d|no CAP_BPF");
@@ -126,7 +126,7 @@ fn help_and_what_is_lacking() {
     assert_eq!(lines.last().unwrap(), "d|h back  q quit");
 }
 
-/// All that a page says, put together from what is seen of it while it is scrolled.
+/// The whole text of a page, collected while scrolling through it.
 fn scrolled(screen: &Screen<'_>, width: usize, height: usize) -> String {
     let mut seen: Vec<String> = Vec::new();
     let last = last_scroll(screen, width, height);
@@ -141,10 +141,10 @@ fn scrolled(screen: &Screen<'_>, width: usize, height: usize) -> String {
 }
 
 #[test]
-fn help_and_details_can_be_read_to_the_end_in_small_terminals() {
+fn pages_scroll_to_the_end_in_small_terminals() {
     let mut rows = rows();
     rows[1].retrain = true;
-    rows[0].judged = None;
+    rows[0].score = None;
     for (page, expected) in [
         (
             Page::Help,
@@ -158,7 +158,7 @@ fn help_and_details_can_be_read_to_the_end_in_small_terminals() {
             for part in expected {
                 assert!(text.contains(part), "{width}×{height}: {part:?} is not in {text}");
             }
-            // Beyond the end there is nothing, and not an empty screen.
+            // Scrolling past the end shows the end, not an empty screen.
             let last = last_scroll(&screen, width, height);
             let far = drawn(&Screen { scroll: 1000, ..screen }, width, height);
             assert_eq!(far, drawn(&Screen { scroll: last, ..screen }, width, height));
@@ -171,7 +171,7 @@ fn help_and_details_can_be_read_to_the_end_in_small_terminals() {
 }
 
 #[test]
-fn a_drive_without_a_model_says_so_and_how_to_get_one() {
+fn details_without_a_model_show_how_to_get_one() {
     let rows = [Row { device: "sda".to_owned(), ..Row::default() }];
     let lines = drawn(&screen(&rows), 80, 24).join("\n");
     assert!(
@@ -183,14 +183,14 @@ fn a_drive_without_a_model_says_so_and_how_to_get_one() {
     }
     let lines = drawn(&Screen { note: Some("no CAP_BPF"), ..screen(&rows) }, 80, 24).join("\n");
     assert!(lines.contains("takes CAP_BPF and CAP_PERFMON") && !lines.contains("train"), "{lines}");
-    // Where there is no room for all of it, it says where that is.
+    // If it does not fit, a hint tells where the rest is.
     let lines = drawn(&screen(&rows), 40, 10).join("\n");
     assert!(lines.contains("none, so late") && lines.contains("d|… d shows all"), "{lines}");
 }
 
-/// No size and no name can make it panic, or wider than the terminal.
+/// No size and no name may cause a panic or a line wider than the terminal.
 #[test]
-fn any_size_will_do() {
+fn any_size_is_drawn_within_bounds() {
     let mut rows = rows();
     rows[0].device = "x\x1b[2J".repeat(30);
     for width in 0..120 {

@@ -6,8 +6,7 @@ use trimtab_trace::stats::{OpFigures, Report};
 
 use crate::units;
 
-/// The tables that a trace has something for; `of` says of which trace, where
-/// there are several.
+/// The tables for which the trace has data; `of` names the trace if there are several.
 pub(super) fn tables(report: &Report, of: &str) -> Vec<Table> {
     let response = times(report, "Response time (arrival to completion)", of, |op| &op.response);
     let service = times(report, "Service time (issue to completion)", of, |op| &op.service);
@@ -45,7 +44,7 @@ fn compact(time: Option<Nanos>) -> String {
     time.map_or_else(|| units::NONE.to_owned(), |t| units::long(t).replace(' ', ""))
 }
 
-/// None for a single device: its requests are all there are.
+/// `None` for a single device, whose requests are all requests.
 fn devices(report: &Report, of: &str) -> Option<Table> {
     let columns = [
         ("device", Align::Left),

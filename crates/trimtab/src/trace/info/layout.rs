@@ -4,16 +4,16 @@ use trimtab_report::escaped;
 
 use crate::console;
 
-/// Room for the labels of [`columns`].
+/// Width of the labels of [`columns`].
 const LABEL: usize = 24;
-/// Room for each trace beside them.
+/// Width of each trace's column beside them.
 const COLUMN: usize = 17;
-/// Where the width is not known: a pipe, a file.
+/// The width if it is unknown: for a pipe, a file.
 const DEFAULT_WIDTH: usize = 120;
 
 /// One line of [`columns`].
 pub(super) enum Row {
-    /// Room between two sections.
+    /// A blank line between two sections.
     Gap,
     /// A label and each trace's figure.
     Figures(String, Vec<String>),
@@ -30,8 +30,8 @@ pub(super) const fn columns_within(width: usize) -> usize {
     if columns == 0 { 1 } else { columns }
 }
 
-/// Labels at the left, figures in right-aligned columns; a single column is
-/// aligned at the left, where the eye finds it.
+/// Labels on the left, figures in right-aligned columns; a single column is left-aligned,
+/// close to its labels.
 pub(super) fn columns(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {
@@ -52,7 +52,8 @@ pub(super) fn columns(rows: &[Row]) -> String {
     text
 }
 
-/// The end of a text that is too long for a column: of a path, it tells the most.
+/// The end of a text that is too long for a column: the end of a path is the most specific
+/// part.
 fn shortened(text: &str) -> String {
     let surplus = chars(text).saturating_sub(COLUMN);
     if surplus == 0 {

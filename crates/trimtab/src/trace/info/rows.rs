@@ -11,13 +11,13 @@ use trimtab_report::{bytes, count};
 
 use crate::units::{self, NONE, long, number, percent};
 
-/// Rows in the making, for traces side by side.
+/// Rows being built, for traces side by side.
 struct Rows<'a> {
     traces: &'a [Described],
     rows: Vec<Row>,
 }
 
-/// All figures that stand in one line.
+/// All figures that fit on one line.
 pub(super) fn rows(traces: &[Described]) -> Vec<Row> {
     let mut rows = Rows { traces, rows: Vec::new() };
     rows.provenance();
@@ -40,12 +40,12 @@ impl Rows<'_> {
         self.rows.push(Row::Figures(label.to_owned(), values));
     }
 
-    /// A figure that some traces do not have.
+    /// A figure that some traces lack.
     fn push_some(&mut self, label: &str, of: impl Fn(&Report) -> Option<String>) {
         self.push(label, |report| of(report).unwrap_or_else(|| NONE.to_owned()));
     }
 
-    /// A row only if one of the traces has something for it.
+    /// A row only if at least one trace has a figure for it.
     fn push_if_any(&mut self, label: &str, of: impl Fn(&Report) -> Option<String>) {
         if self.traces.iter().any(|trace| of(&trace.report).is_some()) {
             self.push_some(label, of);
@@ -55,7 +55,7 @@ impl Rows<'_> {
     fn provenance(&mut self) {
         let files = self.traces.iter().map(|trace| trace.file.clone()).collect();
         self.rows.push(Row::Figures("trace".to_owned(), files));
-        // Before all figures, since it says how far to trust them.
+        // Before all figures, since it limits their accuracy.
         self.push_if_any("lost", lost);
         self.push("format", |r| r.format.to_owned());
         self.push("clock", |r| {
@@ -179,12 +179,12 @@ impl Rows<'_> {
     }
 }
 
-/// Whether a note is one of those that `trimtab record` makes of losses.
+/// Whether a note counts losses; `trimtab record` writes such notes.
 fn is_loss(note: &Note) -> bool {
     note.key == "lost" || note.key.starts_with("lost_")
 }
 
-/// What a recording lost, if anything, as its notes tell.
+/// What the recording lost, if anything, according to its notes.
 fn lost(report: &Report) -> Option<String> {
     let of = |key: &str| {
         let note = report.notes.iter().find(|note| note.key == key)?;

@@ -9,11 +9,10 @@ use trimtab_trace::{
 use super::TraceReport;
 use super::verdict::Stretch;
 
-/// A distribution of fewer samples has not even a median.
+/// The fewest samples that a distribution is drawn of.
 pub(super) const FEWEST_FOR_CDF: u64 = 20;
 
-/// The charts that the trace's data allows, and a sentence on each that it
-/// does not.
+/// The charts that the trace's data supports, and a sentence on each that it does not support.
 pub(super) fn charts(trace: &TraceReport, stretches: &[Stretch]) -> (Vec<Chart>, Vec<String>) {
     let plots = &trace.plots;
     let (mut charts, mut missing) = (Vec::new(), Vec::new());
@@ -87,13 +86,13 @@ impl TimeAxis {
         const UNITS: [(f64, &str); 6] =
             [(8.64e13, "d"), (3.6e12, "h"), (6e10, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs")];
         let duration = plots.duration;
-        // Three and more of the unit make an axis with enough round numbers.
+        // With at least three units, the axis has enough round numbers.
         let fits = |unit: &&(f64, &str)| duration.0 as f64 >= 3.0 * unit.0;
         let (unit_ns, unit) = *UNITS.iter().find(fits).unwrap_or(&(1.0, "ns"));
         Self { unit_ns, unit, duration }
     }
 
-    /// A time since the first arrival, on the axis.
+    /// Converts a time since the first arrival to the axis's unit.
     fn at(&self, time: Nanos) -> f64 {
         time.0 as f64 / self.unit_ns
     }
@@ -105,7 +104,7 @@ impl TimeAxis {
         }
     }
 
-    /// It ends with the last arrival, so that all charts of a page line up.
+    /// The axis ends with the last arrival, so that all charts of a page line up.
     fn axis(&self) -> Axis {
         Axis::new(format!("time since the first arrival ({})", self.unit), Unit::Plain)
             .with_range(0.0, self.duration.0 as f64 / self.unit_ns)
@@ -163,7 +162,7 @@ fn latency(op: &OpPlots, times: &LatencyOverTime, clock: &TimeAxis) -> Chart {
     chart::steps(&title, &x, &y, clock.bins(times.bins), &series).with_note(note)
 }
 
-/// What was written, where slow reads are shaded.
+/// The rate of writes, with the times of slow reads shaded.
 fn writes_beside(plots: &Plots, clock: &TimeAxis) -> Option<Chart> {
     let write = plots.ops.iter().find(|op| op.op == Op::Write && op.bytes > 0)?;
     let slow = plots.ops.iter().find(|op| op.op == Op::Read)?.slow.as_ref()?;
@@ -186,7 +185,7 @@ fn rate(
     clock: &TimeAxis,
     values: fn(&OpPlots) -> &Vec<Option<f64>>,
 ) -> Chart {
-    // A flush has no data: in throughput it would be an empty legend entry.
+    // A flush has no data: in the throughput plot it would be an empty legend entry.
     let moves = |op: &&OpPlots| values(op).iter().flatten().any(|&v| v > 0.0);
     let series: Vec<_> = plots
         .ops
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_left_out_and_said() {
+    fn unmeasured_figures_are_omitted_with_a_reason() {
         let arriving = |i| Record::arriving(Nanos::from_millis(i), DeviceId(0), Op::Read, 0, 4096);
         let mut trace = trace((0..100).map(arriving));
         trace.has_offsets = false;
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_has_no_time_axis() {
+    fn single_instant_has_no_plots_over_time() {
         let one = Record::arriving(Nanos(7), DeviceId(0), Op::Flush, 0, 0);
         let (charts, missing) = charts(&trace([one].into_iter()), &[]);
         assert_eq!(titles(&charts), ["Request sizes"]);
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_unit_suits_the_length() {
+    fn time_unit_depends_on_length() {
         let unit = |seconds: f64| {
             let records = [0.0, seconds]
                 .map(|s| Record::arriving(Nanos::from_secs_f64(s), DeviceId(0), Op::Read, 0, 4096));

@@ -1,4 +1,4 @@
-//! The page's text: provenance, tables, and what goes where.
+//! The page's text: provenance, tables, and their order.
 
 use trimtab_io::{LatencyHistogram, Nanos};
 use trimtab_report::{Align, Facts, Page, Section, Table, bytes, chart, count, utc};
@@ -8,10 +8,10 @@ use super::verdict::{self, Stretch, TOLD_PERCENT, stretches};
 use super::{Report, TraceReport, draw};
 use crate::units;
 
-/// The percentiles that tables show.
+/// The percentiles in tables.
 const SHOWN: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
 const NONE: &str = "–";
-/// Names listed before a list is cut short.
+/// The most names that are listed.
 const MOST_NAMES: usize = 12;
 
 pub(super) fn page(report: &Report) -> Page {
@@ -67,7 +67,7 @@ fn add_maker(facts: &mut Facts, report: &Report) {
     facts.add("made on", &report.machine);
 }
 
-/// Where a trace comes from and what it is.
+/// A trace's origin and properties.
 fn trace_facts(trace: &TraceReport) -> Facts {
     let plots = &trace.plots;
     let mut facts = Facts::new();
@@ -78,13 +78,13 @@ fn trace_facts(trace: &TraceReport) -> Facts {
     let measured: u64 = plots.ops.iter().map(|op| op.response.count()).sum();
     facts.add("with measured latency", count(measured));
     if trace.skipped > 0 {
-        facts.add("malformed, passed over", count(trace.skipped));
+        facts.add("malformed, skipped", count(trace.skipped));
     }
     if let Some(first) = trace.began() {
         facts.add("first arrival", utc(first));
     }
     facts.add("first to last arrival", plots.duration.to_string());
-    // A recording says itself which devices it covers.
+    // A recording's notes already list its devices.
     if !trace.devices.is_empty() && trace.notes.iter().all(|(key, _)| key != "devices") {
         facts.add("devices", shortened(&trace.devices));
     }
@@ -122,7 +122,7 @@ fn fill(section: &mut Section, trace: &TraceReport, stretches: &[Stretch]) {
     }
 }
 
-/// One row per op, and one for all where there are several.
+/// One row per op, and one for the total if there are several.
 fn by_op(plots: &Plots) -> Table {
     let mut columns = vec![
         ("op".to_owned(), Align::Left),
@@ -162,7 +162,7 @@ fn by_op(plots: &Plots) -> Table {
     }
 }
 
-/// One row for each stretch in which slow reads came, with the writes beside them.
+/// One row for each stretch with many slow reads, and the rate of writes in it.
 fn by_stretch(plots: &Plots, stretches: &[Stretch]) -> Table {
     let columns = [
         ("from", Align::Right),
@@ -219,7 +219,7 @@ fn comparison(traces: &[TraceReport]) -> Table {
     table
 }
 
-/// The traces' response times in one chart, where more than one has them.
+/// The traces' response times in one chart, if more than one has them.
 fn compare_latency(page: &mut Page, traces: &[TraceReport]) {
     let totals: Vec<_> =
         traces.iter().map(|trace| (trace.name.clone(), total_response(&trace.plots))).collect();

@@ -1,9 +1,9 @@
-//! What a report begins with: what was slow, how much, when, and whether
-//! anything was lost.
+//! The first paragraph of a report: what was slow, how much, when, and whether anything was
+//! lost.
 //!
-//! Slow is what `trimtab evaluate` calls slow: a response beyond the knee of the
-//! distribution of reads and writes together. That knee is sought in all but the
-//! slowest 3%; where nothing beyond it stands out, it is sought in all.
+//! A slow response is one beyond the knee of the distribution of reads and writes together, as
+//! in `trimtab evaluate`. The knee is sought in all but the slowest 3%; if no response beyond
+//! it is notably slower than the median, it is sought in all.
 
 use trimtab_io::{LatencyHistogram, Nanos, Op};
 use trimtab_report::count;
@@ -13,22 +13,24 @@ use trimtab_train::label::{knee_of_all_counts, knee_of_counts};
 use super::TraceReport;
 use crate::units;
 
-/// The knee is sought below the 97th percentile, which takes so many samples:
-/// 10 / (1 − 0.97).
+/// The knee is sought below the 97th percentile, which this many samples support: 10 / (1 −
+/// 0.97).
 const FEWEST_FOR_KNEE: u64 = 334;
-/// Slow reads of which half take less than this many times the median of all
-/// are no trouble.
+/// Slow reads are notable if half of them take at least this many times the median of all
+/// reads.
 const NOTABLE: f64 = 2.0;
-/// How many of a hundred slow reads a report tells the time of.
+/// Percentage of the slow reads whose times a report gives.
 pub(super) const TOLD_PERCENT: u64 = 80;
-/// If those take a greater share of the time than this, they come all the time.
+/// If their stretches take a greater share of the time than this, slow reads are reported as
+/// occurring throughout.
 const CONCENTRATED: f64 = 0.25;
-/// Stretches named in the sentence.
+/// The most stretches named in the sentence.
 const MOST_NAMED: usize = 3;
-/// Stretches in the table and the plots.
+/// The most stretches in the table and the plots.
 const MOST_STRETCHES: usize = 40;
 
-/// Beyond what a response is slow; `None` if too few tell, or all are the same.
+/// The latency beyond which a response is slow; `None` if there are too few, or all are the
+/// same.
 pub(super) fn threshold(data: &LatencyHistogram) -> Option<Nanos> {
     if data.count() < FEWEST_FOR_KNEE {
         return None;
@@ -45,19 +47,19 @@ pub(super) fn threshold(data: &LatencyHistogram) -> Option<Nanos> {
     knee.filter(stands_out).or_else(whole).or(knee)
 }
 
-/// A stretch of time in which many of the slow reads came.
+/// A stretch of time that contains many of the slow reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stretch {
     /// Since the first arrival.
     pub(super) from: Nanos,
     pub(super) to: Nanos,
     pub(super) slow: u64,
-    /// Megabytes per second that writes asked for in it.
+    /// Megabytes per second requested by writes in it.
     pub(super) written_mb_s: f64,
 }
 
-/// The fewest stretches that hold [`TOLD_PERCENT`] of the slow reads; none if those come
-/// all the time.
+/// The fewest stretches that hold [`TOLD_PERCENT`] of the slow reads; none if slow reads occur
+/// throughout.
 pub(super) fn stretches(plots: &Plots) -> Vec<Stretch> {
     let Some((_, slow)) = slow_reads(plots).filter(|(read, slow)| are_notable(read, slow)) else {
         return Vec::new();
@@ -111,7 +113,7 @@ fn slow_reads(plots: &Plots) -> Option<(&OpPlots, &SlowOverTime)> {
     Some((read, read.slow.as_ref()?))
 }
 
-/// How many times the median the middle one of the slow reads takes.
+/// The median of the slow reads, as a multiple of the median of all.
 fn times_the_median(read: &OpPlots, slow: &SlowOverTime) -> f64 {
     let median = read.response.quantile(0.5).unwrap_or_default().0.max(1) as f64;
     slow.median.0 as f64 / median
@@ -121,7 +123,7 @@ fn are_notable(read: &OpPlots, slow: &SlowOverTime) -> bool {
     slow.total > 0 && times_the_median(read, slow) >= NOTABLE
 }
 
-/// What the report begins with.
+/// The report's first paragraph.
 pub(super) fn verdict(trace: &TraceReport, stretches: &[Stretch]) -> Vec<String> {
     let mut sentences = vec![slowness(&trace.plots)];
     sentences.extend(when(&trace.plots, stretches));
@@ -129,25 +131,24 @@ pub(super) fn verdict(trace: &TraceReport, stretches: &[Stretch]) -> Vec<String>
     sentences.insert(at, lost(trace));
     if trace.skipped > 0 {
         let skipped = count(trace.skipped);
-        sentences.push(format!("{skipped} malformed records were passed over."));
+        sentences.push(format!("{skipped} malformed records were skipped."));
     }
     sentences
 }
 
-/// Whether anything was lost, which comes first if it was.
+/// Whether anything was lost; the report then begins with that.
 fn was_lost(trace: &TraceReport) -> bool {
     let lost = |value: &String| value.parse().is_ok_and(|count: u64| count > 0);
     trace.notes.iter().any(|(key, value)| key.starts_with("lost") && lost(value))
 }
 
-/// What the recording itself says that it lost; every note that counts
-/// something lost begins with that word.
+/// The losses that the recording notes; every note of losses begins with "lost".
 fn lost(trace: &TraceReport) -> String {
     let notes = trace.notes.iter().filter(|(key, _)| key.starts_with("lost"));
     let counts: Vec<(&str, u64)> =
         notes.filter_map(|(key, value)| Some((key.as_str(), value.parse().ok()?))).collect();
     if counts.is_empty() {
-        return "Whether anything was lost, the trace does not say.".to_owned();
+        return "The trace does not record whether anything was lost.".to_owned();
     }
     let some: Vec<_> = counts.iter().filter(|(_, count)| *count > 0).collect();
     if some.is_empty() {
@@ -168,16 +169,15 @@ fn slowness(plots: &Plots) -> String {
     };
     let measured = read.response.count();
     if measured == 0 {
-        return "Which reads were slow is not known: their completions were not measured."
-            .to_owned();
+        return "Which reads were slow is unknown: their completions were not measured.".to_owned();
     }
     let (Some(beyond), Some(slow)) = (plots.slow_beyond, &read.slow) else {
         let reads = count(measured);
         return match read.response.max() == read.response.quantile(0.0) && measured > 1 {
             true => format!("None of {reads} reads was slow: all took the same time."),
             false => format!(
-                "Which reads were slow cannot be said: latencies of {FEWEST_FOR_KNEE} reads and \
-                 writes are needed for that, and {reads} reads were measured."
+                "Which reads were slow cannot be determined: that takes {FEWEST_FOR_KNEE} \
+                 latencies of reads and writes, and {reads} reads were measured."
             ),
         };
     };
@@ -200,14 +200,14 @@ fn slowness(plots: &Plots) -> String {
     )
 }
 
-/// When the slow reads came, and what was written then.
+/// When the slow reads occurred, and the rate of writes then.
 fn when(plots: &Plots, stretches: &[Stretch]) -> Vec<String> {
     let notable = slow_reads(plots).is_some_and(|(read, slow)| are_notable(read, slow));
     if !notable || plots.duration == Nanos::ZERO {
         return Vec::new();
     }
     if stretches.is_empty() {
-        return vec!["They came all through the time.".to_owned()];
+        return vec!["They occurred throughout.".to_owned()];
     }
     let taken: u64 = stretches.iter().map(|s| s.to.since(s.from).0).sum();
     let share = units::percent(taken as f64 / plots.duration.0 as f64);
@@ -219,7 +219,7 @@ fn when(plots: &Plots, stretches: &[Stretch]) -> Vec<String> {
         named.iter().map(|s| format!("{} to {}", units::long(s.from), units::long(s.to))).collect();
     let most = if stretches.len() > MOST_NAMED { ", most of them at " } else { ": at " };
     let mut told = vec![format!(
-        "{TOLD_PERCENT}% of them came in {share} of the time{most}{}.",
+        "{TOLD_PERCENT}% of them occurred in {share} of the time{most}{}.",
         spans.join(", ")
     )];
     if plots.ops.iter().any(|op| op.op == Op::Write && op.bytes > 0) {
@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// A read each millisecond; `slow` says which take 20 ms and not 100 µs.
+    /// A read each millisecond; those that `slow` selects take 20 ms, the others 100 µs.
     fn trace(reads: u64, slow: impl Fn(u64) -> bool, notes: &[(&str, &str)]) -> TraceReport {
         let mut series = Series::new();
         for i in 0..reads {
@@ -273,14 +273,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_slow_how_much_and_when() {
+    fn verdict_gives_share_times_and_writes_of_slow_reads() {
         let trace = trace(10_000, |i| (3_000..3_200).contains(&i) && i % 2 == 0, &[("lost", "0")]);
         let told = told(&trace);
         assert!(told.ends_with("The recording lost nothing."), "{told}");
         assert!(told.contains("of 10,000 reads (") && told.contains("were slow"), "{told}");
-        assert!(told.contains("80% of them came in"), "{told}");
+        assert!(told.contains("80% of them occurred in"), "{told}");
         assert!(told.contains("MB/s then"), "{told}");
-        // All within the stretch in which they were made slow, but for bins' edges.
+        // All within the stretch in which reads were made slow, except for the bins' edges.
         let edge = Nanos::from_millis(100);
         for stretch in stretches(&trace.plots) {
             assert!(stretch.from + edge >= Nanos::from_millis(3_000), "{stretch:?}");
@@ -290,33 +290,33 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_read_in_a_hundred_is_found() {
+    fn one_percent_of_slow_reads_is_found() {
         let told = told(&trace(10_000, |i| i % 100 == 7, &[]));
         assert!(told.starts_with("100 of 10,000 reads (1.0%) were slow"), "{told}");
     }
 
     #[test]
-    fn where_nothing_was_slow_it_says_so() {
+    fn verdict_without_notable_slow_reads() {
         let told = told(&trace(10_000, |_| false, &[]));
         assert!(told.contains("No read stood out"), "{told}");
-        assert!(told.ends_with("lost, the trace does not say."), "{told}");
+        assert!(told.ends_with("whether anything was lost."), "{told}");
     }
 
     #[test]
-    fn slow_all_the_time_has_no_stretches() {
+    fn reads_slow_throughout_have_no_stretches() {
         let trace = trace(10_000, |i| i % 20 == 0, &[]);
         assert!(stretches(&trace.plots).is_empty());
-        assert!(told(&trace).contains("all through the time"), "{}", told(&trace));
+        assert!(told(&trace).contains("occurred throughout"), "{}", told(&trace));
     }
 
     #[test]
-    fn too_few_reads_are_not_judged() {
+    fn too_few_reads_give_no_verdict() {
         let told = told(&trace(40, |i| i % 10 == 0, &[]));
-        assert!(told.contains("cannot be said") && told.contains("40 reads"), "{told}");
+        assert!(told.contains("cannot be determined") && told.contains("40 reads"), "{told}");
     }
 
     #[test]
-    fn what_was_lost_comes_first() {
+    fn losses_come_first() {
         let told = told(&trace(1_000, |_| false, &[("lost", "1234"), ("lost_completions", "5")]));
         let expected = "The recording lost 1,234 requests or completions, 5 (lost completions): they are missing";
         assert!(told.starts_with(expected), "{told}");

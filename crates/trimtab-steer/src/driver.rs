@@ -330,7 +330,14 @@ impl<'a, B: Backend> Driver<'a, B> {
         let (took, data) = (now.since(sent), outcome == Outcome::Done);
         let threshold = self.options.thresholds.as_ref().map(|all| all[drive.index()]);
         let score = &mut self.figures.score;
-        let ended = |ticket| Ended { replica: drive, ticket, op: request.op, sent, data };
+        let ended = |ticket| Ended {
+            request: request.id,
+            replica: drive,
+            ticket,
+            op: request.op,
+            sent,
+            data,
+        };
         match purpose {
             Purpose::Attempt(attempt, reason) => {
                 self.figures.replicas[drive.index()].served.record(took);

@@ -83,6 +83,7 @@
 //! ```
 
 mod action;
+mod control;
 mod costs;
 pub mod driver;
 mod in_flight;

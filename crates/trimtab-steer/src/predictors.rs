@@ -22,6 +22,12 @@ impl PredictorSet {
         Self { predictors: predictors.into_iter().collect(), probing: Probing::default() }
     }
 
+    /// The number of replicas.
+    #[must_use]
+    pub fn replicas(&self) -> usize {
+        self.predictors.len()
+    }
+
     /// Predicts a request on this replica.
     #[must_use]
     pub fn forecast(&self, now: Nanos, replica: Replica, request: &Request) -> Forecast {

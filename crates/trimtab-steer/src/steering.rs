@@ -198,7 +198,8 @@ impl Steering {
         let Attempt { slot, replica } = attempt;
         let read = &self.reads[slot];
         let (ticket, sent) = (read.tickets[replica.index()], read.sent_at[replica.index()]);
-        self.strategy.completed(now, &Ended { replica, ticket, op: Op::Read, sent, data });
+        let request = read.request.id;
+        self.strategy.completed(now, &Ended { request, replica, ticket, op: Op::Read, sent, data });
     }
 
     fn complete(&mut self, slot: u32, outcome: Outcome, actions: &mut Actions) {

@@ -1,6 +1,6 @@
 //! The strategy trait.
 
-use trimtab_io::{Nanos, Op, Request};
+use trimtab_io::{Nanos, Op, Request, RequestId};
 use trimtab_predict::Ticket;
 
 use crate::replica::Replica;
@@ -50,6 +50,8 @@ pub trait Strategy: Send {
 /// A request that has ended on its replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
+    /// The request: that of the read, for an attempt.
+    pub request: RequestId,
     /// The replica.
     pub replica: Replica,
     /// The ticket that [`Strategy::sent`] returned.

@@ -144,6 +144,7 @@ impl StrategyKind {
                     most_extra: tuning.most_extra,
                     charge_moves: tuning.charge_moves,
                     usual: at(90.0).least(),
+                    seed,
                 };
                 Box::new(Trimtab::new(predictors(), settings))
             }

@@ -113,6 +113,12 @@ impl Turn<'_> {
         self.read.asked.has(replica)
     }
 
+    /// Whether an attempt on this replica has been sent, and has not ended.
+    #[must_use]
+    pub const fn is_sent(&self, replica: Replica) -> bool {
+        self.read.sent.has(replica)
+    }
+
     /// The replica to ask next: in order, refused ones last.
     #[must_use]
     pub fn untried(&self) -> Option<Replica> {

@@ -4,6 +4,7 @@ use trimtab_io::{Nanos, Op, Request};
 use trimtab_predict::{Forecast, Ticket, Verdict};
 
 use crate::action::Reason;
+use crate::control::{ControlGroup, Move, MoveKind, Pair};
 use crate::costs::Costs;
 use crate::predictors::PredictorSet;
 use crate::probing::Probing;
@@ -27,6 +28,8 @@ pub struct TrimtabSettings {
     /// A latency that most reads stay below: the initial delay by which a read may exceed
     /// its expected latency before it is hedged.
     pub usual: Nanos,
+    /// The seed of the control group.
+    pub seed: u64,
 }
 
 /// Predicts all replicas and reads from the one with the least expected wait: the
@@ -53,6 +56,10 @@ pub struct Trimtab {
     out: [u32; MOST_REPLICAS],
     /// Replicas with a probe in flight.
     probed: Replicas,
+    /// Whether moving reads gains anything.
+    control: ControlGroup,
+    /// Each replica's median latency.
+    typical: [Typical; MOST_REPLICAS],
 }
 
 /// How long a replica is avoided before it is probed.
@@ -89,6 +96,7 @@ impl Trimtab {
     #[must_use]
     pub fn new(mut predictors: PredictorSet, settings: TrimtabSettings) -> Self {
         predictors.probing = Probing::new(PROBE);
+        let decision = Nanos(settings.costs.inference.0 * predictors.replicas() as u64);
         let delay = Delay::new(settings.usual, PLANNED * settings.most_extra);
         let expected = [Nanos::ZERO; MOST_REPLICAS];
         Self {
@@ -100,6 +108,8 @@ impl Trimtab {
             expected,
             out: [0; MOST_REPLICAS],
             probed: Replicas::NONE,
+            control: ControlGroup::new(decision, settings.seed),
+            typical: [Typical::new(settings.usual); MOST_REPLICAS],
         }
     }
 
@@ -111,6 +121,14 @@ impl Trimtab {
         // A hedge takes as long as the read was expected to take: before that it gains
         // nothing.
         turn.timer(at + expected + self.delay.get().max(expected), HEDGE);
+    }
+
+    /// Sends the read to its primary replica, without a forecast.
+    fn send_home(&self, turn: &mut Turn<'_>, at: Nanos) {
+        let primary = turn.primary();
+        turn.send(primary, at, Reason::Chosen);
+        let typical = self.typical[primary.index()].get();
+        turn.timer(at + typical + self.delay.get().max(typical), HEDGE);
     }
 
     /// Whether duplicates could be sent that are not: no more can be saved, or none was sent
@@ -208,21 +226,45 @@ impl Strategy for Trimtab {
         self.delay.was_set(turn.now(), unspent);
         self.budget = (self.budget + self.settings.most_extra).min(MOST_SAVED);
         let (now, primary) = (turn.now(), turn.primary());
+        self.control.expire(now);
+        if !self.control.forecasts(primary) {
+            self.send_home(turn, now);
+            return;
+        }
         let Some((best, forecast, late)) = self.least_wait(turn, |_| true) else { return };
         let costs = self.settings.costs;
         let mut at = now + Nanos(costs.inference.0 * turn.order().len() as u64);
-        if best != primary && (late.has(primary) || self.settings.charge_moves) {
-            at += costs.failover;
-        }
-        if best != primary && late.has(primary) {
-            turn.refuse(primary);
+        if best != primary {
+            let kind = if late.has(primary) { MoveKind::Refused } else { MoveKind::Ranked };
+            let decided = self.control.decide(primary, kind);
+            if decided == Move::Stay {
+                self.send_home(turn, at);
+                return;
+            }
+            if kind == MoveKind::Refused || self.settings.charge_moves {
+                at += costs.failover;
+            }
+            if kind == MoveKind::Refused {
+                turn.refuse(primary);
+            }
+            if decided == Move::Pair {
+                let expected = forecast.fast.or(forecast.wait).unwrap_or_default();
+                let typical = self.typical[primary.index()].get();
+                let clip = Nanos(4 * (self.delay.get() + typical + expected).0);
+                let unsent = at.since(now) + expected;
+                let read = (turn.id(), turn.request().arrival);
+                self.control.begin(Pair::new(read, kind, (primary, best), (clip, unsent)));
+                turn.send(primary, now, Reason::Probe);
+            }
+        } else {
+            self.control.stays(primary);
         }
         for replica in late.iter().filter(|&replica| replica != best) {
             self.predictors.probing.avoided(now, replica);
         }
         // A primary that only ranks behind must be probed as well, but within the budget: if
         // reads are rare, each of them would be sent twice.
-        if best != primary && !late.has(primary) && self.budget >= 1.0 {
+        if best != primary && !late.has(primary) && self.budget >= 1.0 && !turn.has_asked(primary) {
             self.predictors.probing.avoided(now, primary);
         }
         self.send(turn, best, &forecast, at);
@@ -236,6 +278,12 @@ impl Strategy for Trimtab {
         self.hedge(turn);
     }
 
+    fn read_completed(&mut self, turn: &mut Turn<'_>, _: Replica) {
+        let primary = turn.primary();
+        let is_sent = turn.order().iter().any(|&r| r != primary && turn.is_sent(r));
+        self.control.read_completed(turn.id(), is_sent);
+    }
+
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
         self.out[replica.index()] += u32::from(request.op == Op::Read);
         self.predictors.sent(now, replica, request)
@@ -244,6 +292,15 @@ impl Strategy for Trimtab {
     fn completed(&mut self, now: Nanos, ended: &Ended) {
         self.predictors.completed(now, ended);
         self.out[ended.replica.index()] -= u32::from(ended.op == Op::Read);
+        if ended.op == Op::Read {
+            self.control.completed(now, ended.request, ended.replica, ended.data);
+            if ended.data {
+                let (latency, typical) =
+                    (now.since(ended.sent), &mut self.typical[ended.replica.index()]);
+                self.control.observed(ended.replica, latency, typical.get());
+                typical.record(latency);
+            }
+        }
         if ended.op != Op::Read || !self.probed.has(ended.replica) {
             return;
         }
@@ -253,6 +310,28 @@ impl Strategy for Trimtab {
         if ended.data && took < expected.0 {
             self.predictors.probing.faster_than_expected(ended.replica);
         }
+    }
+}
+
+/// A running median, by stochastic approximation in logarithms.
+#[derive(Clone, Copy, Debug)]
+struct Typical(f64);
+
+impl Typical {
+    /// The step of the logarithm.
+    const STEP: f64 = 0.02;
+
+    const fn new(first: Nanos) -> Self {
+        Self(first.0 as f64)
+    }
+
+    const fn get(self) -> Nanos {
+        Nanos(self.0 as u64)
+    }
+
+    fn record(&mut self, latency: Nanos) {
+        let is_above = latency.0 as f64 > self.0;
+        self.0 = (self.0 * if is_above { 1.0 + Self::STEP } else { 1.0 - Self::STEP }).max(1.0);
     }
 }
 

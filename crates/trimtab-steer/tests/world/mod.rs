@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId, SplitMix64};
 use trimtab_predict::{Forecast, Predictor, Ticket, Verdict};
 use trimtab_steer::strategies::{
-    Base, C3, Clone, Failover, Hedge, Patience, Snitch, Tied, Timeout, Trimtab, TrimtabSettings,
+    Adaptive, Base, C3, Clone, Failover, Hedge, Patience, Snitch, Tied, Timeout, Trimtab,
+    TrimtabSettings,
 };
 use trimtab_steer::{
     Action, Actions, Attempt, Costs, Order, PredictorSet, Reason, Replica, Steering, Strategy,
@@ -228,6 +229,7 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
     let patience = |us| Patience::new(&vec![Nanos::from_micros(us); replicas]);
     let costs = Costs::new(Nanos::from_micros(6));
     let settings = TrimtabSettings {
+        seed: 1,
         costs,
         margin: 0.2,
         most_extra: 0.5,
@@ -246,6 +248,7 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
         Box::new(Timeout::new(patience(900))),
         Box::new(Snitch::new(replicas, 1)),
         Box::new(C3::new(replicas)),
+        Box::new(Adaptive::new(replicas)),
     ]
 }
 

@@ -60,10 +60,11 @@ const EXPLORED_MOST: u64 = 4;
 const EXPLORED_LEAST: u64 = 1024;
 const EXPLORATION: u64 = 128;
 const SURPRISE: u64 = 8;
-/// Reads with a forecast that determine the share that would be moved.
-const SHARE_MEMORY: f64 = 2048.0;
-/// With a smaller share than this there is too little to gain to measure it.
-const RARE: f64 = 1e-3;
+/// Reads that determine what forecasts gain per read. Long: drives stall in bursts, and the gain
+/// of one must outlast the quiet time until the next.
+const VALUE_MEMORY: f64 = 65_536.0;
+/// With fewer reads it is not known.
+const LEAST_READS: f64 = 8_192.0;
 /// The share of reads that may be pairs in the long run, and pairs that can be saved.
 const PAIRED: f64 = 0.01;
 const MOST_TOKENS: f64 = 64.0;
@@ -80,12 +81,15 @@ pub(crate) enum MoveKind {
 }
 
 /// What becomes of a read that would be moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Move {
     /// It is moved.
     Alone,
     /// It is moved, and sent to its primary replica as well.
-    Pair,
+    Pair {
+        /// The number of reads that would be moved of which it is the sample.
+        of: f64,
+    },
     /// It stays.
     Stay,
 }
@@ -107,10 +111,8 @@ pub(crate) struct ControlGroup {
 #[derive(Clone, Copy, Debug)]
 struct Drive {
     gates: [Gate; 2],
-    /// Of the reads with a forecast, the share that would be moved, by kind.
-    shares: [f64; 2],
-    /// Reads with a forecast, up to [`SHARE_MEMORY`].
-    forecast: f64,
+    /// What forecasts gain per read.
+    value: Value,
     /// One read in so many is explored while both are closed.
     explored: u64,
     /// Reads explored since that changed.
@@ -118,46 +120,21 @@ struct Drive {
 }
 
 impl Drive {
-    const OPEN: Self = Self {
-        gates: [Gate::OPEN; 2],
-        shares: [0.0; 2],
-        forecast: 0.0,
-        explored: EXPLORED,
-        since: 0,
-    };
+    const OPEN: Self =
+        Self { gates: [Gate::OPEN; 2], value: Value::NONE, explored: EXPLORED, since: 0 };
 
     fn is_open(&self) -> bool {
         self.gates.iter().any(|gate| gate.is_open)
     }
 
-    /// A read has been forecast, and would be moved for this reason.
-    fn count(&mut self, kind: Option<MoveKind>) {
-        self.forecast = (self.forecast + 1.0).min(SHARE_MEMORY);
-        for (at, share) in self.shares.iter_mut().enumerate() {
-            let moved = f64::from(u8::from(kind.is_some_and(|kind| kind as usize == at)));
-            *share += (moved - *share) / self.forecast;
-        }
-    }
-
-    /// What forecasts gain per read beyond their cost, in ns: `errors` standard errors above the
-    /// mean, or below it.
-    fn gain(&self, cost: Nanos, errors: f64) -> f64 {
-        let of = |(gate, share): (&Gate, &f64)| {
-            let gain = gate.memory.mean + errors * gate.memory.error();
-            if gate.is_open || gate.memory.pairs >= BLOCK { share * gain.max(0.0) } else { 0.0 }
-        };
-        let stays = 1.0 - self.shares.iter().sum::<f64>();
-        self.gates.iter().zip(&self.shares).map(of).sum::<f64>() - stays * cost.0 as f64
+    /// The number of reads that a forecast stands for.
+    fn weight(&self) -> f64 {
+        if self.is_open() { 1.0 } else { self.explored as f64 }
     }
 
     /// Closes the gates if forecasts cost more than moves gain.
     fn close_if_not_worthwhile(&mut self, cost: Nanos) {
-        let pairs = self.gates.iter().map(|gate| gate.memory.pairs).sum::<f64>();
-        let is_known = self.forecast >= SHARE_MEMORY;
-        let moves_little = is_known && pairs < BLOCK && self.shares.iter().sum::<f64>() < RARE;
-        let costs_more = is_known && pairs >= BLOCK && self.gain(cost, STAY) < 0.0
-            || pairs >= LEAST_PAIRS && self.gain(cost, -STAY) < 0.0;
-        if self.is_open() && cost > Nanos::ZERO && (costs_more || moves_little) {
+        if self.is_open() && self.value.is_known() && self.value.gain() < cost.0 as f64 {
             self.gates = [Gate::CLOSED; 2];
             self.explore_in(EXPLORED);
         }
@@ -176,6 +153,8 @@ pub(crate) struct Pair {
     pub(crate) arrival: Nanos,
     pub(crate) primary: Replica,
     pub(crate) chosen: Replica,
+    /// The number of reads that it stands for.
+    pub(crate) of: f64,
     /// The longest latency that counts.
     pub(crate) clip: Nanos,
     /// The latency of the move if it is not sent because the primary replica has completed the
@@ -188,11 +167,11 @@ pub(crate) struct Pair {
 impl Pair {
     pub(crate) const fn new(
         (read, arrival): (RequestId, Nanos),
-        kind: MoveKind,
+        (kind, of): (MoveKind, f64),
         (primary, chosen): (Replica, Replica),
         (clip, unsent): (Nanos, Nanos),
     ) -> Self {
-        Self { read, kind, arrival, primary, chosen, clip, unsent, home: None, moved: None }
+        Self { read, kind, arrival, primary, chosen, of, clip, unsent, home: None, moved: None }
     }
 }
 
@@ -239,13 +218,13 @@ impl ControlGroup {
     /// A read with this primary replica has been forecast, and stays.
     pub(crate) fn stays(&mut self, primary: Replica) {
         let drive = &mut self.drives[primary.index()];
-        drive.count(None);
+        drive.value.read(drive.weight());
         drive.close_if_not_worthwhile(self.cost);
     }
 
     /// What becomes of a read with this primary replica that would be moved.
     pub(crate) fn decide(&mut self, primary: Replica, kind: MoveKind) -> Move {
-        self.drives[primary.index()].count(Some(kind));
+        self.drives[primary.index()].value.read(self.drives[primary.index()].weight());
         let drive = self.drives[primary.index()];
         let gate = drive.gates[kind as usize];
         let one_in = match gate.is_open {
@@ -257,7 +236,7 @@ impl ControlGroup {
         };
         let may = self.tokens >= 1.0 && self.pairs.len() < MOST_PAIRS;
         match (self.draw(one_in) && may, gate.is_open) {
-            (true, _) => Move::Pair,
+            (true, _) => Move::Pair { of: drive.weight() * one_in as f64 },
             (false, true) => Move::Alone,
             (false, false) => Move::Stay,
         }
@@ -313,12 +292,13 @@ impl ControlGroup {
         let gain = home.min(pair.clip).0 as f64 - moved.min(pair.clip).0 as f64;
         let drive = &mut self.drives[pair.primary.index()];
         let was_open = drive.is_open();
+        drive.value.pair(pair.of * gain);
         drive.gates[pair.kind as usize].record(gain);
-        drive.close_if_not_worthwhile(self.cost);
-        if drive.is_open() && !was_open && drive.gain(self.cost, -STAY) < 0.0 {
-            // It would gain, but less than the forecasts cost.
+        if drive.is_open() && !was_open && drive.value.gain() < self.cost.0 as f64 {
+            // Moves gain, but less than the forecasts cost.
             drive.gates = [Gate::CLOSED; 2];
         }
+        drive.close_if_not_worthwhile(self.cost);
         if drive.is_open() != was_open {
             drive.explore_in(EXPLORED);
         }
@@ -375,6 +355,36 @@ impl Gate {
     fn is_sure(&self) -> bool {
         let is_in_doubt = self.block.pairs >= EARLY && self.block.mean < 0.0;
         self.memory.pairs >= EARLY && self.memory.exceeds_zero_by(STRONG) && !is_in_doubt
+    }
+}
+
+/// What moves gain per read with a forecast, in ns.
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    reads: f64,
+    gains: f64,
+}
+
+impl Value {
+    const NONE: Self = Self { reads: 0.0, gains: 0.0 };
+
+    /// A forecast has been made, which stands for so many reads.
+    fn read(&mut self, weight: f64) {
+        let kept = 1.0 - (weight / VALUE_MEMORY).min(1.0);
+        (self.reads, self.gains) = (self.reads * kept + weight, self.gains * kept);
+    }
+
+    /// The gain of the reads that a pair stands for.
+    fn pair(&mut self, gain: f64) {
+        self.gains += gain;
+    }
+
+    fn is_known(&self) -> bool {
+        self.reads >= LEAST_READS
+    }
+
+    fn gain(&self) -> f64 {
+        self.gains / self.reads.max(1.0)
     }
 }
 
@@ -437,12 +447,12 @@ mod tests {
             match control.decide(HOME, MoveKind::Refused) {
                 Move::Stay => {}
                 Move::Alone => alone += 1,
-                Move::Pair => {
+                Move::Pair { of } => {
                     pairs += 1;
                     let (read, at) = (RequestId(i), Nanos(i));
                     let pair = Pair::new(
                         (read, at),
-                        MoveKind::Refused,
+                        (MoveKind::Refused, of),
                         (HOME, OTHER),
                         (CLIP, Nanos::from_micros(moved)),
                     );
@@ -509,7 +519,7 @@ mod tests {
             control.expire(at);
             let pair = Pair::new(
                 (RequestId(i), at),
-                MoveKind::Refused,
+                (MoveKind::Refused, 1.0),
                 (HOME, OTHER),
                 (CLIP, Nanos::from_micros(100)),
             );

@@ -247,13 +247,13 @@ impl Strategy for Trimtab {
             if kind == MoveKind::Refused {
                 turn.refuse(primary);
             }
-            if decided == Move::Pair {
+            if let Move::Pair { of } = decided {
                 let expected = forecast.fast.or(forecast.wait).unwrap_or_default();
                 let typical = self.typical[primary.index()].get();
                 let clip = Nanos(4 * (self.delay.get() + typical + expected).0);
                 let unsent = at.since(now) + expected;
                 let read = (turn.id(), turn.request().arrival);
-                self.control.begin(Pair::new(read, kind, (primary, best), (clip, unsent)));
+                self.control.begin(Pair::new(read, (kind, of), (primary, best), (clip, unsent)));
                 turn.send(primary, now, Reason::Probe);
             }
         } else {

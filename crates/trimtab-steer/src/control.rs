@@ -339,7 +339,7 @@ impl Gate {
                 self.losses = if loses { self.losses + 1 } else { 0 };
             }
             let loses = self.losses >= LOSSES || self.losses > 0 && self.memory.mean < 0.0;
-            let gains = self.memory.pairs < LEAST_PAIRS || self.memory.exceeds_zero_by(STAY);
+            let gains = self.memory.pairs < LEAST_PAIRS || !self.memory.is_below_zero_by(STAY);
             if loses || !gains {
                 *self = Self::CLOSED;
             }

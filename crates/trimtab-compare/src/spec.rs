@@ -111,6 +111,8 @@ struct RawTuning {
     most_extra: Option<Spanned<f64>>,
     #[serde(default)]
     charge_moves: bool,
+    #[serde(default)]
+    control: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -402,7 +404,8 @@ fn inference(
 }
 
 fn tuning(raw: &RawTuning, text: Text<'_>) -> Result<Tuning, Error> {
-    let mut tuning = Tuning { charge_moves: raw.charge_moves, ..Tuning::default() };
+    let mut tuning =
+        Tuning { charge_moves: raw.charge_moves, control: raw.control, ..Tuning::default() };
     let set = |key: &str, value: &Option<Spanned<f64>>, range: Range<f64>| {
         let Some(value) = value else { return Ok(None) };
         text.within(key, &value.span(), *value.get_ref(), range.start..=range.end)?;

@@ -143,6 +143,7 @@ impl StrategyKind {
                     margin: tuning.margin,
                     most_extra: tuning.most_extra,
                     charge_moves: tuning.charge_moves,
+                    control: tuning.control,
                     usual: at(90.0).least(),
                     seed,
                 };
@@ -212,11 +213,19 @@ pub struct Tuning {
     /// For `trimtab`: whether a read that moves to another replica is charged a failover even
     /// if its primary was not refused but only ranks behind.
     pub charge_moves: bool,
+    /// Of `trimtab`: whether a control group decides if moves gain anything.
+    pub control: bool,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { tied_delay: Nanos::ZERO, margin: 0.05, most_extra: 0.03, charge_moves: false }
+        Self {
+            tied_delay: Nanos::ZERO,
+            margin: 0.05,
+            most_extra: 0.03,
+            charge_moves: false,
+            control: false,
+        }
     }
 }
 

@@ -25,6 +25,9 @@ pub struct TrimtabSettings {
     /// Whether a move to another replica is charged a failover even if the primary was not
     /// refused but only ranks behind.
     pub charge_moves: bool,
+    /// Whether a control group decides if moves gain anything, and an unspent budget lowers the
+    /// delay.
+    pub control: bool,
     /// A latency that most reads stay below: the initial delay by which a read may exceed
     /// its expected latency before it is hedged.
     pub usual: Nanos,
@@ -134,8 +137,9 @@ impl Trimtab {
     /// Whether duplicates could be sent that are not: no more can be saved, or none was sent
     /// for a while.
     fn is_budget_unspent(&self, now: Nanos) -> bool {
-        self.budget >= MOST_SAVED - 1.0
-            || self.budget >= UNSPENT && now.since(self.hedged) > UNSPENT_FOR
+        let is_unspent = self.budget >= MOST_SAVED - 1.0
+            || self.budget >= UNSPENT && now.since(self.hedged) > UNSPENT_FOR;
+        self.settings.control && is_unspent
     }
 
     /// The expected wait of a read that is hedged if it turns out to be late.
@@ -193,7 +197,8 @@ impl Trimtab {
     /// sooner.
     fn hedge(&mut self, turn: &mut Turn<'_>) {
         if turn.memo() == 0 {
-            self.delay.was_reached(turn.now().since(turn.request().arrival));
+            let waited = turn.now().since(turn.request().arrival);
+            self.delay.was_reached(if self.settings.control { waited } else { Nanos::MAX });
         }
         if self.budget < 1.0 {
             return;
@@ -227,7 +232,7 @@ impl Strategy for Trimtab {
         self.budget = (self.budget + self.settings.most_extra).min(MOST_SAVED);
         let (now, primary) = (turn.now(), turn.primary());
         self.control.expire(now);
-        if !self.control.forecasts(primary) {
+        if self.settings.control && !self.control.forecasts(primary) {
             self.send_home(turn, now);
             return;
         }
@@ -236,7 +241,11 @@ impl Strategy for Trimtab {
         let mut at = now + Nanos(costs.inference.0 * turn.order().len() as u64);
         if best != primary {
             let kind = if late.has(primary) { MoveKind::Refused } else { MoveKind::Ranked };
-            let decided = self.control.decide(primary, kind);
+            let decided = if self.settings.control {
+                self.control.decide(primary, kind)
+            } else {
+                Move::Alone
+            };
             if decided == Move::Stay {
                 self.send_home(turn, at);
                 return;
@@ -256,7 +265,7 @@ impl Strategy for Trimtab {
                 self.control.begin(Pair::new(read, (kind, of), (primary, best), (clip, unsent)));
                 turn.send(primary, now, Reason::Probe);
             }
-        } else {
+        } else if self.settings.control {
             self.control.stays(primary);
         }
         for replica in late.iter().filter(|&replica| replica != best) {

@@ -235,6 +235,7 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
         most_extra: 0.5,
         usual: Nanos::from_micros(500),
         charge_moves: false,
+        control: true,
     };
     vec![
         Box::new(Failover::new("linnos", predictors(), costs)),

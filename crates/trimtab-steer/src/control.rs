@@ -307,7 +307,7 @@ impl ControlGroup {
     /// True for one call in `one_in`, at random.
     fn draw(&mut self, one_in: u64) -> bool {
         self.draws += 1;
-        mix64(self.seed ^ self.draws.wrapping_mul(0x9e37_79b9_7f4a_7c15)) % one_in == 0
+        mix64(self.seed ^ self.draws.wrapping_mul(0x9e37_79b9_7f4a_7c15)).is_multiple_of(one_in)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::turn::Turn;
 /// by a token bucket, as gRPC's retry throttling and Envoy's hedging bound it).
 ///
 /// Each replica's percentile is taken from a mergeable sketch of the current and the
-/// previous window of [`WINDOW`]; before [`LEAST_SAMPLES`] completions nothing is hedged.
+/// previous window of 30 s; before 100 completions nothing is hedged.
 /// Each read adds a tenth of a token, and a hedge takes one.
 #[derive(Debug)]
 pub struct Adaptive {

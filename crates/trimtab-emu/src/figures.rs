@@ -380,4 +380,33 @@ mod tests {
         path.count(&calm);
         assert_eq!((path.stat().saturated, path.stat().saturated_now), (40, false));
     }
+
+    /// Sent at 100 µs, received 9 µs later, due after 64 µs less 20 µs of compensation, answered
+    /// 6 µs late, completed 5 µs after that.
+    #[test]
+    fn path_stat_divides_a_read_into_its_parts() {
+        let us = Nanos::from_micros;
+        let answer = CompletedRead {
+            offset: 0,
+            length: 4096,
+            arrival: us(109),
+            answered: us(159),
+            due: us(64),
+            compensation: us(20),
+            depth: 1,
+        };
+        let read = ObservedRead { answer, sent: us(100), completed: us(164) };
+        let mut figures = Figures::new(Nanos::ZERO);
+        figures.record_path(&[seen(64, 300)]);
+        // The log's path begins with the log.
+        figures.begin_log();
+        assert!(figures.logged_path().is_none());
+        figures.record_path(&[read]);
+        let path = figures.logged_path().expect("one read");
+        let mean = |part: Latencies| part.mean_us.expect("one read").round();
+        let parts = [path.to_server, path.in_server, path.from_server, path.compensation];
+        assert_eq!(parts.map(mean), [9.0, 6.0, 5.0, 20.0]);
+        assert_eq!((mean(path.seen), mean(path.beyond)), (64.0, 0.0));
+        assert_eq!(figures.path().expect("two reads").reads, 2);
+    }
 }

@@ -8,26 +8,28 @@
 //! less variance than the difference of two groups of reads.
 //!
 //! A [`Gate`] for each primary replica and each kind of move keeps the differences. It closes
-//! when [`LOSSES`] blocks of [`BLOCK`] pairs in a row show a loss with confidence, or when the mean of the last
-//! several hundred is not above zero with confidence. Then reads stay with their primary
-//! replica, and no forecast is made (nor paid for) except for a small share of the reads, the
-//! exploration: if one of these would be moved, it becomes a pair. The gate opens again on
-//! evidence; exploration without a gain becomes ever rarer, until a read takes surprisingly long.
+//! when [`LOSSES`] blocks of [`BLOCK`] pairs in a row show a loss with confidence, or when the mean
+//! of the last several hundred does, and all gates of a replica close when moves gain less than
+//! the forecasts cost. Then reads stay with their primary replica, and no forecast is made (nor
+//! paid for) except for a small share of the reads, the exploration: if one of these would be
+//! moved, it becomes a pair. The gate opens again on evidence; exploration without a gain becomes
+//! ever rarer, until a read takes surprisingly long.
 //!
 //! # What a wrong predictor can cost
 //!
 //! Let a pair's difference be clipped to `C`, about the wait at which either side is hedged.
-//! While a gate is open, at least one moved read in [`SURE_SHARE`] is a pair, at random and
-//! whatever the predictor says. If from some time on moves lose with every block's upper
-//! confidence bound below zero, the gate closes with the third block that began after that: after
-//! at most `(LOSSES + 1) × BLOCK` pairs. One read in a hundred may be a pair, so that is within
-//! `(LOSSES + 1) × BLOCK / PAIRED` reads (12,800) even if all are moved, and in a fraction of that
-//! in practice: saved pairs are spent where a block loses. If the loss is too
-//! small or too scattered for a block to show, it closes when the mean with memory [`MEMORY`]
-//! has turned: the sum of the remembered differences was positive until then, so the loss since
-//! the change is at most the gain that was measured before, and `C` per pair in `3 × MEMORY`
-//! pairs without such a gain. While it is closed it costs an inference in one read in
-//! [`EXPLORED`], and an extra I/O where one of them would be moved.
+//! While a gate is open, at least one moved read in [`SURE_SHARE`] is a pair, drawn at random and
+//! independently of the forecast, as far as one read in a hundred ([`PAIRED`]) may be a pair.
+//!
+//! - If from some time on every block has its upper confidence bound below zero, the gate closes
+//!   with the third block that begins after that: within `(LOSSES + 1) × BLOCK` pairs, which come
+//!   within `(LOSSES + 1) × BLOCK / PAIRED` reads (12,800) even if all reads are moved. Each moved
+//!   read of these costs at most `C`. Saved pairs are spent where a block loses, so it is a
+//!   fraction of that in practice.
+//! - A loss whose mean is less than [`STAY`] standard errors of [`MEMORY`] pairs is not detected:
+//!   that is the price of keeping moves that gain seldom, but then much.
+//! - While all gates are closed, one read in [`EXPLORED`] or fewer costs an inference (one in
+//!   [`EXPLORED_MOST`] after surprising latencies), and an extra I/O where it would be moved.
 
 use trimtab_io::{Nanos, RequestId, mix64};
 
@@ -44,8 +46,8 @@ const LEAST_PAIRS: f64 = 256.0;
 const LOSSES: u32 = 3;
 /// With so many pairs strong evidence makes pairs rarer, and a loss more frequent.
 const EARLY: f64 = 8.0;
-/// Standard errors by which the mean must be above zero: to stay open, to open, and to be
-/// strong evidence.
+/// Standard errors by which the mean must be below zero to close a gate; above zero to open it,
+/// and to be strong evidence.
 const STAY: f64 = 2.0;
 const OPEN: f64 = 2.5;
 const STRONG: f64 = 4.0;
@@ -160,8 +162,9 @@ pub(crate) struct Pair {
     /// The latency of the move if it is not sent because the primary replica has completed the
     /// read before.
     pub(crate) unsent: Nanos,
-    home: Option<Nanos>,
-    moved: Option<Nanos>,
+    /// Latency of either attempt, once known.
+    at_primary: Option<Nanos>,
+    at_chosen: Option<Nanos>,
 }
 
 impl Pair {
@@ -171,7 +174,8 @@ impl Pair {
         (primary, chosen): (Replica, Replica),
         (clip, unsent): (Nanos, Nanos),
     ) -> Self {
-        Self { read, kind, arrival, primary, chosen, of, clip, unsent, home: None, moved: None }
+        let (at_primary, at_chosen) = (None, None);
+        Self { read, kind, arrival, primary, chosen, of, clip, unsent, at_primary, at_chosen }
     }
 }
 
@@ -254,7 +258,7 @@ impl ControlGroup {
         }
         if let Some(at) = self.pairs.iter().position(|pair| pair.read == read) {
             let pair = &mut self.pairs[at];
-            pair.moved = pair.moved.or(Some(pair.unsent));
+            pair.at_chosen = pair.at_chosen.or(Some(pair.unsent));
             self.settle(at);
         }
     }
@@ -265,9 +269,9 @@ impl ControlGroup {
         let pair = &mut self.pairs[at];
         let latency = if data { now.since(pair.arrival) } else { pair.clip };
         if replica == pair.primary {
-            pair.home = Some(latency);
+            pair.at_primary = Some(latency);
         } else if replica == pair.chosen {
-            pair.moved = Some(latency);
+            pair.at_chosen = Some(latency);
         }
         self.settle(at);
     }
@@ -277,8 +281,8 @@ impl ControlGroup {
         for at in (0..self.pairs.len()).rev() {
             let pair = &mut self.pairs[at];
             if now.since(pair.arrival) > pair.clip {
-                pair.home = pair.home.or(Some(pair.clip));
-                pair.moved = pair.moved.or(Some(pair.clip));
+                pair.at_primary = pair.at_primary.or(Some(pair.clip));
+                pair.at_chosen = pair.at_chosen.or(Some(pair.clip));
                 self.settle(at);
             }
         }
@@ -287,9 +291,9 @@ impl ControlGroup {
     /// Takes the evidence of a pair of which both latencies are known.
     fn settle(&mut self, at: usize) {
         let pair = self.pairs[at];
-        let (Some(home), Some(moved)) = (pair.home, pair.moved) else { return };
+        let (Some(stayed), Some(moved)) = (pair.at_primary, pair.at_chosen) else { return };
         self.pairs.swap_remove(at);
-        let gain = home.min(pair.clip).0 as f64 - moved.min(pair.clip).0 as f64;
+        let gain = stayed.min(pair.clip).0 as f64 - moved.min(pair.clip).0 as f64;
         let drive = &mut self.drives[pair.primary.index()];
         let was_open = drive.is_open();
         drive.value.pair(pair.of * gain);
@@ -426,7 +430,7 @@ impl Evidence {
 mod tests {
     use super::*;
 
-    const HOME: Replica = Replica(0);
+    const PRIMARY: Replica = Replica(0);
     const OTHER: Replica = Replica(1);
     const CLIP: Nanos = Nanos::from_micros(10_000);
 
@@ -435,16 +439,16 @@ mod tests {
     fn serve(
         control: &mut ControlGroup,
         reads: u64,
-        mut home: impl FnMut(u64) -> u64,
+        mut primary: impl FnMut(u64) -> u64,
         moved: u64,
     ) -> (u64, u64, u64) {
         let (mut alone, mut pairs, mut forecast) = (0, 0, 0);
         for i in 0..reads {
-            if !control.forecasts(HOME) {
+            if !control.forecasts(PRIMARY) {
                 continue;
             }
             forecast += 1;
-            match control.decide(HOME, MoveKind::Refused) {
+            match control.decide(PRIMARY, MoveKind::Refused) {
                 Move::Stay => {}
                 Move::Alone => alone += 1,
                 Move::Pair { of } => {
@@ -453,12 +457,12 @@ mod tests {
                     let pair = Pair::new(
                         (read, at),
                         (MoveKind::Refused, of),
-                        (HOME, OTHER),
+                        (PRIMARY, OTHER),
                         (CLIP, Nanos::from_micros(moved)),
                     );
                     control.begin(pair);
                     control.completed(at + Nanos::from_micros(moved), read, OTHER, true);
-                    control.completed(at + Nanos::from_micros(home(i)), read, HOME, true);
+                    control.completed(at + Nanos::from_micros(primary(i)), read, PRIMARY, true);
                 }
             }
         }
@@ -468,7 +472,7 @@ mod tests {
     /// The kind of move that is not tested is closed.
     fn control() -> ControlGroup {
         let mut control = ControlGroup::new(Nanos::ZERO, 1);
-        control.drives[HOME.index()].gates[MoveKind::Ranked as usize] = Gate::CLOSED;
+        control.drives[PRIMARY.index()].gates[MoveKind::Ranked as usize] = Gate::CLOSED;
         control
     }
 
@@ -476,10 +480,10 @@ mod tests {
     fn moves_without_gain_stop_and_are_explored_ever_more_rarely() {
         let mut control = control();
         // Half of the time the primary is as good, otherwise better.
-        let home = |i: u64| if i.is_multiple_of(2) { 90 } else { 100 };
-        let (alone, pairs, _) = serve(&mut control, 100_000, home, 100);
+        let primary = |i: u64| if i.is_multiple_of(2) { 90 } else { 100 };
+        let (alone, pairs, _) = serve(&mut control, 100_000, primary, 100);
         assert!(alone + pairs < 1_000, "{alone} moved and {pairs} pairs of 100,000");
-        let (alone, pairs, forecast) = serve(&mut control, 100_000, home, 100);
+        let (alone, pairs, forecast) = serve(&mut control, 100_000, primary, 100);
         assert!(alone == 0 && pairs < 500 && forecast < 1_000, "{alone}, {pairs}, {forecast}");
     }
 
@@ -487,8 +491,8 @@ mod tests {
     fn moves_with_gain_go_on() {
         let mut control = control();
         // Slow in one read of eight.
-        let home = |i: u64| if mix64(i).is_multiple_of(8) { 9_000 } else { 90 };
-        let (alone, pairs, _) = serve(&mut control, 100_000, home, 100);
+        let primary = |i: u64| if mix64(i).is_multiple_of(8) { 9_000 } else { 90 };
+        let (alone, pairs, _) = serve(&mut control, 100_000, primary, 100);
         assert!(alone + pairs > 99_000, "{alone} moved and {pairs} pairs of 100,000");
         assert!(pairs < 10_000, "{pairs}");
     }
@@ -506,7 +510,7 @@ mod tests {
         assert!(alone > 50_000, "{alone}");
         // Sooner where reads take surprisingly long.
         serve(&mut control, 1_000_000, |_| 90, 100);
-        (0..8).for_each(|_| control.observed(HOME, Nanos(5_000_000), Nanos(90_000)));
+        (0..8).for_each(|_| control.observed(PRIMARY, Nanos(5_000_000), Nanos(90_000)));
         let (alone, _, _) = serve(&mut control, 1_000, slow, 100);
         assert!(alone > 800, "{alone}");
     }
@@ -520,13 +524,13 @@ mod tests {
             let pair = Pair::new(
                 (RequestId(i), at),
                 (MoveKind::Refused, 1.0),
-                (HOME, OTHER),
+                (PRIMARY, OTHER),
                 (CLIP, Nanos::from_micros(100)),
             );
             control.begin(pair);
             control.completed(at + Nanos::from_micros(100), RequestId(i), OTHER, true);
         }
-        let gate = &control.drives[HOME.index()].gates[MoveKind::Refused as usize];
+        let gate = &control.drives[PRIMARY.index()].gates[MoveKind::Refused as usize];
         assert!(gate.is_open && gate.is_sure() && control.pairs.len() == 1);
     }
 }

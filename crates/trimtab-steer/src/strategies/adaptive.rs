@@ -9,8 +9,8 @@ use crate::turn::Turn;
 
 /// Hedges a read that exceeds the recent p90 of its primary replica, with no parameter to
 /// tune: what services without a model of their drives run (hedged requests of Dean and
-/// Barroso, CACM 56(2), 2013, with the percentile measured online and the extra load bounded
-/// by a token bucket, as gRPC's retry throttling and Envoy's hedging bound it).
+/// Barroso, CACM 56(2), 2013, with the percentile measured online, and the extra load bounded
+/// by a token bucket).
 ///
 /// Each replica's percentile is taken from a mergeable sketch of the current and the
 /// previous window of 30 s; before 100 completions nothing is hedged.

@@ -59,8 +59,8 @@ pub struct Trimtab {
     out: [u32; MOST_REPLICAS],
     /// Replicas with a probe in flight.
     probed: Replicas,
-    /// Whether moving reads gains anything.
-    control: ControlGroup,
+    /// Measures whether moving reads gains anything; `None`: reads are moved on the forecast alone.
+    control: Option<ControlGroup>,
     /// Each replica's median latency.
     typical: [Typical; MOST_REPLICAS],
 }
@@ -111,7 +111,7 @@ impl Trimtab {
             expected,
             out: [0; MOST_REPLICAS],
             probed: Replicas::NONE,
-            control: ControlGroup::new(decision, settings.seed),
+            control: settings.control.then(|| ControlGroup::new(decision, settings.seed)),
             typical: [Typical::new(settings.usual); MOST_REPLICAS],
         }
     }
@@ -127,7 +127,7 @@ impl Trimtab {
     }
 
     /// Sends the read to its primary replica, without a forecast.
-    fn send_home(&self, turn: &mut Turn<'_>, at: Nanos) {
+    fn send_to_primary(&self, turn: &mut Turn<'_>, at: Nanos) {
         let primary = turn.primary();
         turn.send(primary, at, Reason::Chosen);
         let typical = self.typical[primary.index()].get();
@@ -231,23 +231,22 @@ impl Strategy for Trimtab {
         self.delay.was_set(turn.now(), unspent);
         self.budget = (self.budget + self.settings.most_extra).min(MOST_SAVED);
         let (now, primary) = (turn.now(), turn.primary());
-        self.control.expire(now);
-        if self.settings.control && !self.control.forecasts(primary) {
-            self.send_home(turn, now);
-            return;
+        if let Some(control) = &mut self.control {
+            control.expire(now);
+            if !control.forecasts(primary) {
+                self.send_to_primary(turn, now);
+                return;
+            }
         }
         let Some((best, forecast, late)) = self.least_wait(turn, |_| true) else { return };
         let costs = self.settings.costs;
         let mut at = now + Nanos(costs.inference.0 * turn.order().len() as u64);
         if best != primary {
             let kind = if late.has(primary) { MoveKind::Refused } else { MoveKind::Ranked };
-            let decided = if self.settings.control {
-                self.control.decide(primary, kind)
-            } else {
-                Move::Alone
-            };
+            let decide = |control: &mut ControlGroup| control.decide(primary, kind);
+            let decided = self.control.as_mut().map_or(Move::Alone, decide);
             if decided == Move::Stay {
-                self.send_home(turn, at);
+                self.send_to_primary(turn, at);
                 return;
             }
             if kind == MoveKind::Refused || self.settings.charge_moves {
@@ -256,17 +255,17 @@ impl Strategy for Trimtab {
             if kind == MoveKind::Refused {
                 turn.refuse(primary);
             }
-            if let Move::Pair { of } = decided {
+            if let (Move::Pair { of }, Some(control)) = (decided, &mut self.control) {
                 let expected = forecast.fast.or(forecast.wait).unwrap_or_default();
                 let typical = self.typical[primary.index()].get();
                 let clip = Nanos(4 * (self.delay.get() + typical + expected).0);
                 let unsent = at.since(now) + expected;
                 let read = (turn.id(), turn.request().arrival);
-                self.control.begin(Pair::new(read, (kind, of), (primary, best), (clip, unsent)));
+                control.begin(Pair::new(read, (kind, of), (primary, best), (clip, unsent)));
                 turn.send(primary, now, Reason::Probe);
             }
-        } else if self.settings.control {
-            self.control.stays(primary);
+        } else if let Some(control) = &mut self.control {
+            control.stays(primary);
         }
         for replica in late.iter().filter(|&replica| replica != best) {
             self.predictors.probing.avoided(now, replica);
@@ -288,9 +287,11 @@ impl Strategy for Trimtab {
     }
 
     fn read_completed(&mut self, turn: &mut Turn<'_>, _: Replica) {
-        let primary = turn.primary();
-        let is_sent = turn.order().iter().any(|&r| r != primary && turn.is_sent(r));
-        self.control.read_completed(turn.id(), is_sent);
+        if let Some(control) = &mut self.control {
+            let primary = turn.primary();
+            let is_sent = turn.order().iter().any(|&r| r != primary && turn.is_sent(r));
+            control.read_completed(turn.id(), is_sent);
+        }
     }
 
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
@@ -301,12 +302,12 @@ impl Strategy for Trimtab {
     fn completed(&mut self, now: Nanos, ended: &Ended) {
         self.predictors.completed(now, ended);
         self.out[ended.replica.index()] -= u32::from(ended.op == Op::Read);
-        if ended.op == Op::Read {
-            self.control.completed(now, ended.request, ended.replica, ended.data);
+        if let Some(control) = self.control.as_mut().filter(|_| ended.op == Op::Read) {
+            control.completed(now, ended.request, ended.replica, ended.data);
             if ended.data {
                 let (latency, typical) =
                     (now.since(ended.sent), &mut self.typical[ended.replica.index()]);
-                self.control.observed(ended.replica, latency, typical.get());
+                control.observed(ended.replica, latency, typical.get());
                 typical.record(latency);
             }
         }

@@ -70,6 +70,7 @@ mod figures;
 pub mod live;
 mod phase;
 mod prepare;
+pub mod random;
 mod recording;
 mod simulated;
 mod spec;
@@ -84,4 +85,5 @@ pub use figures::{
 pub use simulated::{Progress, compare};
 pub use spec::{Comparison, Entry};
 pub use testbed::{Row, Served, Testbed, WantedDrive, compare_on};
+pub use trimtab_steer::StrategyKind;
 pub use trainer::{BuiltinTrainer, SlowThreshold, TrainedPredictor, Trainer};

@@ -71,6 +71,25 @@ fn phase_two(
     prepared: &Prepared,
     entry: &Entry,
 ) -> Result<(SeedFigures, ArrayFigures), Error> {
+    serve(comparison, prepared, entry, false)
+}
+
+/// One strategy, and the latency of each read, by the number of its request.
+pub(crate) fn phase_two_of_each_read(
+    comparison: &Comparison,
+    prepared: &Prepared,
+    entry: &Entry,
+) -> Result<(SeedFigures, Vec<Nanos>), Error> {
+    let (seed, figures) = serve(comparison, prepared, entry, true)?;
+    Ok((seed, figures.each_read))
+}
+
+fn serve(
+    comparison: &Comparison,
+    prepared: &Prepared,
+    entry: &Entry,
+    each_read: bool,
+) -> Result<(SeedFigures, ArrayFigures), Error> {
     let (mut drives, ready) = (prepared.drives.clone(), &prepared.ready);
     if entry.kind == StrategyKind::Ideal {
         for (drive, device) in drives.iter_mut().zip(&comparison.devices) {
@@ -83,7 +102,7 @@ fn phase_two(
     let strategy = ready.strategy(comparison, entry, costs);
     let thresholds = ready.trainees(entry).map(|trainees| trainees.thresholds.clone());
     let options = ArrayOptions {
-        run: RunOptions { seed: ready.order_seed(), thresholds, log: false },
+        run: RunOptions { seed: ready.order_seed(), thresholds, log: false, each_read },
         refusal_samples: comparison.refusal_samples,
     };
     let run = run(drives, strategy, &ready.requests, &options)?;

@@ -110,6 +110,8 @@ pub struct RunOptions {
     pub thresholds: Option<Vec<Nanos>>,
     /// Whether all requests to the drives are logged.
     pub log: bool,
+    /// Whether the latency of each read is kept.
+    pub each_read: bool,
 }
 
 /// The result of a run.
@@ -192,7 +194,10 @@ impl<'a, B: Backend> Driver<'a, B> {
             timers: TimerQueue::default(),
             actions: Actions::new(),
             now: backend.now(),
-            figures: ArrayFigures::new(drives),
+            figures: ArrayFigures {
+                each_read: if options.each_read { vec![Nanos::ZERO; requests.len()] } else { Vec::new() },
+                ..ArrayFigures::new(drives)
+            },
             backend,
         }
     }
@@ -264,7 +269,7 @@ impl<'a, B: Backend> Driver<'a, B> {
                 Action::Cancel(attempt) => self.cancel(attempt),
                 Action::Complete { read, outcome } => {
                     let io = &self.requests[read.0 as usize];
-                    self.figures.read_completed(self.now, io, outcome);
+                    self.figures.read_completed(self.now, read.0, io, outcome);
                 }
                 Action::Refused { read, replica } => self.refused(read, replica)?,
             }

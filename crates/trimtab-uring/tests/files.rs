@@ -53,7 +53,7 @@ fn serve(
 }
 
 const LOGGED: UringOptions =
-    UringOptions { run: RunOptions { seed: 1, thresholds: None, log: true }, sample_every: 0 };
+    UringOptions { run: RunOptions { seed: 1, thresholds: None, log: true, each_read: false }, sample_every: 0 };
 
 #[test]
 fn requests_are_served_at_their_times() {

@@ -2,6 +2,7 @@
 
 mod live;
 mod page;
+mod random;
 mod table;
 
 use std::io::Write as _;
@@ -10,7 +11,7 @@ use std::sync::Mutex;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 use trimtab_compare::{BuiltinTrainer, Comparison};
 use trimtab_report::machine;
@@ -36,8 +37,32 @@ same figures on any machine and with any number of threads.";
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The scenario, in TOML.
-    #[arg(value_name = "SCENARIO.toml")]
-    scenario: PathBuf,
+    #[arg(value_name = "SCENARIO.toml", required_unless_present = "random")]
+    scenario: Option<PathBuf>,
+    /// Compare on N arrays drawn at random instead: drives, workloads, costs. docs/compare.md
+    /// describes the space.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
+          conflicts_with_all = ["scenario", "seeds", "live", "files"], requires = "seed")]
+    random: Option<u64>,
+    /// The seed of the series of arrays.
+    #[arg(long, value_name = "S", requires = "random")]
+    seed: Option<u64>,
+    /// The number of the first array of the series.
+    #[arg(long, value_name = "N", requires = "random", default_value_t = 0)]
+    first: u64,
+    /// The strategies to compare on random arrays; the last is judged against `base`.
+    #[arg(long, value_name = "NAME,NAME…", value_delimiter = ',', requires = "random")]
+    strategies: Vec<String>,
+    /// A line of TOML for the scenario of each random array: 'tuning.margin = 0.1'.
+    #[arg(long, value_name = "KEY = VALUE", requires = "random")]
+    set: Vec<String>,
+    /// Begin no random array after this time; what is done by then is shown, and the exit code
+    /// is 3.
+    #[arg(long, value_name = "MINUTES", requires = "random")]
+    minutes: Option<f64>,
+    /// Print the scenarios of the random arrays instead of running them.
+    #[arg(long, requires = "random")]
+    show: bool,
     /// Seeds to use instead of the scenario's.
     #[arg(long, value_name = "N,N…", value_delimiter = ',')]
     seeds: Vec<u64>,
@@ -86,7 +111,10 @@ struct Summary<'a> {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    let path = &args.scenario;
+    if let Some(arrays) = args.random {
+        return random::run(&args, arrays);
+    }
+    let path = &args.scenario.clone().context("clap asks for it")?;
     let mut comparison = Comparison::load(path)?;
     if !args.seeds.is_empty() {
         comparison.set_seeds(args.seeds.clone())?;
@@ -108,7 +136,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         }
     };
     if args.live {
-        return live::run(&args, comparison, json, page, threads, &show);
+        return live::run(&args, path, comparison, json, page, threads, &show);
     }
     let work = || trimtab_compare::compare(&comparison, &BuiltinTrainer, threads, &show);
     let report = if args.quiet { work() } else { during("comparing", work) }?;

@@ -29,7 +29,7 @@ pub(super) fn measure_row(
     let thresholds = row.thresholds.clone();
     let options = UringOptions {
         sample_every: if thresholds.is_some() { SAMPLE_EVERY } else { 0 },
-        run: RunOptions { seed: row.seed, thresholds, log: false },
+        run: RunOptions { seed: row.seed, thresholds, ..RunOptions::default() },
     };
     let meter = Meter::begin(drives);
     let run = serve(disks, (row.strategy)(), requests, &options, should_stop, &mut || Ok(()))?;

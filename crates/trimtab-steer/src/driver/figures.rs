@@ -19,6 +19,10 @@ pub struct ArrayFigures {
     pub counts: Counts,
     /// The score of the predictions.
     pub score: DecisionScore,
+    /// The latency of each read, by the number of its request; [`Nanos::MAX`] for one without
+    /// data, [`Nanos::ZERO`] for other requests. Empty unless
+    /// [`RunOptions::each_read`](super::RunOptions::each_read) is set.
+    pub each_read: Vec<Nanos>,
 }
 
 impl ArrayFigures {
@@ -28,13 +32,16 @@ impl ArrayFigures {
         Self { replicas: vec![ReplicaFigures::default(); replicas], ..Self::default() }
     }
 
-    /// A read has completed, with data or without.
-    pub fn read_completed(&mut self, now: Nanos, io: &ArrayIo, outcome: Outcome) {
-        if outcome != Outcome::Done {
+    /// The read with this number has completed, with data or without.
+    pub fn read_completed(&mut self, now: Nanos, number: u64, io: &ArrayIo, outcome: Outcome) {
+        let (latency, has_data) = (now.since(io.at), outcome == Outcome::Done);
+        if let Some(read) = self.each_read.get_mut(number as usize) {
+            *read = if has_data { latency } else { Nanos::MAX };
+        }
+        if !has_data {
             self.errors += 1;
             return;
         }
-        let latency = now.since(io.at);
         self.reads.record(latency);
         self.replicas[io.primary.index()].reads.record(latency);
     }

@@ -47,6 +47,7 @@ struct Summary<'a> {
 /// Runs a comparison live, and also in simulation if the drives are emulated.
 pub(super) fn run(
     args: &Args,
+    path: &std::path::Path,
     mut comparison: Comparison,
     json: Option<Json>,
     report: Option<output::Report>,
@@ -76,7 +77,6 @@ pub(super) fn run(
     };
     let agreement =
         simulated.as_ref().map(|simulated| Agreement::new(&live, simulated, &notes.added));
-    let path = &args.scenario;
     if let Some(file) = report {
         let mut page = page::page(path, &comparison, &live);
         let mut section = Section::new("How it was measured");

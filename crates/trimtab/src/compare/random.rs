@@ -1,0 +1,267 @@
+//! `trimtab compare --random`: a series of arrays drawn at random.
+
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use trimtab_compare::{BuiltinTrainer, StrategyKind};
+use trimtab_compare::random::{
+    ArrayResult, FIGURES, LEAST, LEVEL, MARGIN, SeriesOptions, SeriesSummary, Standing, TIE,
+    random_array, run_series, scenario,
+};
+use trimtab_report::{Align, Facts, Table, machine};
+
+use super::Args;
+use crate::console;
+use crate::exit::{BadInput, Incomplete};
+use crate::json::Json;
+use crate::output::Report;
+use crate::progress::{Progress, during};
+use crate::units;
+
+/// The strategies of a series, unless others are named.
+const STRATEGIES: [StrategyKind; 10] = [
+    StrategyKind::Base,
+    StrategyKind::Clone,
+    StrategyKind::Tied,
+    StrategyKind::Hedge,
+    StrategyKind::Adaptive,
+    StrategyKind::Snitch,
+    StrategyKind::C3,
+    StrategyKind::Linnos,
+    StrategyKind::LinnosHl,
+    StrategyKind::Trimtab,
+];
+
+/// The series as JSON.
+#[derive(Serialize)]
+struct Output<'a> {
+    trimtab: &'static str,
+    machine: String,
+    seed: u64,
+    strategies: Vec<&'static str>,
+    settings: &'a str,
+    is_complete: bool,
+    summary: &'a SeriesSummary,
+    arrays: &'a [ArrayResult],
+}
+
+pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
+    let options = options(args, arrays)?;
+    if args.show {
+        let mut out = console::out(false);
+        for number in (0..arrays).map(|array| options.first + array) {
+            writeln!(out, "{}", scenario(&options, &random_array(options.seed, number)))?;
+        }
+        return Ok(out.flush()?);
+    }
+    let json = args.json.as_deref().map(|out| Json::create(out, &[])).transpose()?;
+    let page = args.report.as_deref().map(|out| Report::create(out, &[])).transpose()?;
+    let progress = if args.quiet { Progress::hidden() } else { Progress::new() };
+    let progress = Mutex::new((progress, 0_u64));
+    let done = |_: &_| {
+        if let Ok(mut progress) = progress.lock() {
+            progress.1 += 1;
+            let done = progress.1;
+            progress.0.show(|elapsed| {
+                let left = elapsed.mul_f64((arrays - done) as f64 / done as f64);
+                format!("{done} of {arrays} arrays; {:.0} s, about {:.0} s left",
+                    elapsed.as_secs_f64(), left.as_secs_f64())
+            });
+        }
+    };
+    let work = || run_series(&options, &BuiltinTrainer, &done);
+    let series = if args.quiet { work() } else { during("comparing", work) };
+    let series = series.map_err(|(number, error)| {
+        anyhow::Error::from(error).context(format!("array {number} of the series {}", options.seed))
+    })?;
+    drop(progress);
+    let summary = SeriesSummary::new(&options.strategies, &series.results);
+    let _ = page;
+    let to_standard_output = matches!(json, Some(Json::StandardOutput));
+    if let Some(json) = json {
+        json.write(&Output {
+            trimtab: env!("CARGO_PKG_VERSION"),
+            machine: machine(),
+            seed: options.seed,
+            strategies: options.strategies.iter().map(|kind| kind.name()).collect(),
+            settings: &options.settings,
+            is_complete: series.is_complete,
+            summary: &summary,
+            arrays: &series.results,
+        })?;
+    }
+    if !args.quiet && !to_standard_output {
+        let mut out = console::out(false);
+        out.write_all(text(&options, &summary, &series.results).as_bytes())?;
+        out.flush()?;
+    }
+    if !series.is_complete {
+        let done = series.results.len();
+        return Err(Incomplete(format!("the time ended it after {done} of {arrays} arrays")).into());
+    }
+    Ok(())
+}
+
+fn options(args: &Args, arrays: u64) -> Result<SeriesOptions> {
+    let names = |names: &[String]| -> Result<Vec<StrategyKind>> {
+        let parse = |name: &String| {
+            name.parse().map_err(|error| BadInput(format!("--strategies: {error}")).into())
+        };
+        names.iter().map(parse).collect()
+    };
+    let mut strategies = match args.strategies.is_empty() {
+        true => STRATEGIES.to_vec(),
+        false => names(&args.strategies)?,
+    };
+    strategies.retain(|&kind| kind != StrategyKind::Base);
+    strategies.insert(0, StrategyKind::Base);
+    let threads = args
+        .threads
+        .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
+    Ok(SeriesOptions {
+        arrays,
+        first: args.first,
+        seed: args.seed.context("clap asks for it")?,
+        strategies,
+        settings: args.set.iter().map(|line| format!("{line}\n")).collect(),
+        threads,
+        until: args.minutes.map(|minutes| Instant::now() + Duration::from_secs_f64(60.0 * minutes)),
+    })
+}
+
+/// The whole output.
+fn text(options: &SeriesOptions, summary: &SeriesSummary, results: &[ArrayResult]) -> String {
+    let facts = facts(options, results);
+    let (strategies, standing) = (strategies(summary), standing(summary));
+    let verdict = verdict(options, summary);
+    let worst = worst(results);
+    format!("{facts}\n{strategies}\n{standing}\n{worst}\n{verdict}\n")
+}
+
+fn facts(options: &SeriesOptions, results: &[ArrayResult]) -> Facts {
+    let mut facts = Facts::new();
+    facts.add("seed of the series", options.seed.to_string());
+    facts.add("arrays", results.len().to_string());
+    let reads = results.iter().map(|array| array.reads).min().unwrap_or_default();
+    facts.add("reads", format!("{} of each array, at least", trimtab_report::count(reads)));
+    facts.add("machine", machine());
+    facts
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", 100.0 * share)
+}
+
+/// Names of [`FIGURES`].
+const NAMES: [&str; FIGURES.len()] = ["mean", "p99", "p99.9"];
+
+fn strategies(summary: &SeriesSummary) -> Table {
+    let mut columns = vec![("strategy".to_owned(), Align::Left)];
+    columns.extend(NAMES.map(|name| (format!("{name} / base"), Align::Right)));
+    columns.extend(NAMES.map(|name| (format!("worse {name}"), Align::Right)));
+    columns.push(("extra I/O".to_owned(), Align::Right));
+    let caption = format!(
+        "medians over the arrays; worse: share of the arrays on which the figure exceeds base's \
+         by more than {:.0}% and {LEAST}",
+        100.0 * MARGIN
+    );
+    let mut table = Table::new(&columns).with_caption(caption);
+    for row in &summary.strategies {
+        let mut cells = vec![row.strategy.to_owned()];
+        cells.extend(row.ratio.map(|ratio| format!("{ratio:.3}")));
+        cells.extend(row.worse.map(percent));
+        cells.push(format!("{:.1}%", row.extra_io_percent));
+        table.row(cells);
+    }
+    table
+}
+
+fn standing(summary: &SeriesSummary) -> Table {
+    let columns = [
+        ("against the best published", Align::Left),
+        ("figure", Align::Left),
+        ("within 5%", Align::Right),
+        ("ahead", Align::Right),
+        ("median regret", Align::Right),
+        ("most", Align::Right),
+    ];
+    let mut table = Table::new(&columns);
+    let mut add = |of: &str, standings: &[Standing]| {
+        for (name, standing) in NAMES.iter().zip(standings) {
+            table.row([
+                of.to_owned(),
+                (*name).to_owned(),
+                percent(standing.within),
+                percent(standing.ahead),
+                percent(standing.median_regret),
+                percent(standing.most_regret),
+            ]);
+        }
+    };
+    add("of like cost", &summary.like_cost);
+    add("of all", &summary.all);
+    table
+}
+
+/// The arrays on which the judged strategy loses most.
+fn worst(results: &[ArrayResult]) -> Table {
+    let columns = [
+        ("array", Align::Right),
+        ("figure", Align::Left),
+        ("base", Align::Right),
+        ("judged", Align::Right),
+        ("ratio", Align::Right),
+        ("p", Align::Right),
+        ("replicas", Align::Right),
+        ("read time", Align::Right),
+        ("utilisation", Align::Right),
+        ("reads", Align::Right),
+        ("failover", Align::Right),
+    ];
+    let mut table = Table::new(&columns).with_caption("the arrays on which it loses most");
+    let mut all: Vec<_> = results
+        .iter()
+        .flat_map(|array| array.against_base.iter().zip(NAMES).map(move |pair| (array, pair)))
+        .filter(|(_, (test, _))| test.exceeds())
+        .collect();
+    all.sort_by(|(_, (a, _)), (_, (b, _))| {
+        (b.ours_ns / b.base_ns).total_cmp(&(a.ours_ns / a.base_ns))
+    });
+    for (array, (test, name)) in all.into_iter().take(20) {
+        let traits = &array.traits;
+        let time = |ns: f64| units::long(trimtab_io::Nanos(ns as u64));
+        table.row([
+            array.number.to_string(),
+            name.to_owned(),
+            time(test.base_ns),
+            time(test.ours_ns),
+            format!("{:.3}", test.ours_ns / test.base_ns),
+            format!("{:.1e}", test.p),
+            traits.replicas.to_string(),
+            format!("{} µs", traits.read_us),
+            percent(traits.utilisation),
+            percent(traits.read_share),
+            format!("{} µs", traits.failover_us),
+        ]);
+    }
+    table
+}
+
+fn verdict(options: &SeriesOptions, summary: &SeriesSummary) -> String {
+    let name = options.strategies.last().map_or("base", |kind| kind.name());
+    format!(
+        "{name} is worse than base, with confidence ({LEVEL}, Holm), on {} of {} arrays \
+         ({} without regard to confidence). It is within {:.0}% of the best published strategy of \
+         like cost in all three figures on {}, and ahead of all of them in all three on {}.",
+        summary.worse.len(),
+        summary.arrays,
+        summary.exceeds.len(),
+        100.0 * TIE,
+        percent(summary.within_in_all),
+        percent(summary.ahead_in_all),
+    )
+}

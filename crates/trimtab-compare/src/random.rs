@@ -29,13 +29,12 @@ use std::time::Instant;
 use serde::Serialize;
 use trimtab_io::{Nanos, Op, derived_seed};
 use trimtab_sim::parallel;
-use trimtab_steer::StrategyKind;
 
 use crate::error::Error;
 use crate::figures::Figures;
 use crate::prepare::prepare;
 use crate::simulated::phase_two_of_each_read;
-use crate::spec::Comparison;
+use crate::spec::{Comparison, Entry};
 use crate::trainer::Trainer;
 use paired::{Statistic, exceeds, paired};
 
@@ -62,8 +61,9 @@ pub struct SeriesOptions {
     pub first: u64,
     /// The seed of the series.
     pub seed: u64,
-    /// The strategies. `base` is the first, the last is the one that is judged.
-    pub strategies: Vec<StrategyKind>,
+    /// The rows: strategies as entries of a scenario, in TOML. `base` is the first, the last is
+    /// the one that is judged.
+    pub rows: Vec<String>,
     /// Lines of TOML for each scenario, such as `tuning.margin = 0.1`.
     pub settings: String,
     /// Threads, each with an array of its own.
@@ -100,15 +100,11 @@ pub struct Series {
 ///
 /// # Errors
 /// A drawn scenario cannot be run; the text has the array's number.
-///
-/// # Panics
-/// The first strategy is not `base`.
 pub fn run_series(
     options: &SeriesOptions,
     trainer: &dyn Trainer,
     done: &(dyn Fn(&Result<ArrayResult, (u64, Error)>) + Sync),
 ) -> Result<Series, (u64, Error)> {
-    assert_eq!(options.strategies.first(), Some(&StrategyKind::Base), "all are compared with it");
     let failed = AtomicBool::new(false);
     let results = parallel::map(options.threads, options.arrays as usize, |array| {
         let is_over = options.until.is_some_and(|until| Instant::now() >= until);
@@ -117,6 +113,7 @@ pub fn run_series(
         }
         let number = options.first + array as u64;
         let result = run_array(options, number, trainer).map_err(|error| (number, error));
+        if let Err((_, Error::Training { .. } | Error::Inflections(_))) = &result { return None; }
         failed.fetch_or(result.is_err(), Ordering::Relaxed);
         done(&result);
         Some(result)
@@ -126,11 +123,19 @@ pub fn run_series(
     Ok(Series { results, is_complete })
 }
 
-/// The scenario of an array, with the series' strategies.
+/// The rows of a series.
+///
+/// # Errors
+/// A row is not valid, as in a scenario.
+pub fn rows(options: &SeriesOptions) -> Result<Vec<Entry>, Error> {
+    let text = scenario(options, &random_array(options.seed, options.first));
+    Ok(Comparison::parse(&text, Path::new(""))?.entries)
+}
+
+/// The scenario of an array, with the series' rows.
 #[must_use]
 pub fn scenario(options: &SeriesOptions, array: &RandomArray) -> String {
-    let names: Vec<_> = options.strategies.iter().map(|kind| format!("\"{kind}\"")).collect();
-    format!("strategies = [{}]\n{}{}", names.join(", "), options.settings, array.text)
+    format!("strategies = [{}]\n{}{}", options.rows.join(", "), options.settings, array.text)
 }
 
 fn run_array(

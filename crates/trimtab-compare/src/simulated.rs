@@ -134,7 +134,7 @@ impl Ready {
         let inputs = StrategyInputs {
             predictors: trainees.map(Trainees::predictors),
             costs,
-            tuning: comparison.tuning,
+            tuning: entry.tuning.unwrap_or(comparison.tuning),
             seed: derived_seed(self.seed, u64::MAX - 2),
         };
         entry.kind.build(trainees.map_or(&self.learnt(entry).history, |t| &t.history), inputs)

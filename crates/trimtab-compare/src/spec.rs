@@ -56,6 +56,8 @@ pub struct Entry {
     pub inference: Option<Nanos>,
     /// Whether it is trained on the recording after the change of workload.
     pub retrained: bool,
+    /// Its parameters, if they are not the scenario's.
+    pub tuning: Option<Tuning>,
 }
 
 /// The published time of a decision of LinnOS (§5.1).
@@ -122,6 +124,7 @@ struct RawEntry {
     name: Option<String>,
     inference_us: Option<Spanned<f64>>,
     retrained: Option<Spanned<bool>>,
+    tuning: Option<RawTuning>,
 }
 
 const fn yes() -> bool {
@@ -291,7 +294,8 @@ fn change(
 
 impl Entry {
     fn new(kind: StrategyKind) -> Self {
-        Self { name: kind.name().to_owned(), kind, inference: None, retrained: false }
+        let name = kind.name().to_owned();
+        Self { name, kind, inference: None, retrained: false, tuning: None }
     }
 
     /// LinnOS at the published cost.
@@ -346,7 +350,7 @@ fn entry(item: Spanned<DeValue<'_>>, changes: bool, text: Text<'_>) -> Result<En
     let raw: RawEntry = match item.get_ref() {
         DeValue::String(name) => {
             let strategy = Spanned::new(at, name.to_string());
-            RawEntry { strategy, name: None, inference_us: None, retrained: None }
+            RawEntry { strategy, name: None, inference_us: None, retrained: None, tuning: None }
         }
         _ => read(item, text)?,
     };
@@ -362,7 +366,8 @@ fn entry(item: Spanned<DeValue<'_>>, changes: bool, text: Text<'_>) -> Result<En
     }
     let inference = Times(text).micros("inference_us", raw.inference_us.as_ref())?;
     let entry = if retrained.is_some() { Entry::retrained(kind) } else { Entry::new(kind) };
-    Ok(Entry { name: raw.name.unwrap_or(entry.name), inference, ..entry })
+    let tuning = raw.tuning.map(|raw| tuning(&raw, text)).transpose()?;
+    Ok(Entry { name: raw.name.unwrap_or(entry.name), inference, tuning, ..entry })
 }
 
 fn slice(key: &str, raw: &Spanned<RawPhase>, text: Text<'_>) -> Result<Slice, Error> {

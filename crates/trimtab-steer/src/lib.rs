@@ -89,6 +89,7 @@ pub mod driver;
 mod in_flight;
 mod predictors;
 mod probing;
+mod queue;
 mod replica;
 mod steering;
 pub mod strategies;

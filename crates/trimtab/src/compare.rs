@@ -53,6 +53,10 @@ pub(crate) struct Args {
     /// The strategies to compare on random arrays; the last is judged against `base`.
     #[arg(long, value_name = "NAME,NAME…", value_delimiter = ',', requires = "random")]
     strategies: Vec<String>,
+    /// A row for random arrays, as an entry of a scenario's `strategies`, after the named ones:
+    /// '{ strategy = "trimtab", name = "no margin", tuning = { margin = 0 } }'.
+    #[arg(long, value_name = "TOML", requires = "random")]
+    row: Vec<String>,
     /// A line of TOML for the scenario of each random array: 'tuning.margin = 0.1'.
     #[arg(long, value_name = "KEY = VALUE", requires = "random")]
     set: Vec<String>,

@@ -45,7 +45,7 @@ pub struct Traits {
 }
 
 /// Reads of phase one and of phase two, of all drives together.
-const READS: (u64, u64) = (40_000, 40_000);
+const READS: (u64, u64) = (25_000, 25_000);
 
 /// Draws from the space.
 struct Draw(SplitMix64);

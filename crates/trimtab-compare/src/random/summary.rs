@@ -5,6 +5,7 @@ use trimtab_steer::StrategyKind;
 
 use super::{ArrayResult, FIGURES, LEVEL, TIE, holm};
 use crate::figures::{Figures, median};
+use crate::spec::Entry;
 
 /// What a series says of the strategy that it judges, and of the others.
 #[derive(Clone, Debug, Serialize)]
@@ -45,8 +46,8 @@ pub struct Standing {
 /// A strategy over all arrays.
 #[derive(Clone, Debug, Serialize)]
 pub struct StrategySummary {
-    /// The strategy's name.
-    pub strategy: &'static str,
+    /// The row's name.
+    pub strategy: String,
     /// For each of [`FIGURES`], the median over the arrays of its ratio to `base`.
     pub ratio: [f64; FIGURES.len()],
     /// For each of [`FIGURES`], the share of arrays on which it exceeds `base` by more than the
@@ -64,7 +65,7 @@ const fn is_published(kind: StrategyKind) -> bool {
 impl SeriesSummary {
     /// Summarises the results of a series with these strategies.
     #[must_use]
-    pub fn new(strategies: &[StrategyKind], results: &[ArrayResult]) -> Self {
+    pub fn new(rows: &[Entry], results: &[ArrayResult]) -> Self {
         let p: Vec<f64> =
             results.iter().flat_map(|array| array.against_base.iter().map(|test| test.p)).collect();
         let significant = holm(&p, LEVEL);
@@ -76,7 +77,7 @@ impl SeriesSummary {
         let exceeds =
             |at: usize| results[at].against_base.iter().any(super::Paired::exceeds);
         let regrets = |like_cost: bool| -> Vec<[Option<f64>; FIGURES.len()]> {
-            results.iter().map(|array| regret(strategies, &array.figures, like_cost)).collect()
+            results.iter().map(|array| regret(rows, &array.figures, like_cost)).collect()
         };
         let (like, all) = (regrets(true), regrets(false));
         let in_all = |most: f64| {
@@ -93,10 +94,10 @@ impl SeriesSummary {
             all: standings(&all),
             within_in_all: in_all(TIE),
             ahead_in_all: in_all(-1e-9),
-            strategies: strategies
+            strategies: rows
                 .iter()
                 .zip(0..)
-                .map(|(kind, row)| StrategySummary::new(*kind, row, results))
+                .map(|(entry, row)| StrategySummary::new(entry, row, results))
                 .collect(),
         }
     }
@@ -105,17 +106,17 @@ impl SeriesSummary {
 /// The share by which the last strategy is behind the best published one, for each figure.
 /// Of like cost is a strategy that sends no more extra I/Os than it does, or than `hedge`.
 pub(super) fn regret(
-    strategies: &[StrategyKind],
+    rows: &[Entry],
     figures: &[Figures],
     like_cost: bool,
 ) -> [Option<f64>; FIGURES.len()] {
     let extra = |figures: &Figures| figures.get("extra_io_percent").unwrap_or_default();
     let Some(ours) = figures.last() else { return [None; FIGURES.len()] };
-    let hedge = strategies.iter().position(|&kind| kind == StrategyKind::Hedge);
+    let hedge = rows.iter().position(|row| row.kind == StrategyKind::Hedge);
     let most = hedge.map_or(0.0, |row| extra(&figures[row])).max(extra(ours));
     let others = || {
-        let rows = strategies.iter().zip(figures);
-        rows.filter(|(kind, row)| is_published(**kind) && (!like_cost || extra(row) <= most))
+        let rows = rows.iter().zip(figures);
+        rows.filter(|(entry, row)| is_published(entry.kind) && (!like_cost || extra(row) <= most))
     };
     FIGURES.map(|key| {
         let best = others().filter_map(|(_, row)| row.get(key)).min_by(f64::total_cmp)?;
@@ -142,7 +143,7 @@ fn share(part: usize, whole: usize) -> f64 {
 }
 
 impl StrategySummary {
-    fn new(kind: StrategyKind, row: usize, results: &[ArrayResult]) -> Self {
+    fn new(entry: &Entry, row: usize, results: &[ArrayResult]) -> Self {
         let pairs = |key: &str| -> Vec<(f64, f64)> {
             let of = |array: &ArrayResult| {
                 Some((array.figures.first()?.get(key)?, array.figures.get(row)?.get(key)?))
@@ -154,7 +155,7 @@ impl StrategySummary {
             if values.is_empty() { 0.0 } else { median(&values) }
         };
         Self {
-            strategy: kind.name(),
+            strategy: entry.name.clone(),
             ratio: FIGURES.map(|key| middle(pairs(key).iter().map(|(b, o)| o / b).collect())),
             worse: FIGURES.map(|key| {
                 let pairs = pairs(key);

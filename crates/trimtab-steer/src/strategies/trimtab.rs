@@ -4,10 +4,11 @@ use trimtab_io::{Nanos, Op, Request};
 use trimtab_predict::{Forecast, Ticket, Verdict};
 
 use crate::action::Reason;
-use crate::control::{ControlGroup, Move, MoveKind, Pair};
+use crate::control::{Choice, ControlGroup, Pair, Question};
 use crate::costs::Costs;
 use crate::predictors::PredictorSet;
 use crate::probing::Probing;
+use crate::queue::QueueState;
 use crate::replica::{MOST_REPLICAS, Replica, Replicas};
 use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
@@ -63,6 +64,8 @@ pub struct Trimtab {
     control: Option<ControlGroup>,
     /// Each replica's median latency.
     typical: [Typical; MOST_REPLICAS],
+    /// Each replica's queue.
+    queues: [QueueState; MOST_REPLICAS],
 }
 
 /// How long a replica is avoided before it is probed.
@@ -99,7 +102,6 @@ impl Trimtab {
     #[must_use]
     pub fn new(mut predictors: PredictorSet, settings: TrimtabSettings) -> Self {
         predictors.probing = Probing::new(PROBE);
-        let decision = Nanos(settings.costs.inference.0 * predictors.replicas() as u64);
         let delay = Delay::new(settings.usual, PLANNED * settings.most_extra);
         let expected = [Nanos::ZERO; MOST_REPLICAS];
         Self {
@@ -111,8 +113,9 @@ impl Trimtab {
             expected,
             out: [0; MOST_REPLICAS],
             probed: Replicas::NONE,
-            control: settings.control.then(|| ControlGroup::new(decision, settings.seed)),
+            control: settings.control.then(|| ControlGroup::new(settings.seed)),
             typical: [Typical::new(settings.usual); MOST_REPLICAS],
+            queues: [QueueState::default(); MOST_REPLICAS],
         }
     }
 
@@ -126,12 +129,18 @@ impl Trimtab {
         turn.timer(at + expected + self.delay.get().max(expected), HEDGE);
     }
 
-    /// Sends the read to its primary replica, without a forecast.
-    fn send_to_primary(&self, turn: &mut Turn<'_>, at: Nanos) {
-        let primary = turn.primary();
-        turn.send(primary, at, Reason::Chosen);
-        let typical = self.typical[primary.index()].get();
+    /// Sends the read to a replica that has no forecast.
+    fn send_without_forecast(&self, turn: &mut Turn<'_>, replica: Replica, at: Nanos) {
+        turn.send(replica, at, Reason::Chosen);
+        let typical = self.typical[replica.index()].get();
         turn.timer(at + typical + self.delay.get().max(typical), HEDGE);
+    }
+
+    /// The replica with the shortest queue, by C3's score.
+    fn shortest_queue(&self, turn: &Turn<'_>) -> Replica {
+        let score = |replica: &Replica| self.queues[replica.index()].score();
+        let by_score = |a: &Replica, b: &Replica| score(a).total_cmp(&score(b));
+        turn.order().iter().copied().min_by(by_score).unwrap_or(turn.primary())
     }
 
     /// Whether duplicates could be sent that are not: no more can be saved, or none was sent
@@ -193,6 +202,82 @@ impl Trimtab {
         best.map(|(replica, forecast, _)| (replica, forecast, late))
     }
 
+    /// Sends the read where it gets its data soonest: by the forecast, if there is one, or by the
+    /// queues, or to its primary, as the control group has found to be best.
+    fn steer(&mut self, turn: &mut Turn<'_>, forecast: Option<(Replica, Forecast, Replicas)>) {
+        let (now, primary, costs) = (turn.now(), turn.primary(), self.settings.costs);
+        let late = forecast.as_ref().map_or(Replicas::NONE, |(.., late)| *late);
+        let question = if late.has(primary) { Question::Refused } else { Question::Ranked };
+        let wanted = forecast.as_ref().map(|(best, ..)| (*best, question));
+        let queue = self.shortest_queue(turn);
+        let (to, by, rival) = match &mut self.control {
+            Some(control) => {
+                let decision = control.decide(primary, wanted, queue);
+                (decision.to, decision.by, decision.rival)
+            }
+            None => (wanted.map_or(primary, |(best, _)| best), Choice::Forecast, None),
+        };
+        let decided = match forecast {
+            Some(_) => now + Nanos(costs.inference.0 * turn.order().len() as u64),
+            None => now,
+        };
+        // When a replica is asked that was chosen in this way.
+        let is_failover = self.settings.charge_moves || question == Question::Refused;
+        let asked = |replica: Replica, by_forecast: bool| {
+            let at = if by_forecast { decided } else { now };
+            let pays = replica != primary
+                && (self.settings.charge_moves || by_forecast && is_failover);
+            if pays { at + costs.failover } else { at }
+        };
+        let by_forecast = by == Choice::Forecast;
+        let at = match by {
+            Choice::Stay => decided,
+            Choice::Queue => asked(to, false),
+            Choice::Forecast => asked(to, to != primary),
+        };
+        if to != primary && by_forecast && late.has(primary) {
+            turn.refuse(primary);
+        }
+        for replica in late.iter().filter(|&replica| replica != to) {
+            self.predictors.probing.avoided(now, replica);
+        }
+        if let Some((sides, question)) = rival {
+            let typical = self.typical[primary.index()].get().max(self.typical[to.index()].get());
+            let clip = self.delay.get() + typical;
+            let expected = self.typical[sides[0].index()].get();
+            let other = if sides[0] == to { sides[1] } else { sides[0] };
+            let is_of_forecast = question != Question::Queue && other == sides[0];
+            let other_at = asked(other, is_of_forecast);
+            let unsent = other_at.max(at).since(now) + expected;
+            if let Some(control) = &mut self.control {
+                control.begin(Pair {
+                    read: turn.id(),
+                    question,
+                    arrival: turn.request().arrival,
+                    primary,
+                    sides,
+                    clip,
+                    unsent,
+                    took: [None; 2],
+                });
+            }
+            turn.send(other, other_at, Reason::Probe);
+        }
+        // A primary that only ranks behind must be probed as well, but within the budget: if
+        // reads are rare, each of them would be sent twice.
+        if to != primary && !late.has(primary) && self.budget >= 1.0 && !turn.has_asked(primary) {
+            self.predictors.probing.avoided(now, primary);
+        }
+        match &forecast {
+            Some((best, forecast, _)) if *best == to => self.send(turn, to, forecast, at),
+            _ => self.send_without_forecast(turn, to, at),
+        }
+        if let Some(replica) = self.predictors.probing.probe(turn) {
+            self.probed.add(replica);
+            self.budget = (self.budget - 1.0).max(-MOST_SAVED);
+        }
+    }
+
     /// The read has taken too long: duplicates it to another replica if one would be
     /// sooner.
     fn hedge(&mut self, turn: &mut Turn<'_>) {
@@ -234,51 +319,12 @@ impl Strategy for Trimtab {
         if let Some(control) = &mut self.control {
             control.expire(now);
             if !control.forecasts(primary) {
-                self.send_to_primary(turn, now);
+                self.steer(turn, None);
                 return;
             }
         }
-        let Some((best, forecast, late)) = self.least_wait(turn, |_| true) else { return };
-        let costs = self.settings.costs;
-        let mut at = now + Nanos(costs.inference.0 * turn.order().len() as u64);
-        if best != primary {
-            let kind = if late.has(primary) { MoveKind::Refused } else { MoveKind::Ranked };
-            let decide = |control: &mut ControlGroup| control.decide(primary, kind);
-            let decided = self.control.as_mut().map_or(Move::Alone, decide);
-            if decided == Move::Stay {
-                self.send_to_primary(turn, at);
-                return;
-            }
-            if kind == MoveKind::Refused || self.settings.charge_moves {
-                at += costs.failover;
-            }
-            if kind == MoveKind::Refused {
-                turn.refuse(primary);
-            }
-            if let (Move::Pair { of }, Some(control)) = (decided, &mut self.control) {
-                let expected = forecast.fast.or(forecast.wait).unwrap_or_default();
-                let typical = self.typical[primary.index()].get();
-                let clip = Nanos(4 * (self.delay.get() + typical + expected).0);
-                let unsent = at.since(now) + expected;
-                let read = (turn.id(), turn.request().arrival);
-                control.begin(Pair::new(read, (kind, of), (primary, best), (clip, unsent)));
-                turn.send(primary, now, Reason::Probe);
-            }
-        } else if let Some(control) = &mut self.control {
-            control.stays(primary);
-        }
-        for replica in late.iter().filter(|&replica| replica != best) {
-            self.predictors.probing.avoided(now, replica);
-        }
-        // A primary that only ranks behind must be probed as well, but within the budget: if
-        // reads are rare, each of them would be sent twice.
-        if best != primary && !late.has(primary) && self.budget >= 1.0 && !turn.has_asked(primary) {
-            self.predictors.probing.avoided(now, primary);
-        }
-        self.send(turn, best, &forecast, at);
-        if let Some(replica) = self.predictors.probing.probe(turn) {
-            self.probed.add(replica);
-            self.budget = (self.budget - 1.0).max(-MOST_SAVED);
+        if let Some(forecast) = self.least_wait(turn, |_| true) {
+            self.steer(turn, Some(forecast));
         }
     }
 
@@ -286,21 +332,22 @@ impl Strategy for Trimtab {
         self.hedge(turn);
     }
 
-    fn read_completed(&mut self, turn: &mut Turn<'_>, _: Replica) {
+    fn read_completed(&mut self, turn: &mut Turn<'_>, by: Replica) {
         if let Some(control) = &mut self.control {
-            let primary = turn.primary();
-            let is_sent = turn.order().iter().any(|&r| r != primary && turn.is_sent(r));
-            control.read_completed(turn.id(), is_sent);
+            let read = turn.id();
+            control.read_completed(read, |replica| replica == by || turn.is_sent(replica));
         }
     }
 
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
         self.out[replica.index()] += u32::from(request.op == Op::Read);
+        self.queues[replica.index()].sent(request.op);
         self.predictors.sent(now, replica, request)
     }
 
     fn completed(&mut self, now: Nanos, ended: &Ended) {
         self.predictors.completed(now, ended);
+        self.queues[ended.replica.index()].completed(now, ended);
         self.out[ended.replica.index()] -= u32::from(ended.op == Op::Read);
         if let Some(control) = self.control.as_mut().filter(|_| ended.op == Op::Read) {
             control.completed(now, ended.request, ended.replica, ended.data);

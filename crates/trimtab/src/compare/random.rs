@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
-use trimtab_compare::{BuiltinTrainer, StrategyKind};
+use trimtab_compare::{BuiltinTrainer, Entry, StrategyKind, random};
 use trimtab_compare::random::{
     ArrayResult, FIGURES, LEAST, LEVEL, MARGIN, SeriesOptions, SeriesSummary, Standing, TIE,
     random_array, run_series, scenario,
@@ -16,7 +16,7 @@ use trimtab_report::{Align, Facts, Table, machine};
 
 use super::Args;
 use crate::console;
-use crate::exit::{BadInput, Incomplete};
+use crate::exit::Incomplete;
 use crate::json::Json;
 use crate::output::Report;
 use crate::progress::{Progress, during};
@@ -42,7 +42,7 @@ struct Output<'a> {
     trimtab: &'static str,
     machine: String,
     seed: u64,
-    strategies: Vec<&'static str>,
+    strategies: Vec<&'a str>,
     settings: &'a str,
     is_complete: bool,
     summary: &'a SeriesSummary,
@@ -58,6 +58,7 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
         }
         return Ok(out.flush()?);
     }
+    let rows = random::rows(&options)?;
     let json = args.json.as_deref().map(|out| Json::create(out, &[])).transpose()?;
     let page = args.report.as_deref().map(|out| Report::create(out, &[])).transpose()?;
     let progress = if args.quiet { Progress::hidden() } else { Progress::new() };
@@ -79,7 +80,7 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
         anyhow::Error::from(error).context(format!("array {number} of the series {}", options.seed))
     })?;
     drop(progress);
-    let summary = SeriesSummary::new(&options.strategies, &series.results);
+    let summary = SeriesSummary::new(&rows, &series.results);
     let _ = page;
     let to_standard_output = matches!(json, Some(Json::StandardOutput));
     if let Some(json) = json {
@@ -87,7 +88,7 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
             trimtab: env!("CARGO_PKG_VERSION"),
             machine: machine(),
             seed: options.seed,
-            strategies: options.strategies.iter().map(|kind| kind.name()).collect(),
+            strategies: rows.iter().map(|row| row.name.as_str()).collect(),
             settings: &options.settings,
             is_complete: series.is_complete,
             summary: &summary,
@@ -96,7 +97,7 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
     }
     if !args.quiet && !to_standard_output {
         let mut out = console::out(false);
-        out.write_all(text(&options, &summary, &series.results).as_bytes())?;
+        out.write_all(text(&options, &rows, &summary, &series.results).as_bytes())?;
         out.flush()?;
     }
     if !series.is_complete {
@@ -107,18 +108,14 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
 }
 
 fn options(args: &Args, arrays: u64) -> Result<SeriesOptions> {
-    let names = |names: &[String]| -> Result<Vec<StrategyKind>> {
-        let parse = |name: &String| {
-            name.parse().map_err(|error| BadInput(format!("--strategies: {error}")).into())
-        };
-        names.iter().map(parse).collect()
+    let names = match args.strategies.is_empty() {
+        true => STRATEGIES.map(|kind| kind.name().to_owned()).to_vec(),
+        false => args.strategies.clone(),
     };
-    let mut strategies = match args.strategies.is_empty() {
-        true => STRATEGIES.to_vec(),
-        false => names(&args.strategies)?,
-    };
-    strategies.retain(|&kind| kind != StrategyKind::Base);
-    strategies.insert(0, StrategyKind::Base);
+    let named = names.iter().filter(|name| *name != "base");
+    let named = named.map(|name| format!("\"{}\"", name.escape_default()));
+    let mut rows = vec!["\"base\"".to_owned()];
+    rows.extend(named.chain(args.row.iter().cloned()));
     let threads = args
         .threads
         .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
@@ -126,7 +123,7 @@ fn options(args: &Args, arrays: u64) -> Result<SeriesOptions> {
         arrays,
         first: args.first,
         seed: args.seed.context("clap asks for it")?,
-        strategies,
+        rows,
         settings: args.set.iter().map(|line| format!("{line}\n")).collect(),
         threads,
         until: args.minutes.map(|minutes| Instant::now() + Duration::from_secs_f64(60.0 * minutes)),
@@ -134,10 +131,15 @@ fn options(args: &Args, arrays: u64) -> Result<SeriesOptions> {
 }
 
 /// The whole output.
-fn text(options: &SeriesOptions, summary: &SeriesSummary, results: &[ArrayResult]) -> String {
+fn text(
+    options: &SeriesOptions,
+    rows: &[Entry],
+    summary: &SeriesSummary,
+    results: &[ArrayResult],
+) -> String {
     let facts = facts(options, results);
     let (strategies, standing) = (strategies(summary), standing(summary));
-    let verdict = verdict(options, summary);
+    let verdict = verdict(rows, summary);
     let worst = worst(results);
     format!("{facts}\n{strategies}\n{standing}\n{worst}\n{verdict}\n")
 }
@@ -171,7 +173,7 @@ fn strategies(summary: &SeriesSummary) -> Table {
     );
     let mut table = Table::new(&columns).with_caption(caption);
     for row in &summary.strategies {
-        let mut cells = vec![row.strategy.to_owned()];
+        let mut cells = vec![row.strategy.clone()];
         cells.extend(row.ratio.map(|ratio| format!("{ratio:.3}")));
         cells.extend(row.worse.map(percent));
         cells.push(format!("{:.1}%", row.extra_io_percent));
@@ -251,8 +253,8 @@ fn worst(results: &[ArrayResult]) -> Table {
     table
 }
 
-fn verdict(options: &SeriesOptions, summary: &SeriesSummary) -> String {
-    let name = options.strategies.last().map_or("base", |kind| kind.name());
+fn verdict(rows: &[Entry], summary: &SeriesSummary) -> String {
+    let name = rows.last().map_or("base", |row| row.name.as_str());
     format!(
         "{name} is worse than base, with confidence ({LEVEL}, Holm), on {} of {} arrays \
          ({} without regard to confidence). It is within {:.0}% of the best published strategy of \

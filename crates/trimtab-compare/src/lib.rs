@@ -84,4 +84,4 @@ pub use figures::{
 pub use simulated::{Progress, compare};
 pub use spec::{Comparison, Entry};
 pub use testbed::{Row, Served, Testbed, WantedDrive, compare_on};
-pub use trainer::{BuiltinTrainer, SlowThreshold, TrainedPredictor, Trainer};
+pub use trainer::{BuiltinTrainer, SlowThreshold, TrainedPredictor, Trainer, TrainingInputs};

@@ -135,8 +135,8 @@ const NUMBERS: &[(&str, &str, Number)] = &[
     ("trimtab_readers", "Processes that read from the drive.", |t| Some(t.readers?.readers as f64)),
     (
         "trimtab_model_threshold_seconds",
-        "Latency beyond which a 4 KiB read of an idle drive is late.",
-        |t| Some(t.figures.model()?.card.label.threshold().as_secs_f64()),
+        "Latency beyond which a 4 KiB read of an idle drive is late; absent if none is.",
+        |t| Some(t.figures.model()?.card.label.threshold()?.as_secs_f64()),
     ),
     (
         "trimtab_drift_percentiles",

@@ -51,16 +51,6 @@ pub enum TrainError {
         /// The drive.
         drive: usize,
     },
-    /// A drive has no inflection point.
-    #[error(
-        "device number {drive}, from 0, has no inflection point: no threshold makes \
-         failing over worthwhile, not even among drives like it; give it more to do, \
-         or record for longer"
-    )]
-    NoInflection {
-        /// The drive.
-        drive: usize,
-    },
     /// Anything else, in one line.
     #[error(transparent)]
     Other(#[from] Box<dyn std::error::Error + Send + Sync>),

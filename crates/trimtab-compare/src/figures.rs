@@ -206,13 +206,18 @@ pub struct DriveFacts {
     pub reads: u64,
     /// Reads of its workload in phase two.
     pub reads_phase_two: u64,
-    /// The latency from which on reads are slow.
-    pub inflection_ns: Nanos,
+    /// The latency from which on reads are slow; `None` if no latency makes failing over
+    /// worthwhile.
+    pub inflection_ns: Option<Nanos>,
     /// The percentile of phase one's reads that this is.
-    pub inflection_percentile: f64,
+    pub inflection_percentile: Option<f64>,
     /// Whether it was found among drives like this one, because no latency makes failing over
     /// to the others worthwhile.
     pub inflection_alone: bool,
+    /// Why predictors on this drive never refuse a read, by predictor; the others may.
+    pub never_refuses: std::collections::BTreeMap<&'static str, String>,
+    /// The latency from which on a read is late by each of the others.
+    pub late_ns: std::collections::BTreeMap<&'static str, Nanos>,
     /// The false submits of each predictor in training.
     pub training_false_submit_percent: std::collections::BTreeMap<&'static str, f64>,
     /// The inflection point after the workload had changed, if it did.
@@ -222,23 +227,28 @@ pub struct DriveFacts {
 /// The threshold of slow on a drive.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Inflection {
-    /// The latency.
-    pub inflection_ns: Nanos,
+    /// The latency, if there is one.
+    pub inflection_ns: Option<Nanos>,
     /// The percentile of the recording's reads that this is.
-    pub inflection_percentile: f64,
+    pub inflection_percentile: Option<f64>,
     /// As in [`DriveFacts`].
     pub inflection_alone: bool,
 }
 
 impl Inflection {
     fn of(learnt: &Learnt, drive: usize) -> Self {
-        let (history, slow) = (&learnt.history[drive], &learnt.slow_from[drive]);
-        let upto =
-            history.reads.buckets().take_while(|(latency, _)| *latency <= history.inflection);
+        let Some(slow) = learnt.slow_from[drive] else {
+            let (inflection_ns, inflection_percentile) = (None, None);
+            return Self { inflection_ns, inflection_percentile, inflection_alone: false };
+        };
+        let reads = &learnt.history[drive].reads;
+        let upto = reads.buckets().take_while(|(latency, _)| *latency <= slow.latency);
         let fast: u64 = upto.map(|(_, count)| count).sum();
-        let inflection_percentile = 100.0 * fast as f64 / history.reads.count().max(1) as f64;
-        let (inflection_ns, inflection_alone) = (slow.latency, slow.alone);
-        Self { inflection_ns, inflection_percentile, inflection_alone }
+        Self {
+            inflection_ns: Some(slow.latency),
+            inflection_percentile: Some(100.0 * fast as f64 / reads.count().max(1) as f64),
+            inflection_alone: slow.alone,
+        }
     }
 }
 
@@ -252,6 +262,11 @@ impl DriveFacts {
         let rates = predictors.iter().map(|(&predictor, trainees)| {
             (predictor, 100.0 * trainees.history[number].false_submit_rate)
         });
+        let never = predictors.iter().filter_map(|(&predictor, trainees)| {
+            Some((predictor, trainees.never[number].clone()?))
+        });
+        let late = predictors.iter().filter(|(_, trainees)| trainees.never[number].is_none());
+        let late = late.map(|(&predictor, trainees)| (predictor, trainees.thresholds[number]));
         Self {
             device: name.to_owned(),
             reads: history[number].reads.count(),
@@ -259,6 +274,8 @@ impl DriveFacts {
             inflection_ns,
             inflection_percentile,
             inflection_alone,
+            never_refuses: never.collect(),
+            late_ns: late.collect(),
             training_false_submit_percent: rates.collect(),
             changed: ready.again.as_ref().map(|again| Inflection::of(again, number)),
         }

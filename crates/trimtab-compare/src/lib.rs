@@ -85,5 +85,5 @@ pub use figures::{
 pub use simulated::{Progress, compare};
 pub use spec::{Comparison, Entry};
 pub use testbed::{Row, Served, Testbed, WantedDrive, compare_on};
+pub use trainer::{BuiltinTrainer, SlowThreshold, TrainedPredictor, Trainer, TrainingInputs};
 pub use trimtab_steer::StrategyKind;
-pub use trainer::{BuiltinTrainer, SlowThreshold, TrainedPredictor, Trainer};

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::phase::Workloads;
 use crate::recording::{Recordings, recording};
 use crate::spec::{Comparison, Entry};
-use crate::trainer::{SlowThreshold, TrainedPredictor, Trainer};
+use crate::trainer::{SlowThreshold, TrainedPredictor, Trainer, TrainingInputs};
 
 /// The common starting point of all strategies, for one seed.
 pub(crate) struct Prepared {
@@ -45,7 +45,7 @@ pub(crate) struct Ready {
 pub(crate) struct Learnt {
     /// By drive.
     pub(crate) history: Vec<ReplicaHistory>,
-    pub(crate) slow_from: Vec<SlowThreshold>,
+    pub(crate) slow_from: Vec<Option<SlowThreshold>>,
     pub(crate) predictors: BTreeMap<&'static str, Trainees>,
 }
 
@@ -54,6 +54,8 @@ pub(crate) struct Trainees {
     /// The history of the drives, with the predictors' false submits.
     pub(crate) history: Vec<ReplicaHistory>,
     pub(crate) thresholds: Vec<Nanos>,
+    /// Why those that never refuse do not.
+    pub(crate) never: Vec<Option<String>>,
     pub(crate) inference: Nanos,
     /// Not all predictors can be shared between threads.
     predictors: Mutex<PredictorSet>,
@@ -68,6 +70,7 @@ impl Trainees {
         Self {
             history: history.iter().zip(&trained).map(with_rate).collect(),
             thresholds: trained.iter().map(|trained| trained.threshold).collect(),
+            never: trained.iter().map(|trained| trained.never.clone()).collect(),
             inference: trained.iter().map(|trained| trained.inference).max().unwrap_or_default(),
             predictors: Mutex::new(PredictorSet::new(trained.into_iter().map(|t| t.predictor))),
         }
@@ -199,7 +202,7 @@ impl Preparation<'_> {
         let mut names: Vec<_> = rows.filter_map(|entry| entry.kind.predictor()).collect();
         names.sort_unstable();
         names.dedup();
-        let predictors = self.train(doing, &names, &history, recordings)?;
+        let predictors = self.train(doing, &names, (&history, &slow_from), recordings)?;
         Ok(Learnt { history, slow_from, predictors })
     }
 
@@ -207,20 +210,21 @@ impl Preparation<'_> {
         &self,
         doing: &str,
         names: &[&'static str],
-        history: &[ReplicaHistory],
+        (history, inflections): (&[ReplicaHistory], &[Option<SlowThreshold>]),
         recordings: &[Vec<Record>],
     ) -> Result<BTreeMap<&'static str, Trainees>, Error> {
-        let Self { seed, trainer, .. } = *self;
-        let inflections: Vec<_> = history.iter().map(|drive| drive.inflection).collect();
+        let Self { comparison, seed, trainer, .. } = *self;
+        let (rule, failover) = (comparison.label, comparison.failover);
         let drives = history.len();
         let trained = parallel::map(self.threads, names.len() * drives, |job| {
-            let (name, drive) = (names[job / drives], job % drives);
+            let (predictor, drive) = (names[job / drives], job % drives);
             (self.tell)(doing, job, names.len() * drives);
             let seed = derived_seed(seed, drive as u64);
-            let trained = trainer.train(name, drive, recordings, &inflections, seed);
-            trained.map_err(|source| {
-                let device = self.comparison.devices[drive].name.clone();
-                Error::Training { device, predictor: name, source }
+            let inputs =
+                TrainingInputs { predictor, drive, recordings, inflections, rule, failover, seed };
+            trainer.train(&inputs).map_err(|source| {
+                let device = comparison.devices[drive].name.clone();
+                Error::Training { device, predictor, source }
             })
         });
         let mut trained = trained.into_iter();
@@ -257,13 +261,15 @@ pub(crate) fn record(
     Ok((run.drives.remove(0), records))
 }
 
-/// The drives' history, without the false submits of predictors.
-fn history(recordings: &[Vec<Record>], slow_from: &[SlowThreshold]) -> Vec<ReplicaHistory> {
-    let of = |(records, slow_from): (&Vec<Record>, &SlowThreshold)| {
+/// The drives' history, without the false submits of predictors. Without an inflection point
+/// no read is slow.
+fn history(recordings: &[Vec<Record>], slow_from: &[Option<SlowThreshold>]) -> Vec<ReplicaHistory> {
+    let of = |(records, slow_from): (&Vec<Record>, &Option<SlowThreshold>)| {
         let mut reads = LatencyHistogram::new();
         let completed = records.iter().filter(|record| record.op == Op::Read);
         reads.extend(completed.filter_map(Record::response_time));
-        ReplicaHistory { reads, inflection: slow_from.latency, false_submit_rate: 0.0 }
+        let inflection = slow_from.map_or(Nanos::MAX, |slow_from| slow_from.latency);
+        ReplicaHistory { reads, inflection, false_submit_rate: 0.0 }
     };
     recordings.iter().zip(slow_from).map(of).collect()
 }

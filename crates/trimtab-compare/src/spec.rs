@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use trimtab_io::Nanos;
+use trimtab_predict::LabelRule;
 use trimtab_sim::Error;
 use trimtab_sim::scenario::{self, DeviceSpec, RawDevice, Text, devices, read, take_dependent};
 use trimtab_steer::{Costs, MOST_REPLICAS, StrategyKind, Tuning};
@@ -35,6 +36,8 @@ pub struct Comparison {
     pub(crate) reach: Option<u64>,
     /// How often phase two is served for each seed.
     pub(crate) turns: u32,
+    /// The rule by which `trimtab` is trained.
+    pub(crate) label: LabelRule,
 }
 
 /// The workload after a change, and the part of it that retrained rows are trained on.
@@ -207,7 +210,14 @@ impl Comparison {
             change,
             reach: None,
             turns: 1,
+            label: LabelRule::Inflection,
         })
+    }
+
+    /// Sets the rule by which `trimtab` is trained. The published predictors are always trained
+    /// as they were published, by the inflection point.
+    pub const fn set_label(&mut self, rule: LabelRule) {
+        self.label = rule;
     }
 
     /// The TOML text.

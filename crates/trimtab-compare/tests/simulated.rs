@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use suspicious::Suspicious;
 use trimtab_compare::{
     Comparison, DriveFacts, Error, Report, SlowThreshold, StrategyReport, TrainError,
-    TrainedPredictor, Trainer, compare,
+    TrainedPredictor, Trainer, TrainingInputs, compare,
 };
 use trimtab_io::{LatencyHistogram, Nanos, Op};
 use trimtab_trace::Record;
@@ -51,32 +51,27 @@ impl Trainer for Simple {
         &self,
         recordings: &[Vec<Record>],
         _: u64,
-    ) -> Result<Vec<SlowThreshold>, TrainError> {
+    ) -> Result<Vec<Option<SlowThreshold>>, TrainError> {
         let p90 = |records: &Vec<Record>| {
             let mut reads = LatencyHistogram::new();
             let completed = records.iter().filter(|record| record.op == Op::Read);
             reads.extend(completed.filter_map(Record::response_time));
             let latency = reads.quantile(0.9).ok_or(TrainError::NoReads { drive: 0 })?;
-            Ok(SlowThreshold { latency, alone: false })
+            Ok(Some(SlowThreshold { latency, alone: false }))
         };
         recordings.iter().map(p90).collect()
     }
 
-    fn train(
-        &self,
-        predictor: &str,
-        drive: usize,
-        _: &[Vec<Record>],
-        inflections: &[Nanos],
-        _: u64,
-    ) -> Result<TrainedPredictor, TrainError> {
+    fn train(&self, inputs: &TrainingInputs<'_>) -> Result<TrainedPredictor, TrainError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        if predictor == "heur-sim" {
+        let inflection = inputs.inflections[inputs.drive].expect("all have one").latency;
+        if inputs.predictor == "heur-sim" {
             return Err(TrainError::Other("cannot be".into()));
         }
         Ok(TrainedPredictor {
-            predictor: Box::new(Suspicious::new(inflections[drive])),
-            threshold: inflections[drive],
+            predictor: Box::new(Suspicious::new(inflection)),
+            threshold: inflection,
+            never: None,
             false_submit_rate: 0.06,
             inference: Nanos(200),
         })
@@ -110,7 +105,7 @@ fn report_has_all_rows() {
     assert_eq!((report.seeds.as_slice(), report.drives.len()), (&[3, 4][..], 2));
     for (one, other) in report.drives[0].iter().zip(&report.drives[1]) {
         assert_ne!(one.inflection_ns, other.inflection_ns, "seeds make no difference");
-        assert!((88.0..92.0).contains(&one.inflection_percentile));
+        assert!((88.0..92.0).contains(&one.inflection_percentile.unwrap()));
         assert_eq!(one.training_false_submit_percent["linnos"], 6.0);
     }
     let [base, ideal, clone, _, _, linnos, _] = report.strategies.as_slice() else { panic!() };
@@ -179,7 +174,7 @@ arrivals = { kind = 'poisson', iops = 300 }
     assert_eq!(trained, 12);
     let changed = |drive: &DriveFacts| {
         let changed = drive.changed.expect("it was recorded again");
-        assert!(2 * changed.inflection_ns.0 < drive.inflection_ns.0, "{drive:?}");
+        assert!(2 * changed.inflection_ns.unwrap().0 < drive.inflection_ns.unwrap().0, "{drive:?}");
     };
     report.drives.iter().flatten().for_each(changed);
     let [_, old, new] = report.strategies.as_slice() else { panic!() };

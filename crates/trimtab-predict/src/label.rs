@@ -15,8 +15,10 @@ use crate::expected::ExpectedLatency;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LabelRule {
-    /// Slow is beyond the knee of the latencies' distribution.
+    /// Slow is beyond the latency from which refusing pays, the failover included.
     #[default]
+    Cost,
+    /// Slow is beyond the knee of the latencies' distribution.
     Knee,
     /// Slow is beyond the latency from which failing over pays (LinnOS, §4.2.1).
     Inflection,
@@ -30,12 +32,14 @@ pub enum LabelRule {
 
 impl LabelRule {
     /// All rules, in the order in which tables list them.
-    pub const ALL: [Self; 5] = [Self::Knee, Self::Inflection, Self::Relative, Self::P95, Self::P99];
+    pub const ALL: [Self; 6] =
+        [Self::Cost, Self::Knee, Self::Inflection, Self::Relative, Self::P95, Self::P99];
 
     /// Its name in options, tables and files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Cost => "cost",
             Self::Knee => "knee",
             Self::Inflection => "inflection",
             Self::Relative => "relative",
@@ -72,6 +76,12 @@ pub enum Label {
         /// The largest multiple that is not slow.
         times: f64,
     },
+    /// No read is slow: there is no threshold from which refusing pays. A model of this label
+    /// never refuses.
+    Never {
+        /// Why not, for people.
+        reason: String,
+    },
 }
 
 impl Label {
@@ -82,23 +92,35 @@ impl Label {
         latency.0 as f64 > self.limit_ns(pages, load)
     }
 
-    /// The longest latency of such a read that is not slow, ns.
+    /// The longest latency of such a read that is not slow, ns; infinite if none is.
     #[must_use]
     pub fn limit_ns(&self, pages: u32, load: u32) -> f64 {
         match self {
             Self::Threshold { latency } => latency.0 as f64,
             Self::Relative { expected, times } => expected.latency(pages, load).0 as f64 * times,
+            Self::Never { .. } => f64::INFINITY,
         }
     }
 
-    /// The threshold; for a relative label that of a read of one page on an idle drive.
+    /// The threshold; for a relative label that of a read of one page on an idle drive. `None`
+    /// if no read is slow.
     #[must_use]
-    pub fn threshold(&self) -> Nanos {
+    pub fn threshold(&self) -> Option<Nanos> {
         match self {
-            Self::Threshold { latency } => *latency,
+            Self::Threshold { latency } => Some(*latency),
             Self::Relative { expected, times } => {
-                Nanos((expected.latency(1, 0).0 as f64 * times) as u64)
+                Some(Nanos((expected.latency(1, 0).0 as f64 * times) as u64))
             }
+            Self::Never { .. } => None,
+        }
+    }
+
+    /// Why no read is slow, if none is: its models never refuse.
+    #[must_use]
+    pub fn never(&self) -> Option<&str> {
+        match self {
+            Self::Never { reason } => Some(reason),
+            Self::Threshold { .. } | Self::Relative { .. } => None,
         }
     }
 }

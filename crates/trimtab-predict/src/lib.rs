@@ -112,7 +112,9 @@ pub use heuristic::{AdvancedHeuristic, HeuristicLimits, SimpleHeuristic};
 pub use identity::{Identity, OtherDrive};
 pub use label::{Label, LabelRule};
 pub use linnos::Linnos;
-pub use model::{Card, Model, PredictorKind, Provenance, Trained, card_path, fingerprint};
+pub use model::{
+    Card, Model, PredictorKind, Provenance, RefusalCost, Trained, card_path, fingerprint,
+};
 pub use online::{OnlineEvaluator, OnlineScore};
 pub use pages::pages_of;
 pub use predictor::{Forecast, Predictor, Ticket, Verdict};

@@ -7,7 +7,7 @@ mod kind;
 mod seal;
 mod trained;
 
-pub use card::{Card, Provenance};
+pub use card::{Card, Provenance, RefusalCost};
 pub use file::{Model, card_path};
 pub use fingerprint::fingerprint;
 pub use kind::PredictorKind;

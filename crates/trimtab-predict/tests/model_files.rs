@@ -37,6 +37,7 @@ fn model(kind: PredictorKind, recorded: &[Recorded]) -> Model {
         until: Nanos(5),
         inflection_percentile: Some(90.5),
         false_submit_rate: None,
+        cost: None,
         seed: 1,
     };
     Model::new(trained, LabelRule::Knee, label, training)
@@ -126,9 +127,9 @@ fn malformed_models_are_refused_with_a_reason() {
         fs::write(card_path(&path), card).unwrap();
         Model::load(&path).unwrap_err().to_string()
     };
-    let old = reason("\"version\": 4", "\"version\": 0");
-    assert!(old.ends_with("model of version 0, expected 1 to 4; train it again"), "{old}");
-    assert!(reason("\"version\": 4", "\"v\": 4").contains("version none"));
+    let old = reason("\"version\": 5", "\"version\": 0");
+    assert!(old.ends_with("model of version 0, expected 1 to 5; train it again"), "{old}");
+    assert!(reason("\"version\": 5", "\"v\": 5").contains("version none"));
     assert!(reason("\"predictor\"", "\"prophet\"").contains("unknown field `prophet`"));
     let narrow = reason("\"features\": ", "\"features\": 1");
     assert!(narrow.ends_with("there are; train it again"), "{narrow}");

@@ -137,11 +137,13 @@ pub(super) fn decide(forecast: &Forecast, urgency: Urgency, label: &Label) -> De
         }
         Urgency::Deadline(most) => nanos(most),
     };
+    // Its model never refuses.
+    let Some(threshold) = label.threshold() else { return Decision::InTime };
     match (forecast.wait, forecast.verdict) {
         (Some(wait), _) if wait > most => Decision::TooLate,
         (Some(_), _) => Decision::InTime,
-        (None, Verdict::Late) if label.threshold() >= most => Decision::TooLate,
-        (None, Verdict::Fast) if label.threshold() <= most => Decision::InTime,
+        (None, Verdict::Late) if threshold >= most => Decision::TooLate,
+        (None, Verdict::Fast) if threshold <= most => Decision::InTime,
         (None, _) => Decision::Unsure,
     }
 }
@@ -190,6 +192,16 @@ mod tests {
         ] {
             let decision = decide(&forecast(verdict, wait), urgency, &LABEL);
             assert_eq!(decision, expected, "{verdict:?} {wait:?} {urgency:?}");
+        }
+    }
+
+    #[test]
+    fn model_that_never_refuses_admits_every_read() {
+        let label = Label::Never { reason: "latencies hardly vary".to_owned() };
+        let deadline = Urgency::Deadline(Duration::from_micros(50));
+        for urgency in [Urgency::None, Urgency::LatencyCritical, deadline] {
+            let decision = decide(&forecast(Verdict::Fast, Some(90)), urgency, &label);
+            assert_eq!(decision, Decision::InTime, "{urgency:?}");
         }
     }
 

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_learn::metrics::roc_auc;
 use trimtab_predict::{PredictorKind, Recorded, Ticket, Trained};
-use trimtab_train::label::{self, data_latencies};
+use trimtab_train::label::{self, LabelInputs, data_latencies};
 use trimtab_train::{Event, TrainingOptions, TrainingSet, events, reads, train};
 
 /// Trees, leaves of each, and seeds that are averaged.
@@ -27,14 +27,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let recorded = recording(&std::fs::read_to_string(&path)?).ok_or("not a replay")?;
     let all = reads(&recorded);
     let (past, future) = all.split_at(all.len() / 2);
-    let label = label::make(rule, past, &data_latencies(&[&recorded]), &[])?;
+    let sets = &[TrainingSet { recorded: &recorded, reads: past.to_vec() }];
+    let (all, options) = (data_latencies(&[&recorded]), TrainingOptions::default());
+    let inputs = LabelInputs { sets, all: &all, peers: &[], options: &options };
+    let label = label::make(rule, &inputs)?.label;
     let slow: Vec<bool> = future.iter().map(|read| read.is_slow(&label)).collect();
     for (trees, leaves, seeds) in SIZES {
         let mut sums = vec![0.0; recorded.len()];
         for seed in 1..=seeds {
-            let options = TrainingOptions { trees, leaves, seed, ..TrainingOptions::default() };
-            let set = TrainingSet { recorded: &recorded, reads: past.to_vec() };
-            let trained = train(PredictorKind::Trimtab, &[set], &label, &options, |_, _| {})?;
+            let options = TrainingOptions { trees, leaves, seed, ..options };
+            let trained = train(PredictorKind::Trimtab, sets, &label, &options, |_, _| {})?;
             add(&mut sums, &trained, &recorded);
         }
         let scores: Vec<f64> = future.iter().map(|read| sums[read.index]).collect();

@@ -266,6 +266,7 @@ fn later_requests_do_not_change_the_model() {
                 until: Nanos::ZERO,
                 inflection_percentile: None,
                 false_submit_rate: None,
+                cost: None,
                 seed: 1,
             };
             Model::new(trained, LabelRule::Knee, label.clone(), training).to_files().unwrap()

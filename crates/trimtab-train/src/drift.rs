@@ -96,7 +96,10 @@ impl InflectionComparison {
             inflection_percentile_then: card.training.inflection_percentile,
             inflection_percentile_now: now.map(|now| now.percentile),
             inflection_now: now.map(|now| now.latency),
-            threshold_percentile_now: percentile_of(sorted, card.label.threshold()),
+            threshold_percentile_now: percentile_of(
+                sorted,
+                card.label.threshold().unwrap_or(Nanos::MAX),
+            ),
         })
     }
 

@@ -7,7 +7,7 @@ use trimtab_predict::{Forecast, Label, LabelRule, PredictorKind, Recorded, Train
 use crate::error::Error;
 use crate::evaluate::{Score, forecasts, score};
 use crate::importance::{Importance, importance};
-use crate::label::{self, data_latencies};
+use crate::label::{self, LabelInputs, data_latencies};
 use crate::options::TrainingOptions;
 use crate::pretrained::{PretrainedModel, common_label, unseen};
 use crate::protocol::Protocol;
@@ -118,10 +118,11 @@ impl<'a> Evaluation<'a> {
             }
             Protocol::Models => panic!("models are evaluated by Evaluation::of_models"),
         };
-        let past: Vec<Read> = sets.iter().flat_map(|set| set.reads.clone()).collect();
         let peers: Vec<Vec<Nanos>> = peers.iter().map(Recording::read_latencies).collect();
         let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
-        let label = label::make(rule, &past, &data_latencies(&[recorded]), &peers)?;
+        let (all, options) = (data_latencies(&[recorded]), TrainingOptions::default());
+        let inputs = LabelInputs { sets: &sets, all: &all, peers: &peers, options: &options };
+        let label = label::make(rule, &inputs)?.label;
         Ok(Self { recorded, source: Source::Sets(sets), reads: evaluated, label })
     }
 

@@ -5,7 +5,7 @@ use trimtab_predict::{LabelRule, Model, PredictorKind, Provenance, Recorded, fin
 
 use crate::error::Error;
 use crate::evaluate::evaluate;
-use crate::label::{self, data_latencies, inflection};
+use crate::label::{self, LabelInputs, MadeLabel, data_latencies, inflection};
 use crate::options::TrainingOptions;
 use crate::reads::{Read, latencies, reads};
 use crate::set::TrainingSet;
@@ -49,9 +49,11 @@ impl TrainingJob<'_> {
     pub fn run(&self, progress: impl FnMut(usize, usize)) -> Result<TrainingResult, Error> {
         let Self { kind, rule, recorded, past, peers, options, .. } = *self;
         let seen = past.last().map_or(0, |read| read.index + 1);
-        let label = label::make(rule, past, &data_latencies(&[&recorded[..seen]]), peers)?;
-        let set = TrainingSet { recorded, reads: past.to_vec() };
-        let trained = train(kind, &[set], &label, options, progress)?;
+        let sets = &[TrainingSet { recorded, reads: past.to_vec() }];
+        let all = data_latencies(&[&recorded[..seen]]);
+        let inputs = LabelInputs { sets, all: &all, peers, options };
+        let MadeLabel { label, cost } = label::make(rule, &inputs)?;
+        let trained = train(kind, sets, &label, options, progress)?;
         let score = evaluate(&trained, recorded, past, &label);
         let latencies = latencies(past);
         let training = Provenance {
@@ -62,6 +64,7 @@ impl TrainingJob<'_> {
             until: past.last().map_or(Nanos::ZERO, |read| recorded[read.index].request.arrival),
             inflection_percentile: inflection(&latencies, peers, 1).map(|found| found.percentile),
             false_submit_rate: score.false_submit_rate,
+            cost,
             seed: options.seed,
         };
         Ok(TrainingResult { model: Model::new(trained, rule, label, training), latencies })
@@ -69,11 +72,14 @@ impl TrainingJob<'_> {
 }
 
 /// Trains a model again, on all reads of another recording: the same predictor, with a label by
-/// the same rule. `name` is the recording's, for people.
+/// the same rule and for the same cost of a failover. `name` is the recording's, for people.
 ///
 /// # Errors
 /// As [`TrainingJob::run`].
 pub fn retrain(model: &Model, name: &str, recorded: &[Recorded]) -> Result<Model, Error> {
+    let Provenance { seed, cost, .. } = &model.card.training;
+    let plain = TrainingOptions::default();
+    let failover = cost.map_or(plain.failover, |cost| cost.failover);
     let job = TrainingJob {
         kind: model.card.predictor,
         rule: model.card.rule,
@@ -81,7 +87,7 @@ pub fn retrain(model: &Model, name: &str, recorded: &[Recorded]) -> Result<Model
         recorded,
         past: &reads(recorded),
         peers: &[],
-        options: &TrainingOptions { seed: model.card.training.seed, ..TrainingOptions::default() },
+        options: &TrainingOptions { seed: *seed, failover, ..plain },
     };
     Ok(job.run(|_, _| {})?.model)
 }

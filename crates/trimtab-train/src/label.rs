@@ -8,6 +8,7 @@
 //! [`make`] makes a [`Label`](trimtab_predict::Label) by any
 //! [`LabelRule`](trimtab_predict::LabelRule).
 
+mod cost;
 mod inflection;
 mod knee;
 mod make;
@@ -15,5 +16,5 @@ mod relative;
 
 pub use inflection::{Inflection, inflection};
 pub use knee::{knee, knee_of_all_counts, knee_of_counts, percentile_of};
-pub use make::{data_latencies, make};
+pub use make::{LabelInputs, MadeLabel, data_latencies, make};
 pub use relative::relative;

@@ -1,5 +1,7 @@
 //! The options of training.
 
+use trimtab_io::Nanos;
+
 /// How to train.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainingOptions {
@@ -19,10 +21,25 @@ pub struct TrainingOptions {
     /// reads went to other drives. Steering by a predictor changes its input: a drive that is
     /// avoided has no recent latencies.
     pub steered: f64,
+    /// The time that failing over to another replica takes, beside the decision: what
+    /// [`LabelRule::Cost`](trimtab_predict::LabelRule::Cost) weighs a wait against. By default the
+    /// 9 µs that LinnOS (§5.1) states: 15 µs with its inference, which takes 6.
+    pub failover: Nanos,
+    /// The time of a decision, which every read pays: refusing must gain more than that.
+    pub inference: Nanos,
 }
 
 impl Default for TrainingOptions {
     fn default() -> Self {
-        Self { samples: 200_000, seed: 1, cost: 2.0, trees: 32, leaves: 8, steered: 0.25 }
+        Self {
+            samples: 200_000,
+            seed: 1,
+            cost: 2.0,
+            trees: 32,
+            leaves: 8,
+            steered: 0.25,
+            failover: Nanos::from_micros(9),
+            inference: Nanos(220),
+        }
     }
 }

@@ -5,7 +5,8 @@ use trimtab_io::Nanos;
 use trimtab_predict::{Label, LabelRule, Model, Recorded, fingerprint};
 
 use crate::error::Error;
-use crate::label::{self, data_latencies};
+use crate::label::{self, LabelInputs, data_latencies};
+use crate::options::TrainingOptions;
 use crate::reads::{Read, reads};
 use crate::recording::Recording;
 
@@ -79,7 +80,9 @@ pub(crate) fn common_label(
     recorded: &[Recorded],
 ) -> Result<Label, Error> {
     if rule == LabelRule::Knee {
-        return label::make(rule, &[], &data_latencies(&[recorded]), &[]);
+        let (all, options) = (data_latencies(&[recorded]), TrainingOptions::default());
+        let inputs = LabelInputs { sets: &[], all: &all, peers: &[], options: &options };
+        return Ok(label::make(rule, &inputs)?.label);
     }
     for PretrainedModel { file, model } in models {
         if model.card.rule != rule {

@@ -1,20 +1,23 @@
 //! Training a predictor on recordings.
 
+use trimtab_io::Nanos;
 use trimtab_predict::{HeuristicLimits, Label, PredictorKind, Recorded, Trained};
 
 use crate::dataset::digits;
 use crate::error::Error;
+use crate::never::train_never;
 use crate::options::TrainingOptions;
 use crate::reads::Read;
 use crate::set::TrainingSet;
 use crate::{forests, linnos, units};
 
 /// The fewest reads to train on, and of each class.
-const LEAST_READS: usize = 1000;
-const LEAST_OF_CLASS: usize = 20;
+pub(crate) const LEAST_READS: usize = 1000;
+pub(crate) const LEAST_OF_CLASS: usize = 20;
 
-/// Trains a predictor on recordings of a drive, or of drives of one model. `progress` gets the
-/// number of the step and the number of steps.
+/// Trains a predictor on recordings of a drive, or of drives of one model; one that
+/// [never](train_never) refuses if no read is slow by the label. `progress` gets the number of
+/// the step and the number of steps.
 ///
 /// # Errors
 /// There are too few reads, or too few of a class.
@@ -25,10 +28,12 @@ pub fn train(
     options: &TrainingOptions,
     progress: impl FnMut(usize, usize),
 ) -> Result<Trained, Error> {
-    let sets: Vec<TrainingSet<'_>> = sets.iter().map(|set| latest(set, options)).collect();
-    let all: Vec<Read> = sets.iter().flat_map(|set| set.reads.iter().copied()).collect();
-    let slow: Vec<bool> = all.iter().map(|read| read.is_slow(label)).collect();
+    let (sets, all) = past_reads(sets, options);
     enough("reads to train on", all.len(), LEAST_READS)?;
+    if label.never().is_some() {
+        return train_never(kind, &sets, options, progress);
+    }
+    let slow: Vec<bool> = all.iter().map(|read| read.is_slow(label)).collect();
     let count = slow.iter().filter(|slow| **slow).count();
     enough("slow reads to train on", count, LEAST_OF_CLASS)?;
     enough("fast reads to train on", all.len() - count, LEAST_OF_CLASS)?;
@@ -57,6 +62,16 @@ fn enough(what: &'static str, found: usize, needed: usize) -> Result<(), Error> 
     if found < needed { Err(Error::TooFew { what, found, needed }) } else { Ok(()) }
 }
 
+/// The sets with at most the last `samples` of each recording's reads, and all of these.
+pub(crate) fn past_reads<'a>(
+    sets: &[TrainingSet<'a>],
+    options: &TrainingOptions,
+) -> (Vec<TrainingSet<'a>>, Vec<Read>) {
+    let sets: Vec<TrainingSet<'a>> = sets.iter().map(|set| latest(set, options)).collect();
+    let reads = sets.iter().flat_map(|set| set.reads.iter().copied()).collect();
+    (sets, reads)
+}
+
 /// At most the last `samples` of a recording's reads.
 fn latest<'a>(set: &TrainingSet<'a>, options: &TrainingOptions) -> TrainingSet<'a> {
     let from = set.reads.len().saturating_sub(options.samples);
@@ -71,7 +86,7 @@ fn limits(reads: &[Read], slow: &[bool], label: &Label) -> HeuristicLimits {
     let fast = slow.iter().filter(|slow| !**slow).count();
     let at = |rank: usize| lengths[rank.min(lengths.len() - 1)] as usize;
     HeuristicLimits {
-        slow: label.threshold(),
+        slow: label.threshold().unwrap_or(Nanos::MAX),
         high: at(fast.saturating_sub(1)),
         median: at(lengths.len() / 2),
         low: at(lengths.len() / 4),

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use trimtab_compare::{BuiltinTrainer, Comparison};
+use trimtab_predict::LabelRule;
 use trimtab_report::machine;
 
 use crate::console;
@@ -67,6 +68,10 @@ pub(crate) struct Args {
     /// Print the scenarios of the random arrays instead of running them.
     #[arg(long, requires = "random")]
     show: bool,
+    /// What is slow for trimtab's predictors: cost, knee, inflection, relative, p95, p99. The
+    /// published predictors are always trained as they were published, by the inflection point.
+    #[arg(long, value_name = "LABEL", default_value = "inflection")]
+    label: LabelRule,
     /// Seeds to use instead of the scenario's.
     #[arg(long, value_name = "N,N…", value_delimiter = ',')]
     seeds: Vec<u64>,
@@ -123,6 +128,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if !args.seeds.is_empty() {
         comparison.set_seeds(args.seeds.clone())?;
     }
+    comparison.set_label(args.label);
     if let Some(bytes) = args.max_spool {
         comparison.set_max_spool(bytes);
     }

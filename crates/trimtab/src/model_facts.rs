@@ -16,9 +16,12 @@ pub(crate) fn of(
     calibration: Option<DriftReport>,
 ) -> Vec<(&'static str, String)> {
     let card = &model.card;
-    let threshold = units::long(card.label.threshold());
+    let late = match card.label.threshold() {
+        Some(threshold) => format!("late is beyond {}", units::long(threshold)),
+        None => format!("never refuses: {}", card.label.never().unwrap_or_default()),
+    };
     let mut facts = vec![
-        ("model", format!("{file}, {}: late is beyond {threshold}", card.predictor.name())),
+        ("model", format!("{file}, {}: {late}", card.predictor.name())),
         (
             "trained",
             format!("on {} reads of {}", count(card.training.reads as u64), trained_on(model)),

@@ -165,21 +165,24 @@ impl Args {
         }
         let mut facts = Facts::new();
         let rule = self.label.name();
-        let threshold = model.card.label.threshold();
         facts.add("model", out.display().to_string());
         facts.add("predictor", name);
         let training = &model.card.training;
         let reads = count(training.reads as u64);
         facts.add("trained on", format!("{reads} reads of {}", recording.name));
-        facts.add(
-            "slow",
-            format!(
+        let slow = match model.card.label.threshold() {
+            Some(threshold) => format!(
                 "{:.1}% of them, by {rule}: beyond {} (p{:.1})",
                 100.0 * training.slow as f64 / past.len() as f64,
                 units::long(threshold),
                 percentile_of(&latencies, threshold),
             ),
-        );
+            None => {
+                let reason = model.card.label.never().unwrap_or_default();
+                format!("none of them, by {rule}; the model never refuses: {reason}")
+            }
+        };
+        facts.add("slow", slow);
         writeln!(console::out(false), "{facts}")?;
         Ok(())
     }

@@ -72,7 +72,7 @@ pub(crate) fn models(recordings: &[Vec<Recorded>], seed: u64) -> Result<Vec<Arc<
             .run(|_, _| {})
         };
         let result = match train(LabelRule::Inflection) {
-            Err(trimtab_train::Error::NoLabel { .. }) => train(LabelRule::P95),
+            Ok(found) if found.model.card.label.never().is_some() => train(LabelRule::P95),
             result => result,
         };
         Ok(Arc::new(result.with_context(|| format!("cannot train on drive {drive}"))?.model))

@@ -151,7 +151,7 @@ impl Report {
                 noise_bytes: row.noise,
             }
         };
-        let late = |model: &Arc<Model>| model.card.label.threshold().0;
+        let late = |model: &Arc<Model>| model.card.label.threshold().unwrap_or(Nanos::MAX).0;
         Told {
             trimtab: env!("CARGO_PKG_VERSION"),
             machine: machine(),
@@ -226,7 +226,10 @@ impl Report {
 
     fn facts(&self) -> Facts {
         let mut facts = Facts::new();
-        let late = |model: &Arc<Model>| model.card.label.threshold().to_string();
+        let late = |model: &Arc<Model>| match model.card.label.threshold() {
+            Some(threshold) => threshold.to_string(),
+            None => "never".to_owned(),
+        };
         facts.add("late is more than", self.models.iter().map(late).collect::<Vec<_>>().join(", "));
         facts.add("deadline, hedge after", Nanos(self.hedge_after.as_nanos() as u64).to_string());
         facts.add("machine", machine());

@@ -18,6 +18,7 @@ fn model(name: &str) -> Model {
         until: Nanos::ZERO,
         inflection_percentile: None,
         false_submit_rate: None,
+        cost: None,
         seed: 1,
     };
     let trained = Trained::HeurSim(HeuristicLimits { slow, high: 3, median: 2, low: 1 });

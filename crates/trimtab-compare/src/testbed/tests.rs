@@ -6,7 +6,7 @@ use trimtab_sim::array::{ArrayDrive, ArrayOptions, RunOptions, run};
 use super::*;
 use crate::error::TrainError;
 use crate::prepare::{record, rested, starting_now};
-use crate::{SlowThreshold, TrainedPredictor, compare};
+use crate::{SlowThreshold, TrainedPredictor, TrainingInputs, compare};
 
 const SCENARIO: &str = "seeds = [5]
 phase_one = { reads = 2_000 }
@@ -40,23 +40,18 @@ impl Trainer for Simply {
         &self,
         recordings: &[Vec<Record>],
         _: u64,
-    ) -> Result<Vec<SlowThreshold>, TrainError> {
+    ) -> Result<Vec<Option<SlowThreshold>>, TrainError> {
         let slow_from = SlowThreshold { latency: Nanos::from_micros(300), alone: false };
-        Ok(vec![slow_from; recordings.len()])
+        Ok(vec![Some(slow_from); recordings.len()])
     }
 
-    fn train(
-        &self,
-        _: &str,
-        drive: usize,
-        _: &[Vec<Record>],
-        inflections: &[Nanos],
-        _: u64,
-    ) -> Result<TrainedPredictor, TrainError> {
+    fn train(&self, inputs: &TrainingInputs<'_>) -> Result<TrainedPredictor, TrainError> {
+        let inflection = inputs.inflections[inputs.drive].expect("all have one");
         let predictor: Box<dyn Predictor> = Box::new(SimpleHeuristic::new(4));
         Ok(TrainedPredictor {
             predictor,
-            threshold: inflections[drive],
+            threshold: inflection.latency,
+            never: None,
             false_submit_rate: 0.0,
             inference: Nanos::ZERO,
         })

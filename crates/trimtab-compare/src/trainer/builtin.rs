@@ -1,12 +1,14 @@
 //! Training of the predictors of `trimtab-predict`.
 
 use trimtab_io::Nanos;
-use trimtab_predict::{Label, PredictorKind, Recorded};
+use trimtab_predict::{Label, LabelRule, PredictorKind, Recorded};
 use trimtab_trace::Record;
-use trimtab_train::label::inflection;
-use trimtab_train::{TrainingOptions, TrainingSet, evaluate, read_latencies, train};
+use trimtab_train::label::{self, LabelInputs, data_latencies, inflection};
+use trimtab_train::{
+    Error, TrainingOptions, TrainingSet, evaluate, read_latencies, train, train_never,
+};
 
-use super::{SlowThreshold, TrainedPredictor, Trainer};
+use super::{SlowThreshold, TrainedPredictor, Trainer, TrainingInputs};
 use crate::error::TrainError;
 
 /// Trains the predictors of `trimtab-predict`.
@@ -18,18 +20,16 @@ impl Trainer for BuiltinTrainer {
         &self,
         recordings: &[Vec<Record>],
         seed: u64,
-    ) -> Result<Vec<SlowThreshold>, TrainError> {
-        let latencies: Vec<Vec<Nanos>> =
-            recordings.iter().map(|records| read_latencies(&recorded(records))).collect();
+    ) -> Result<Vec<Option<SlowThreshold>>, TrainError> {
+        let latencies = latencies(recordings);
         if let Some(drive) = latencies.iter().position(Vec::is_empty) {
             return Err(TrainError::NoReads { drive });
         }
         let find = |drive: usize| {
-            let peers = (0..latencies.len()).filter(|&peer| peer != drive);
-            let peers: Vec<&[Nanos]> = peers.map(|peer| latencies[peer].as_slice()).collect();
             let own = &latencies[drive];
             let slow_from = |alone| move |latency| SlowThreshold { latency, alone };
-            let among_its_peers = inflection(own, &peers, seed).map(|found| found.latency);
+            let among_its_peers =
+                inflection(own, &peers(&latencies, drive), seed).map(|found| found.latency);
             // `None` if the others are much slower, say: the comparison is still useful.
             let alone = || inflection(own, &[], seed).map(|found| found.latency);
             let found = among_its_peers.map(slow_from(false));
@@ -38,37 +38,76 @@ impl Trainer for BuiltinTrainer {
                 latency: between(own, found.latency),
                 ..found
             };
-            found.map(trainable).ok_or(TrainError::NoInflection { drive })
+            found.map(trainable)
         };
-        (0..latencies.len()).map(find).collect()
+        Ok((0..latencies.len()).map(find).collect())
     }
 
-    fn train(
-        &self,
-        predictor: &str,
-        drive: usize,
-        recordings: &[Vec<Record>],
-        inflections: &[Nanos],
-        seed: u64,
-    ) -> Result<TrainedPredictor, TrainError> {
+    fn train(&self, inputs: &TrainingInputs<'_>) -> Result<TrainedPredictor, TrainError> {
+        let TrainingInputs { predictor, drive, seed, .. } = *inputs;
         let kind: PredictorKind = predictor
             .parse()
             .map_err(|error: trimtab_predict::Error| TrainError::Other(error.into()))?;
-        let failed = |error: trimtab_train::Error| TrainError::Other(error.into());
-        let recorded: Vec<Recorded> = recorded(&recordings[drive]);
-        let label = Label::Threshold { latency: inflections[drive] };
+        let failed = |error: Error| TrainError::Other(error.into());
+        let recorded: Vec<Recorded> = recorded(&inputs.recordings[drive]);
         let set = TrainingSet::whole(&recorded);
-        let options = TrainingOptions { seed, ..TrainingOptions::default() };
         let sets = std::slice::from_ref(&set);
-        let trained = train(kind, sets, &label, &options, |_, _| {}).map_err(failed)?;
+        let failover = inputs.failover;
+        let options = TrainingOptions { seed, failover, ..TrainingOptions::default() };
+        let label = label_of(kind, sets, inputs, &options).map_err(failed)?;
+        let mut never = label.never().map(str::to_owned);
+        let trained = match train(kind, sets, &label, &options, |_, _| {}) {
+            Err(few @ Error::TooFew { .. }) => {
+                never = Some(few.to_string());
+                train_never(kind, sets, &options, |_, _| {})
+            }
+            trained => trained,
+        };
+        let trained = trained.map_err(failed)?;
         let score = evaluate(&trained, &recorded, &set.reads, &label);
         Ok(TrainedPredictor {
             predictor: trained.predictor(),
-            threshold: label.threshold(),
-            false_submit_rate: score.false_submit_rate.unwrap_or_default(),
+            threshold: label.threshold().filter(|_| never.is_none()).unwrap_or(Nanos::MAX),
+            false_submit_rate: score.false_submit_rate.filter(|_| never.is_none()).unwrap_or(0.0),
+            never,
             inference: inference(kind),
         })
     }
+}
+
+/// The label to train a predictor on: `trimtab` by the rule that was asked for, the others by the
+/// inflection point.
+fn label_of(
+    kind: PredictorKind,
+    sets: &[TrainingSet<'_>],
+    inputs: &TrainingInputs<'_>,
+    options: &TrainingOptions,
+) -> Result<Label, Error> {
+    let rule = if kind == PredictorKind::Trimtab { inputs.rule } else { LabelRule::Inflection };
+    if rule == LabelRule::Inflection {
+        return Ok(match inputs.inflections[inputs.drive] {
+            Some(SlowThreshold { latency, .. }) => Label::Threshold { latency },
+            None => Label::Never {
+                reason: "no threshold makes failing over worthwhile, not even among drives like it"
+                    .to_owned(),
+            },
+        });
+    }
+    let recorded: Vec<_> = sets.iter().map(|set| set.recorded).collect();
+    let (all, latencies) = (data_latencies(&recorded), latencies(inputs.recordings));
+    let peers = &peers(&latencies, inputs.drive);
+    Ok(label::make(rule, &LabelInputs { sets, all: &all, peers, options })?.label)
+}
+
+/// The read latencies of each drive, ascending.
+fn latencies(recordings: &[Vec<Record>]) -> Vec<Vec<Nanos>> {
+    recordings.iter().map(|records| read_latencies(&recorded(records))).collect()
+}
+
+/// Those of the other drives.
+fn peers(latencies: &[Vec<Nanos>], drive: usize) -> Vec<&[Nanos]> {
+    let others = latencies.iter().enumerate().filter(|(peer, _)| *peer != drive);
+    others.map(|(_, latencies)| latencies.as_slice()).collect()
 }
 
 /// At least one read in a thousand, and at least 40, are on either side of the threshold:

@@ -18,8 +18,8 @@ use crate::state::FEATURES;
 use crate::units::UnitFunction;
 
 /// The version of the files, and of the features that models are trained on. A change to the
-/// meaning of either changes it.
-pub(super) const VERSION: u32 = 4;
+/// meaning of either changes it. Since the fifth there are labels by which no read is slow.
+pub(super) const VERSION: u32 = 5;
 
 /// From this version on the checksum covers the card too. Older ones are loaded with a
 /// [caution](super::Model::caution).
@@ -83,8 +83,26 @@ pub struct Provenance {
     /// The false submit rate on the reads trained on: of those predicted fast, the share that
     /// was slow.
     pub false_submit_rate: Option<f64>,
+    /// What the label weighed, if it is of [`LabelRule::Cost`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<RefusalCost>,
     /// The seed of training's random numbers.
     pub seed: u64,
+}
+
+/// What refusing a read costs and gains, by the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefusalCost {
+    /// The time that a failover takes, as training was told.
+    pub failover: Nanos,
+    /// The latency of a read that takes as long here as elsewhere, the failover included.
+    pub break_even: Nanos,
+    /// What a read of such a latency or more loses here, as a mean over all reads, ns: the most
+    /// that refusing could gain.
+    pub most: f64,
+    /// What refusing gained in cross-validation, as a mean over all reads, ns.
+    pub gain: f64,
 }
 
 impl Card {

@@ -70,6 +70,7 @@ fn learnt(recorded: &[Recorded], latency: Nanos, options: &TrainingOptions) -> M
         until: Nanos::ZERO,
         inflection_percentile: None,
         false_submit_rate: None,
+        cost: None,
         seed: 1,
     };
     Model::new(trained, LabelRule::Knee, label, training)

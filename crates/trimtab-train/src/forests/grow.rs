@@ -11,12 +11,13 @@ use crate::options::TrainingOptions;
 
 /// Fraction bits of a score. A constant, because the scores of all parts' forests are looked up
 /// in one table. Leaf values are below 8, so they fit 16 bits, which are faster.
-const FRACTION_BITS: u32 = 12;
+pub(crate) const FRACTION_BITS: u32 = 12;
 
-/// Grows a forest on these features and targets.
-pub(super) fn grow(
+/// Grows a forest on these features, targets and weights; without weights all are 1.
+pub(crate) fn grow(
     features: &[[i32; FEATURES]],
     targets: &[f32],
+    weights: &[f32],
     objective: Objective,
     options: &TrainingOptions,
 ) -> Result<IntegerForest, trimtab_learn::Error> {
@@ -38,7 +39,7 @@ pub(super) fn grow(
         ..boost::BoostOptions::default()
     };
     let rows = Rows::new(features.as_flattened(), FEATURES)?;
-    let data = boost::Data::new(rows, targets, &[], &options)?;
+    let data = boost::Data::new(rows, targets, weights, &options)?;
     let model = boost::train(&data, None, &options, |_| ControlFlow::Continue(()))?;
     Ok(IntegerForest::new(&model.forest, FRACTION_BITS)?.rounded())
 }

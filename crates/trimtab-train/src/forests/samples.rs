@@ -18,34 +18,34 @@ use crate::set::TrainingSet;
 /// The parts that the samples are divided into, and the stretches of time that a part consists
 /// of: long enough that few samples have neighbours in another part, and enough of them that
 /// every part covers the whole recording.
-pub(super) const PARTS: usize = 4;
-const STRETCHES: usize = 8;
+pub(crate) const PARTS: usize = 4;
+pub(crate) const STRETCHES: usize = 8;
 
 /// The width of the border between fast and slow in the training target, as a share of the
 /// distance between the quartiles of the latencies' logarithms.
 const BORDER: f64 = 0.25;
 
 /// The samples of `trimtab`.
-pub(super) struct Samples {
-    pub(super) features: Vec<[i32; FEATURES]>,
-    pub(super) reads: Vec<Read>,
-    pub(super) slow: Vec<bool>,
+pub(crate) struct Samples {
+    pub(crate) features: Vec<[i32; FEATURES]>,
+    pub(crate) reads: Vec<Read>,
+    pub(crate) slow: Vec<bool>,
     /// The training target, from 0 to 1: see [`lateness`].
     lateness: Vec<f32>,
     /// The part that each belongs to.
-    pub(super) part: Vec<usize>,
-    pub(super) base_latency: BaseLatency,
+    pub(crate) part: Vec<usize>,
+    pub(crate) base_latency: BaseLatency,
 }
 
 /// The three forests, trained on some of the samples.
-pub(super) struct Forests {
-    pub(super) late: Option<IntegerForest>,
-    pub(super) wait: IntegerForest,
-    pub(super) fast: IntegerForest,
+pub(crate) struct Forests {
+    pub(crate) late: Option<IntegerForest>,
+    pub(crate) wait: IntegerForest,
+    pub(crate) fast: IntegerForest,
 }
 
 impl Samples {
-    pub(super) fn new(
+    pub(crate) fn new(
         sets: &[TrainingSet<'_>],
         functions: &[UnitFunction],
         mut reads: Vec<Read>,
@@ -76,14 +76,14 @@ impl Samples {
     }
 
     /// The excess of a read over the base latency.
-    pub(super) fn excess(&self, i: usize) -> Nanos {
+    pub(crate) fn excess(&self, i: usize) -> Nanos {
         let read = &self.reads[i];
         read.latency.since(self.base_latency.latency(read.pages))
     }
 
     /// Trains on the selected samples. If all of these are of one class, there is no forest
     /// that separates late from not late.
-    pub(super) fn forests(
+    pub(crate) fn forests(
         &self,
         is: impl Fn(usize) -> bool,
         options: &TrainingOptions,
@@ -97,7 +97,7 @@ impl Samples {
         let forest = |of: &[usize], target: &dyn Fn(&usize) -> f32, objective| {
             let features: Vec<_> = of.iter().map(|&i| self.features[i]).collect();
             let targets: Vec<f32> = of.iter().map(target).collect();
-            grow(&features, &targets, objective, options)
+            grow(&features, &targets, &[], objective, options)
         };
         let fast: Vec<usize> = chosen.iter().copied().filter(|&i| !self.slow[i]).collect();
         let two_classes = !fast.is_empty() && fast.len() < chosen.len();

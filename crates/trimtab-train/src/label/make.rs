@@ -1,48 +1,77 @@
 //! A label from a recording.
 
 use trimtab_io::{Nanos, Op};
-use trimtab_predict::{Label, LabelRule, Recorded};
+use trimtab_predict::{Label, LabelRule, Recorded, RefusalCost};
 
+use super::cost::cost;
 use super::inflection::inflection;
 use super::knee::{knee, rank};
 use super::relative::relative;
 use crate::error::Error;
+use crate::options::TrainingOptions;
 use crate::reads::{Read, latencies};
+use crate::set::TrainingSet;
 
 /// The seed of the inflection point's simulation.
 const SEED: u64 = 1;
 
-/// Makes a label by a rule. `reads` are the reads to go by; `all` the latencies of reads and
-/// writes together, for [`LabelRule::Knee`]; `peers` the read latencies of the other drives,
-/// for [`LabelRule::Inflection`]. The latter two are ascending.
+/// What a label is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelInputs<'a> {
+    /// The recordings, and the reads to go by.
+    pub sets: &'a [TrainingSet<'a>],
+    /// The latencies of reads and writes together, ascending, for [`LabelRule::Knee`].
+    pub all: &'a [Nanos],
+    /// The read latencies of the other drives, each ascending, for [`LabelRule::Cost`] and
+    /// [`LabelRule::Inflection`]. Without them the drive is its own peer.
+    pub peers: &'a [&'a [Nanos]],
+    /// How training will be done, for [`LabelRule::Cost`].
+    pub options: &'a TrainingOptions,
+}
+
+/// A label, and what it weighed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MadeLabel {
+    /// The label.
+    pub label: Label,
+    /// Of [`LabelRule::Cost`], unless there are too few reads.
+    pub cost: Option<RefusalCost>,
+}
+
+/// Makes a label by a rule: [`Label::Never`], with the reason, if the latencies do not divide
+/// into fast and slow.
 ///
 /// # Errors
-/// The latencies do not divide into fast and slow.
-pub fn make(
-    rule: LabelRule,
-    reads: &[Read],
-    all: &[Nanos],
-    peers: &[&[Nanos]],
-) -> Result<Label, Error> {
-    let none = |why| Error::NoLabel { rule: rule.name(), why };
-    let sorted = latencies(reads);
+/// The learning library fails.
+pub fn make(rule: LabelRule, inputs: &LabelInputs<'_>) -> Result<MadeLabel, Error> {
+    let LabelInputs { sets, all, peers, options } = *inputs;
+    if rule == LabelRule::Cost {
+        return cost(sets, peers, options);
+    }
+    let reads: Vec<Read> = sets.iter().flat_map(|set| set.reads.iter().copied()).collect();
+    let sorted = latencies(&reads);
     let at = |share| rank(sorted.len(), share).map(|rank| sorted[rank]);
-    let latency = match rule {
-        LabelRule::Knee => knee(all).ok_or(none("all of them are the same, or there are none"))?,
-        LabelRule::Inflection => {
-            let found = inflection(&sorted, peers, SEED);
-            found.ok_or(none("no threshold makes failing over worthwhile"))?.latency
-        }
-        LabelRule::P95 => at(0.95).ok_or(none("there are none"))?,
-        LabelRule::P99 => at(0.99).ok_or(none("there are none"))?,
+    let threshold = |found: Option<Nanos>, why: &str| match found {
+        Some(latency) => Label::Threshold { latency },
+        None => Label::Never { reason: why.to_owned() },
+    };
+    let label = match rule {
+        LabelRule::Cost => unreachable!("it has been made"),
+        LabelRule::Knee => threshold(knee(all), "all latencies are the same, or there are none"),
+        LabelRule::Inflection => threshold(
+            inflection(&sorted, peers, SEED).map(|found| found.latency),
+            "no threshold makes failing over worthwhile",
+        ),
+        LabelRule::P95 => threshold(at(0.95), "there are no reads"),
+        LabelRule::P99 => threshold(at(0.99), "there are no reads"),
         LabelRule::Relative => {
             let reads: Vec<_> = reads.iter().map(|r| (r.latency, r.pages, r.load)).collect();
-            let found = relative(&reads);
-            let (expected, times) = found.ok_or(none("all take as long as expected"))?;
-            return Ok(Label::Relative { expected, times });
+            let never = || Label::Never { reason: "all reads take as long as expected".to_owned() };
+            let label = |(expected, times)| Label::Relative { expected, times };
+            relative(&reads).map_or_else(never, label)
         }
     };
-    Ok(Label::Threshold { latency })
+    Ok(MadeLabel { label, cost: None })
 }
 
 /// The latencies of all reads and writes of recordings that completed with their data,

@@ -25,6 +25,7 @@ pub(super) fn page(path: &Path, comparison: &Comparison, report: &Report) -> Pag
     page.chart(distributions(report));
     let mut drives = Section::new("Drives");
     drives.table(table::drives(report));
+    table::never_refusing(report).into_iter().for_each(|line| drives.note(line));
     page.section(drives);
     let mut scenario = Section::new("Scenario");
     scenario.text(comparison.text());

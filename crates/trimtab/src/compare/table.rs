@@ -1,5 +1,6 @@
 //! The table of a comparison.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use trimtab_compare::{DriveFacts, MEASURES, Measure, Report, StrategyReport};
@@ -15,7 +16,35 @@ const SPREAD_SHOWN: [&str; 3] = ["mean_ns", "p99_ns", "p99.9_ns"];
 pub(super) fn text(path: &Path, report: &Report) -> String {
     let facts = facts(path, report);
     let (table, drives) = (strategies(report), drives(report));
-    format!("{facts}\n{table}\n{drives}")
+    let never = never_refusing(report).concat();
+    format!("{facts}\n{table}\n{drives}{never}")
+}
+
+/// A line for each drive on which predictors never refuse a read, and each reason.
+pub(super) fn never_refusing(report: &Report) -> Vec<String> {
+    // By drive and reason: the seeds and the predictors.
+    let mut all: BTreeMap<(usize, &str), (BTreeSet<u64>, BTreeSet<&str>)> = BTreeMap::new();
+    for (&seed, drives) in report.seeds.iter().zip(&report.drives) {
+        for (number, drive) in drives.iter().enumerate() {
+            for (&predictor, reason) in &drive.never_refuses {
+                let (seeds, predictors) = all.entry((number, reason)).or_default();
+                seeds.insert(seed);
+                predictors.insert(predictor);
+            }
+        }
+    }
+    let line = |((number, reason), (seeds, predictors)): ((usize, &str), (BTreeSet<u64>, _))| {
+        let name = &report.drives[0][number].device;
+        let predictors = Vec::from_iter::<BTreeSet<&str>>(predictors);
+        let (never, predictors) = (
+            if predictors.len() > 1 { "never refuse" } else { "never refuses" },
+            predictors.join(", "),
+        );
+        let several = if seeds.len() > 1 { "s" } else { "" };
+        let seeds = seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        format!("{name}, seed{several} {seeds}: {predictors} {never}: {reason}\n")
+    };
+    all.into_iter().map(line).collect()
 }
 
 /// How the figures were obtained.
@@ -107,18 +136,26 @@ pub(super) fn drives(report: &Report) -> Table {
                 drive.device.clone(),
                 count(drive.reads),
                 count(drive.reads_phase_two),
-                marked(units::long(drive.inflection_ns), drive.inflection_alone),
-                format!("p{:.1}", drive.inflection_percentile),
+                marked(latency(drive.inflection_ns), drive.inflection_alone),
+                percentile(drive.inflection_percentile),
             ];
             cells.extend(drive.changed.iter().flat_map(|changed| {
-                let percentile = format!("p{:.1}", changed.inflection_percentile);
-                let latency = units::long(changed.inflection_ns);
+                let latency = latency(changed.inflection_ns);
+                let percentile = percentile(changed.inflection_percentile);
                 [marked(latency, changed.inflection_alone), percentile]
             }));
             table.row(cells);
         }
     }
     table
+}
+
+fn latency(latency: Option<Nanos>) -> String {
+    latency.map_or_else(|| NONE.to_owned(), units::long)
+}
+
+fn percentile(percentile: Option<f64>) -> String {
+    percentile.map_or_else(|| NONE.to_owned(), |percentile| format!("p{percentile:.1}"))
 }
 
 fn marked(cell: String, is: bool) -> String {

@@ -48,6 +48,7 @@ pub(super) fn label(summary: &Summary) -> String {
         Label::Relative { times, .. } => {
             format!("slow is beyond {times:.2} times the latency expected at its size and load")
         }
+        Label::Never { reason } => format!("no read is slow, {}", escaped(reason)),
     };
     let own = if summary.label.own_peer { ", with the recording as its own peer" } else { "" };
     format!("{}: {label}{own}", summary.label.rule.name())

@@ -96,14 +96,51 @@ fn invalid_input_is_reported_in_one_line() {
     refuses(&one_drive, &[], "there must be 2 to 8 `[[device]]`, not 1");
     refuses(&scenario(), &["--seeds", "3,3"], "no two alike");
     refuses(&scenario().replace("phase_two", "phase_too"), &[], "s.toml: line 3: unknown field");
-    let short = scenario().replace("reads = 15_000", "reads = 300");
-    refuses(&short, &[], "device `device 0`: heur-adv: ");
     refuses(&scenario(), &["--report", "s.toml"], "is an input and would be replaced");
     refuses(&scenario(), &["--files", "a,b,c"], "--live");
     let live = |files| ["--live", "--files", files];
     refuses(&scenario(), &live("a,b"), "--files names 2, and the scenario has 3 devices");
     refuses(&scenario(), &live("a,b,c"), "a: cannot look at it");
     refuses(&scenario(), &live("/dev/null,b,c"), "/dev/null: ");
+}
+
+/// Where predictors have nothing to gain, or too little to train on, every row is compared: they
+/// never refuse, and the output says so and why.
+#[test]
+fn rows_run_where_no_threshold_pays() {
+    let bursty = "'bursty', on_iops = 3000, off_iops = 300, on_ms = 100, off_ms = 300";
+    let alike = scenario()
+        .replace("read_share = 0.5", "read_share = 1")
+        .replace(bursty, "'poisson', iops = 100");
+    let short = scenario().replace("reads = 15_000", "reads = 300");
+    for (scenario, reason) in [(alike, "no threshold"), (short, "at least 1000 are needed")] {
+        let place = Place::new(&scenario);
+        let output = place.compare(&["--json", "s.json", "--report", "s.html"]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let told: Value = serde_json::from_slice(&fs::read(place.path("s.json")).unwrap()).unwrap();
+        let rows = told["strategies"].as_array().unwrap();
+        let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let page = fs::read_to_string(place.path("s.html")).unwrap();
+        for drive in 0..3 {
+            let never = told["drives"][0][drive]["never_refuses"].as_object().unwrap();
+            assert_eq!(never.len(), 4, "{never:?}");
+            let line =
+                text.lines().find(|line| line.starts_with(&format!("device {drive}, seed 1: ")));
+            let line = line.unwrap_or_else(|| panic!("{text}"));
+            assert!(line.contains("never refuse") && line.contains(reason), "{line}");
+            assert!(page.contains(reason));
+        }
+        for name in ["base", "hedge", "hedge-ip", "adaptive", "c3", "linnos", "heur-adv", "trimtab"]
+        {
+            assert_eq!(row(name)["seeds"][0]["reads"], 10_000, "{name}");
+            assert_eq!(row(name)["seeds"][0]["refused"], 0, "{name}");
+        }
+        let mean = |name: &str| row(name)["median"]["mean_ns"].as_f64().unwrap();
+        let inference = row("linnos")["seeds"][0]["inference_ns"].as_f64().unwrap();
+        assert!((mean("linnos") - mean("base") - inference).abs() < 0.01 * mean("base"));
+        assert!(mean("trimtab") < 1.02 * mean("base"), "{} {}", mean("trimtab"), mean("base"));
+    }
 }
 
 #[test]

@@ -253,7 +253,7 @@ fn models_are_evaluated_on_unseen_reads() {
     refused(&["--model", "half.st", "--protocol", "leaky"], "cannot be used with");
     let card = fs::read_to_string(place.path("half.json")).unwrap();
     for (from, to, why) in [
-        ("\"version\": 4", "\"version\": 9", "half.json: model of version 9, expected 1 to 4"),
+        ("\"version\": 5", "\"version\": 9", "half.json: model of version 9, expected 1 to 5"),
         ("\"features\": ", "\"features\": 1", "half.st: is not the model that half.json is of"),
     ] {
         fs::write(place.path("half.json"), card.replacen(from, to, 1)).unwrap();
@@ -293,7 +293,7 @@ fn unusable_input_gives_one_line_and_exit_code_2() {
         "two.csv: is of several drives, srv.1, srv.0; pick one by --device",
     );
     place.refuses(&["--trace", "two.csv", "--device", "srv.2"], "has no device `srv.2`");
-    place.refuses(&["--trace", "a.csv", "--label", "p90"], "unknown label \"p90\"; known are knee");
+    place.refuses(&["--trace", "a.csv", "--label", "p90"], "unknown label \"p90\"; known are cost");
     place.refuses(&["--trace", "a.csv", "--protocol", "any"], "expected time-forward");
     place.refuses(&[], "--trace");
     let over = place.evaluate(&["--trace", "a.csv", "--json", "./a.csv"]);

@@ -56,7 +56,7 @@ fn every_predictor_becomes_a_model_with_a_card() {
         assert!(value("slow").contains("% of them, by knee: beyond "), "{text}");
         assert!(place.path(&out).exists());
         let card = place.card(&card);
-        assert_eq!((&card["version"], &card["predictor"]), (&4.into(), &predictor.into()));
+        assert_eq!((&card["version"], &card["predictor"]), (&5.into(), &predictor.into()));
         if features > 0 {
             assert_eq!(card["features"], features);
         }
@@ -155,14 +155,48 @@ fn failures_are_reported_in_one_line() {
     assert_eq!(trained.status.code(), Some(0), "{}", said(&trained));
     let card = fs::read_to_string(place.path("m.json")).unwrap();
     let check = ["--trace", "a.csv", "--check", "m.st"];
-    fs::write(place.path("m.json"), card.replacen("\"version\": 4", "\"version\": 7", 1)).unwrap();
-    place.refuses(&check, "m.json: model of version 7, expected 1 to 4; train it again");
+    fs::write(place.path("m.json"), card.replacen("\"version\": 5", "\"version\": 7", 1)).unwrap();
+    place.refuses(&check, "m.json: model of version 7, expected 1 to 5; train it again");
     fs::write(place.path("m.json"), card.replacen("\"features\": 1", "\"features\": 9", 1))
         .unwrap();
     let changed = "m.st: is not the model that m.json is of, or one of the two was changed since";
     place.refuses(&check, changed);
     fs::remove_file(place.path("m.json")).unwrap();
     place.refuses(&check, "m.json: cannot read");
+}
+
+/// A recording in which nothing varies is no failure: the model never refuses.
+#[test]
+fn model_of_a_drive_without_slow_reads_never_refuses() {
+    let even = |step: u32| {
+        let line = |i| format!("{i},80,1,4096,{},{},4096\n", 4096 * (i * step % 1000), i);
+        (0..3000).map(line).collect::<String>()
+    };
+    let place = Place::new(&[("even.csv", &even(7)), ("other.csv", &even(11))]);
+    let trace = ["--trace", "even.csv"];
+    for predictor in ["trimtab", "linnos", "heur-sim", "heur-adv"] {
+        for label in ["knee", "inflection", "relative"] {
+            let args = ["--predictor", predictor, "--label", label, "-o", "m.st"];
+            let output = place.train(&[&trace[..], &args].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(text.contains("the model never refuses: "), "{text}");
+            let card = place.card("m.json");
+            assert_eq!(card["label"]["kind"], "never");
+            assert!(card["label"]["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
+            let evaluate = ["evaluate", "--trace", "other.csv", "--model", "m.st"];
+            let args = ["--label", label, "--json"];
+            let output = place.command(&[&evaluate[..], &args].concat()).output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+            let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(told["predictors"][0]["refused"], 0.0, "{told}");
+            assert_eq!(told["label"]["slow_share"], 0.0);
+        }
+    }
+    let output = place.command(&["evaluate", "--trace", "even.csv"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("no read is slow"), "{text}");
 }
 
 /// A model of a version whose card had no checksum decides as before, with a warning.

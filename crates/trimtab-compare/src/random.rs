@@ -113,7 +113,6 @@ pub fn run_series(
         }
         let number = options.first + array as u64;
         let result = run_array(options, number, trainer).map_err(|error| (number, error));
-        if let Err((_, Error::Training { .. } | Error::Inflections(_))) = &result { return None; }
         failed.fetch_or(result.is_err(), Ordering::Relaxed);
         done(&result);
         Some(result)
@@ -128,7 +127,7 @@ pub fn run_series(
 /// # Errors
 /// A row is not valid, as in a scenario.
 pub fn rows(options: &SeriesOptions) -> Result<Vec<Entry>, Error> {
-    let text = scenario(options, &random_array(options.seed, options.first));
+    let text = scenario(options, &random_array(options.seed, options.first)?);
     Ok(Comparison::parse(&text, Path::new(""))?.entries)
 }
 
@@ -143,7 +142,7 @@ fn run_array(
     number: u64,
     trainer: &dyn Trainer,
 ) -> Result<ArrayResult, Error> {
-    let array = random_array(options.seed, number);
+    let array = random_array(options.seed, number)?;
     let comparison = Comparison::parse(&scenario(options, &array), Path::new(""))?;
     let seed = comparison.seeds[0];
     let prepared = prepare(&comparison, seed, trainer, 1, &|_, _, _| ())?;
@@ -163,8 +162,18 @@ fn run_array(
     }
     let against_base = STATISTICS.iter().zip(0..).map(|(&statistic, test)| {
         let seed = derived_seed(seed, test);
-        if judged.is_empty() { paired(&base, &base, statistic, seed) } else { paired(&base, &judged, statistic, seed) }
+        if judged.is_empty() {
+            paired(&base, &base, statistic, seed)
+        } else {
+            paired(&base, &judged, statistic, seed)
+        }
     });
     let against_base = against_base.collect();
-    Ok(ArrayResult { number, traits: array.traits, reads: base.len() as u64, figures, against_base })
+    Ok(ArrayResult {
+        number,
+        traits: array.traits,
+        reads: base.len() as u64,
+        figures,
+        against_base,
+    })
 }

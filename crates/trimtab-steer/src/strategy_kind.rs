@@ -138,6 +138,12 @@ impl StrategyKind {
             }
             Self::LinnosH99 => Box::new(Failover::new(name, predictors(), costs).hedged(at(99.0))),
             Self::Trimtab => {
+                let each = |share: f64| {
+                    std::array::from_fn(|replica| {
+                        let reads = history.get(replica).map(|history| &history.reads);
+                        reads.and_then(|reads| reads.quantile(share)).unwrap_or_default()
+                    })
+                };
                 let settings = TrimtabSettings {
                     costs,
                     margin: tuning.margin,
@@ -145,6 +151,9 @@ impl StrategyKind {
                     charge_moves: tuning.charge_moves,
                     control: tuning.control,
                     usual: at(90.0).least(),
+                    medians: each(0.5),
+                    quiet: each(0.25),
+                    longest: at(99.5).most(),
                     seed,
                 };
                 Box::new(Trimtab::new(predictors(), settings))
@@ -222,7 +231,7 @@ impl Default for Tuning {
         Self {
             tied_delay: Nanos::ZERO,
             margin: 0.05,
-            most_extra: 0.03,
+            most_extra: 0.2,
             charge_moves: false,
             control: false,
         }

@@ -4,9 +4,11 @@
 //! be kept, read, and run again by itself.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use trimtab_device::{Profile, Scope};
 use trimtab_io::{SplitMix64, derived_seed};
+use trimtab_sim::{Error, Scenario};
 
 /// A drawn array.
 #[derive(Clone, Debug)]
@@ -30,7 +32,8 @@ pub struct Traits {
     pub profile: String,
     /// Time of a page read of the first drive's flash, µs.
     pub read_us: f64,
-    /// The estimated utilisation of the busiest drive, 0 to 1.
+    /// Utilisation of the busiest drive: requests per second in the mean, as a share of what it
+    /// completes of the same mix at a queue depth of 64, 0 to 1.
     pub utilisation: f64,
     /// Share of reads among the requests, 0 to 1.
     pub read_share: f64,
@@ -95,11 +98,15 @@ enum Pattern {
 }
 
 /// The `number`th array of the series with this seed.
-#[must_use]
-pub fn random_array(seed: u64, number: u64) -> RandomArray {
+///
+/// # Errors
+/// The throughput of a drive cannot be measured.
+pub fn random_array(seed: u64, number: u64) -> Result<RandomArray, Error> {
     let mut draw = Draw(SplitMix64::new(derived_seed(seed, number)));
     let replicas = 2 + (draw.0.next() % 7) as usize;
     let alike = draw.chance(0.5);
+    // Replicas hold the same data, however long they have been in use.
+    let filled = if draw.chance(0.1) { 0.0 } else { round(draw.uniform(0.4, 1.0)) };
     let first = drive(&mut draw);
     let mut profiles = vec![first.clone()];
     while profiles.len() < replicas {
@@ -112,11 +119,13 @@ pub fn random_array(seed: u64, number: u64) -> RandomArray {
         };
         profiles.push(next);
     }
+    let capacity = profiles.iter().map(|drive| drive.least).max().unwrap_or(1);
     let failover_us = if draw.chance(0.25) { 0.0 } else { round(draw.scale(1.0, 1000.0)) };
     let utilisation = draw.uniform(0.01, 0.95);
     let shared = mix(&mut draw);
     let pattern = pattern(&mut draw, utilisation);
     let own_workloads = draw.chance(0.3);
+    let mut throughput = Throughput::default();
     let mut devices = String::new();
     let mut busiest: f64 = 0.0;
     for profile in &profiles {
@@ -126,9 +135,9 @@ pub fn random_array(seed: u64, number: u64) -> RandomArray {
             (shared.clone(), 1.0)
         };
         busiest = busiest.max(share * utilisation);
-        let iops = share * utilisation / profile.demand(&mix);
-        let workload = workload(&mix, pattern, iops);
-        let Drive { text, .. } = profile;
+        let text = profile.text(capacity, filled);
+        let iops = share * utilisation * throughput.of(&text, &mix)?;
+        let workload = mix.workload(&pattern.arrivals(iops));
         write!(devices, "\n[[device]]\n{text}workload = {workload}\n").expect("a string grows");
     }
     let correlated = draw.chance(0.5);
@@ -148,8 +157,8 @@ pub fn random_array(seed: u64, number: u64) -> RandomArray {
     let traits = Traits {
         replicas,
         alike,
-        profile: first.profile.name.clone(),
-        read_us: first.profile.timing.read_us,
+        profile: first.base.clone(),
+        read_us: first.read_us,
         utilisation: busiest,
         read_share: shared.read_share,
         read_bytes: shared.reads[0].0,
@@ -160,16 +169,21 @@ pub fn random_array(seed: u64, number: u64) -> RandomArray {
         },
         event: "none",
     };
-    RandomArray { number, text, traits }
+    Ok(RandomArray { number, text, traits })
 }
 
-/// A drive: the text of its keys, and what is estimated from its profile.
+/// A drive, before it is known how much data the array holds.
 #[derive(Clone)]
 struct Drive {
-    text: String,
-    profile: Profile,
-    /// Share of the drive that is aged data, 0 to 1.
-    aged: f64,
+    /// The profile that it is made from, and the keys that it replaces.
+    base: String,
+    overrides: String,
+    read_us: f64,
+    /// The least capacity that is possible or wanted, GiB.
+    least: u64,
+    /// How it was filled.
+    kind: &'static str,
+    depth: u32,
 }
 
 fn drive(draw: &mut Draw) -> Drive {
@@ -183,27 +197,29 @@ fn drive(draw: &mut Draw) -> Drive {
     }
     // As small as it can be: a small drive is aged sooner, and behaves like a large one under
     // the same load.
-    let mut bytes = draw.pick(&[1_u64, 2, 4]) << 30;
-    let profile = loop {
-        match profile.clone().with_capacity(bytes) {
-            Ok(sized) => break sized,
-            Err(_) => bytes *= 2,
-        }
-    };
-    let (share, kind, aged) = if draw.chance(0.75) {
-        let share = round(draw.uniform(0.5, 1.0));
-        (share, "aged", share)
-    } else {
-        (if draw.chance(0.7) { 1.0 } else { 0.0 }, "sequential", 0.0)
-    };
-    let depth = draw.pick(&[32, 64, 128, 256]);
-    let text = format!(
-        "profile = \"{}\"\n{overrides}capacity = \"{}G\"\n\
-         fill = {{ share = {share}, kind = \"{kind}\" }}\nhost = {{ queue_depth = {depth} }}\n",
-        base.name,
-        bytes >> 30,
-    );
-    Drive { text, profile, aged }
+    let mut least = draw.pick(&[1_u64, 2, 4]);
+    while profile.clone().with_capacity(least << 30).is_err() {
+        least *= 2;
+    }
+    Drive {
+        base: base.name,
+        overrides,
+        read_us: profile.timing.read_us,
+        least,
+        kind: if draw.chance(0.75) { "aged" } else { "sequential" },
+        depth: draw.pick(&[32, 64, 128, 256]),
+    }
+}
+
+impl Drive {
+    /// Its keys, in TOML: with this capacity, GiB, and this share of it filled.
+    fn text(&self, capacity: u64, share: f64) -> String {
+        let Self { base, overrides, kind, depth, .. } = self;
+        format!(
+            "profile = \"{base}\"\n{overrides}capacity = \"{capacity}G\"\n\
+             fill = {{ share = {share}, kind = \"{kind}\" }}\nhost = {{ queue_depth = {depth} }}\n"
+        )
+    }
 }
 
 /// Replaces figures of a profile, and returns the keys that do.
@@ -233,8 +249,12 @@ fn random_profile(draw: &mut Draw, profile: &mut Profile) -> String {
     set("timing.program_us", &program);
     set("timing.erase_us", &timing.erase_us);
     set("timing.channel_mb_s", &timing.channel_mb_s);
-    let scopes =
-        [(Scope::Plane, "plane"), (Scope::Die, "die"), (Scope::Channel, "channel"), (Scope::Controller, "controller")];
+    let scopes = [
+        (Scope::Plane, "plane"),
+        (Scope::Die, "die"),
+        (Scope::Channel, "channel"),
+        (Scope::Controller, "controller"),
+    ];
     let (scope, name) = draw.pick(&scopes);
     profile.gc.blocks = scope;
     profile.gc.preemptive = draw.chance(0.5);
@@ -260,6 +280,9 @@ fn random_profile(draw: &mut Draw, profile: &mut Profile) -> String {
     text
 }
 
+/// The most bytes that are written for each read, in the mean.
+const WRITTEN: f64 = 65_536.0;
+
 fn mix(draw: &mut Draw) -> Mix {
     let read_share = if draw.chance(0.25) { 1.0 } else { round(draw.uniform(0.1, 0.98)) };
     let mut sizes = || {
@@ -274,7 +297,15 @@ fn mix(draw: &mut Draw) -> Mix {
         }
         sizes
     };
-    let (reads, writes) = (sizes(), sizes());
+    let (reads, mut writes) = (sizes(), sizes());
+    // Large writes among few reads would take hours to simulate, and wear the drive out.
+    let mean = |sizes: &[(u64, u32)]| {
+        let weight: u32 = sizes.iter().map(|size| size.1).sum();
+        sizes.iter().map(|&(bytes, w)| bytes as f64 * f64::from(w)).sum::<f64>() / f64::from(weight)
+    };
+    while mean(&writes) * (1.0 - read_share) / read_share > WRITTEN {
+        writes.iter_mut().for_each(|size| size.0 /= 2);
+    }
     let offsets = match draw.pick(&[0, 0, 1, 2]) {
         0 => "{ kind = \"uniform\" }".to_owned(),
         1 => format!("{{ kind = \"zipf\", theta = {} }}", round(draw.uniform(0.5, 1.2))),
@@ -296,72 +327,70 @@ fn pattern(draw: &mut Draw, utilisation: f64) -> Pattern {
     Pattern::Bursty { on, off: off.max(0.0), on_ms, off_ms }
 }
 
-fn workload(mix: &Mix, pattern: Pattern, iops: f64) -> String {
-    let arrivals = match pattern {
-        Pattern::Poisson => format!("{{ kind = \"poisson\", iops = {} }}", round(iops)),
-        Pattern::Bursty { on, off, on_ms, off_ms } => format!(
-            "{{ kind = \"bursty\", on_iops = {}, off_iops = {}, on_ms = {on_ms}, off_ms = {off_ms} }}",
-            round(on * iops),
-            round(off * iops),
-        ),
-    };
-    let list = |sizes: &[(u64, u32)]| {
-        let of = |(bytes, weight): &(u64, u32)| format!("{{ bytes = {bytes}, weight = {weight} }}");
-        sizes.iter().map(of).collect::<Vec<_>>().join(", ")
-    };
-    let writes = match mix.read_share < 1.0 {
-        true => format!(", write_sizes = [{}]", list(&mix.writes)),
-        false => String::new(),
-    };
-    format!(
-        "{{ read_share = {}, sizes = [{}]{writes}, offsets = {}, arrivals = {arrivals} }}",
-        mix.read_share,
-        list(&mix.reads),
-        mix.offsets
-    )
+impl Pattern {
+    /// Arrivals of so many requests per second in the mean, in TOML.
+    fn arrivals(self, iops: f64) -> String {
+        match self {
+            Self::Poisson => format!("{{ kind = \"poisson\", iops = {} }}", round(iops)),
+            Self::Bursty { on, off, on_ms, off_ms } => format!(
+                "{{ kind = \"bursty\", on_iops = {}, off_iops = {}, on_ms = {on_ms}, \
+                 off_ms = {off_ms} }}",
+                round(on * iops),
+                round(off * iops),
+            ),
+        }
+    }
 }
 
-impl Drive {
-    /// The estimated time that a request keeps the drive's busiest part occupied, divided by
-    /// the number of such parts, s: the reciprocal of the drive's throughput. Cleaning is
-    /// estimated by the write amplification of greedy cleaning under random writes.
-    fn demand(&self, mix: &Mix) -> f64 {
-        let (geometry, timing) = (&self.profile.geometry, &self.profile.timing);
-        let page = f64::from(geometry.page_bytes);
-        let channels = f64::from(geometry.channels);
-        let dies_per_channel = f64::from(geometry.chips_per_channel * geometry.dies_per_chip);
-        let mean = |sizes: &[(u64, u32)], of: &dyn Fn(f64) -> f64| {
-            let weight: f64 = sizes.iter().map(|&(_, weight)| f64::from(weight)).sum();
-            sizes.iter().map(|&(bytes, w)| f64::from(w) * of(bytes as f64)).sum::<f64>() / weight
+impl Mix {
+    /// A workload with these arrivals, in TOML.
+    fn workload(&self, arrivals: &str) -> String {
+        let list = |sizes: &[(u64, u32)]| {
+            let of =
+                |(bytes, weight): &(u64, u32)| format!("{{ bytes = {bytes}, weight = {weight} }}");
+            sizes.iter().map(of).collect::<Vec<_>>().join(", ")
         };
-        let pages = |bytes: f64| (bytes / page).ceil();
-        let write_share = 1.0 - mix.read_share;
-        let (reads, writes) =
-            (mix.read_share * mean(&mix.reads, &pages), write_share * mean(&mix.writes, &pages));
-        let used = self.aged * (1.0 - geometry.over_provisioning);
-        let spare = (1.0 - used) / used.max(1e-9);
-        let amplification =
-            if self.aged > 0.0 { ((1.0 + spare) / (2.0 * spare)).max(1.0) } else { 1.0 };
-        let pattern = timing.program_pattern_us.as_ref();
-        let program = timing.program_us.or_else(|| {
-            pattern.map(|pattern| pattern.iter().sum::<f64>() / pattern.len() as f64)
-        });
-        let program = program.unwrap_or_default();
-        let transfer = page / timing.channel_mb_s;
-        let moved = (amplification - 1.0) * writes;
-        // Cleaning keeps other dies idle as well.
-        let held = match self.profile.gc.blocks {
-            Scope::Plane | Scope::Die => 1.0,
-            Scope::Channel => dies_per_channel,
-            Scope::Controller => dies_per_channel * channels,
+        let writes = match self.read_share < 1.0 {
+            true => format!(", write_sizes = [{}]", list(&self.writes)),
+            false => String::new(),
         };
-        let erases = amplification * writes / f64::from(geometry.pages_per_block);
-        let cleaning = moved * (timing.read_us + program) + erases * timing.erase_us;
-        let dies = reads * timing.read_us + writes * program + cleaning * held;
-        let bus = (reads + writes + 2.0 * moved) * transfer;
-        let link = |bytes: f64| bytes;
-        let bytes = mix.read_share * mean(&mix.reads, &link) + write_share * mean(&mix.writes, &link);
-        let host = if timing.host_link_mb_s > 0.0 { bytes / timing.host_link_mb_s } else { 0.0 };
-        (dies / (channels * dies_per_channel)).max(bus / channels).max(host).max(1e-3) / 1e6
+        format!(
+            "{{ read_share = {}, sizes = [{}]{writes}, offsets = {}, arrivals = {arrivals} }}",
+            self.read_share,
+            list(&self.reads),
+            self.offsets
+        )
+    }
+}
+
+/// Requests that measure a drive's throughput, after so many others.
+const MEASURED: (u64, u64) = (5_000, 20_000);
+/// The queue depth at which it is measured.
+const DEPTH: u32 = 64;
+
+/// Throughput of drives under their mixes, requests/s, measured in a simulation of its own.
+#[derive(Default)]
+struct Throughput {
+    known: Vec<(String, f64)>,
+}
+
+impl Throughput {
+    fn of(&mut self, drive: &str, mix: &Mix) -> Result<f64, Error> {
+        let arrivals = format!("{{ kind = \"closed\", queue_depth = {DEPTH}, think_us = 0 }}");
+        let text = format!(
+            "seed = 1\nwarm_up_requests = {}\nrequests = {}\n[[device]]\n{drive}workload = {}\n",
+            MEASURED.0,
+            MEASURED.1,
+            mix.workload(&arrivals)
+        );
+        if let Some((_, known)) = self.known.iter().find(|(of, _)| *of == text) {
+            return Ok(*known);
+        }
+        let mut simulation = Scenario::parse(&text, Path::new(""))?.simulation()?;
+        simulation.run()?;
+        let device = &simulation.report().devices[0];
+        let measured = device.requests as f64 / device.measured_ns.as_secs_f64().max(1e-9);
+        self.known.push((text, measured));
+        Ok(measured)
     }
 }

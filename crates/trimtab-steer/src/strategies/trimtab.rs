@@ -32,6 +32,12 @@ pub struct TrimtabSettings {
     /// A latency that most reads stay below: the initial delay by which a read may exceed
     /// its expected latency before it is hedged.
     pub usual: Nanos,
+    /// The median and the p25 of each replica's latency so far.
+    pub medians: [Nanos; MOST_REPLICAS],
+    /// See `medians`.
+    pub quiet: [Nanos; MOST_REPLICAS],
+    /// A latency that almost all reads stay below.
+    pub longest: Nanos,
     /// The seed of the control group.
     pub seed: u64,
 }
@@ -63,7 +69,13 @@ pub struct Trimtab {
     /// Measures whether moving reads gains anything; `None`: reads are moved on the forecast alone.
     control: Option<ControlGroup>,
     /// Each replica's median latency.
-    typical: [Typical; MOST_REPLICAS],
+    typical: [RunningQuantile; MOST_REPLICAS],
+    /// How far each replica's latency grows with what is in flight on it.
+    congestion: [Congestion; MOST_REPLICAS],
+    /// Duplicates that were planned and not sent.
+    planned: f64,
+    /// The mean length of reads, bytes.
+    length: f64,
     /// Each replica's queue.
     queues: [QueueState; MOST_REPLICAS],
 }
@@ -84,13 +96,23 @@ const CROWD: f64 = 24.0;
 /// Hedges that can be saved up, and probes that can be owed: a quiet array needs more
 /// probes than its reads pay for.
 const MOST_SAVED: f64 = 100.0;
-/// The share of the budget that the delay is set to spend; the rest is for probes and for
-/// worse times.
-const PLANNED: f64 = 0.8;
+/// The share of reads that the delay is set to hedge; the rest of the budget is for worse times.
+const PLANNED: f64 = 0.024;
 
 /// The budget is unspent with this many duplicates saved and none sent for this long.
 const UNSPENT: f64 = 10.0;
 const UNSPENT_FOR: Nanos = Nanos::from_millis(500);
+
+/// The weight that the mean length of reads keeps with each read.
+const LENGTH_KEPT: f64 = 0.998;
+
+/// What a pair costs at most, in usual reads, where requests wait for each other: without pairs
+/// it would not be known whether moves are the reason.
+const MOST_BURDEN: f64 = 4.0;
+
+/// A hedge is to gain this many times what a read usually takes: where all reads wait in long
+/// queues, the slowest ones are not much slower than others.
+const WORTHWHILE: f64 = 2.0;
 
 /// The purpose of the timers.
 const HEDGE: u8 = 0;
@@ -102,7 +124,8 @@ impl Trimtab {
     #[must_use]
     pub fn new(mut predictors: PredictorSet, settings: TrimtabSettings) -> Self {
         predictors.probing = Probing::new(PROBE);
-        let delay = Delay::new(settings.usual, PLANNED * settings.most_extra);
+        let planned = PLANNED.min(0.8 * settings.most_extra);
+        let delay = Delay::new(settings.usual, planned);
         let expected = [Nanos::ZERO; MOST_REPLICAS];
         Self {
             predictors,
@@ -113,8 +136,11 @@ impl Trimtab {
             expected,
             out: [0; MOST_REPLICAS],
             probed: Replicas::NONE,
-            control: settings.control.then(|| ControlGroup::new(settings.seed)),
-            typical: [Typical::new(settings.usual); MOST_REPLICAS],
+            control: settings.control.then(|| ControlGroup::new(settings.longest, settings.seed)),
+            typical: settings.medians.map(|median| RunningQuantile::new(0.5, TYPICAL_STEP, median)),
+            congestion: settings.quiet.map(Congestion::new),
+            planned: 1.0,
+            length: 0.0,
             queues: [QueueState::default(); MOST_REPLICAS],
         }
     }
@@ -143,12 +169,24 @@ impl Trimtab {
         turn.order().iter().copied().min_by(by_score).unwrap_or(turn.primary())
     }
 
-    /// Whether duplicates could be sent that are not: no more can be saved, or none was sent
+    /// Whether duplicates were planned that were not sent: no more can be saved, or none was sent
     /// for a while.
     fn is_budget_unspent(&self, now: Nanos) -> bool {
-        let is_unspent = self.budget >= MOST_SAVED - 1.0
-            || self.budget >= UNSPENT && now.since(self.hedged) > UNSPENT_FOR;
+        let is_unspent = self.planned >= MOST_SAVED - 1.0
+            || self.planned >= UNSPENT && now.since(self.hedged) > UNSPENT_FOR;
         self.settings.control && is_unspent
+    }
+
+    /// What another request for this read to this replica costs the other requests there, ns.
+    fn price(&self, replica: Replica, length: u64) -> f64 {
+        let at = replica.index();
+        self.weight(length) * self.congestion[at].price(self.typical[at].get().0 as f64)
+    }
+
+    /// How many usual reads a read of this length is worth: a duplicate of a long one takes more
+    /// of the drives' time.
+    fn weight(&self, length: u64) -> f64 {
+        if self.settings.control { (length as f64 / self.length).max(1.0) } else { 1.0 }
     }
 
     /// The expected wait of a read that is hedged if it turns out to be late.
@@ -210,9 +248,14 @@ impl Trimtab {
         let question = if late.has(primary) { Question::Refused } else { Question::Ranked };
         let wanted = forecast.as_ref().map(|(best, ..)| (*best, question));
         let queue = self.shortest_queue(turn);
+        let weight = self.weight(turn.request().length);
+        // A pair is rarer where requests wait for each other: it delays others more.
+        let usual = self.typical[primary.index()].get().0 as f64;
+        let burden = self.price(primary, turn.request().length) / usual.max(1.0);
+        let weight = weight.max(burden.min(MOST_BURDEN));
         let (to, by, rival) = match &mut self.control {
             Some(control) => {
-                let decision = control.decide(primary, wanted, queue);
+                let decision = control.decide(primary, wanted, queue, weight);
                 (decision.to, decision.by, decision.rival)
             }
             None => (wanted.map_or(primary, |(best, _)| best), Choice::Forecast, None),
@@ -225,8 +268,8 @@ impl Trimtab {
         let is_failover = self.settings.charge_moves || question == Question::Refused;
         let asked = |replica: Replica, by_forecast: bool| {
             let at = if by_forecast { decided } else { now };
-            let pays = replica != primary
-                && (self.settings.charge_moves || by_forecast && is_failover);
+            let pays =
+                replica != primary && (self.settings.charge_moves || by_forecast && is_failover);
             if pays { at + costs.failover } else { at }
         };
         let by_forecast = by == Choice::Forecast;
@@ -243,23 +286,26 @@ impl Trimtab {
         }
         if let Some((sides, question)) = rival {
             let typical = self.typical[primary.index()].get().max(self.typical[to.index()].get());
-            let clip = self.delay.get() + typical;
+            let clip = Nanos(2 * (self.delay.get() + typical).0).min(self.settings.longest);
             let expected = self.typical[sides[0].index()].get();
             let other = if sides[0] == to { sides[1] } else { sides[0] };
             let is_of_forecast = question != Question::Queue && other == sides[0];
             let other_at = asked(other, is_of_forecast);
             let unsent = other_at.max(at).since(now) + expected;
             if let Some(control) = &mut self.control {
-                control.begin(Pair {
-                    read: turn.id(),
-                    question,
-                    arrival: turn.request().arrival,
-                    primary,
-                    sides,
-                    clip,
-                    unsent,
-                    took: [None; 2],
-                });
+                control.begin(
+                    weight,
+                    Pair {
+                        read: turn.id(),
+                        question,
+                        arrival: turn.request().arrival,
+                        primary,
+                        sides,
+                        clip,
+                        unsent,
+                        took: [None; 2],
+                    },
+                );
             }
             turn.send(other, other_at, Reason::Probe);
         }
@@ -274,7 +320,8 @@ impl Trimtab {
         }
         if let Some(replica) = self.predictors.probing.probe(turn) {
             self.probed.add(replica);
-            self.budget = (self.budget - 1.0).max(-MOST_SAVED);
+            let weight = self.weight(turn.request().length);
+            self.budget = (self.budget - weight).max(-MOST_SAVED);
         }
     }
 
@@ -293,11 +340,19 @@ impl Trimtab {
         // A late replica is soon enough if it is sooner than the wait so far.
         let waited = turn.now().since(turn.request().arrival);
         let is_sooner = forecast.wait.is_some_and(|wait| wait < waited);
-        if forecast.verdict == Verdict::Fast || is_sooner {
+        let wait = forecast.wait.or(forecast.fast).unwrap_or_default();
+        // What has taken so long takes as long again, as far as is known.
+        let gain = waited.0 as f64 - wait.0 as f64;
+        let usual = self.typical[best.index()].get().0 as f64;
+        let price = self.price(best, turn.request().length);
+        let pays = !self.settings.control || gain > WORTHWHILE * usual + price;
+        if pays && (forecast.verdict == Verdict::Fast || is_sooner) {
             let untried = turn.order().iter().filter(|r| !turn.has_asked(**r)).count() as u64;
             let at = turn.now() + Nanos(self.settings.costs.inference.0 * untried);
             turn.send(best, at, Reason::Duplicate);
-            self.budget -= 1.0;
+            let weight = self.weight(turn.request().length);
+            self.budget -= weight;
+            self.planned = (self.planned - weight).max(-MOST_SAVED);
             self.hedged = turn.now();
         } else if turn.memo() < LOOKS {
             turn.set_memo(turn.memo() + 1);
@@ -315,7 +370,11 @@ impl Strategy for Trimtab {
         let unspent = self.is_budget_unspent(turn.now());
         self.delay.was_set(turn.now(), unspent);
         self.budget = (self.budget + self.settings.most_extra).min(MOST_SAVED);
+        self.planned = (self.planned + PLANNED.min(self.settings.most_extra)).min(MOST_SAVED);
         let (now, primary) = (turn.now(), turn.primary());
+        let length = turn.request().length as f64;
+        let kept = if self.length == 0.0 { 0.0 } else { LENGTH_KEPT };
+        self.length = kept * self.length + (1.0 - kept) * length;
         if let Some(control) = &mut self.control {
             control.expire(now);
             if !control.forecasts(primary) {
@@ -352,10 +411,10 @@ impl Strategy for Trimtab {
         if let Some(control) = self.control.as_mut().filter(|_| ended.op == Op::Read) {
             control.completed(now, ended.request, ended.replica, ended.data);
             if ended.data {
-                let (latency, typical) =
-                    (now.since(ended.sent), &mut self.typical[ended.replica.index()]);
-                control.observed(ended.replica, latency, typical.get());
-                typical.record(latency);
+                let (latency, at) = (now.since(ended.sent), ended.replica.index());
+                control.observed(ended.replica, latency, self.typical[at].get());
+                self.typical[at].record(latency);
+                self.congestion[at].record(latency);
             }
         }
         if ended.op != Op::Read || !self.probed.has(ended.replica) {
@@ -370,25 +429,56 @@ impl Strategy for Trimtab {
     }
 }
 
-/// A running median, by stochastic approximation in logarithms.
+/// A running quantile, by stochastic approximation in logarithms.
 #[derive(Clone, Copy, Debug)]
-struct Typical(f64);
+struct RunningQuantile {
+    share: f64,
+    /// The step of the logarithm between the latencies on either side.
+    step: f64,
+    nanos: f64,
+}
 
-impl Typical {
-    /// The step of the logarithm.
-    const STEP: f64 = 0.02;
+/// The median latency is to follow a drive within some tens of reads.
+const TYPICAL_STEP: f64 = 0.04;
 
-    const fn new(first: Nanos) -> Self {
-        Self(first.0 as f64)
+impl RunningQuantile {
+    const fn new(share: f64, step: f64, first: Nanos) -> Self {
+        Self { share, step, nanos: first.0 as f64 }
     }
 
     const fn get(self) -> Nanos {
-        Nanos(self.0 as u64)
+        Nanos(self.nanos as u64)
     }
 
     fn record(&mut self, latency: Nanos) {
-        let is_above = latency.0 as f64 > self.0;
-        self.0 = (self.0 * if is_above { 1.0 + Self::STEP } else { 1.0 - Self::STEP }).max(1.0);
+        let is_above = latency.0 as f64 > self.nanos;
+        let step = if is_above { self.share } else { self.share - 1.0 };
+        self.nanos = (self.nanos * (1.0 + self.step * step)).max(1.0);
+    }
+}
+
+/// How far a replica's latency is above that of a time without queues.
+#[derive(Clone, Copy, Debug)]
+struct Congestion {
+    /// The p25, over many bursts and quiet times.
+    quiet: RunningQuantile,
+}
+
+impl Congestion {
+    const fn new(quiet: Nanos) -> Self {
+        Self { quiet: RunningQuantile::new(0.25, 0.004, quiet) }
+    }
+
+    fn record(&mut self, latency: Nanos) {
+        self.quiet.record(latency);
+    }
+
+    /// What a request costs the other requests, if a request takes `typical` ns now. In a queue
+    /// (M/M/1) a load that is greater by a share delays every request by ρ/(1-ρ) of its response
+    /// time times that share, that is by as often its response time as that exceeds the service
+    /// time. Where requests do not wait for each other the price is zero.
+    fn price(&self, typical: f64) -> f64 {
+        (typical / (self.quiet.get().0 as f64).max(1.0) - 1.0).max(0.0) * typical
     }
 }
 

@@ -10,8 +10,8 @@ use trimtab_steer::strategies::{
     TrimtabSettings,
 };
 use trimtab_steer::{
-    Action, Actions, Attempt, Costs, Order, PredictorSet, Reason, Replica, Steering, Strategy,
-    Timer,
+    Action, Actions, Attempt, Costs, MOST_REPLICAS, Order, PredictorSet, Reason, Replica, Steering,
+    Strategy, Timer,
 };
 
 /// How a drive treats one request.
@@ -234,6 +234,9 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
         margin: 0.2,
         most_extra: 0.5,
         usual: Nanos::from_micros(500),
+        medians: [Nanos::from_micros(100); MOST_REPLICAS],
+        quiet: [Nanos::from_micros(80); MOST_REPLICAS],
+        longest: Nanos::from_millis(2),
         charge_moves: false,
         control: true,
     };

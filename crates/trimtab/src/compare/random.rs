@@ -1,5 +1,7 @@
 //! `trimtab compare --random`: a series of arrays drawn at random.
 
+mod page;
+
 use std::io::Write as _;
 use std::sync::Mutex;
 use std::thread::available_parallelism;
@@ -7,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
-use trimtab_compare::{BuiltinTrainer, Entry, StrategyKind, random};
 use trimtab_compare::random::{
     ArrayResult, FIGURES, LEAST, LEVEL, MARGIN, SeriesOptions, SeriesSummary, Standing, TIE,
     random_array, run_series, scenario,
 };
+use trimtab_compare::{BuiltinTrainer, Entry, StrategyKind, random};
 use trimtab_report::{Align, Facts, Table, machine};
 
 use super::Args;
@@ -54,7 +56,7 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
     if args.show {
         let mut out = console::out(false);
         for number in (0..arrays).map(|array| options.first + array) {
-            writeln!(out, "{}", scenario(&options, &random_array(options.seed, number)))?;
+            writeln!(out, "{}", scenario(&options, &random_array(options.seed, number)?))?;
         }
         return Ok(out.flush()?);
     }
@@ -69,8 +71,11 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
             let done = progress.1;
             progress.0.show(|elapsed| {
                 let left = elapsed.mul_f64((arrays - done) as f64 / done as f64);
-                format!("{done} of {arrays} arrays; {:.0} s, about {:.0} s left",
-                    elapsed.as_secs_f64(), left.as_secs_f64())
+                format!(
+                    "{done} of {arrays} arrays; {:.0} s, about {:.0} s left",
+                    elapsed.as_secs_f64(),
+                    left.as_secs_f64()
+                )
             });
         }
     };
@@ -81,7 +86,9 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
     })?;
     drop(progress);
     let summary = SeriesSummary::new(&rows, &series.results);
-    let _ = page;
+    if let Some(page) = page {
+        page.write(&self::page::page(&options, &rows, &summary, &series.results))?;
+    }
     let to_standard_output = matches!(json, Some(Json::StandardOutput));
     if let Some(json) = json {
         json.write(&Output {

@@ -121,7 +121,10 @@ fn recovers(strategy: Box<dyn trimtab_steer::Strategy>, ill_for: Nanos) {
     let least = if name == "trimtab" { 0.15 } else { 0.9 };
     assert!(before > least, "{name}: {before}");
     let meanwhile = share(ill + Nanos::from_millis(30), well);
-    assert!(meanwhile < 0.1, "{name}: {meanwhile}");
+    // One in four of the reads that are moved is sent to its primary as well, until the control
+    // group's savings are spent.
+    let most = if name == "trimtab" { 0.25 } else { 0.1 };
+    assert!(meanwhile < most, "{name}: {meanwhile}");
     let after = share(well + Nanos::from_millis(100), well + Nanos::from_millis(400));
     assert!(after > 0.9 * before, "{name}: {after} after {before}");
 }

@@ -207,7 +207,7 @@ impl Comparison {
             change,
             reach: None,
             turns: 1,
-            label: LabelRule::Inflection,
+            label: LabelRule::default(),
         })
     }
 

@@ -48,11 +48,10 @@ extern "C" {
  * How long a read may take, instead of a number of nanoseconds.
  *
  * TRIMTAB_FAST_OR_REFUSE refuses where the model says "late", by the label that it was
- * trained to: slower than the knee of this drive's own latencies. It is for replicas that
- * answer at once and cost nothing to ask, and for experiments with a predictor. On a drive
- * whose reads all take about the same the knee is little more than a usual read takes: of
- * an idle, healthy drive 54% of the reads were refused so, and no replica would have
- * answered them sooner. With a deadline they are sent.
+ * trained to: by default, what another replica would answer sooner, including the failover
+ * that was given to `trimtab train --failover`. It is for replicas that answer at once and
+ * cost nothing to ask, and for experiments with a predictor. On a drive whose reads all take
+ * about the same nothing is late, and its model refuses nothing.
  */
 #define TRIMTAB_NO_DEADLINE ((int64_t)-1)   /* as long as it takes: never refused */
 /*

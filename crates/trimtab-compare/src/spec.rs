@@ -210,7 +210,7 @@ impl Comparison {
             change,
             reach: None,
             turns: 1,
-            label: LabelRule::Inflection,
+            label: LabelRule::default(),
         })
     }
 

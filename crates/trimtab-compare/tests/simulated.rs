@@ -1,7 +1,9 @@
 //! The whole experiment, with a simple predictor.
 
+mod labels;
 #[path = "../../trimtab-sim/tests/suspicious/mod.rs"]
 mod suspicious;
+mod tails;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -12,6 +12,21 @@ const SIZES: usize = 16;
 
 /// Learns the base latency from reads: latencies and 4 KiB pages. It never falls with size.
 pub(crate) fn learn(reads: impl Iterator<Item = (Nanos, u32)>) -> BaseLatency {
+    by_size(reads, |reads| {
+        let rank = reads.len() * PERCENT / 100;
+        reads.select_nth_unstable(rank).1.0
+    })
+}
+
+/// The mean latency by size instead of that of an idle drive.
+pub(crate) fn learn_mean(reads: impl Iterator<Item = (Nanos, u32)>) -> BaseLatency {
+    by_size(reads, |reads| reads.iter().map(|read| read.0).sum::<u64>() / reads.len() as u64)
+}
+
+fn by_size(
+    reads: impl Iterator<Item = (Nanos, u32)>,
+    of: impl Fn(&mut [(u64, u32)]) -> u64,
+) -> BaseLatency {
     let mut sizes: [Vec<(u64, u32)>; SIZES] = Default::default();
     for (latency, pages) in reads {
         let size = pages.max(1).ilog2() as usize;
@@ -21,8 +36,7 @@ pub(crate) fn learn(reads: impl Iterator<Item = (Nanos, u32)>) -> BaseLatency {
     for mut reads in sizes.into_iter().filter(|reads| reads.len() >= ENOUGH) {
         let pages = reads.iter().map(|read| u64::from(read.1)).sum::<u64>();
         let pages = (pages / reads.len() as u64) as u32;
-        let rank = reads.len() * PERCENT / 100;
-        let latency = reads.select_nth_unstable(rank).1.0;
+        let latency = of(&mut reads);
         let latency = u32::try_from(latency).unwrap_or(u32::MAX);
         points.push((pages, latency.max(points.last().map_or(0, |point| point.1))));
     }

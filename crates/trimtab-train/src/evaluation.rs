@@ -79,7 +79,8 @@ impl<'a> Evaluation<'a> {
     }
 
     /// An evaluation on the recording of this index. [`Protocol::LeaveOneOut`] trains on the
-    /// others. `peers` are recordings of the other drives, for [`LabelRule::Inflection`].
+    /// others. `peers` are recordings of the other drives, for [`LabelRule::Cost`] and
+    /// [`LabelRule::Inflection`]; `failover` is what going to one of these takes, for the former.
     ///
     /// # Errors
     /// The latencies do not divide into fast and slow; or one recording is left out, and there is
@@ -93,6 +94,7 @@ impl<'a> Evaluation<'a> {
         recordings: &'a [Recording],
         index: usize,
         peers: &[Recording],
+        failover: Nanos,
     ) -> Result<Self, Error> {
         let recorded = &recordings[index].recorded[..];
         let all = reads(recorded);
@@ -120,7 +122,8 @@ impl<'a> Evaluation<'a> {
         };
         let peers: Vec<Vec<Nanos>> = peers.iter().map(Recording::read_latencies).collect();
         let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
-        let (all, options) = (data_latencies(&[recorded]), TrainingOptions::default());
+        let all = data_latencies(&[recorded]);
+        let options = TrainingOptions { failover, ..TrainingOptions::default() };
         let inputs = LabelInputs { sets: &sets, all: &all, peers: &peers, options: &options };
         let label = label::make(rule, &inputs)?.label;
         Ok(Self { recorded, source: Source::Sets(sets), reads: evaluated, label })

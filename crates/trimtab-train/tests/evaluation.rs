@@ -1,5 +1,6 @@
 //! Evaluations, as a program that links the library runs them.
 
+use trimtab_io::Nanos;
 use trimtab_predict::{LabelRule, PredictorKind, Recorded};
 use trimtab_train::{
     Error, Evaluation, EvaluationStep, PretrainedModel, Protocol, Recording, TrainingJob,
@@ -7,6 +8,8 @@ use trimtab_train::{
 };
 
 mod recording;
+
+const FAILOVER: Nanos = Nanos::from_micros(9);
 
 fn recording_named(name: &str) -> Recording {
     Recording {
@@ -36,8 +39,14 @@ fn model(file: &str, recorded: &[Recorded], rule: LabelRule, share: f64) -> Pret
 #[test]
 fn every_predictor_is_trained_on_the_past_and_scored_on_the_future() {
     let recordings = [recording_named("a")];
-    let evaluation =
-        Evaluation::by_protocol(Protocol::TimeForward, LabelRule::Knee, &recordings, 0, &[]);
+    let evaluation = Evaluation::by_protocol(
+        Protocol::TimeForward,
+        LabelRule::Knee,
+        &recordings,
+        0,
+        &[],
+        FAILOVER,
+    );
     let evaluation = evaluation.unwrap();
     assert_eq!((evaluation.trained_on(), evaluation.reads().len()), (Some(2000), 2000));
     let mut steps = Vec::new();
@@ -61,10 +70,24 @@ fn every_predictor_is_trained_on_the_past_and_scored_on_the_future() {
 #[test]
 fn leave_one_out_needs_two_recordings() {
     let recordings = [recording_named("a")];
-    let one = Evaluation::by_protocol(Protocol::LeaveOneOut, LabelRule::Knee, &recordings, 0, &[]);
+    let one = Evaluation::by_protocol(
+        Protocol::LeaveOneOut,
+        LabelRule::Knee,
+        &recordings,
+        0,
+        &[],
+        FAILOVER,
+    );
     assert!(matches!(one, Err(Error::OneRecording)));
     let recordings = [recording_named("a"), recording_named("b")];
-    let two = Evaluation::by_protocol(Protocol::LeaveOneOut, LabelRule::Knee, &recordings, 1, &[]);
+    let two = Evaluation::by_protocol(
+        Protocol::LeaveOneOut,
+        LabelRule::Knee,
+        &recordings,
+        1,
+        &[],
+        FAILOVER,
+    );
     let two = two.unwrap();
     assert_eq!((two.trained_on(), two.reads().len()), (Some(4000), 4000));
 }

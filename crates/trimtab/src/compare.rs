@@ -70,7 +70,7 @@ pub(crate) struct Args {
     show: bool,
     /// What is slow for trimtab's predictors: cost, knee, inflection, relative, p95, p99. The
     /// published predictors are always trained as they were published, by the inflection point.
-    #[arg(long, value_name = "LABEL", default_value = "inflection")]
+    #[arg(long, value_name = "LABEL", default_value = "cost")]
     label: LabelRule,
     /// Seeds to use instead of the scenario's.
     #[arg(long, value_name = "N,N…", value_delimiter = ',')]

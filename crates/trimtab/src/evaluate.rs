@@ -9,19 +9,22 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use trimtab_io::Nanos;
 use trimtab_predict::{LabelRule, card_path, fingerprint};
 use trimtab_report::machine;
-use trimtab_train::{Evaluation, EvaluationStep, PretrainedModel, Protocol, Recording};
+use trimtab_train::{
+    Evaluation, EvaluationStep, PretrainedModel, Protocol, Recording, TrainingOptions,
+};
 
 use self::predictions::Predictions;
 use self::summary::{LabelSummary, PredictorSummary, Summary};
-use crate::console;
 use crate::input::{ReadArgs, Skipped};
 use crate::json::Json;
 use crate::models;
 use crate::output::Report;
 use crate::progress::{Stage, during, in_stages};
 use crate::recordings;
+use crate::{console, duration};
 
 const HELP: &str = "\
 Examples:
@@ -65,14 +68,19 @@ pub(crate) struct Args {
     /// same reads.
     #[arg(long = "model", value_name = "MODEL", conflicts_with_all = ["protocol", "peers", "seed"])]
     models: Vec<PathBuf>,
-    /// What is slow: knee, inflection, relative, p95, p99.
-    #[arg(long, value_name = "LABEL", default_value = "knee")]
-    label: LabelRule,
+    /// What is slow: cost, knee, inflection, relative, p95, p99 [default: cost; of models what
+    /// they were trained on, or the knee if that differs].
+    #[arg(long, value_name = "LABEL")]
+    label: Option<LabelRule>,
+    /// The time that going to another replica takes, for the label `cost` [default: 9us, which
+    /// LinnOS (OSDI'20, §5.1) states].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "models")]
+    failover: Option<Nanos>,
     /// Which reads are trained on, and which are evaluated on: time-forward, leave-one-out,
     /// leaky.
     #[arg(long, value_name = "PROTOCOL", default_value = "time-forward")]
     protocol: Protocol,
-    /// Recordings of the other drives, for the label `inflection`; without them
+    /// Recordings of the other drives, for the labels `cost` and `inflection`; without them
     /// the recording is its own peer.
     #[arg(long = "peer", value_name = "TRACE")]
     peers: Vec<PathBuf>,
@@ -170,13 +178,15 @@ impl Args {
     ) -> Result<Summary> {
         let Input { models, recordings, peers } = input;
         let recording = &recordings[index];
+        let rule = self.label.unwrap_or_else(|| default_rule(models));
+        let failover = self.failover.unwrap_or(TrainingOptions::default().failover);
         let (protocol, evaluation) = if models.is_empty() {
             let evaluation = during("finding the label", || {
-                Evaluation::by_protocol(self.protocol, self.label, recordings, index, peers)
+                Evaluation::by_protocol(self.protocol, rule, recordings, index, peers, failover)
             })?;
             (self.protocol, evaluation)
         } else {
-            (Protocol::Models, Evaluation::of_models(models, self.label, recording)?)
+            (Protocol::Models, Evaluation::of_models(models, rule, recording)?)
         };
         let evaluated =
             in_stages("evaluating", |stage| evaluation.run(self.seed, |step| show(stage, step)))?;
@@ -194,10 +204,10 @@ impl Args {
             leaky: protocol == Protocol::Leaky,
             seed: models.is_empty().then_some(self.seed),
             label: LabelSummary {
-                rule: self.label,
+                rule,
                 slow_share: evaluation.slow_share(),
                 own_peer: models.is_empty()
-                    && self.label == LabelRule::Inflection
+                    && matches!(rule, LabelRule::Cost | LabelRule::Inflection)
                     && peers.is_empty(),
                 label: evaluation.label().clone(),
             },
@@ -215,6 +225,15 @@ impl Args {
                 .collect(),
         })
     }
+}
+
+/// The rule if none is asked for: the one that all models were trained on, or else the knee, which
+/// is found in the recording.
+fn default_rule(models: &[PretrainedModel]) -> LabelRule {
+    let Some((first, others)) = models.split_first() else { return LabelRule::default() };
+    let card = &first.model.card;
+    let is_same = |other: &PretrainedModel| other.model.card.label == card.label;
+    if others.iter().all(is_same) { card.rule } else { LabelRule::Knee }
 }
 
 /// Shows the current step of an evaluation.

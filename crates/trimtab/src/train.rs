@@ -19,15 +19,17 @@ use crate::exit::BadInput;
 use crate::input::ReadArgs;
 use crate::output::{must_be_a_file, must_not_replace};
 use crate::progress::{Progress, during};
-use crate::{recordings, units};
+use crate::{duration, recordings, units};
 
 const HELP: &str = "\
 Examples:
   trimtab train --trace disk.parquet --predictor trimtab -o disk.safetensors
+  trimtab train --trace disk.parquet --failover 80us -o disk.safetensors
   trimtab train --trace disk.parquet --predictor linnos --label inflection -o l.safetensors
   trimtab train --trace today.parquet --check disk.safetensors
 
-The model's card, a JSON file, is written beside it: what it was trained on, and for what.";
+The model's card, a JSON file, is written beside it: what it was trained on, and for what.
+Where no read is slow by the label, the model never refuses, and the card has the reason.";
 
 /// The predictor, and the recording to train it on.
 #[derive(Debug, clap::Args)]
@@ -42,11 +44,18 @@ pub(crate) struct Args {
     /// What to train: trimtab, linnos, heur-sim, heur-adv.
     #[arg(long, value_name = "PREDICTOR", default_value = "trimtab")]
     predictor: PredictorKind,
-    /// What is slow: knee, inflection, relative, p95, p99.
-    #[arg(long, value_name = "LABEL", default_value = "knee")]
+    /// What is slow: cost, knee, inflection, relative, p95, p99. By `cost` it is what refusing
+    /// gains from: what another replica would serve sooner, the failover included, as far as it
+    /// can be predicted.
+    #[arg(long, value_name = "LABEL", default_value = "cost")]
     label: LabelRule,
-    /// Recordings of the other drives, for the label `inflection`. All their drives are used
-    /// but the one being trained for. Without them the recording is its own peer.
+    /// The time that your application takes to go to another replica after a refusal, for the
+    /// label `cost` [default: 9us, which LinnOS (OSDI'20, §5.1) states; over a network it is a
+    /// round trip more].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "check")]
+    failover: Option<Nanos>,
+    /// Recordings of the other drives, for the labels `cost` and `inflection`. All their drives
+    /// are used but the one being trained for. Without them the recording is its own peer.
     #[arg(long = "peer", value_name = "TRACE")]
     peers: Vec<PathBuf>,
     /// Train on the first part of the reads only, 0 to 1.
@@ -140,6 +149,8 @@ impl Args {
         peers: &[&[Nanos]],
     ) -> Result<()> {
         let (samples, seed, steered) = (self.samples, self.seed, self.steered);
+        let plain = TrainingOptions::default();
+        let failover = self.failover.unwrap_or(plain.failover);
         let name = self.predictor.name();
         let job = TrainingJob {
             kind: self.predictor,
@@ -148,7 +159,7 @@ impl Args {
             recorded: &recording.recorded,
             past,
             peers,
-            options: &TrainingOptions { samples, seed, steered, ..TrainingOptions::default() },
+            options: &TrainingOptions { samples, seed, steered, failover, ..plain },
         };
         let mut progress = Progress::new();
         let result = during(&format!("training {name}"), || {
@@ -183,6 +194,18 @@ impl Args {
             }
         };
         facts.add("slow", slow);
+        if let Some(cost) = training.cost {
+            let time = |ns: f64| Nanos(ns.max(0.0) as u64).to_string();
+            facts.add(
+                "refusing gains",
+                format!(
+                    "{} a read of {} at most, if another replica has the data after {}",
+                    time(cost.gain),
+                    time(cost.most),
+                    cost.break_even,
+                ),
+            );
+        }
         writeln!(console::out(false), "{facts}")?;
         Ok(())
     }

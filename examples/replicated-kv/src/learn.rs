@@ -47,8 +47,8 @@ pub(crate) fn record<T: Send>(
     Ok((devices.iter().map(of).collect(), done))
 }
 
-/// Trains a model for each drive. What is late is what is better refused, as there are
-/// others to ask: the inflection point; the slowest twentieth, where there is none.
+/// Trains a model for each drive. Late is what another drive would answer sooner; where nothing
+/// is, the model never refuses.
 ///
 /// # Errors
 /// There is too little to learn from.
@@ -59,22 +59,16 @@ pub(crate) fn models(recordings: &[Vec<Recorded>], seed: u64) -> Result<Vec<Arc<
     let model = |(drive, recorded): (usize, &Vec<Recorded>)| {
         let peers = latencies.iter().enumerate().filter(|(peer, _)| *peer != drive);
         let peers: Vec<&[Nanos]> = peers.map(|(_, latencies)| &**latencies).collect();
-        let train = |rule| {
-            TrainingJob {
-                kind: PredictorKind::Trimtab,
-                rule,
-                name: "replicated-kv",
-                recorded,
-                past: &all[drive],
-                peers: &peers,
-                options: &options,
-            }
-            .run(|_, _| {})
+        let job = TrainingJob {
+            kind: PredictorKind::Trimtab,
+            rule: LabelRule::Cost,
+            name: "replicated-kv",
+            recorded,
+            past: &all[drive],
+            peers: &peers,
+            options: &options,
         };
-        let result = match train(LabelRule::Inflection) {
-            Ok(found) if found.model.card.label.never().is_some() => train(LabelRule::P95),
-            result => result,
-        };
+        let result = job.run(|_, _| {});
         Ok(Arc::new(result.with_context(|| format!("cannot train on drive {drive}"))?.model))
     };
     recordings.iter().enumerate().map(model).collect()

@@ -54,9 +54,9 @@ impl Trainer for BuiltinTrainer {
         let sets = std::slice::from_ref(&set);
         let failover = inputs.failover;
         let options = TrainingOptions { seed, failover, ..TrainingOptions::default() };
-        let label = label_of(kind, sets, inputs, &options).map_err(failed)?;
+        let label = &label_of(kind, sets, inputs, &options).map_err(failed)?;
         let mut never = label.never().map(str::to_owned);
-        let trained = match train(kind, sets, &label, &options, |_, _| {}) {
+        let trained = match train(kind, sets, label, &options, |_, _| {}) {
             Err(few @ Error::TooFew { .. }) => {
                 never = Some(few.to_string());
                 train_never(kind, sets, &options, |_, _| {})
@@ -64,7 +64,7 @@ impl Trainer for BuiltinTrainer {
             trained => trained,
         };
         let trained = trained.map_err(failed)?;
-        let score = evaluate(&trained, &recorded, &set.reads, &label);
+        let score = evaluate(&trained, &recorded, &set.reads, label);
         Ok(TrainedPredictor {
             predictor: trained.predictor(),
             threshold: label.threshold().filter(|_| never.is_none()).unwrap_or(Nanos::MAX),

@@ -23,7 +23,7 @@ pub(crate) enum Tail {
 /// Requests per second.
 const IOPS: u64 = 5_000;
 
-/// A recording of this many requests.
+/// A recording of this many requests of 4 to 64 KiB, uniformly distributed.
 pub(crate) fn recording(tail: Tail, requests: usize, seed: u64) -> Vec<Recorded> {
     let mut profile = Profile::builtin("reference").expect("it is built in");
     let geometry = &mut profile.geometry;
@@ -57,8 +57,10 @@ pub(crate) fn recording(tail: Tail, requests: usize, seed: u64) -> Vec<Recorded>
             let uniform = (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
             at += Nanos((-(1.0 - uniform).ln() * 1e9 / IOPS as f64) as u64);
             let op = if random.next() % 10 < writes { Op::Write } else { Op::Read };
-            let offset = random.next() % pages * 4096;
-            ArrayIo { at, op, offset, length: 4096, primary: Replica(0) }
+            // Sizes vary, so that latencies without a tail vary by more than a failover takes.
+            let length = 1 + random.next() % 16;
+            let offset = random.next() % (pages - length) * 4096;
+            ArrayIo { at, op, offset, length: length * 4096, primary: Replica(0) }
         })
         .collect();
     let options = ArrayOptions {

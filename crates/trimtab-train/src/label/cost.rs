@@ -76,8 +76,9 @@ fn mean(of: impl ExactSizeIterator<Item = f64>) -> f64 {
 /// What each read would gain by being moved, ns; negative if it would lose. A large read takes
 /// longer elsewhere as well: its break-even latency is higher by what its size costs here.
 fn gains(reads: &[Read], break_even: Nanos, failover: Nanos) -> Vec<f64> {
-    let base = base_latency::learn(reads.iter().map(|read| (read.latency, read.pages)));
-    let of_size = |read: &Read| base.latency(read.pages).0 as f64;
+    let capped = |read: &Read| Nanos(read.latency.0.min(break_even.0 + failover.0));
+    let by_size = base_latency::learn_mean(reads.iter().map(|read| (capped(read), read.pages)));
+    let of_size = |read: &Read| by_size.latency(read.pages).0 as f64;
     let usual = mean(reads.iter().map(of_size));
     let gain = |read: &Read| {
         let elsewhere = break_even.0 as f64 + of_size(read) - usual;
@@ -127,24 +128,29 @@ fn scores(
 /// Which reads would be refused: those of each part from the score from which refusing would have
 /// gained most in the other parts.
 fn refused(samples: &Samples, scores: &[i32], gains: &[f64]) -> Vec<bool> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_unstable_by_key(|&i| (Reverse(scores[i]), i));
     let mut refused = vec![false; scores.len()];
     for part in 0..PARTS {
-        let (mut sum, mut best, mut from) = (0.0, 0.0, None);
-        for same in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
-            let others = same.iter().filter(|&&i| samples.part[i] != part);
-            sum += others.map(|&i| gains[i]).sum::<f64>();
-            if sum > best {
-                (best, from) = (sum, Some(scores[same[0]]));
-            }
-        }
+        let from = best_score(scores, gains, |i| samples.part[i] != part);
         let Some(from) = from else { continue };
         for i in (0..scores.len()).filter(|&i| samples.part[i] == part) {
             refused[i] = scores[i] >= from;
         }
     }
     refused
+}
+
+/// The score from which refusing gains most in the selected samples; `None` if it gains from none.
+fn best_score(scores: &[i32], gains: &[f64], is: impl Fn(usize) -> bool) -> Option<i32> {
+    let mut order: Vec<usize> = (0..scores.len()).filter(|&i| is(i)).collect();
+    order.sort_unstable_by_key(|&i| (Reverse(scores[i]), i));
+    let (mut sum, mut best, mut from) = (0.0, 0.0, None);
+    for same in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
+        sum += same.iter().map(|&i| gains[i]).sum::<f64>();
+        if sum > best {
+            (best, from) = (sum, Some(scores[same[0]]));
+        }
+    }
+    from
 }
 
 /// The mean gain per read, and whether it is sure to exceed `least`: by a standard error, and not

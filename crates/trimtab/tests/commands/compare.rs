@@ -111,6 +111,7 @@ fn rows_run_where_no_threshold_pays() {
     let bursty = "'bursty', on_iops = 3000, off_iops = 300, on_ms = 100, off_ms = 300";
     let alike = scenario()
         .replace("read_share = 0.5", "read_share = 1")
+        .replace("bytes = 8192", "bytes = 4096")
         .replace(bursty, "'poisson', iops = 100");
     let short = scenario().replace("reads = 15_000", "reads = 300");
     for (scenario, reason) in [(alike, "no threshold"), (short, "at least 1000 are needed")] {

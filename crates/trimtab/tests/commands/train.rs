@@ -53,14 +53,14 @@ fn every_predictor_becomes_a_model_with_a_card() {
         };
         assert_eq!((value("model"), value("predictor")), (out.clone(), predictor.to_owned()));
         assert_eq!(value("trained on"), "3,000 reads of a.csv");
-        assert!(value("slow").contains("% of them, by knee: beyond "), "{text}");
+        assert!(value("slow").contains("% of them, by cost: beyond "), "{text}");
         assert!(place.path(&out).exists());
         let card = place.card(&card);
         assert_eq!((&card["version"], &card["predictor"]), (&5.into(), &predictor.into()));
         if features > 0 {
             assert_eq!(card["features"], features);
         }
-        assert_eq!((&card["rule"], &card["training"]["reads"]), (&"knee".into(), &3000.into()));
+        assert_eq!((&card["rule"], &card["training"]["reads"]), (&"cost".into(), &3000.into()));
         assert_eq!(card["training"]["fingerprint"].as_str().unwrap().len(), 16);
         assert!(card["training"]["slow"].as_u64().unwrap() > 20);
     }
@@ -90,6 +90,11 @@ fn same_seed_gives_the_same_model() {
     assert!(one != model("3.safetensors", &["--seed", "2"]));
     assert!(one != model("4.safetensors", &["--first", "0.5"]));
     assert_eq!(place.card("4.json")["training"]["reads"], 1500);
+    // A failover that takes longer than a slow read saves nothing.
+    let failover = ["--failover", "1s"];
+    assert!(one != model("6.safetensors", &failover));
+    assert_eq!(place.card("6.json")["label"]["kind"], "never");
+    assert_eq!(place.card("6.json")["training"]["cost"]["failover"], 1_000_000_000);
     let labelled = ["--label", "inflection", "--samples", "2000", "--json"];
     assert!(one != model("5.safetensors", &labelled));
     let card = place.card("5.json");
@@ -175,7 +180,7 @@ fn model_of_a_drive_without_slow_reads_never_refuses() {
     let place = Place::new(&[("even.csv", &even(7)), ("other.csv", &even(11))]);
     let trace = ["--trace", "even.csv"];
     for predictor in ["trimtab", "linnos", "heur-sim", "heur-adv"] {
-        for label in ["knee", "inflection", "relative"] {
+        for label in ["cost", "knee", "inflection", "relative"] {
             let args = ["--predictor", predictor, "--label", label, "-o", "m.st"];
             let output = place.train(&[&trace[..], &args].concat());
             assert_eq!(output.status.code(), Some(0), "{}", said(&output));

@@ -115,16 +115,16 @@ fn recovers(strategy: Box<dyn trimtab_steer::Strategy>, ill_for: Nanos) {
         asked as f64 / (to.since(from).as_secs_f64() * 2_000.0 / 3.0)
     };
     let before = share(Nanos::ZERO, ill);
-    // Strategies that rank replicas use another one now and then, if that is faster. With a control
-    // group `trimtab` finds that the queues say as much as forecasts that take 18 µs, and goes
-    // where the queue is shortest: among equal replicas, to any.
-    let least = if name == "trimtab" { 0.15 } else { 0.9 };
-    assert!(before > least, "{name}: {before}");
+    // Strategies that rank replicas use another one now and then, if that is faster.
+    assert!(before > 0.9, "{name}: {before}");
     let meanwhile = share(ill + Nanos::from_millis(30), well);
     // One in four of the reads that are moved is sent to its primary as well, until the control
     // group's savings are spent.
     let most = if name == "trimtab" { 0.25 } else { 0.1 };
     assert!(meanwhile < most, "{name}: {meanwhile}");
     let after = share(well + Nanos::from_millis(100), well + Nanos::from_millis(400));
-    assert!(after > 0.9 * before, "{name}: {after} after {before}");
+    // With a control group `trimtab` finds that the queues say as much as forecasts that take
+    // 18 µs, and goes where the queue is shortest: among equal replicas, to any.
+    let least = if name == "trimtab" { 0.3 } else { 0.9 };
+    assert!(after > least, "{name}: {after}");
 }

@@ -231,7 +231,7 @@ impl Default for Tuning {
         Self {
             tied_delay: Nanos::ZERO,
             margin: 0.05,
-            most_extra: 0.2,
+            most_extra: 0.03,
             charge_moves: false,
             control: false,
         }

@@ -247,18 +247,20 @@ impl Trimtab {
         let late = forecast.as_ref().map_or(Replicas::NONE, |(.., late)| *late);
         let question = if late.has(primary) { Question::Refused } else { Question::Ranked };
         let wanted = forecast.as_ref().map(|(best, ..)| (*best, question));
-        let queue = self.shortest_queue(turn);
-        let weight = self.weight(turn.request().length);
-        // A pair is rarer where requests wait for each other: it delays others more.
-        let usual = self.typical[primary.index()].get().0 as f64;
-        let burden = self.price(primary, turn.request().length) / usual.max(1.0);
-        let weight = weight.max(burden.min(MOST_BURDEN));
-        let (to, by, rival) = match &mut self.control {
-            Some(control) => {
-                let decision = control.decide(primary, wanted, queue, weight);
-                (decision.to, decision.by, decision.rival)
-            }
-            None => (wanted.map_or(primary, |(best, _)| best), Choice::Forecast, None),
+        let mut weight = 1.0;
+        let (to, by, rival) = if self.control.is_some() {
+            let queue = self.shortest_queue(turn);
+            let length = turn.request().length;
+            // A pair is rarer where requests wait for each other: it delays others more.
+            let usual = self.typical[primary.index()].get().0 as f64;
+            let burden = (self.price(primary, length) / usual.max(1.0)).min(MOST_BURDEN);
+            weight = self.weight(length).max(burden);
+            let decide =
+                |control: &mut ControlGroup| control.decide(primary, wanted, queue, weight);
+            let decision = self.control.as_mut().map(decide);
+            decision.map_or((primary, Choice::Stay, None), |d| (d.to, d.by, d.rival))
+        } else {
+            (wanted.map_or(primary, |(best, _)| best), Choice::Forecast, None)
         };
         let decided = match forecast {
             Some(_) => now + Nanos(costs.inference.0 * turn.order().len() as u64),
@@ -400,13 +402,17 @@ impl Strategy for Trimtab {
 
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
         self.out[replica.index()] += u32::from(request.op == Op::Read);
-        self.queues[replica.index()].sent(request.op);
+        if self.control.is_some() {
+            self.queues[replica.index()].sent(request.op);
+        }
         self.predictors.sent(now, replica, request)
     }
 
     fn completed(&mut self, now: Nanos, ended: &Ended) {
         self.predictors.completed(now, ended);
-        self.queues[ended.replica.index()].completed(now, ended);
+        if self.control.is_some() {
+            self.queues[ended.replica.index()].completed(now, ended);
+        }
         self.out[ended.replica.index()] -= u32::from(ended.op == Op::Read);
         if let Some(control) = self.control.as_mut().filter(|_| ended.op == Op::Read) {
             control.completed(now, ended.request, ended.replica, ended.data);

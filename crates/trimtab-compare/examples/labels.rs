@@ -87,9 +87,8 @@ fn row(
     past.iter().for_each(|read| sizes.entry(read.pages).or_default().push(read.latency));
     sizes.values_mut().for_each(|latencies| latencies.sort_unstable());
     let usual = |read: &Read| sizes.get(&read.pages).map_or(read.latency, |of| of[of.len() / 2]);
-    let gain = |i: usize| {
-        future[i].latency.0 as f64 - (usual(&future[i]) + options.failover).0 as f64
-    };
+    let gain =
+        |i: usize| future[i].latency.0 as f64 - (usual(&future[i]) + options.failover).0 as f64;
     let refused = |i: usize| forecasts.all[i].verdict == Verdict::Late;
     let slow = future.iter().filter(|read| read.is_slow(label)).count();
     let percent = |share: f64| format!("{:.2}%", 100.0 * share);

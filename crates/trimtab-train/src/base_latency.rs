@@ -18,9 +18,9 @@ pub(crate) fn learn(reads: impl Iterator<Item = (Nanos, u32)>) -> BaseLatency {
     })
 }
 
-/// The mean latency by size instead of that of an idle drive.
-pub(crate) fn learn_mean(reads: impl Iterator<Item = (Nanos, u32)>) -> BaseLatency {
-    by_size(reads, |reads| reads.iter().map(|read| read.0).sum::<u64>() / reads.len() as u64)
+/// The median latency by size, instead of that of an idle drive.
+pub(crate) fn learn_median(reads: impl Iterator<Item = (Nanos, u32)>) -> BaseLatency {
+    by_size(reads, |reads| reads.select_nth_unstable(reads.len() / 2).1.0)
 }
 
 fn by_size(

@@ -76,8 +76,7 @@ fn mean(of: impl ExactSizeIterator<Item = f64>) -> f64 {
 /// What each read would gain by being moved, ns; negative if it would lose. A large read takes
 /// longer elsewhere as well: its break-even latency is higher by what its size costs here.
 fn gains(reads: &[Read], break_even: Nanos, failover: Nanos) -> Vec<f64> {
-    let capped = |read: &Read| Nanos(read.latency.0.min(break_even.0 + failover.0));
-    let by_size = base_latency::learn_mean(reads.iter().map(|read| (capped(read), read.pages)));
+    let by_size = base_latency::learn_median(reads.iter().map(|read| (read.latency, read.pages)));
     let of_size = |read: &Read| by_size.latency(read.pages).0 as f64;
     let usual = mean(reads.iter().map(of_size));
     let gain = |read: &Read| {

@@ -20,10 +20,13 @@ pub(super) fn text(path: &Path, report: &Report) -> String {
     format!("{facts}\n{table}\n{drives}{never}")
 }
 
+/// The seeds and the predictors for which a drive's reads are never refused.
+type SeedsAndPredictors<'a> = (BTreeSet<u64>, BTreeSet<&'a str>);
+
 /// A line for each drive on which predictors never refuse a read, and each reason.
 pub(super) fn never_refusing(report: &Report) -> Vec<String> {
     // By drive and reason: the seeds and the predictors.
-    let mut all: BTreeMap<(usize, &str), (BTreeSet<u64>, BTreeSet<&str>)> = BTreeMap::new();
+    let mut all: BTreeMap<(usize, &str), SeedsAndPredictors<'_>> = BTreeMap::new();
     for (&seed, drives) in report.seeds.iter().zip(&report.drives) {
         for (number, drive) in drives.iter().enumerate() {
             for (&predictor, reason) in &drive.never_refuses {

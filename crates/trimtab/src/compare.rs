@@ -29,6 +29,7 @@ Examples:
   trimtab compare examples/compare-az-consumer.toml --report az.html --json az.json
   trimtab compare examples/compare-co-enterprise.toml --seeds 11,12,13
   sudo trimtab compare --live examples/live-consumer.toml --report live.html
+  trimtab compare --random 20 --seed 1 --report random.html
 
 docs/compare.md describes every key of a scenario. The same scenario gives the
 same figures on any machine and with any number of threads.";
@@ -63,7 +64,8 @@ pub(crate) struct Args {
     set: Vec<String>,
     /// Begin no random array after this time; what is done by then is shown, and the exit code
     /// is 3.
-    #[arg(long, value_name = "MINUTES", requires = "random")]
+    #[arg(long, value_name = "MINUTES", requires = "random", value_parser = minutes,
+          allow_negative_numbers = true)]
     minutes: Option<f64>,
     /// Print the scenarios of the random arrays instead of running them.
     #[arg(long, requires = "random")]
@@ -166,6 +168,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
         out.flush()?;
     }
     Ok(())
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse().ok().filter(|minutes| (0.0..=1e6).contains(minutes));
+    minutes.ok_or_else(|| "minutes are a number from 0 to 1,000,000".to_owned())
 }
 
 fn line(at: &trimtab_compare::Progress<'_>, elapsed: Duration) -> String {

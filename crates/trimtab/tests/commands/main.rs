@@ -13,6 +13,7 @@ mod numbers;
 mod pandas;
 mod predictions;
 mod profile;
+mod random;
 mod report;
 mod sim;
 mod trace_edit;

@@ -1,0 +1,94 @@
+//! `trimtab compare --random`, as a user runs it.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use trimtab_compare::Comparison;
+
+fn trimtab(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_trimtab")).arg("compare").args(args).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn series(more: &[&str]) -> Output {
+    let always = ["--random", "2", "--seed", "7", "--strategies", "hedge,c3"];
+    trimtab(&[&always, more].concat())
+}
+
+#[test]
+fn a_series_is_the_same_for_any_threads_and_each_array_stands_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("series.html");
+    let page = page.to_str().unwrap();
+    let output = series(&["--json", "-", "--report", page, "--threads", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let whole: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let arrays = whole["arrays"].as_array().unwrap();
+    assert_eq!((arrays.len(), whole["strategies"].as_array().unwrap().len()), (2, 3));
+    for array in arrays {
+        assert_eq!(array["against_base"].as_array().unwrap().len(), 3);
+        let [base, c3] = [0, 2].map(|row| array["figures"][row]["mean_ns"].as_f64().unwrap());
+        let test = &array["against_base"][0];
+        // Figures of histograms are rounded.
+        for (figure, exact) in [(base, &test["base_ns"]), (c3, &test["ours_ns"])] {
+            let exact = exact.as_f64().unwrap();
+            assert!((figure / exact - 1.0).abs() < 0.01, "{figure} and {exact}");
+        }
+    }
+    let html = fs::read_to_string(page).unwrap();
+    assert!(html.contains("c3 on 2 random arrays") && html.contains("By replicas"));
+    let output = trimtab(&[
+        "--random",
+        "1",
+        "--first",
+        "1",
+        "--seed",
+        "7",
+        "--strategies",
+        "hedge,c3",
+        "--json",
+        "-",
+        "--threads",
+        "1",
+    ]);
+    let alone: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(alone["arrays"][0], whole["arrays"][1]);
+}
+
+#[test]
+fn scenarios_of_a_series_can_be_run_by_themselves() {
+    let output = trimtab(&["--random", "3", "--seed", "7", "--show"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let scenarios: Vec<_> = text.split("strategies = ").skip(1).collect();
+    assert_eq!(scenarios.len(), 3);
+    for scenario in scenarios {
+        let scenario = format!("strategies = {scenario}");
+        Comparison::parse(&scenario, ".".as_ref()).unwrap();
+    }
+}
+
+#[test]
+fn bad_input_and_an_early_end_are_said_in_one_line() {
+    for (args, expected) in [
+        (&["--random", "0", "--seed", "1"][..], "0 is not in 1.."),
+        (&["--random", "1"], "--seed <S>"),
+        (&["--random", "1", "--seed", "1", "--strategies", "hedges"], "unknown strategy `hedges`"),
+        (&["--random", "1", "--seed", "1", "--set", "tuning.margin = 7"], "`tuning.margin`"),
+        (&["--random", "1", "--seed", "1", "--row", "{ strategy = 3 }"], "string"),
+        (&["--random", "1", "--seed", "1", "s.toml"], "cannot be used with"),
+        (&["--random", "1", "--seed", "1", "--minutes", "-1"], "minutes"),
+    ] {
+        let output = trimtab(args);
+        let error = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.contains(expected) && error.lines().count() == 1, "{args:?}: {error}");
+    }
+    let output = series(&["--minutes", "0"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("the time ended it after 0 of 2 arrays"), "{}", said(&output));
+}

@@ -1,5 +1,7 @@
 //! Recordings of simulated drives with a known kind of tail.
 
+#![allow(dead_code, reason = "tests and examples each use a part of it")]
+
 use trimtab_device::{Buffer, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, Op, SplitMix64};
 use trimtab_predict::Recorded;

@@ -73,14 +73,22 @@ impl Steering {
         self.reads.len()
     }
 
-    /// A read has arrived.
-    pub fn read(&mut self, now: Nanos, request: &Request, order: Order, actions: &mut Actions) {
+    /// A read has arrived. Returns a timer of it with the purpose [`Timer::EXTERNAL`], which the
+    /// caller may let expire.
+    pub fn read(
+        &mut self,
+        now: Nanos,
+        request: &Request,
+        order: Order,
+        actions: &mut Actions,
+    ) -> Timer {
         self.counts.reads += 1;
         let slot = self.reads.insert_with(|before| {
             InFlight::new(*request, order, before.map_or(0, |read| read.generation))
         });
         self.turn(now, slot, actions, |strategy, turn| strategy.read(turn));
         self.ensure_progress(now, slot, actions);
+        Timer { slot, generation: self.reads[slot].generation, purpose: Timer::EXTERNAL }
     }
 
     /// A timer has expired.

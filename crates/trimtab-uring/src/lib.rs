@@ -54,7 +54,8 @@
 //! ```
 
 mod backend;
-mod buffer;
+mod queue;
+mod reads;
 mod ring;
 
 use std::fs::File;
@@ -67,6 +68,7 @@ use trimtab_steer::driver::{self, ArrayFigures, ArrayIo, DriverRun, LogEntry, Ru
 
 use backend::UringBackend;
 
+pub use reads::{Data, ReadBackend, ReadFile};
 pub use ring::check;
 
 /// A device or file that is read from and written to.
@@ -144,7 +146,7 @@ pub enum Error {
         /// Bytes wanted.
         bytes: u64,
         /// The allocator's error.
-        source: std::collections::TryReserveError,
+        source: std::io::Error,
     },
     /// A request that no device takes.
     #[error("a request at {offset} of {length} bytes is beyond what one request can be")]

@@ -49,7 +49,9 @@ fn library_excludes_traces_drives_and_bpf_loading() {
     assert_eq!(found(&tree, &not_needed), [""; 0]);
     // The search finds existing packages.
     let needed = ["trimtab-read", "trimtab-replicas", "trimtab-state", "trimtab-steer"];
-    assert_eq!(found(&tree, &needed).len(), 4, "{tree:#?}");
+    for name in needed {
+        assert!(!found(&tree, &[name]).is_empty(), "{name}: {tree:#?}");
+    }
 }
 
 /// A program that only reads with a deadline has no use for strategies.

@@ -9,7 +9,9 @@
 //! The first 64 MiB of each device are overwritten with the same pages, each with its number in
 //! it, and the rest with noise: bursts of 64 KiB writes at random places, 400 ms long with 800 ms
 //! between them in the mean, independently for each device. Threads read random pages past the
-//! page cache, one after the other, and verify each. Plain reads go to the set's primary replicas
+//! page cache, one after the other, and verify each. `late` are reads that failed at their
+//! deadline, `overdue` those that returned more than 1 ms after it, and in parentheses those of them
+//! whose thread waited for a processor meanwhile (`/proc/thread-self/schedstat`). Plain reads go to the set's primary replicas
 //! by `pread(2)`. The ways to read take turns, several rounds of them, so that they meet the same
 //! kind of noise.
 //!
@@ -29,7 +31,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use trimtab_block::DirectBuffer;
-use trimtab_io::{LatencyHistogram, SplitMix64, monotonic};
+use trimtab_io::{LatencyHistogram, Nanos, SplitMix64, monotonic};
 use trimtab_predict::Model;
 use trimtab_read::Source;
 use trimtab_replicas::{ReadError, ReplicaOptions, ReplicaSet, SetFigures, SetOptions};
@@ -66,11 +68,14 @@ fn main() -> Result<(), Failed> {
         write_pages(device)?;
     }
     let mut ways = vec![("plain", Way::Plain)];
-    ways.push(("set, no model", Way::Set(open(&args, None, false)?)));
-    ways.push(("set, no model, deadline", Way::Set(open(&args, Some(args.deadline), false)?)));
+    ways.push(("set, no model", Way::Set(open(&args, None, false)?, false)));
+    ways.push((
+        "set, no model, deadline",
+        Way::Set(open(&args, Some(args.deadline), false)?, true),
+    ));
     if !args.models.is_empty() {
-        ways.push(("set", Way::Set(open(&args, None, true)?)));
-        ways.push(("set, deadline", Way::Set(open(&args, Some(args.deadline), true)?)));
+        ways.push(("set", Way::Set(open(&args, None, true)?, false)));
+        ways.push(("set, deadline", Way::Set(open(&args, Some(args.deadline), true)?, true)));
     }
     ways.retain(|(name, _)| args.only.is_empty() || *name == args.only);
     let mut all: Vec<_> = ways.iter().map(|_| Outcome::default()).collect();
@@ -89,21 +94,21 @@ fn main() -> Result<(), Failed> {
         args.deadline
     );
     println!(
-        "{:24} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9}  late",
+        "{:24} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9}  late, overdue",
         "", "reads", "mean", "p50", "p99", "p99.9", "max"
     );
-    for ((name, way), Outcome { reads, timed_out }) in ways.iter().zip(&all) {
+    for ((name, way), Outcome { reads, timed_out, overdue, starved }) in ways.iter().zip(&all) {
         let at = |share| reads.quantile(share).unwrap_or_default().to_string();
         let mean = reads.mean().unwrap_or_default().to_string();
         let max = reads.max().unwrap_or_default().to_string();
         println!(
-            "{name:24} {:>8} {mean:>9} {:>9} {:>9} {:>9} {max:>9}  {timed_out}",
+            "{name:24} {:>8} {mean:>9} {:>9} {:>9} {:>9} {max:>9}  {timed_out}, {overdue} ({starved})",
             reads.count(),
             at(0.5),
             at(0.99),
             at(0.999),
         );
-        if let Way::Set(set) = way {
+        if let Way::Set(set, _) = way {
             show(&set.figures());
         }
     }
@@ -213,19 +218,24 @@ fn open(args: &Args, deadline: Option<Duration>, models: bool) -> Result<Replica
 
 enum Way {
     Plain,
-    Set(ReplicaSet),
+    /// And whether it has a deadline.
+    Set(ReplicaSet, bool),
 }
 
 #[derive(Default)]
 struct Outcome {
     reads: LatencyHistogram,
     timed_out: u64,
+    overdue: u64,
+    starved: u64,
 }
 
 impl Outcome {
     fn add(&mut self, other: Self) {
         self.reads.merge(&other.reads);
         self.timed_out += other.timed_out;
+        self.overdue += other.overdue;
+        self.starved += other.starved;
     }
 }
 
@@ -247,7 +257,7 @@ fn measure(args: &Args, way: &Way, seed: u64) -> Result<Outcome, Failed> {
         let readers: Vec<_> = (0..args.threads)
             .map(|thread| {
                 let random = SplitMix64::new(!(seed << 8 | thread));
-                scope.spawn(move || read(files, way, random, args.time))
+                scope.spawn(move || read(files, way, random, args.time, args.deadline))
             })
             .collect();
         let mut all = Outcome::default();
@@ -271,9 +281,11 @@ fn read(
     way: &Way,
     mut random: SplitMix64,
     time: Duration,
+    deadline: Duration,
 ) -> Result<Outcome, Failed> {
     let until = Instant::now() + time;
     let mut outcome = Outcome::default();
+    let mut delay = run_delay();
     let mut buffer = DirectBuffer::new(PAGE as usize)?;
     while Instant::now() < until {
         let number = random.next() % PAGES;
@@ -284,9 +296,19 @@ fn read(
             Way::Plain => {
                 Ok(files[(offset >> 20) as usize % files.len()].read_exact_at(page, offset)?)
             }
-            Way::Set(set) => set.read_exact_at(page, offset),
+            Way::Set(set, _) => set.read_exact_at(page, offset),
         };
-        outcome.reads.record(monotonic().since(begun));
+        let took = monotonic().since(begun);
+        outcome.reads.record(took);
+        if outcome.reads.count().is_multiple_of(64) {
+            delay = run_delay();
+        }
+        let least = Nanos(deadline.as_nanos() as u64) + Nanos::from_millis(1);
+        if matches!(way, Way::Set(_, true)) && took > least {
+            let waited = Nanos(run_delay().saturating_sub(delay));
+            outcome.overdue += 1;
+            outcome.starved += u64::from(waited + waited > took.since(least));
+        }
         match read {
             Ok(()) if page.chunks_exact(8).all(|word| word == number.to_le_bytes()) => {}
             Ok(()) => return Err(format!("wrong data in page {number}").into()),
@@ -295,6 +317,12 @@ fn read(
         }
     }
     Ok(outcome)
+}
+
+/// How long this thread has waited for a processor so far, ns; 0 if that is not known.
+fn run_delay() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|delay| delay.parse().ok()).unwrap_or_default()
 }
 
 /// Writes in bursts, behind the pages that are read.

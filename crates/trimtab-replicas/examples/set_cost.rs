@@ -7,7 +7,9 @@
 //! As `read_cost` of trimtab-read, and with the same kind of drives: loop devices in memory,
 //! models with forests as large as `trimtab train` makes them, whose state the kernel tracks. The
 //! models predict every read fast, so nothing is moved or hedged on their account. Needs root.
-//! Medians of single calls, in turn with plain reads, and the spread of the runs' medians; ns.
+//! Medians of single calls and the spread of the runs' medians, ns: in turn `pread(2)` (plain), a
+//! read with a deadline by a `Reader` without a model (ring: through an io_uring and a buffer, but
+//! nothing is chosen), and a read of the set.
 
 #![allow(clippy::print_stdout)]
 
@@ -17,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use trimtab_block::BlockDevice;
 use trimtab_predict::Model;
-use trimtab_read::Source;
+use trimtab_read::{ReadOptions, Reader, Source, Urgency};
 use trimtab_replicas::{ReplicaOptions, ReplicaSet, SetOptions};
 use trimtab_testdisk::{self as disk, LoopDisk};
 use trimtab_tracker::{StateTracker, TrackerOptions};
@@ -51,9 +53,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let files = disks.each_ref().map(|disk| {
             if direct { disk.open_direct() } else { File::open(&disk.path).expect("it opens") }
         });
-        let without =
-            ReplicaSet::open(disks.each_ref().map(|d| ReplicaOptions::new(&d.path)), &options)?;
-        compare(&format!("{named}, no model"), runs, &files, &without);
+        let plain = ReadOptions { direct, publish: None, ..ReadOptions::default() };
+        let readers = disks.iter().map(|disk| Reader::open(&disk.path, &plain));
+        let readers = readers.collect::<Result<Vec<_>, _>>()?;
+        let without = disks.iter().map(|disk| ReplicaOptions::new(&disk.path));
+        let without = ReplicaSet::open(without, &options)?;
+        compare(&format!("{named}, no model"), runs, &files, &readers, &without);
         let with = |(number, disk): (usize, &LoopDisk)| {
             let source = Source::Given(tracker.drive(number)?);
             let options = ReplicaOptions::new(&disk.path).with_source(source);
@@ -61,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let replicas = disks.iter().enumerate().map(with).collect::<Result<Vec<_>, _>>()?;
         let set = ReplicaSet::open(replicas, &options)?;
-        compare(&format!("{named}, models"), runs, &files, &set);
+        compare(&format!("{named}, models"), runs, &files, &readers, &set);
         let figures = set.figures();
         let share = figures.without_model as f64 / figures.reads as f64;
         if share > 0.01 {
@@ -71,31 +76,32 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// In turn with plain reads, so that both see the same machine; at other offsets, so that
-/// neither finds the other's data in the processor's caches.
-fn compare(what: &str, runs: usize, files: &[File; 3], set: &ReplicaSet) {
+/// In turn, so that all see the same machine; at other offsets, so that none finds another's data
+/// in the processor's caches.
+fn compare(what: &str, runs: usize, files: &[File; 3], readers: &[Reader], set: &ReplicaSet) {
+    // A deadline that no read here misses.
+    let deadline = Urgency::Deadline(Duration::from_secs(10));
     let mut buffer = disk::aligned(4096);
     let page = disk::window(&mut buffer, 4096);
     let mut read = |i: u64| {
-        let at = place(i / 2 + i % 2 * (PAGES / 2));
-        if i % 2 == 0 {
-            files[(at >> 20) as usize % 3].read_exact_at(page, at).expect("the disk reads");
-        } else {
-            set.read_exact_at(page, at).expect("a replica reads");
+        let at = place(i / 3 + i % 3 * (PAGES / 3));
+        let number = (at >> 20) as usize % 3;
+        match i % 3 {
+            0 => files[number].read_exact_at(page, at).expect("the disk reads"),
+            1 => readers[number].read_exact_at(page, at, deadline).expect("the disk reads"),
+            _ => set.read_exact_at(page, at).expect("a replica reads"),
         }
     };
     for (when, calls, wait) in [("", CALLS, None), (", after a wait", FEWER_CALLS, Some(WAIT))] {
-        let mut medians: [Vec<u64>; 3] = Default::default();
+        let mut medians: [Vec<u64>; 4] = Default::default();
         for _ in 0..runs {
-            let times: Vec<u64> = (0..2 * calls).map(|i| timed(wait, || read(i))).collect();
-            let of = |odd: usize| median(times.iter().copied().skip(odd).step_by(2).collect());
-            let (plain, chosen) = (of(0), of(1));
-            for (all, one) in medians.iter_mut().zip([plain, chosen, chosen.saturating_sub(plain)])
-            {
-                all.push(one);
-            }
+            let times: Vec<u64> = (0..3 * calls).map(|i| timed(wait, || read(i))).collect();
+            let of = |way: usize| median(times.iter().copied().skip(way).step_by(3).collect());
+            let [plain, ring, chosen] = [0, 1, 2].map(of);
+            let all = [plain, ring, chosen, chosen.saturating_sub(plain)];
+            medians.iter_mut().zip(all).for_each(|(medians, one)| medians.push(one));
         }
-        for (name, medians) in ["plain", "set", "difference"].iter().zip(&mut medians) {
+        for (name, medians) in ["plain", "ring", "set", "set - plain"].iter().zip(&mut medians) {
             medians.sort_unstable();
             let (least, most) = (medians[0], medians[runs - 1]);
             let what = format!("{what}{when}: {name}");

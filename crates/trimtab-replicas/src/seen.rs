@@ -25,9 +25,13 @@ const LEAST_LATE: Nanos = Nanos::from_micros(200);
 const WEIGHT: f64 = 1.0 / 16.0;
 /// The share of late reads is halved in this time.
 const HALVED_IN: f64 = 100e6;
-/// The step of the running median's logarithm, and for how many reads it is larger at first.
+/// The step of the running median's logarithm; that of a late read, since a stall must not raise the
+/// median for long; and for how many reads they are larger at first.
 const STEP: f64 = 0.02;
+const LATE_STEP: f64 = 0.005;
 const FIRST_READS: u64 = 64;
+/// With fewer reads nothing is known of a replica: it counts as alike.
+const LEAST_READS: u64 = 8;
 /// A queue of up to so many times the usual length does not matter.
 const CROWDED: f64 = 2.0;
 /// A replica with a read in flight for so long that has completed nothing since is unresponsive.
@@ -116,7 +120,7 @@ impl Seen {
             observed.late_latency =
                 if before == 0.0 { latency } else { before + WEIGHT * (latency - before) };
         }
-        observed.record(took);
+        observed.record(took, is_late);
         self.typical.store(observed.typical as u64, Relaxed);
     }
 
@@ -146,7 +150,7 @@ impl Seen {
         let overdue = waiting.filter(|waiting| now.since(waiting.sent) > late_from).count() as f64;
         let remembered = 1.0 / WEIGHT;
         let share = (observed.late_now(now) * remembered + overdue) / (remembered + overdue);
-        let alike = observed.typical < 2.0 * least.0 as f64;
+        let alike = observed.reads < LEAST_READS || observed.typical < 2.0 * least.0 as f64;
         let typical = if alike { least.0 as f64 } else { observed.typical };
         let queue = (1.0 + observed.in_flight.len() as f64) / (1.0 + observed.usual_queue);
         let fast = typical * if queue > CROWDED { queue } else { 1.0 };
@@ -193,10 +197,10 @@ impl Observed {
         self.late = self.late_now(now);
     }
 
-    fn record(&mut self, took: Nanos) {
+    fn record(&mut self, took: Nanos, is_late: bool) {
         let (took, first) = (took.0 as f64, self.reads < FIRST_READS);
         self.reads += 1;
-        let step = if first { 8.0 * STEP } else { STEP };
+        let step = if is_late { LATE_STEP } else { STEP } * if first { 8.0 } else { 1.0 };
         self.typical =
             (self.typical * if took > self.typical { 1.0 + step } else { 1.0 - step }).max(1_000.0);
     }
@@ -256,6 +260,14 @@ mod tests {
         assert!(forecast.wait.is_some_and(|wait| wait > Nanos(2 * MS)), "{forecast:?}");
         let later = seen.forecast(now + Nanos::from_millis(500), typical);
         assert_eq!((later.verdict, later.wait), (Verdict::Fast, later.fast));
+        assert_eq!(later.fast, Some(typical), "a stall does not make it a slow replica");
+    }
+
+    #[test]
+    fn unknown_replica_counts_as_alike() {
+        let seen = Seen::new(Nanos::from_millis(1));
+        let forecast = seen.forecast(Nanos::from_secs(1), Nanos(70 * US));
+        assert_eq!((forecast.verdict, forecast.wait), (Verdict::Fast, Some(Nanos(70 * US))));
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn track() {
     let options = TrackerOptions { functions, ..TrackerOptions::default() };
     let mut tracker = StateTracker::load(&devices, &options).unwrap();
     tracker.pin(Path::new(&pins)).unwrap();
-    eprintln!("tracking");
+    disk::note("tracking");
     std::thread::sleep(Duration::from_secs(300));
 }
 
@@ -84,8 +84,9 @@ fn killed_tracker_leaves_what_the_set_has_seen() {
         disk::note(&format!("without the tracker after {:?}", begun.elapsed()));
         // A stall is noticed all the same: reads go on from the others.
         drives.all[1].stall();
-        let before = set.figures();
+        let (before, begun) = (set.figures(), Instant::now());
         read(&set, 500);
+        disk::note(&format!("500 reads beside a stalled replica in {:?}", begun.elapsed()));
         let after = set.figures();
         let extra = after.hedges + after.rescues + after.moved;
         assert!(extra > before.hedges + before.rescues + before.moved, "{after:?}");

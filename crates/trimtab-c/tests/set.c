@@ -25,8 +25,7 @@ static void is_refused(const char *first, const char *second, int expected, cons
 	struct trimtab_replica replicas[2] = { { .path = first }, { .path = second } };
 
 	errno = 0;
-	EXPECT(trimtab_set_open(replicas, 2, NULL, 0) == NULL);
-	EXPECT(errno == expected);
+	EXPECT(trimtab_set_open(replicas, 2, NULL, 0) == NULL && errno == expected);
 	EXPECT(strstr(trimtab_last_error(), words) != NULL);
 	EXPECT(strchr(trimtab_last_error(), '\n') == NULL);
 }

@@ -73,7 +73,7 @@ impl ReplicaSet {
         }
         let readers = open_all(&replicas, options)?;
         let files = check_all(&replicas, &readers, options.direct)?;
-        let threshold = |model: &ReplicaOptions| Some(model.model.as_ref()?.card.label.threshold());
+        let threshold = |options: &ReplicaOptions| options.model.as_ref()?.card.label.threshold();
         let usual = replicas.iter().filter_map(threshold).min().unwrap_or(USUAL);
         let shared = Shared::new(readers.into(), usual, options.most_extra, options.seed);
         Ok(Self {

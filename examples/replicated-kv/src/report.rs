@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use trimtab_io::LatencyHistogram;
+use trimtab_io::{LatencyHistogram, Nanos};
 use trimtab_predict::Model;
 use trimtab_replicas::SetFigures;
 use trimtab_report::{Align, Facts, Table, bytes, count, machine};

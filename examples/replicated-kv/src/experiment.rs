@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use trimtab_block::BlockDevice;
 use trimtab_device::Profile;
 use trimtab_emu::{Data, Drive, Fill, Spec};

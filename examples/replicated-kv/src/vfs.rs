@@ -169,8 +169,10 @@ unsafe extern "C" fn open_file(
     let mut methods = unsafe { usual_methods.read() };
     // The log is in the page cache.
     methods.xRead = if is_database { Some(read) } else { methods.xRead };
-    (methods.xWrite, methods.xTruncate) = (Some(write), Some(truncate));
-    (methods.xSync, methods.xClose) = (Some(sync), Some(close));
+    methods.xWrite = Some(write);
+    methods.xTruncate = Some(truncate);
+    methods.xSync = Some(sync);
+    methods.xClose = Some(close);
     let page = Box::new(Page([0; PAGE]));
     let supplied = Supplied { methods, usual: usual_methods, mirror, copies, page };
     let supplied = Box::into_raw(Box::new(supplied));

@@ -255,6 +255,8 @@ impl<B: Backend, R: Reads> Driver<B, R> {
     /// # Errors
     /// The back end cannot go on.
     pub fn step(&mut self, until: Nanos) -> Result<Step, B::Error> {
+        let steering = &self.steering;
+        self.timers.skip(|timer| steering.is_over(timer));
         let timer = self.timers.next().unwrap_or(NEVER);
         match self.backend.wait(timer.min(until))? {
             Wake::Drive(drive) => {

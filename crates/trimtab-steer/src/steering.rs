@@ -91,12 +91,19 @@ impl Steering {
         Timer { slot, generation: self.reads[slot].generation, purpose: Timer::EXTERNAL }
     }
 
+    /// Whether a timer has no effect any more, because its read is complete.
+    #[must_use]
+    pub fn is_over(&self, timer: Timer) -> bool {
+        let read = &self.reads[timer.slot];
+        read.generation != timer.generation || read.completed
+    }
+
     /// A timer has expired.
     pub fn timer(&mut self, now: Nanos, timer: Timer, actions: &mut Actions) {
-        let read = &mut self.reads[timer.slot];
-        if read.generation != timer.generation || read.completed {
+        if self.is_over(timer) {
             return;
         }
+        let read = &mut self.reads[timer.slot];
         read.timers = read.timers.saturating_sub(1);
         self.turn(now, timer.slot, actions, |strategy, turn| strategy.timer(turn, timer.purpose));
         self.ensure_progress(now, timer.slot, actions);

@@ -42,6 +42,9 @@ struct Choice {
     strategy: Box<dyn Strategy>,
 }
 
+/// A latency that almost all reads stay below, as long as nothing is known.
+const STALL: Nanos = Nanos::from_millis(100);
+
 impl Known {
     /// The typical latency of the fastest replica.
     fn least_typical(&self) -> Nanos {
@@ -67,8 +70,9 @@ impl Shared {
             Box::new(ReplicaPredictor { reader, known, number })
         };
         let predictors = PredictorSet::new(readers.iter().enumerate().map(predictor));
+        // Before anything has been seen: most reads are usual, and one in a hundred stalls.
         let mut reads = LatencyHistogram::new();
-        reads.record(usual);
+        reads.extend((0..100).map(|read| if read == 0 { STALL.max(usual) } else { usual }));
         let history = ReplicaHistory { reads, inflection: usual, false_submit_rate: 0.0 };
         let inputs = StrategyInputs {
             predictors: Some(predictors),

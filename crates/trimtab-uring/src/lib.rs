@@ -5,6 +5,9 @@
 //! thread does everything: it hands requests out at their times, takes completions, and
 //! reports both to the strategy.
 //!
+//! [`ReadBackend`] is the same for a thread of a program that hands reads to the driver one at a
+//! time and uses their data (`trimtab-replicas`).
+//!
 //! A request that is handed out late counts as late: latencies count from the time at which
 //! it was due, so a generator that falls behind cannot hide it. (G. Tene calls the opposite
 //! "coordinated omission".) [`UringRun::lateness`] says by how much it fell behind.

@@ -1,6 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Reads with a deadline.
+ * Reads with a deadline, and reads from the best of several replicas.
+ *
+ * Replicas with the same content are best read as a set:
+ *
+ *     struct trimtab_replica replicas[3] = {
+ *             { .path = "/mnt/a/data", .model = "nvme0n1.safetensors" },
+ *             { .path = "/mnt/b/data", .model = "nvme1n1.safetensors" },
+ *             { .path = "/mnt/c/data" },
+ *     };
+ *     trimtab_set *set = trimtab_set_open(replicas, 3, NULL, 0);
+ *     if (!set)
+ *             errx(1, "%s", trimtab_last_error());
+ *     ssize_t n = trimtab_set_read_at(set, page, sizeof page, 8192, TRIMTAB_NO_DEADLINE);
+ *     trimtab_set_close(set);
+ *
+ * Where the replicas are not alike, or the program selects them itself, each has a reader:
  *
  *     trimtab_reader *r = trimtab_open("/mnt/a/data", "nvme0n1.safetensors", 0);
  *     if (!r)
@@ -26,9 +41,13 @@
  * Threads: a reader may be used by any number of threads at once, except that
  * trimtab_close() must be the last to use it. What trimtab_last_error() and
  * trimtab_refused_wait() tell is each thread's own. No function takes a lock on the way
- * of a read, and none calls back. After fork() only the parent is to use a reader. Each
- * thread that reads with a deadline has an io_uring (a descriptor) and a buffer until it
- * ends; where io_uring is not allowed, a few threads of the library's read for all.
+ * of a read by a reader, and none calls back. After fork() only the parent is to use a
+ * reader. Each thread that reads with a deadline has an io_uring (a descriptor) and a buffer
+ * until it ends; where io_uring is not allowed, a few threads of the library's read for all.
+ * The same holds for a set, with these differences: a read takes the set's lock for the
+ * time of a decision; the io_uring and the buffers are one for each thread and set, until
+ * the thread ends or reads from another set after this one is closed; and a child process
+ * may use a set if no other thread was reading from it at the fork().
  */
 #ifndef TRIMTAB_H
 #define TRIMTAB_H
@@ -42,7 +61,7 @@ extern "C" {
 #endif
 
 /* The interface described here; the library's is trimtab_version(). */
-#define TRIMTAB_VERSION 4
+#define TRIMTAB_VERSION 5
 
 /*
  * How long a read may take, instead of a number of nanoseconds.
@@ -117,6 +136,110 @@ struct trimtab_options {
 				  * with a deadline are refused; 0: the default, 64 */
 	uint32_t reserved_too;   /* 0 */
 };
+
+/*
+ * Sets of replicas, since version 5.
+ */
+
+/* Two to eight files or block devices with the same content. */
+typedef struct trimtab_set trimtab_set;
+
+/* The most replicas of a set. */
+#define TRIMTAB_MOST_REPLICAS 8
+
+/* The deadline of a read is that of the set's options. */
+#define TRIMTAB_SET_DEADLINE ((int64_t)0)
+
+/* A replica. Members that are not named are 0. */
+struct trimtab_replica {
+	const char *path;
+	const char *model;    /* a file of `trimtab train`; NULL: none, the set decides by
+			       * its reads in flight and the latencies it has seen */
+	const char *pins;     /* directory of the pinned state; NULL: /sys/fs/bpf/trimtab */
+	uint64_t reserved[3]; /* 0 */
+};
+
+/*
+ * How a set reads: filled in by trimtab_set_default_options() and then changed. The default is
+ * the last word of each comment. Later versions may add members at the end.
+ */
+struct trimtab_set_options {
+	uint64_t deadline_ns; /* how long a read may take; 0: as long as it takes. 0 */
+	double most_extra;    /* the greatest share of reads sent twice, 0 to 1, in the long
+			       * run; what a deadline needs is not limited: 0.03 */
+	uint64_t oldest_ns;   /* greatest age of the drives' state: 1 s */
+	uint64_t seed;        /* of random choices: 1 */
+	uint32_t flags;       /* TRIMTAB_DIRECT, for which nothing must be aligned: 0 */
+	uint32_t reserved;    /* 0 */
+};
+
+/* Counters of a set since it was opened. */
+struct trimtab_set_figures {
+	uint64_t reads;         /* reads; longer ones count once for each MiB */
+	uint64_t errors;        /* no replica could serve them */
+	uint64_t timed_out;     /* no replica answered within the deadline */
+	uint64_t plain;         /* served by one replica at a time: nothing could be hedged */
+	uint64_t moved;         /* sent first to another replica than their primary one */
+	uint64_t extra;         /* requests sent, beyond one for each read */
+	uint64_t hedges;        /* of these: because the read took longer than expected */
+	uint64_t rescues;       /* of these: to keep a deadline, or after a very long time */
+	uint64_t probes;        /* of these: to learn, and for the control group */
+	uint64_t without_model; /* reads of which not all replicas were forecast by a model */
+	uint64_t copied_bytes;  /* copied from the library's buffers to the program's */
+	/* What moving reads gains, measured on a control group that is sent to both. */
+	uint64_t control_pairs; /* reads of the control group */
+	int64_t gain_ns;        /* the mean gain of a moved read, ns; negative for a loss */
+	uint64_t gain_error_ns; /* its standard error, ns */
+	uint64_t replicas;      /* how many replicas there are */
+	uint64_t reserved;
+	struct {
+		uint64_t served;     /* reads that it served */
+		uint64_t sent;       /* requests that it was sent */
+		uint64_t errors;     /* requests that failed */
+		uint64_t typical_ns; /* its median latency */
+		uint64_t is_down;    /* 1: failed or unresponsive, and only probed */
+		uint64_t reserved;
+	} replica[TRIMTAB_MOST_REPLICAS];
+};
+
+/* Fills in the defaults: `size` is sizeof *options. NULL is fine. Cannot fail. */
+void trimtab_set_default_options(struct trimtab_set_options *options, size_t size);
+
+/*
+ * Opens a set of `count` replicas, two to eight. `options` may be NULL for the defaults;
+ * `size` is sizeof *options. The strings need not outlive the call. The replicas must have the
+ * same length; that they have the same content, also when it is written to, is up to the
+ * program.
+ *
+ * Returns NULL and sets errno if that fails: EINVAL for a wrong number of replicas, a file or
+ * device given twice (by device and inode), replicas of different lengths, one that is neither
+ * file nor block device, a file that is no model, and options that cannot be; otherwise as
+ * open(2) for the first replica that cannot be opened. trimtab_last_error() names the replica.
+ */
+trimtab_set *trimtab_set_open(const struct trimtab_replica *replicas, size_t count,
+			      const struct trimtab_set_options *options, size_t size);
+
+/*
+ * Reads as pread(2) does, from the best replica. Returns less than asked only at the end of
+ * the file. `within_ns` is the nanoseconds that it may take, TRIMTAB_SET_DEADLINE or
+ * TRIMTAB_NO_DEADLINE.
+ *
+ * Returns -1 and sets errno if that fails: ETIMEDOUT if no replica has answered within the
+ * deadline, EINVAL for a NULL set or buffer, or a negative offset; otherwise the error of the
+ * last replica, when all have failed. The buffer is not written to after the return.
+ */
+ssize_t trimtab_set_read_at(trimtab_set *set, void *buffer, size_t length, off_t offset,
+			    int64_t within_ns);
+
+/*
+ * Copies the figures, as many bytes of them as the program knows (sizeof *figures).
+ *
+ * Returns 0, or -1 with errno EINVAL for a NULL set or figures.
+ */
+int trimtab_set_get_figures(trimtab_set *set, struct trimtab_set_figures *figures, size_t size);
+
+/* Closes a set that no thread uses any more. NULL is fine. Cannot fail. */
+void trimtab_set_close(trimtab_set *set);
 
 /*
  * The version of the interface that the library has: at least the TRIMTAB_VERSION that

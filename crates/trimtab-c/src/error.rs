@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use trimtab_read::{Error, ReadError, Refusal};
+use trimtab_replicas::{OpenError, ReadError as SetReadError};
 
 /// The last error of a thread.
 enum Told {
@@ -16,6 +17,8 @@ enum Told {
     Refused(Refusal),
     /// The same for a read that missed its deadline.
     TimedOut(Duration),
+    /// The same for a read of a set.
+    SetTimedOut(Duration),
     Text(CString),
 }
 
@@ -63,6 +66,29 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        let line = error.to_string();
+        match &error {
+            OpenError::Replica { source: Error::Open { source, .. }, .. }
+            | OpenError::None { source: Error::Open { source, .. }, .. } => Self::of(source, &line),
+            _ => Self::invalid(&line),
+        }
+    }
+}
+
+impl From<SetReadError> for Failure {
+    fn from(error: SetReadError) -> Self {
+        match &error {
+            SetReadError::TimedOut(within) => {
+                let told = Told::SetTimedOut(*within);
+                Self { errno: Errno::TIMEDOUT.raw_os_error(), told }
+            }
+            SetReadError::Io(source) => Self::of(source, &error.to_string()),
+        }
+    }
+}
+
 /// A read was refused.
 pub(crate) fn refused(refusal: Refusal) -> Failure {
     let wait = refusal.expected_wait.map(|wait| i64::try_from(wait.as_nanos()));
@@ -101,6 +127,7 @@ pub(crate) fn last_error() -> *const c_char {
         let text = match told {
             Told::Refused(refusal) => Some(refusal.to_string()),
             Told::TimedOut(within) => Some(ReadError::TimedOut(*within).to_string()),
+            Told::SetTimedOut(within) => Some(SetReadError::TimedOut(*within).to_string()),
             Told::Text(_) | Told::Nothing => None,
         };
         if let Some(text) = text {
@@ -108,7 +135,7 @@ pub(crate) fn last_error() -> *const c_char {
         }
         match told {
             Told::Text(text) => text.as_ptr(),
-            Told::Refused(_) | Told::TimedOut(_) | Told::Nothing => c"".as_ptr(),
+            _ => c"".as_ptr(),
         }
     });
     text.unwrap_or(c"".as_ptr())

@@ -1,7 +1,7 @@
-//! The deadline-aware read for C: `libtrimtab.so` and `libtrimtab.a`.
+//! Reads with a deadline and sets of replicas for C: `libtrimtab.so` and `libtrimtab.a`.
 //!
 //! The interface is `include/trimtab.h`, which documents each function and its `errno`; this
-//! crate implements it with [`trimtab_read`]. It only translates: pointers into references,
+//! crate implements it with [`trimtab_read`] and [`trimtab_replicas`]. It only translates: pointers into references,
 //! errors into `errno`, and a panic, which must not unwind through a caller's frames, into
 //! `EIO`.
 //!
@@ -9,6 +9,7 @@
 
 mod error;
 mod options;
+mod set;
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::mem::MaybeUninit;
@@ -23,7 +24,7 @@ use error::{Failure, guarded, last_error, refused, refused_wait, timed_out};
 use options::{COptions, text};
 
 /// The version of the interface.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const NO_DEADLINE: i64 = -1;
 
 /// `struct trimtab_figures`
@@ -232,15 +233,23 @@ pub unsafe extern "C" fn trimtab_get_figures(
         let Some(reader) = reader.filter(|_| !figures.is_null()) else {
             return Err(Failure::invalid("trimtab_get_figures: no reader, or no figures"));
         };
-        let all = CFigures::from(reader.figures());
-        let bytes = size.min(size_of::<CFigures>());
-        // SAFETY: the caller's promise; fields unknown to this library are left zero.
-        unsafe {
-            ptr::write_bytes(figures, 0, size);
-            ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), figures, bytes);
-        }
+        // SAFETY: the caller's promise.
+        unsafe { fill(figures, size, &CFigures::from(reader.figures())) };
         Ok(0)
     })
+}
+
+/// Copies a structure of this library into one of the program. Fields unknown to this library
+/// become zero.
+///
+/// # Safety
+/// There is space for `size` bytes.
+unsafe fn fill<T>(into: *mut u8, size: usize, from: &T) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptr::write_bytes(into, 0, size);
+        ptr::copy_nonoverlapping((&raw const *from).cast(), into, size.min(size_of::<T>()));
+    }
 }
 
 /// See include/trimtab.h.

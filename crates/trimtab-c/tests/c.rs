@@ -191,6 +191,47 @@ fn options_take_effect() {
     });
 }
 
+/// Files for set.c, and for the example.
+fn replicas(directory: &Path) {
+    for name in ["a", "b"] {
+        fs::write(directory.join(name), content()).unwrap();
+    }
+    fs::write(directory.join("longer"), [content(), vec![0; 10]].concat()).unwrap();
+    fs::hard_link(directory.join("a"), directory.join("linked")).unwrap();
+}
+
+#[test]
+fn sets_of_replicas_are_read_and_wrong_ones_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (source, program) = (directory.path().join("set.c"), directory.path().join("set"));
+    fs::write(&source, include_str!("set.c")).unwrap();
+    let Some(()) = compile(&source, &program) else { return };
+    replicas(directory.path());
+    let output = run(&program, &[directory.path().as_os_str()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn example_copies_from_a_set() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("replicas");
+    let Some(()) = compile(&Path::new(ROOT).join("examples/c/replicas.c"), &program) else {
+        return;
+    };
+    replicas(directory.path());
+    let path = |name: &str| directory.path().join(name);
+    let output = run(&program, &[path("a").as_os_str(), path("b").as_os_str()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(output.stdout == content());
+    let said = stderr(&output);
+    assert!(said.contains("402 reads") && said.contains("replica 1: "), "{said}");
+    let output = run(&program, &[path("a").as_os_str(), path("missing").as_os_str()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("replica 1: cannot open"), "{}", stderr(&output));
+    let output = run(&program, &[OsStr::new("-d"), OsStr::new("5ms")]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
 /// The header also compiles as C++, if there is a compiler.
 #[test]
 fn header_compiles_as_cpp() {
@@ -213,7 +254,7 @@ fn only_the_interface_is_exported() {
     let mut names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     names.sort_unstable();
     let header = fs::read_to_string(Path::new(ROOT).join("include/trimtab.h")).unwrap();
-    assert_eq!(names.len(), 11, "{names:?}");
+    assert_eq!(names.len(), 16, "{names:?}");
     for name in names {
         assert!(name.starts_with("trimtab_") && header.contains(&format!("{name}(")), "{name}");
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use trimtab_io::monotonic;
-use trimtab_predict::{Model, OtherDrive, Verdict};
+use trimtab_io::{Nanos, monotonic};
+use trimtab_predict::{Forecast, Model, OtherDrive, Verdict};
 
 use crate::admission::{Admission, ReadRequest};
 use crate::error::{Error, Refusal, Urgency};
@@ -97,6 +97,16 @@ impl Reader {
         Some(Expected { wait, is_late, probability })
     }
 
+    /// The model's forecast for a read that would be sent at `now` ([`monotonic`]), for callers
+    /// that choose among several readers; `None` without a usable state and model. Changes no
+    /// counter.
+    #[must_use]
+    pub fn forecast(&self, now: Nanos, length: u64, offset: u64) -> Option<Forecast> {
+        let (lane, found) = self.lane(offset, length, now);
+        let known = self.outlook(lane, found, length, offset, now, Detail::Everything).ok()?;
+        Some(known.0.forecast)
+    }
+
     /// Decides on a read of this many bytes at this offset, which the caller sends.
     ///
     /// A read that would be refused is admitted if the page cache holds it, as by
@@ -126,6 +136,12 @@ impl Reader {
     pub fn figures(&self) -> Figures {
         let all = self.lanes.all().map(|lane| lane.counters().figures());
         all.fold(Figures::default(), |sum, figures| sum.plus(&figures))
+    }
+
+    /// The file that it reads from.
+    #[must_use]
+    pub const fn file(&self) -> &Arc<File> {
+        &self.file
     }
 
     /// The disk that is read from, if it is a single one that the block layer sees. For a

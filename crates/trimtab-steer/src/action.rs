@@ -37,6 +37,11 @@ pub struct Timer {
     pub(crate) purpose: u8,
 }
 
+impl Timer {
+    /// The purpose of a timer that the driver's caller keeps, such as the read's own deadline.
+    pub const EXTERNAL: u8 = u8::MAX;
+}
+
 /// Why a replica is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {

@@ -83,23 +83,26 @@
 mod backend;
 mod figures;
 mod host_queues;
+mod reads;
 mod timer_queue;
 mod workload;
 
 pub use backend::{Backend, Completed, Wake};
 pub use figures::{ArrayFigures, DecisionScore, ReplicaFigures};
 pub use host_queues::LogEntry;
+pub use reads::{Reads, RequestEnd};
 pub use workload::ArrayIo;
 
 use trimtab_io::{Nanos, Op, Outcome, Request, RequestId};
 use trimtab_predict::Ticket;
 
-use crate::action::{Action, Actions, Attempt, Reason};
-use crate::replica::Replica;
-use crate::steering::Steering;
+use crate::action::{Action, Actions, Attempt, Reason, Timer};
+use crate::replica::{Order, Replica};
+use crate::steering::{Counts, Steering};
 use crate::strategy::{Ended, Strategy};
 use host_queues::{HostQueues, InFlight};
 use timer_queue::{Due, TimerQueue};
+use workload::Workload;
 
 /// How a workload is run.
 #[derive(Clone, Debug, Default)]
@@ -137,12 +140,14 @@ pub fn run<B: Backend>(
     requests: &[ArrayIo],
     options: &RunOptions,
 ) -> Result<DriverRun, B::Error> {
-    let mut driver = Driver::new(backend, strategy, requests, options);
-    while driver.step()? {}
-    let mut figures = driver.figures;
-    figures.counts = driver.steering.counts();
-    figures.score.refused = figures.counts.refused;
-    Ok(DriverRun { figures, log: driver.queues.into_log() })
+    let workload = Workload::new(requests, options, backend.drives());
+    let mut driver = Driver::new(&mut *backend, strategy, workload, options.log);
+    while driver.handle_next()? {}
+    let (counts, log) = (driver.steering.counts(), driver.queues.into_log());
+    let mut figures = driver.reads.figures;
+    figures.counts = counts;
+    figures.score.refused = counts.refused;
+    Ok(DriverRun { figures, log })
 }
 
 /// What the driver remembers of a request.
@@ -162,92 +167,113 @@ const NEVER: Nanos = Nanos::MAX;
 /// How many requests ahead a drive is notified of an arrival.
 const AHEAD: usize = 4;
 
-struct Driver<'a, B> {
-    backend: &'a mut B,
-    requests: &'a [ArrayIo],
-    /// The next of them to arrive.
-    next: usize,
-    options: &'a RunOptions,
+/// Runs a strategy over a back end, for the reads of a workload ([`run`]) or for those that a
+/// program hands to it one at a time.
+///
+/// The back end, the strategy's reads in flight and the timers are advanced only while a method
+/// is being called.
+pub struct Driver<B, R> {
+    backend: B,
+    reads: R,
     steering: Steering,
     queues: HostQueues<Purpose>,
     timers: TimerQueue,
     actions: Actions,
     /// The back end's time at the event that is being handled.
     now: Nanos,
-    figures: ArrayFigures,
 }
 
-impl<'a, B: Backend> Driver<'a, B> {
-    fn new(
-        backend: &'a mut B,
-        strategy: Box<dyn Strategy>,
-        requests: &'a [ArrayIo],
-        options: &'a RunOptions,
-    ) -> Self {
-        let drives = backend.drives();
+/// What a [step](Driver::step) of a driver did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It handled an event, or waited for one.
+    Event,
+    /// Its time limit came before an event.
+    Until,
+}
+
+impl<B: Backend, R: Reads> Driver<B, R> {
+    /// A driver without reads in flight. `log`: whether all requests to the drives are logged.
+    pub fn new(backend: B, strategy: Box<dyn Strategy>, reads: R, log: bool) -> Self {
         Self {
-            requests,
-            next: 0,
-            options,
+            reads,
             steering: Steering::new(strategy),
-            queues: HostQueues::new(drives, options.log),
+            queues: HostQueues::new(backend.drives(), log),
             timers: TimerQueue::default(),
             actions: Actions::new(),
             now: backend.now(),
-            figures: ArrayFigures {
-                each_read: if options.each_read {
-                    vec![Nanos::ZERO; requests.len()]
-                } else {
-                    Vec::new()
-                },
-                ..ArrayFigures::new(drives)
-            },
             backend,
         }
     }
 
-    /// Handles the next event; false when all requests are complete.
-    fn step(&mut self) -> Result<bool, B::Error> {
-        let arrival = self.requests.get(self.next).map_or(NEVER, |request| request.at);
-        if arrival == NEVER && self.steering.in_flight() == 0 && self.queues.is_idle() {
-            return Ok(false);
-        }
+    /// The back end.
+    pub const fn backend(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    /// The receiver of what becomes of the reads.
+    pub const fn reads(&mut self) -> &mut R {
+        &mut self.reads
+    }
+
+    /// The requests that the strategy has caused so far.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.steering.counts()
+    }
+
+    /// Requests queued or on a drive.
+    #[must_use]
+    pub const fn in_flight(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// A read arrives. Returns a timer of its strategy with [`Timer::EXTERNAL`] as its purpose,
+    /// for [`expire`](Self::expire).
+    ///
+    /// # Errors
+    /// The back end cannot go on.
+    pub fn read(&mut self, request: &Request, order: Order) -> Result<Timer, B::Error> {
+        self.now = self.backend.now();
+        let timer = self.steering.read(self.now, request, order, &mut self.actions);
+        self.act()?;
+        Ok(timer)
+    }
+
+    /// A timer expires that the caller keeps. Without effect if its read is complete.
+    ///
+    /// # Errors
+    /// The back end cannot go on.
+    pub fn expire(&mut self, timer: Timer) -> Result<(), B::Error> {
+        self.now = self.backend.now();
+        self.steering.timer(self.now, timer, &mut self.actions);
+        self.act()
+    }
+
+    /// Handles the next event before `until`, or waits until then.
+    ///
+    /// # Errors
+    /// The back end cannot go on.
+    pub fn step(&mut self, until: Nanos) -> Result<Step, B::Error> {
+        let steering = &self.steering;
+        self.timers.skip(|timer| steering.is_over(timer));
         let timer = self.timers.next().unwrap_or(NEVER);
-        match self.backend.wait(timer.min(arrival))? {
+        match self.backend.wait(timer.min(until))? {
             Wake::Drive(drive) => {
                 self.now = self.backend.now();
                 self.settle(drive)?;
             }
             Wake::Due => {
                 self.now = self.backend.now();
-                if timer <= arrival {
-                    self.timer_due()?;
-                } else {
-                    self.arrive()?;
+                if timer > until {
+                    return Ok(Step::Until);
                 }
+                self.timer_due()?;
                 self.act()?;
             }
             Wake::Idle => {}
         }
-        Ok(true)
-    }
-
-    fn arrive(&mut self) -> Result<(), B::Error> {
-        let io = self.requests[self.next];
-        if let Some(coming) = self.requests.get(self.next + AHEAD) {
-            self.backend.expect(coming.primary, coming.offset);
-        }
-        let id = RequestId(self.next as u64);
-        self.next += 1;
-        self.backend.handed_out(io.at);
-        let request = io.request(id);
-        if io.op == Op::Read {
-            let order = io.order(id, self.backend.drives(), self.options.seed);
-            self.steering.read(self.now, &request, order, &mut self.actions);
-            return Ok(());
-        }
-        let ticket = self.steering.other_sent(self.now, io.primary, &request);
-        self.submit(io.primary, request, Purpose::Other(ticket))
+        Ok(Step::Event)
     }
 
     fn timer_due(&mut self) -> Result<(), B::Error> {
@@ -272,8 +298,7 @@ impl<'a, B: Backend> Driver<'a, B> {
                 Action::Timer { at, timer } => self.timers.add_timer(at, timer),
                 Action::Cancel(attempt) => self.cancel(attempt),
                 Action::Complete { read, outcome } => {
-                    let io = &self.requests[read.0 as usize];
-                    self.figures.read_completed(self.now, read.0, io, outcome);
+                    self.reads.completed(self.now, read, outcome);
                 }
                 Action::Refused { read, replica } => self.refused(read, replica)?,
             }
@@ -305,7 +330,7 @@ impl<'a, B: Backend> Driver<'a, B> {
 
     /// Submits queued requests as long as the drive has room.
     fn issue(&mut self, drive: Replica) -> Result<(), B::Error> {
-        while let Some(purpose) = self.queues.issue(self.now, drive, self.backend)? {
+        while let Some(purpose) = self.queues.issue(self.now, drive, &mut self.backend)? {
             if let Purpose::Attempt(attempt, _) = purpose {
                 self.steering.begun(self.now, attempt, &mut self.actions);
             }
@@ -336,9 +361,7 @@ impl<'a, B: Backend> Driver<'a, B> {
         let (now, outcome) = (self.now, completed.outcome);
         let &InFlight { drive, sent, purpose, ref request, .. } =
             self.queues.complete(now, completed);
-        let (took, data) = (now.since(sent), outcome == Outcome::Done);
-        let threshold = self.options.thresholds.as_ref().map(|all| all[drive.index()]);
-        let score = &mut self.figures.score;
+        let data = outcome == Outcome::Done;
         let ended = |ticket| Ended {
             request: request.id,
             replica: drive,
@@ -347,23 +370,16 @@ impl<'a, B: Backend> Driver<'a, B> {
             sent,
             data,
         };
+        let of_read =
+            |reason| RequestEnd { read: request.id, replica: drive, reason, sent, outcome };
         match purpose {
             Purpose::Attempt(attempt, reason) => {
-                self.figures.replicas[drive.index()].served.record(took);
-                // The latency of a failed request does not score the prediction.
-                if let (Reason::Fast, Some(threshold)) = (reason, threshold)
-                    && outcome != Outcome::Error
-                {
-                    score.submitted += 1;
-                    score.false_submits += u64::from(took > threshold);
-                }
+                self.reads.request_ended(now, &of_read(Some(reason)));
                 self.steering.completed(now, attempt, outcome, &mut self.actions);
             }
             Purpose::Other(ticket) => self.steering.other_completed(now, &ended(ticket)),
             Purpose::ForcedSample(ticket) => {
-                score.sampled += u64::from(data);
-                let fast = data && threshold.is_some_and(|most| took <= most);
-                score.false_revokes += u64::from(fast);
+                self.reads.request_ended(now, &of_read(None));
                 self.steering.other_completed(now, &ended(ticket));
             }
         }
@@ -378,11 +394,42 @@ impl<'a, B: Backend> Driver<'a, B> {
 
     /// Samples some of the refused reads.
     fn refused(&mut self, read: RequestId, drive: Replica) -> Result<(), B::Error> {
-        let request = self.requests[read.0 as usize].request(read);
+        let request = self.reads.request(read);
         if !self.backend.sample_refusal(drive, &request, self.queues.queued(drive)) {
             return Ok(());
         }
         let ticket = self.steering.other_sent(self.now, drive, &request);
         self.submit(drive, request, Purpose::ForcedSample(ticket))
+    }
+}
+
+impl<'a, B: Backend> Driver<B, Workload<'a>> {
+    /// Handles the next event or arrival; false when all requests are complete.
+    fn handle_next(&mut self) -> Result<bool, B::Error> {
+        let arrival = self.reads.next_arrival().unwrap_or(NEVER);
+        if arrival == NEVER && self.steering.in_flight() == 0 && self.queues.is_idle() {
+            return Ok(false);
+        }
+        if self.step(arrival)? == Step::Until {
+            self.arrive()?;
+            self.act()?;
+        }
+        Ok(true)
+    }
+
+    fn arrive(&mut self) -> Result<(), B::Error> {
+        let Some((id, io)) = self.reads.take() else { return Ok(()) };
+        if let Some(coming) = self.reads.ahead(AHEAD) {
+            self.backend.expect(coming.primary, coming.offset);
+        }
+        self.backend.handed_out(io.at);
+        let request = io.request(id);
+        if io.op == Op::Read {
+            let order = io.order(id, self.backend.drives(), self.reads.options.seed);
+            self.steering.read(self.now, &request, order, &mut self.actions);
+            return Ok(());
+        }
+        let ticket = self.steering.other_sent(self.now, io.primary, &request);
+        self.submit(io.primary, request, Purpose::Other(ticket))
     }
 }

@@ -73,22 +73,37 @@ impl Steering {
         self.reads.len()
     }
 
-    /// A read has arrived.
-    pub fn read(&mut self, now: Nanos, request: &Request, order: Order, actions: &mut Actions) {
+    /// A read has arrived. Returns a timer of it with the purpose [`Timer::EXTERNAL`], which the
+    /// caller may let expire.
+    pub fn read(
+        &mut self,
+        now: Nanos,
+        request: &Request,
+        order: Order,
+        actions: &mut Actions,
+    ) -> Timer {
         self.counts.reads += 1;
         let slot = self.reads.insert_with(|before| {
             InFlight::new(*request, order, before.map_or(0, |read| read.generation))
         });
         self.turn(now, slot, actions, |strategy, turn| strategy.read(turn));
         self.ensure_progress(now, slot, actions);
+        Timer { slot, generation: self.reads[slot].generation, purpose: Timer::EXTERNAL }
+    }
+
+    /// Whether a timer has no effect any more, because its read is complete.
+    #[must_use]
+    pub fn is_over(&self, timer: Timer) -> bool {
+        let read = &self.reads[timer.slot];
+        read.generation != timer.generation || read.completed
     }
 
     /// A timer has expired.
     pub fn timer(&mut self, now: Nanos, timer: Timer, actions: &mut Actions) {
-        let read = &mut self.reads[timer.slot];
-        if read.generation != timer.generation || read.completed {
+        if self.is_over(timer) {
             return;
         }
+        let read = &mut self.reads[timer.slot];
         read.timers = read.timers.saturating_sub(1);
         self.turn(now, timer.slot, actions, |strategy, turn| strategy.timer(turn, timer.purpose));
         self.ensure_progress(now, timer.slot, actions);

@@ -5,6 +5,9 @@
 //! thread does everything: it hands requests out at their times, takes completions, and
 //! reports both to the strategy.
 //!
+//! [`ReadBackend`] is the same for a thread of a program that hands reads to the driver one at a
+//! time and uses their data (`trimtab-replicas`).
+//!
 //! A request that is handed out late counts as late: latencies count from the time at which
 //! it was due, so a generator that falls behind cannot hide it. (G. Tene calls the opposite
 //! "coordinated omission".) [`UringRun::lateness`] says by how much it fell behind.
@@ -54,7 +57,8 @@
 //! ```
 
 mod backend;
-mod buffer;
+mod queue;
+mod reads;
 mod ring;
 
 use std::fs::File;
@@ -67,6 +71,7 @@ use trimtab_steer::driver::{self, ArrayFigures, ArrayIo, DriverRun, LogEntry, Ru
 
 use backend::UringBackend;
 
+pub use reads::{Data, ReadBackend, ReadFile};
 pub use ring::check;
 
 /// A device or file that is read from and written to.
@@ -144,7 +149,7 @@ pub enum Error {
         /// Bytes wanted.
         bytes: u64,
         /// The allocator's error.
-        source: std::collections::TryReserveError,
+        source: std::io::Error,
     },
     /// A request that no device takes.
     #[error("a request at {offset} of {length} bytes is beyond what one request can be")]

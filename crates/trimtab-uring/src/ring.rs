@@ -1,16 +1,17 @@
-//! The kernel's queues, and the clock of a run.
+//! The ring of a run, and its clock.
 
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
-use io_uring::types::{Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, opcode};
+use io_uring::opcode;
+use io_uring::types::Fd;
+use trimtab_block::DirectBuffer;
 use trimtab_io::{Nanos, Op, Outcome, Request};
 use trimtab_steer::Replica;
 use trimtab_steer::driver::{ArrayIo, Completed};
 
-use crate::buffer::Buffer;
+use crate::queue::{KernelQueue, Reported};
 use crate::{Disk, Error};
 
 /// Requests that can be handed to the kernel at once.
@@ -31,7 +32,7 @@ const PATIENCE: Nanos = Nanos::from_millis(2_000);
 /// # Errors
 /// It does not.
 pub fn check() -> Result<(), Error> {
-    IoUring::new(1).map(drop).map_err(Error::Ring)
+    KernelQueue::new(1, 2).map(drop).map_err(Error::Ring)
 }
 
 /// The data kept for a submitted request.
@@ -44,16 +45,14 @@ struct Submitted {
 
 /// The kernel's queues, and the time since the run began.
 pub(super) struct Ring {
-    ring: IoUring,
+    queue: KernelQueue,
     start: Instant,
     files: Vec<RawFd>,
     /// The kernel works with these until all requests are complete.
-    read_into: ManuallyDrop<Buffer>,
-    written: ManuallyDrop<Buffer>,
+    read_into: ManuallyDrop<DirectBuffer>,
+    written: ManuallyDrop<DirectBuffer>,
     /// By slot.
     submitted: Vec<Submitted>,
-    /// Requests submitted whose completions have not been taken.
-    in_flight: usize,
 }
 
 impl Ring {
@@ -62,22 +61,22 @@ impl Ring {
         let all: u32 = disks.iter().map(|disk| disk.depth).sum();
         // The kernel takes a power of two; all completions must fit.
         let room = (2 * all).clamp(2 * ENTRIES, 1 << 16).next_power_of_two();
-        let ring = IoUring::builder().setup_cqsize(room).build(ENTRIES).map_err(Error::Ring)?;
+        let queue = KernelQueue::new(ENTRIES, room).map_err(Error::Ring)?;
         let (offset, length) = largest.map_or((0, 0), |io| (io.offset, io.length));
         if u32::try_from(length).is_err() {
             return Err(Error::TooLarge { offset, length });
         }
         let bytes = length.next_multiple_of(SECTOR) + SECTOR;
         // All requests share them: read data are not used, and zeroes are written.
-        let buffer = || Buffer::new(bytes).map_err(|source| Error::Memory { bytes, source });
+        let buffer =
+            || DirectBuffer::new(bytes as usize).map_err(|source| Error::Memory { bytes, source });
         Ok(Self {
-            ring,
+            queue,
             start: Instant::now(),
             files: disks.iter().map(|disk| disk.file.as_raw_fd()).collect(),
             read_into: ManuallyDrop::new(buffer()?),
             written: ManuallyDrop::new(buffer()?),
             submitted: Vec::new(),
-            in_flight: 0,
         })
     }
 
@@ -100,11 +99,11 @@ impl Ring {
         let length = u32::try_from(length).map_err(|_| too_large())?;
         let (entry, length) = match io.op {
             Op::Read => {
-                let into = self.read_into.for_request(length);
+                let into = self.read_into.first(length);
                 (opcode::Read::new(file, into, length).offset(offset).build(), length)
             }
             Op::Write => {
-                let from = self.written.for_request(length);
+                let from = self.written.first(length);
                 (opcode::Write::new(file, from, length).offset(offset).build(), length)
             }
             Op::Flush => (opcode::Fsync::new(file).build(), 0),
@@ -124,32 +123,21 @@ impl Ring {
             // SAFETY: the files and the buffers outlive the requests in the ring (see
             // `drop`), the buffers are as large as any request, and their content is never
             // read by this program.
-            let pushed = unsafe { self.ring.submission().push(&entry) }.is_ok();
+            let pushed = unsafe { self.queue.push(&entry) };
             // At once: a request in the ring is not in flight on its drive, while its
             // latency counts.
-            self.hand_over()?;
+            self.queue.submit()?;
             if pushed {
-                self.in_flight += 1;
                 return Ok(());
             }
         }
     }
 
-    fn hand_over(&self) -> Result<(), Error> {
-        match self.ring.submit() {
-            Ok(_) => Ok(()),
-            Err(e) if is_expected(&e) => Ok(()),
-            Err(e) => Err(Error::Wait(e)),
-        }
-    }
-
     /// Takes a completion, if there is one. A request that was done in part is an error.
     pub(super) fn take(&mut self) -> Option<(Replica, Completed)> {
-        let entry = self.ring.completion().next()?;
-        self.in_flight -= 1;
-        let slot = entry.user_data() as u32;
+        let Reported { slot, result } = self.queue.take()?;
         let Submitted { drive, length } = self.submitted[slot as usize];
-        let whole = entry.result() >= 0 && entry.result().unsigned_abs() == length;
+        let whole = result >= 0 && result.unsigned_abs() == length;
         let outcome = if whole { Outcome::Done } else { Outcome::Error };
         Some((drive, Completed { slot, outcome }))
     }
@@ -158,41 +146,27 @@ impl Ring {
     pub(super) fn wait(&mut self, until: Nanos) -> Result<(), Error> {
         let left = Duration::from_nanos(until.since(self.now()).0);
         if left > SPIN {
-            let time = Timespec::from(left - SPIN);
-            let result =
-                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time));
-            return match result {
-                Ok(_) => Ok(()),
-                Err(e) if is_expected(&e) => Ok(()),
-                Err(e) => Err(Error::Wait(e)),
-            };
+            return self.queue.submit_and_wait(left - SPIN);
         }
-        self.hand_over()?;
-        while self.now() < until && self.ring.completion().is_empty() {
+        self.queue.submit()?;
+        while self.now() < until && !self.queue.has_completion() {
             std::hint::spin_loop();
         }
         Ok(())
     }
 }
 
-/// The time is over, a signal came, or the kernel wants completions to be taken first.
-fn is_expected(error: &std::io::Error) -> bool {
-    use rustix::io::Errno;
-    let expected = [Errno::TIME, Errno::INTR, Errno::BUSY, Errno::AGAIN];
-    Errno::from_io_error(error).is_some_and(|errno| expected.contains(&errno))
-}
-
 impl Drop for Ring {
     /// Waits for the requests in flight: the kernel must not write to freed memory.
     fn drop(&mut self) {
         let until = self.now() + PATIENCE;
-        while self.in_flight > 0 && self.now() < until {
+        while self.queue.in_flight() > 0 && self.now() < until {
             if self.wait(self.now() + Nanos::from_millis(100)).is_err() {
                 break;
             }
             while self.take().is_some() {}
         }
-        if self.in_flight > 0 {
+        if self.queue.in_flight() > 0 {
             // A drive does not complete its requests: leave the memory to the kernel.
             return;
         }

@@ -1,26 +1,27 @@
-//! The experiment: drives, stores, a phase to learn from, and the same operations by
-//! each strategy.
+//! The experiment: drives, the store, a phase to learn from, and the same operations in each
+//! way of reading.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use trimtab_block::BlockDevice;
 use trimtab_device::Profile;
 use trimtab_emu::{Data, Drive, Fill, Spec};
-use trimtab_io::Nanos;
-use trimtab_read::{ReadOptions, Source};
+use trimtab_read::Source;
+use trimtab_replicas::ReplicaOptions;
 
 use trimtab_predict::Model;
 use trimtab_tracker::{StateTracker, TrackerOptions};
 
-use crate::clients::{self, Outcome, Plan, Strategy};
+use crate::clients::{self, Outcome, Plan};
 use crate::drives::{self, MountedDrive};
 use crate::learn;
+use crate::mirror::Way;
 use crate::noise::{self, Noise};
-use crate::report::{Readers, Report, Row};
+use crate::report::{Pages, Report, Row};
 use crate::store::{self, Store};
 use crate::value::{Book, mix};
 
@@ -37,13 +38,13 @@ pub(crate) struct Experiment {
     /// How long the drives are watched to learn from.
     pub(crate) learn: Duration,
     pub(crate) rounds: u32,
-    /// Bytes per second that each drive is written beside the stores, in bursts.
+    /// Bytes per second that each drive is written beside the store, in bursts.
     pub(crate) noise: u64,
     /// Bytes of the file that these go to.
     pub(crate) noise_file: u64,
 }
 
-/// The drives with a store on each, and who uses them.
+/// The drives, with a copy of the store on each.
 struct Rig<'a> {
     drives: Vec<MountedDrive>,
     devices: Vec<BlockDevice>,
@@ -62,10 +63,10 @@ pub(crate) fn run(experiment: &Experiment, end: &AtomicBool, say: &dyn Fn(&str))
     say("making three drives with file systems");
     drives::mount_unseen()?;
     let rig = Rig::new(experiment, end)?;
-    say("filling the stores");
+    say("filling the store");
     rig.fill()?;
     say("recording, to learn from");
-    let (recordings, hedge_after) = rig.record()?;
+    let recordings = rig.record()?;
     say("learning");
     let models = learn::models(&recordings, experiment.plan.seed)?;
     rig.go_on()?;
@@ -73,24 +74,23 @@ pub(crate) fn run(experiment: &Experiment, end: &AtomicBool, say: &dyn Fn(&str))
     let options = TrackerOptions { functions, ..TrackerOptions::default() };
     let tracker = StateTracker::load(&rig.devices, &options)?;
     rig.drives.iter().try_for_each(|drive| drive.at_rest(Drive::snapshot))?;
-    let strategies = [
-        ("base", Strategy::Base),
-        ("hedging", Strategy::Hedging(hedge_after)),
-        ("failover", Strategy::Failover(hedge_after)),
-        ("failover and hedging", Strategy::Both(hedge_after)),
-    ];
     let mut rows: Vec<Row> = Vec::new();
     for round in 0..experiment.rounds {
-        for (name, strategy) in strategies {
+        for name in ["base", "replica set, no models", "replica set"] {
             say(&format!("round {} of {}: {name}", round + 1, experiment.rounds));
-            let row = rig.measure(name, strategy, &tracker, &models, round)?;
+            let way = match name {
+                "base" => Way::Base,
+                "replica set" => rig.set(&tracker, &models)?,
+                _ => Way::Set(rig.without_models()),
+            };
+            let row = rig.measure(name, &way, round)?;
             match rows.iter_mut().find(|row| row.name == name) {
                 Some(sum) => sum.add(&row),
                 None => rows.push(row),
             }
         }
     }
-    Ok(Report { rows, models, hedge_after })
+    Ok(Report { rows, models })
 }
 
 impl<'a> Rig<'a> {
@@ -130,16 +130,14 @@ impl<'a> Rig<'a> {
         self.drives.iter().map(|drive| &*drive.directory)
     }
 
-    /// Fills the stores, and lays out what is written to beside them.
+    /// Fills the store, and lays out what is written to beside it.
     fn fill(&self) -> Result<()> {
         let go_on = || self.go_on();
         let Experiment { plan, noise_file, .. } = *self.experiment;
-        let fill = |directory: &Path| {
-            store::create(directory, plan.records, &go_on)?;
-            noise::lay_out(directory, noise_file, &go_on)
-        };
+        store::create(&self.directories().collect::<Vec<_>>(), plan.records, &go_on)?;
+        let lay_out = |directory| noise::lay_out(directory, noise_file, &go_on);
         std::thread::scope(|scope| {
-            let all: Vec<_> = self.directories().map(|d| scope.spawn(move || fill(d))).collect();
+            let all: Vec<_> = self.directories().map(|d| scope.spawn(move || lay_out(d))).collect();
             let join = |fills: std::thread::ScopedJoinHandle<'_, Result<()>>| {
                 fills.join().map_err(|_| anyhow::anyhow!("filling panicked"))?
             };
@@ -148,71 +146,60 @@ impl<'a> Rig<'a> {
         })
     }
 
-    /// A phase without refusals: what the drives did, and the reads' p95.
-    fn record(&self) -> Result<(Vec<Vec<trimtab_predict::Recorded>>, Duration)> {
+    /// A phase of plain reads: what the drives did.
+    fn record(&self) -> Result<Vec<Vec<trimtab_predict::Recorded>>> {
         let plan = Plan {
             time: self.experiment.learn,
             // Other operations than what is measured later.
             seed: !self.experiment.plan.seed,
             ..self.experiment.plan
         };
-        let plain = ReadOptions { direct: true, publish: None, ..ReadOptions::default() };
-        let stores = self.open(|_| Ok(plain.clone()))?;
+        let store = self.open(&Way::Base)?;
         let noise = self.noise(plan.seed)?;
-        let work = || clients::run(&stores, &self.book, Strategy::Base, &plan, self.end);
+        let work = || clients::run(&store, &self.book, &plan, self.end);
         let (recordings, outcome) = learn::record(&self.devices, work)?;
         noise.end()?;
         self.go_on()?;
-        let outcome = outcome?;
-        must_be_whole(&outcome)?;
-        tidy(&stores)?;
-        let p95 = outcome.reads.quantile(0.95).unwrap_or(Nanos::from_millis(1));
-        Ok((recordings, Duration::from_nanos(p95.0)))
+        must_be_whole(&outcome?)?;
+        store.tidy()?;
+        Ok(recordings)
     }
 
-    fn measure(
-        &self,
-        name: &'static str,
-        strategy: Strategy,
-        tracker: &StateTracker,
-        models: &[Arc<Model>],
-        round: u32,
-    ) -> Result<Row> {
+    fn measure(&self, name: &'static str, way: &Way, round: u32) -> Result<Row> {
         self.drives.iter().try_for_each(|drive| drive.at_rest(Drive::restore))?;
-        let stores = self.open(|number| {
-            Ok(ReadOptions {
-                model: Some(Arc::clone(&models[number])),
-                source: Source::Given(tracker.drive(number)?),
-                direct: true,
-                publish: None,
-                ..ReadOptions::default()
-            })
-        })?;
+        let store = self.open(way)?;
         let seed = self.experiment.plan.seed.wrapping_add(round.into());
         let plan = Plan { seed, ..self.experiment.plan };
         let noise = self.noise(seed)?;
-        let outcome = clients::run(&stores, &self.book, strategy, &plan, self.end)?;
+        let outcome = clients::run(&store, &self.book, &plan, self.end)?;
         let noise = noise.end()?;
         self.go_on()?;
-        let mut readers = Readers::default();
-        stores.iter().for_each(|store| readers.add(&store.figures().into()));
-        tidy(&stores)?;
-        Ok(Row { name, outcome, readers, noise })
+        let pages = store.figures().map(|figures| Pages::from(&figures)).unwrap_or_default();
+        store.tidy()?;
+        Ok(Row { name, outcome, pages, noise })
     }
 
-    fn open(&self, options: impl Fn(usize) -> Result<ReadOptions>) -> Result<[Store; 3]> {
-        let open = |(number, directory)| Store::open(directory, &options(number)?);
-        let stores = self.directories().enumerate().map(open).collect::<Result<Vec<_>>>()?;
-        stores.try_into().ok().context("there are three drives")
+    fn open(&self, way: &Way) -> Result<Store> {
+        Store::open(&self.directories().collect::<Vec<_>>(), way)
+    }
+
+    fn without_models(&self) -> Vec<ReplicaOptions> {
+        // The store names the files.
+        self.drives.iter().map(|_| ReplicaOptions::new("")).collect()
+    }
+
+    fn set(&self, tracker: &StateTracker, models: &[Arc<Model>]) -> Result<Way> {
+        let with_model = |(number, options): (usize, ReplicaOptions)| {
+            let source = Source::Given(tracker.drive(number)?);
+            Ok(options.with_model(Arc::clone(&models[number])).with_source(source))
+        };
+        let replicas = self.without_models().into_iter().enumerate().map(with_model);
+        Ok(Way::Set(replicas.collect::<Result<_>>()?))
     }
 
     fn noise(&self, seed: u64) -> Result<Noise> {
         Noise::begin(self.directories(), self.experiment.noise, seed)
     }
-}
-
-fn tidy(stores: &[Store; 3]) -> Result<()> {
-    stores.iter().try_for_each(Store::tidy)
 }
 
 /// What is learnt from should not be what came of a fault.

@@ -1,17 +1,16 @@
-//! A replicated key-value store whose reads know when to give up.
+//! A replicated key-value store that does not wait for a busy drive.
 //!
-//! Three SQLite databases hold the same, each on a drive of its own. Reads go through
-//! [`trimtab_read`]: a store whose drive would be late refuses, and the next one
-//! is asked. All that the application does for it is in failover.rs. The program measures
-//! it under YCSB's load, on emulated drives that are written to, beside reading without
-//! deadlines and beside hedging. The README tells more.
+//! One SQLite database, of which each page is on three drives, and is read through a
+//! [`trimtab_replicas::ReplicaSet`]. All that the application does for it is in mirror.rs and
+//! vfs.rs. The program measures it under YCSB's load, on emulated drives that are written to,
+//! beside reading each page from its primary replica. The README tells more.
 
 mod clients;
 mod drives;
 mod experiment;
-mod failover;
 mod learn;
 mod load;
+mod mirror;
 mod noise;
 mod report;
 mod store;
@@ -44,20 +43,20 @@ Examples:
 Needs root, FUSE, loop devices, and BPF. Exit codes: 0 done, 1 failure, 2 bad input,
 3 done, but values were wrong or operations failed.";
 
-/// Three SQLite stores on three emulated drives, read with failover.
+/// A SQLite store on three emulated drives, read through a set of replicas.
 #[derive(Clone, Debug, Parser, Serialize)]
 #[command(version, after_help = EXAMPLES)]
 struct Args {
-    /// How long each strategy runs in each round, in seconds.
+    /// How long each way of reading runs in each round, in seconds.
     #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// How long the drives are watched to learn from, in seconds.
     #[arg(long, value_name = "S", default_value_t = 25, value_parser = clap::value_parser!(u64).range(1..=3600))]
     learn_seconds: u64,
-    /// Run all strategies so often, in turn, and add up what they did.
+    /// Run all ways of reading so often, in turn, and add up what they did.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Records of each store, of 1 KiB.
+    /// Records of the store, of 1 KiB.
     #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1_000..=2_000_000))]
     records: u64,
     /// YCSB's workload: a (half reads), b (95% reads), c (reads only).
@@ -72,7 +71,7 @@ struct Args {
     /// Bytes of each drive, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(256..=65_536))]
     drive_mib: u64,
-    /// What is written to each drive beside the stores, in bursts: MiB per second; 0:
+    /// What is written to each drive beside the store, in bursts: MiB per second; 0:
     /// nothing.
     #[arg(long, value_name = "MIB", default_value_t = 45, value_parser = clap::value_parser!(u64).range(0..=1_000))]
     noise_mib_s: u64,

@@ -1,12 +1,11 @@
 //! What came of it: a table for people, JSON for programs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use trimtab_io::{LatencyHistogram, Nanos};
 use trimtab_predict::Model;
-use trimtab_read::Figures;
+use trimtab_replicas::SetFigures;
 use trimtab_report::{Align, Facts, Table, bytes, count, machine};
 
 use crate::clients::Outcome;
@@ -16,8 +15,8 @@ use crate::clients::Outcome;
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) outcome: Outcome,
-    pub(crate) readers: Readers,
-    /// Bytes that were written beside the stores.
+    pub(crate) pages: Pages,
+    /// Bytes that were written beside the store.
     pub(crate) noise: u64,
 }
 
@@ -26,7 +25,7 @@ impl Row {
     pub(crate) fn add(&mut self, other: &Self) {
         self.outcome.add(&other.outcome);
         self.outcome.took += other.outcome.took;
-        self.readers.add(&other.readers);
+        self.pages.add(&other.pages);
         self.noise += other.noise;
     }
 }
@@ -36,59 +35,63 @@ impl Row {
 pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
     pub(crate) models: Vec<Arc<Model>>,
-    /// When a read is hedged: the p95 of the phase that is learnt from.
-    pub(crate) hedge_after: Duration,
 }
 
-/// What the three readers did with the pages that SQLite asked for.
+/// What a replica set did with the pages that SQLite asked it for.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Readers {
-    /// Read without a deadline.
-    without_deadline: u64,
-    /// Read, because they were expected to be in time.
-    admitted: u64,
-    /// Of these: late all the same.
-    late: u64,
-    /// Refused.
-    refused: u64,
-    /// Expected to be late, and read all the same; of these: fast.
-    forced_samples: u64,
-    fast_forced_samples: u64,
-    /// Read, because nothing could be said of them.
-    failed_open: u64,
-    /// Not answered at their deadline.
-    timed_out: u64,
+pub(crate) struct Pages {
+    reads: u64,
+    /// By replica.
+    served_by: [u64; 3],
+    /// Sent first to another replica than their primary one.
+    moved: u64,
+    /// Requests beyond one for each page; of these hedges, and rescues.
+    extra: u64,
+    hedges: u64,
+    rescues: u64,
+    /// Of the control group: pairs, and the sum of what moving their reads gained, ns.
+    pairs: u64,
+    gained_ns: f64,
+    without_model: u64,
+    errors: u64,
 }
 
-impl From<Figures> for Readers {
-    fn from(figures: Figures) -> Self {
+impl From<&SetFigures> for Pages {
+    fn from(figures: &SetFigures) -> Self {
+        let mut served_by = [0; 3];
+        served_by.iter_mut().zip(&figures.replicas).for_each(|(sum, r)| *sum = r.served);
         Self {
-            without_deadline: figures.without_deadline,
-            admitted: figures.admitted,
-            late: figures.late,
-            refused: figures.refused,
-            forced_samples: figures.forced_samples,
-            fast_forced_samples: figures.fast_forced_samples,
-            failed_open: figures.failed_open.total(),
-            timed_out: figures.timed_out,
+            reads: figures.reads,
+            served_by,
+            moved: figures.moved,
+            extra: figures.extra,
+            hedges: figures.hedges,
+            rescues: figures.rescues,
+            pairs: figures.gain.pairs,
+            gained_ns: figures.gain.mean_ns * figures.gain.pairs as f64,
+            without_model: figures.without_model,
+            errors: figures.errors,
         }
     }
 }
 
-impl Readers {
+impl Pages {
     pub(crate) fn add(&mut self, other: &Self) {
-        self.without_deadline += other.without_deadline;
-        self.admitted += other.admitted;
-        self.late += other.late;
-        self.refused += other.refused;
-        self.forced_samples += other.forced_samples;
-        self.fast_forced_samples += other.fast_forced_samples;
-        self.failed_open += other.failed_open;
-        self.timed_out += other.timed_out;
+        self.reads += other.reads;
+        self.served_by.iter_mut().zip(other.served_by).for_each(|(sum, more)| *sum += more);
+        self.moved += other.moved;
+        self.extra += other.extra;
+        self.hedges += other.hedges;
+        self.rescues += other.rescues;
+        self.pairs += other.pairs;
+        self.gained_ns += other.gained_ns;
+        self.without_model += other.without_model;
+        self.errors += other.errors;
     }
 
-    const fn sent(&self) -> u64 {
-        self.without_deadline + self.admitted + self.forced_samples + self.failed_open
+    /// What moving a read gained in the mean, µs.
+    fn gained_us(&self) -> f64 {
+        self.gained_ns / self.pairs.max(1) as f64 / 1e3
     }
 }
 
@@ -99,7 +102,6 @@ pub(crate) struct Told<'a> {
     machine: String,
     /// How it was run.
     settings: &'a serde_json::Value,
-    hedge_after_ns: u64,
     /// What is late, for each drive; ns.
     late_after_ns: Vec<u64>,
     strategies: Vec<Told1<'a>>,
@@ -113,12 +115,9 @@ struct Told1<'a> {
     operations_per_second: f64,
     reads: trimtab_io::Summary,
     writes: trimtab_io::Summary,
-    extra_reads: u64,
-    refusals: u64,
-    failovers: u64,
     wrong_values: u64,
     failed: u64,
-    pages: Readers,
+    pages: Pages,
     noise_bytes: u64,
 }
 
@@ -142,12 +141,9 @@ impl Report {
                 operations_per_second: outcome.operations() as f64 / seconds,
                 reads: outcome.reads.summary(),
                 writes: outcome.writes.summary(),
-                extra_reads: outcome.extra,
-                refusals: outcome.refusals,
-                failovers: outcome.failovers,
                 wrong_values: outcome.wrong,
                 failed: outcome.failed,
-                pages: row.readers,
+                pages: row.pages,
                 noise_bytes: row.noise,
             }
         };
@@ -156,7 +152,6 @@ impl Report {
             trimtab: env!("CARGO_PKG_VERSION"),
             machine: machine(),
             settings,
-            hedge_after_ns: self.hedge_after.as_nanos() as u64,
             late_after_ns: self.models.iter().map(late).collect(),
             strategies: self.rows.iter().map(told).collect(),
         }
@@ -168,28 +163,15 @@ impl Report {
     }
 
     fn latencies(&self) -> Table {
-        let columns = [
-            "strategy",
-            "ops/s",
-            "reads",
-            "mean",
-            "p50",
-            "p95",
-            "p99",
-            "p99.9",
-            "extra reads",
-            "refusals",
-            "failovers",
-            "wrong values",
-        ];
+        let columns =
+            ["strategy", "ops/s", "reads", "mean", "p50", "p95", "p99", "p99.9", "wrong values"];
         let mut table = table(&columns).with_caption("values read by the clients");
         for Row { name, outcome, .. } in &self.rows {
             let rate = outcome.operations() as f64 / outcome.took.as_secs_f64();
             let mut cells =
                 vec![(*name).to_owned(), count(rate as u64), count(outcome.reads.count())];
             cells.extend(times(&outcome.reads));
-            let counts = [outcome.extra, outcome.refusals, outcome.failovers, outcome.wrong];
-            cells.extend(counts.map(count));
+            cells.push(count(outcome.wrong));
             table.row(cells);
         }
         table
@@ -198,28 +180,36 @@ impl Report {
     fn pages(&self) -> Table {
         let columns = [
             "strategy",
-            "from drives",
-            "refused",
-            "admitted",
-            "late all the same",
-            "tried all the same",
-            "fast of these",
-            "failed open",
+            "pages",
+            "served by",
+            "moved",
+            "extra",
+            "hedges",
+            "rescues",
+            "gained by a move",
+            "control pairs",
+            "without a model",
             "others wrote",
         ];
-        let mut table = table(&columns).with_caption("pages that SQLite asked the readers for");
-        for Row { name, readers, noise, .. } in &self.rows {
-            let counts = [
-                readers.sent(),
-                readers.refused,
-                readers.admitted,
-                readers.late,
-                readers.forced_samples,
-                readers.fast_forced_samples,
-                readers.failed_open,
-            ];
-            let cells = counts.map(count).into_iter().chain([bytes(*noise)]);
-            table.row([(*name).to_owned()].into_iter().chain(cells));
+        let mut table = table(&columns).with_caption("pages that SQLite asked the replica set for");
+        for Row { name, pages, noise, .. } in &self.rows {
+            let share = |part: u64| {
+                let percent = 100.0 * part as f64 / pages.reads.max(1) as f64;
+                format!("{percent:.1}%")
+            };
+            table.row([
+                (*name).to_owned(),
+                count(pages.reads),
+                pages.served_by.map(count).join(" "),
+                share(pages.moved),
+                share(pages.extra),
+                share(pages.hedges),
+                count(pages.rescues),
+                format!("{:.0} µs", pages.gained_us()),
+                count(pages.pairs),
+                share(pages.without_model),
+                bytes(*noise),
+            ]);
         }
         table
     }
@@ -231,7 +221,6 @@ impl Report {
             None => "never".to_owned(),
         };
         facts.add("late is more than", self.models.iter().map(late).collect::<Vec<_>>().join(", "));
-        facts.add("deadline, hedge after", Nanos(self.hedge_after.as_nanos() as u64).to_string());
         facts.add("machine", machine());
         facts
     }

@@ -1,23 +1,22 @@
-//! A store: a SQLite database on a drive of its own, and the threads that serve it.
+//! The store: a SQLite database of which each page is on three drives.
 //!
-//! One thread writes and some read, each with a connection of its own: with SQLite's
-//! write-ahead log they do not wait for each other. A replica on another machine would
-//! be the same behind a socket.
+//! One thread writes; each client reads with a connection of its own. With SQLite's write-ahead
+//! log they do not wait for each other.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
-use trimtab_read::{Figures, ReadOptions, Reader, Urgency};
+use rusqlite::{Connection, OptionalExtension as _};
+use trimtab_replicas::SetFigures;
 
-use crate::failover::with_urgency;
+use crate::mirror::{Mirror, Way};
 use crate::value::value;
-use crate::vfs;
+use crate::vfs::{self, Mirrored};
 
 /// How long writes may lie in memory. As replicated stores do it: what is acknowledged
 /// is in the memory of three, and soon on their drives.
@@ -26,33 +25,11 @@ const SYNC_EVERY: Duration = Duration::from_millis(100);
 /// Pages of a connection's cache: enough for all of the tree but its leaves.
 const CACHE_PAGES: u32 = 256;
 
-/// How long tidying waits for those who still read: hedged reads that nobody waits for.
+/// How long tidying waits for those who still read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Threads of a store that read. A `get` waits for others if there are more at a time.
-const READERS: usize = 4;
-
-/// Why a store gives no answer.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum GetError {
-    /// It would have been late: a page of it is expected to take so long, `MAX` if that
-    /// cannot be told. That page was not read from its drive.
-    #[error("the store would be late")]
-    Refused(Duration),
-    /// It failed.
-    #[error("the store failed: {0}")]
-    Failed(String),
-}
-
-/// What a `get` brings: a value, if there is one.
-pub(crate) type Got = Result<Option<Vec<u8>>, GetError>;
-
-/// A value to read, and where to put it.
-struct Get {
-    key: u64,
-    urgency: Urgency,
-    answer: Sender<Got>,
-}
+/// The database's name, in the directory that a drive is mounted at.
+const NAME: &str = "store.sqlite";
 
 /// What the thread that writes is asked.
 enum Write {
@@ -62,28 +39,30 @@ enum Write {
 
 /// A store that runs. Dropping it closes it.
 pub(crate) struct Store {
-    gets: Option<Sender<Get>>,
+    path: PathBuf,
     writes: Option<Sender<Write>>,
     threads: Vec<JoinHandle<()>>,
-    syncs: Option<(Sender<()>, JoinHandle<()>)>,
-    reader: Arc<Reader>,
+    /// Ends the thread that syncs when dropped.
+    syncs: Option<Sender<()>>,
+    mirror: Arc<Mirror>,
+    _mirrored: Mirrored,
 }
 
-/// Where a store's database is, in the directory that its drive is mounted at.
-pub(crate) fn database(directory: &Path) -> PathBuf {
-    directory.join("store.sqlite")
+/// Reads values. Belongs to one thread.
+pub(crate) struct Client {
+    connection: Connection,
 }
 
-/// Makes the database and fills it. It is not yet read through trimtab.
+/// Makes the database on the first drive, fills it, and copies it to the others.
 ///
 /// # Errors
 /// SQLite cannot; or `go_on` says so.
 pub(crate) fn create(
-    directory: &Path,
+    directories: &[&Path],
     records: u64,
-    go_on: &(dyn Fn() -> Result<()> + Sync),
+    go_on: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
-    let path = database(directory);
+    let path = directories[0].join(NAME);
     let load = || -> Result<()> {
         let mut connection = Connection::open(&path)?;
         let settings = format!(
@@ -102,52 +81,50 @@ pub(crate) fn create(
         }
         drop(insert);
         transaction.commit()?;
-        Ok(File::open(&path)?.sync_all()?)
+        drop(connection);
+        for other in &directories[1..] {
+            go_on()?;
+            fs::copy(&path, other.join(NAME))?;
+        }
+        for directory in directories {
+            File::open(directory.join(NAME))?.sync_all()?;
+        }
+        Ok(())
     };
     load().with_context(|| format!("cannot fill {}", path.display()))
 }
 
 impl Store {
-    /// Opens a store, to be read as the options say.
+    /// Opens the store in these directories, whose pages are read this way.
     ///
     /// # Errors
     /// It cannot be opened.
-    pub(crate) fn open(directory: &Path, options: &ReadOptions) -> Result<Self> {
-        let path = database(directory);
+    pub(crate) fn open(directories: &[&Path], way: &Way) -> Result<Self> {
+        let path = directories[0].join(NAME);
         let failed = || format!("cannot open {}", path.display());
-        let reader = Arc::new(Reader::open(&path, options)?);
-        let connect = |patience| connect(&path, &reader, patience).with_context(failed);
-        let (writer, (writes, wanted)) = (connect(PATIENCE)?, mpsc::channel());
+        let mirror = Arc::new(Mirror::open(directories, NAME, way)?);
+        let mirrored = Mirrored::new(&path, Arc::clone(&mirror));
+        let (writer, (writes, wanted)) = (connect(&path).with_context(failed)?, mpsc::channel());
         // Writes once, so that the log is there: SQLite makes it when it is needed.
         writer.execute_batch("BEGIN IMMEDIATE; PRAGMA user_version=1; COMMIT;")?;
         let mut threads = vec![spawn("writer", move || write_all(&writer, &wanted))?];
-        let (gets, wanted) = mpsc::channel();
-        let wanted = Arc::new(Mutex::new(wanted));
-        for _ in 0..READERS {
-            // A refusal is for the application to deal with: SQLite shall not try again.
-            let (connection, wanted) = (connect(Duration::ZERO)?, Arc::clone(&wanted));
-            threads.push(spawn("reader", move || read_all(&connection, &wanted))?);
-        }
-        let log = File::open(path.with_extension("sqlite-wal")).with_context(failed)?;
-        let syncs = Some(sync_now_and_then(log)?);
-        Ok(Self { gets: Some(gets), writes: Some(writes), threads, syncs, reader })
+        let log = |directory: &&Path| File::open(directory.join(format!("{NAME}-wal")));
+        let logs = directories.iter().map(log).collect::<std::io::Result<Vec<_>>>();
+        let (end, ended) = mpsc::channel();
+        let logs = logs.with_context(failed)?;
+        threads.push(spawn("sync", move || sync_now_and_then(&logs, &ended))?);
+        let syncs = Some(end);
+        Ok(Self { path, writes: Some(writes), threads, syncs, mirror, _mirrored: mirrored })
     }
 
-    /// Reads a value.
-    pub(crate) fn get(&self, key: u64, urgency: Urgency) -> Got {
-        let (answer, answered) = mpsc::channel();
-        self.begin_get(key, urgency, answer);
-        let ended = |_| Err(GetError::Failed("its thread has ended".to_owned()));
-        answered.recv().unwrap_or_else(ended)
-    }
-
-    /// Reads a value; the answer comes by this channel, none if there is no more thread
-    /// to give it.
-    pub(crate) fn begin_get(&self, key: u64, urgency: Urgency, answer: Sender<Got>) {
-        if let Some(gets) = &self.gets {
-            // If nobody is there any more, the channel for the answer ends too.
-            _ = gets.send(Get { key, urgency, answer });
-        }
+    /// A connection that reads.
+    ///
+    /// # Errors
+    /// SQLite cannot open it.
+    pub(crate) fn client(&self) -> Result<Client> {
+        let connect = connect(&self.path);
+        let failed = || format!("cannot open {}", self.path.display());
+        Ok(Client { connection: connect.with_context(failed)? })
     }
 
     /// Writes a version of a value; the answer comes by this channel.
@@ -166,9 +143,9 @@ impl Store {
         done.map_err(|why| anyhow::anyhow!("cannot tidy a store: {why}"))
     }
 
-    /// What has been read from its drive.
-    pub(crate) fn figures(&self) -> Figures {
-        self.reader.figures()
+    /// What its set of replicas has done, if it is read from one.
+    pub(crate) fn figures(&self) -> Option<SetFigures> {
+        self.mirror.figures()
     }
 
     fn write(&self, write: Write) {
@@ -179,14 +156,21 @@ impl Store {
     }
 }
 
+impl Client {
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// SQLite cannot.
+    pub(crate) fn get(&self, key: u64) -> rusqlite::Result<Option<Vec<u8>>> {
+        let mut select = self.connection.prepare_cached("SELECT value FROM kv WHERE key = ?1")?;
+        select.query_row([key as i64], |row| row.get(0)).optional()
+    }
+}
+
 impl Drop for Store {
     fn drop(&mut self) {
-        (self.gets, self.writes) = (None, None);
+        (self.writes, self.syncs) = (None, None);
         for thread in self.threads.drain(..) {
-            _ = thread.join();
-        }
-        if let Some((end, thread)) = self.syncs.take() {
-            drop(end);
             _ = thread.join();
         }
     }
@@ -196,9 +180,9 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     Ok(std::thread::Builder::new().name(name.to_owned()).spawn(work)?)
 }
 
-fn connect(path: &Path, reader: &Arc<Reader>, patience: Duration) -> rusqlite::Result<Connection> {
-    let connection = vfs::open(path, Arc::clone(reader))?;
-    connection.busy_timeout(patience)?;
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = vfs::open(path)?;
+    connection.busy_timeout(PATIENCE)?;
     let settings = format!(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=0;
          PRAGMA cache_size={CACHE_PAGES};"
@@ -207,17 +191,9 @@ fn connect(path: &Path, reader: &Arc<Reader>, patience: Duration) -> rusqlite::R
     Ok(connection)
 }
 
-fn read_all(connection: &Connection, wanted: &Mutex<Receiver<Get>>) {
-    let next = || wanted.lock().unwrap_or_else(PoisonError::into_inner).recv();
-    while let Ok(Get { key, urgency, answer }) = next() {
-        // Whoever does not wait for the answer any more has another one.
-        _ = answer.send(get(connection, key, urgency));
-    }
-}
-
 fn write_all(connection: &Connection, wanted: &Receiver<Write>) {
     for write in wanted {
-        // As above.
+        // Whoever does not wait for the answer any more has no use for it.
         match write {
             Write::Put { key, version, answer } => {
                 _ = answer.send(put(connection, key, version).map_err(|e| e.to_string()));
@@ -238,18 +214,6 @@ fn checkpoint(connection: &Connection) -> Result<(), String> {
     }
 }
 
-fn get(connection: &Connection, key: u64, urgency: Urgency) -> Got {
-    let find = || {
-        let mut select = connection.prepare_cached("SELECT value FROM kv WHERE key = ?1")?;
-        select.query_row([key as i64], |row| row.get(0)).optional()
-    };
-    let (found, wait) = with_urgency(urgency, find);
-    found.map_err(|error: rusqlite::Error| match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy) => GetError::Refused(wait),
-        _ => GetError::Failed(error.to_string()),
-    })
-}
-
 fn put(connection: &Connection, key: u64, version: u64) -> rusqlite::Result<()> {
     let mut update = connection.prepare_cached("UPDATE kv SET value = ?2 WHERE key = ?1")?;
     match update.execute((key as i64, value(key, version)))? {
@@ -258,32 +222,34 @@ fn put(connection: &Connection, key: u64, version: u64) -> rusqlite::Result<()> 
     }
 }
 
-/// Has the log written to the drive, away from the thread that serves; until the sender
-/// is gone.
-fn sync_now_and_then(log: File) -> Result<(Sender<()>, JoinHandle<()>)> {
-    let (end, ended) = mpsc::channel();
-    let sync = move || {
-        while ended.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Timeout) {
+/// Has the logs written to their drives, away from the thread that serves; until the sender is
+/// gone.
+fn sync_now_and_then(logs: &[File], ended: &Receiver<()>) {
+    while ended.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Timeout) {
+        for log in logs {
             // Nobody was promised that it is on the drive.
             _ = log.sync_data();
         }
-    };
-    let thread = std::thread::Builder::new().name("sync".to_owned()).spawn(sync)?;
-    Ok((end, thread))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use trimtab_replicas::ReplicaOptions;
+
     use super::*;
 
-    /// On any file system, without a model: what SQLite asks for comes through the
-    /// reader, whole and in the right place.
+    /// On any file system, without a model: what SQLite asks for comes from the copies, whole
+    /// and in the right place, and what it writes is on all of them.
     #[test]
     fn a_store_gives_what_was_put() {
         const RECORDS: u64 = 5_000;
-        let directory = tempfile::tempdir().unwrap();
-        create(directory.path(), RECORDS, &|| Ok(())).unwrap();
-        let store = Store::open(directory.path(), &ReadOptions::default()).unwrap();
+        let places = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let directories = places.each_ref().map(|place| place.path());
+        create(&directories, RECORDS, &|| Ok(())).unwrap();
+        let way = Way::Set(directories.map(|_| ReplicaOptions::new("")).to_vec());
+        let store = Store::open(&directories, &way).unwrap();
+        let client = store.client().unwrap();
         let put = |key, version| {
             let (answer, answered) = mpsc::channel();
             store.begin_put(key, version, answer);
@@ -296,17 +262,20 @@ mod tests {
         for round in 0..2 {
             for key in 0..RECORDS {
                 let version = if key % 10 == 0 { 5 } else { 0 };
-                let got = store.get(key, Urgency::None).unwrap();
+                let got = client.get(key).unwrap();
                 assert!(got == Some(value(key, version)), "key {key}, round {round}");
             }
             store.tidy().unwrap();
         }
-        assert_eq!(store.get(RECORDS, Urgency::LatencyCritical).unwrap(), None);
-        let read = store.figures();
-        assert!(read.without_deadline + read.with_deadline > RECORDS / 3, "{read:?}");
-        drop(store);
-        // What is on the drive is a database for anybody.
-        let connection = Connection::open(database(directory.path())).unwrap();
+        assert_eq!(client.get(RECORDS).unwrap(), None);
+        let read = store.figures().unwrap();
+        assert!(read.reads > RECORDS / 3 && read.errors == 0, "{read:?}");
+        assert!(read.replicas.iter().all(|replica| replica.served > 0), "{read:?}");
+        drop((client, store));
+        // What is on each drive is a database for anybody, and the same.
+        let copies = directories.map(|directory| fs::read(directory.join(NAME)).unwrap());
+        assert!(copies[1] == copies[0] && copies[2] == copies[0]);
+        let connection = Connection::open(directories[1].join(NAME)).unwrap();
         let whole: String =
             connection.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
         assert_eq!(whole, "ok");

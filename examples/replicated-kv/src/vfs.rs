@@ -1,24 +1,31 @@
-//! SQLite with its reads supplied.
+//! SQLite on three drives: one database, of which each page is on all of them.
 //!
-//! SQLite asks its VFS for files. This one has the usual one open them, and then puts
-//! its own function in the place of `xRead` where the file is a database that someone
-//! has a [`Reader`] for: everything else is as ever. A file is a structure in memory of
-//! SQLite's, of a size that its VFS says; behind the usual one's there is room for ours.
+//! SQLite asks its VFS for files. This one has the usual one open them, and then puts some
+//! functions of its own in the place of the usual ones, for the files of a database that has a
+//! [`Mirror`]: pages of the database are read from one of the copies (`xRead`), and what is
+//! written to the database or its log is written to all copies (`xWrite`, `xTruncate`,
+//! `xSync`). Everything else is as usual. A file is a structure in memory of SQLite's, of a size
+//! that its VFS says; behind the usual one's there is room for ours.
 //! (See "The SQLite OS Interface or VFS", <https://sqlite.org/vfs.html>.)
 
-use std::cell::RefCell;
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::collections::HashMap;
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::ffi::{
-    SQLITE_ERROR, SQLITE_OK, SQLITE_OPEN_MAIN_DB, sqlite3_file, sqlite3_int64, sqlite3_io_methods,
-    sqlite3_vfs, sqlite3_vfs_find, sqlite3_vfs_register,
+    SQLITE_CANTOPEN, SQLITE_ERROR, SQLITE_IOERR_FSYNC, SQLITE_IOERR_READ, SQLITE_IOERR_SHORT_READ,
+    SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE, SQLITE_OK, SQLITE_OPEN_MAIN_DB, SQLITE_OPEN_WAL,
+    sqlite3_file, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs, sqlite3_vfs_find,
+    sqlite3_vfs_register,
 };
 use rusqlite::{Connection, OpenFlags};
-use trimtab_read::Reader;
 
-use crate::failover;
+use crate::mirror::Mirror;
 
 /// What SQLite calls it.
 const NAME: &CStr = c"trimtab";
@@ -34,7 +41,9 @@ struct Page([u8; PAGE]);
 struct Supplied {
     methods: sqlite3_io_methods,
     usual: *const sqlite3_io_methods,
-    reader: Arc<Reader>,
+    mirror: Arc<Mirror>,
+    /// The same file on the other drives.
+    copies: Vec<File>,
     page: Box<Page>,
 }
 
@@ -49,22 +58,60 @@ unsafe impl Sync for Usual {}
 
 static USUAL: LazyLock<Usual> = LazyLock::new(register);
 
-thread_local! {
-    /// Who reads the database that this thread is opening.
-    static OPENING: RefCell<Option<Arc<Reader>>> = const { RefCell::new(None) };
+/// The mirrors of databases, by the paths of the databases.
+static MIRRORS: LazyLock<Mutex<HashMap<PathBuf, Arc<Mirror>>>> = LazyLock::new(Mutex::default);
+
+fn mirrors() -> MutexGuard<'static, HashMap<PathBuf, Arc<Mirror>>> {
+    MIRRORS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens a database whose file is read by `reader`.
+/// A database whose files are mirrored, as long as this lives.
+pub(crate) struct Mirrored(PathBuf);
+
+impl Mirrored {
+    pub(crate) fn new(path: &Path, mirror: Arc<Mirror>) -> Self {
+        mirrors().insert(path.to_owned(), mirror);
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for Mirrored {
+    fn drop(&mut self) {
+        mirrors().remove(&self.0);
+    }
+}
+
+/// Opens a mirrored database.
 ///
 /// # Errors
 /// SQLite cannot open it.
-pub(crate) fn open(path: &Path, reader: Arc<Reader>) -> rusqlite::Result<Connection> {
+pub(crate) fn open(path: &Path) -> rusqlite::Result<Connection> {
     LazyLock::force(&USUAL);
-    OPENING.set(Some(reader));
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags_and_vfs(path, flags, NAME);
-    OPENING.set(None);
-    connection
+    Connection::open_with_flags_and_vfs(path, flags, NAME)
+}
+
+/// The mirror that a file of a database belongs to, by the file's name.
+fn mirror_of(name: *const c_char, is_log: bool) -> Option<(Arc<Mirror>, PathBuf)> {
+    // SAFETY: SQLite gives a valid string, or null for a temporary file.
+    let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })?;
+    let path = Path::new(OsStr::from_bytes(name.to_bytes()));
+    let database = if is_log {
+        let name = path.as_os_str().as_bytes();
+        Path::new(OsStr::from_bytes(name.strip_suffix(b"-wal")?))
+    } else {
+        path
+    };
+    Some((Arc::clone(mirrors().get(database)?), path.to_owned()))
+}
+
+/// Opens the copies of a file on the other drives.
+fn open_copies(mirror: &Mirror, path: &Path) -> io::Result<Vec<File>> {
+    let open = |directory: &PathBuf| {
+        let copy = directory.join(path.file_name().unwrap_or_default());
+        File::options().read(true).write(true).create(true).truncate(false).open(copy)
+    };
+    mirror.others.iter().map(open).collect()
 }
 
 /// Where our pointer is in a file's memory: behind what is the usual VFS's.
@@ -104,17 +151,31 @@ unsafe extern "C" fn open_file(
     // file's memory it uses the first `szOsFile` bytes.
     let code =
         unsafe { (*usual).xOpen.map_or(SQLITE_ERROR, |f| f(usual, name, file, flags, out_flags)) };
-    let is_database = code == SQLITE_OK && flags & SQLITE_OPEN_MAIN_DB != 0;
-    let Some(reader) = is_database.then(|| OPENING.take()).flatten() else { return code };
+    let (is_database, is_log) = (flags & SQLITE_OPEN_MAIN_DB != 0, flags & SQLITE_OPEN_WAL != 0);
+    let is_ours = code == SQLITE_OK && (is_database || is_log);
+    let found = is_ours.then(|| mirror_of(name, is_log)).flatten();
+    let Some((mirror, path)) = found else { return code };
     // SAFETY: the file is open, so its functions are those of a file.
     let usual_methods = unsafe { (*file).pMethods };
+    let Ok(copies) = open_copies(&mirror, &path) else {
+        // SAFETY: the usual VFS closes its own file, which then is none.
+        unsafe {
+            (*usual_methods).xClose.map(|f| f(file));
+            (*file).pMethods = std::ptr::null();
+        }
+        return SQLITE_CANTOPEN;
+    };
     // SAFETY: as above; a plain structure.
     let mut methods = unsafe { usual_methods.read() };
-    methods.xRead = Some(read);
+    // The log is in the page cache.
+    methods.xRead = if is_database { Some(read) } else { methods.xRead };
+    methods.xWrite = Some(write);
+    methods.xTruncate = Some(truncate);
+    methods.xSync = Some(sync);
     methods.xClose = Some(close);
     let page = Box::new(Page([0; PAGE]));
-    let supplied = Box::new(Supplied { methods, usual: usual_methods, reader, page });
-    let supplied = Box::into_raw(supplied);
+    let supplied = Supplied { methods, usual: usual_methods, mirror, copies, page };
+    let supplied = Box::into_raw(Box::new(supplied));
     // SAFETY: the file has this room, because our VFS has asked for it; the functions
     // live until `close`.
     unsafe {
@@ -142,14 +203,14 @@ unsafe extern "C" fn read(
 ) -> c_int {
     // SAFETY: only files that `open_file` has made have this function; SQLite uses a
     // file from one thread at a time.
-    let Supplied { reader, page, .. } = unsafe { &mut **behind(file) };
+    let Supplied { mirror, page, .. } = unsafe { &mut **behind(file) };
     // SAFETY: SQLite gives memory of so many bytes.
     let mut rest = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), length as usize) };
     let mut offset = offset as usize;
     while !rest.is_empty() {
         let skipped = offset % PAGE;
         let bytes = rest.len().min(PAGE - skipped);
-        let code = failover::read(reader, &mut page.0, (offset - skipped) as u64);
+        let code = read_page(mirror, &mut page.0, (offset - skipped) as u64);
         let (now, later) = rest.split_at_mut(bytes);
         now.copy_from_slice(&page.0[skipped..skipped + bytes]);
         if code != SQLITE_OK {
@@ -159,6 +220,77 @@ unsafe extern "C" fn read(
         (rest, offset) = (later, offset + bytes);
     }
     SQLITE_OK
+}
+
+/// Reads a page from one of the copies; the result is one of SQLite's codes.
+fn read_page(mirror: &Mirror, page: &mut [u8; PAGE], offset: u64) -> c_int {
+    match mirror.read(page, offset) {
+        Ok(PAGE) => SQLITE_OK,
+        Ok(bytes) => {
+            page[bytes..].fill(0);
+            SQLITE_IOERR_SHORT_READ
+        }
+        Err(_) => SQLITE_IOERR_READ,
+    }
+}
+
+/// Does something with the usual file, and then with its copies.
+///
+/// # Safety
+/// The file is one that [`open_file`] has made.
+unsafe fn everywhere(
+    file: *mut sqlite3_file,
+    failed: c_int,
+    usual: impl FnOnce(&sqlite3_io_methods) -> c_int,
+    copies: impl Fn(&File) -> io::Result<()>,
+) -> c_int {
+    // SAFETY: the caller's promise; SQLite uses a file from one thread at a time.
+    let supplied = unsafe { &**behind(file) };
+    // SAFETY: the usual functions are those of an open file, and stay.
+    match usual(unsafe { &*supplied.usual }) {
+        SQLITE_OK if supplied.copies.iter().all(|copy| copies(copy).is_ok()) => SQLITE_OK,
+        SQLITE_OK => failed,
+        code => code,
+    }
+}
+
+/// `xWrite`: to all copies.
+unsafe extern "C" fn write(
+    file: *mut sqlite3_file,
+    data: *const c_void,
+    length: c_int,
+    offset: sqlite3_int64,
+) -> c_int {
+    // SAFETY: SQLite gives memory of so many bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length as usize) };
+    // SAFETY: as in `read`; SQLite's own arguments go to the function they are made for.
+    let usual = |usual: &sqlite3_io_methods| unsafe {
+        usual.xWrite.map_or(SQLITE_ERROR, |f| f(file, data, length, offset))
+    };
+    // SAFETY: as in `read`.
+    unsafe {
+        everywhere(file, SQLITE_IOERR_WRITE, usual, |copy| copy.write_all_at(bytes, offset as u64))
+    }
+}
+
+/// `xTruncate`: all copies.
+unsafe extern "C" fn truncate(file: *mut sqlite3_file, length: sqlite3_int64) -> c_int {
+    // SAFETY: as in `write`.
+    let usual = |usual: &sqlite3_io_methods| unsafe {
+        usual.xTruncate.map_or(SQLITE_ERROR, |f| f(file, length))
+    };
+    // SAFETY: as in `read`.
+    unsafe { everywhere(file, SQLITE_IOERR_TRUNCATE, usual, |copy| copy.set_len(length as u64)) }
+}
+
+/// `xSync`: all copies.
+unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
+    // SAFETY: as in `write`.
+    let usual = |usual: &sqlite3_io_methods| unsafe {
+        usual.xSync.map_or(SQLITE_ERROR, |f| f(file, flags))
+    };
+    // SAFETY: as in `read`.
+    unsafe { everywhere(file, SQLITE_IOERR_FSYNC, usual, File::sync_data) }
 }
 
 /// `xClose`: what is ours goes, the rest as usual.

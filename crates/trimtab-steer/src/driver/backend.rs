@@ -92,3 +92,57 @@ pub struct Completed {
     /// How it ended.
     pub outcome: Outcome,
 }
+
+impl<B: Backend> Backend for &mut B {
+    type Error = B::Error;
+
+    #[inline]
+    fn drives(&self) -> usize {
+        (**self).drives()
+    }
+
+    #[inline]
+    fn now(&self) -> Nanos {
+        (**self).now()
+    }
+
+    #[inline]
+    fn wait(&mut self, until: Nanos) -> Result<Wake, Self::Error> {
+        (**self).wait(until)
+    }
+
+    #[inline]
+    fn completion(&mut self, drive: Replica) -> Option<Completed> {
+        (**self).completion(drive)
+    }
+
+    #[inline]
+    fn has_room(&self, drive: Replica) -> bool {
+        (**self).has_room(drive)
+    }
+
+    #[inline]
+    fn submit(&mut self, drive: Replica, slot: u32, request: &Request) -> Result<(), Self::Error> {
+        (**self).submit(drive, slot, request)
+    }
+
+    #[inline]
+    fn expect(&mut self, drive: Replica, offset: u64) {
+        (**self).expect(drive, offset);
+    }
+
+    #[inline]
+    fn handed_out(&mut self, due: Nanos) {
+        (**self).handed_out(due);
+    }
+
+    #[inline]
+    fn sample_refusal<'q>(
+        &mut self,
+        drive: Replica,
+        request: &Request,
+        queued: impl Iterator<Item = &'q Request>,
+    ) -> bool {
+        (**self).sample_refusal(drive, request, queued)
+    }
+}

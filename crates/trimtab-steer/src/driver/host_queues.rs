@@ -66,6 +66,12 @@ impl<P: Copy> HostQueues<P> {
         self.in_flight.is_empty()
     }
 
+    /// Requests queued or on a drive.
+    #[inline]
+    pub(super) const fn len(&self) -> usize {
+        self.in_flight.len()
+    }
+
     pub(super) fn into_log(self) -> Vec<Vec<LogEntry>> {
         self.log
     }

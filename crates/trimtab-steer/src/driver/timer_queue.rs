@@ -55,6 +55,15 @@ impl TimerQueue {
         place.map(|place| self.attempts.swap_remove(place)).is_some()
     }
 
+    /// Drops the next timers as long as they are over: waiting for them would be in vain.
+    pub(crate) fn skip(&mut self, is_over: impl Fn(Timer) -> bool) {
+        while let Some(Entry { due: Due::Timer(timer), .. }) = self.heap.peek()
+            && is_over(*timer)
+        {
+            self.heap.pop();
+        }
+    }
+
     /// When the next work is due.
     pub(crate) fn next(&self) -> Option<Nanos> {
         self.heap.peek().map(|entry| entry.at)

@@ -1,7 +1,10 @@
 //! The workload of a driver.
 
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId, SplitMix64};
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId, SplitMix64};
 
+use super::figures::ArrayFigures;
+use super::reads::{Reads, RequestEnd};
+use super::{Reason, RunOptions};
 use crate::replica::{Order, Replica};
 
 /// A request of an array's workload.
@@ -43,5 +46,69 @@ impl ArrayIo {
         // Any number unique to the read suffices.
         let random = SplitMix64::new(seed ^ (id.0 << 1)).next();
         Order::shuffled(self.primary, replicas, random)
+    }
+}
+
+/// The requests of a run, which arrive at their times, and the figures of what became of them.
+pub(super) struct Workload<'a> {
+    requests: &'a [ArrayIo],
+    /// The next of them to arrive.
+    next: usize,
+    pub(super) options: &'a RunOptions,
+    pub(super) figures: ArrayFigures,
+}
+
+impl<'a> Workload<'a> {
+    pub(super) fn new(requests: &'a [ArrayIo], options: &'a RunOptions, drives: usize) -> Self {
+        let reads = if options.each_read { requests.len() } else { 0 };
+        let each_read = vec![Nanos::ZERO; reads];
+        let figures = ArrayFigures { each_read, ..ArrayFigures::new(drives) };
+        Self { requests, next: 0, options, figures }
+    }
+
+    pub(super) fn next_arrival(&self) -> Option<Nanos> {
+        self.requests.get(self.next).map(|request| request.at)
+    }
+
+    /// Takes the next request, with its number.
+    pub(super) fn take(&mut self) -> Option<(RequestId, ArrayIo)> {
+        let io = *self.requests.get(self.next)?;
+        self.next += 1;
+        Some((RequestId(self.next as u64 - 1), io))
+    }
+
+    /// The request that arrives so many requests after the one that was taken last.
+    pub(super) fn ahead(&self, requests: usize) -> Option<&ArrayIo> {
+        self.requests.get(self.next + requests - 1)
+    }
+}
+
+impl Reads for Workload<'_> {
+    fn request(&self, read: RequestId) -> Request {
+        self.requests[read.0 as usize].request(read)
+    }
+
+    fn completed(&mut self, now: Nanos, read: RequestId, outcome: Outcome) {
+        self.figures.read_completed(now, read.0, &self.requests[read.0 as usize], outcome);
+    }
+
+    fn request_ended(&mut self, now: Nanos, end: &RequestEnd) {
+        let (took, data) = (now.since(end.sent), end.outcome == Outcome::Done);
+        let threshold = self.options.thresholds.as_ref().map(|all| all[end.replica.index()]);
+        let score = &mut self.figures.score;
+        let Some(reason) = end.reason else {
+            score.sampled += u64::from(data);
+            let fast = data && threshold.is_some_and(|most| took <= most);
+            score.false_revokes += u64::from(fast);
+            return;
+        };
+        self.figures.replicas[end.replica.index()].served.record(took);
+        // The latency of a failed request does not score the prediction.
+        if let (Reason::Fast, Some(threshold)) = (reason, threshold)
+            && end.outcome != Outcome::Error
+        {
+            score.submitted += 1;
+            score.false_submits += u64::from(took > threshold);
+        }
     }
 }

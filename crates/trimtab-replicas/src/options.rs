@@ -1,0 +1,81 @@
+//! The options of a set and of its replicas.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use trimtab_predict::Model;
+use trimtab_read::Source;
+
+use crate::error::OpenError;
+
+/// One replica: a file or block device, and what is known of its drive.
+#[derive(Clone, Debug)]
+pub struct ReplicaOptions {
+    /// Its path.
+    pub path: PathBuf,
+    /// The model of its drive; `None`: reads are chosen by what the set observes itself.
+    pub model: Option<Arc<Model>>,
+    /// Source of the drive's present state, for the model. Default: `/sys/fs/bpf/trimtab`.
+    pub source: Source,
+}
+
+impl ReplicaOptions {
+    /// A replica without a model.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), model: None, source: Source::default() }
+    }
+
+    /// The same with a model.
+    #[must_use]
+    pub fn with_model(self, model: impl Into<Arc<Model>>) -> Self {
+        Self { model: Some(model.into()), ..self }
+    }
+
+    /// The same with a source of the drive's state.
+    #[must_use]
+    pub fn with_source(self, source: Source) -> Self {
+        Self { source, ..self }
+    }
+}
+
+/// Options of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct SetOptions {
+    /// How long a read may take, unless it says so itself
+    /// ([`read_at_within`](crate::ReplicaSet::read_at_within)). Default: none, as long as it
+    /// takes.
+    pub deadline: Option<Duration>,
+    /// The greatest share of reads that are sent twice in the long run, 0 to 1, by hedges and
+    /// probes. Default: 0.03. The control group may add 0.01. Requests that keep a
+    /// deadline do not count.
+    pub most_extra: f64,
+    /// Whether to read past the page cache (`O_DIRECT`). Default: no. Reads may have any offset,
+    /// length and buffer: what is not aligned is read in whole blocks.
+    pub direct: bool,
+    /// The state of a drive counts as stale if its tracker's last heartbeat is older than this.
+    /// Default: 1 s.
+    pub oldest: Duration,
+    /// The seed of random choices: control reads, the order of failover. Default: 1.
+    pub seed: u64,
+}
+
+impl Default for SetOptions {
+    fn default() -> Self {
+        let oldest = Duration::from_secs(1);
+        Self { deadline: None, most_extra: 0.03, direct: false, oldest, seed: 1 }
+    }
+}
+
+impl SetOptions {
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        if !(0.0..=1.0).contains(&self.most_extra) {
+            return Err(OpenError::Option("most_extra must be a share from 0 to 1"));
+        }
+        if self.deadline.is_some_and(|deadline| deadline.is_zero()) {
+            return Err(OpenError::Option("the deadline must not be 0: no read could keep it"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! The kernel's queues.
+
+use std::io;
+use std::time::Duration;
+
+use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::{IoUring, squeue};
+use rustix::io::Errno;
+
+use crate::Error;
+
+/// The longest wait of one system call: the kernel adds it to the time, which must not overflow.
+const AT_ONCE: Duration = Duration::from_secs(3600);
+
+/// A submission queue and a completion queue, and the number of requests between them.
+pub(crate) struct KernelQueue {
+    ring: IoUring,
+    /// Requests pushed whose completions have not been taken.
+    in_flight: usize,
+}
+
+/// A completion as the kernel reports it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reported {
+    pub(crate) slot: u32,
+    /// Bytes, or a negative `errno`.
+    pub(crate) result: i32,
+}
+
+impl KernelQueue {
+    /// Queues for `entries` requests at once, and `completions` that have not been taken.
+    pub(crate) fn new(entries: u32, completions: u32) -> io::Result<Self> {
+        let ring = IoUring::builder().setup_cqsize(completions).build(entries)?;
+        Ok(Self { ring, in_flight: 0 })
+    }
+
+    /// The same for the calling thread alone: a completion interrupts nothing that the thread
+    /// does elsewhere, because the kernel defers its work to the thread's next call. On kernels
+    /// before Linux 6.1 as [`new`](Self::new).
+    pub(crate) fn of_this_thread(entries: u32, completions: u32) -> io::Result<Self> {
+        let mut builder = IoUring::builder();
+        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+        let ring = builder.dontfork().setup_cqsize(completions).build(entries);
+        match ring {
+            Err(e) if e.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+                let mut builder = IoUring::builder();
+                let ring = builder.dontfork().setup_cqsize(completions).build(entries)?;
+                Ok(Self { ring, in_flight: 0 })
+            }
+            ring => Ok(Self { ring: ring?, in_flight: 0 }),
+        }
+    }
+
+    /// Requests pushed whose completions have not been taken.
+    pub(crate) const fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Puts a request into the submission queue; false if that is full.
+    ///
+    /// # Safety
+    /// The file and the memory of the request stay as they are until its completion has been
+    /// taken.
+    pub(crate) unsafe fn push(&mut self, entry: &squeue::Entry) -> bool {
+        // SAFETY: the caller's promise.
+        let pushed = unsafe { self.ring.submission().push(entry) }.is_ok();
+        self.in_flight += usize::from(pushed);
+        pushed
+    }
+
+    /// Whether requests have been pushed that the kernel does not have.
+    pub(crate) fn has_unsubmitted(&mut self) -> bool {
+        !self.ring.submission().is_empty()
+    }
+
+    /// Hands the requests to the kernel.
+    pub(crate) fn submit(&self) -> Result<(), Error> {
+        expected(self.ring.submit())
+    }
+
+    /// Hands the requests to the kernel, and waits for a completion, `most` at the longest.
+    pub(crate) fn submit_and_wait(&self, most: Duration) -> Result<(), Error> {
+        let time = Timespec::from(most.min(AT_ONCE));
+        expected(self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)))
+    }
+
+    /// Whether a completion can be taken, as far as that is visible without a system call.
+    pub(crate) fn has_completion(&mut self) -> bool {
+        !self.ring.completion().is_empty() || self.ring.submission().taskrun()
+    }
+
+    /// Makes the kernel finish what it has deferred to the thread's next call.
+    pub(crate) fn finish_deferred(&mut self) -> Result<(), Error> {
+        if self.ring.submission().taskrun() {
+            let time = Timespec::new();
+            let args = SubmitArgs::new().timespec(&time);
+            return expected(self.ring.submitter().submit_with_args(0, &args));
+        }
+        Ok(())
+    }
+
+    /// Completions that can be taken now.
+    pub(crate) fn completions(&mut self) -> usize {
+        self.ring.completion().len()
+    }
+
+    /// Takes a completion, if there is one.
+    pub(crate) fn take(&mut self) -> Option<Reported> {
+        let entry = self.ring.completion().next()?;
+        self.in_flight -= 1;
+        Some(Reported { slot: entry.user_data() as u32, result: entry.result() })
+    }
+}
+
+fn expected(result: io::Result<usize>) -> Result<(), Error> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(e) if is_expected(&e) => Ok(()),
+        Err(e) => Err(Error::Wait(e)),
+    }
+}
+
+/// The time is over, a signal came, or the kernel wants completions to be taken first.
+fn is_expected(error: &io::Error) -> bool {
+    let expected = [Errno::TIME, Errno::INTR, Errno::BUSY, Errno::AGAIN];
+    Errno::from_io_error(error).is_some_and(|errno| expected.contains(&errno))
+}

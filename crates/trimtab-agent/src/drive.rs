@@ -85,10 +85,12 @@ impl Drive {
         self.drift = DriftCheck::new(self.check_every);
     }
 
-    /// Whether the model no longer fits: its probabilities have become wrong, or the
+    /// Whether the model no longer fits: its forecasts are no longer worth what they were in
+    /// training. Of a model of an older version, which does not know what they were worth: the
     /// inflection point has moved.
     pub(crate) fn should_be_trained(&self, figures: &DriveFigures) -> bool {
-        self.drift.far_since().is_some()
+        let has_reference = figures.model().is_some_and(|model| model.card.training.fit.is_some());
+        !has_reference && self.drift.far_since().is_some()
             || figures.calibration().is_some_and(|found| found.retrain_after.is_some())
     }
 

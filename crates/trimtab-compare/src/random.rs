@@ -113,7 +113,9 @@ pub fn run_series(
         }
         let number = options.first + array as u64;
         let result = run_array(options, number, trainer).map_err(|error| (number, error));
-        if let Err((_, Error::Training { .. } | Error::Inflections(_))) = &result { return None; }
+        if let Err((_, Error::Training { .. } | Error::Inflections(_))) = &result {
+            return None;
+        }
         failed.fetch_or(result.is_err(), Ordering::Relaxed);
         done(&result);
         Some(result)
@@ -163,8 +165,18 @@ fn run_array(
     }
     let against_base = STATISTICS.iter().zip(0..).map(|(&statistic, test)| {
         let seed = derived_seed(seed, test);
-        if judged.is_empty() { paired(&base, &base, statistic, seed) } else { paired(&base, &judged, statistic, seed) }
+        if judged.is_empty() {
+            paired(&base, &base, statistic, seed)
+        } else {
+            paired(&base, &judged, statistic, seed)
+        }
     });
     let against_base = against_base.collect();
-    Ok(ArrayResult { number, traits: array.traits, reads: base.len() as u64, figures, against_base })
+    Ok(ArrayResult {
+        number,
+        traits: array.traits,
+        reads: base.len() as u64,
+        figures,
+        against_base,
+    })
 }

@@ -61,8 +61,10 @@ fn strategy(kind: StrategyKind) -> Box<dyn Strategy> {
 
 fn run_kind(kind: StrategyKind, depth: u32, requests: &[ArrayIo]) -> ArrayRun {
     let thresholds = Some(vec![Nanos::from_micros(800); DRIVES]);
-    let options =
-        ArrayOptions { run: RunOptions { seed: 5, thresholds, log: true, ..RunOptions::default() }, refusal_samples: 20 };
+    let options = ArrayOptions {
+        run: RunOptions { seed: 5, thresholds, log: true, ..RunOptions::default() },
+        refusal_samples: 20,
+    };
     run(drives(depth), strategy(kind), requests, &options).unwrap()
 }
 

@@ -195,7 +195,11 @@ impl<'a, B: Backend> Driver<'a, B> {
             actions: Actions::new(),
             now: backend.now(),
             figures: ArrayFigures {
-                each_read: if options.each_read { vec![Nanos::ZERO; requests.len()] } else { Vec::new() },
+                each_read: if options.each_read {
+                    vec![Nanos::ZERO; requests.len()]
+                } else {
+                    Vec::new()
+                },
                 ..ArrayFigures::new(drives)
             },
             backend,

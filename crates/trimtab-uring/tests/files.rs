@@ -52,8 +52,10 @@ fn serve(
     }
 }
 
-const LOGGED: UringOptions =
-    UringOptions { run: RunOptions { seed: 1, thresholds: None, log: true, each_read: false }, sample_every: 0 };
+const LOGGED: UringOptions = UringOptions {
+    run: RunOptions { seed: 1, thresholds: None, log: true, each_read: false },
+    sample_every: 0,
+};
 
 #[test]
 fn requests_are_served_at_their_times() {

@@ -233,8 +233,12 @@ fn random_profile(draw: &mut Draw, profile: &mut Profile) -> String {
     set("timing.program_us", &program);
     set("timing.erase_us", &timing.erase_us);
     set("timing.channel_mb_s", &timing.channel_mb_s);
-    let scopes =
-        [(Scope::Plane, "plane"), (Scope::Die, "die"), (Scope::Channel, "channel"), (Scope::Controller, "controller")];
+    let scopes = [
+        (Scope::Plane, "plane"),
+        (Scope::Die, "die"),
+        (Scope::Channel, "channel"),
+        (Scope::Controller, "controller"),
+    ];
     let (scope, name) = draw.pick(&scopes);
     profile.gc.blocks = scope;
     profile.gc.preemptive = draw.chance(0.5);
@@ -343,9 +347,9 @@ impl Drive {
         let amplification =
             if self.aged > 0.0 { ((1.0 + spare) / (2.0 * spare)).max(1.0) } else { 1.0 };
         let pattern = timing.program_pattern_us.as_ref();
-        let program = timing.program_us.or_else(|| {
-            pattern.map(|pattern| pattern.iter().sum::<f64>() / pattern.len() as f64)
-        });
+        let program = timing
+            .program_us
+            .or_else(|| pattern.map(|pattern| pattern.iter().sum::<f64>() / pattern.len() as f64));
         let program = program.unwrap_or_default();
         let transfer = page / timing.channel_mb_s;
         let moved = (amplification - 1.0) * writes;
@@ -360,7 +364,8 @@ impl Drive {
         let dies = reads * timing.read_us + writes * program + cleaning * held;
         let bus = (reads + writes + 2.0 * moved) * transfer;
         let link = |bytes: f64| bytes;
-        let bytes = mix.read_share * mean(&mix.reads, &link) + write_share * mean(&mix.writes, &link);
+        let bytes =
+            mix.read_share * mean(&mix.reads, &link) + write_share * mean(&mix.writes, &link);
         let host = if timing.host_link_mb_s > 0.0 { bytes / timing.host_link_mb_s } else { 0.0 };
         (dies / (channels * dies_per_channel)).max(bus / channels).max(host).max(1e-3) / 1e6
     }

@@ -74,8 +74,7 @@ impl SeriesSummary {
         let numbers = |which: &dyn Fn(usize) -> bool| -> Vec<u64> {
             (0..results.len()).filter(|&at| which(at)).map(|at| results[at].number).collect()
         };
-        let exceeds =
-            |at: usize| results[at].against_base.iter().any(super::Paired::exceeds);
+        let exceeds = |at: usize| results[at].against_base.iter().any(super::Paired::exceeds);
         let regrets = |like_cost: bool| -> Vec<[Option<f64>; FIGURES.len()]> {
             results.iter().map(|array| regret(rows, &array.figures, like_cost)).collect()
         };
@@ -128,7 +127,8 @@ fn standings(regrets: &[[Option<f64>; FIGURES.len()]]) -> [Standing; FIGURES.len
     std::array::from_fn(|figure| {
         let mut of: Vec<f64> = regrets.iter().filter_map(|array| array[figure]).collect();
         of.sort_by(f64::total_cmp);
-        let count = |most: f64| share(of.iter().filter(|&&regret| regret <= most).count(), of.len());
+        let count =
+            |most: f64| share(of.iter().filter(|&&regret| regret <= most).count(), of.len());
         Standing {
             within: count(TIE),
             ahead: count(-1e-9),
@@ -163,7 +163,10 @@ impl StrategySummary {
                 share(worse.count(), pairs.len())
             }),
             extra_io_percent: middle(
-                results.iter().filter_map(|array| array.figures.get(row)?.get("extra_io_percent")).collect(),
+                results
+                    .iter()
+                    .filter_map(|array| array.figures.get(row)?.get("extra_io_percent"))
+                    .collect(),
             ),
         }
     }

@@ -225,8 +225,8 @@ impl Trimtab {
         let is_failover = self.settings.charge_moves || question == Question::Refused;
         let asked = |replica: Replica, by_forecast: bool| {
             let at = if by_forecast { decided } else { now };
-            let pays = replica != primary
-                && (self.settings.charge_moves || by_forecast && is_failover);
+            let pays =
+                replica != primary && (self.settings.charge_moves || by_forecast && is_failover);
             if pays { at + costs.failover } else { at }
         };
         let by_forecast = by == Choice::Forecast;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
-use trimtab_compare::{BuiltinTrainer, Entry, StrategyKind, random};
 use trimtab_compare::random::{
     ArrayResult, FIGURES, LEAST, LEVEL, MARGIN, SeriesOptions, SeriesSummary, Standing, TIE,
     random_array, run_series, scenario,
 };
+use trimtab_compare::{BuiltinTrainer, Entry, StrategyKind, random};
 use trimtab_report::{Align, Facts, Table, machine};
 
 use super::Args;
@@ -69,8 +69,11 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
             let done = progress.1;
             progress.0.show(|elapsed| {
                 let left = elapsed.mul_f64((arrays - done) as f64 / done as f64);
-                format!("{done} of {arrays} arrays; {:.0} s, about {:.0} s left",
-                    elapsed.as_secs_f64(), left.as_secs_f64())
+                format!(
+                    "{done} of {arrays} arrays; {:.0} s, about {:.0} s left",
+                    elapsed.as_secs_f64(),
+                    left.as_secs_f64()
+                )
             });
         }
     };

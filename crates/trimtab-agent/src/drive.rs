@@ -85,13 +85,9 @@ impl Drive {
         self.drift = DriftCheck::new(self.check_every);
     }
 
-    /// Whether the model no longer fits: its forecasts are no longer worth what they were in
-    /// training. Of a model of an older version, which does not know what they were worth: the
-    /// inflection point has moved.
+    /// Whether the model no longer fits.
     pub(crate) fn should_be_trained(&self, figures: &DriveFigures) -> bool {
-        let has_reference = figures.model().is_some_and(|model| model.card.training.fit.is_some());
-        !has_reference && self.drift.far_since().is_some()
-            || figures.calibration().is_some_and(|found| found.retrain_after.is_some())
+        self.drift.calls_for_training(figures)
     }
 
     /// Starts a training in the background, if one is due. Returns whether it did. `began` is

@@ -59,6 +59,9 @@ impl Trainer for Asking {
     }
 }
 
+/// The size of every drive.
+const CAPACITY: u64 = 8 << 30;
+
 /// An array drawn at random.
 fn random_array(seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -66,7 +69,10 @@ fn random_array(seed: u64) -> String {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 40) as f64 / (1_u64 << 24) as f64
     };
-    let names: Vec<&str> = Profile::builtin_names().collect();
+    let fits = |name: &&str| {
+        Profile::builtin(name).is_some_and(|profile| profile.with_capacity(CAPACITY).is_ok())
+    };
+    let names: Vec<&str> = Profile::builtin_names().filter(fits).collect();
     let mut pick = {
         let mut random = random.clone();
         move || names[(random() * names.len() as f64) as usize]
@@ -127,7 +133,7 @@ fn one(name: &str, comparison: &Comparison) {
         best / before,
         likely / before,
         base / 1e3,
-        if share >= best / before && share <= 1.0 { "within," } else { "OUTSIDE," },
+        if share >= best / before && share <= 1.01 { "within," } else { "OUTSIDE," },
         100.0 * (likely / before / share - 1.0),
     );
 }

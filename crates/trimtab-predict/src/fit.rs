@@ -21,7 +21,7 @@ use trimtab_io::Nanos;
 use crate::predictor::Forecast;
 
 /// Reads per block.
-pub const FIT_BLOCK: usize = 250;
+pub const FIT_BLOCK: usize = 50;
 
 /// How many measures there are.
 pub const FIT_MEASURES: usize = FitMeasure::ALL.len();
@@ -59,13 +59,13 @@ impl FitMeasure {
     /// All, in the order of arrays.
     pub const ALL: [Self; 4] = [Self::SlowReads, Self::Surprise, Self::Latency, Self::Error];
 
-    /// A difference of this size has no practical relevance: 2% of the reads, 0.02 nats, 5% of
+    /// A difference of this size has no practical relevance: 1% of the reads, 0.01 nats, 2.5% of
     /// the latency. The test adds it to the uncertainty as one standard error.
     #[must_use]
     pub const fn tolerance(self) -> f64 {
         match self {
-            Self::SlowReads | Self::Surprise => 0.02,
-            Self::Latency | Self::Error => 0.05,
+            Self::SlowReads | Self::Surprise => 0.01,
+            Self::Latency | Self::Error => 0.025,
         }
     }
 }
@@ -269,9 +269,9 @@ mod tests {
     fn calibrated_forecasts_fit_in_99_of_100_recordings() {
         let mut unfit = 0;
         for seed in 0..200 {
-            let reference = FitReference::new(&blocks(40, seed, |p| p, 1.0)).unwrap();
+            let reference = FitReference::new(&blocks(200, seed, |p| p, 1.0)).unwrap();
             assert!(reference.mean[0].abs() < 0.03 && reference.mean[1].abs() < 0.03);
-            let test = reference.test(&blocks(10, seed + 1000, |p| p, 1.0)).unwrap();
+            let test = reference.test(&blocks(50, seed + 1000, |p| p, 1.0)).unwrap();
             unfit += u32::from(!test.fits());
         }
         assert!(unfit <= 4, "{unfit} of 200");
@@ -279,22 +279,22 @@ mod tests {
 
     #[test]
     fn changes_do_not_fit() {
-        let reference = FitReference::new(&blocks(40, 1, |p| p, 1.0)).unwrap();
+        let reference = FitReference::new(&blocks(200, 1, |p| p, 1.0)).unwrap();
         let worst = |blocks: &[[f64; 4]]| {
             let test = reference.test(blocks).unwrap();
             assert!(!test.fits(), "{test:?}");
             test.worst().0
         };
         // Nothing is slow any more; other reads are slow; all is a third slower.
-        assert_eq!(worst(&blocks(4, 2, |_| 0.0, 1.0)), FitMeasure::SlowReads);
-        assert_eq!(worst(&blocks(4, 3, |p| 0.6 - p, 1.0)), FitMeasure::Surprise);
-        assert_eq!(worst(&blocks(4, 4, |p| p, 1.33)), FitMeasure::Latency);
+        assert_eq!(worst(&blocks(20, 2, |_| 0.0, 1.0)), FitMeasure::SlowReads);
+        assert_eq!(worst(&blocks(20, 3, |p| 0.6 - p, 1.0)), FitMeasure::Surprise);
+        assert_eq!(worst(&blocks(20, 4, |p| p, 1.33)), FitMeasure::Latency);
     }
 
     #[test]
     fn irrelevant_differences_fit_however_many_reads() {
-        let reference = FitReference::new(&blocks(40, 1, |p| p, 1.0)).unwrap();
-        assert!(reference.test(&blocks(4000, 5, |p| p, 1.04)).unwrap().fits());
+        let reference = FitReference::new(&blocks(200, 1, |p| p, 1.0)).unwrap();
+        assert!(reference.test(&blocks(4000, 5, |p| p, 1.02)).unwrap().fits());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use trimtab_predict::{LabelRule, Model, PredictorKind, Recorded};
 use trimtab_trace::{TraceOptions, with_trace};
-use trimtab_train::{ModelCheck, Read, Recording, TrainingJob, TrainingOptions, reads};
+use trimtab_train::{FitCheck, Read, Recording, TrainingJob, TrainingOptions, reads};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -95,5 +95,6 @@ fn drive(path: &Path) -> Result<Drive, Box<dyn Error>> {
 fn fits(model: &Model, recorded: &[Recorded], piece: &[Read]) -> Result<bool, Box<dyn Error>> {
     let (first, last) = (piece[0].index, piece[piece.len() - 1].index);
     let recorded = &recorded[first..=last];
-    Ok(!ModelCheck::new(model, recorded, &reads(recorded), &[])?.retrain)
+    let found = FitCheck::of(model, recorded, &reads(recorded)).ok_or("no reference")?;
+    Ok(found.fits())
 }

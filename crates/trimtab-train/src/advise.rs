@@ -39,6 +39,8 @@ const NEAR: Nanos = Nanos::from_millis(100);
 const UNHINDERED: f64 = 0.01;
 /// The fewest reads of a size for a percentile of their own.
 const LEAST_OF_SIZE: usize = 1000;
+/// Without an inflection point reads are slow beyond this share of them.
+const SLOW_FROM: f64 = 0.97;
 /// The share of reads that are sent to a second drive.
 const HEDGED: f64 = 0.03;
 /// The share of a drive's reads that need a simultaneous one for the clocks to agree.
@@ -62,11 +64,13 @@ pub struct Advice {
 pub struct DriveAdvice {
     /// Reads in its later half.
     pub reads: usize,
-    /// The inflection point, and its percentile, in the earlier half.
-    pub inflection: Nanos,
+    /// The inflection point, and its percentile, in the earlier half. `None` if failing over from
+    /// late reads alone would not pay.
+    pub inflection: Option<Nanos>,
     /// See `inflection`.
-    pub inflection_percentile: f64,
-    /// The share of the later half that was slower than that.
+    pub inflection_percentile: Option<f64>,
+    /// The share of the later half that was slower than that; without an inflection point than
+    /// the 97th percentile of the earlier half.
     pub slow_share: f64,
     /// The latency without steering: the upper bound.
     pub before: ReadLatency,
@@ -91,7 +95,7 @@ pub struct ReadLatency {
 
 /// A drive's later half.
 struct Drive {
-    found: Inflection,
+    found: Option<Inflection>,
     reads: Vec<Later>,
     unhindered: Unhindered,
 }
@@ -212,12 +216,11 @@ fn drive(
     peers: &[&[Nanos]],
     seed: u64,
 ) -> Result<Drive, Error> {
-    let none = Error::NoLabel {
-        rule: "inflection point",
-        why: "failing over would not pay; there may be too few slow reads",
-    };
-    let found = inflection(earlier, peers, seed).ok_or(none)?;
-    let label = Label::Threshold { latency: found.latency };
+    let found = inflection(earlier, peers, seed);
+    // The predictors are needed all the same: they say which drive is the faster one.
+    let tail = || earlier.get((SLOW_FROM * earlier.len() as f64) as usize).copied();
+    let latency = found.as_ref().map(|found| found.latency).or_else(tail).unwrap_or_default();
+    let label = Label::Threshold { latency };
     // Nothing steered reads in a recording.
     let options = TrainingOptions { seed, steered: 0.0, ..TrainingOptions::default() };
     let set = TrainingSet { recorded, reads: past.to_vec() };
@@ -226,7 +229,7 @@ fn drive(
     let later = future.iter().zip(forecasts).map(|(read, forecast)| Later {
         at: recorded[read.index].request.arrival,
         latency: read.latency,
-        slow: read.latency > found.latency,
+        slow: read.latency > latency,
         refused: forecast.verdict == Verdict::Late,
         expected: forecast.wait.unwrap_or_default(),
         pages: read.pages,
@@ -276,18 +279,23 @@ fn advise_drive(drives: &[Drive], number: usize, same_clock: bool, seed: u64) ->
         // A read that was faster still was so where it was.
         best.record(fastest.unwrap_or_default().min(read.latency));
     }
+    let [before, likely, best] = &histograms;
+    // A strategy that gains nothing is left.
+    let gains = likely.summary().mean < before.summary().mean;
+    let likely = if gains { likely } else { before };
+    let moved = steered.iter().filter(|read| gains && read.moved).count();
     let count = drive.reads.len().max(1) as f64;
     let share = |is: fn(&&Later) -> bool| drive.reads.iter().filter(is).count() as f64 / count;
     DriveAdvice {
         reads: drive.reads.len(),
-        inflection: drive.found.latency,
-        inflection_percentile: drive.found.percentile,
+        inflection: drive.found.as_ref().map(|found| found.latency),
+        inflection_percentile: drive.found.as_ref().map(|found| found.percentile),
         slow_share: share(|read| read.slow),
         before: read_latency(before),
         likely: read_latency(likely),
         best: read_latency(best),
         refused: share(|read| read.refused),
-        moved: steered.iter().filter(|read| read.moved).count() as f64 / count,
+        moved: moved as f64 / count,
     }
 }
 

@@ -14,8 +14,8 @@ use std::fmt;
 use serde::Serialize;
 use trimtab_io::Nanos;
 use trimtab_predict::{
-    Card, DriftDetector, DriftReport, FIT_BLOCK, FIT_MEASURES, FitMeasure, FitReference, Model,
-    Recorded,
+    Card, DriftDetector, DriftReport, FIT_BLOCK, FIT_MEASURES, FitMeasure, FitReference, Forecast,
+    Model, Recorded,
 };
 
 use crate::error::Error;
@@ -29,6 +29,9 @@ const FAR: f64 = 5.0;
 
 /// The fewest reads whose percentiles are compared: as many as training takes.
 const LEAST_READS: usize = 1000;
+
+/// Blocks of a recording's beginning that are not tested.
+const WARM_UP: usize = 250 / FIT_BLOCK;
 
 /// The seed of the inflection point's simulation, as in training.
 const SEED: u64 = 1;
@@ -148,6 +151,19 @@ pub struct FitCheck {
 }
 
 impl FitCheck {
+    /// Tests a model on some reads of a recording; `None` if it has no reference, or there are
+    /// too few reads.
+    #[must_use]
+    pub fn of(model: &Model, recorded: &[Recorded], reads: &[Read]) -> Option<Self> {
+        Self::of_forecasts(model, reads, &forecasts(&model.trained, recorded, reads).all)
+    }
+
+    fn of_forecasts(model: &Model, reads: &[Read], forecasts: &[Forecast]) -> Option<Self> {
+        let blocks = fit_blocks(forecasts, reads, &model.card.label);
+        // At first the state is empty: what was in flight or went before is not known.
+        Self::new(&model.card.training.fit?, blocks.get(WARM_UP..)?)
+    }
+
     fn new(then: &FitReference, blocks: &[[f64; FIT_MEASURES]]) -> Option<Self> {
         let test = then.test(blocks)?;
         let change = |i: usize| MeasureChange {
@@ -211,10 +227,7 @@ impl ModelCheck {
         let forecasts = forecasts(trained, recorded, reads).all;
         let drift = DriftDetector::of(model)
             .map(|detector| drift(detector, recorded, reads, &forecasts, &card.label));
-        let fit = card.training.fit.and_then(|then| {
-            // At first the state is empty: what was in flight or went before is not known.
-            FitCheck::new(&then, &fit_blocks(&forecasts, reads, &card.label)[1..])
-        });
+        let fit = FitCheck::of_forecasts(model, reads, &forecasts);
         let retrain = match &fit {
             Some(fit) => !fit.fits(),
             None => {
@@ -258,7 +271,7 @@ mod tests {
         assert!(check.comparison.inflection_now.is_some());
         assert!(check.drift.is_some() && !check.retrain);
         let fit = check.fit.unwrap();
-        assert!(fit.fits() && fit.blocks_then == fit.blocks_now + 1, "{fit:?}");
+        assert!(fit.fits() && fit.blocks_then == fit.blocks_now + WARM_UP, "{fit:?}");
 
         // The same drive, but all of it takes twice as long.
         let mut slower = recorded.clone();

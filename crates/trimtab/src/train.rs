@@ -29,7 +29,7 @@ Examples:
 
 The model's card, a JSON file, is written beside it: what it was trained on, and for what.
 
---check compares the model's forecasts with what came of them, in blocks of 250 reads, and
+--check compares the model's forecasts with what came of them, in blocks of 50 reads, and
 these with the blocks of its training. It needs 1,000 reads; of the recording's drive it knows
 no more than the recording tells, so drives of one type under a like load are alike to it.";
 

@@ -80,7 +80,7 @@ fn drive(path: &Path) -> Result<Drive, Box<dyn Error>> {
     let reads = reads(&recording.recorded);
     let job = TrainingJob {
         kind: PredictorKind::Trimtab,
-        rule: LabelRule::Knee,
+        rule: LabelRule::default(),
         name: &name,
         recorded: &recording.recorded,
         past: &reads[..reads.len() / 2],

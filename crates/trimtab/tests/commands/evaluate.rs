@@ -73,7 +73,7 @@ fn table_states_protocol_label_and_reads() {
 fn all_vector_instructions_give_the_same_forecasts() {
     let place = one_drive();
     let forecasts = |more: &[&str]| {
-        let out = format!("{}.parquet", more.concat());
+        let out = format!("forecasts{}.parquet", more.len());
         let args = [&["--trace", "a.csv", "--predictions", &out], more].concat();
         let output = place.evaluate(&args);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));

@@ -53,6 +53,16 @@ impl DriftCheck {
         self.running = Some(Background::start(compare));
     }
 
+    /// Whether the drive's model no longer fits: its forecasts are no longer worth what they were
+    /// in training. Of a model of an older version, which does not know what they were worth: its
+    /// probabilities have become wrong, or the inflection point has moved.
+    #[must_use]
+    pub fn calls_for_training(&self, drive: &DriveFigures) -> bool {
+        let has_reference = drive.model().is_some_and(|model| model.card.training.fit.is_some());
+        let has_drifted = drive.calibration().is_some_and(|found| found.retrain_after.is_some());
+        has_drifted || !has_reference && self.far_since.is_some()
+    }
+
     fn found(&mut self, checked: Checked) {
         self.far_since = match checked.comparison.shift().is_far() {
             true => self.far_since.or(Some(checked.at)),
@@ -67,8 +77,8 @@ impl DriftCheck {
         self.last.as_ref()
     }
 
-    /// Since when each check has found the inflection point so far away that the model should
-    /// be trained again; since the Unix epoch.
+    /// Since when each check has found the inflection point so far away that a model without a
+    /// reference of its training should be trained again; since the Unix epoch.
     #[must_use]
     pub const fn far_since(&self) -> Option<Nanos> {
         self.far_since

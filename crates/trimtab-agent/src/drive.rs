@@ -85,11 +85,9 @@ impl Drive {
         self.drift = DriftCheck::new(self.check_every);
     }
 
-    /// Whether the model no longer fits: its probabilities have become wrong, or the
-    /// inflection point has moved.
+    /// Whether the model no longer fits.
     pub(crate) fn should_be_trained(&self, figures: &DriveFigures) -> bool {
-        self.drift.far_since().is_some()
-            || figures.calibration().is_some_and(|found| found.retrain_after.is_some())
+        self.drift.calls_for_training(figures)
     }
 
     /// Starts a training in the background, if one is due. Returns whether it did. `began` is

@@ -41,6 +41,15 @@ fn main() {
             black_box(network.margin(simd, black_box(samples.next().expect("endless"))));
         });
     }
+    // As `trimtab` decides: two forests of the same size over the same features.
+    let (forest, samples) = models::forest((32, 8, 56));
+    for simd in Simd::all().filter(wanted) {
+        let mut samples = samples.chunks_exact(forest.features()).cycle();
+        measure("2 x 32 trees x 8, 56 features", simd, rounds, || {
+            let sample = black_box(samples.next().expect("endless"));
+            black_box(forest.both_scores_with(simd, black_box(&forest), sample));
+        });
+    }
     for (trees, leaves, features) in models::FORESTS {
         let (forest, samples) = models::forest((trees, leaves, features));
         let what = format!("{trees} trees x {leaves}, {features} features");

@@ -30,18 +30,46 @@ impl Simd {
     /// No vector instructions.
     pub const SCALAR: Self = Self(Level::Scalar);
 
-    /// The best that the processor has, detected once. Without the feature `std` detection is
-    /// impossible, and this is [`SCALAR`](Self::SCALAR).
+    /// The best that the processor has, detected once, or what the process was
+    /// [limited](Self::limit) to. Without the feature `std` detection is impossible, and this is
+    /// [`SCALAR`](Self::SCALAR).
     #[must_use]
     #[inline]
     pub fn best() -> Self {
         #[cfg(all(feature = "std", target_arch = "x86_64", target_feature = "sse2"))]
         {
-            static BEST: std::sync::OnceLock<Simd> = std::sync::OnceLock::new();
             *BEST.get_or_init(detect)
         }
         #[cfg(not(all(feature = "std", target_arch = "x86_64", target_feature = "sse2")))]
         Self::SCALAR
+    }
+
+    /// Makes this the [best](Self::best) of the whole process: to measure, on one processor, how
+    /// long a decision takes on another. Returns whether it is: the first decision settles it.
+    #[cfg(feature = "std")]
+    pub fn limit(self) -> bool {
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        {
+            *BEST.get_or_init(|| self) == self
+        }
+        #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+        {
+            self == Self::SCALAR
+        }
+    }
+
+    /// Its name in options.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            Level::Scalar => "scalar",
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+            Level::Avx2 => "avx2",
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+            Level::Avx512 => "avx512",
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+            Level::Avx512Vnni => "avx512-vnni",
+        }
     }
 
     /// AVX2 without detection, such as in a kernel.
@@ -70,13 +98,21 @@ impl Simd {
         let levels = [Level::Scalar, Level::Avx2, Level::Avx512, Level::Avx512Vnni];
         #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
         let levels = [Level::Scalar];
-        levels.into_iter().filter(|level| *level <= Self::best().0).map(Self)
+        #[cfg(all(feature = "std", target_arch = "x86_64", target_feature = "sse2"))]
+        let best = detect();
+        #[cfg(not(all(feature = "std", target_arch = "x86_64", target_feature = "sse2")))]
+        let best = Self::SCALAR;
+        levels.into_iter().filter(move |level| *level <= best.0).map(Self)
     }
 
     pub(crate) const fn level(self) -> Level {
         self.0
     }
 }
+
+/// Set once: by the first decision, or by a limit before it.
+#[cfg(all(feature = "std", target_arch = "x86_64", target_feature = "sse2"))]
+static BEST: std::sync::OnceLock<Simd> = std::sync::OnceLock::new();
 
 #[cfg(all(feature = "std", target_arch = "x86_64", target_feature = "sse2"))]
 fn detect() -> Simd {

@@ -1,17 +1,25 @@
 //! Drift: does a predictor still fit its drive?
 //!
-//! A drive fills up and ages, and its load changes. A predictor with calibrated probabilities
-//! can detect that: of the reads that it gives 20%, a fifth should be slow. Refusals do not
-//! distort this, because each read that is sent is compared with its own probability.
+//! A drive fills up and ages, and its load changes. Each read that is sent is compared with its
+//! own forecast, so that refusals do not distort the result. Slow reads come in bursts, so that
+//! counts of single reads prove little: windows of reads are judged, and only several misfits in
+//! a row are drift.
 //!
-//! Slow reads come in bursts, so that counts of single reads prove little. A window misfits if
-//! its error is larger than bursts explain, and only several misfits in a row are drift.
+//! A window misfits if its blocks do not [fit](crate::FitReference) those of the model's training.
+//! Where a model has no such reference, calibrated probabilities must come true: of the reads
+//! that it gives 20%, a fifth should be slow, within a fixed margin for bursts.
 
 use serde::Serialize;
+use trimtab_io::Nanos;
+
+use crate::fit::{FIT_BLOCK, FIT_MEASURES, FitBlocks, FitReference, fit_measures};
+use crate::model::{Model, PredictorKind};
+use crate::predictor::Forecast;
 
 /// Reads per window.
 const WINDOW: u32 = 1000;
-/// A window misfits if its mean probability and its share of slow reads differ by more than
+const BLOCKS: usize = WINDOW as usize / FIT_BLOCK;
+/// Without a reference a window misfits if its mean probability and its share of slow reads differ by more than
 /// this …
 const GAP: f64 = 0.1;
 /// … or if its mean squared error exceeds that of the constant forecast, the window's share
@@ -20,10 +28,13 @@ const EXCESS: f64 = 0.02;
 /// Misfits in a row that are drift.
 const MISFITS: u32 = 3;
 
-/// Compares a predictor's probabilities with outcomes, in order of completion. It allocates
-/// nothing.
+/// Compares a predictor's forecasts with outcomes, in order of completion. It allocates nothing.
+/// The default has no reference.
 #[derive(Clone, Debug, Default)]
 pub struct DriftDetector {
+    reference: Option<FitReference>,
+    block: FitBlocks,
+    blocks: [[f64; FIT_MEASURES]; BLOCKS],
     reads: u32,
     slow: u32,
     probabilities: f64,
@@ -47,10 +58,39 @@ pub struct DriftReport {
 }
 
 impl DriftDetector {
-    /// A read completed that had been given this probability of being slow. Returns whether
-    /// the predictor should be trained again.
-    pub fn completed(&mut self, probability: f32, slow: bool) -> bool {
-        let (probability, outcome) = (f64::from(probability), f64::from(u8::from(slow)));
+    /// A detector that compares with a model's training.
+    #[must_use]
+    pub fn new(reference: FitReference) -> Self {
+        Self { reference: Some(reference), ..Self::default() }
+    }
+
+    /// The detector for a model; `None` for one with neither a reference of its training nor
+    /// calibrated probabilities.
+    #[must_use]
+    pub fn of(model: &Model) -> Option<Self> {
+        let is_calibrated = model.trained.kind() == PredictorKind::Trimtab;
+        match model.card.training.fit {
+            Some(reference) => Some(Self::new(reference)),
+            None => is_calibrated.then(Self::default),
+        }
+    }
+
+    /// A read completed that had been given this forecast. `threshold` is the longest latency
+    /// that is not slow, ns. Returns whether the predictor should be trained again.
+    pub fn completed(
+        &mut self,
+        forecast: &Forecast,
+        latency: Nanos,
+        slow: bool,
+        threshold: f64,
+    ) -> bool {
+        if self.reference.is_some()
+            && let Some(block) = self.block.add(fit_measures(forecast, latency, slow, threshold))
+        {
+            self.blocks[self.reads as usize / FIT_BLOCK] = block;
+        }
+        let probability = f64::from(forecast.probability);
+        let outcome = f64::from(u8::from(slow));
         self.reads += 1;
         self.slow += u32::from(slow);
         self.probabilities += probability;
@@ -66,7 +106,10 @@ impl DriftDetector {
         let slow = f64::from(self.slow) / n;
         let gap = (self.probabilities / n - slow).abs();
         let excess = self.squares / n - slow * (1.0 - slow);
-        let misfit = gap > GAP || excess > EXCESS;
+        let misfit = match self.reference.as_ref().and_then(|then| then.test(&self.blocks)) {
+            Some(test) => !test.fits(),
+            None => gap > GAP || excess > EXCESS,
+        };
         self.in_a_row = if misfit { self.in_a_row + 1 } else { 0 };
         self.report.windows += 1;
         self.report.misfits += u32::from(misfit);
@@ -86,6 +129,7 @@ impl DriftDetector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predictor::Verdict;
 
     /// Probabilities up to `most`, which come true as `truth` makes of them.
     fn feed(drift: &mut DriftDetector, reads: u32, most: f32, truth: impl Fn(f32) -> f32) {
@@ -96,7 +140,9 @@ mod tests {
         };
         for _ in 0..reads {
             let probability = most * random();
-            drift.completed(probability, random() < truth(probability));
+            let forecast = Forecast { probability, ..Forecast::bare(Verdict::Fast) };
+            let slow = random() < truth(probability);
+            drift.completed(&forecast, Nanos(1000), slow, 1000.0);
         }
     }
 

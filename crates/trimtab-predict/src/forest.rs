@@ -59,14 +59,17 @@ impl ForestModel {
         if score >= self.refuse_from {
             return self.late(request, features, score);
         }
-        let probability = self.probability.value(score);
-        let fast = self.expected(&self.fast, fast, request);
-        let risk = self.late.since(fast).0 * u64::from(probability.unsigned_abs());
-        Forecast {
-            verdict: Verdict::Fast,
-            probability: share_of_one(probability),
-            wait: Some(fast + Nanos(risk >> 16)),
-            fast: Some(fast),
+        self.admitted(pages_of(request), score, fast)
+    }
+
+    /// The forecast for a request of this many pages, from scores that its features would have
+    /// got: in training, from trees that have not seen it.
+    #[must_use]
+    pub fn forecast_of_scores(&self, pages: u32, scores: UnseenScore) -> Forecast {
+        let UnseenScore { late, fast, wait } = scores;
+        match late >= self.refuse_from {
+            true => self.refused(pages, late, wait),
+            false => self.admitted(pages, late, fast),
         }
     }
 
@@ -83,19 +86,46 @@ impl ForestModel {
 
     /// The forecast for a late request.
     fn late(&self, request: &Request, features: &[i32; FEATURES], score: i32) -> Forecast {
+        self.refused(pages_of(request), score, self.wait_forest.score(features))
+    }
+
+    fn refused(&self, pages: u32, score: i32, wait: i32) -> Forecast {
         Forecast {
             verdict: Verdict::Late,
             probability: share_of_one(self.probability.value(score)),
-            wait: Some(self.expected(&self.wait, self.wait_forest.score(features), request)),
+            wait: Some(self.expected(&self.wait, wait, pages)),
             fast: None,
         }
     }
 
-    /// The latency that a table gives for a score.
-    fn expected(&self, table: &Table, score: i32, request: &Request) -> Nanos {
-        let above = Nanos(WAIT_TICK.0 * u64::from(table.value(score).unsigned_abs()));
-        self.base_latency.latency(pages_of(request)) + above
+    fn admitted(&self, pages: u32, score: i32, fast: i32) -> Forecast {
+        let probability = self.probability.value(score);
+        let fast = self.expected(&self.fast, fast, pages);
+        let risk = self.late.since(fast).0 * u64::from(probability.unsigned_abs());
+        Forecast {
+            verdict: Verdict::Fast,
+            probability: share_of_one(probability),
+            wait: Some(fast + Nanos(risk >> 16)),
+            fast: Some(fast),
+        }
     }
+
+    /// The latency that a table gives for a score.
+    fn expected(&self, table: &Table, score: i32, pages: u32) -> Nanos {
+        let above = Nanos(WAIT_TICK.0 * u64::from(table.value(score).unsigned_abs()));
+        self.base_latency.latency(pages) + above
+    }
+}
+
+/// The scores of a sample by the three forests of a training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnseenScore {
+    /// By the forest that tells late from not late.
+    pub late: i32,
+    /// By that of the latency of a request that is not late.
+    pub fast: i32,
+    /// By that of the latency of any request.
+    pub wait: i32,
 }
 
 /// A probability in 2^-16ths.

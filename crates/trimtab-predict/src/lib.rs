@@ -85,6 +85,7 @@ mod digits;
 mod drift;
 mod error;
 pub mod expected;
+mod fit;
 mod forest;
 mod heuristic;
 mod identity;
@@ -107,7 +108,10 @@ pub use base_latency::BaseLatency;
 pub use digits::DIGITS;
 pub use drift::{DriftDetector, DriftReport};
 pub use error::{CardError, Error, FilesError, TensorsError};
-pub use forest::{ForestModel, ForestPredictor, WAIT_TICK};
+pub use fit::{
+    FIT_BLOCK, FIT_MEASURES, FitBlocks, FitMeasure, FitReference, FitTest, fit_measures,
+};
+pub use forest::{ForestModel, ForestPredictor, UnseenScore, WAIT_TICK};
 pub use heuristic::{AdvancedHeuristic, HeuristicLimits, SimpleHeuristic};
 pub use identity::{Identity, OtherDrive};
 pub use label::{Label, LabelRule};

@@ -16,7 +16,7 @@ use trimtab_io::Nanos;
 
 use crate::drift::{DriftDetector, DriftReport};
 use crate::label::Label;
-use crate::model::{Model, PredictorKind};
+use crate::model::Model;
 use crate::pages::pages_of;
 use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
 use crate::recorded::Recorded;
@@ -109,7 +109,7 @@ pub struct OnlineEvaluator {
     /// 4 KiB pages in flight.
     load: u32,
     taken: u64,
-    /// `None` for predictors without calibrated probabilities.
+    /// `None` for a model with neither a reference of its training nor calibrated probabilities.
     drift: Option<DriftDetector>,
     score: OnlineScore,
 }
@@ -129,8 +129,17 @@ struct Sent {
     pages: u32,
     load: u32,
     data: bool,
-    /// For a read: whether it was predicted late, and the probability's bits.
-    forecast: Option<(bool, u32)>,
+    /// Of a read.
+    forecast: Option<Forecasted>,
+}
+
+/// A forecast that can be compared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Forecasted {
+    late: bool,
+    /// The probability's bits.
+    probability: u32,
+    wait: Option<Nanos>,
 }
 
 impl OnlineEvaluator {
@@ -143,7 +152,7 @@ impl OnlineEvaluator {
             in_flight: BinaryHeap::new(),
             load: 0,
             taken: 0,
-            drift: (model.trained.kind() == PredictorKind::Trimtab).then(DriftDetector::default),
+            drift: DriftDetector::of(model),
             score: OnlineScore::default(),
         }
     }
@@ -156,9 +165,9 @@ impl OnlineEvaluator {
         let Recorded { request, complete, data } = recorded;
         self.settle(request.arrival);
         let forecast = recorded.is_read().then(|| {
-            let Forecast { verdict, probability, .. } =
+            let Forecast { verdict, probability, wait, .. } =
                 self.predictor.predict(request.arrival, request);
-            (verdict == Verdict::Late, probability.to_bits())
+            Forecasted { late: verdict == Verdict::Late, probability: probability.to_bits(), wait }
         });
         let ticket = self.predictor.sent(request.arrival, request).0;
         let (pages, load, data) = (pages_of(request), self.load, *data);
@@ -183,15 +192,22 @@ impl OnlineEvaluator {
     fn complete(&mut self, complete: Nanos, what: &Sent) {
         self.load -= what.pages;
         self.predictor.completed(complete, Ticket(what.ticket), what.data);
-        let Some((predicted_late, probability)) = what.forecast else { return };
-        let late = self.label.is_slow(complete.since(what.sent), what.pages, what.load);
+        let Some(Forecasted { late: predicted_late, probability, wait }) = what.forecast else {
+            return;
+        };
+        let latency = complete.since(what.sent);
+        let late = self.label.is_slow(latency, what.pages, what.load);
         self.score.reads += 1;
         self.score.late += u64::from(late);
         self.score.predicted_late += u64::from(predicted_late);
         self.score.false_submits += u64::from(late && !predicted_late);
         self.score.false_revokes += u64::from(!late && predicted_late);
         if let Some(drift) = &mut self.drift {
-            drift.completed(f32::from_bits(probability), late);
+            let verdict = if predicted_late { Verdict::Late } else { Verdict::Fast };
+            let probability = f32::from_bits(probability);
+            let forecast = Forecast { verdict, probability, wait, fast: None };
+            let threshold = self.label.limit_ns(what.pages, what.load);
+            drift.completed(&forecast, latency, late, threshold);
         }
     }
 
@@ -201,7 +217,7 @@ impl OnlineEvaluator {
         self.score
     }
 
-    /// Whether the model's probabilities still fit, if it gives any.
+    /// Whether the model's forecasts still fit, if that can be known.
     #[must_use]
     pub fn drift(&self) -> Option<DriftReport> {
         self.drift.as_ref().map(DriftDetector::report)

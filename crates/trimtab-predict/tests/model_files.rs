@@ -39,6 +39,7 @@ fn model(kind: PredictorKind, recorded: &[Recorded]) -> Model {
         false_submit_rate: None,
         cost: None,
         seed: 1,
+        fit: None,
     };
     Model::new(trained, LabelRule::Knee, label, training)
 }

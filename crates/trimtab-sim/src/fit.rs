@@ -8,7 +8,9 @@
 //! differ.
 //!
 //! The profile is fitted to the first half of the recording only. Its distance on the second
-//! half is the measure of its quality.
+//! half is the measure of its quality. The distance between the drive's own latencies in the two
+//! halves says how much of that the load does not explain or the recording does not show: what the
+//! drive's write cache held, what it was cleaning, what else it served.
 
 mod distance;
 mod knobs;
@@ -45,6 +47,8 @@ pub struct Fitted {
     pub first_half: Distance,
     /// On the half that it has not seen.
     pub second_half: Distance,
+    /// Between the drive's own latencies in the first half and in the second.
+    pub halves: Distance,
     /// Models that were tried.
     pub tried: usize,
 }
@@ -107,12 +111,14 @@ pub fn fit(
         .play(&profile, both, warm_up)
         .map(|model| model.distance(&Latencies::measured(second)));
     let first_half = player.play(&profile, &long, 0).map(|model| model.distance(&truth));
+    let halves = Latencies::measured(first).distance(&Latencies::measured(second));
     let slow = || Error::Fit("no model keeps up with the recording's load".into());
     Ok(Fitted {
         profile,
         base,
         first_half: first_half.ok_or_else(slow)?,
         second_half: second_half.ok_or_else(slow)?,
+        halves,
         tried,
     })
 }

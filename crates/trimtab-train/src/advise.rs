@@ -1,10 +1,20 @@
-//! Advice: what would failing over gain, from recordings alone?
+//! Advice: what would steering between drives gain, from recordings alone?
 //!
 //! The drives' reads are divided in time, at one moment for all drives where their clocks agree.
 //! Inflection points and predictors come from the earlier half. The later half is evaluated as
-//! if every block lay on all drives: a refused read takes the latency of the peer's read that is
-//! nearest in time, so that the correlation of slow periods is kept. The load that failing over
-//! adds to the peers is not modelled.
+//! if every block lay on all drives: a read that goes to a peer takes the latency of the peer's
+//! read that is nearest in time, so that the correlation of slow periods is kept.
+//!
+//! Recordings tell how a drive was under the load that it had. Steering changes the load: a peer
+//! gets reads, and a drive that is left has shorter queues. So a gain is known within bounds only:
+//!
+//! - **before**, the upper bound of the latency: what was recorded. A strategy that measures its
+//!   gain against a control group stops where there is none.
+//! - **best**, the lower bound: every read at the latency that the fastest of the drives had for
+//!   reads of its size when nothing was in its way, the 1st percentile. No choice of drives, and
+//!   no balance of load, makes a drive faster than that.
+//! - **likely**, between the two: each read goes where the predictors expect it back first, and
+//!   the slowest 3% are sent to the next drive as well. The load is taken to stay as recorded.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
@@ -24,10 +34,19 @@ use crate::train::train;
 const FAILOVER: Nanos = Nanos::from_micros(9);
 /// The largest distance in time at which a peer's read counts as simultaneous.
 const NEAR: Nanos = Nanos::from_millis(100);
+/// The percentile of a drive's latencies that is its latency when nothing is in the way: few
+/// enough reads that the best of eight replicas is not better, and enough to be no error.
+const UNHINDERED: f64 = 0.01;
+/// The fewest reads of a size for a percentile of their own.
+const LEAST_OF_SIZE: usize = 1000;
+/// Without an inflection point reads are slow beyond this share of them.
+const SLOW_FROM: f64 = 0.97;
+/// The share of reads that are sent to a second drive.
+const HEDGED: f64 = 0.03;
 /// The share of a drive's reads that need a simultaneous one for the clocks to agree.
 const SAME_CLOCK: f64 = 0.5;
 
-/// The expected gain of failing over between several drives.
+/// The expected gain of steering between several drives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
     /// Whether the recordings are of the same time. If not, slow periods are taken to be
@@ -45,20 +64,24 @@ pub struct Advice {
 pub struct DriveAdvice {
     /// Reads in its later half.
     pub reads: usize,
-    /// The inflection point, and its percentile, in the earlier half.
-    pub inflection: Nanos,
+    /// The inflection point, and its percentile, in the earlier half. `None` if failing over from
+    /// late reads alone would not pay.
+    pub inflection: Option<Nanos>,
     /// See `inflection`.
-    pub inflection_percentile: f64,
-    /// The share of the later half that was slower than that.
+    pub inflection_percentile: Option<f64>,
+    /// The share of the later half that was slower than that; without an inflection point than
+    /// the 97th percentile of the earlier half.
     pub slow_share: f64,
-    /// The latency without failing over.
+    /// The latency without steering: the upper bound.
     pub before: ReadLatency,
-    /// With the predictor `trimtab`, trained on the earlier half.
+    /// With the predictor `trimtab`, trained on the earlier half, if the load stays as it is.
     pub likely: ReadLatency,
-    /// With a perfect predictor.
+    /// The lower bound, whatever steers the reads.
     pub best: ReadLatency,
-    /// The share of reads that would be refused.
+    /// The share of reads that would be refused,
     pub refused: f64,
+    /// and the share that would be served by another drive first.
+    pub moved: f64,
 }
 
 /// The latency of reads.
@@ -72,8 +95,9 @@ pub struct ReadLatency {
 
 /// A drive's later half.
 struct Drive {
-    found: Inflection,
+    found: Option<Inflection>,
     reads: Vec<Later>,
+    unhindered: Unhindered,
 }
 
 #[derive(Clone, Copy)]
@@ -82,6 +106,41 @@ struct Later {
     latency: Nanos,
     slow: bool,
     refused: bool,
+    /// The latency that its drive's predictor expected.
+    expected: Nanos,
+    pages: u32,
+}
+
+/// The latency of a drive when nothing is in the way, by the size of the read.
+struct Unhindered {
+    any: Nanos,
+    /// By powers of two of 4 KiB pages, where there are enough reads.
+    by_size: [Option<Nanos>; 32],
+}
+
+impl Unhindered {
+    fn new(reads: &[Read]) -> Self {
+        let of = |reads: &mut dyn Iterator<Item = &Read>| {
+            let mut latencies: Vec<Nanos> = reads.map(|read| read.latency).collect();
+            latencies.sort_unstable();
+            let at = latencies.get((latencies.len() as f64 * UNHINDERED) as usize).copied();
+            (latencies.len(), at)
+        };
+        let by_size = std::array::from_fn(|size| {
+            let (count, at) = of(&mut reads.iter().filter(|read| size_of(read.pages) == size));
+            at.filter(|_| count >= LEAST_OF_SIZE)
+        });
+        Self { any: of(&mut reads.iter()).1.unwrap_or_default(), by_size }
+    }
+
+    fn latency(&self, pages: u32) -> Nanos {
+        self.by_size[size_of(pages)].unwrap_or(self.any)
+    }
+}
+
+/// The size of a read as a power of two of pages.
+const fn size_of(pages: u32) -> usize {
+    (u32::BITS - pages.saturating_sub(1).leading_zeros()) as usize % 32
 }
 
 /// Evaluates recordings of at least two drives. `one_clock`: whether their clocks have the
@@ -157,12 +216,11 @@ fn drive(
     peers: &[&[Nanos]],
     seed: u64,
 ) -> Result<Drive, Error> {
-    let none = Error::NoLabel {
-        rule: "inflection point",
-        why: "failing over would not pay; there may be too few slow reads",
-    };
-    let found = inflection(earlier, peers, seed).ok_or(none)?;
-    let label = Label::Threshold { latency: found.latency };
+    let found = inflection(earlier, peers, seed);
+    // The predictors are needed all the same: they say which drive is the faster one.
+    let tail = || earlier.get((SLOW_FROM * earlier.len() as f64) as usize).copied();
+    let latency = found.as_ref().map(|found| found.latency).or_else(tail).unwrap_or_default();
+    let label = Label::Threshold { latency };
     // Nothing steered reads in a recording.
     let options = TrainingOptions { seed, steered: 0.0, ..TrainingOptions::default() };
     let set = TrainingSet { recorded, reads: past.to_vec() };
@@ -171,10 +229,14 @@ fn drive(
     let later = future.iter().zip(forecasts).map(|(read, forecast)| Later {
         at: recorded[read.index].request.arrival,
         latency: read.latency,
-        slow: read.latency > found.latency,
+        slow: read.latency > latency,
         refused: forecast.verdict == Verdict::Late,
+        expected: forecast.wait.unwrap_or_default(),
+        pages: read.pages,
     });
-    Ok(Drive { found, reads: later.collect() })
+    let reads = later.collect();
+    let all: Vec<Read> = past.iter().chain(future).copied().collect();
+    Ok(Drive { found, reads, unhindered: Unhindered::new(&all) })
 }
 
 /// The read sent nearest to this time, if it is near enough.
@@ -196,53 +258,85 @@ fn coincide(a: &Drive, b: &Drive) -> Option<f64> {
 fn advise_drive(drives: &[Drive], number: usize, same_clock: bool, seed: u64) -> DriveAdvice {
     let drive = &drives[number];
     let mut random = Pcg64::seed_from_u64(seed ^ (number as u64) << 32);
-    let mut with = |refused: fn(&Later) -> bool| {
-        let mut histogram = LatencyHistogram::new();
-        for read in &drive.reads {
-            histogram.record(end(drives, number, read, refused, same_clock, &mut random));
-        }
-        read_latency(&histogram)
-    };
-    let share = |is: fn(&&Later) -> bool| {
-        drive.reads.iter().filter(is).count() as f64 / drive.reads.len().max(1) as f64
-    };
+    let steered: Vec<Steered> = drive
+        .reads
+        .iter()
+        .map(|read| steer(drives, number, read, same_clock, &mut random))
+        .collect();
+    let mut latencies: Vec<Nanos> = steered.iter().map(|read| read.latency).collect();
+    latencies.sort_unstable();
+    let late = ((1.0 - HEDGED) * latencies.len() as f64) as usize;
+    let hedge_after = latencies.get(late).copied().unwrap_or(Nanos::MAX);
+    let mut histograms: [LatencyHistogram; 3] = std::array::from_fn(|_| LatencyHistogram::new());
+    let [before, likely, best] = &mut histograms;
+    for (read, steered) in drive.reads.iter().zip(&steered) {
+        before.record(read.latency);
+        likely.record(match steered.latency > hedge_after {
+            true => steered.latency.min(hedge_after + FAILOVER + steered.second),
+            false => steered.latency,
+        });
+        let fastest = drives.iter().map(|drive| drive.unhindered.latency(read.pages)).min();
+        // A read that was faster still was so where it was.
+        best.record(fastest.unwrap_or_default().min(read.latency));
+    }
+    let [before, likely, best] = &histograms;
+    // A strategy that gains nothing is left.
+    let gains = likely.summary().mean < before.summary().mean;
+    let likely = if gains { likely } else { before };
+    let moved = steered.iter().filter(|read| gains && read.moved).count();
+    let count = drive.reads.len().max(1) as f64;
+    let share = |is: fn(&&Later) -> bool| drive.reads.iter().filter(is).count() as f64 / count;
     DriveAdvice {
         reads: drive.reads.len(),
-        inflection: drive.found.latency,
-        inflection_percentile: drive.found.percentile,
+        inflection: drive.found.as_ref().map(|found| found.latency),
+        inflection_percentile: drive.found.as_ref().map(|found| found.percentile),
         slow_share: share(|read| read.slow),
-        before: with(|_| false),
-        likely: with(|read| read.refused),
-        best: with(|read| read.slow),
+        before: read_latency(before),
+        likely: read_latency(likely),
+        best: read_latency(best),
         refused: share(|read| read.refused),
+        moved: moved as f64 / count,
     }
 }
 
-/// The latency of a read that goes from drive to drive until one does not refuse it; the last
-/// one must serve it.
-fn end(
+/// A read that went where it was expected back first.
+struct Steered {
+    latency: Nanos,
+    /// The latency of the drive that was second.
+    second: Nanos,
+    moved: bool,
+}
+
+/// Sends a read to the drive whose predictor expects it back first.
+fn steer(
     drives: &[Drive],
     primary: usize,
     read: &Later,
-    refused: fn(&Later) -> bool,
     same_clock: bool,
     random: &mut Pcg64,
-) -> Nanos {
-    let mut spent = Nanos::ZERO;
-    let mut now = *read;
-    let begin = random.random_range(..drives.len() - 1);
-    for turn in 0..drives.len() - 1 {
-        if !refused(&now) {
-            break;
-        }
-        // The peers in turn, from one at random.
-        let peer = (primary + 1 + (begin + turn) % (drives.len() - 1)) % drives.len();
-        let reads = &drives[peer].reads;
+) -> Steered {
+    // The expected latency there, its cost included, and what became of it.
+    let mut first = (read.expected, read.latency, false);
+    let mut second: Option<(Nanos, Nanos)> = None;
+    for (_, drive) in drives.iter().enumerate().filter(|(peer, _)| *peer != primary) {
+        let reads = &drive.reads;
         let there = if same_clock { nearest(reads, read.at) } else { None };
-        now = there.copied().unwrap_or_else(|| reads[random.random_range(..reads.len())]);
-        spent += FAILOVER;
+        let there = there.copied().unwrap_or_else(|| reads[random.random_range(..reads.len())]);
+        let (expected, latency) = (there.expected + FAILOVER, there.latency + FAILOVER);
+        let other = match expected < first.0 {
+            true => {
+                let (expected, latency, _) = first;
+                first = (there.expected + FAILOVER, there.latency + FAILOVER, true);
+                (expected, latency)
+            }
+            false => (expected, latency),
+        };
+        if second.is_none_or(|(expected, _)| other.0 < expected) {
+            second = Some(other);
+        }
     }
-    spent + now.latency
+    let second = second.map_or(Nanos::MAX, |(_, latency)| latency);
+    Steered { latency: first.1, second, moved: first.2 }
 }
 
 fn read_latency(histogram: &LatencyHistogram) -> ReadLatency {

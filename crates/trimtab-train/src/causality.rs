@@ -268,6 +268,7 @@ fn later_requests_do_not_change_the_model() {
                 false_submit_rate: None,
                 cost: None,
                 seed: 1,
+                fit: None,
             };
             Model::new(trained, LabelRule::Knee, label.clone(), training).to_files().unwrap()
         };

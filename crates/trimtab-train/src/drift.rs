@@ -1,18 +1,26 @@
 //! Whether a drive still resembles the one that its model was trained on.
 //!
-//! The inflection point, from which failing over pays, is a percentile of the drive's
-//! latencies. If it moves, the label of the training is no longer the right one (LinnOS,
-//! §4.4). Together with the calibration of the model's probabilities
-//! ([`DriftDetector`](trimtab_predict::DriftDetector)) it determines whether to train again.
+//! The model's forecasts are compared with what came of them, block by block, and the blocks with
+//! those of the training ([`FitReference`](trimtab_predict::FitReference) has the test).
+//!
+//! A model of an older version has no such reference. Then it is the inflection point that says
+//! whether to train again: a percentile of the drive's latencies, from which failing over pays; if
+//! it moves, the label of the training is no longer the right one (LinnOS, §4.4). And the
+//! calibration of probabilities ([`DriftDetector`]). Both vary on one drive as much as between
+//! drives: on recordings cut in pieces they are wrong about half of the time.
 
 use std::fmt;
 
 use serde::Serialize;
 use trimtab_io::Nanos;
-use trimtab_predict::{Card, DriftReport, Model, Recorded};
+use trimtab_predict::{
+    Card, DriftDetector, DriftReport, FIT_BLOCK, FIT_MEASURES, FitMeasure, FitReference, Forecast,
+    Model, Recorded,
+};
 
 use crate::error::Error;
-use crate::evaluate::evaluate;
+use crate::evaluate::{drift, forecasts};
+use crate::fit::fit_blocks;
 use crate::label::{inflection, percentile_of};
 use crate::reads::{Read, latencies};
 
@@ -21,6 +29,9 @@ const FAR: f64 = 5.0;
 
 /// The fewest reads whose percentiles are compared: as many as training takes.
 const LEAST_READS: usize = 1000;
+
+/// Blocks of a recording's beginning that are not tested.
+const WARM_UP: usize = 250 / FIT_BLOCK;
 
 /// The seed of the inflection point's simulation, as in training.
 const SEED: u64 = 1;
@@ -110,13 +121,90 @@ impl InflectionComparison {
     }
 }
 
-/// Whether a model still fits its drive, from a recording of today.
+/// How a measure of the forecasts has changed since the training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MeasureChange {
+    /// Which.
+    pub measure: FitMeasure,
+    /// Its mean in training, from forecasts that had not seen the reads. In the unit of the
+    /// [measure](FitMeasure).
+    pub then: f64,
+    /// Its mean over the blocks tested.
+    pub now: f64,
+    /// The difference in standard errors.
+    pub standard_errors: f64,
+}
+
+/// The test of a model's forecasts against those of its training.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FitCheck {
+    /// Reads per block.
+    pub block: usize,
+    /// Blocks of the training.
+    pub blocks_then: usize,
+    /// Blocks tested.
+    pub blocks_now: usize,
+    /// A model fits if no measure is off by more standard errors than this.
+    pub limit: f64,
+    /// Measure by measure.
+    pub measures: [MeasureChange; FIT_MEASURES],
+}
+
+impl FitCheck {
+    /// Tests a model on some reads of a recording; `None` if it has no reference, or there are
+    /// too few reads.
+    #[must_use]
+    pub fn of(model: &Model, recorded: &[Recorded], reads: &[Read]) -> Option<Self> {
+        Self::of_forecasts(model, reads, &forecasts(&model.trained, recorded, reads).all)
+    }
+
+    fn of_forecasts(model: &Model, reads: &[Read], forecasts: &[Forecast]) -> Option<Self> {
+        let blocks = fit_blocks(forecasts, reads, &model.card.label);
+        // At first the state is empty: what was in flight or went before is not known.
+        Self::new(&model.card.training.fit?, blocks.get(WARM_UP..)?)
+    }
+
+    fn new(then: &FitReference, blocks: &[[f64; FIT_MEASURES]]) -> Option<Self> {
+        let test = then.test(blocks)?;
+        let change = |i: usize| MeasureChange {
+            measure: FitMeasure::ALL[i],
+            then: then.mean[i],
+            now: test.mean[i],
+            standard_errors: test.errors[i],
+        };
+        Some(Self {
+            block: FIT_BLOCK,
+            blocks_then: then.blocks,
+            blocks_now: test.blocks,
+            limit: test.limit,
+            measures: std::array::from_fn(change),
+        })
+    }
+
+    /// The measure that is farthest off.
+    #[must_use]
+    pub fn worst(&self) -> MeasureChange {
+        let off = |change: &MeasureChange| change.standard_errors.abs();
+        let all = self.measures.into_iter();
+        all.max_by(|a, b| off(a).total_cmp(&off(b))).expect("there are measures")
+    }
+
+    /// Whether the model fits.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        self.worst().standard_errors.abs() <= self.limit
+    }
+}
+
+/// Whether a model still fits its drive, from a recording of today.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelCheck {
+    /// The test of its forecasts; `None` for a model of a version that kept no reference.
+    pub fit: Option<FitCheck>,
     /// The inflection point, in training and now.
     #[serde(flatten)]
     pub comparison: InflectionComparison,
-    /// Whether the model's probabilities still fit, if it gives any.
+    /// In which windows of 1,000 reads its forecasts do not fit, if that can be known.
     pub drift: Option<DriftReport>,
     /// Whether the model should be trained again.
     pub retrain: bool,
@@ -136,9 +224,18 @@ impl ModelCheck {
     ) -> Result<Self, Error> {
         let Model { card, trained } = model;
         let comparison = InflectionComparison::new(card, &latencies(reads), peers)?;
-        let drift = evaluate(trained, recorded, reads, &card.label).drift;
-        let drifted = drift.is_some_and(|report| report.retrain_after.is_some());
-        Ok(Self { comparison, drift, retrain: drifted || comparison.shift().is_far() })
+        let forecasts = forecasts(trained, recorded, reads).all;
+        let drift = DriftDetector::of(model)
+            .map(|detector| drift(detector, recorded, reads, &forecasts, &card.label));
+        let fit = FitCheck::of_forecasts(model, reads, &forecasts);
+        let retrain = match &fit {
+            Some(fit) => !fit.fits(),
+            None => {
+                let drifted = drift.is_some_and(|report| report.retrain_after.is_some());
+                drifted || comparison.shift().is_far()
+            }
+        };
+        Ok(Self { fit, comparison, drift, retrain })
     }
 }
 
@@ -173,6 +270,23 @@ mod tests {
         assert_eq!(check.comparison.shift(), InflectionShift::By(0.0));
         assert!(check.comparison.inflection_now.is_some());
         assert!(check.drift.is_some() && !check.retrain);
+        let fit = check.fit.unwrap();
+        assert!(fit.fits() && fit.blocks_then == fit.blocks_now + WARM_UP, "{fit:?}");
+
+        // The same drive, but all of it takes twice as long.
+        let mut slower = recorded.clone();
+        for one in &mut slower {
+            one.complete += one.latency();
+        }
+        slower.sort_by_key(|one| one.request.arrival);
+        let check = ModelCheck::new(&model, &slower, &crate::reads::reads(&slower), &[]).unwrap();
+        assert!(check.retrain && !check.fit.unwrap().fits());
+
+        // A model of an older version has no reference.
+        let mut old = model.clone();
+        old.card.training.fit = None;
+        let check = ModelCheck::new(&old, &recorded, &reads, &[]).unwrap();
+        assert!(check.fit.is_none() && !check.retrain);
 
         let few = ModelCheck::new(&model, &recorded, &reads[..999], &[]).unwrap_err();
         assert!(few.to_string().starts_with("reads to compare: 999, at least 1000 are needed"));

@@ -118,28 +118,32 @@ pub fn score(
     let all = &forecasts.all;
     let probabilities: Vec<f64> = all.iter().map(|f| f64::from(f.probability)).collect();
     let refused: Vec<bool> = all.iter().map(|f| f.verdict == Verdict::Late).collect();
-    let drift = (kind == PredictorKind::Trimtab).then(|| {
-        let outcomes = reads.iter().zip(all).zip(&slow);
-        drift(recorded, outcomes.map(|((read, f), &slow)| (read.index, f.probability, slow)))
-    });
+    // By any label, not only that of the training: probabilities must come true.
+    let drift = (kind == PredictorKind::Trimtab)
+        .then(|| drift(DriftDetector::default(), recorded, reads, all, label));
     let counted = counted(kind.name(), &probabilities, &refused, &slow);
     Score { drift, ns_per_decision: forecasts.ns_per_decision, ..counted }
 }
 
-/// Gives a drift detector the outcomes of reads (index, probability, whether it was slow) in
-/// order of completion.
-fn drift(recorded: &[Recorded], outcomes: impl Iterator<Item = (usize, f32, bool)>) -> DriftReport {
+/// Gives a drift detector the forecasts and outcomes of reads in order of completion.
+pub(crate) fn drift(
+    mut detector: DriftDetector,
+    recorded: &[Recorded],
+    reads: &[Read],
+    forecasts: &[Forecast],
+    label: &Label,
+) -> DriftReport {
     let mut asked = vec![None; recorded.len()];
-    outcomes.for_each(|(index, probability, slow)| asked[index] = Some((probability, slow)));
-    let mut drift = DriftDetector::default();
+    reads.iter().zip(forecasts).for_each(|asks| asked[asks.0.index] = Some(asks));
     for event in events(recorded) {
         if let Event::Completed(i) = event
-            && let Some((probability, slow)) = asked[i]
+            && let Some((read, forecast)) = asked[i]
         {
-            drift.completed(probability, slow);
+            let threshold = label.limit_ns(read.pages, read.load);
+            detector.completed(forecast, read.latency, read.is_slow(label), threshold);
         }
     }
-    drift.report()
+    detector.report()
 }
 
 /// The cost of reading the clock, ns.

@@ -12,7 +12,7 @@ mod samples;
 use trimtab_io::Nanos;
 use trimtab_learn::calibrate::{Table, isotonic};
 use trimtab_predict::units::UnitFunction;
-use trimtab_predict::{ForestModel, Label, WAIT_TICK};
+use trimtab_predict::{Forecast, ForestModel, Label, UnseenScore, WAIT_TICK};
 
 pub(crate) use self::grow::{FRACTION_BITS, grow};
 pub(crate) use self::samples::{PARTS, STRETCHES, Samples};
@@ -28,7 +28,8 @@ struct UnseenScores {
     fast: Vec<i32>,
 }
 
-/// Trains the forests and their tables. `reads` are those of all sets, in order.
+/// Trains the forests and their tables. `reads` are those of all sets, in order. Also returns the
+/// forecasts of these reads by trees that have not seen them.
 pub(crate) fn train(
     functions: Vec<UnitFunction>,
     sets: &[TrainingSet<'_>],
@@ -36,7 +37,9 @@ pub(crate) fn train(
     label: &Label,
     options: &TrainingOptions,
     mut progress: impl FnMut(usize, usize),
-) -> Result<ForestModel, trimtab_learn::Error> {
+) -> Result<(ForestModel, Vec<Forecast>), trimtab_learn::Error> {
+    // Those of steered histories come after them.
+    let recorded = reads.len();
     let samples = &Samples::new(sets, &functions, reads, label, options);
     progress(1, 2 + PARTS);
     let count = samples.reads.len();
@@ -63,7 +66,7 @@ pub(crate) fn train(
         .fold((0, 0), |(sum, number), i| (sum + samples.reads[i].latency.0, number + 1));
     let forests = samples.forests(|_| true, options)?;
     progress(2 + PARTS, 2 + PARTS);
-    Ok(ForestModel {
+    let model = ForestModel {
         functions,
         // Of one class only if nothing is slow.
         forest: forests.late.map_or_else(no_trees, Ok)?,
@@ -75,7 +78,14 @@ pub(crate) fn train(
         fast_forest: forests.fast,
         fast,
         late: Nanos(sum / number.max(1)),
-    })
+    };
+    let unseen = (0..recorded).map(|i| {
+        let UnseenScores { late, fast, wait } = &scores;
+        let scores = UnseenScore { late: late[i], fast: fast[i], wait: wait[i] };
+        model.forecast_of_scores(samples.reads[i].pages, scores)
+    });
+    let unseen = unseen.collect();
+    Ok((model, unseen))
 }
 
 /// The mean excess over the base latency by score, in ticks of [`WAIT_TICK`], rising, from the

@@ -1,15 +1,18 @@
 //! A training job: from a recording to a model with its card.
 
 use trimtab_io::Nanos;
-use trimtab_predict::{LabelRule, Model, PredictorKind, Provenance, Recorded, fingerprint};
+use trimtab_predict::{
+    FitReference, LabelRule, Model, PredictorKind, Provenance, Recorded, fingerprint,
+};
 
 use crate::error::Error;
-use crate::evaluate::evaluate;
+use crate::evaluate::{forecasts, score};
+use crate::fit::fit_blocks;
 use crate::label::{self, LabelInputs, MadeLabel, data_latencies, inflection};
 use crate::options::TrainingOptions;
 use crate::reads::{Read, latencies, reads};
 use crate::set::TrainingSet;
-use crate::train::train;
+use crate::train::train_and_forecast;
 
 /// The predictor, and the data to train it on.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +56,12 @@ impl TrainingJob<'_> {
         let all = data_latencies(&[&recorded[..seen]]);
         let inputs = LabelInputs { sets, all: &all, peers, options };
         let MadeLabel { label, cost } = label::make(rule, &inputs)?;
-        let trained = train(kind, sets, &label, options, progress)?;
-        let score = evaluate(&trained, recorded, past, &label);
+        let (trained, unseen) = train_and_forecast(kind, sets, &label, options, progress)?;
+        let forecasts = forecasts(&trained, recorded, past);
+        let score = score(kind, &forecasts, recorded, past, &label);
+        // Without unseen ones those of the reads trained on.
+        let unseen = unseen.as_ref().unwrap_or(&forecasts.all);
+        let fit = FitReference::new(&fit_blocks(unseen, past, &label));
         let latencies = latencies(past);
         let training = Provenance {
             trace: self.name.to_owned(),
@@ -66,6 +73,7 @@ impl TrainingJob<'_> {
             false_submit_rate: score.false_submit_rate,
             cost,
             seed: options.seed,
+            fit,
         };
         Ok(TrainingResult { model: Model::new(trained, rule, label, training), latencies })
     }

@@ -21,7 +21,8 @@
 //! | `linnos` | biased training of a light network | LinnOS, §4.4 |
 //! | `trimtab` | stochastic gradient boosting, calibrated by isotonic regression on samples that the trees have not seen | Friedman, 2001 and 2002; Zadrozny and Elkan, KDD'02 |
 //! | [`importance()`] | permutation importance | Breiman, *Random Forests*, 2001, §10 |
-//! | [`InflectionComparison`] | retrain when the inflection point moves | LinnOS, §4.4 |
+//! | [`ModelCheck`] | a model fits while its forecasts are worth what they were in training: Welch's *t*-test of blocks of reads | [`trimtab_predict::FitReference`] |
+//! | [`InflectionComparison`] | retrain when the inflection point moves; for models without a reference | LinnOS, §4.4 |
 //!
 //! # Causality
 //!
@@ -89,6 +90,7 @@ mod drift;
 mod error;
 mod evaluate;
 mod evaluation;
+mod fit;
 mod forests;
 mod importance;
 mod job;
@@ -109,7 +111,7 @@ mod train;
 pub mod units;
 
 pub use advise::{Advice, DriveAdvice, ReadLatency, advise};
-pub use drift::{InflectionComparison, InflectionShift, ModelCheck};
+pub use drift::{FitCheck, InflectionComparison, InflectionShift, MeasureChange, ModelCheck};
 pub use error::Error;
 pub use evaluate::{CalibrationBin, Forecasts, Score, evaluate, forecasts, score};
 pub use evaluation::{Evaluated, Evaluation, EvaluationStep};

@@ -10,7 +10,8 @@ use trimtab_learn::forest::IntegerForest;
 use trimtab_learn::integer::LinnOs;
 use trimtab_learn::tree::Forest;
 use trimtab_predict::{
-    BaseLatency, DIGITS, FEATURES, ForestModel, HeuristicLimits, Label, PredictorKind, Trained,
+    BaseLatency, DIGITS, FEATURES, Forecast, ForestModel, HeuristicLimits, Label, PredictorKind,
+    Trained,
 };
 
 use crate::error::Error;
@@ -33,22 +34,33 @@ pub fn train_never(
     options: &TrainingOptions,
     progress: impl FnMut(usize, usize),
 ) -> Result<Trained, Error> {
+    Ok(never_and_forecast(kind, sets, options, progress)?.0)
+}
+
+/// As [`train_never`], and the forecasts for the last reads by trees that have not seen them.
+pub(crate) fn never_and_forecast(
+    kind: PredictorKind,
+    sets: &[TrainingSet<'_>],
+    options: &TrainingOptions,
+    progress: impl FnMut(usize, usize),
+) -> Result<(Trained, Option<Vec<Forecast>>), Error> {
     let failed = |source| Error::Learn { predictor: kind.name(), source };
     match kind {
-        PredictorKind::HeurSim => Ok(Trained::HeurSim(limits())),
-        PredictorKind::HeurAdv => Ok(Trained::HeurAdv(limits())),
-        PredictorKind::Linnos => network().map(Trained::Linnos).map_err(failed),
+        PredictorKind::HeurSim => Ok((Trained::HeurSim(limits()), None)),
+        PredictorKind::HeurAdv => Ok((Trained::HeurAdv(limits()), None)),
+        PredictorKind::Linnos => Ok((Trained::Linnos(network().map_err(failed)?), None)),
         PredictorKind::Trimtab => {
             let (sets, reads) = past_reads(sets, options);
             if reads.len() < LEAST_READS {
                 let sorted = latencies(&reads);
                 let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
-                return constant(median).map(Trained::from).map_err(failed);
+                return Ok((constant(median).map_err(failed)?.into(), None));
             }
             let past: Vec<_> = sets.iter().map(TrainingSet::past).collect();
             let (functions, label) = (units::find(&past).functions, nothing_is_slow());
             let model = forests::train(functions, &sets, reads, &label, options, progress);
-            model.map(Trained::from).map_err(failed)
+            let (model, unseen) = model.map_err(failed)?;
+            Ok((model.into(), Some(unseen)))
         }
     }
 }

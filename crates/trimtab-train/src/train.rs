@@ -1,11 +1,11 @@
 //! Training a predictor on recordings.
 
 use trimtab_io::Nanos;
-use trimtab_predict::{HeuristicLimits, Label, PredictorKind, Recorded, Trained};
+use trimtab_predict::{Forecast, HeuristicLimits, Label, PredictorKind, Recorded, Trained};
 
 use crate::dataset::digits;
 use crate::error::Error;
-use crate::never::train_never;
+use crate::never::never_and_forecast;
 use crate::options::TrainingOptions;
 use crate::reads::Read;
 use crate::set::TrainingSet;
@@ -16,7 +16,7 @@ pub(crate) const LEAST_READS: usize = 1000;
 pub(crate) const LEAST_OF_CLASS: usize = 20;
 
 /// Trains a predictor on recordings of a drive, or of drives of one model; one that
-/// [never](train_never) refuses if no read is slow by the label. `progress` gets the number of
+/// [never](crate::train_never) refuses if no read is slow by the label. `progress` gets the number of
 /// the step and the number of steps.
 ///
 /// # Errors
@@ -28,10 +28,22 @@ pub fn train(
     options: &TrainingOptions,
     progress: impl FnMut(usize, usize),
 ) -> Result<Trained, Error> {
+    Ok(train_and_forecast(kind, sets, label, options, progress)?.0)
+}
+
+/// As [`train`], and the forecasts for the last reads of the sets by parts of the predictor that
+/// have not seen them; `None` for a predictor that has no such parts.
+pub(crate) fn train_and_forecast(
+    kind: PredictorKind,
+    sets: &[TrainingSet<'_>],
+    label: &Label,
+    options: &TrainingOptions,
+    progress: impl FnMut(usize, usize),
+) -> Result<(Trained, Option<Vec<Forecast>>), Error> {
     let (sets, all) = past_reads(sets, options);
     enough("reads to train on", all.len(), LEAST_READS)?;
     if label.never().is_some() {
-        return train_never(kind, &sets, options, progress);
+        return never_and_forecast(kind, &sets, options, progress);
     }
     let slow: Vec<bool> = all.iter().map(|read| read.is_slow(label)).collect();
     let count = slow.iter().filter(|slow| **slow).count();
@@ -39,21 +51,21 @@ pub fn train(
     enough("fast reads to train on", all.len() - count, LEAST_OF_CLASS)?;
     let failed = |source| Error::Learn { predictor: kind.name(), source };
     match kind {
-        PredictorKind::HeurSim => Ok(Trained::HeurSim(limits(&all, &slow, label))),
-        PredictorKind::HeurAdv => Ok(Trained::HeurAdv(limits(&all, &slow, label))),
+        PredictorKind::HeurSim => Ok((Trained::HeurSim(limits(&all, &slow, label)), None)),
+        PredictorKind::HeurAdv => Ok((Trained::HeurAdv(limits(&all, &slow, label)), None)),
         PredictorKind::Linnos => {
             let digits: Vec<_> =
                 sets.iter().flat_map(|set| digits(set.recorded, &set.mask())).collect();
             let slow: Vec<u8> = slow.iter().map(|&slow| slow.into()).collect();
             let network = linnos::train(&digits, &slow, options.seed, progress);
-            network.map(Trained::Linnos).map_err(failed)
+            Ok((network.map(Trained::Linnos).map_err(failed)?, None))
         }
         PredictorKind::Trimtab => {
             let past: Vec<&[Recorded]> = sets.iter().map(TrainingSet::past).collect();
             let functions = units::find(&past).functions;
-            forests::train(functions, &sets, all, label, options, progress)
-                .map(Trained::from)
-                .map_err(failed)
+            let (model, unseen) =
+                forests::train(functions, &sets, all, label, options, progress).map_err(failed)?;
+            Ok((model.into(), Some(unseen)))
         }
     }
 }

@@ -25,7 +25,15 @@ A trace of several drives is a recording of each. Predictors are trained on the
 earlier half of each, and all figures are of the later half. Where recordings are
 of the same time (in one file, or with the time of day), a refused read takes the
 latency of the peer's read nearest in time; otherwise slow periods are taken to be
-independent. The load that failing over adds to the peers is not modelled.";
+independent.
+
+If the load stays what it was in the recordings, the mean and p99 of reads under a strategy
+lie between two bounds: `now`, since a strategy without a gain is left (what it costs to find
+that out, up to 2%, is added), and `at best`, every read as fast as the fastest drive served reads of
+its size with nothing in the way (p1). `likely` is an estimate between them: each read goes
+where the predictors expect it back first, the slowest 3% to a second drive as well, and the
+load stays as recorded. How steering changes the load cannot be known from recordings:
+`trimtab compare` simulates it, on profiles made by `trimtab profile fit`.";
 
 /// The recordings to evaluate.
 #[derive(Debug, clap::Args)]
@@ -117,10 +125,11 @@ fn text(names: &[String], advice: &Advice) -> String {
         ("at", Align::Right),
         ("slow", Align::Right),
         ("refused", Align::Right),
-        ("mean", Align::Right),
+        ("moved", Align::Right),
+        ("mean now", Align::Right),
         ("likely", Align::Right),
         ("at best", Align::Right),
-        ("p99", Align::Right),
+        ("p99 now", Align::Right),
         ("likely", Align::Right),
         ("at best", Align::Right),
     ];
@@ -131,10 +140,13 @@ fn text(names: &[String], advice: &Advice) -> String {
         drives.row([
             name.clone(),
             count(drive.reads as u64),
-            units::long(drive.inflection),
-            format!("p{:.1}", drive.inflection_percentile),
+            time(drive.inflection),
+            drive
+                .inflection_percentile
+                .map_or_else(|| units::NONE.to_owned(), |p| format!("p{p:.1}")),
             percent(drive.slow_share),
             percent(drive.refused),
+            percent(drive.moved),
             before.0,
             likely.0,
             best.0,
@@ -144,8 +156,9 @@ fn text(names: &[String], advice: &Advice) -> String {
         ]);
     }
     let mut text = format!(
-        "The expected gain of failing over, on the later half of each recording. Likely: with\n\
-         predictors trained on the earlier half. At best: with perfect predictors.\n\n{drives}"
+        "What steering reads between the drives would bring, on the later half of each recording.\n\
+         Latencies will lie between `now` and `at best`, a bound that no strategy passes. Likely: \
+         with\npredictors trained on the earlier half, if the load stays as it was.\n\n{drives}"
     );
     if !advice.same_clock {
         return text

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use trimtab_io::Nanos;
+use trimtab_learn::Simd;
 use trimtab_predict::{LabelRule, card_path, fingerprint};
 use trimtab_report::machine;
 use trimtab_train::{
@@ -87,6 +88,10 @@ pub(crate) struct Args {
     /// The seed of training's random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Decide with these vector instructions only, to measure how long it takes on another
+    /// processor: scalar, avx2, avx512, avx512-vnni [default: the best that this one has].
+    #[arg(long, value_name = "LEVEL", value_parser = simd)]
+    simd: Option<Simd>,
     #[command(flatten)]
     read: ReadArgs,
     /// Write the scores as JSON; without a name to standard output, in place of
@@ -103,7 +108,18 @@ pub(crate) struct Args {
     predictions: Option<PathBuf>,
 }
 
+/// Vector instructions that the processor has, by name.
+fn simd(name: &str) -> Result<Simd, String> {
+    let known: Vec<&str> = Simd::all().map(Simd::name).collect();
+    let unknown = || format!("this processor has {}", known.join(", "));
+    Simd::all().find(|simd| simd.name() == name).ok_or_else(unknown)
+}
+
 pub(crate) fn run(args: Args) -> Result<()> {
+    if let Some(simd) = args.simd {
+        // Nothing has been decided before.
+        simd.limit();
+    }
     let cards: Vec<PathBuf> = args.models.iter().map(|model| card_path(model)).collect();
     let inputs: Vec<&Path> = [&args.traces, &args.peers, &args.models, &cards]
         .into_iter()

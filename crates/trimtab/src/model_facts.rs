@@ -36,12 +36,14 @@ pub(crate) fn of(
             Some(checked) => format!("the inflection point {}", checked.comparison.shift()),
         },
     ));
-    let moved = drift.far_since().map(|since| {
+    // A model that knows what its forecasts were worth is judged by them alone.
+    let is_judged_by_it = model.card.training.fit.is_none();
+    let moved = drift.far_since().filter(|_| is_judged_by_it).map(|since| {
         format!("the inflection point has been too far from the training's since {}", utc(since))
     });
     let untrue = calibration
         .filter(|found| found.retrain_after.is_some())
-        .map(|_| "its probabilities no longer come true".to_owned());
+        .map(|_| "its forecasts no longer come true".to_owned());
     let reasons: Vec<String> = moved.into_iter().chain(untrue).collect();
     if !reasons.is_empty() {
         let how = "`trimtab record`, then `trimtab train` (`trimtab agent` can do it by itself)";

@@ -29,7 +29,11 @@ Examples:
   trimtab train --trace today.parquet --check disk.safetensors
 
 The model's card, a JSON file, is written beside it: what it was trained on, and for what.
-Where no read is slow by the label, the model never refuses, and the card has the reason.";
+Where no read is slow by the label, the model never refuses, and the card has the reason.
+
+--check compares the model's forecasts with what came of them, in blocks of 50 reads, and
+these with the blocks of its training. It needs 1,000 reads; of the recording's drive it knows
+no more than the recording tells, so drives of one type under a like load are alike to it.";
 
 /// The predictor, and the recording to train it on.
 #[derive(Debug, clap::Args)]
@@ -79,8 +83,8 @@ pub(crate) struct Args {
     /// The model to write; its card is written beside it, ending in .json.
     #[arg(short = 'o', long = "out", value_name = "MODEL", required_unless_present = "check")]
     out: Option<PathBuf>,
-    /// Train nothing: report whether this model's drive has changed so much that it should be
-    /// trained again.
+    /// Train nothing: test whether this model fits the recording, or should be trained again.
+    /// The exit code is 0 if it fits, 1 if not.
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["out", "predictor", "label"])]
     check: Option<PathBuf>,
     #[command(flatten)]
@@ -106,7 +110,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let all = reads(&recording.recorded);
     let past = &all[..(all.len() as f64 * args.first) as usize];
     match (&args.check, args.out.as_deref().zip(files)) {
-        (Some(model), _) => check::run(model, &recording.recorded, past, &peers, args.json)?,
+        (Some(model), _) => {
+            let unfit = check::run(model, &recording, past, &peers, args.json)?;
+            // Records that were skipped are the lesser complaint.
+            unfit.map_or(Ok(()), |unfit| Err(anyhow::anyhow!(unfit)))?;
+        }
         (None, Some((out, files))) => args.train(out, files, &recording, past, &peers)?,
         (None, None) => unreachable!("the parser requires one of them"),
     }

@@ -20,6 +20,7 @@ fn model(name: &str) -> Model {
         false_submit_rate: None,
         cost: None,
         seed: 1,
+        fit: None,
     };
     let trained = Trained::HeurSim(HeuristicLimits { slow, high: 3, median: 2, low: 1 });
     Model::new(trained, LabelRule::default(), Label::Threshold { latency: slow }, training)

@@ -69,8 +69,9 @@ impl IntegerForest {
 
     /// The forest with each threshold rounded up to the next number whose successor differs in its
     /// twelve leading bits: unchanged below 4096, and by less than one part in 2048 otherwise (the
-    /// largest become `i32::MAX`, where everything goes left). With AVX-512, up to 64 features and
-    /// no negative threshold such a forest is faster: it compares leading bits.
+    /// largest become `i32::MAX`, where everything goes left). With up to 64 features and no negative
+    /// threshold such a forest is faster: it compares leading bits. With AVX2 its trees must have
+    /// at most eight leaves, with 16-bit values.
     #[must_use]
     pub fn rounded(&self) -> Self {
         let mut nodes = self.nodes.clone();
@@ -137,7 +138,16 @@ impl IntegerForest {
     #[must_use]
     #[inline]
     pub fn both_scores(&self, other: &Self, features: &[i32]) -> [i32; 2] {
-        let simd = Simd::best();
+        self.both_scores_with(Simd::best(), other, features)
+    }
+
+    /// The same with the given instructions.
+    ///
+    /// # Panics
+    /// If the sample has not as many features as each of the forests.
+    #[must_use]
+    #[inline]
+    pub fn both_scores_with(&self, simd: Simd, other: &Self, features: &[i32]) -> [i32; 2] {
         assert_eq!(features.len(), self.features, "features of a sample");
         assert_eq!(features.len(), other.features, "features of a sample");
         let packed = self.packed.as_ref().zip(other.packed.as_ref());

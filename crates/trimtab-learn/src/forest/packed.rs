@@ -5,11 +5,11 @@
 //! are trees.
 //!
 //! 1. **Short numbers.** Each feature is mapped to a short number that compares the same, in a
-//!    register: a byte with AVX2, a word with AVX-512. If all thresholds are where the twelve
-//!    leading bits of a feature change (see coarse.rs), these bits are such a word. Otherwise it is
-//!    a rank: a lane counts which of up to a few dozen thresholds of one feature are below it. A
-//!    feature with many thresholds has several lanes, which balances them. There are at most 128
-//!    lanes.
+//!    register. If all thresholds are where the twelve leading bits of a feature change (see
+//!    coarse.rs), these bits are such a number, a word; AVX2 takes it as two bytes, if the trees
+//!    are small (compact.rs). Otherwise it is a rank, a byte with AVX2 and a word with AVX-512: a
+//!    lane counts which of up to a few dozen thresholds of one feature are below it. A feature with
+//!    many thresholds has several lanes, which balances them. There are at most 128 lanes.
 //! 2. **Comparisons.** A split compares the number in a lane with another. For as many trees as a
 //!    register has elements (a block): one lookup among the lanes, one comparison. Where a tree
 //!    goes right, the leaves to the left are excluded: bits, one per leaf, in as many elements as
@@ -23,6 +23,7 @@
 mod avx2;
 mod avx512;
 mod blocks;
+mod compact;
 mod lanes;
 
 use alloc::vec::Vec;
@@ -33,6 +34,7 @@ use crate::Simd;
 use crate::simd::Level;
 
 use blocks::{Blocks, PlainTree};
+use compact::Compact;
 use lanes::{Lanes, Plan};
 
 /// Maximum number of features.
@@ -53,7 +55,9 @@ pub(super) struct Packed {
     lanes: Lanes,
     /// Whether AVX-512 compares leading bits instead of ranks.
     leading_bits: bool,
-    /// For AVX2.
+    /// For AVX2, if leading bits suffice and all trees are small.
+    compact: Option<Vec<Compact>>,
+    /// For AVX2 otherwise.
     bytes: Blocks<u8, { avx2::BLOCK }>,
     /// For AVX-512.
     words: Blocks<u16, { avx512::BLOCK }>,
@@ -71,10 +75,12 @@ impl Packed {
             true => PlainTree::all(view, |node| coarse::find(node, avx512::place)),
             false => by_rank(view, &plan, avx512::place),
         };
+        let compact = || Compact::all(&PlainTree::all(view, |node| coarse::find(node, |at| at))?);
         Some(Self {
             base: view.base(),
             lanes: Lanes::new(&plan),
             leading_bits,
+            compact: leading_bits.then(compact).flatten(),
             bytes: Blocks::new(by_rank(view, &plan, avx2::place)?),
             words: Blocks::new(words?),
         })
@@ -97,8 +103,10 @@ impl Packed {
     #[inline]
     pub(super) fn both(&self, other: &Self, simd: Simd, features: &[i32]) -> Option<[i32; 2]> {
         match simd.level() {
-            Level::Scalar | Level::Avx2 => None,
+            Level::Scalar => None,
             // SAFETY: a level exists only where the processor has it.
+            Level::Avx2 => unsafe { self.both_256(other, features) },
+            // SAFETY: as before.
             Level::Avx512 | Level::Avx512Vnni => unsafe { self.both_512(other, features) },
         }
     }

@@ -102,7 +102,10 @@ fn check_alike((forest, samples): &Case) -> Result<(), TestCaseError> {
         }
         for (one, of_one) in all.iter().zip(expected) {
             for (other, of_other) in all.iter().zip(expected) {
-                prop_assert_eq!(one.both_scores(other, sample), [of_one, of_other]);
+                for simd in Simd::all() {
+                    let found = one.both_scores_with(simd, other, sample);
+                    prop_assert_eq!(found, [of_one, of_other], "{}", simd);
+                }
             }
         }
     }

@@ -10,6 +10,7 @@ use super::seal::BLANK;
 use super::trained::Trained;
 use crate::base_latency::BaseLatency;
 use crate::error::{CardError, TensorsError};
+use crate::fit::FitReference;
 use crate::forest::ForestModel;
 use crate::heuristic::HeuristicLimits;
 use crate::identity::Identity;
@@ -18,7 +19,8 @@ use crate::state::FEATURES;
 use crate::units::UnitFunction;
 
 /// The version of the files, and of the features that models are trained on. A change to the
-/// meaning of either changes it. Since the fifth there are labels by which no read is slow.
+/// meaning of either changes it. Since the fifth there are labels by which no read is slow, and
+/// cards may say what forecasts were worth in training.
 pub(super) const VERSION: u32 = 5;
 
 /// From this version on the checksum covers the card too. Older ones are loaded with a
@@ -88,6 +90,10 @@ pub struct Provenance {
     pub cost: Option<RefusalCost>,
     /// The seed of training's random numbers.
     pub seed: u64,
+    /// What forecasts were worth on the reads trained on. `None` if there were too few reads, or
+    /// a version before 5 has trained it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fit: Option<FitReference>,
 }
 
 /// What refusing a read costs and gains, by the recording.
@@ -139,8 +145,14 @@ impl Card {
         }
     }
 
+    /// The version of the files that it was read from.
+    #[must_use]
+    pub const fn version(&self) -> u32 {
+        self.version
+    }
+
     /// The stated version of a card.
-    pub(super) fn version(text: &str) -> Result<u32, CardError> {
+    pub(super) fn stated_version(text: &str) -> Result<u32, CardError> {
         /// Cards of other versions may have other fields.
         #[derive(Deserialize)]
         struct Versioned {
@@ -160,7 +172,7 @@ impl Card {
     /// # Errors
     /// It is not the card of a model that this version can use.
     pub fn parse(text: &str) -> Result<Self, CardError> {
-        Self::version(text)?;
+        Self::stated_version(text)?;
         let card: Self = serde_json::from_str(text)?;
         let (version, predictor) = (card.version, card.predictor);
         if version < SAME_FEATURES && predictor == PredictorKind::Trimtab {

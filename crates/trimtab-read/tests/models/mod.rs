@@ -72,6 +72,7 @@ fn learnt(recorded: &[Recorded], latency: Nanos, options: &TrainingOptions) -> M
         false_submit_rate: None,
         cost: None,
         seed: 1,
+        fit: None,
     };
     Model::new(trained, LabelRule::Knee, label, training)
 }

@@ -23,7 +23,26 @@ pub struct Distance {
     pub write_ks: Option<f64>,
 }
 
+/// The largest error of a profile that may stand for its drive, of reads and of writes.
+const MOST_READ_ERROR: f64 = 0.2;
+const MOST_WRITE_ERROR: f64 = 0.3;
+/// The fewest requests that an error can be told of.
+const LEAST: u64 = 500;
+
 impl Distance {
+    /// Whether a model at this distance may stand for the drive's reads; `None` if there are too
+    /// few to tell.
+    #[must_use]
+    pub fn reads_are_near(&self) -> Option<bool> {
+        self.read_error.filter(|_| self.reads >= LEAST).map(|error| error <= MOST_READ_ERROR)
+    }
+
+    /// The same of writes.
+    #[must_use]
+    pub fn writes_are_near(&self) -> Option<bool> {
+        self.write_error.filter(|_| self.writes >= LEAST).map(|error| error <= MOST_WRITE_ERROR)
+    }
+
     /// The mean of the errors of reads and of writes, weighted by their numbers.
     pub(super) fn error(&self) -> f64 {
         let parts = [(self.read_error, self.reads), (self.write_error, self.writes)];
@@ -121,6 +140,21 @@ fn ks(model: &LatencyHistogram, truth: &LatencyHistogram) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_requests_tell_nothing() {
+        let mut distance = Distance {
+            reads: 500,
+            read_error: Some(0.21),
+            read_ks: None,
+            writes: 499,
+            write_error: Some(0.1),
+            write_ks: None,
+        };
+        assert_eq!((distance.reads_are_near(), distance.writes_are_near()), (Some(false), None));
+        distance.writes = 500;
+        assert_eq!(distance.writes_are_near(), Some(true));
+    }
 
     #[test]
     fn equal_distributions_have_no_distance() {

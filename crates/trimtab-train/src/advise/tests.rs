@@ -29,6 +29,8 @@ fn independent_slow_periods_are_avoided() {
         assert!(drive.best.p99.unwrap() < Nanos::from_micros(200), "{drive:?}");
         assert!(drive.best.mean.0 * 3 < drive.before.mean.0, "{drive:?}");
         assert!(drive.likely.mean.0 * 2 < drive.before.mean.0, "{drive:?}");
+        assert!(drive.best.mean <= drive.likely.mean, "{drive:?}");
+        assert!((0.05..0.6).contains(&drive.moved), "{drive:?}");
     }
 }
 
@@ -38,7 +40,9 @@ fn coinciding_slow_periods_are_not_avoided() {
     let advice = advise(&[&a, &a, &a], true, 1, |_| {}).unwrap();
     assert!(advice.coincide[0][1].unwrap() > 0.99);
     for drive in &advice.drives {
-        assert!(drive.best.mean.0 > drive.before.mean.0 * 95 / 100, "{drive:?}");
+        assert!(drive.likely.mean.0 > drive.before.mean.0 * 95 / 100, "{drive:?}");
+        // Still a bound: it does not depend on what the recordings show of each other.
+        assert!(drive.best.mean < drive.likely.mean, "{drive:?}");
     }
 }
 
@@ -53,7 +57,7 @@ fn recordings_of_different_times_count_as_independent() {
     let advice = advise(&[&a, &b], true, 1, |_| {}).unwrap();
     assert!(!advice.same_clock);
     assert_eq!(advice.coincide[0][1], None);
-    assert!(advice.drives[0].best.mean < advice.drives[0].before.mean);
+    assert!(advice.drives[0].likely.mean < advice.drives[0].before.mean);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 use trimtab_device::Profile;
 use trimtab_report::{Align, Table, count, escaped};
-use trimtab_sim::Distance;
+use trimtab_sim::{Distance, Fitted};
 use trimtab_trace::{AtomicFile, Error};
 
 use crate::console;
@@ -24,7 +24,8 @@ Examples:
   trimtab profile fit disk.parquet --base enterprise-a -o disk.toml
 
 The profile is fitted to the first half of the recording, up to 20,000 requests
-of it. How far it is off on the second half is what it is worth. Some 2,400 models are
+of it. How far it is off on the second half is what it is worth, and the command says
+whether reads (20%) and writes (30%) may stand for the drive's. Some 2,400 models are
 tried, unless --models says otherwise: a few minutes.";
 
 /// Which drive to describe.
@@ -65,6 +66,12 @@ struct FitReport<'a> {
     models_tried: usize,
     first_half: Distance,
     second_half: Distance,
+    /// Between the drive's own latencies in the two halves.
+    halves: Distance,
+    /// Whether the profile may stand for the drive: off by at most 20% for reads and 30% for
+    /// writes on the half not seen. `null` with fewer than 500 of them.
+    reads_are_near: Option<bool>,
+    writes_are_near: Option<bool>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -123,6 +130,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             models_tried: fitted.tried,
             first_half: fitted.first_half,
             second_half: fitted.second_half,
+            halves: fitted.halves,
+            reads_are_near: fitted.second_half.reads_are_near(),
+            writes_are_near: fitted.second_half.writes_are_near(),
         };
         serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
         writeln!(out)?;
@@ -130,14 +140,36 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let (path, tried) = (args.out.display().to_string(), fitted.tried);
         let (path, base) = (escaped(&path), escaped(&fitted.base));
         writeln!(out, "{path}, from {base}, after {tried} models\n")?;
-        write!(out, "{}", table(&fitted.first_half, &fitted.second_half))?;
+        write!(out, "{}\n{}", table(&fitted), worth(&fitted.second_half))?;
     }
     out.flush()?;
     skipped.into_result()
 }
 
-/// The distance between model and drive.
-fn table(first: &Distance, second: &Distance) -> Table {
+/// What the profile may be used for.
+fn worth(unseen: &Distance) -> String {
+    let of = |what: &str, near: Option<bool>, limit: &str| match near {
+        Some(true) => {
+            format!("The profile's {what} may stand for the drive's under such a load.\n")
+        }
+        Some(false) => format!(
+            "The profile's {what} are more than {limit} off on requests that it has not seen: take \
+             no conclusion\nabout {what} from it.\n"
+        ),
+        None => format!("There are too few {what} to tell whether the profile's resemble them.\n"),
+    };
+    let mut text = of("reads", unseen.reads_are_near(), "20%");
+    text += &of("writes", unseen.writes_are_near(), "30%");
+    if [unseen.reads_are_near(), unseen.writes_are_near()].contains(&Some(false)) {
+        text += "What a recording does not show: what the drive's cache held before, when its \
+                 firmware\nflushes and cleans, and who else used it. The last row is how far the \
+                 drive itself\nwas from one half to the other.\n";
+    }
+    text
+}
+
+/// The distance between model and drive, and between the drive's halves.
+fn table(fitted: &Fitted) -> Table {
     let columns = [
         ("", Align::Left),
         ("reads", Align::Right),
@@ -150,7 +182,12 @@ fn table(first: &Distance, second: &Distance) -> Table {
     let percent =
         |x: Option<f64>| x.map_or_else(|| units::NONE.to_owned(), |x| format!("{:.1}%", 100.0 * x));
     let mut table = Table::new(&columns);
-    for (half, d) in [("fitted to", first), ("not seen", second)] {
+    let rows = [
+        ("fitted to", &fitted.first_half),
+        ("not seen", &fitted.second_half),
+        ("drive, half to half", &fitted.halves),
+    ];
+    for (half, d) in rows {
         table.row([
             half.to_owned(),
             count(d.reads),

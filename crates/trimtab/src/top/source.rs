@@ -207,8 +207,7 @@ impl Source {
         let (Some(model), Some(origin)) = (drive.model(), &origins[i]) else { return };
         row.drift = drift[i].last().map(|checked| checked.comparison.shift());
         let calibration = drive.calibration();
-        row.retrain = drift[i].far_since().is_some()
-            || calibration.is_some_and(|found| found.retrain_after.is_some());
+        row.retrain = drift[i].calls_for_training(drive);
         if let Some(other) = &origin.other {
             row.tell("of another drive", other.to_string());
         }

@@ -46,6 +46,10 @@ fn advice_needs_several_drives() {
     assert!(text.contains("a.csv") && text.contains("inflection"), "{text}");
     let advice: Value = serde_json::from_slice(&fs::read(place.path("out.json")).unwrap()).unwrap();
     assert_eq!(advice["drives"].as_array().unwrap().len(), 2, "{advice}");
+    for drive in advice["drives"].as_array().unwrap() {
+        let mean = |of: &str| drive[of]["mean"].as_u64().unwrap();
+        assert!(mean("best") <= mean("likely") && mean("best") <= mean("before"), "{drive}");
+    }
     let again = place.run(&["advise", "a.csv", "b.csv", "--json"]);
     let mut again: Value = serde_json::from_slice(&again.stdout).unwrap();
     again["machine"] = advice["machine"].clone();
@@ -66,7 +70,9 @@ fn profile_is_fitted() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(told["base"], "reference");
     assert!((30..100).contains(&told["models_tried"].as_u64().unwrap()), "{told}");
-    assert!(told["second_half"].is_object(), "{told}");
+    assert!(told["second_half"].is_object() && told["halves"].is_object(), "{told}");
+    let error = told["second_half"]["read_error"].as_f64().unwrap();
+    assert_eq!(told["reads_are_near"], error <= 0.2, "{told}");
     let shown = place.run(&["profile", "show", "a.toml"]);
     assert_eq!(shown.status.code(), Some(0), "{}", said(&shown));
 

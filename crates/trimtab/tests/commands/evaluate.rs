@@ -70,6 +70,21 @@ fn table_states_protocol_label_and_reads() {
 }
 
 #[test]
+fn all_vector_instructions_give_the_same_forecasts() {
+    let place = one_drive();
+    let forecasts = |more: &[&str]| {
+        let out = format!("forecasts{}.parquet", more.len());
+        let args = [&["--trace", "a.csv", "--predictions", &out], more].concat();
+        let output = place.evaluate(&args);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        fs::read(place.path(&out)).unwrap()
+    };
+    let (best, scalar) = (forecasts(&[]), forecasts(&["--simd", "scalar"]));
+    assert!(best == scalar, "forecasts differ");
+    place.refuses(&["--trace", "a.csv", "--simd", "mmx"], "this processor has scalar");
+}
+
+#[test]
 fn json_has_an_object_for_each_predictor() {
     let place = one_drive();
     let told = place.json(&["--trace", "a.csv"]);

@@ -110,28 +110,34 @@ fn check_reports_whether_to_train_again() {
     assert_eq!(trained.status.code(), Some(0), "{}", said(&trained));
     let check = |trace: &str| -> Value {
         let output = place.train(&["--trace", trace, "--check", "m.st", "--json"]);
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let fits = report["fits"] == true;
+        assert_eq!(output.status.code(), Some(i32::from(!fits)), "{}", said(&output));
+        assert_eq!(said(&output).contains("m.st: does not fit"), !fits, "{}", said(&output));
+        report
     };
     let (same, alike, busy) = (check("then.csv"), check("alike.csv"), check("busy.csv"));
     let (then, now) = ("inflection_percentile_then", "inflection_percentile_now");
     assert_eq!(same[then], same[now]);
+    assert_eq!((&same["fits"], &alike["fits"]), (&true.into(), &true.into()), "{alike}");
     assert_eq!((&same["retrain"], &alike["retrain"]), (&false.into(), &false.into()), "{alike}");
     assert_eq!((&busy["retrain"], &busy[then]), (&true.into(), &same[then]), "{busy}");
+    assert_eq!(busy["fit"]["measures"].as_array().map(Vec::len), Some(4), "{busy}");
     assert!(busy[now].as_f64() < same[then].as_f64(), "{busy}");
 
-    // Predictors with probabilities are also checked for their calibration.
     let trained = place.train(&["--trace", "then.csv", "-o", "m.st"]);
     assert_eq!(trained.status.code(), Some(0), "{}", said(&trained));
     let (alike, busy) = (check("alike.csv"), check("busy.csv"));
     assert_eq!(alike["drift"]["retrain_after"], Value::Null, "{alike}");
     assert_eq!(alike["drift"]["windows"], 4);
     assert_eq!(busy["drift"]["windows"], 4, "{busy}");
+    assert_eq!((&alike["fits"], &busy["fits"]), (&true.into(), &false.into()), "{alike} {busy}");
 
     let text = place.train(&["--trace", "busy.csv", "--check", "m.st"]).stdout;
     let text = String::from_utf8(text).unwrap();
     assert!(
-        text.lines().any(|line| line.starts_with("verdict") && line.ends_with("train it again"))
+        text.lines().any(|line| line.starts_with("verdict") && line.ends_with("train it again")),
+        "{text}"
     );
 }
 

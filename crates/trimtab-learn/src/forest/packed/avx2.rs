@@ -1,17 +1,20 @@
-//! Eight thresholds, or 32 trees, at a time; a block of 64 trees is two registers.
+//! Eight thresholds, or 32 trees, at a time. By rank a block is 64 trees, two registers.
 
 use core::arch::x86_64::{
-    __m256i, _mm256_add_epi8, _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256,
-    _mm256_blendv_epi8, _mm256_castsi256_si128, _mm256_cmpeq_epi8, _mm256_cmpgt_epi32,
-    _mm256_cvtepi8_epi16, _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_madd_epi16,
-    _mm256_or_si256, _mm256_packus_epi16, _mm256_packus_epi32, _mm256_permute2x128_si256,
-    _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setr_epi8, _mm256_setzero_si256,
-    _mm256_shuffle_epi8, _mm256_slli_epi16, _mm256_srli_epi16, _mm256_storeu_si256,
-    _mm256_sub_epi32, _mm256_subs_epu8,
+    __m256i, _mm_add_epi32, _mm_cvtsi128_si32, _mm_extract_epi32, _mm_hadd_epi32, _mm256_add_epi8,
+    _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,
+    _mm256_castps_si256, _mm256_castsi256_si128, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8,
+    _mm256_cmpgt_epi32, _mm256_cvtepi8_epi16, _mm256_cvtepi32_ps, _mm256_extracti128_si256,
+    _mm256_hadd_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_or_si256, _mm256_packus_epi16,
+    _mm256_packus_epi32, _mm256_permute2x128_si256, _mm256_set1_epi8, _mm256_set1_epi16,
+    _mm256_set1_epi32, _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8,
+    _mm256_slli_epi16, _mm256_srai_epi32, _mm256_srli_epi16, _mm256_srli_epi32,
+    _mm256_storeu_si256, _mm256_sub_epi32, _mm256_subs_epu8, _mm256_xor_si256,
 };
 use core::array;
 
 use super::blocks::{Block, Slot, Small};
+use super::compact::{Compact, LEAVES, SIGN, Split, TREES};
 use super::lanes::{Group, Lanes};
 use super::{GROUP, Line, Packed};
 
@@ -27,14 +30,33 @@ pub(super) const fn place(lane: usize) -> usize {
     half * 64 + lane / 4 * 16 + group * 4 + lane % 4
 }
 
+/// Position of a feature's leading bits among bytes: packing four registers of eight to one takes
+/// four numbers from each in turn.
+pub(super) const fn byte_place(feature: usize) -> usize {
+    let (register, number) = (feature / 8, feature % 8);
+    register / 4 * 32 + number / 4 * 16 + register % 4 * 4 + number % 4
+}
+
 impl Packed {
     /// The score. `features` has at least the forest's number of features.
     #[target_feature(enable = "avx2")]
     pub(super) fn avx2(&self, features: &[i32]) -> i32 {
+        if let Some(blocks) = &self.compact {
+            return self.base + sum_of(compact_sum(blocks, &LeadingBits::new(features)));
+        }
         match self.lanes.groups.len() {
             0..=4 => self.sum_256(ranks::<4>(&self.lanes, features)),
             _ => self.sum_256(ranks::<8>(&self.lanes, features)),
         }
+    }
+
+    /// The scores of two forests that compare leading bits.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn both_256(&self, other: &Self, features: &[i32]) -> Option<[i32; 2]> {
+        let (blocks, of_other) = self.compact.as_ref().zip(other.compact.as_ref())?;
+        let numbers = LeadingBits::new(features);
+        let sums = sums_of(compact_sum(blocks, &numbers), compact_sum(of_other, &numbers));
+        Some([self.base + sums[0], other.base + sums[1]])
     }
 
     /// The score from `T` tables of ranks.
@@ -136,6 +158,133 @@ fn halves(trees: usize) -> core::ops::Range<usize> {
     0..trees.div_ceil(BLOCK / 2)
 }
 
+/// Leading bits of up to 64 features, as `coarse` in coarse.rs, as bytes with [`SIGN`]: tables of
+/// 16, each in both halves of a register.
+struct LeadingBits {
+    low: [__m256i; 4],
+    high: [__m256i; 4],
+}
+
+impl LeadingBits {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn new(features: &[i32]) -> Self {
+        let (registers, rest) = features.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let words: [__m256i; 4] = array::from_fn(|pair| {
+            let [low, high] = [2 * pair, 2 * pair + 1].map(|register| {
+                // SAFETY: 32 bytes that can be read.
+                let x = unsafe {
+                    let from = registers.get(register).unwrap_or(&last);
+                    _mm256_loadu_si256(from.as_ptr().cast())
+                };
+                leading_bits(x)
+            });
+            // Negative numbers become 0.
+            _mm256_packus_epi32(low, high)
+        });
+        let sign = _mm256_set1_epi8(SIGN as i8);
+        let tables = |bytes: [__m256i; 4]| {
+            let [a, b] = [[bytes[0], bytes[1]], [bytes[2], bytes[3]]]
+                .map(|[a, b]| _mm256_xor_si256(_mm256_packus_epi16(a, b), sign));
+            [
+                _mm256_permute2x128_si256::<0x00>(a, a),
+                _mm256_permute2x128_si256::<0x11>(a, a),
+                _mm256_permute2x128_si256::<0x00>(b, b),
+                _mm256_permute2x128_si256::<0x11>(b, b),
+            ]
+        };
+        Self {
+            low: tables(words.map(|word| _mm256_and_si256(word, _mm256_set1_epi16(0xff)))),
+            high: tables(words.map(|word| _mm256_srli_epi16::<8>(word))),
+        }
+    }
+}
+
+/// Leading bits of eight features; below zero for those below one.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn leading_bits(x: __m256i) -> __m256i {
+    // A floating-point number is its exponent plus 127, and 23 bits after the first, of which 12
+    // are dropped; the lowest exponent is one above zero's. The conversion rounds to nearest. The
+    // bit below the leading twelve is cleared before, so that rounding cannot carry into them.
+    const LEAST: i32 = (127 << 11) - 1;
+    let x = _mm256_andnot_si256(_mm256_srli_epi32::<12>(x), x);
+    let leading = _mm256_srai_epi32::<12>(_mm256_castps_si256(_mm256_cvtepi32_ps(x)));
+    _mm256_sub_epi32(leading, _mm256_set1_epi32(LEAST))
+}
+
+/// The sum of the blocks of a forest of small trees, in eight parts.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn compact_sum(blocks: &[Compact], numbers: &LeadingBits) -> __m256i {
+    blocks.iter().fold(_mm256_setzero_si256(), |sum, Compact { splits, values }| {
+        let mut out = _mm256_setzero_si256();
+        for split in splits {
+            let more = _mm256_and_si256(exceeds(numbers, split), load_32(&split.out));
+            out = _mm256_or_si256(out, more);
+        }
+        _mm256_add_epi32(sum, compact_values(values, out))
+    })
+}
+
+/// Which trees go right at one of their splits.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn exceeds(numbers: &LeadingBits, split: &Split) -> __m256i {
+    let place = load_32(&split.place);
+    let (low, high) = (load_32(&split.low), load_32(&split.high));
+    let [of_low, of_high] = [&numbers.low, &numbers.high].map(|tables| look_up(*tables, place));
+    let is_equal = _mm256_cmpeq_epi8(of_high, high);
+    let more = _mm256_and_si256(is_equal, _mm256_cmpgt_epi8(of_low, low));
+    _mm256_or_si256(_mm256_cmpgt_epi8(of_high, high), more)
+}
+
+/// Sums of leaf values, in eight parts: of the leaves left over the left half is dropped if all
+/// of it is excluded, otherwise the right half; and so on.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn compact_values(values: &[[i16; TREES]; LEAVES], mut out: __m256i) -> __m256i {
+    let mut values: [[__m256i; 2]; LEAVES] = array::from_fn(|leaf| {
+        let [low, high] = values[leaf].as_chunks::<GROUP>().0 else { unreachable!("32 values") };
+        // SAFETY: 32 bytes that can be read.
+        [low, high].map(|from| unsafe { _mm256_loadu_si256(from.as_ptr().cast()) })
+    });
+    for (half, of_half) in [(4, 0x0f), (2, 0x03), (1, 0x01)] {
+        let left = _mm256_set1_epi8(of_half);
+        let right = _mm256_cmpeq_epi8(_mm256_and_si256(out, left), left);
+        // Bits that come from the next byte are above those that are still needed.
+        let shifted = match half {
+            4 => _mm256_srli_epi16::<4>(out),
+            _ => _mm256_srli_epi16::<2>(out),
+        };
+        out = _mm256_blendv_epi8(out, shifted, right);
+        let right = [
+            _mm256_cvtepi8_epi16(_mm256_castsi256_si128(right)),
+            _mm256_cvtepi8_epi16(_mm256_extracti128_si256::<1>(right)),
+        ];
+        for leaf in 0..half {
+            for (part, right) in right.into_iter().enumerate() {
+                values[leaf][part] =
+                    _mm256_blendv_epi8(values[leaf][part], values[leaf + half][part], right);
+            }
+        }
+    }
+    let [low, high] = values[0].map(|values| _mm256_madd_epi16(values, _mm256_set1_epi16(1)));
+    _mm256_add_epi32(low, high)
+}
+
+/// The sums of eight numbers each.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sums_of(one: __m256i, other: __m256i) -> [i32; 2] {
+    let pairs = _mm256_hadd_epi32(one, other);
+    let pairs = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256::<1>(pairs));
+    let sums = _mm_hadd_epi32(pairs, pairs);
+    [_mm_cvtsi128_si32(sums), _mm_extract_epi32::<1>(sums)]
+}
+
 /// The sum of a small forest: as for any, without loops.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -200,9 +349,7 @@ fn short_values<const W: usize>(
 #[inline]
 #[target_feature(enable = "avx2")]
 fn sum_of(parts: __m256i) -> i32 {
-    let mut numbers = [0; 32];
-    store(&mut numbers, parts);
-    numbers.as_chunks().0.iter().map(|&number| i32::from_le_bytes(number)).sum()
+    sums_of(parts, parts)[0]
 }
 
 /// The ranks of all lanes, as `T` tables of 16, each in both halves of a register.
@@ -297,6 +444,13 @@ fn count_ones(bytes: __m256i) -> __m256i {
     let low = _mm256_shuffle_epi8(table, _mm256_and_si256(bytes, nibble));
     let high = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), nibble);
     _mm256_add_epi8(low, _mm256_shuffle_epi8(table, high))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_32(from: &[u8; 32]) -> __m256i {
+    // SAFETY: 32 bytes that can be read.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
 #[inline]

@@ -212,11 +212,11 @@ pub(super) struct PlainTree {
     leaves: Vec<i32>,
 }
 
-struct PlainSplit {
-    lane: u16,
-    rank: u16,
+pub(super) struct PlainSplit {
+    pub(super) lane: u16,
+    pub(super) rank: u16,
     /// Leaves on the left side.
-    left: Range<usize>,
+    pub(super) left: Range<usize>,
 }
 
 impl PlainTree {
@@ -224,6 +224,15 @@ impl PlainTree {
     /// number to compare with.
     pub(super) fn all(view: View<'_>, find: impl Fn(&Node) -> (u16, u16)) -> Option<Vec<Self>> {
         (0..view.roots().len()).map(|tree| Self::new(view, tree, &find)).collect()
+    }
+
+    pub(super) fn splits(&self) -> &[PlainSplit] {
+        &self.splits
+    }
+
+    /// From left to right.
+    pub(super) fn leaves(&self) -> &[i32] {
+        &self.leaves
     }
 
     fn new(view: View<'_>, tree: usize, find: &impl Fn(&Node) -> (u16, u16)) -> Option<Self> {

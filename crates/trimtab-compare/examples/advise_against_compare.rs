@@ -11,11 +11,14 @@
 //! own `base`. Random arrays have two to four drives of the built-in profiles, alike or not, under
 //! Poisson or bursty load.
 
+#![expect(clippy::print_stdout, reason = "a program that prints")]
+
 use std::path::Path;
 use std::sync::Mutex;
 
 use trimtab_compare::{
-    BuiltinTrainer, Comparison, SlowThreshold, TrainError, TrainedPredictor, Trainer, compare,
+    BuiltinTrainer, Comparison, SlowThreshold, TrainError, TrainedPredictor, Trainer,
+    TrainingInputs, compare,
 };
 use trimtab_device::Profile;
 use trimtab_io::Nanos;
@@ -31,7 +34,7 @@ impl Trainer for Asking {
         &self,
         recordings: &[Vec<Record>],
         seed: u64,
-    ) -> Result<Vec<SlowThreshold>, TrainError> {
+    ) -> Result<Vec<Option<SlowThreshold>>, TrainError> {
         let recorded: Vec<Vec<Recorded>> = recordings
             .iter()
             .map(|records| {
@@ -47,15 +50,8 @@ impl Trainer for Asking {
         BuiltinTrainer.inflections(recordings, seed)
     }
 
-    fn train(
-        &self,
-        predictor: &str,
-        drive: usize,
-        recordings: &[Vec<Record>],
-        inflections: &[Nanos],
-        seed: u64,
-    ) -> Result<TrainedPredictor, TrainError> {
-        BuiltinTrainer.train(predictor, drive, recordings, inflections, seed)
+    fn train(&self, inputs: &TrainingInputs<'_>) -> Result<TrainedPredictor, TrainError> {
+        BuiltinTrainer.train(inputs)
     }
 }
 
@@ -74,7 +70,7 @@ fn random_array(seed: u64) -> String {
     };
     let names: Vec<&str> = Profile::builtin_names().filter(fits).collect();
     let mut pick = {
-        let mut random = random.clone();
+        let mut random = random;
         move || names[(random() * names.len() as f64) as usize]
     };
     let drives = 2 + (random() * 3.0) as usize;

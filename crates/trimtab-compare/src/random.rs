@@ -87,6 +87,16 @@ pub struct ArrayResult {
     pub against_base: Vec<Paired>,
 }
 
+/// An array of a series cannot be compared.
+#[derive(Debug, thiserror::Error)]
+#[error("array {number}: {source}")]
+pub struct ArrayError {
+    /// Its number.
+    pub number: u64,
+    /// Why not.
+    pub source: Error,
+}
+
 /// A series.
 #[derive(Debug)]
 pub struct Series {
@@ -103,8 +113,8 @@ pub struct Series {
 pub fn run_series(
     options: &SeriesOptions,
     trainer: &dyn Trainer,
-    done: &(dyn Fn(&Result<ArrayResult, (u64, Error)>) + Sync),
-) -> Result<Series, (u64, Error)> {
+    done: &(dyn Fn(&Result<ArrayResult, ArrayError>) + Sync),
+) -> Result<Series, ArrayError> {
     let failed = AtomicBool::new(false);
     let results = parallel::map(options.threads, options.arrays as usize, |array| {
         let is_over = options.until.is_some_and(|until| Instant::now() >= until);
@@ -112,7 +122,8 @@ pub fn run_series(
             return None;
         }
         let number = options.first + array as u64;
-        let result = run_array(options, number, trainer).map_err(|error| (number, error));
+        let result =
+            run_array(options, number, trainer).map_err(|source| ArrayError { number, source });
         failed.fetch_or(result.is_err(), Ordering::Relaxed);
         done(&result);
         Some(result)

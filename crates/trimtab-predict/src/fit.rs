@@ -299,8 +299,8 @@ mod tests {
 
     #[test]
     fn alike_neighbours_widen_the_spread() {
-        let slowly = |i: usize| [if i / 8 % 2 == 0 { 0.1 } else { -0.1 }; 4];
-        let mixed = |i: usize| [if i % 2 == 0 { 0.1 } else { -0.1 }; 4];
+        let slowly = |i: usize| [if (i / 8).is_multiple_of(2) { 0.1 } else { -0.1 }; 4];
+        let mixed = |i: usize| [if i.is_multiple_of(2) { 0.1 } else { -0.1 }; 4];
         let of = |value: fn(usize) -> [f64; 4]| {
             FitReference::new(&(0..64).map(value).collect::<Vec<_>>()).unwrap().deviation[0]
         };

@@ -81,8 +81,9 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
     };
     let work = || run_series(&options, &BuiltinTrainer, &done);
     let series = if args.quiet { work() } else { during("comparing", work) };
-    let series = series.map_err(|(number, error)| {
-        anyhow::Error::from(error).context(format!("array {number} of the series {}", options.seed))
+    let series = series.map_err(|error| {
+        let array = format!("array {} of the series {}", error.number, options.seed);
+        anyhow::Error::from(error.source).context(array)
     })?;
     drop(progress);
     let summary = SeriesSummary::new(&rows, &series.results);

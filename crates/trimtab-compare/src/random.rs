@@ -1,7 +1,7 @@
 //! Strategies compared on arrays that nobody tuned for: a series of arrays drawn at random.
 //!
 //! Each array is a scenario of its own, with drives, workloads and costs drawn from a documented
-//! space ([`random_array`]), and is compared as any other, with one seed. A [`SeriesReport`] then
+//! space ([`random_array`]), and is compared as any other, with one seed. A [`SeriesSummary`] then
 //! answers, over all arrays: where is a strategy worse than reading the primary replica, with
 //! confidence, and how far is it from the best one?
 //!

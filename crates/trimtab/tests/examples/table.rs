@@ -109,6 +109,8 @@ const NOT: &[(&str, &str)] = &[
     ("make check-monitoring", "takes minutes, and unpacks Debian's package prometheus"),
     ("cc -O2 -o failover", "needs the library installed; the tests of trimtab-c compile it"),
     ("failover /mnt/a/data", "needs the library installed; the tests of trimtab-c run it"),
+    ("cc -O2 -o replicas", "needs the library installed; the tests of trimtab-c compile it"),
+    ("sudo target/debug/replicated-kv", "takes minutes; its own tests run it, shortened"),
     ("cargo build --release -p replicated-kv", "builds for minutes; its own tests build it"),
     ("sudo target/release/replicated-kv", "takes minutes; its own tests run it, shortened"),
     (
@@ -119,6 +121,7 @@ const NOT: &[(&str, &str)] = &[
         "trimtab trace recover",
         "needs a recording that was killed; tests/record_crash.rs makes and recovers some",
     ),
+    ("trimtab compare --random 20", "takes minutes; tests/commands/random.rs runs a short series"),
     ("sudo trimtab compare --live", "takes eight minutes; tests/compare_live.rs runs a short one"),
 ];
 

@@ -47,28 +47,40 @@ pub(crate) struct Args {
           conflicts_with_all = ["scenario", "seeds", "live", "files"], requires = "seed")]
     random: Option<u64>,
     /// The seed of the series of arrays.
-    #[arg(long, value_name = "S", requires = "random")]
+    #[arg(long, value_name = "S", requires = "random", conflicts_with = "scenario")]
     seed: Option<u64>,
     /// The number of the first array of the series.
-    #[arg(long, value_name = "N", requires = "random", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "random",
+        conflicts_with = "scenario",
+        default_value_t = 0
+    )]
     first: u64,
     /// The strategies to compare on random arrays; the last is judged against `base`.
-    #[arg(long, value_name = "NAME,NAME…", value_delimiter = ',', requires = "random")]
+    #[arg(
+        long,
+        value_name = "NAME,NAME…",
+        value_delimiter = ',',
+        requires = "random",
+        conflicts_with = "scenario"
+    )]
     strategies: Vec<String>,
     /// A row for random arrays, as an entry of a scenario's `strategies`, after the named ones:
     /// '{ strategy = "trimtab", name = "no margin", tuning = { margin = 0 } }'.
-    #[arg(long, value_name = "TOML", requires = "random")]
+    #[arg(long, value_name = "TOML", requires = "random", conflicts_with = "scenario")]
     row: Vec<String>,
     /// A line of TOML for the scenario of each random array: 'tuning.margin = 0.1'.
-    #[arg(long, value_name = "KEY = VALUE", requires = "random")]
+    #[arg(long, value_name = "KEY = VALUE", requires = "random", conflicts_with = "scenario")]
     set: Vec<String>,
     /// Begin no random array after this time; what is done by then is shown, and the exit code
     /// is 3.
-    #[arg(long, value_name = "MINUTES", requires = "random", value_parser = minutes,
+    #[arg(long, value_name = "MINUTES", requires = "random", conflicts_with = "scenario", value_parser = minutes,
           allow_negative_numbers = true)]
     minutes: Option<f64>,
     /// Print the scenarios of the random arrays instead of running them.
-    #[arg(long, requires = "random")]
+    #[arg(long, requires = "random", conflicts_with = "scenario")]
     show: bool,
     /// What is slow for trimtab's predictors: cost, knee, inflection, relative, p95, p99. The
     /// published predictors are always trained as they were published, by the inflection point.

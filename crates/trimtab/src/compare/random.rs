@@ -18,7 +18,7 @@ use trimtab_report::{Align, Facts, Table, machine};
 
 use super::Args;
 use crate::console;
-use crate::exit::Incomplete;
+use crate::exit::{BadInput, Incomplete};
 use crate::json::Json;
 use crate::output::Report;
 use crate::progress::{Progress, during};
@@ -60,7 +60,8 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
         }
         return Ok(out.flush()?);
     }
-    let rows = random::rows(&options)?;
+    let rows = random::rows(&options)
+        .map_err(|error| BadInput(format!("--strategies, --row or --set: {error}")))?;
     let json = args.json.as_deref().map(|out| Json::create(out, &[])).transpose()?;
     let page = args.report.as_deref().map(|out| Report::create(out, &[])).transpose()?;
     let progress = if args.quiet { Progress::hidden() } else { Progress::new() };

@@ -82,6 +82,8 @@ fn bad_input_and_an_early_end_are_said_in_one_line() {
         (&["--random", "1", "--seed", "1", "--row", "{ strategy = 3 }"], "string"),
         (&["--random", "1", "--seed", "1", "s.toml"], "cannot be used with"),
         (&["--random", "1", "--seed", "1", "--minutes", "-1"], "minutes"),
+        (&["s.toml", "--seed", "4"], "cannot be used with"),
+        (&["s.toml", "--minutes", "4"], "cannot be used with"),
     ] {
         let output = trimtab(args);
         let error = said(&output);

@@ -5,7 +5,8 @@
 //! primary, or to the one with the shortest queue. The application gets the first completion, so
 //! such a control pair costs an extra I/O, never a tail. Each pair compares two latencies of one
 //! read, from its arrival, the costs of deciding and of failing over included. A paired difference
-//! has far less variance than the difference of two groups of reads.
+//! has far less variance than the difference of two groups of reads. What pairs do not see is
+//! subtracted: the forecasts of the reads that stay, and a toll for the reads that are delayed.
 //!
 //! A [`Contest`] for each [`Question`] keeps the differences, for the whole array and for each
 //! primary replica. It is lost when what the pairs lost, since they had gained most, exceeds
@@ -40,7 +41,7 @@ use crate::replica::{MOST_REPLICAS, Replica};
 
 /// Differences, in units of the longest that counts, that must be lost to lose a contest, and
 /// gained to win it again.
-const LOSS: f64 = 2.0;
+const LOSS: f64 = 6.0;
 const GAIN: f64 = 1.0;
 /// What the longest difference keeps with each pair.
 const SCALE_KEPT: f64 = 0.98;
@@ -61,6 +62,13 @@ const PAIRED: f64 = 0.01;
 const MOST_TOKENS: f64 = 64.0;
 /// Pairs in flight, at most.
 const MOST_PAIRS: usize = 64;
+/// What a move by rank must gain, in usual latencies: the reads that the other replica has
+/// already wait for it, and no pair sees that. Without it reads would move until all replicas are
+/// equally slow, though each move gains nothing (Wardrop, 1952).
+const TOLL: f64 = 0.25;
+/// The weight of a read in the share of reads that are moved, and the least share that counts.
+const MOVED_WEIGHT: f64 = 0.005;
+const LEAST_MOVED: f64 = 0.002;
 
 /// What pairs decide: the first alternative is followed while its contest is not lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +118,10 @@ pub(crate) struct ControlGroup {
     tokens: f64,
     /// The longest difference that counted lately, ns.
     scale: f64,
+    /// The share of the forecast reads that their forecasts would move, and what a forecast
+    /// costs, ns.
+    moved: f64,
+    inference: f64,
     seed: u64,
     draws: u64,
 }
@@ -127,6 +139,8 @@ pub(crate) struct Pair {
     pub(crate) clip: Nanos,
     /// The latency of a side that is not sent because the other has completed the read before.
     pub(crate) unsent: Nanos,
+    /// What half of the reads take less than.
+    pub(crate) typical: Nanos,
     /// The latency of either side, once known.
     pub(crate) took: [Option<Nanos>; 2],
 }
@@ -141,6 +155,8 @@ impl ControlGroup {
             pairs: Vec::with_capacity(MOST_PAIRS),
             tokens: MOST_TOKENS,
             scale: longest.0 as f64,
+            moved: 0.5,
+            inference: 0.0,
             seed,
             draws: 0,
         }
@@ -154,6 +170,23 @@ impl ControlGroup {
             let moves = [Question::Refused, Question::Ranked, Question::Forecast];
             let explored = self.explored(primary, &moves);
             self.draw(explored)
+        }
+    }
+
+    /// A read was forecast, at this cost, and would be moved or not.
+    pub(crate) fn forecast(&mut self, is_moved: bool, cost: Nanos) {
+        self.moved += MOVED_WEIGHT * (f64::from(u8::from(is_moved)) - self.moved);
+        self.inference += MOVED_WEIGHT * (cost.0 as f64 - self.inference);
+    }
+
+    /// What a move costs that its pairs do not see, ns: the forecasts of the reads that stay, and
+    /// the reads beside it.
+    fn unseen_cost(&self, pair: &Pair) -> f64 {
+        let inference = self.inference / self.moved.max(LEAST_MOVED);
+        match pair.question {
+            Question::Refused | Question::Forecast => inference,
+            Question::Ranked => inference + TOLL * pair.typical.0 as f64,
+            Question::Queue => 0.0,
         }
     }
 
@@ -275,7 +308,8 @@ impl ControlGroup {
         let [Some(first), Some(second)] = pair.took else { return };
         self.pairs.swap_remove(at);
         let clip = pair.clip.0 as f64;
-        let gain = (second.0 as f64 - first.0 as f64).clamp(-clip, clip);
+        let gain = second.0 as f64 - first.0 as f64 - self.unseen_cost(&pair);
+        let gain = gain.clamp(-clip, clip);
         self.scale = (self.scale * SCALE_KEPT).max(clip);
         self.array[pair.question as usize].record(gain, self.scale);
         self.drives[pair.primary.index()][pair.question as usize].record(gain, self.scale);
@@ -405,6 +439,7 @@ mod tests {
                     sides,
                     clip: CLIP,
                     unsent: CLIP,
+                    typical: Nanos::ZERO,
                     took: [None; 2],
                 },
             );
@@ -481,6 +516,7 @@ mod tests {
                     sides,
                     clip: CLIP,
                     unsent: CLIP,
+                    typical: Nanos::ZERO,
                     took: [None; 2],
                 },
             );

@@ -83,12 +83,14 @@
 //! ```
 
 mod action;
+mod calibration;
 mod control;
 mod costs;
 pub mod driver;
 mod in_flight;
 mod predictors;
 mod probing;
+mod quantile;
 mod queue;
 mod replica;
 mod steering;

@@ -152,7 +152,6 @@ impl StrategyKind {
                     control: tuning.control,
                     usual: at(90.0).least(),
                     medians: each(0.5),
-                    quiet: each(0.25),
                     longest: at(99.5).most(),
                     seed,
                 };

@@ -102,7 +102,21 @@ enum Pattern {
 /// # Errors
 /// The throughput of a drive cannot be measured.
 pub fn random_array(seed: u64, number: u64) -> Result<RandomArray, Error> {
-    let mut draw = Draw(SplitMix64::new(derived_seed(seed, number)));
+    let mut seed_of_draw = derived_seed(seed, number);
+    loop {
+        if let Some(array) = drawn(seed, number, seed_of_draw)? {
+            return Ok(array);
+        }
+        seed_of_draw = derived_seed(seed_of_draw, 1);
+    }
+}
+
+/// The least share of the reads that a drive gets: with fewer nothing is known of it.
+const LEAST_READS: f64 = 0.002;
+
+/// An array; `None` if one of its drives is so slow that it would get hardly any reads.
+fn drawn(seed: u64, number: u64, seed_of_draw: u64) -> Result<Option<RandomArray>, Error> {
+    let mut draw = Draw(SplitMix64::new(seed_of_draw));
     let replicas = 2 + (draw.0.next() % 7) as usize;
     let alike = draw.chance(0.5);
     // Replicas hold the same data, however long they have been in use.
@@ -128,6 +142,7 @@ pub fn random_array(seed: u64, number: u64) -> Result<RandomArray, Error> {
     let mut throughput = Throughput::default();
     let mut devices = String::new();
     let mut busiest: f64 = 0.0;
+    let mut reads = Vec::new();
     for profile in &profiles {
         let (mix, share) = if own_workloads {
             (mix(&mut draw), draw.uniform(0.3, 1.0))
@@ -137,8 +152,13 @@ pub fn random_array(seed: u64, number: u64) -> Result<RandomArray, Error> {
         busiest = busiest.max(share * utilisation);
         let text = profile.text(capacity, filled);
         let iops = share * utilisation * throughput.of(&text, &mix)?;
+        reads.push(iops * mix.read_share);
         let workload = mix.workload(&pattern.arrivals(iops));
         write!(devices, "\n[[device]]\n{text}workload = {workload}\n").expect("a string grows");
+    }
+    let all: f64 = reads.iter().sum();
+    if reads.iter().any(|&reads| reads < LEAST_READS * all) {
+        return Ok(None);
     }
     let correlated = draw.chance(0.5);
     let text = format!(
@@ -169,7 +189,7 @@ pub fn random_array(seed: u64, number: u64) -> Result<RandomArray, Error> {
         },
         event: "none",
     };
-    Ok(RandomArray { number, text, traits })
+    Ok(Some(RandomArray { number, text, traits }))
 }
 
 /// A drive, before it is known how much data the array holds.
@@ -280,8 +300,9 @@ fn random_profile(draw: &mut Draw, profile: &mut Profile) -> String {
     text
 }
 
-/// The most bytes that are written for each read, in the mean.
+/// The most bytes that are written for each read, in the mean, and the shortest request.
 const WRITTEN: f64 = 65_536.0;
+const SECTOR: u64 = 512;
 
 fn mix(draw: &mut Draw) -> Mix {
     let read_share = if draw.chance(0.25) { 1.0 } else { round(draw.uniform(0.1, 0.98)) };
@@ -303,8 +324,10 @@ fn mix(draw: &mut Draw) -> Mix {
         let weight: u32 = sizes.iter().map(|size| size.1).sum();
         sizes.iter().map(|&(bytes, w)| bytes as f64 * f64::from(w)).sum::<f64>() / f64::from(weight)
     };
-    while mean(&writes) * (1.0 - read_share) / read_share > WRITTEN {
-        writes.iter_mut().for_each(|size| size.0 /= 2);
+    while mean(&writes) * (1.0 - read_share) / read_share > WRITTEN
+        && writes.iter().any(|size| size.0 > SECTOR)
+    {
+        writes.iter_mut().for_each(|size| size.0 = (size.0 / 2).max(SECTOR));
     }
     let offsets = match draw.pick(&[0, 0, 1, 2]) {
         0 => "{ kind = \"uniform\" }".to_owned(),
@@ -392,5 +415,23 @@ impl Throughput {
         let measured = device.requests as f64 / device.measured_ns.as_secs_f64().max(1e-9);
         self.known.push((text, measured));
         Ok(measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Comparison;
+
+    /// Among them are writes that had to become short, and drives too slow to get reads.
+    #[test]
+    fn drawn_arrays_are_valid_and_stay_as_they_are() {
+        for number in [24, 31] {
+            let array = random_array(1, number).unwrap();
+            let text = format!("strategies = [\"base\"]\n{}", array.text);
+            let comparison = Comparison::parse(&text, Path::new("")).unwrap();
+            assert_eq!(comparison.devices.len(), array.traits.replicas);
+            assert_eq!(random_array(1, number).unwrap().text, array.text);
+        }
     }
 }

@@ -4,10 +4,12 @@ use trimtab_io::{Nanos, Op, Request};
 use trimtab_predict::{Forecast, Ticket, Verdict};
 
 use crate::action::Reason;
+use crate::calibration::Calibration;
 use crate::control::{Choice, ControlGroup, Pair, Question};
 use crate::costs::Costs;
 use crate::predictors::PredictorSet;
 use crate::probing::Probing;
+use crate::quantile::RunningQuantile;
 use crate::queue::QueueState;
 use crate::replica::{MOST_REPLICAS, Replica, Replicas};
 use crate::strategy::{Ended, Strategy};
@@ -32,10 +34,8 @@ pub struct TrimtabSettings {
     /// A latency that most reads stay below: the initial delay by which a read may exceed
     /// its expected latency before it is hedged.
     pub usual: Nanos,
-    /// The median and the p25 of each replica's latency so far.
+    /// The median of each replica's latency so far.
     pub medians: [Nanos; MOST_REPLICAS],
-    /// See `medians`.
-    pub quiet: [Nanos; MOST_REPLICAS],
     /// A latency that almost all reads stay below.
     pub longest: Nanos,
     /// The seed of the control group.
@@ -52,6 +52,12 @@ pub struct TrimtabSettings {
 /// before a hedge is the same for all reads: the price at which the budget is just spent
 /// (`Delay`). The delay also bounds the cost of a replica that is fast except for a small risk
 /// of being late: the risk ends at the hedge.
+///
+/// With a control group forecasts are checked in three ways. They are multiplied by what came of
+/// them lately at queues of that length (`Calibration`); they are followed while pairs of reads do
+/// not show a loss (`ControlGroup`), otherwise C3's ranking is, or none; and where the primary is
+/// forecast to be as fast as the others usually are, these are not forecast at all. A hedge must
+/// gain more than it costs the reads beside it.
 pub struct Trimtab {
     predictors: PredictorSet,
     settings: TrimtabSettings,
@@ -70,14 +76,26 @@ pub struct Trimtab {
     control: Option<ControlGroup>,
     /// Each replica's median latency.
     typical: [RunningQuantile; MOST_REPLICAS],
-    /// How far each replica's latency grows with what is in flight on it.
-    congestion: [Congestion; MOST_REPLICAS],
+    /// What came of each replica's forecasts.
+    calibrations: Vec<Calibration>,
     /// Duplicates that were planned and not sent.
     planned: f64,
     /// The mean length of reads, bytes.
     length: f64,
     /// Each replica's queue.
     queues: [QueueState; MOST_REPLICAS],
+}
+
+/// The replica that a read should go to.
+struct Best {
+    replica: Replica,
+    forecast: Forecast,
+    /// Its expected wait, with the failover to it.
+    wait: Option<Nanos>,
+    /// The replicas that would be late.
+    late: Replicas,
+    /// The number of forecasts that this took.
+    forecasts: u64,
 }
 
 /// How long a replica is avoided before it is probed.
@@ -98,6 +116,8 @@ const CROWD: f64 = 24.0;
 const MOST_SAVED: f64 = 100.0;
 /// The share of reads that the delay is set to hedge; the rest of the budget is for worse times.
 const PLANNED: f64 = 0.024;
+/// The same where each hedge must gain more than it costs.
+const PLANNED_IF_IT_PAYS: f64 = 0.05;
 
 /// The budget is unspent with this many duplicates saved and none sent for this long.
 const UNSPENT: f64 = 10.0;
@@ -110,9 +130,10 @@ const LENGTH_KEPT: f64 = 0.998;
 /// it would not be known whether moves are the reason.
 const MOST_BURDEN: f64 = 4.0;
 
-/// A hedge is to gain this many times what a read usually takes: where all reads wait in long
-/// queues, the slowest ones are not much slower than others.
-const WORTHWHILE: f64 = 2.0;
+/// A hedge is to gain this share of what a read usually takes, and so many times its price: what
+/// it delays delays others in turn.
+const WORTHWHILE: f64 = 0.5;
+const PRICES: f64 = 2.0;
 
 /// The purpose of the timers.
 const HEDGE: u8 = 0;
@@ -124,9 +145,11 @@ impl Trimtab {
     #[must_use]
     pub fn new(mut predictors: PredictorSet, settings: TrimtabSettings) -> Self {
         predictors.probing = Probing::new(PROBE);
-        let planned = PLANNED.min(0.8 * settings.most_extra);
+        let planned = if settings.control { PLANNED_IF_IT_PAYS } else { PLANNED };
+        let planned = planned.min(0.8 * settings.most_extra);
         let delay = Delay::new(settings.usual, planned);
         let expected = [Nanos::ZERO; MOST_REPLICAS];
+        let calibrated = if settings.control { predictors.replicas() } else { 0 };
         Self {
             predictors,
             settings,
@@ -138,7 +161,7 @@ impl Trimtab {
             probed: Replicas::NONE,
             control: settings.control.then(|| ControlGroup::new(settings.longest, settings.seed)),
             typical: settings.medians.map(|median| RunningQuantile::new(0.5, TYPICAL_STEP, median)),
-            congestion: settings.quiet.map(Congestion::new),
+            calibrations: vec![Calibration::new(); calibrated],
             planned: 1.0,
             length: 0.0,
             queues: [QueueState::default(); MOST_REPLICAS],
@@ -162,11 +185,20 @@ impl Trimtab {
         turn.timer(at + typical + self.delay.get().max(typical), HEDGE);
     }
 
-    /// The replica with the shortest queue, by C3's score.
+    /// The replica with the shortest queue, by C3's score: the primary, unless another is ahead
+    /// by the margin.
     fn shortest_queue(&self, turn: &Turn<'_>) -> Replica {
-        let score = |replica: &Replica| self.queues[replica.index()].score();
+        let score = |replica: &Replica| {
+            let share = if *replica == turn.primary() { 1.0 - self.settings.margin } else { 1.0 };
+            share * self.queues[replica.index()].score()
+        };
         let by_score = |a: &Replica, b: &Replica| score(a).total_cmp(&score(b));
         turn.order().iter().copied().min_by(by_score).unwrap_or(turn.primary())
+    }
+
+    /// Whether the queues alone say that the read should leave its primary.
+    fn is_moved_by_queue(&self, turn: &Turn<'_>) -> bool {
+        self.control.is_some() && self.shortest_queue(turn) != turn.primary()
     }
 
     /// Whether duplicates were planned that were not sent: no more can be saved, or none was sent
@@ -180,7 +212,21 @@ impl Trimtab {
     /// What another request for this read to this replica costs the other requests there, ns.
     fn price(&self, replica: Replica, length: u64) -> f64 {
         let at = replica.index();
-        self.weight(length) * self.congestion[at].price(self.typical[at].get().0 as f64)
+        let price = self.calibrations.get(at).map(|calibration| calibration.price(self.out[at]));
+        self.weight(length) * price.unwrap_or_default()
+    }
+
+    /// The replica's forecast. With a control group it always has a wait: a model that never
+    /// refuses may have none.
+    fn forecast(&self, turn: &Turn<'_>, replica: Replica) -> Forecast {
+        let mut forecast = self.predictors.forecast(turn.now(), replica, turn.request());
+        if self.control.is_some() {
+            let typical = self.typical[replica.index()].get();
+            let known = |wait: &Nanos| *wait > Nanos::ZERO;
+            forecast.wait = forecast.wait.filter(known).or(Some(typical));
+            forecast.fast = forecast.fast.filter(known);
+        }
+        forecast
     }
 
     /// How many usual reads a read of this length is worth: a duplicate of a long one takes more
@@ -200,53 +246,92 @@ impl Trimtab {
         Some(wait.min(fast + Nanos((f64::from(forecast.probability) * late) as u64)))
     }
 
-    /// The replica with the least expected wait among those that `which` admits, with the
-    /// failover to it; its forecast, and the replicas that would be late.
+    /// The replica with the least expected wait among `best` and those that `which` admits, with
+    /// the failover to it.
     fn least_wait(
         &mut self,
         turn: &Turn<'_>,
+        mut best: Option<Best>,
         which: impl Fn(Replica) -> bool,
-    ) -> Option<(Replica, Forecast, Replicas)> {
+    ) -> Option<Best> {
         let (primary, TrimtabSettings { costs, margin, charge_moves, .. }) =
             (turn.primary(), self.settings);
-        let mut late = Replicas::NONE;
-        let mut best: Option<(Replica, Forecast, Option<Nanos>)> = None;
+        let mut late = best.as_ref().map_or(Replicas::NONE, |best| best.late);
+        let mut forecasts = best.as_ref().map_or(0, |best| best.forecasts);
+        // A read that the queues move never goes to its primary, which cannot refuse it then.
+        let is_direct = self.is_moved_by_queue(turn);
         for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {
-            let forecast = self.predictors.forecast(turn.now(), replica, turn.request());
+            let forecast = self.forecast(turn, replica);
+            forecasts += 1;
             self.expected[replica.index()] = forecast.wait.unwrap_or(Nanos::MAX);
             if forecast.verdict == Verdict::Late {
                 late.add(replica);
             }
             let mut wait = self.wait(&forecast);
-            if forecast.verdict == Verdict::Late {
-                let crowd = f64::from(self.out[replica.index()]) / CROWD;
-                wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 + crowd * crowd)) as u64));
-            }
+            let out = self.out[replica.index()];
+            let factor = if let Some(calibration) = self.calibrations.get(replica.index()) {
+                calibration.factor(out)
+            } else if forecast.verdict == Verdict::Late {
+                let crowd = f64::from(out) / CROWD;
+                1.0 + crowd * crowd
+            } else {
+                1.0
+            };
+            wait = wait.map(|wait| Nanos((wait.0 as f64 * factor) as u64));
             if replica == primary {
                 wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 - margin)) as u64));
-            } else if late.has(primary) || charge_moves {
+            } else if late.has(primary) && !is_direct || charge_moves {
                 // The primary refuses; the failover from there takes its time.
                 wait = wait.map(|wait| wait + costs.failover);
             }
             // Among equals the first in order wins.
-            let is_less = best.as_ref().is_none_or(|(_, best, least)| match (wait, least) {
-                (Some(wait), Some(least)) => wait < *least,
-                _ => forecast.probability < best.probability,
+            let is_less = best.as_ref().is_none_or(|best| match (wait, best.wait) {
+                (Some(wait), Some(least)) => wait < least,
+                _ => forecast.probability < best.forecast.probability,
             });
             if is_less {
-                best = Some((replica, forecast, wait));
+                best = Some(Best { replica, forecast, wait, late, forecasts });
             }
         }
-        best.map(|(replica, forecast, _)| (replica, forecast, late))
+        best.map(|best| Best { late, forecasts, ..best })
+    }
+
+    /// Whether the primary would be as fast as any other replica usually is: then these need no
+    /// forecasts.
+    fn is_fast_enough(&self, turn: &Turn<'_>, primary: &Best) -> bool {
+        let others = turn.order().iter().filter(|&&replica| replica != primary.replica);
+        let least = others.map(|replica| self.typical[replica.index()].get()).min();
+        let is_least = primary.wait.zip(least).is_some_and(|(wait, least)| wait <= least);
+        is_least && primary.forecast.verdict == Verdict::Fast
+    }
+
+    /// The replica with the least expected wait. What comes of the forecasts will be seen.
+    fn calibrated_wait(&mut self, turn: &Turn<'_>) -> Option<Best> {
+        let primary = turn.primary();
+        let mut best = self.least_wait(turn, None, |replica| replica == primary)?;
+        let mut forecast: &[Replica] = &[primary];
+        if !self.is_fast_enough(turn, &best) {
+            best = self.least_wait(turn, Some(best), |replica| replica != primary)?;
+            forecast = turn.order();
+        }
+        for at in forecast.iter().map(|replica| replica.index()) {
+            self.calibrations[at].forecast(turn.now(), turn.id(), self.expected[at]);
+        }
+        Some(best)
     }
 
     /// Sends the read where it gets its data soonest: by the forecast, if there is one, or by the
     /// queues, or to its primary, as the control group has found to be best.
-    fn steer(&mut self, turn: &mut Turn<'_>, forecast: Option<(Replica, Forecast, Replicas)>) {
+    fn steer(&mut self, turn: &mut Turn<'_>, best: Option<Best>) {
         let (now, primary, costs) = (turn.now(), turn.primary(), self.settings.costs);
-        let late = forecast.as_ref().map_or(Replicas::NONE, |(.., late)| *late);
+        let late = best.as_ref().map_or(Replicas::NONE, |best| best.late);
         let question = if late.has(primary) { Question::Refused } else { Question::Ranked };
-        let wanted = forecast.as_ref().map(|(best, ..)| (*best, question));
+        let wanted = best.as_ref().map(|best| (best.replica, question));
+        let forecasts = best.as_ref().map_or(0, |best| best.forecasts);
+        let inference = Nanos(costs.inference.0 * forecasts);
+        if let (Some(control), Some(best)) = (&mut self.control, &best) {
+            control.forecast(best.replica != primary, inference);
+        }
         let mut weight = 1.0;
         let (to, by, rival) = if self.control.is_some() {
             let queue = self.shortest_queue(turn);
@@ -262,12 +347,10 @@ impl Trimtab {
         } else {
             (wanted.map_or(primary, |(best, _)| best), Choice::Forecast, None)
         };
-        let decided = match forecast {
-            Some(_) => now + Nanos(costs.inference.0 * turn.order().len() as u64),
-            None => now,
-        };
+        let decided = now + inference;
         // When a replica is asked that was chosen in this way.
-        let is_failover = self.settings.charge_moves || question == Question::Refused;
+        let is_refused = question == Question::Refused && !self.is_moved_by_queue(turn);
+        let is_failover = self.settings.charge_moves || is_refused;
         let asked = |replica: Replica, by_forecast: bool| {
             let at = if by_forecast { decided } else { now };
             let pays =
@@ -305,6 +388,7 @@ impl Trimtab {
                         sides,
                         clip,
                         unsent,
+                        typical,
                         took: [None; 2],
                     },
                 );
@@ -316,8 +400,8 @@ impl Trimtab {
         if to != primary && !late.has(primary) && self.budget >= 1.0 && !turn.has_asked(primary) {
             self.predictors.probing.avoided(now, primary);
         }
-        match &forecast {
-            Some((best, forecast, _)) if *best == to => self.send(turn, to, forecast, at),
+        match &best {
+            Some(best) if best.replica == to => self.send(turn, to, &best.forecast, at),
             _ => self.send_without_forecast(turn, to, at),
         }
         if let Some(replica) = self.predictors.probing.probe(turn) {
@@ -337,8 +421,8 @@ impl Trimtab {
         if self.budget < 1.0 {
             return;
         }
-        let found = self.least_wait(turn, |replica| !turn.has_asked(replica));
-        let Some((best, forecast, _)) = found else { return };
+        let found = self.least_wait(turn, None, |replica| !turn.has_asked(replica));
+        let Some(Best { replica: best, forecast, .. }) = found else { return };
         // A late replica is soon enough if it is sooner than the wait so far.
         let waited = turn.now().since(turn.request().arrival);
         let is_sooner = forecast.wait.is_some_and(|wait| wait < waited);
@@ -347,7 +431,7 @@ impl Trimtab {
         let gain = waited.0 as f64 - wait.0 as f64;
         let usual = self.typical[best.index()].get().0 as f64;
         let price = self.price(best, turn.request().length);
-        let pays = !self.settings.control || gain > WORTHWHILE * usual + price;
+        let pays = !self.settings.control || gain > WORTHWHILE * usual + PRICES * price;
         if pays && (forecast.verdict == Verdict::Fast || is_sooner) {
             let untried = turn.order().iter().filter(|r| !turn.has_asked(**r)).count() as u64;
             let at = turn.now() + Nanos(self.settings.costs.inference.0 * untried);
@@ -372,21 +456,19 @@ impl Strategy for Trimtab {
         let unspent = self.is_budget_unspent(turn.now());
         self.delay.was_set(turn.now(), unspent);
         self.budget = (self.budget + self.settings.most_extra).min(MOST_SAVED);
-        self.planned = (self.planned + PLANNED.min(self.settings.most_extra)).min(MOST_SAVED);
+        self.planned = (self.planned + self.delay.share).min(MOST_SAVED);
         let (now, primary) = (turn.now(), turn.primary());
         let length = turn.request().length as f64;
         let kept = if self.length == 0.0 { 0.0 } else { LENGTH_KEPT };
         self.length = kept * self.length + (1.0 - kept) * length;
-        if let Some(control) = &mut self.control {
-            control.expire(now);
-            if !control.forecasts(primary) {
-                self.steer(turn, None);
-                return;
+        let best = match &mut self.control {
+            None => self.least_wait(turn, None, |_| true),
+            Some(control) => {
+                control.expire(now);
+                control.forecasts(primary).then(|| self.calibrated_wait(turn)).flatten()
             }
-        }
-        if let Some(forecast) = self.least_wait(turn, |_| true) {
-            self.steer(turn, Some(forecast));
-        }
+        };
+        self.steer(turn, best);
     }
 
     fn timer(&mut self, turn: &mut Turn<'_>, _: u8) {
@@ -401,7 +483,11 @@ impl Strategy for Trimtab {
     }
 
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
-        self.out[replica.index()] += u32::from(request.op == Op::Read);
+        let is_read = request.op == Op::Read;
+        if let Some(calibration) = self.calibrations.get_mut(replica.index()).filter(|_| is_read) {
+            calibration.sent(now, request.id, self.out[replica.index()]);
+        }
+        self.out[replica.index()] += u32::from(is_read);
         if self.control.is_some() {
             self.queues[replica.index()].sent(request.op);
         }
@@ -420,73 +506,31 @@ impl Strategy for Trimtab {
                 let (latency, at) = (now.since(ended.sent), ended.replica.index());
                 control.observed(ended.replica, latency, self.typical[at].get());
                 self.typical[at].record(latency);
-                self.congestion[at].record(latency);
+                let hedged = self.delay.get() + self.typical[at].get();
+                self.calibrations[at].completed(ended.request, latency, hedged);
+            } else {
+                self.calibrations[ended.replica.index()].failed(ended.request);
             }
         }
         if ended.op != Op::Read || !self.probed.has(ended.replica) {
             return;
         }
         self.probed.remove(ended.replica);
-        let expected = self.expected[ended.replica.index()];
+        let at = ended.replica.index();
+        let factor = self.calibrations.get(at).map_or(1.0, |it| it.factor(self.out[at]));
+        let expected = (self.expected[at].0 as f64 * factor) as u64;
         let took = now.since(ended.sent).0.saturating_mul(SURPRISE);
-        if ended.data && took < expected.0 {
+        if ended.data && took < expected {
             self.predictors.probing.faster_than_expected(ended.replica);
+            if let Some(calibration) = self.calibrations.get_mut(at) {
+                calibration.forget();
+            }
         }
     }
 }
 
-/// A running quantile, by stochastic approximation in logarithms.
-#[derive(Clone, Copy, Debug)]
-struct RunningQuantile {
-    share: f64,
-    /// The step of the logarithm between the latencies on either side.
-    step: f64,
-    nanos: f64,
-}
-
 /// The median latency is to follow a drive within some tens of reads.
 const TYPICAL_STEP: f64 = 0.04;
-
-impl RunningQuantile {
-    const fn new(share: f64, step: f64, first: Nanos) -> Self {
-        Self { share, step, nanos: first.0 as f64 }
-    }
-
-    const fn get(self) -> Nanos {
-        Nanos(self.nanos as u64)
-    }
-
-    fn record(&mut self, latency: Nanos) {
-        let is_above = latency.0 as f64 > self.nanos;
-        let step = if is_above { self.share } else { self.share - 1.0 };
-        self.nanos = (self.nanos * (1.0 + self.step * step)).max(1.0);
-    }
-}
-
-/// How far a replica's latency is above that of a time without queues.
-#[derive(Clone, Copy, Debug)]
-struct Congestion {
-    /// The p25, over many bursts and quiet times.
-    quiet: RunningQuantile,
-}
-
-impl Congestion {
-    const fn new(quiet: Nanos) -> Self {
-        Self { quiet: RunningQuantile::new(0.25, 0.004, quiet) }
-    }
-
-    fn record(&mut self, latency: Nanos) {
-        self.quiet.record(latency);
-    }
-
-    /// What a request costs the other requests, if a request takes `typical` ns now. In a queue
-    /// (M/M/1) a load that is greater by a share delays every request by ρ/(1-ρ) of its response
-    /// time times that share, that is by as often its response time as that exceeds the service
-    /// time. Where requests do not wait for each other the price is zero.
-    fn price(&self, typical: f64) -> f64 {
-        (typical / (self.quiet.get().0 as f64).max(1.0) - 1.0).max(0.0) * typical
-    }
-}
 
 /// By how much a read may exceed its expected latency before it is hedged: the quantile
 /// that a given share of the reads exceeds. It follows the quantile by stochastic

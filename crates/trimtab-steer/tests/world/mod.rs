@@ -235,7 +235,6 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
         most_extra: 0.5,
         usual: Nanos::from_micros(500),
         medians: [Nanos::from_micros(100); MOST_REPLICAS],
-        quiet: [Nanos::from_micros(80); MOST_REPLICAS],
         longest: Nanos::from_millis(2),
         charge_moves: false,
         control: true,

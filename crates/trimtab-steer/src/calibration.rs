@@ -1,0 +1,266 @@
+//! What came of a replica's forecasts, by the reads in flight beside them.
+//!
+//! A predictor was trained on a drive that served its own reads. A strategy that moves reads
+//! changes that: a fast drive gets the reads of others, and its forecast, which comes from trees,
+//! stays at what the recording ended with. Drives also change. So a forecast is multiplied by what
+//! reads took lately as a multiple of what was expected of them, for each power of two of reads in
+//! flight. Where nothing is known, at queues that were never as long, the latency is taken to grow
+//! faster than the queue: the first reads that go there tell.
+//!
+//! The same reads say what another request costs those in flight: the [`price`](Calibration::price)
+//! of a duplicate.
+
+use trimtab_io::{Nanos, RequestId};
+
+use crate::quantile::RunningQuantile;
+
+/// What is known of one replica.
+#[derive(Clone, Debug)]
+pub(crate) struct Calibration {
+    depths: [Depth; DEPTHS],
+    /// Reads in flight when another is sent, in the mean.
+    in_flight: f64,
+    /// A read that is hedged takes no longer, ns.
+    hedged: f64,
+    pending: Box<[Option<Pending>]>,
+}
+
+/// Reads that were sent with 2^n - 1 to 2^(n+1) - 2 others in flight.
+#[derive(Clone, Copy, Debug, Default)]
+struct Depth {
+    /// Decaying sums of latencies and of what was expected of the same reads, ns.
+    took: f64,
+    expected: f64,
+    /// The number of forecasts that these are from, up to some thousands.
+    forecasts: f64,
+    reads: u32,
+    median: RunningQuantile,
+}
+
+/// A read that was forecast or sent.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    read: RequestId,
+    /// The forecast, ns.
+    expected: Option<f64>,
+    /// When it was sent, and the depth.
+    sent: Option<(Nanos, usize)>,
+}
+
+/// Powers of two of the queue's length.
+const DEPTHS: usize = 16;
+/// Reads that are followed at once. One that is still in flight when its place is needed has
+/// taken [`UNFINISHED`] times its time so far.
+const FOLLOWED: usize = 1024;
+const UNFINISHED: u64 = 2;
+/// What the sums keep with each read: 33 reads say what lately means.
+const KEPT: f64 = 0.97;
+const FORECASTS_KEPT: f64 = 0.9995;
+/// What is left of the sums when a replica has recovered.
+const REMEMBERED: f64 = 0.1;
+/// A read counts as at most so many times its forecast, or what it takes with a hedge, if that is
+/// longer: one that was stuck says little of the next, and many that are slow say enough.
+const LONGEST: f64 = 8.0;
+/// Where nothing is known, twice the queue is so many times the latency; the assumption weighs
+/// as much as so many reads.
+const GROWTH: f64 = 3.0;
+const ASSUMED: f64 = 2.0;
+/// The step of the running medians, and the reads after which they count.
+const MEDIAN_STEP: f64 = 0.04;
+const LEAST_READS: u32 = 8;
+
+impl Calibration {
+    pub(crate) fn new() -> Self {
+        Self {
+            depths: Default::default(),
+            in_flight: 0.0,
+            hedged: 0.0,
+            pending: vec![None; FOLLOWED].into(),
+        }
+    }
+
+    /// What the latency is expected to be, as a multiple of the forecast, with so many reads in
+    /// flight.
+    pub(crate) fn factor(&self, in_flight: u32) -> f64 {
+        let mut factor = 1.0 / GROWTH;
+        for depth in &self.depths[..=depth(in_flight)] {
+            factor *= GROWTH;
+            if depth.forecasts > 0.0 {
+                let seen = depth.took / depth.expected;
+                let all = depth.forecasts + ASSUMED;
+                factor = (depth.forecasts * seen + ASSUMED * factor) / all;
+            }
+        }
+        factor
+    }
+
+    /// What another request costs the reads beside it, ns: the slope of the latency over the
+    /// queue's length, for each read that is in flight now or usually. The slope is that of
+    /// medians, because stalls lengthen the queue, not the queue stalls.
+    pub(crate) fn price(&self, in_flight: u32) -> f64 {
+        let at = depth(in_flight);
+        let median = |at: usize| {
+            let depth = self.depths.get(at).filter(|depth| depth.reads >= LEAST_READS);
+            depth.map(|depth| depth.median.get().0 as f64)
+        };
+        let Some(here) = median(at) else { return 0.0 };
+        let width = f64::from(1_u32 << at);
+        let up = median(at + 1).map(|up| (up - here) / width);
+        let down = at.checked_sub(1).and_then(median).map(|down| (here - down) / (0.5 * width));
+        let slope = match (up, down) {
+            (Some(up), Some(down)) => 0.5 * (up + down),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => 0.0,
+        };
+        f64::from(in_flight).max(self.in_flight) * slope.clamp(0.0, 2.0 * here / width)
+    }
+
+    /// The read would take so long, says its forecast.
+    pub(crate) fn forecast(&mut self, now: Nanos, read: RequestId, expected: Nanos) {
+        let expected = (expected.0 > 0).then_some(expected.0 as f64);
+        *self.place(now, read) = Some(Pending { read, expected, sent: None });
+    }
+
+    /// The read is sent, with so many others in flight.
+    pub(crate) fn sent(&mut self, now: Nanos, read: RequestId, in_flight: u32) {
+        /// The weight of a read in the mean.
+        const WEIGHT: f64 = 0.01;
+        self.in_flight += WEIGHT * (f64::from(in_flight) - self.in_flight);
+        let place = self.place(now, read);
+        let expected = place.and_then(|pending| pending.expected);
+        *place = Some(Pending { read, expected, sent: Some((now, depth(in_flight))) });
+    }
+
+    /// The read has returned its data; one that is hedged now takes no longer than `hedged`.
+    pub(crate) fn completed(&mut self, read: RequestId, latency: Nanos, hedged: Nanos) {
+        self.hedged = hedged.0 as f64;
+        if let Some(pending) = self.take(read) {
+            self.record(&pending, latency);
+        }
+    }
+
+    /// The read has ended without data: its latency means nothing.
+    pub(crate) fn failed(&mut self, read: RequestId) {
+        self.take(read);
+    }
+
+    /// What was learned counts less: the replica has recovered. Without it the few probes that a
+    /// replica gets which is avoided would take seconds to tell.
+    pub(crate) fn forget(&mut self) {
+        for depth in &mut self.depths {
+            depth.took *= REMEMBERED;
+            depth.expected *= REMEMBERED;
+        }
+    }
+
+    fn take(&mut self, read: RequestId) -> Option<Pending> {
+        self.pending[read.0 as usize % FOLLOWED].take_if(|pending| pending.read == read)
+    }
+
+    /// The read's place among those that are followed, after what was there has been counted.
+    fn place(&mut self, now: Nanos, read: RequestId) -> &mut Option<Pending> {
+        let at = read.0 as usize % FOLLOWED;
+        if let Some(other) = self.pending[at].take_if(|pending| pending.read != read)
+            && let Some((sent, _)) = other.sent
+        {
+            self.record(&other, Nanos(now.since(sent).0.saturating_mul(UNFINISHED)));
+        }
+        &mut self.pending[at]
+    }
+
+    fn record(&mut self, pending: &Pending, latency: Nanos) {
+        let Some((_, depth)) = pending.sent else { return };
+        let depth = &mut self.depths[depth];
+        if depth.reads == 0 {
+            depth.median = RunningQuantile::new(0.5, MEDIAN_STEP, latency);
+        }
+        depth.reads = depth.reads.saturating_add(1);
+        depth.median.record(latency);
+        if let Some(expected) = pending.expected {
+            let took = (latency.0 as f64).min((LONGEST * expected).max(self.hedged));
+            depth.took = KEPT * depth.took + took;
+            depth.expected = KEPT * depth.expected + expected;
+            depth.forecasts = FORECASTS_KEPT * depth.forecasts + 1.0;
+        }
+    }
+}
+
+fn depth(in_flight: u32) -> usize {
+    (in_flight.saturating_add(1).ilog2() as usize).min(DEPTHS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPECTED: Nanos = Nanos::from_micros(100);
+
+    /// Reads one after another that take `took`, with so many others in flight.
+    fn serve(calibration: &mut Calibration, reads: u64, in_flight: u32, took: Nanos) {
+        for i in 0..reads {
+            let (read, now) = (RequestId(i), Nanos::from_millis(i));
+            calibration.forecast(now, read, EXPECTED);
+            calibration.sent(now, read, in_flight);
+            calibration.completed(read, took, Nanos::ZERO);
+        }
+    }
+
+    #[test]
+    fn forecasts_that_hold_stay_as_they_are() {
+        let mut calibration = Calibration::new();
+        assert!((calibration.factor(0) - 1.0).abs() < 1e-9);
+        serve(&mut calibration, 100, 0, EXPECTED);
+        assert!((calibration.factor(0) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_drive_that_slows_down_is_known_within_some_tens_of_reads() {
+        let mut calibration = Calibration::new();
+        serve(&mut calibration, 10_000, 0, EXPECTED);
+        serve(&mut calibration, 50, 0, Nanos(5 * EXPECTED.0));
+        let factor = calibration.factor(0);
+        assert!((4.0..5.0).contains(&factor), "{factor}");
+        // And one that recovers.
+        serve(&mut calibration, 100, 0, EXPECTED);
+        let factor = calibration.factor(0);
+        assert!((1.0..1.3).contains(&factor), "{factor}");
+    }
+
+    #[test]
+    fn a_queue_that_was_never_as_long_counts_more_until_it_is_known() {
+        let mut calibration = Calibration::new();
+        serve(&mut calibration, 1_000, 1, EXPECTED);
+        let unknown = [3, 7, 15].map(|in_flight| calibration.factor(in_flight));
+        assert!(unknown[0] > 2.5 && unknown[1] > 2.5 * unknown[0], "{unknown:?}");
+        assert!(unknown[2] > 2.5 * unknown[1], "{unknown:?}");
+        // The drive serves many at once.
+        serve(&mut calibration, 30, 15, EXPECTED);
+        let factor = calibration.factor(15);
+        assert!(factor < 3.0, "{factor}");
+    }
+
+    #[test]
+    fn a_read_that_never_completes_counts_when_its_place_is_needed() {
+        let mut calibration = Calibration::new();
+        for i in 0..4 * FOLLOWED as u64 {
+            let (read, now) = (RequestId(i), Nanos::from_micros(i));
+            calibration.forecast(now, read, EXPECTED);
+            calibration.sent(now, read, 0);
+        }
+        assert!(calibration.factor(0) > 0.9 * LONGEST, "{}", calibration.factor(0));
+        (0..5_000).for_each(|i| calibration.failed(RequestId(i)));
+        assert!(calibration.pending.iter().all(Option::is_none));
+    }
+
+    #[test]
+    fn a_request_costs_what_others_wait_longer() {
+        let mut calibration = Calibration::new();
+        assert_eq!(calibration.price(0), 0.0, "nothing is known");
+        for (in_flight, us) in [(0, 100), (1, 100), (3, 100), (7, 180)] {
+            serve(&mut calibration, 200, in_flight, Nanos::from_micros(us));
+        }
+        // Up to four the drive serves at once; beyond, each request delays the others by 20 µs.
+        let prices = [1, 7].map(|in_flight| calibration.price(in_flight) / 1e3);
+        assert!(prices[0] < 1.0 && (100.0..200.0).contains(&prices[1]), "{prices:?}");
+    }
+}

@@ -423,10 +423,11 @@ mod tests {
     use super::*;
     use crate::spec::Comparison;
 
-    /// Among them are writes that had to become short, and drives too slow to get reads.
+    /// Among them are a drive with no full block in a plane, writes that had to become short, and
+    /// drives too slow to get reads.
     #[test]
     fn drawn_arrays_are_valid_and_stay_as_they_are() {
-        for number in [24, 31] {
+        for number in [1, 24, 31] {
             let array = random_array(1, number).unwrap();
             let text = format!("strategies = [\"base\"]\n{}", array.text);
             let comparison = Comparison::parse(&text, Path::new("")).unwrap();

@@ -256,18 +256,25 @@ impl Ssd {
         let mut states = Vec::with_capacity(ours as usize);
         for block in 0..ours {
             let (tile, in_tile) = (block / theirs, block % theirs);
-            let mut from = plane_of(tile) * theirs + in_tile;
-            let mut state = template.blocks.state(&template.layout, from);
+            let first = plane_of(tile) * theirs;
+            let state_of = |from| template.blocks.state(&template.layout, from);
+            let mut from = first + in_tile;
+            let mut state = state_of(from);
             if state == BlockState::Free && free == 0
                 || matches!(state, BlockState::Open(..)) && tile > 0
             {
-                // One too many: treated as a full block.
-                while state != BlockState::Full {
-                    from = plane_of(tile) * theirs + self.random.random_range(0..theirs);
-                    state = template.blocks.state(&template.layout, from);
+                // One too many: treated as a full block. Where few blocks are in use the plane
+                // may have none.
+                if (first..first + theirs).any(|from| state_of(from) == BlockState::Full) {
+                    while state != BlockState::Full {
+                        from = first + self.random.random_range(0..theirs);
+                        state = state_of(from);
+                    }
+                } else {
+                    state = BlockState::Free;
                 }
             }
-            free -= usize::from(state == BlockState::Free);
+            free = free.saturating_sub(usize::from(state == BlockState::Free));
             states.push((state, from));
             sources.push((state != BlockState::Free).then_some(from));
         }

@@ -30,6 +30,10 @@
 //!   delay before a hedge is the price at which that budget is just spent, the same for all
 //!   reads; so a replica with a small risk of being late is not expensive
 //!   ([`strategies::Trimtab`]).
+//! - **Forecasts are held against what came of them.** A predictor was trained on drives that
+//!   served their own reads; a strategy that moves reads changes that. With a control group
+//!   forecasts are multiplied by what reads took lately at queues of that length, and are followed
+//!   while pairs of reads do not show a loss.
 //! - **A failover takes its time.** A strategy that refuses a replica considers the next
 //!   one when the failover has happened, with the state known then. `trimtab` forecasts all
 //!   replicas when a read arrives, and fails over to the best of them: the time is charged,
@@ -86,6 +90,7 @@ mod action;
 mod calibration;
 mod control;
 mod costs;
+mod delay;
 pub mod driver;
 mod in_flight;
 mod predictors;

@@ -11,6 +11,7 @@
 //! - [`Profile`] describes one, in TOML.
 //! - [`Firmware`] makes its decisions replaceable: when to clean, which block, and how a blocked
 //!   read proceeds.
+//! - [`Faults`] make it stall, slow down or fail at given times.
 //! - [`AgedState`] and [`Ssd::age`] start a drive in the state of one in use.
 //!
 //! A clone of an [`Ssd`] continues exactly as its original: whether a refused read would have been
@@ -33,6 +34,7 @@
 
 mod blocks;
 mod error;
+pub mod faults;
 mod firmware;
 mod layout;
 mod map;
@@ -45,6 +47,8 @@ mod stats;
 mod timer_queue;
 
 pub use error::{Error, Inconsistency};
+#[doc(inline)]
+pub use faults::{Effect, Fault, FaultError, FaultOps, Faults};
 pub use firmware::{
     Candidate, Candidates, ContentionDecision, Firmware, Ideal, ReadContention, Standard,
 };

@@ -11,9 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use trimtab_device::Fault;
 
 use super::error::Error;
-use super::faults::Fault;
 use super::figures::Sample;
 use super::fusectl;
 use super::holder::{Condition, Holder};

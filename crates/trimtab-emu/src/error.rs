@@ -2,6 +2,8 @@
 
 use std::io;
 
+use trimtab_device::FaultError;
+
 /// Why a drive cannot be made, or cannot do what is asked. Each displays as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -25,6 +27,12 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
+}
+
+impl From<FaultError> for Error {
+    fn from(error: FaultError) -> Self {
+        Self::BadInput(error.to_string())
+    }
 }
 
 impl Error {

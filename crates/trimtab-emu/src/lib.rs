@@ -73,7 +73,6 @@ mod device;
 mod drive_directory;
 mod engine;
 mod error;
-mod faults;
 mod figures;
 mod flush;
 mod fuse;
@@ -95,10 +94,13 @@ mod store;
 mod tune;
 mod undo;
 
+// Faults are part of a drive's specification and commands.
+#[doc(no_inline)]
+pub use trimtab_device::{Effect, Fault, FaultError, FaultOps};
+
 pub use check::{Load, Measurement, added_latency, measure};
 pub use control::Drive;
 pub use error::Error;
-pub use faults::{Effect, Fault, FaultOps};
 pub use figures::{Latencies, OpCount, PathCounts, PathStat, SATURATED, Sample, TOO_EARLY};
 pub use helper::{Helper, assist};
 pub use machine::check as check_machine;

@@ -4,11 +4,10 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use trimtab_device::{FillProgress, Profile, Ssd};
+use trimtab_device::{Fault, FillProgress, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos};
 
 use super::error::Error;
-use super::faults::Fault;
 
 /// Everything that defines a drive. The same specification behaves the same, if requests arrive at
 /// the same times.
@@ -159,7 +158,7 @@ impl Spec {
                 "the latency compensation (lead) must be at most {MAX_COMPENSATION}"
             ));
         }
-        self.faults.iter().try_for_each(Fault::check)
+        Ok(self.faults.iter().try_for_each(Fault::check)?)
     }
 
     /// Capacity of the block device, bytes.

@@ -4,15 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use rand::SeedableRng as _;
-use rand_pcg::Pcg64;
-use trimtab_device::{Ideal, Profile, Ssd};
+use trimtab_device::{Fault, Faults, Ideal, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 use super::compensation::{Compensator, PathSample};
 use super::engine::{DueAnswer, Incoming};
 use super::error::Error;
-use super::faults::{Fault, Faults};
 use super::figures::{CompletedRead, Figures, ObservedRead, Sample};
 use super::spec::Spec;
 
@@ -82,7 +79,7 @@ impl<T> State<T> {
     pub(super) fn new(spec: &Spec, ssd: Ssd, now: Nanos) -> Self {
         let origin = i128::from(now.0) - i128::from(ssd.now().0);
         // A separate stream: faults must not change the model's random numbers.
-        let faults = Faults::new(Pcg64::seed_from_u64(!spec.seed));
+        let faults = Faults::new(!spec.seed);
         let compensator =
             spec.compensation.map_or_else(|| Compensator::new(Nanos::ZERO), Compensator::fixed);
         Self {

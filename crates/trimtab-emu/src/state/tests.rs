@@ -1,6 +1,7 @@
 use std::ops::ControlFlow;
 
-use super::super::faults::Effect;
+use trimtab_device::Effect;
+
 use super::super::spec::Fill;
 use super::*;
 

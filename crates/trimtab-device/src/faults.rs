@@ -1,11 +1,13 @@
-//! Injected faults.
+//! Injected faults: when a drive stalls, slows down, fails or loses power.
+//!
+//! [`Fault`] is one entry of a schedule, as it is written. [`Faults`] applies a schedule to the
+//! completions of a drive: a plain state machine, so emulated drives run it on the wall clock and
+//! simulated ones in virtual time.
 
-use rand::RngExt as _;
+use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
 use trimtab_io::{Nanos, Op};
-
-use super::error::Error;
 
 /// A fault, and when it is active.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +59,11 @@ pub enum FaultOps {
     #[default]
     All,
 }
+
+/// Why a fault is not valid, on one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FaultError(String);
 
 /// A schedule in TOML: `[[fault]]` tables.
 #[derive(Debug, Deserialize)]
@@ -155,11 +162,11 @@ impl Fault {
     ///
     /// # Errors
     /// One line that names the line or the key, and what is allowed.
-    pub fn parse_schedule(text: &str) -> Result<Vec<Self>, Error> {
+    pub fn parse_schedule(text: &str) -> Result<Vec<Self>, FaultError> {
         let schedule: Schedule = toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(0, |span| span.start.min(text.len()));
             let line = 1 + text[..at].matches('\n').count();
-            Error::BadInput(format!("line {line}: {}", e.message().trim().replace('\n', " ")))
+            FaultError(format!("line {line}: {}", e.message().trim().replace('\n', " ")))
         })?;
         schedule.fault.iter().try_for_each(Self::check)?;
         Ok(schedule.fault)
@@ -169,10 +176,10 @@ impl Fault {
     ///
     /// # Errors
     /// One line that names the parameter and its range.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), FaultError> {
         let within = |what: &str, value: f64, least: f64, most: f64| {
             trimtab_io::within(&format!("a fault's {what}"), value, least..=most)
-                .map_err(|error| Error::BadInput(error.to_string()))
+                .map_err(|error| FaultError(error.to_string()))
         };
         within("at_s", self.at_s, 0.0, 1e7)?;
         if !(matches!(self.effect, Effect::PowerCut { .. }) && self.for_s == f64::INFINITY) {
@@ -186,9 +193,9 @@ impl Fault {
     }
 }
 
-/// The faults of one drive, on the wall clock.
-#[derive(Debug)]
-pub(super) struct Faults {
+/// The faults of one drive.
+#[derive(Clone, Debug)]
+pub struct Faults {
     all: Vec<Timed>,
     random: Pcg64,
     /// Time of the last power cut: requests that had arrived by then fail.
@@ -206,13 +213,13 @@ struct Timed {
 
 /// The power switch's next actions.
 #[derive(Debug)]
-pub(super) struct PowerStep {
+pub struct PowerStep {
     /// Seeds of the cuts that are due.
-    pub(super) cuts: Vec<Option<u64>>,
+    pub cuts: Vec<Option<u64>>,
     /// Whether the power is on afterwards.
-    pub(super) is_on: bool,
+    pub is_on: bool,
     /// When the next action is due.
-    pub(super) next: Option<Nanos>,
+    pub next: Option<Nanos>,
 }
 
 impl Timed {
@@ -226,12 +233,14 @@ impl Timed {
 }
 
 impl Faults {
-    pub(super) const fn new(random: Pcg64) -> Self {
-        Self { all: Vec::new(), random, lost: None }
+    /// No faults yet. The seed decides which requests an [`Effect::Error`] hits.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { all: Vec::new(), random: Pcg64::seed_from_u64(seed), lost: None }
     }
 
     /// Adds a fault whose times count from `now`.
-    pub(super) fn add(&mut self, fault: &Fault, now: Nanos) {
+    pub fn add(&mut self, fault: &Fault, now: Nanos) {
         // A short power cut may be over before it was executed; it is executed nevertheless.
         self.all.retain(|timed| now < timed.until || timed.is_power_cut() && !timed.taken);
         let from = now + Nanos::from_secs_f64(fault.at_s);
@@ -240,7 +249,7 @@ impl Faults {
     }
 
     /// The actions of the power switch that are due by now; counts them as executed.
-    pub(super) fn power(&mut self, now: Nanos) -> PowerStep {
+    pub fn power(&mut self, now: Nanos) -> PowerStep {
         let mut step = PowerStep { cuts: Vec::new(), is_on: true, next: None };
         for timed in &mut self.all {
             let Effect::PowerCut { seed } = timed.effect else { continue };
@@ -258,16 +267,18 @@ impl Faults {
     }
 
     /// The power has been cut: requests that have arrived by now fail.
-    pub(super) const fn lose_power(&mut self, now: Nanos) {
+    pub const fn lose_power(&mut self, now: Nanos) {
         self.lost = Some(now);
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Ends all faults, scheduled ones included.
+    pub fn clear(&mut self) {
         self.all.clear();
     }
 
     /// When a request is answered that arrived at `arrival` and would complete at `complete`.
-    pub(super) fn answer_at(&self, arrival: Nanos, complete: Nanos) -> Nanos {
+    #[must_use]
+    pub fn answer_at(&self, arrival: Nanos, complete: Nanos) -> Nanos {
         if self.all.is_empty() {
             return complete;
         }
@@ -296,7 +307,7 @@ impl Faults {
     }
 
     /// Whether a request that arrived then and is answered now fails.
-    pub(super) fn fails(&mut self, op: Op, arrival: Nanos, now: Nanos) -> bool {
+    pub fn fails(&mut self, op: Op, arrival: Nanos, now: Nanos) -> bool {
         if self.is_lost(arrival) {
             return true;
         }
@@ -316,7 +327,8 @@ impl Faults {
     }
 
     /// The active faults, in words.
-    pub(super) fn active(&self, now: Nanos) -> Vec<String> {
+    #[must_use]
+    pub fn active(&self, now: Nanos) -> Vec<String> {
         let on = self.all.iter().filter(|timed| timed.is_on(now));
         on.map(|timed| {
             let left = timed.until.since(now);
@@ -343,12 +355,10 @@ impl Faults {
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng as _;
-
     use super::*;
 
     fn with(schedule: &str) -> Faults {
-        let mut faults = Faults::new(Pcg64::seed_from_u64(1));
+        let mut faults = Faults::new(1);
         for fault in Fault::parse_schedule(schedule).unwrap() {
             faults.add(&fault, Nanos(0));
         }
@@ -427,9 +437,7 @@ mod tests {
             ("[[fault]]\nkind = 'slow'\nfor_s = 1\nfactor = 2\nseed = 1", "`slow` takes"),
             ("fautl = 1", "line 1: unknown field `fautl`"),
         ] {
-            let error = Fault::parse_schedule(schedule).unwrap_err();
-            assert!(error.is_bad_input());
-            let error = error.to_string();
+            let error = Fault::parse_schedule(schedule).unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains('\n'), "{error}");
         }
     }

@@ -18,7 +18,7 @@ pub struct Fault {
     /// Start, in seconds: after the drive is ready, or after the command for a fault that is added
     /// to a running drive.
     pub at_s: f64,
-    /// Duration, in seconds; infinite for a power cut that lasts until faults are cleared.
+    /// Duration, in seconds; infinite for one that lasts until faults are cleared. A stall ends.
     pub for_s: f64,
 }
 
@@ -124,8 +124,8 @@ impl TryFrom<FaultEntry> for Fault {
         };
         let for_s = match (for_s, effect) {
             (Some(for_s), _) => for_s,
-            (None, Effect::PowerCut { .. }) => f64::INFINITY,
-            (None, _) => return Err("missing field `for_s`"),
+            (None, Effect::Stall) => return Err("missing field `for_s`"),
+            (None, _) => f64::INFINITY,
         };
         Ok(Self { effect, at_s, for_s })
     }
@@ -182,7 +182,7 @@ impl Fault {
                 .map_err(|error| FaultError(error.to_string()))
         };
         within("at_s", self.at_s, 0.0, 1e7)?;
-        if !(matches!(self.effect, Effect::PowerCut { .. }) && self.for_s == f64::INFINITY) {
+        if self.effect == Effect::Stall || self.for_s != f64::INFINITY {
             within("for_s", self.for_s, 1e-6, 1e7)?;
         }
         match self.effect {
@@ -331,21 +331,21 @@ impl Faults {
     pub fn active(&self, now: Nanos) -> Vec<String> {
         let on = self.all.iter().filter(|timed| timed.is_on(now));
         on.map(|timed| {
-            let left = timed.until.since(now);
+            let left = match timed.until {
+                Nanos::MAX => "until faults are cleared".to_owned(),
+                until => format!("{} left", until.since(now)),
+            };
             match timed.effect {
-                Effect::Stall => format!("stall, {left} left"),
-                Effect::PowerCut { .. } if timed.until == Nanos(u64::MAX) => {
-                    "power off, until faults are cleared".to_owned()
-                }
-                Effect::PowerCut { .. } => format!("power off, {left} left"),
-                Effect::Slow { factor } => format!("slow by {factor}, {left} left"),
+                Effect::Stall => format!("stall, {left}"),
+                Effect::PowerCut { .. } => format!("power off, {left}"),
+                Effect::Slow { factor } => format!("slow by {factor}, {left}"),
                 Effect::Error { ops, share } => {
                     let ops = match ops {
                         FaultOps::Reads => "reads",
                         FaultOps::Writes => "writes",
                         FaultOps::All => "requests",
                     };
-                    format!("{share} of {ops} fail, {left} left")
+                    format!("{share} of {ops} fail, {left}")
                 }
             }
         })
@@ -379,6 +379,16 @@ mod tests {
         assert_eq!(answer(S / 2, S), 3 * S);
         assert_eq!(answer(5 * S, 5 * S + 100), 5 * S + 1000);
         assert_eq!(answer(6 * S, 6 * S + 100), 6 * S + 100);
+    }
+
+    #[test]
+    fn fault_without_an_end_lasts_until_it_is_cleared() {
+        let mut faults = with("[[fault]]\nkind = 'slow'\nfactor = 3\nat_s = 1");
+        assert_eq!(faults.answer_at(Nanos(0), Nanos(S - 1)), Nanos(S - 1));
+        assert_eq!(faults.answer_at(Nanos(1000 * S), Nanos(1000 * S + 7)), Nanos(1000 * S + 21));
+        assert_eq!(faults.active(Nanos(S)), ["slow by 3, until faults are cleared"]);
+        faults.clear();
+        assert_eq!(faults.answer_at(Nanos(S), Nanos(S + 7)), Nanos(S + 7));
     }
 
     #[test]

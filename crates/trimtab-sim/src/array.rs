@@ -8,6 +8,7 @@
 
 mod backend;
 mod drive;
+mod faulty;
 mod sampler;
 
 pub use drive::ArrayDrive;

@@ -40,7 +40,7 @@ impl<'a> Simulated<'a> {
 
     /// A drive has requests, and no event of any drive will complete them.
     fn stuck(&self) -> Error {
-        let in_flight = |drive: &ArrayDrive| drive.ssd.in_flight();
+        let in_flight = ArrayDrive::in_flight;
         let stuck = self.drives.iter().position(|drive| in_flight(drive) > 0);
         Error::Stuck {
             device: stuck.unwrap_or_default().to_string(),
@@ -93,10 +93,8 @@ impl Backend for Simulated<'_> {
             self.taken = 0;
             self.completed.clear();
             let completed = &mut self.completed;
-            self.drives[drive.index()].ssd.drain(|served| {
-                let (slot, outcome) =
-                    (served.completion.request.0 as u32, served.completion.outcome);
-                completed.push(Completed { slot, outcome });
+            self.drives[drive.index()].drain(|request, outcome| {
+                completed.push(Completed { slot: request.0 as u32, outcome });
             });
         }
         let next = self.completed.get(self.taken).copied();

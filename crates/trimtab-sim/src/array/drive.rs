@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use trimtab_device::{Error, Served, Ssd};
-use trimtab_io::{Nanos, Request, RequestId};
+use trimtab_device::{Error, Fault, Ssd};
+use trimtab_io::{Nanos, Outcome, Request, RequestId};
 
+use super::faulty::Faulty;
 use crate::source::NEVER;
 
 /// A drive, and the queue depth that the host uses.
@@ -16,6 +17,8 @@ pub struct ArrayDrive {
     depth: usize,
     /// The time of its next event.
     next: Nanos,
+    /// Only of drives with a schedule, so that the others pay nothing for it.
+    faulty: Option<Box<Faulty>>,
 }
 
 impl ArrayDrive {
@@ -23,7 +26,25 @@ impl ArrayDrive {
     #[must_use]
     pub fn new(ssd: Ssd, depth: u32) -> Self {
         let next = ssd.next_event().unwrap_or(NEVER);
-        Self { ssd, depth: depth.max(1) as usize, next }
+        Self { ssd, depth: depth.max(1) as usize, next, faulty: None }
+    }
+
+    /// Gives it faults, in the place of those that it had. Their times count from the drive's
+    /// own. The seed decides which requests fail. A power cut has no effect: what it loses is
+    /// content, which a simulated drive has not.
+    ///
+    /// # Panics
+    /// It has requests in flight.
+    pub fn set_faults(&mut self, schedule: &[Fault], seed: u64) {
+        assert_eq!(self.in_flight(), 0, "the drive must be idle");
+        let faulty = || Box::new(Faulty::new(schedule, seed, self.ssd.now()));
+        self.faulty = (!schedule.is_empty()).then(faulty);
+    }
+
+    /// Requests that it has not completed.
+    #[inline]
+    pub(super) fn in_flight(&self) -> usize {
+        self.ssd.in_flight() + self.faulty.as_ref().map_or(0, |faulty| faulty.held())
     }
 
     /// The time of its next event; [`NEVER`] if there is none.
@@ -39,14 +60,18 @@ impl ArrayDrive {
     }
 
     #[inline]
-    pub(super) const fn has_room(&self) -> bool {
-        self.ssd.in_flight() < self.depth
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight() < self.depth
     }
 
     /// Submits a request.
     #[inline]
     pub(super) fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
         self.ssd.submit(now, request)?;
+        if let Some(faulty) = &mut self.faulty {
+            faulty.submitted(request);
+            faulty.hold(&mut self.ssd);
+        }
         self.update_next();
         Ok(())
     }
@@ -54,17 +79,38 @@ impl ArrayDrive {
     /// Advances time until a request completes, up to `until` at most.
     #[inline]
     pub(super) fn advance(&mut self, until: Nanos) {
-        self.ssd.advance_to_answer(until);
+        match &mut self.faulty {
+            None => _ = self.ssd.advance_to_answer(until),
+            Some(faulty) => {
+                self.ssd.advance_to_answer(until.min(faulty.next()));
+                faulty.hold(&mut self.ssd);
+            }
+        }
         self.update_next();
+    }
+
+    /// Calls `take` for each request that has completed by now.
+    #[inline]
+    pub(super) fn drain(&mut self, mut take: impl FnMut(RequestId, Outcome)) {
+        match &mut self.faulty {
+            None => self.ssd.drain(|served| {
+                take(served.completion.request, served.completion.outcome);
+            }),
+            Some(faulty) => {
+                faulty.release(self.ssd.now(), take);
+                self.update_next();
+            }
+        }
     }
 
     #[inline]
     fn update_next(&mut self) {
-        self.next = self.ssd.next_event().unwrap_or(NEVER);
+        let held = self.faulty.as_ref().map_or(NEVER, |faulty| faulty.next());
+        self.next = self.ssd.next_event().unwrap_or(NEVER).min(held);
     }
 
     /// The latency that a request arriving now would have, behind those in the host queue and
-    /// with none after it; `None` if it could not be served. A copy of the drive serves it.
+    /// with none after it; `None` if it could not be served, or fails. A copy of the drive serves it.
     pub(super) fn would_take<'q>(
         &self,
         now: Nanos,
@@ -82,15 +128,15 @@ impl ArrayDrive {
             {
                 copy.submit(at, &next).ok()?;
             }
-            let (mut any, mut took) = (false, None);
-            copy.ssd.drain(|Served { completion, .. }| {
+            let (mut any, mut ended) = (false, None);
+            copy.drain(|request, outcome| {
                 any = true;
-                if completion.request == SAMPLE {
-                    took = took.or(Some(completion.complete.since(now)));
+                if request == SAMPLE {
+                    ended = Some(outcome);
                 }
             });
-            if took.is_some() {
-                return took;
+            if let Some(outcome) = ended {
+                return (outcome == Outcome::Done).then(|| copy.ssd.now().since(now));
             }
             if !any {
                 if copy.next == NEVER {

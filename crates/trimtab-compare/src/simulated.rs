@@ -96,6 +96,9 @@ fn serve(
             drive.ssd.replace_firmware(Box::new(Ideal::new(&device.profile)));
         }
     }
+    for ((drive, faults), number) in drives.iter_mut().zip(&comparison.faults).zip(0..) {
+        drive.set_faults(faults, derived_seed(ready.fault_seed(), number));
+    }
     let measured = ready.trainees(entry).map(|trainees| trainees.inference);
     let inference = comparison.inference(entry, measured);
     let costs = Costs { inference, failover: comparison.failover };
@@ -143,6 +146,11 @@ impl Ready {
     /// Determines the order in which each read fails over.
     pub(crate) fn order_seed(&self) -> u64 {
         derived_seed(self.seed, u64::MAX - 3)
+    }
+
+    /// Determines which requests fail, by drive.
+    fn fault_seed(&self) -> u64 {
+        derived_seed(self.seed, u64::MAX - 5)
     }
 
     /// The drives' figures from phase one.

@@ -1,5 +1,7 @@
 //! A comparison in TOML; docs/compare.md describes every key.
 
+mod faults;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -7,6 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use trimtab_device::Fault;
 use trimtab_io::Nanos;
 use trimtab_predict::LabelRule;
 use trimtab_sim::Error;
@@ -31,6 +34,8 @@ pub struct Comparison {
     inference: BTreeMap<String, Nanos>,
     pub(crate) tuning: Tuning,
     pub(crate) devices: Vec<DeviceSpec>,
+    /// By device; times count from the start of phase two.
+    pub(crate) faults: Vec<Vec<Fault>>,
     pub(crate) change: Option<Change>,
     /// The upper bound of the workloads' offsets, bytes.
     pub(crate) reach: Option<u64>,
@@ -160,6 +165,7 @@ impl Comparison {
         let (whole, text) = (text, Text(text));
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
         let mut dependent = take_dependent(root.get_mut());
+        let faults = faults::take(root.get_mut());
         // The workload of devices without their own.
         let shared = root.get_mut().remove("workload");
         for device in &mut dependent {
@@ -182,6 +188,10 @@ impl Comparison {
             )));
         }
         let devices = devices(raw.device, dependent, text, directory)?;
+        let parsed = faults
+            .into_iter()
+            .map(|fault| fault.map_or(Ok(Vec::new()), |fault| faults::parse(fault, text)));
+        let faults = parsed.collect::<Result<_, _>>()?;
         let change = raw.change.map(|raw| change(&raw, later, &devices, text, directory));
         let change = change.transpose()?;
         let later = change.iter().flat_map(|change| &change.devices);
@@ -207,6 +217,7 @@ impl Comparison {
             inference: inference(raw.costs.inference_us, text)?,
             tuning: tuning(&raw.tuning, text)?,
             devices,
+            faults,
             change,
             reach: None,
             turns: 1,

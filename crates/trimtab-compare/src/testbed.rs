@@ -99,6 +99,9 @@ pub trait Testbed {
 
     /// Whether the drives' firmware can be made to take no time for itself.
     fn has_ideal(&self) -> bool;
+
+    /// Whether the drives have the scenario's faults while a row is served.
+    fn has_faults(&self) -> bool;
 }
 
 /// A row of the table, to be measured.
@@ -167,6 +170,10 @@ pub fn compare_on(
     progress: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> Result<Report, Error> {
     comparison.check_live()?;
+    if !testbed.has_faults() && comparison.faults.iter().any(|faults| !faults.is_empty()) {
+        let what = "`fault` is for simulated and emulated drives; leave it out for others";
+        return Err(trimtab_sim::Error::Scenario(what.to_owned()).into());
+    }
     let mut here = comparison.clone();
     here.entries.retain(|entry| entry.kind != StrategyKind::Ideal || testbed.has_ideal());
     let comparison = &here;

@@ -215,13 +215,22 @@ impl Testbed for Emulated<'_> {
             self.when_idle(Drive::idealise)?;
         }
         let disks = self.disks()?;
-        let (served, note) =
-            measure_row(&disks, &row, row.requests, &self.drives, &*self.should_stop)?;
+        // Immediately before the first request: their times count from now.
+        for (drive, faults) in self.drives.iter().zip(&self.comparison.faults) {
+            faults.iter().try_for_each(|&fault| drive.fault(fault)).map_err(Error::from)?;
+        }
+        let measured = measure_row(&disks, &row, row.requests, &self.drives, &*self.should_stop);
+        self.drives.iter().try_for_each(Drive::clear_faults).map_err(Error::from)?;
+        let (served, note) = measured?;
         self.notes.add(note);
         Ok(served)
     }
 
     fn has_ideal(&self) -> bool {
+        true
+    }
+
+    fn has_faults(&self) -> bool {
         true
     }
 }

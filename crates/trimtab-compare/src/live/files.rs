@@ -168,4 +168,8 @@ impl Testbed for Files {
     fn has_ideal(&self) -> bool {
         false
     }
+
+    fn has_faults(&self) -> bool {
+        false
+    }
 }

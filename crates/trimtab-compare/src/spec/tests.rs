@@ -1,5 +1,7 @@
 //! Invalid comparisons, and their errors.
 
+use trimtab_device::{Effect, FaultOps};
+
 use super::*;
 
 const COMPLETE: &str = "seeds = [1, 2]
@@ -100,6 +102,50 @@ fn workload_can_change() {
     assert!(said(&alone).contains("missing field `change.workload`"), "{}", said(&alone));
     let endless = changing("", "[change]\nretrain = {}");
     assert!(said(&endless).contains("`change.retrain.reads` or"), "{}", said(&endless));
+}
+
+/// COMPLETE with these faults of its first device.
+fn faulty(faults: &str) -> String {
+    COMPLETE.replacen("capacity = '8G'", &format!("capacity = '8G'\nfault = {faults}"), 1)
+}
+
+#[test]
+fn devices_have_faults() {
+    let text = faulty(
+        "[{ kind = 'slow', factor = 10, at_s = 3.2 }, { kind = 'stall', at_s = 1, for_s = 0.5 },
+          { kind = 'error', share = 1, ops = 'reads', for_s = 2 }]",
+    );
+    let comparison = parse(&text).unwrap();
+    let error = Effect::Error { ops: FaultOps::Reads, share: 1.0 };
+    let expected = [
+        Fault { effect: Effect::Slow { factor: 10.0 }, at_s: 3.2, for_s: f64::INFINITY },
+        Fault { effect: Effect::Stall, at_s: 1.0, for_s: 0.5 },
+        Fault { effect: error, at_s: 0.0, for_s: 2.0 },
+    ];
+    assert_eq!(comparison.faults, [expected.to_vec(), vec![]]);
+    let tables = format!("{COMPLETE}\n[[device.fault]]\nkind = 'stall'\nfor_s = 1\n");
+    assert_eq!(parse(&tables).unwrap().faults[1].len(), 1);
+}
+
+#[test]
+fn errors_of_faults_name_the_line() {
+    for (faults, expected) in [
+        ("{ kind = 'stall', for_s = 1 }", "line 18: `fault` must be a list of tables"),
+        ("[3]", "line 18: invalid type"),
+        ("[{ kind = 'melt', for_s = 1 }]", "line 18: unknown variant `melt`"),
+        ("[{ kind = 'stall' }]", "line 18: missing field `for_s`"),
+        ("[{ kind = 'stall', for_s = inf }]", "line 18: a fault's for_s must be from"),
+        ("[{ kind = 'stall', for_s = 1, at_s = -1 }]", "line 18: a fault's at_s must be from 0"),
+        ("[\n{ kind = 'slow', factor = 0.5 }]", "line 19: a fault's factor must be from 1"),
+        ("[{ kind = 'slow' }]", "line 18: `slow` takes `factor`"),
+        ("[{ kind = 'error', share = 2 }]", "line 18: a fault's share must be from 0 to 1"),
+        ("[{ kind = 'error', share = 1, op = 'reads' }]", "line 18: unknown field `op`"),
+        ("[{ kind = 'power-cut' }]", "line 18: a comparison has no `power-cut`"),
+    ] {
+        let shown = parse(&faulty(faults)).unwrap_err().to_string();
+        assert!(shown.contains(expected), "{shown:?} should say {expected:?}");
+        assert!(!shown.contains('\n'), "{shown}");
+    }
 }
 
 #[test]

@@ -103,6 +103,10 @@ impl Testbed for Simulated<'_> {
     fn has_ideal(&self) -> bool {
         false
     }
+
+    fn has_faults(&self) -> bool {
+        false
+    }
 }
 
 #[test]
@@ -135,6 +139,15 @@ fn rows_a_testbed_cannot_serve_are_left_out() {
     let mut testbed = Simulated { comparison: &changing, drives: Vec::new(), doubtful: None };
     let error = compare_on(&mut testbed, &changing, &Simply, 1, &|_| {}).unwrap_err();
     assert!(error.is_bad_input() && error.to_string().contains("`change` is for simulations"));
+}
+
+#[test]
+fn testbed_without_faults_refuses_a_scenario_with_them() {
+    let faulty = format!("{SCENARIO}fault = [{{ kind = 'slow', factor = 3 }}]\n");
+    let comparison = Comparison::parse(&faulty, ".".as_ref()).unwrap();
+    let mut testbed = Simulated { comparison: &comparison, drives: Vec::new(), doubtful: None };
+    let error = compare_on(&mut testbed, &comparison, &Simply, 1, &|_| {}).unwrap_err();
+    assert!(error.is_bad_input() && error.to_string().starts_with("`fault` is for simulated"));
 }
 
 /// Serves rows whose runs are this late, one number per run. Returns the rows in the order in

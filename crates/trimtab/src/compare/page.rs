@@ -25,7 +25,8 @@ pub(super) fn page(path: &Path, comparison: &Comparison, report: &Report) -> Pag
     page.chart(distributions(report));
     let mut drives = Section::new("Drives");
     drives.table(table::drives(report));
-    table::never_refusing(report).into_iter().for_each(|line| drives.note(line));
+    let notes = table::failed(report).into_iter().chain(table::never_refusing(report));
+    notes.for_each(|line| drives.note(line));
     page.section(drives);
     let mut scenario = Section::new("Scenario");
     scenario.text(comparison.text());

@@ -16,8 +16,20 @@ const SPREAD_SHOWN: [&str; 3] = ["mean_ns", "p99_ns", "p99.9_ns"];
 pub(super) fn text(path: &Path, report: &Report) -> String {
     let facts = facts(path, report);
     let (table, drives) = (strategies(report), drives(report));
-    let never = never_refusing(report).concat();
-    format!("{facts}\n{table}\n{drives}{never}")
+    let (failed, never) = (failed(report).concat(), never_refusing(report).concat());
+    format!("{facts}\n{table}\n{failed}{drives}{never}")
+}
+
+/// A line for each row of which reads failed: they are in none of its figures.
+pub(super) fn failed(report: &Report) -> Vec<String> {
+    let errors = |row: &StrategyReport| row.seeds.iter().map(|seed| seed.errors).sum::<u64>();
+    let rows = report.strategies.iter().map(|row| (row, errors(row)));
+    rows.filter(|(_, errors)| *errors > 0)
+        .map(|(row, errors)| {
+            let errors = count(errors);
+            format!("{}: {errors} reads failed on every drive, and are not counted\n", row.name)
+        })
+        .collect()
 }
 
 /// The seeds and the predictors for which a drive's reads are never refused.

@@ -95,6 +95,10 @@ fn invalid_input_is_reported_in_one_line() {
     let one_drive = [SCENARIO, DEVICE].concat();
     refuses(&one_drive, &[], "there must be 2 to 8 `[[device]]`, not 1");
     refuses(&scenario(), &["--seeds", "3,3"], "no two alike");
+    let faulty = |fault: &str| scenario() + &format!("fault = [{{ {fault} }}]\n");
+    refuses(&faulty("kind = 'melt'"), &[], "unknown variant `melt`");
+    refuses(&faulty("kind = 'stall', at_s = -1, for_s = 1"), &[], "a fault's at_s must be from 0");
+    refuses(&faulty("kind = 'power-cut'"), &[], "a comparison has no `power-cut`");
     refuses(&scenario().replace("phase_two", "phase_too"), &[], "s.toml: line 3: unknown field");
     refuses(&scenario(), &["--report", "s.toml"], "is an input and would be replaced");
     refuses(&scenario(), &["--files", "a,b,c"], "--live");
@@ -102,6 +106,39 @@ fn invalid_input_is_reported_in_one_line() {
     refuses(&scenario(), &live("a,b"), "--files names 2, and the scenario has 3 devices");
     refuses(&scenario(), &live("a,b,c"), "a: cannot look at it");
     refuses(&scenario(), &live("/dev/null,b,c"), "/dev/null: ");
+}
+
+#[test]
+fn faults_are_felt_and_reads_that_fail_everywhere_are_reported() {
+    let compare = |faults: [&str; 3]| {
+        let devices = faults.map(|fault| [DEVICE, fault, "\n"].concat()).concat();
+        let strategies = "strategies = ['base', 'c3', 'linnos']\n";
+        let place = Place::new(&[strategies, SCENARIO, &devices].concat());
+        let output = place.compare(&["--json", "s.json", "--report", "s.html"]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let told: Value = serde_json::from_slice(&fs::read(place.path("s.json")).unwrap()).unwrap();
+        let page = fs::read_to_string(place.path("s.html")).unwrap();
+        (told, String::from_utf8(output.stdout).unwrap(), page)
+    };
+    let number = |told: &Value, row: usize, key: &str| {
+        told["strategies"][row]["seeds"][0][key].as_f64().unwrap()
+    };
+    let usual = compare([""; 3]).0;
+    let slow = "fault = [{ kind = 'slow', factor = 20, at_s = 0.5 }]";
+    let (told, table, _) = compare([slow, "", ""]);
+    assert!(number(&told, 0, "mean_ns") > 3.0 * number(&usual, 0, "mean_ns"));
+    assert!(number(&told, 1, "mean_ns") < 0.5 * number(&told, 0, "mean_ns"), "c3 avoids it");
+    assert!(!table.contains("failed"), "{table}");
+
+    let dies = "fault = [{ kind = 'error', share = 1, at_s = 0.5, for_s = 0.5 }]";
+    let (told, table, page) = compare([dies; 3]);
+    for (row, name) in ["base", "c3", "linnos"].iter().enumerate() {
+        let (reads, errors) = (number(&told, row, "reads"), number(&told, row, "errors"));
+        assert!(reads + errors == 10_000.0 && errors > 0.0, "{name}: {reads}, {errors}");
+        let errors = trimtab_report::count(errors as u64);
+        let line = format!("{name}: {errors} reads failed on every drive");
+        assert!(table.contains(&line) && page.contains(&line), "{line} in {table}");
+    }
 }
 
 /// Where predictors have nothing to gain, or too little to train on, every row is compared: they
@@ -154,7 +191,7 @@ fn examples_are_valid() {
             count += 1;
         }
     }
-    assert_eq!(count, 11);
+    assert_eq!(count, 12);
 }
 
 /// A drive that is always faster than the other is compared too.

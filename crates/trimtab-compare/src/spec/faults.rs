@@ -1,0 +1,38 @@
+//! The faults of a scenario's devices.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use trimtab_device::{Effect, Fault};
+use trimtab_sim::Error;
+use trimtab_sim::scenario::{Text, read};
+
+/// Takes `fault` out of each device: plain simulations, which share the other keys, have none.
+pub(super) fn take<'i>(root: &mut DeTable<'i>) -> Vec<Option<Spanned<DeValue<'i>>>> {
+    let Some(devices) = root.get_mut("device").map(Spanned::get_mut) else { return Vec::new() };
+    let DeValue::Array(devices) = devices else { return Vec::new() };
+    let fault = devices.iter_mut().map(|device| match device.get_mut() {
+        DeValue::Table(device) => device.remove("fault"),
+        _ => None,
+    });
+    fault.collect()
+}
+
+/// The faults of one device.
+pub(super) fn parse(value: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<Vec<Fault>, Error> {
+    let at = value.span();
+    let DeValue::Array(list) = value.into_inner() else {
+        return Err(text.wrong(&at, "`fault` must be a list of tables"));
+    };
+    let parsed = list.into_iter().map(|entry| {
+        let at = entry.span();
+        let fault: Fault = read(entry, text)?;
+        fault.check().map_err(|error| text.wrong(&at, error))?;
+        if let Effect::PowerCut { .. } = fault.effect {
+            let what = "a comparison has no `power-cut`, which loses writes; its drives take \
+                        stall, slow and error";
+            return Err(text.wrong(&at, what));
+        }
+        Ok(fault)
+    });
+    parsed.collect()
+}

@@ -52,6 +52,7 @@ struct RawTrace {
     format: Option<Spanned<String>>,
     begin_s: Option<Spanned<f64>>,
     spread_s: Option<Spanned<f64>>,
+    repeat: Option<Spanned<u32>>,
 }
 
 /// Parses one workload, or a list of them.
@@ -210,6 +211,10 @@ impl WorkloadKind {
             text.within(key, &value.span(), *value.get_ref(), 0.0..=1e9)?;
             Ok::<_, Error>(Nanos::from_secs_f64(*value.get_ref()))
         };
+        let repeat = raw.repeat.map_or(Ok(1), |repeat| {
+            text.within("repeat", &repeat.span(), *repeat.get_ref(), 1..=1_000_000)?;
+            Ok::<_, Error>(repeat.into_inner())
+        });
         let options = ReplayOptions {
             offsets: raw.offsets,
             rate_millionths,
@@ -218,6 +223,7 @@ impl WorkloadKind {
             max_spool: None,
             begin: seconds("begin_s", raw.begin_s.as_ref())?,
             spread: seconds("spread_s", raw.spread_s.as_ref())?,
+            repeat: repeat?,
         };
         let path = match variable(&raw.trace) {
             Some(_) => raw.trace,

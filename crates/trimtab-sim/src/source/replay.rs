@@ -43,6 +43,8 @@ pub struct ReplayOptions {
     pub begin: Nanos,
     /// Simultaneous requests are spread evenly over this time, on the trace's clock.
     pub spread: Nanos,
+    /// How often the whole trace is replayed, one after the other; 0 means once.
+    pub repeat: u32,
 }
 
 const MILLION: u64 = 1_000_000;
@@ -56,8 +58,11 @@ pub struct Replay {
     group: VecDeque<(Nanos, Record)>,
     /// The first one after that.
     ahead: Option<Record>,
-    /// The part after the end: the one that was skipped at the beginning.
-    second_lap: Option<Nanos>,
+    /// The number of the pass through the file. The last pass only has the part that was skipped
+    /// at the beginning.
+    pass: u32,
+    /// The time from one pass to the next, known after the first.
+    period: Nanos,
 }
 
 /// The mapping of offsets to the device.
@@ -79,6 +84,7 @@ impl Replay {
         let twice = match &options {
             ReplayOptions { offsets: Offsets::Scale, .. } => Some("offsets = \"scale\""),
             ReplayOptions { begin, .. } if *begin > Nanos::ZERO => Some("`begin_s`"),
+            ReplayOptions { repeat: 2.., .. } => Some("`repeat`"),
             _ => None,
         };
         if let Some(key) = twice.filter(|_| !trimtab_trace::can_be_read_twice(path)) {
@@ -90,7 +96,7 @@ impl Replay {
         }
         let reader = Reader::open(path, &options)?;
         let (group, ahead) = (VecDeque::new(), None);
-        Ok(Self { reader, options, fit, group, ahead, second_lap: None })
+        Ok(Self { reader, options, fit, group, ahead, pass: 0, period: Nanos::ZERO })
     }
 
     /// The time of the next request, counted from the first.
@@ -104,11 +110,8 @@ impl Replay {
     /// Reads the next request, and those at the same time if they are to be spread.
     fn next_group(&mut self) -> Result<(), Error> {
         let Some(first) = self.next_record()? else { return Ok(()) };
-        let since = self.reader.since_first(&first);
-        let since = match self.second_lap {
-            Some(length) => since + length.since(self.options.begin),
-            None => since.since(self.options.begin),
-        };
+        let passes = Nanos(self.period.0.saturating_mul(self.pass.into()));
+        let since = (passes + self.reader.since_first(&first)).since(self.options.begin);
         self.group.push_back((Nanos::ZERO, first));
         while self.options.spread > Nanos::ZERO {
             match self.next_record()? {
@@ -129,24 +132,25 @@ impl Replay {
         Ok(())
     }
 
-    /// The next request of the trace, or of the skipped part.
+    /// The next request of the trace, of its repetitions, or of the part that was skipped.
     fn next_record(&mut self) -> Result<Option<Record>, Error> {
         if self.ahead.is_some() {
             return Ok(self.ahead.take());
         }
+        let ReplayOptions { begin, spread, repeat, .. } = self.options;
+        let whole = repeat.max(1);
         loop {
-            let begin = self.options.begin;
             match self.reader.next()? {
                 Some(record) => {
                     let is_before = self.reader.since_first(&record) < begin;
-                    if is_before == self.second_lap.is_some() {
-                        return Ok(Some(record));
-                    }
-                    if self.second_lap.is_some() {
+                    if self.pass == whole && !is_before {
                         return Ok(None);
                     }
+                    if self.pass > 0 || !is_before {
+                        return Ok(Some(record));
+                    }
                 }
-                None if begin > Nanos::ZERO && self.second_lap.is_none() => {
+                None if self.pass < whole - u32::from(begin == Nanos::ZERO) => {
                     let length = self.reader.last.since(self.reader.first.unwrap_or_default());
                     if length < begin {
                         let (begin, length) = (begin.as_secs_f64(), length.as_secs_f64());
@@ -154,7 +158,8 @@ impl Replay {
                             "lasts for {length:.3} s, and cannot begin after {begin} s"
                         )));
                     }
-                    self.second_lap = Some(length + self.options.spread);
+                    self.pass += 1;
+                    self.period = length + spread;
                     self.reader = Reader::open(self.reader.trace.path(), &self.options)?;
                 }
                 None => return Ok(None),
@@ -346,10 +351,11 @@ mod tests {
         let line = |(i, tick): (usize, &u64)| format!("{tick},h,0,Read,{},4096,1\n", 4096 * i);
         let text: String = lines.iter().enumerate().map(line).collect();
         std::fs::write(path.path(), text).unwrap();
-        let all = |begin: u64, spread: u64| {
+        let repeated = |begin: u64, spread: u64, repeat: u32| {
             let (begin, spread) = (Nanos::from_secs(begin), Nanos::from_secs(spread));
+            let rate_millionths = 2_000_000;
             let options =
-                ReplayOptions { begin, spread, rate_millionths: 2_000_000, ..Default::default() };
+                ReplayOptions { begin, spread, repeat, rate_millionths, ..Default::default() };
             let mut replay = Replay::open(path.path(), 1 << 20, options).unwrap();
             let mut all = Vec::new();
             loop {
@@ -359,12 +365,21 @@ mod tests {
                 }
             }
         };
+        let all = |begin, spread| repeated(begin, spread, 0);
         let plain = [(0, 0), (500, 1), (500, 2), (500, 3), (500, 4), (2000, 5)];
         assert_eq!(all(0, 0), plain);
         let spread = [(0, 0), (500, 1), (625, 2), (750, 3), (875, 4), (2000, 5)];
         assert_eq!(all(0, 1), spread);
         let later = [(1000, 5), (1500, 0), (2000, 1), (2125, 2), (2250, 3), (2375, 4)];
         assert_eq!(all(2, 1), later);
+        // The second time begins where the first one ends, and the spread of its last request.
+        for (begin, spread) in [(0, 0), (0, 1), (2, 1)] {
+            let once = all(begin, spread);
+            let period = 2000 + 500 * spread;
+            let again = once.iter().map(|&(at, offset)| (at + period, offset));
+            let twice: Vec<_> = once.iter().copied().chain(again).collect();
+            assert_eq!(repeated(begin, spread, 2), twice, "{begin} {spread}");
+        }
         let options = ReplayOptions { begin: Nanos::from_secs(5), ..Default::default() };
         let error = Replay::open(path.path(), 1 << 20, options).unwrap().next_arrival();
         assert!(error.unwrap_err().to_string().contains("cannot begin after 5 s"));

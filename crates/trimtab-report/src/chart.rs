@@ -160,7 +160,8 @@ pub fn area(title: &str, x: &Axis, y: &Axis, bins: Bins, series: &[BinnedSeries]
     Chart::new(title, x, y, Data::Areas(bins, series.to_vec()))
 }
 
-/// Bars side by side: one group per category, one bar per series in it.
+/// Bars side by side: one group per category, one bar per series in it. On a logarithmic axis
+/// they are of ratios, and begin at 1.
 #[must_use]
 pub fn bars(
     title: &str,

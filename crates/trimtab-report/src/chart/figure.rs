@@ -53,6 +53,20 @@ const BUSY: usize = 64;
 const HEAT: [&str; 7] =
     ["#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b"];
 
+/// Bars that begin at a value of their own, which the crate's do not have.
+#[derive(Clone, Serialize)]
+struct BarFrom {
+    #[serde(flatten)]
+    bar: Box<Bar<String, Option<f64>>>,
+    base: f64,
+}
+
+impl Trace for BarFrom {
+    fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("text and numbers")
+    }
+}
+
 impl Chart {
     /// The chart for plotly.js.
     pub(crate) fn figure(&self) -> Figure {
@@ -124,11 +138,15 @@ impl Chart {
     }
 
     fn bars(&self, series: &BinnedSeries, index: usize, categories: &[String]) -> Box<dyn Trace> {
-        let values: Vec<_> = series.values.iter().map(|v| v.map(|v| plotted(&self.y, v))).collect();
-        Bar::new(categories.to_vec(), values)
+        // A logarithmic axis has no zero to begin at: bars show ratios there, and begin at 1.
+        let base = if self.y.scale == axis::Scale::Log { 1.0 } else { 0.0 };
+        let from_base = |v: f64| plotted(&self.y, v) - base;
+        let values: Vec<_> = series.values.iter().map(|v| v.map(from_base)).collect();
+        let bar = Bar::new(categories.to_vec(), values)
             .name(text(&series.name))
             .marker(Marker::new().color(colour(&series.name, index)))
-            .hover_template(self.hover(false))
+            .hover_template(self.hover(false));
+        if base == 0.0 { bar } else { Box::new(BarFrom { bar, base }) }
     }
 
     fn heat_map(&self, columns: Bins, rows: Bins, cells: &[Cell]) -> Box<dyn Trace> {
@@ -307,6 +325,17 @@ mod tests {
         assert_eq!(figure["data"][1]["y"], json!([8.5e-5]));
         assert_eq!(figure["layout"]["yaxis"]["type"], "log");
         assert_eq!(figure["layout"]["yaxis"]["tickformat"], "$~s");
+    }
+
+    #[test]
+    fn bars_of_ratios_begin_at_one() {
+        let series = [BinnedSeries { name: "s".to_owned(), values: vec![Some(0.25), None] }];
+        let y = Axis::new("ratio", Unit::Plain);
+        let trace = |y: &Axis| json_of(&bars("t", "x", y, &["a", "b"], &series))["data"][0].clone();
+        assert_eq!(trace(&y)["y"], json!([0.25, null]));
+        let log = trace(&y.log());
+        assert_eq!((&log["base"], &log["y"]), (&json!(1.0), &json!([-0.75, null])));
+        assert_eq!(log["x"], json!(["a", "b"]));
     }
 
     #[test]

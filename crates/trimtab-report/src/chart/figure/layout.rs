@@ -66,7 +66,7 @@ impl Chart {
         }
     }
 
-    /// Least and greatest value along an axis; of lines and steps, which alone have axes
+    /// Least and greatest value along an axis; of lines, steps and bars, which alone have axes
     /// that need it.
     fn extent(&self, axis: &Axis) -> Option<(f64, f64)> {
         if let Some(range) = axis.range {
@@ -83,7 +83,7 @@ impl Chart {
                 let values = points.filter_map(|p| p.1.map(|y| if along_x { p.0 } else { y }));
                 values.fold(None, wider)
             }
-            Data::Steps(_, series) if !along_x => {
+            Data::Steps(_, series) | Data::Bars(_, series) if !along_x => {
                 series.iter().flat_map(|s| &s.values).filter_map(|v| *v).fold(None, wider)
             }
             _ => None,

@@ -15,11 +15,15 @@
 //! method of Holm (1979).
 
 mod draw;
+mod event;
 mod paired;
+mod recorded;
 mod summary;
+mod throughput;
 
 pub use draw::{RandomArray, Traits, random_array};
 pub use paired::{Paired, holm};
+pub use recorded::Recording;
 pub use summary::{SeriesSummary, Standing, StrategySummary};
 
 use std::path::Path;
@@ -61,6 +65,8 @@ pub struct SeriesOptions {
     pub first: u64,
     /// The seed of the series.
     pub seed: u64,
+    /// Recordings, one of which some of the arrays replay.
+    pub recordings: Vec<Recording>,
     /// The rows: strategies as entries of a scenario, in TOML. `base` is the first, the last is
     /// the one that is judged.
     pub rows: Vec<String>,
@@ -70,6 +76,16 @@ pub struct SeriesOptions {
     pub threads: usize,
     /// No array is begun after this time.
     pub until: Option<Instant>,
+}
+
+impl SeriesOptions {
+    /// The array of this number.
+    ///
+    /// # Errors
+    /// As [`random_array`].
+    pub fn array(&self, number: u64) -> Result<RandomArray, trimtab_sim::Error> {
+        random_array(self.seed, number, &self.recordings)
+    }
 }
 
 /// The result on one array.
@@ -138,7 +154,7 @@ pub fn run_series(
 /// # Errors
 /// A row is not valid, as in a scenario.
 pub fn rows(options: &SeriesOptions) -> Result<Vec<Entry>, Error> {
-    let text = scenario(options, &random_array(options.seed, options.first)?);
+    let text = scenario(options, &options.array(options.first)?);
     Ok(Comparison::parse(&text, Path::new(""))?.entries)
 }
 
@@ -153,7 +169,7 @@ fn run_array(
     number: u64,
     trainer: &dyn Trainer,
 ) -> Result<ArrayResult, Error> {
-    let array = random_array(options.seed, number)?;
+    let array = options.array(number)?;
     let comparison = Comparison::parse(&scenario(options, &array), Path::new(""))?;
     let seed = comparison.seeds[0];
     let prepared = prepare(&comparison, seed, trainer, 1, &|_, _, _| ())?;

@@ -30,6 +30,7 @@ Examples:
   trimtab compare examples/compare-co-enterprise.toml --seeds 11,12,13
   sudo trimtab compare --live examples/live-consumer.toml --report live.html
   trimtab compare --random 20 --seed 1 --report random.html
+  trimtab compare --random 20 --seed 1 --trace examples/sqlite.parquet
 
 docs/compare.md describes every key of a scenario. The same scenario gives the
 same figures on any machine and with any number of threads.";
@@ -41,8 +42,8 @@ pub(crate) struct Args {
     /// The scenario, in TOML.
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "random")]
     scenario: Option<PathBuf>,
-    /// Compare on N arrays drawn at random instead: drives, workloads, costs. docs/compare.md
-    /// describes the space.
+    /// Compare on N arrays drawn at random instead: drives, workloads, costs, and what happens
+    /// to the drives. docs/compare.md describes the space.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
           conflicts_with_all = ["scenario", "seeds", "live", "files"], requires = "seed")]
     random: Option<u64>,
@@ -58,6 +59,9 @@ pub(crate) struct Args {
         default_value_t = 0
     )]
     first: u64,
+    /// A recording that some of the random arrays replay; may be given several times.
+    #[arg(long, value_name = "FILE", requires = "random", conflicts_with = "scenario")]
+    trace: Vec<PathBuf>,
     /// The strategies to compare on random arrays; the last is judged against `base`.
     #[arg(
         long,

@@ -2,13 +2,31 @@
 //!
 //! An array is drawn as the text of a scenario, so that one on which a strategy does badly can
 //! be kept, read, and run again by itself.
+//!
+//! # The space
+//!
+//! Drives, data, load, mix, arrivals and costs are drawn one after the other, as the table in
+//! docs/compare.md says. Two things are drawn afterwards, each from a generator of its own, so
+//! that they leave everything else of an array as it is:
+//!
+//! - A recorded workload (random/recorded.rs), in 0.3 of the arrays if recordings are given: all
+//!   drives replay one of them, at a rate at which the slowest drive has the utilisation that was
+//!   drawn.
+//! - An event in phase two (random/event.rs), in 0.3 of the arrays: a drive becomes slow, stalls
+//!   or dies, or all become slow.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use trimtab_device::{Profile, Scope};
-use trimtab_io::{SplitMix64, derived_seed};
-use trimtab_sim::{Error, Scenario};
+use trimtab_io::{Nanos, SplitMix64, derived_seed};
+use trimtab_sim::Error;
+
+use super::event::{self, event};
+use super::recorded::{self, Recording};
+use super::throughput::Throughput;
+use crate::phase::Workloads;
+use crate::spec::Comparison;
 
 /// A drawn array.
 #[derive(Clone, Debug)]
@@ -41,39 +59,60 @@ pub struct Traits {
     pub read_bytes: u64,
     /// Cost of a failover, µs.
     pub failover_us: f64,
-    /// Kind of the arrivals.
+    /// Kind of the arrivals: `poisson`, `bursty` or `recorded`.
     pub arrivals: &'static str,
-    /// What happens to a drive in phase two.
+    /// The file name of the recording that the drives replay.
+    pub recording: Option<String>,
+    /// What happens to the drives in phase two: `none`, `slow for good`, `slow for a while`,
+    /// `stalls`, `dies`, `dies and returns` or `all slow`.
     pub event: &'static str,
 }
 
 /// Reads of phase one and of phase two, of all drives together.
-const READS: (u64, u64) = (25_000, 25_000);
+const READS: u64 = 25_000;
+/// With few of them among the requests of a recording, there are fewer: phases have at most as
+/// many requests as with the lowest share that is drawn, unless p99.9 needs more reads.
+const LEAST_SHARE: f64 = 0.1;
+const FEWEST_READS: u64 = 10_000;
 
 /// Draws from the space.
-struct Draw(SplitMix64);
+pub(super) struct Draw(SplitMix64);
 
 impl Draw {
-    fn chance(&mut self, probability: f64) -> bool {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
+    /// 0 to 1.
+    pub(super) fn unit(&mut self) -> f64 {
+        self.0.unit()
+    }
+
+    /// A number below `count`.
+    pub(super) fn below(&mut self, count: u64) -> u64 {
+        self.0.next() % count
+    }
+
+    pub(super) fn chance(&mut self, probability: f64) -> bool {
         self.0.unit() <= probability
     }
 
-    fn uniform(&mut self, least: f64, most: f64) -> f64 {
+    pub(super) fn uniform(&mut self, least: f64, most: f64) -> f64 {
         least + (most - least) * self.0.unit()
     }
 
     /// Uniform in the logarithm.
-    fn scale(&mut self, least: f64, most: f64) -> f64 {
+    pub(super) fn scale(&mut self, least: f64, most: f64) -> f64 {
         self.uniform(least.ln(), most.ln()).exp()
     }
 
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[(self.0.next() % of.len() as u64) as usize]
     }
 }
 
 /// Three significant digits: figures of a scenario are to be read.
-fn round(value: f64) -> f64 {
+pub(super) fn round(value: f64) -> f64 {
     if value == 0.0 {
         return 0.0;
     }
@@ -82,12 +121,13 @@ fn round(value: f64) -> f64 {
 }
 
 /// Reads and writes of a workload, per request.
-#[derive(Clone)]
-struct Mix {
-    read_share: f64,
-    reads: Vec<(u64, u32)>,
-    writes: Vec<(u64, u32)>,
-    offsets: String,
+#[derive(Clone, Debug)]
+pub(super) struct Mix {
+    pub(super) read_share: f64,
+    /// Bytes and weights.
+    pub(super) reads: Vec<(u64, u32)>,
+    pub(super) writes: Vec<(u64, u32)>,
+    pub(super) offsets: String,
 }
 
 /// How requests arrive, relative to their mean rate.
@@ -97,15 +137,34 @@ enum Pattern {
     Bursty { on: f64, off: f64, on_ms: f64, off_ms: f64 },
 }
 
-/// The `number`th array of the series with this seed.
+/// The `number`th array of the series with this seed. Some of the arrays replay one of the
+/// recordings; the others do not depend on them.
 ///
 /// # Errors
-/// The throughput of a drive cannot be measured.
-pub fn random_array(seed: u64, number: u64) -> Result<RandomArray, Error> {
+/// The throughput of a drive cannot be measured, or a recording cannot be read.
+pub fn random_array(
+    seed: u64,
+    number: u64,
+    recordings: &[Recording],
+) -> Result<RandomArray, Error> {
     let mut seed_of_draw = derived_seed(seed, number);
     loop {
-        if let Some(array) = drawn(seed, number, seed_of_draw)? {
-            return Ok(array);
+        if let Some(mut array) = drawn(number, seed_of_draw)? {
+            let mut draw = Draw::new(derived_seed(seed_of_draw, 3));
+            if let Some(recording) = recorded::choose(&mut draw, recordings) {
+                array.replay(recording, &mut draw)?;
+            }
+            let mut draw = Draw::new(derived_seed(seed_of_draw, 2));
+            if event::happens(&mut draw) {
+                let length = array.phase_two()?.as_secs_f64();
+                let event = event(&mut draw, array.devices.len(), length);
+                array.traits.event = event.name;
+                for (device, faults) in array.devices.iter_mut().zip(event.faults) {
+                    device.faults = faults;
+                }
+            }
+            let text = format!("# Array {number} of the series {seed}.\n{}", array.text());
+            return Ok(RandomArray { number, text, traits: array.traits });
         }
         seed_of_draw = derived_seed(seed_of_draw, 1);
     }
@@ -114,9 +173,95 @@ pub fn random_array(seed: u64, number: u64) -> Result<RandomArray, Error> {
 /// The least share of the reads that a drive gets: with fewer nothing is known of it.
 const LEAST_READS: f64 = 0.002;
 
-/// An array; `None` if one of its drives is so slow that it would get hardly any reads.
-fn drawn(seed: u64, number: u64, seed_of_draw: u64) -> Result<Option<RandomArray>, Error> {
-    let mut draw = Draw(SplitMix64::new(seed_of_draw));
+/// An array before its text.
+struct Drawn {
+    number: u64,
+    /// Of each phase, of all drives together.
+    reads: u64,
+    correlated: bool,
+    /// What the rate of each drive's requests relates to.
+    utilisation: f64,
+    devices: Vec<Device>,
+    throughput: Throughput,
+    traits: Traits,
+}
+
+/// A drive of it, in TOML.
+struct Device {
+    drive: String,
+    workload: String,
+    faults: String,
+}
+
+impl Drawn {
+    /// The scenario.
+    fn text(&self) -> String {
+        let Self { number, reads, correlated, traits, .. } = self;
+        let mut text = format!(
+            "seeds = [{}]\n\
+             phase_one = {{ reads = {reads} }}\n\
+             phase_two = {{ reads = {reads} }}\n\
+             correlated_bursts = {correlated}\n\
+             refusal_samples = 0\n\
+             costs.failover_us = {}\n",
+            1 + number,
+            traits.failover_us,
+        );
+        for Device { drive, workload, faults } in &self.devices {
+            write!(text, "\n[[device]]\n{drive}workload = {workload}\n{faults}")
+                .expect("a string grows");
+        }
+        text
+    }
+
+    /// The duration of phase two.
+    fn phase_two(&self) -> Result<Nanos, Error> {
+        let Comparison { devices, phase_one, phase_two, correlated_bursts, seeds, .. } =
+            Comparison::parse(&self.text(), Path::new(""))?;
+        let mut workloads = Workloads::new(&devices, seeds[0], correlated_bursts, None)?;
+        workloads.take("phase_one", &phase_one)?;
+        let requests = workloads.take("phase_two", &phase_two)?;
+        Ok(requests.last().map_or(Nanos::ZERO, |last| last.at))
+    }
+
+    /// Replaces the workloads by a recording.
+    fn replay(&mut self, recording: &Recording, draw: &mut Draw) -> Result<(), Error> {
+        let Self { utilisation, throughput, devices, .. } = self;
+        let mix = &recording.mix;
+        let mut slowest = f64::INFINITY;
+        for device in &*devices {
+            slowest = slowest.min(throughput.of(&device.drive, mix)?);
+        }
+        let iops = *utilisation * slowest;
+        let share = (mix.read_share / LEAST_SHARE).min(1.0);
+        self.reads = ((READS as f64 * share) as u64).max(FEWEST_READS);
+        // With a margin, because the drives' parts of it end at a common time.
+        let wanted = self.reads * 5 / 2;
+        let drives = self.devices.len();
+        let mut replay = |together, devices: &mut Vec<Device>| {
+            let workloads = recording.workloads(draw, drives, iops, wanted, together);
+            for (device, workload) in devices.iter_mut().zip(workloads) {
+                device.workload = workload;
+            }
+        };
+        replay(self.correlated, &mut self.devices);
+        // A drive whose part of the recording has no reads: from the same moment on, all have.
+        if self.phase_two().is_err() {
+            replay(true, &mut self.devices);
+        }
+        self.traits.utilisation = self.utilisation;
+        self.traits.read_share = mix.read_share;
+        self.traits.read_bytes = mix.reads[0].0;
+        self.traits.arrivals = "recorded";
+        self.traits.recording = Some(recording.name());
+        Ok(())
+    }
+}
+
+/// An array without event and recording; `None` if one of its drives would get hardly any
+/// reads, because it is slow or its bursts are long.
+fn drawn(number: u64, seed_of_draw: u64) -> Result<Option<Drawn>, Error> {
+    let mut draw = Draw::new(seed_of_draw);
     let replicas = 2 + (draw.0.next() % 7) as usize;
     let alike = draw.chance(0.5);
     // Replicas hold the same data, however long they have been in use.
@@ -140,7 +285,7 @@ fn drawn(seed: u64, number: u64, seed_of_draw: u64) -> Result<Option<RandomArray
     let pattern = pattern(&mut draw, utilisation);
     let own_workloads = draw.chance(0.3);
     let mut throughput = Throughput::default();
-    let mut devices = String::new();
+    let mut devices = Vec::new();
     let mut busiest: f64 = 0.0;
     let mut reads = Vec::new();
     for profile in &profiles {
@@ -150,30 +295,17 @@ fn drawn(seed: u64, number: u64, seed_of_draw: u64) -> Result<Option<RandomArray
             (shared.clone(), 1.0)
         };
         busiest = busiest.max(share * utilisation);
-        let text = profile.text(capacity, filled);
-        let iops = share * utilisation * throughput.of(&text, &mix)?;
+        let drive = profile.text(capacity, filled);
+        let iops = share * utilisation * throughput.of(&drive, &mix)?;
         reads.push(iops * mix.read_share);
         let workload = mix.workload(&pattern.arrivals(iops));
-        write!(devices, "\n[[device]]\n{text}workload = {workload}\n").expect("a string grows");
+        devices.push(Device { drive, workload, faults: String::new() });
     }
     let all: f64 = reads.iter().sum();
     if reads.iter().any(|&reads| reads < LEAST_READS * all) {
         return Ok(None);
     }
     let correlated = draw.chance(0.5);
-    let text = format!(
-        "# Array {number} of the series {seed}.\n\
-         seeds = [{}]\n\
-         phase_one = {{ reads = {} }}\n\
-         phase_two = {{ reads = {} }}\n\
-         correlated_bursts = {correlated}\n\
-         refusal_samples = 0\n\
-         costs.failover_us = {failover_us}\n\
-         {devices}",
-        1 + number,
-        READS.0,
-        READS.1,
-    );
     let traits = Traits {
         replicas,
         alike,
@@ -187,9 +319,13 @@ fn drawn(seed: u64, number: u64, seed_of_draw: u64) -> Result<Option<RandomArray
             Pattern::Poisson => "poisson",
             Pattern::Bursty { .. } => "bursty",
         },
-        event: "none",
+        recording: None,
+        event: event::NONE,
     };
-    Ok(Some(RandomArray { number, text, traits }))
+    let reads = READS;
+    let drawn = Drawn { number, reads, correlated, utilisation, devices, throughput, traits };
+    // With long bursts, a drive may have no reads in a phase.
+    Ok(drawn.phase_two().is_ok().then_some(drawn))
 }
 
 /// A drive, before it is known how much data the array holds.
@@ -367,7 +503,7 @@ impl Pattern {
 
 impl Mix {
     /// A workload with these arrivals, in TOML.
-    fn workload(&self, arrivals: &str) -> String {
+    pub(super) fn workload(&self, arrivals: &str) -> String {
         let list = |sizes: &[(u64, u32)]| {
             let of =
                 |(bytes, weight): &(u64, u32)| format!("{{ bytes = {bytes}, weight = {weight} }}");
@@ -386,38 +522,6 @@ impl Mix {
     }
 }
 
-/// Requests that measure a drive's throughput, after so many others.
-const MEASURED: (u64, u64) = (5_000, 20_000);
-/// The queue depth at which it is measured.
-const DEPTH: u32 = 64;
-
-/// Throughput of drives under their mixes, requests/s, measured in a simulation of its own.
-#[derive(Default)]
-struct Throughput {
-    known: Vec<(String, f64)>,
-}
-
-impl Throughput {
-    fn of(&mut self, drive: &str, mix: &Mix) -> Result<f64, Error> {
-        let arrivals = format!("{{ kind = \"closed\", queue_depth = {DEPTH}, think_us = 0 }}");
-        let text = format!(
-            "seed = 1\nwarm_up_requests = {}\nrequests = {}\n[[device]]\n{drive}workload = {}\n",
-            MEASURED.0,
-            MEASURED.1,
-            mix.workload(&arrivals)
-        );
-        if let Some((_, known)) = self.known.iter().find(|(of, _)| *of == text) {
-            return Ok(*known);
-        }
-        let mut simulation = Scenario::parse(&text, Path::new(""))?.simulation()?;
-        simulation.run()?;
-        let device = &simulation.report().devices[0];
-        let measured = device.requests as f64 / device.measured_ns.as_secs_f64().max(1e-9);
-        self.known.push((text, measured));
-        Ok(measured)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -428,11 +532,73 @@ mod tests {
     #[test]
     fn drawn_arrays_are_valid_and_stay_as_they_are() {
         for number in [1, 24, 31] {
-            let array = random_array(1, number).unwrap();
+            let array = random_array(1, number, &[]).unwrap();
             let text = format!("strategies = [\"base\"]\n{}", array.text);
             let comparison = Comparison::parse(&text, Path::new("")).unwrap();
             assert_eq!(comparison.devices.len(), array.traits.replicas);
-            assert_eq!(random_array(1, number).unwrap().text, array.text);
+            assert_eq!(random_array(1, number, &[]).unwrap().text, array.text);
         }
+    }
+
+    /// Without the lines that an event adds.
+    fn without_faults(text: &str) -> String {
+        let line = |line: &&str| !line.starts_with("fault = ") && !line.starts_with("# ");
+        text.lines().filter(line).map(|line| line.to_owned() + "\n").collect()
+    }
+
+    #[test]
+    fn events_leave_the_rest_of_an_array_and_begin_in_phase_two() {
+        let happening: Vec<_> = (0..)
+            .filter(|&number| {
+                let seed = derived_seed(derived_seed(1, number), 2);
+                event::happens(&mut Draw::new(seed))
+            })
+            .take(3)
+            .collect();
+        assert!((6..24).contains(&happening[2]), "about every third: {happening:?}");
+        for number in happening {
+            let array = random_array(1, number, &[]).unwrap();
+            let Some(plain) = drawn(number, derived_seed(1, number)).unwrap() else {
+                continue;
+            };
+            assert_eq!(without_faults(&array.text), plain.text());
+            assert_ne!((array.traits.event, array.text.contains("fault = ")), ("none", false));
+            let length = plain.phase_two().unwrap().as_secs_f64();
+            let comparison = Comparison::parse(&array.text, Path::new("")).unwrap();
+            let faults: Vec<_> = comparison.faults.iter().flatten().collect();
+            assert!(!faults.is_empty());
+            assert!(faults.iter().all(|fault| (0.0..length).contains(&fault.at_s)));
+        }
+    }
+
+    #[test]
+    fn recordings_change_the_arrays_that_replay_one_and_no_other() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sqlite.parquet");
+        let recordings = [Recording::open(Path::new(path)).unwrap()];
+        let mut replaying = 0;
+        for number in 0..6 {
+            let plain = random_array(1, number, &[]).unwrap();
+            let array = random_array(1, number, &recordings).unwrap();
+            if array.traits.recording.is_none() {
+                assert_eq!(array.text, plain.text);
+                continue;
+            }
+            replaying += 1;
+            assert_eq!(array.traits.arrivals, "recorded");
+            assert_eq!(array.traits.event, plain.traits.event);
+            let drives = |text: &str| -> Vec<String> {
+                let keys = ["profile", "override", "capacity", "fill", "host", "costs"];
+                let line = |line: &&str| keys.iter().any(|key| line.starts_with(key));
+                text.lines().filter(line).map(str::to_owned).collect()
+            };
+            assert_eq!(drives(&array.text), drives(&plain.text));
+            let comparison = Comparison::parse(&array.text, Path::new("/nowhere")).unwrap();
+            let Comparison { devices, phase_one, phase_two, .. } = comparison;
+            let mut workloads = Workloads::new(&devices, 1, true, None).unwrap();
+            workloads.take("phase_one", &phase_one).unwrap();
+            let requests = workloads.take("phase_two", &phase_two).unwrap();
+            assert!(requests.len() >= FEWEST_READS as usize);
+        }
+        assert!(replaying > 0);
     }
 }

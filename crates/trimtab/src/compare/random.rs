@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use trimtab_compare::random::{
-    ArrayResult, FIGURES, LEAST, LEVEL, MARGIN, SeriesOptions, SeriesSummary, Standing, TIE,
-    random_array, run_series, scenario,
+    ArrayResult, FIGURES, LEAST, LEVEL, MARGIN, Recording, SeriesOptions, SeriesSummary, Standing,
+    TIE, run_series, scenario,
 };
 use trimtab_compare::{BuiltinTrainer, Entry, StrategyKind, random};
 use trimtab_report::{Align, Facts, Table, machine};
@@ -44,6 +44,7 @@ struct Output<'a> {
     trimtab: &'static str,
     machine: String,
     seed: u64,
+    recordings: Vec<String>,
     strategies: Vec<&'a str>,
     settings: &'a str,
     is_complete: bool,
@@ -56,7 +57,7 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
     if args.show {
         let mut out = console::out(false);
         for number in (0..arrays).map(|array| options.first + array) {
-            writeln!(out, "{}", scenario(&options, &random_array(options.seed, number)?))?;
+            writeln!(out, "{}", scenario(&options, &options.array(number)?))?;
         }
         return Ok(out.flush()?);
     }
@@ -97,6 +98,7 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
             trimtab: env!("CARGO_PKG_VERSION"),
             machine: machine(),
             seed: options.seed,
+            recordings: options.recordings.iter().map(Recording::name).collect(),
             strategies: rows.iter().map(|row| row.name.as_str()).collect(),
             settings: &options.settings,
             is_complete: series.is_complete,
@@ -128,10 +130,12 @@ fn options(args: &Args, arrays: u64) -> Result<SeriesOptions> {
     let threads = args
         .threads
         .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
+    let recordings = args.trace.iter().map(|path| Recording::open(path));
     Ok(SeriesOptions {
         arrays,
         first: args.first,
         seed: args.seed.context("clap asks for it")?,
+        recordings: recordings.collect::<Result<_, _>>()?,
         rows,
         settings: args.set.iter().map(|line| format!("{line}\n")).collect(),
         threads,
@@ -159,6 +163,13 @@ fn facts(options: &SeriesOptions, results: &[ArrayResult]) -> Facts {
     facts.add("arrays", results.len().to_string());
     let reads = results.iter().map(|array| array.reads).min().unwrap_or_default();
     facts.add("reads", format!("{} of each array, at least", trimtab_report::count(reads)));
+    if !options.recordings.is_empty() {
+        let names: Vec<_> = options.recordings.iter().map(Recording::name).collect();
+        let replay = results.iter().filter(|array| array.traits.recording.is_some()).count();
+        facts.add("recordings", format!("{}, replayed by {replay} arrays", names.join(", ")));
+    }
+    let events = results.iter().filter(|array| array.traits.event != "none").count();
+    facts.add("with an event", format!("{events} arrays"));
     facts.add("machine", machine());
     facts
 }
@@ -232,6 +243,8 @@ fn worst(results: &[ArrayResult]) -> Table {
         ("utilisation", Align::Right),
         ("reads", Align::Right),
         ("failover", Align::Right),
+        ("arrivals", Align::Left),
+        ("event", Align::Left),
     ];
     let mut table = Table::new(&columns).with_caption("the arrays on which it loses most");
     let mut all: Vec<_> = results
@@ -257,6 +270,8 @@ fn worst(results: &[ArrayResult]) -> Table {
             percent(traits.utilisation),
             percent(traits.read_share),
             format!("{} µs", traits.failover_us),
+            traits.arrivals.to_owned(),
+            traits.event.to_owned(),
         ]);
     }
     table

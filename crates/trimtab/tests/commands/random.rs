@@ -72,6 +72,56 @@ fn scenarios_of_a_series_can_be_run_by_themselves() {
     }
 }
 
+/// In the series 5, a drive of array 5 stalls.
+#[test]
+fn an_array_with_an_event_runs() {
+    let array = |more: &[&str]| {
+        let always = ["--random", "1", "--first", "5", "--seed", "5", "--strategies", "c3"];
+        let output = trimtab(&[&always, more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shown = array(&["--show"]);
+    let fault = "fault = [{ kind = \"stall\", at_s = 0.578, for_s = 0.153 }]";
+    assert!(shown.lines().any(|line| line == fault), "{shown}");
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("series.html");
+    let told = array(&["--json", "-", "--report", page.to_str().unwrap()]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let array = &told["arrays"][0];
+    assert_eq!((&array["traits"]["event"], &array["reads"]), (&"stalls".into(), &25_000.into()));
+    assert!(array["traits"]["recording"].is_null());
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("By event") && page.contains("stalls"));
+}
+
+#[test]
+fn arrays_replay_recordings() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sqlite.parquet");
+    let output = trimtab(&[
+        "--random",
+        "1",
+        "--first",
+        "15",
+        "--seed",
+        "5",
+        "--strategies",
+        "c3",
+        "--trace",
+        trace,
+        "--json",
+        "-",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["recordings"][0], "sqlite.parquet");
+    let traits = &told["arrays"][0]["traits"];
+    assert_eq!(
+        (&traits["arrivals"], &traits["recording"]),
+        (&"recorded".into(), &"sqlite.parquet".into())
+    );
+}
+
 #[test]
 fn bad_input_and_an_early_end_are_said_in_one_line() {
     for (args, expected) in [
@@ -82,6 +132,9 @@ fn bad_input_and_an_early_end_are_said_in_one_line() {
         (&["--random", "1", "--seed", "1", "--row", "{ strategy = 3 }"], "string"),
         (&["--random", "1", "--seed", "1", "s.toml"], "cannot be used with"),
         (&["--random", "1", "--seed", "1", "--minutes", "-1"], "minutes"),
+        (&["--random", "1", "--seed", "1", "--trace", "no-such.csv"], "no-such.csv: cannot open"),
+        (&["--random", "1", "--seed", "1", "--trace", "/dev/null"], "/dev/null: "),
+        (&["s.toml", "--trace", "t.csv"], "cannot be used with"),
         (&["s.toml", "--seed", "4"], "cannot be used with"),
         (&["s.toml", "--minutes", "4"], "cannot be used with"),
     ] {

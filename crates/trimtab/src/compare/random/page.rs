@@ -39,7 +39,7 @@ struct Dimension {
     class: fn(&Traits) -> (u64, String),
 }
 
-const DIMENSIONS: [Dimension; 8] = [
+const DIMENSIONS: [Dimension; 9] = [
     Dimension {
         name: "replicas",
         class: |traits| (traits.replicas as u64, traits.replicas.to_string()),
@@ -65,24 +65,50 @@ const DIMENSIONS: [Dimension; 8] = [
             }
         },
     },
-    Dimension { name: "size of reads", class: |traits| decade(traits.read_bytes as f64, "B") },
-    Dimension { name: "page read time", class: |traits| decade(traits.read_us, "µs") },
+    Dimension { name: "size of reads", class: |traits| size(traits.read_bytes) },
+    Dimension { name: "page read time", class: |traits| decade(traits.read_us) },
     Dimension {
         name: "failover",
         class: |traits| match traits.failover_us {
             cost if cost < 1.0 => (0, "none".to_owned()),
-            cost => decade(cost, "µs"),
+            cost => decade(cost),
         },
     },
     Dimension {
         name: "arrivals",
-        class: |traits| (u64::from(traits.arrivals != "poisson"), traits.arrivals.to_owned()),
+        class: |traits| in_order(&["poisson", "bursty", "recorded"], traits.arrivals),
+    },
+    Dimension {
+        name: "event",
+        class: |traits| {
+            let names = ["none", "slow for a while", "slow for good", "all slow", "stalls"];
+            in_order(&names, traits.event)
+        },
     },
 ];
 
-fn decade(value: f64, unit: &str) -> (u64, String) {
-    let from = 10_u64.pow(value.max(1.0).log10() as u32);
-    (from, format!("{from} to {} {unit}", 10 * from))
+/// A class of a name; those that are not listed come last.
+fn in_order(names: &[&str], name: &str) -> (u64, String) {
+    let place = names.iter().position(|other| *other == name);
+    (place.unwrap_or(names.len()) as u64, name.to_owned())
+}
+
+/// The decade of a time, µs.
+fn decade(us: f64) -> (u64, String) {
+    let from = 10_u64.pow(us.max(1.0).log10() as u32);
+    let (least, unit) = if from < 1000 { (from, "µs") } else { (from / 1000, "ms") };
+    (from, format!("{least} to {} {unit}", 10 * least))
+}
+
+/// A class of sizes, by their least.
+fn size(bytes: u64) -> (u64, String) {
+    let (least, class) = match bytes {
+        0..4096 => (0, "below 4 KiB"),
+        4096..16_384 => (4, "4 to 16 KiB"),
+        16_384..65_536 => (16, "16 to 64 KiB"),
+        _ => (64, "from 64 KiB"),
+    };
+    (least, class.to_owned())
 }
 
 impl Dimension {
@@ -110,7 +136,7 @@ impl Dimension {
         };
         let names: Vec<String> = classes.iter().map(count).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let y = Axis::new("latency / base", Unit::Plain);
+        let y = Axis::new("latency / base", Unit::Plain).log();
         let x = format!("{} (arrays)", self.name);
         chart::bars(&format!("By {}", self.name), &x, &y, &names, &series).with_threshold_y(1.0)
     }

@@ -15,7 +15,9 @@
 //! method of Holm (1979).
 
 mod draw;
+mod drive;
 mod event;
+mod mix;
 mod paired;
 mod recorded;
 mod summary;

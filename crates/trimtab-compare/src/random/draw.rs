@@ -18,11 +18,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use trimtab_device::{Profile, Scope};
 use trimtab_io::{Nanos, SplitMix64, derived_seed};
 use trimtab_sim::Error;
 
+use super::drive::drive;
 use super::event::{self, event};
+use super::mix::{Pattern, mix, pattern};
 use super::recorded::{self, Recording};
 use super::throughput::Throughput;
 use crate::phase::Workloads;
@@ -118,23 +119,6 @@ pub(super) fn round(value: f64) -> f64 {
     }
     let unit = 10_f64.powi(2 - value.abs().log10().floor() as i32);
     (value * unit).round() / unit
-}
-
-/// Reads and writes of a workload, per request.
-#[derive(Clone, Debug)]
-pub(super) struct Mix {
-    pub(super) read_share: f64,
-    /// Bytes and weights.
-    pub(super) reads: Vec<(u64, u32)>,
-    pub(super) writes: Vec<(u64, u32)>,
-    pub(super) offsets: String,
-}
-
-/// How requests arrive, relative to their mean rate.
-#[derive(Clone, Copy)]
-enum Pattern {
-    Poisson,
-    Bursty { on: f64, off: f64, on_ms: f64, off_ms: f64 },
 }
 
 /// The `number`th array of the series with this seed. Some of the arrays replay one of the
@@ -326,200 +310,6 @@ fn drawn(number: u64, seed_of_draw: u64) -> Result<Option<Drawn>, Error> {
     let drawn = Drawn { number, reads, correlated, utilisation, devices, throughput, traits };
     // With long bursts, a drive may have no reads in a phase.
     Ok(drawn.phase_two().is_ok().then_some(drawn))
-}
-
-/// A drive, before it is known how much data the array holds.
-#[derive(Clone)]
-struct Drive {
-    /// The profile that it is made from, and the keys that it replaces.
-    base: String,
-    overrides: String,
-    read_us: f64,
-    /// The least capacity that is possible or wanted, GiB.
-    least: u64,
-    /// How it was filled.
-    kind: &'static str,
-    depth: u32,
-}
-
-fn drive(draw: &mut Draw) -> Drive {
-    let names: Vec<_> = Profile::builtin_names().collect();
-    let base = if draw.chance(0.5) { draw.pick(&names) } else { "reference" };
-    let is_random = base == "reference" && draw.chance(0.9);
-    let base = Profile::builtin(base).expect("a built-in name");
-    let (mut profile, mut overrides) = (base.clone(), String::new());
-    if is_random {
-        overrides = random_profile(draw, &mut profile);
-    }
-    // As small as it can be: a small drive is aged sooner, and behaves like a large one under
-    // the same load.
-    let mut least = draw.pick(&[1_u64, 2, 4]);
-    while profile.clone().with_capacity(least << 30).is_err() {
-        least *= 2;
-    }
-    Drive {
-        base: base.name,
-        overrides,
-        read_us: profile.timing.read_us,
-        least,
-        kind: if draw.chance(0.75) { "aged" } else { "sequential" },
-        depth: draw.pick(&[32, 64, 128, 256]),
-    }
-}
-
-impl Drive {
-    /// Its keys, in TOML: with this capacity, GiB, and this share of it filled.
-    fn text(&self, capacity: u64, share: f64) -> String {
-        let Self { base, overrides, kind, depth, .. } = self;
-        format!(
-            "profile = \"{base}\"\n{overrides}capacity = \"{capacity}G\"\n\
-             fill = {{ share = {share}, kind = \"{kind}\" }}\nhost = {{ queue_depth = {depth} }}\n"
-        )
-    }
-}
-
-/// Replaces figures of a profile, and returns the keys that do.
-fn random_profile(draw: &mut Draw, profile: &mut Profile) -> String {
-    let mut text = String::new();
-    let mut set = |key: &str, value: &dyn std::fmt::Display| {
-        writeln!(text, "override.{key} = {value}").expect("a string grows");
-    };
-    let geometry = &mut profile.geometry;
-    geometry.channels = draw.pick(&[2, 4, 8, 16]);
-    geometry.chips_per_channel = draw.pick(&[1, 2, 4, 8]);
-    geometry.page_bytes = draw.pick(&[4096, 8192, 16384]);
-    geometry.pages_per_block = draw.pick(&[64, 128, 256]);
-    geometry.over_provisioning = round(draw.uniform(0.1, 0.4));
-    set("geometry.channels", &geometry.channels);
-    set("geometry.chips_per_channel", &geometry.chips_per_channel);
-    set("geometry.page_bytes", &geometry.page_bytes);
-    set("geometry.pages_per_block", &geometry.pages_per_block);
-    set("geometry.over_provisioning", &geometry.over_provisioning);
-    let timing = &mut profile.timing;
-    timing.read_us = round(draw.scale(5.0, 5000.0));
-    let program = round((timing.read_us * draw.scale(2.0, 40.0)).min(20_000.0));
-    timing.program_us = Some(program);
-    timing.erase_us = round((program * draw.scale(2.0, 10.0)).min(50_000.0));
-    timing.channel_mb_s = round(draw.scale(200.0, 1600.0));
-    set("timing.read_us", &timing.read_us);
-    set("timing.program_us", &program);
-    set("timing.erase_us", &timing.erase_us);
-    set("timing.channel_mb_s", &timing.channel_mb_s);
-    let scopes = [
-        (Scope::Plane, "plane"),
-        (Scope::Die, "die"),
-        (Scope::Channel, "channel"),
-        (Scope::Controller, "controller"),
-    ];
-    let (scope, name) = draw.pick(&scopes);
-    profile.gc.blocks = scope;
-    profile.gc.preemptive = draw.chance(0.5);
-    profile.gc.suspend = draw.chance(0.3);
-    set("gc.blocks", &format!("\"{name}\""));
-    set("gc.preemptive", &profile.gc.preemptive);
-    set("gc.suspend", &profile.gc.suspend);
-    if draw.chance(0.6) {
-        set("buffer.size_mb", &round(draw.scale(1.0, 64.0)));
-        set("buffer.flush_watermark", &round(draw.uniform(0.2, 0.8)));
-        let period = if draw.chance(0.5) { round(draw.scale(5.0, 1000.0)) } else { 0.0 };
-        set("buffer.flush_period_ms", &period);
-        set("buffer.writes_per_die", &draw.pick(&[0, 1, 4]));
-    }
-    if draw.chance(0.4) {
-        set("noise.retry_probability", &round(draw.scale(1e-4, 0.1)));
-        set("noise.retry_most", &draw.pick(&[1, 4, 10]));
-    }
-    if draw.chance(0.3) {
-        set("noise.pause_every_ms", &round(draw.scale(20.0, 2000.0)));
-        set("noise.pause_ms", &round(draw.scale(0.2, 20.0)));
-    }
-    text
-}
-
-/// The most bytes that are written for each read, in the mean, and the shortest request.
-const WRITTEN: f64 = 65_536.0;
-const SECTOR: u64 = 512;
-
-fn mix(draw: &mut Draw) -> Mix {
-    let read_share = if draw.chance(0.25) { 1.0 } else { round(draw.uniform(0.1, 0.98)) };
-    let mut sizes = || {
-        let size = |draw: &mut Draw, most: f64| 512 << (draw.uniform(0.0, most) as u64);
-        // Mostly of up to 64 KiB, some of up to 1 MiB.
-        let mut sizes = vec![(size(draw, 8.0), 3)];
-        if draw.chance(0.3) {
-            let other = size(draw, 12.0);
-            if other != sizes[0].0 {
-                sizes.push((other, 1));
-            }
-        }
-        sizes
-    };
-    let (reads, mut writes) = (sizes(), sizes());
-    // Large writes among few reads would take hours to simulate, and wear the drive out.
-    let mean = |sizes: &[(u64, u32)]| {
-        let weight: u32 = sizes.iter().map(|size| size.1).sum();
-        sizes.iter().map(|&(bytes, w)| bytes as f64 * f64::from(w)).sum::<f64>() / f64::from(weight)
-    };
-    while mean(&writes) * (1.0 - read_share) / read_share > WRITTEN
-        && writes.iter().any(|size| size.0 > SECTOR)
-    {
-        writes.iter_mut().for_each(|size| size.0 = (size.0 / 2).max(SECTOR));
-    }
-    let offsets = match draw.pick(&[0, 0, 1, 2]) {
-        0 => "{ kind = \"uniform\" }".to_owned(),
-        1 => format!("{{ kind = \"zipf\", theta = {} }}", round(draw.uniform(0.5, 1.2))),
-        _ => "{ kind = \"uniform\" }".to_owned(),
-    };
-    Mix { read_share, reads, writes, offsets }
-}
-
-fn pattern(draw: &mut Draw, utilisation: f64) -> Pattern {
-    if draw.chance(0.5) {
-        return Pattern::Poisson;
-    }
-    let (on_ms, off_ms) = (round(draw.scale(10.0, 2000.0)), round(draw.scale(10.0, 10_000.0)));
-    let busy = on_ms / (on_ms + off_ms);
-    // The rate of a burst, as a multiple of the mean: rarely more than the drives can serve.
-    let most = if draw.chance(0.2) { 1.5 } else { 0.95 } / utilisation;
-    let on = draw.uniform(1.0, 20.0).min(most.max(1.0)).min(1.0 / busy);
-    let off = (1.0 - on * busy) / (1.0 - busy);
-    Pattern::Bursty { on, off: off.max(0.0), on_ms, off_ms }
-}
-
-impl Pattern {
-    /// Arrivals of so many requests per second in the mean, in TOML.
-    fn arrivals(self, iops: f64) -> String {
-        match self {
-            Self::Poisson => format!("{{ kind = \"poisson\", iops = {} }}", round(iops)),
-            Self::Bursty { on, off, on_ms, off_ms } => format!(
-                "{{ kind = \"bursty\", on_iops = {}, off_iops = {}, on_ms = {on_ms}, \
-                 off_ms = {off_ms} }}",
-                round(on * iops),
-                round(off * iops),
-            ),
-        }
-    }
-}
-
-impl Mix {
-    /// A workload with these arrivals, in TOML.
-    pub(super) fn workload(&self, arrivals: &str) -> String {
-        let list = |sizes: &[(u64, u32)]| {
-            let of =
-                |(bytes, weight): &(u64, u32)| format!("{{ bytes = {bytes}, weight = {weight} }}");
-            sizes.iter().map(of).collect::<Vec<_>>().join(", ")
-        };
-        let writes = match self.read_share < 1.0 {
-            true => format!(", write_sizes = [{}]", list(&self.writes)),
-            false => String::new(),
-        };
-        format!(
-            "{{ read_share = {}, sizes = [{}]{writes}, offsets = {}, arrivals = {arrivals} }}",
-            self.read_share,
-            list(&self.reads),
-            self.offsets
-        )
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use trimtab_io::{DeviceId, Nanos, Op};
 use trimtab_sim::Error;
 use trimtab_trace::{Trace, TraceOptions};
 
-use super::draw::{Draw, Mix, round};
+use super::draw::{Draw, round};
+use super::mix::Mix;
 
 /// A recording whose requests arrays may replay.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use trimtab_sim::{Error, Scenario};
 
-use super::draw::Mix;
+use super::mix::Mix;
 
 /// Requests that measure a drive's throughput, after so many others.
 const MEASURED: (u64, u64) = (5_000, 20_000);

@@ -8,7 +8,7 @@ use plotly::layout::{
 
 use super::super::axis::Scale;
 use super::super::{Axis, Chart, Data, Mark, Unit};
-use super::{PLAIN, SECONDS, percentile, plotted, text};
+use super::{PLAIN, SECONDS, percentile, plotted, rounded, text};
 
 /// Red for slow; readable on white and on black.
 const SLOW: &str = "#c8443a";
@@ -59,6 +59,9 @@ impl Chart {
     fn y_axis(&self) -> layout::Axis {
         let axis = layout_axis(&self.y, self.extent(&self.y), Y_DECADES);
         match self.y.scale {
+            Scale::Log if matches!(self.data, Data::Bars(..)) => {
+                ratio_axis(axis, self.extent(&self.y).unwrap_or((1.0, 1.0)))
+            }
             Scale::Linear if self.y.range.is_none() && self.y.unit != Unit::Percentile => {
                 axis.range_mode(RangeMode::ToZero)
             }
@@ -161,6 +164,22 @@ fn most_log_ticks(extent: Option<(f64, f64)>, few_decades: f64) -> usize {
     }
 }
 
+/// A logarithmic axis of ratios: 1 is always on it, and a difference of a few percent does not
+/// fill it. plotly.js would label 0.5 and 0.05 as 5.
+fn ratio_axis(drawn: layout::Axis, (least, most): (f64, f64)) -> layout::Axis {
+    let (from, to) = (least.min(0.8) / 1.1, most.max(1.25) * 1.1);
+    let digits: &[f64] = match (to / from).log10() {
+        ..0.8 => &[1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0],
+        ..Y_DECADES => &[1.0, 2.0, 5.0],
+        _ => &[1.0],
+    };
+    let powers = (from.log10().floor() as i32)..=(to.log10().ceil() as i32);
+    let ticks = powers.flat_map(|power| digits.iter().map(move |d| d * 10_f64.powi(power)));
+    let ticks: Vec<_> = ticks.map(rounded).filter(|tick| (from..=to).contains(tick)).collect();
+    let labels = ticks.iter().map(f64::to_string).collect();
+    drawn.range(vec![from.log10(), to.log10()]).tick_values(ticks).tick_text(labels)
+}
+
 fn percentile_axis(drawn: layout::Axis, extent: Option<(f64, f64)>) -> layout::Axis {
     let (least, most) = extent.unwrap_or((0.1, 1.0));
     let (least, most) = (least.clamp(1e-12, 0.5), most.max(0.5));
@@ -175,6 +194,25 @@ fn percentile_axis(drawn: layout::Axis, extent: Option<(f64, f64)>) -> layout::A
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn axes_of_ratios_label_whole_numbers_around_one() {
+        let ticks = |least, most| {
+            let axis =
+                serde_json::to_value(ratio_axis(layout::Axis::new(), (least, most))).unwrap();
+            axis["ticktext"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|t| t.as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(ticks(0.99, 1.01), "0.8 1 1.2");
+        assert_eq!(ticks(0.06, 1.1), "0.1 0.2 0.5 1");
+        assert_eq!(ticks(0.3, 200.0), "0.5 1 2 5 10 20 50 100 200");
+        assert_eq!(ticks(0.001, 260.0), "0.001 0.01 0.1 1 10 100");
+    }
 
     /// plotly.js chooses by the decades for each tick.
     #[test]

@@ -48,6 +48,9 @@ pub struct TrimtabSettings {
 /// is ranking, as C3 and the snitch do it, and costs the inferences; a primary that is
 /// refused costs a failover as well. Where all would be late the least late is asked.
 ///
+/// Where no predictor ever refuses, nothing is predicted before a read is sent: it goes to its
+/// primary, and takes no longer than without a strategy.
+///
 /// A read that takes longer than expected is hedged with a replica that will be sooner.
 /// Hedges have a budget, and are worth most for reads that have waited longest. So the delay
 /// before a hedge is the same for all reads: the price at which the budget is just spent
@@ -361,7 +364,7 @@ impl Trimtab {
         let at = match by {
             Choice::Stay => decided,
             Choice::Queue => asked(to, false),
-            Choice::Forecast => asked(to, to != primary),
+            Choice::Forecast => asked(to, true),
         };
         if to != primary && by_forecast && late.has(primary) {
             turn.refuse(primary);
@@ -462,10 +465,12 @@ impl Strategy for Trimtab {
         let kept = if self.length == 0.0 { 0.0 } else { LENGTH_KEPT };
         self.length = kept * self.length + (1.0 - kept) * length;
         let best = match &mut self.control {
-            None => self.least_wait(turn, None, |_| true),
+            None if self.predictors.refuses() => self.least_wait(turn, None, |_| true),
+            None => None,
             Some(control) => {
                 control.expire(now);
-                control.forecasts(primary).then(|| self.calibrated_wait(turn)).flatten()
+                let forecasts = control.forecasts(primary) && self.predictors.refuses();
+                forecasts.then(|| self.calibrated_wait(turn)).flatten()
             }
         };
         self.steer(turn, best);

@@ -1,11 +1,12 @@
 //! trimtab's strategy: the least expected latency, and a second replica only if it pays.
 
-use trimtab_io::{Nanos, Op, Request};
+use trimtab_io::{Nanos, Op, Request, RequestId};
 use trimtab_predict::{Forecast, Ticket, Verdict};
 
 use crate::action::Reason;
 use crate::calibration::Calibration;
 use crate::control::{Choice, ControlGroup, Pair, Question};
+use crate::control_figures::ControlFigures;
 use crate::costs::Costs;
 use crate::delay::Delay;
 use crate::predictors::PredictorSet;
@@ -453,6 +454,16 @@ impl Trimtab {
 impl Strategy for Trimtab {
     fn name(&self) -> &'static str {
         "trimtab"
+    }
+
+    fn unobserved(&mut self, read: RequestId) {
+        if let Some(control) = &mut self.control {
+            control.forget(read);
+        }
+    }
+
+    fn control_figures(&self) -> Option<ControlFigures> {
+        self.control.as_ref().map(ControlGroup::figures)
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {

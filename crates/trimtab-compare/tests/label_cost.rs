@@ -2,6 +2,8 @@
 //! without (`base`) and with them, on arrays whose drives have a known share of slow reads. Without
 //! a control group and with one (`checked`): neither may be worse than `base`.
 
+use std::io::{self, Write as _};
+
 use trimtab_compare::{BuiltinTrainer, Comparison, DriveFacts, Report, StrategyReport, compare};
 
 /// An array of two drives of one kind.
@@ -77,7 +79,7 @@ fn report(what: &str, array: &Array) -> Report {
     let base = figure(&report.strategies[0], "mean_ns");
     for row in &report.strategies[1..] {
         let gain = base - figure(row, "mean_ns");
-        eprintln!("{what}, {}: {gain:.0} of {base:.0} ns saved", row.name);
+        _ = writeln!(io::stderr(), "{what}, {}: {gain:.0} of {base:.0} ns saved", row.name);
         assert!(gain >= 0.0, "{what}, {}: {gain} ns", row.name);
         assert_eq!(row.seeds[0].errors, 0, "{what}");
     }

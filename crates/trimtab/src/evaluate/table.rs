@@ -30,7 +30,8 @@ pub(super) fn text(summary: &Summary) -> String {
     for one in &summary.predictors {
         let Some(model) = &one.model else { continue };
         let of = one.label.as_ref().map(|label| format!("; {}", own_label(label)));
-        let (file, origin) = (escaped(&model.file), escaped(&origin(model)));
+        let origin = origin(model);
+        let (file, origin) = (escaped(&model.file), escaped(&origin));
         _ = writeln!(text, "model     {file}: {origin}{}", of.unwrap_or_default());
     }
     _ = writeln!(text, "\n{}", scores(summary));

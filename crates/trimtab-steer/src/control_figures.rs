@@ -74,7 +74,11 @@ impl Measured {
 
 #[cfg(test)]
 mod tests {
+    use trimtab_io::RequestId;
+
     use super::*;
+    use crate::control::{ControlGroup, Pair, Question};
+    use crate::replica::Replica;
 
     const CLIP: Nanos = Nanos::from_micros(10_000);
 
@@ -111,5 +115,42 @@ mod tests {
         measured.pair(Nanos(100), Nanos::MAX, Nanos(50));
         measured.pair(Nanos::MAX, Nanos(100), Nanos(30));
         assert_eq!(measured.figures().mean_ns, 10.0);
+    }
+
+    /// A pair of a read that its primary is refused, with these latencies, µs.
+    fn serve(control: &mut ControlGroup, read: u64, moved: u64, at_primary: Option<u64>) {
+        let (read, arrival) = (RequestId(read), Nanos(read));
+        control.begin(
+            1.0,
+            Pair {
+                read,
+                question: Question::Refused,
+                arrival,
+                primary: Replica(0),
+                sides: [Replica(1), Replica(0)],
+                clip: CLIP,
+                unsent: CLIP,
+                typical: Nanos::ZERO,
+                took: [None; 2],
+            },
+        );
+        control.completed(arrival + Nanos::from_micros(moved), read, Replica(1), true);
+        match at_primary {
+            Some(us) => control.completed(arrival + Nanos::from_micros(us), read, Replica(0), true),
+            None => control.forget(read),
+        }
+    }
+
+    #[test]
+    fn moves_that_are_made_count_and_explored_or_unknown_ones_do_not() {
+        let mut control = ControlGroup::new(CLIP, 1);
+        (0..10).for_each(|i| serve(&mut control, i, 100, Some(300)));
+        (10..20).for_each(|i| serve(&mut control, i, 100, None));
+        let figures = control.figures();
+        assert_eq!((figures.pairs, figures.mean_ns, figures.error_ns), (10, 200_000.0, 0.0));
+        // The move is given up after some losses; what is explored then is no loss of a user.
+        (20..2000).for_each(|i| serve(&mut control, i, 5_000, Some(100)));
+        let figures = control.figures();
+        assert!((11..50).contains(&figures.pairs), "{figures:?}");
     }
 }

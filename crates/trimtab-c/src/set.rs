@@ -48,7 +48,7 @@ struct CSetFigures {
     gain_ns: i64,
     gain_error_ns: u64,
     replicas: u64,
-    reserved: u64,
+    beyond_p99_ppm: u64,
     of_replicas: [[u64; 6]; MOST],
 }
 
@@ -153,6 +153,7 @@ impl From<SetFigures> for CSetFigures {
             gain_ns: figures.gain.mean_ns as i64,
             gain_error_ns: figures.gain.error_ns as u64,
             replicas: figures.replicas.len() as u64,
+            beyond_p99_ppm: figures.gain.beyond_p99.map_or(0, |share| (share * 1e6) as u64),
             ..Self::default()
         };
         for (of, replica) in this.of_replicas.iter_mut().zip(&figures.replicas) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
-#[path = "../../trimtab-read/tests/emulated/mod.rs"]
+#[path = "../../trimtab-emu/tests/emulated/mod.rs"]
 mod emulated;
 mod programs;
 use emulated::Emulated;

@@ -65,8 +65,11 @@ int main(int argc, char **argv)
 
 	EXPECT(argc == 2 && chdir(argv[1]) == 0);
 	is_refused("a", "longer", EINVAL, "must have the same content");
+	is_refused("longer", "a", EINVAL, "replica 1 (a)");
 	is_refused("a", "linked", EINVAL, "are the same file");
+	is_refused("a", "a", EINVAL, "are the same file");
 	is_refused("a", "missing", ENOENT, "replica 1: cannot open missing");
+	is_refused("missing", "a", ENOENT, "replica 0: cannot open missing");
 	is_refused("neither", "missing", ENOENT, "none of the 2 replicas");
 	is_refused("a", ".", EINVAL, "a directory");
 	is_refused("/dev/null", "a", EINVAL, "a character device");
@@ -129,6 +132,8 @@ int main(int argc, char **argv)
 	EXPECT(served == figures.reads && figures.reads > 2000 && figures.copied_bytes > 0);
 	EXPECT(figures.replica[0].typical_ns > 0 && !figures.replica[0].is_down);
 	EXPECT(figures.without_model <= figures.reads && figures.replica[2].sent == 0);
+	EXPECT(figures.control_pairs <= figures.moved && figures.beyond_p99_ppm <= 1000000);
+	EXPECT(figures.control_pairs >= 1000 || figures.beyond_p99_ppm == 0);
 	/* A program that knows fewer figures gets those. */
 	memset(&figures, 0xff, sizeof figures);
 	EXPECT(trimtab_set_get_figures(set, &figures, 16) == 0);

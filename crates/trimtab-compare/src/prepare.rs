@@ -67,13 +67,15 @@ impl Trainees {
             false_submit_rate: trained.false_submit_rate,
             ..history.clone()
         };
-        Self {
-            history: history.iter().zip(&trained).map(with_rate).collect(),
-            thresholds: trained.iter().map(|trained| trained.threshold).collect(),
-            never: trained.iter().map(|trained| trained.never.clone()).collect(),
-            inference: trained.iter().map(|trained| trained.inference).max().unwrap_or_default(),
-            predictors: Mutex::new(PredictorSet::new(trained.into_iter().map(|t| t.predictor))),
+        let never: Vec<_> = trained.iter().map(|trained| trained.never.clone()).collect();
+        let history = history.iter().zip(&trained).map(with_rate).collect();
+        let thresholds = trained.iter().map(|trained| trained.threshold).collect();
+        let inference = trained.iter().map(|trained| trained.inference).max().unwrap_or_default();
+        let mut predictors = PredictorSet::new(trained.into_iter().map(|t| t.predictor));
+        if never.iter().all(Option::is_some) {
+            predictors = predictors.never_refusing();
         }
+        Self { history, thresholds, never, inference, predictors: Mutex::new(predictors) }
     }
 
     /// Fresh copies of the predictors.

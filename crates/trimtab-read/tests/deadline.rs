@@ -12,6 +12,7 @@ use trimtab_read::{ReadError, ReadOptions, Reader, RefusalCause, Source, Urgency
 use trimtab_testdisk as disk;
 use trimtab_tracker::{StateTracker, TrackerOptions};
 
+#[path = "../../trimtab-emu/tests/emulated/mod.rs"]
 mod emulated;
 mod models;
 use emulated::{Emulated, PAGES};

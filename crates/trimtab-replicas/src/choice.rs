@@ -13,8 +13,8 @@ use trimtab_io::{LatencyHistogram, Nanos, Request};
 use trimtab_predict::{Forecast, Predictor, Ticket, Verdict};
 use trimtab_read::Reader;
 use trimtab_steer::{
-    Costs, Ended, PredictorSet, Reason, Replica, ReplicaHistory, Strategy, StrategyInputs,
-    StrategyKind, Timer, Tuning, Turn,
+    ControlFigures, Costs, Ended, PredictorSet, Reason, Replica, ReplicaHistory, Strategy,
+    StrategyInputs, StrategyKind, Timer, Tuning, Turn,
 };
 
 use crate::figures::{Counters, count};
@@ -84,6 +84,11 @@ impl Shared {
         let strategy = StrategyKind::Trimtab.build(&vec![history; readers.len()], inputs);
         let counters = Counters::default();
         Self { readers, known, counters, choice: Mutex::new(Choice { strategy }) }
+    }
+
+    /// What the strategy's control group has measured.
+    pub(crate) fn gain(&self) -> ControlFigures {
+        self.choice().strategy.control_figures().unwrap_or_default()
     }
 
     fn choice(&self) -> MutexGuard<'_, Choice> {
@@ -264,7 +269,11 @@ impl Strategy for ThreadChoice {
         let is_known = self.thread.knows_latency(now, ended.sent);
         let seen = &self.shared.known.seen[ended.replica.index()];
         seen.ended(now, ended.sent, ended.data, is_known);
-        self.shared.choice().strategy.completed(now, ended);
+        let mut choice = self.shared.choice();
+        if !is_known {
+            choice.strategy.unobserved(ended.request);
+        }
+        choice.strategy.completed(now, ended);
     }
 }
 
@@ -298,7 +307,9 @@ impl Drop for ThreadChoice {
             let (id, op) = (request.id, request.op);
             let ended = Ended { request: id, replica, ticket, op, sent: at, data: false };
             self.shared.known.seen[replica.index()].ended(at, at, false, false);
-            self.shared.choice().strategy.completed(at, &ended);
+            let mut choice = self.shared.choice();
+            choice.strategy.unobserved(id);
+            choice.strategy.completed(at, &ended);
         }
     }
 }

@@ -1,10 +1,9 @@
 //! The figures of a set.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 use trimtab_io::Nanos;
-use trimtab_steer::{MOST_REPLICAS, Replica};
+use trimtab_steer::{ControlFigures, MOST_REPLICAS, Replica};
 
 /// The figures of a set since it was opened: a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,23 +34,11 @@ pub struct SetFigures {
     pub without_model: u64,
     /// Bytes copied from the library's buffers to the application's.
     pub copied_bytes: u64,
-    /// The control group.
-    pub gain: Gain,
+    /// What moving reads away from their primary replica gains, measured on the control group:
+    /// moved reads that were sent to both at once. The application gets the first answer.
+    pub gain: ControlFigures,
     /// By replica, in the order in which they were given.
     pub replicas: Vec<ReplicaFigures>,
-}
-
-/// What moving reads away from their primary replica gains, measured on the control group: reads
-/// that were sent to both at once. The application gets the first answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Gain {
-    /// Reads with both latencies known.
-    pub pairs: u64,
-    /// The mean by which the moved read was faster than the one at the primary replica, ns;
-    /// negative if it was slower.
-    pub mean_ns: f64,
-    /// The standard error of the mean, ns.
-    pub error_ns: f64,
 }
 
 /// The figures of one replica.
@@ -83,7 +70,6 @@ pub(crate) struct Counters {
     pub(crate) without_model: AtomicU64,
     pub(crate) copied: AtomicU64,
     pub(crate) replicas: [ReplicaCounters; MOST_REPLICAS],
-    gains: Mutex<Gains>,
 }
 
 #[derive(Debug, Default)]
@@ -91,14 +77,6 @@ pub(crate) struct ReplicaCounters {
     pub(crate) served: AtomicU64,
     pub(crate) sent: AtomicU64,
     pub(crate) errors: AtomicU64,
-}
-
-/// Count, mean and sum of squared deviations (Welford, 1962).
-#[derive(Clone, Copy, Debug, Default)]
-struct Gains {
-    pairs: u64,
-    mean: f64,
-    squares: f64,
 }
 
 /// Adds one.
@@ -111,21 +89,9 @@ impl Counters {
         &self.replicas[replica.index()]
     }
 
-    /// The latencies of a control pair.
-    pub(crate) fn pair(&self, at_primary: Nanos, moved: Nanos) {
-        let gain = at_primary.0 as f64 - moved.0 as f64;
-        let mut gains = self.gains.lock().unwrap_or_else(PoisonError::into_inner);
-        gains.pairs += 1;
-        let before = gain - gains.mean;
-        gains.mean += before / gains.pairs as f64;
-        gains.squares += before * (gain - gains.mean);
-    }
-
     /// A snapshot, without what other parts know of the replicas.
     pub(crate) fn figures(&self, replicas: usize) -> SetFigures {
         let of = |counter: &AtomicU64| counter.load(Relaxed);
-        let gains = *self.gains.lock().unwrap_or_else(PoisonError::into_inner);
-        let variance = gains.squares / gains.pairs.saturating_sub(1).max(1) as f64;
         let replica = |counters: &ReplicaCounters| ReplicaFigures {
             served: of(&counters.served),
             sent: of(&counters.sent),
@@ -147,29 +113,8 @@ impl Counters {
             probes: of(&self.probes),
             without_model: of(&self.without_model),
             copied_bytes: of(&self.copied),
-            gain: Gain {
-                pairs: gains.pairs,
-                mean_ns: gains.mean,
-                error_ns: (variance / gains.pairs.max(1) as f64).sqrt(),
-            },
+            gain: ControlFigures::default(),
             replicas: all,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gain_has_mean_and_error() {
-        let counters = Counters::default();
-        for (at_primary, moved) in [(100, 90), (100, 110), (150, 100), (100, 150)] {
-            counters.pair(Nanos(at_primary), Nanos(moved));
-        }
-        let gain = counters.figures(2).gain;
-        assert_eq!((gain.pairs, gain.mean_ns), (4, 0.0));
-        // The sample's deviation is sqrt(5200 / 3).
-        assert!((gain.error_ns - (5200.0_f64 / 3.0 / 4.0).sqrt()).abs() < 1e-9, "{gain:?}");
     }
 }

@@ -90,6 +90,7 @@ mod set;
 mod thread;
 
 pub use error::{OpenError, ReadError};
-pub use figures::{Gain, ReplicaFigures, SetFigures};
+pub use figures::{ReplicaFigures, SetFigures};
 pub use options::{ReplicaOptions, SetOptions};
 pub use set::ReplicaSet;
+pub use trimtab_steer::ControlFigures;

@@ -261,6 +261,7 @@ impl ReplicaSet {
     pub fn figures(&self) -> SetFigures {
         let shared = &self.set.shared;
         let mut figures = shared.counters.figures(self.set.files.len());
+        figures.gain = shared.gain();
         for (number, replica) in figures.replicas.iter_mut().enumerate() {
             replica.typical = shared.known.seen[number].typical();
             replica.is_down = shared.known.health[number].is_down();

@@ -106,7 +106,7 @@ impl Ring {
         let backend = ReadBackend::new(Arc::clone(&set.files)).ok();
         let driver = backend.map(|backend| {
             let choice = ThreadChoice::new(Arc::clone(&set.shared), Arc::clone(&state));
-            let reads = ThreadReads::new(Arc::clone(&set.shared), Arc::clone(&state));
+            let reads = ThreadReads::new(Arc::clone(&set.shared));
             Driver::new(backend, Box::new(choice), reads, false)
         });
         let next = THREADS.fetch_add(1, Relaxed) << 40;
@@ -206,19 +206,16 @@ fn take(data: Data<'_>, into: &mut [MaybeUninit<u8>], counters: &Counters) -> io
 /// What becomes of a thread's reads.
 pub(crate) struct ThreadReads {
     shared: Arc<Shared>,
-    state: Arc<ThreadState>,
     /// The read that the application waits for.
     current: Option<Request>,
     is_done: bool,
     /// The replica of the request that ended last.
     last: Replica,
-    pairs: Pairs,
 }
 
 impl ThreadReads {
-    fn new(shared: Arc<Shared>, state: Arc<ThreadState>) -> Self {
-        let (current, is_done, last) = (None, false, Replica(0));
-        Self { shared, state, current, is_done, last, pairs: Pairs::default() }
+    const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, current: None, is_done: false, last: Replica(0) }
     }
 
     const fn begin(&mut self, request: Request) {
@@ -256,59 +253,9 @@ impl Reads for ThreadReads {
         let primary = Replica((end.read.0 & 7) as u8);
         let is_first = matches!(end.reason, Some(Reason::Chosen | Reason::Fast | Reason::LeastBad));
         let is_moved = is_first && end.replica != primary;
-        let is_control = end.reason == Some(Reason::Probe) && end.replica == primary;
         if is_moved {
             count(&counters.moved);
         }
-        if end.outcome != Outcome::Done || !is_moved && !is_control {
-            return;
-        }
-        let took = now.since(end.sent);
-        let latency = self.state.knows_latency(now, end.sent).then_some(took);
-        if let Some((at_primary, moved)) = self.pairs.ended(end.read, is_control, latency) {
-            counters.pair(at_primary, moved);
-        }
-    }
-}
-
-/// Control pairs of which one half has ended.
-#[derive(Default)]
-struct Pairs {
-    /// The latest moved reads; most of them are not of a pair.
-    moved: [Half; 16],
-    next_moved: usize,
-    /// Reads that ended first at their primary replica.
-    control: Vec<Half>,
-}
-
-type Half = (RequestId, Option<Nanos>);
-
-impl Pairs {
-    /// Half a pair has ended; its latency if that is known. Returns the latencies at the primary
-    /// replica and of the move, once both are.
-    fn ended(
-        &mut self,
-        read: RequestId,
-        is_control: bool,
-        latency: Option<Nanos>,
-    ) -> Option<(Nanos, Nanos)> {
-        if is_control {
-            match self.moved.iter().find(|half| half.0 == read) {
-                Some((_, moved)) => return latency.zip(*moved),
-                None => self.control.push((read, latency)),
-            }
-            // Of reads that were not moved, and never will be.
-            if self.control.len() > 64 {
-                self.control.remove(0);
-            }
-            return None;
-        }
-        if let Some(at) = self.control.iter().position(|half| half.0 == read) {
-            return self.control.swap_remove(at).1.zip(latency);
-        }
-        self.moved[self.next_moved] = (read, latency);
-        self.next_moved = (self.next_moved + 1) % self.moved.len();
-        None
     }
 }
 
@@ -331,21 +278,6 @@ pub(crate) fn is_of_replica(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pairs_are_found_in_either_order() {
-        let mut pairs = Pairs::default();
-        let (at, id) = (|us| Some(Nanos::from_micros(us)), RequestId);
-        assert_eq!(pairs.ended(id(8), false, at(100)), None);
-        assert_eq!(pairs.ended(id(16), true, at(50)), None);
-        let pair = |a, b| Some((Nanos::from_micros(a), Nanos::from_micros(b)));
-        assert_eq!(pairs.ended(id(16), false, at(60)), pair(50, 60));
-        assert_eq!(pairs.ended(id(8), true, at(700)), pair(700, 100));
-        // A latency that is not known counts for nothing.
-        assert_eq!(pairs.ended(id(24), false, at(100)), None);
-        assert_eq!(pairs.ended(id(24), true, None), None);
-        assert!(pairs.control.is_empty());
-    }
 
     #[test]
     fn rescues_halve_the_time_that_is_left() {

@@ -9,7 +9,10 @@ use trimtab_replicas::{ReadError, ReplicaSet, SetOptions};
 use trimtab_testdisk as disk;
 
 mod drives;
-use drives::{Drives, PAGES};
+#[path = "../../trimtab-emu/tests/emulated/mod.rs"]
+mod emulated;
+use drives::Drives;
+use emulated::PAGES;
 
 /// A drive must be used again within this time; more than a replica needs (1 s), because a
 /// machine may be busy. The time that it took is noted.
@@ -57,7 +60,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
 
 #[test]
 fn reads_go_on_without_a_replica_that_fails_or_stalls_and_it_is_used_again() {
-    if !drives::can_run() {
+    if !emulated::can_run() {
         return;
     }
     let drives = Drives::new(3);
@@ -103,9 +106,38 @@ fn reads_go_on_without_a_replica_that_fails_or_stalls_and_it_is_used_again() {
     assert!(figures.extra > 0 && extra > 0, "{figures:?}");
 }
 
+/// The property that a user waits for: a drive that dies and comes back is read from within a
+/// second. Of several times, since the machine may be busy in one.
+#[test]
+fn drive_that_comes_back_is_used_within_a_second() {
+    const TIMES: usize = 5;
+    if !emulated::can_run() {
+        return;
+    }
+    let drives = Drives::new(2);
+    let set = drives.open(&SetOptions::default());
+    let mut took = with_load(&set, 2, || {
+        let served = || set.figures().replicas[1].served;
+        let once = |_| {
+            drives.all[1].fail();
+            until("it is down", || set.figures().replicas[1].is_down);
+            drives.all[1].heal();
+            let before = served();
+            until("it serves reads", || served() > before)
+        };
+        (0..TIMES).map(once).collect::<Vec<_>>()
+    });
+    took.sort_unstable();
+    disk::note(&format!("back after {took:?}"));
+    assert!(took[TIMES / 2] < Duration::from_secs(1), "{took:?}");
+    let figures = set.figures();
+    assert_eq!((figures.errors, figures.timed_out), (0, 0), "{figures:?}");
+    assert!(figures.replicas[1].errors >= TIMES as u64, "{figures:?}");
+}
+
 #[test]
 fn deadline_holds_and_the_buffer_is_not_touched_after_it() {
-    if !drives::can_run() {
+    if !emulated::can_run() {
         return;
     }
     let drives = Drives::new(2);

@@ -135,12 +135,19 @@ fn what_is_no_set_is_one_line() {
     let (error, line) = of(&[first.clone(), second.clone(), long.clone()]);
     assert!(matches!(error, OpenError::Length { replica: 2, length: 8192, expected: 4096, .. }));
     assert!(line.contains("must have the same content"), "{line}");
+    // In any order: the first one that differs from replica 0 is named.
+    let (error, _) = of(&[long.clone(), first.clone(), second.clone()]);
+    assert!(matches!(error, OpenError::Length { replica: 1, length: 4096, expected: 8192, .. }));
+    let (error, line) = of(&[first.clone(), first.clone()]);
+    assert!(matches!(error, OpenError::Same { first: 0, second: 1, .. }), "{line}");
     let (error, line) = of(&[first.clone(), second, linked]);
     assert!(matches!(error, OpenError::Same { first: 0, second: 2, .. }));
     assert!(line.contains("are the same file"), "{line}");
     let (error, line) = of(&[first.clone(), missing.clone()]);
     assert!(matches!(error, OpenError::Replica { replica: 1, .. }));
     assert!(line.contains("missing") && line.contains("No such file"), "{line}");
+    let (error, line) = of(&[missing.clone(), first.clone(), long.clone()]);
+    assert!(matches!(error, OpenError::Replica { replica: 0, .. }), "{line}");
     let (error, line) = of(&[missing.clone(), directory.path().join("neither")]);
     assert!(matches!(error, OpenError::None { count: 2, .. }), "{line}");
     let (error, line) = of(&[first.clone(), directory.path().to_owned()]);
@@ -152,6 +159,20 @@ fn what_is_no_set_is_one_line() {
     let never = Some(std::time::Duration::ZERO);
     let never = wrong(SetOptions { deadline: never, ..SetOptions::default() });
     assert!(matches!(never, OpenError::Option(_)), "{never}");
+}
+
+#[test]
+fn eight_replicas_are_a_set_and_nine_are_not() {
+    let directory = TempDir::new().unwrap();
+    let content = content();
+    let mut paths = files(directory.path(), &[&*content; 9]);
+    let nine = open(&paths, &SetOptions::default()).unwrap_err();
+    assert_eq!(nine.to_string(), "a set has 2 to 8 replicas, not 9");
+    paths.pop();
+    let set = open(&paths, &SetOptions::default()).unwrap();
+    let mut page = [0; 4096];
+    set.read_exact_at(&mut page, 8192).unwrap();
+    assert!(set.replicas() == 8 && page == content[8192..12288]);
 }
 
 /// The copies of a thread's data are its own, also when sets and threads come and go.

@@ -13,9 +13,12 @@ use trimtab_testdisk as disk;
 use trimtab_tracker::{StateTracker, TrackerOptions};
 
 mod drives;
+#[path = "../../trimtab-emu/tests/emulated/mod.rs"]
+mod emulated;
 #[path = "../../trimtab-read/tests/models/mod.rs"]
 mod models;
-use drives::{Drives, PAGES};
+use drives::Drives;
+use emulated::{Emulated, PAGES};
 
 const PINS: &str = "TRIMTAB_TEST_PINS";
 const DEVICES: &str = "TRIMTAB_TEST_DEVICES";
@@ -62,7 +65,7 @@ fn read(set: &ReplicaSet, pages: u64) {
 
 #[test]
 fn killed_tracker_leaves_what_the_set_has_seen() {
-    if !drives::can_run() {
+    if !emulated::can_run() {
         return;
     }
     let drives = Drives::new(3);
@@ -96,7 +99,7 @@ fn killed_tracker_leaves_what_the_set_has_seen() {
 }
 
 fn open(drives: &Drives, model: &Model, pins: &Path) -> ReplicaSet {
-    let replica = |drive: &drives::Emulated| {
+    let replica = |drive: &Emulated| {
         let source = Source::Pinned(pins.to_owned());
         ReplicaOptions::new(&drive.path).with_model(model.clone()).with_source(source)
     };

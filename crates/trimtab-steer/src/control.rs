@@ -37,6 +37,7 @@
 
 use trimtab_io::{Nanos, RequestId, mix64};
 
+use crate::control_figures::{ControlFigures, Measured};
 use crate::replica::{MOST_REPLICAS, Replica};
 
 /// Differences, in units of the longest that counts, that must be lost to lose a contest, and
@@ -114,6 +115,7 @@ pub(crate) struct ControlGroup {
     array: [Contest; QUESTIONS],
     drives: [[Contest; QUESTIONS]; MOST_REPLICAS],
     pairs: Vec<Pair>,
+    measured: Measured,
     /// Pairs that may still be begun.
     tokens: f64,
     /// The longest difference that counted lately, ns.
@@ -153,6 +155,7 @@ impl ControlGroup {
             array: new,
             drives: [new; MOST_REPLICAS],
             pairs: Vec::with_capacity(MOST_PAIRS),
+            measured: Measured::new(),
             tokens: MOST_TOKENS,
             scale: longest.0 as f64,
             moved: 0.5,
@@ -310,9 +313,22 @@ impl ControlGroup {
         let clip = pair.clip.0 as f64;
         let gain = second.0 as f64 - first.0 as f64 - self.unseen_cost(&pair);
         let gain = gain.clamp(-clip, clip);
+        if pair.sides[1] == pair.primary && self.holds(pair.primary, pair.question) {
+            self.measured.pair(first, second, pair.clip);
+        }
         self.scale = (self.scale * SCALE_KEPT).max(clip);
         self.array[pair.question as usize].record(gain, self.scale);
         self.drives[pair.primary.index()][pair.question as usize].record(gain, self.scale);
+    }
+
+    /// What the pairs of moved reads have measured.
+    pub(crate) fn figures(&self) -> ControlFigures {
+        self.measured.figures()
+    }
+
+    /// A latency of this read will not be known: it is no evidence.
+    pub(crate) fn forget(&mut self, read: RequestId) {
+        self.pairs.retain(|pair| pair.read != read);
     }
 
     fn holds(&self, primary: Replica, question: Question) -> bool {

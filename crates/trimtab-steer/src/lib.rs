@@ -89,6 +89,7 @@
 mod action;
 mod calibration;
 mod control;
+mod control_figures;
 mod costs;
 mod delay;
 pub mod driver;
@@ -105,6 +106,7 @@ mod strategy_kind;
 mod turn;
 
 pub use action::{Action, Actions, Attempt, Reason, Timer};
+pub use control_figures::ControlFigures;
 pub use costs::Costs;
 pub use in_flight::InFlightTable;
 pub use predictors::PredictorSet;

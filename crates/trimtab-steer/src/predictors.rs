@@ -13,13 +13,29 @@ pub struct PredictorSet {
     predictors: Box<[Box<dyn Predictor>]>,
     /// Which replicas are due for a probe.
     pub probing: Probing,
+    refuses: bool,
 }
 
 impl PredictorSet {
     /// A set of predictors in the order of the replicas.
     #[must_use]
     pub fn new(predictors: impl IntoIterator<Item = Box<dyn Predictor>>) -> Self {
-        Self { predictors: predictors.into_iter().collect(), probing: Probing::default() }
+        let predictors = predictors.into_iter().collect();
+        Self { predictors, probing: Probing::default(), refuses: true }
+    }
+
+    /// The same set, whose predictors all [never refuse](trimtab_predict::Label::Never): by their
+    /// training no read gains by going to another replica. `trimtab` does not ask such a set
+    /// before it sends a read, as that would cost time and gain nothing.
+    #[must_use]
+    pub fn never_refusing(self) -> Self {
+        Self { refuses: false, ..self }
+    }
+
+    /// Whether any of the predictors may refuse a read.
+    #[must_use]
+    pub const fn refuses(&self) -> bool {
+        self.refuses
     }
 
     /// The number of replicas.

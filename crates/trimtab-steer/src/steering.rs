@@ -4,6 +4,7 @@ use trimtab_io::{Flags, Nanos, Op, Outcome, Request};
 use trimtab_predict::Ticket;
 
 use crate::action::{Action, Actions, Attempt, Reason, Timer};
+use crate::control_figures::ControlFigures;
 use crate::in_flight::InFlightTable;
 use crate::replica::{Order, Replica};
 use crate::strategy::{Ended, Strategy};
@@ -53,6 +54,12 @@ impl Steering {
     #[must_use]
     pub fn new(strategy: Box<dyn Strategy>) -> Self {
         Self { strategy, reads: InFlightTable::default(), counts: Counts::default() }
+    }
+
+    /// What moving reads has gained, if the strategy measures it.
+    #[must_use]
+    pub fn control_figures(&self) -> Option<ControlFigures> {
+        self.strategy.control_figures()
     }
 
     /// The strategy's name.

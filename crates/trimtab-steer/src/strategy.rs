@@ -3,6 +3,7 @@
 use trimtab_io::{Nanos, Op, Request, RequestId};
 use trimtab_predict::Ticket;
 
+use crate::control_figures::ControlFigures;
 use crate::replica::Replica;
 use crate::turn::Turn;
 
@@ -44,6 +45,16 @@ pub trait Strategy: Send {
     /// A request on a replica has ended.
     fn completed(&mut self, now: Nanos, ended: &Ended) {
         _ = (now, ended);
+    }
+
+    /// A request of this read has ended at a time that is not known. Told before its end.
+    fn unobserved(&mut self, read: RequestId) {
+        _ = read;
+    }
+
+    /// What moving reads has gained, if the strategy measures it on a control group.
+    fn control_figures(&self) -> Option<ControlFigures> {
+        None
     }
 }
 

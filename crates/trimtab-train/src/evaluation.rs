@@ -9,7 +9,7 @@ use crate::evaluate::{Score, forecasts, score};
 use crate::importance::{Importance, importance};
 use crate::label::{self, LabelInputs, data_latencies};
 use crate::options::TrainingOptions;
-use crate::pretrained::{PretrainedModel, common_label, unseen};
+use crate::pretrained::{PretrainedModel, labels, unseen};
 use crate::protocol::Protocol;
 use crate::reads::{Read, reads};
 use crate::recording::Recording;
@@ -22,7 +22,8 @@ pub struct Evaluation<'a> {
     recorded: &'a [Recorded],
     source: Source<'a>,
     reads: Vec<Read>,
-    label: Label,
+    /// One for all predictors, or one for each model.
+    labels: Vec<Label>,
 }
 
 /// Where the predictors come from.
@@ -60,22 +61,25 @@ pub enum EvaluationStep<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    /// An evaluation of models on the reads of a recording that none of them was trained on.
+    /// An evaluation of models on the reads of a recording that none of them was trained on. Each
+    /// is evaluated by the label that it was trained on; or all by one label, that of `rule`: the
+    /// knee of the recording, or another if all models were trained on it.
     ///
     /// # Errors
     /// No reads are left, or the models were not trained on one label, by this rule.
     ///
     /// # Panics
-    /// If there are no models and the rule is not [`LabelRule::Knee`].
+    /// If there are no models.
     pub fn of_models(
         models: &'a [PretrainedModel],
-        rule: LabelRule,
+        rule: Option<LabelRule>,
         recording: &'a Recording,
     ) -> Result<Self, Error> {
+        assert!(!models.is_empty(), "there are models");
         let recorded = &recording.recorded[..];
         let reads = unseen(models, recording)?;
-        let label = common_label(models, rule, recorded)?;
-        Ok(Self { recorded, source: Source::Models(models), reads, label })
+        let labels = labels(models, rule, recorded)?;
+        Ok(Self { recorded, source: Source::Models(models), reads, labels })
     }
 
     /// An evaluation on the recording of this index. [`Protocol::LeaveOneOut`] trains on the
@@ -125,14 +129,21 @@ impl<'a> Evaluation<'a> {
         let all = data_latencies(&[recorded]);
         let options = TrainingOptions { failover, ..TrainingOptions::default() };
         let inputs = LabelInputs { sets: &sets, all: &all, peers: &peers, options: &options };
-        let label = label::make(rule, &inputs)?.label;
-        Ok(Self { recorded, source: Source::Sets(sets), reads: evaluated, label })
+        let labels = vec![label::make(rule, &inputs)?.label];
+        Ok(Self { recorded, source: Source::Sets(sets), reads: evaluated, labels })
     }
 
-    /// The label.
+    /// The label; `None` if the models are evaluated by labels that differ.
     #[must_use]
-    pub const fn label(&self) -> &Label {
-        &self.label
+    pub fn label(&self) -> Option<&Label> {
+        let (first, others) = self.labels.split_first()?;
+        others.iter().all(|other| other == first).then_some(first)
+    }
+
+    /// The label that the predictor of this number is evaluated by.
+    #[must_use]
+    pub fn label_of(&self, predictor: usize) -> &Label {
+        self.labels.get(predictor).unwrap_or(&self.labels[0])
     }
 
     /// The reads to evaluate on.
@@ -153,10 +164,10 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The share of slow reads among the reads to evaluate on.
+    /// The share of slow reads by a label among the reads to evaluate on.
     #[must_use]
-    pub fn slow_share(&self) -> f64 {
-        let slow = self.reads.iter().filter(|read| read.is_slow(&self.label)).count();
+    pub fn slow_share(&self, label: &Label) -> f64 {
+        let slow = self.reads.iter().filter(|read| read.is_slow(label)).count();
         slow as f64 / self.reads.len().max(1) as f64
     }
 
@@ -172,29 +183,30 @@ impl<'a> Evaluation<'a> {
     ) -> Result<Vec<Evaluated>, Error> {
         let sets = match &self.source {
             Source::Models(models) => {
-                let one = |pretrained: &PretrainedModel| {
+                let one = |(pretrained, label): (&PretrainedModel, &Label)| {
                     progress(EvaluationStep::Scoring(&pretrained.file));
-                    self.evaluated(&pretrained.model.trained, seed)
+                    self.evaluated(&pretrained.model.trained, label, seed)
                 };
-                return Ok(models.iter().map(one).collect());
+                return Ok(models.iter().zip(&self.labels).map(one).collect());
             }
             Source::Sets(sets) => sets,
         };
         // Nothing steered reads in a recording.
         let options = TrainingOptions { seed, steered: 0.0, ..TrainingOptions::default() };
+        let label = &self.labels[0];
         let one = |kind: PredictorKind| {
             progress(EvaluationStep::Training { kind, step: 0, steps: 0 });
-            let trained = train(kind, sets, &self.label, &options, |step, steps| {
+            let trained = train(kind, sets, label, &options, |step, steps| {
                 progress(EvaluationStep::Training { kind, step, steps });
             })?;
             progress(EvaluationStep::Scoring(kind.name()));
-            Ok(self.evaluated(&trained, seed))
+            Ok(self.evaluated(&trained, label, seed))
         };
         PredictorKind::ALL.into_iter().map(one).collect()
     }
 
-    fn evaluated(&self, trained: &Trained, seed: u64) -> Evaluated {
-        let Self { recorded, reads, label, .. } = self;
+    fn evaluated(&self, trained: &Trained, label: &Label, seed: u64) -> Evaluated {
+        let Self { recorded, reads, .. } = self;
         let forecasts = forecasts(trained, recorded, reads);
         let score = score(trained.kind(), &forecasts, recorded, reads, label);
         let importance = match trained {

@@ -135,6 +135,11 @@ mod tests {
                 let waits = all.iter().filter_map(|forecast| forecast.wait);
                 let expected = if kind == PredictorKind::Trimtab { all.len() } else { 0 };
                 assert_eq!(waits.count(), expected, "{kind:?}");
+                if kind == PredictorKind::Trimtab && count < LEAST_READS {
+                    let sorted = latencies(&reads(part));
+                    let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+                    assert!(all.iter().all(|f| f.wait == Some(median)), "{median} of {count}");
+                }
             }
         }
     }

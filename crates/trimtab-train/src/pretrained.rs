@@ -72,30 +72,29 @@ pub(crate) fn unseen(
     Ok(left)
 }
 
-/// The label to evaluate by: the knee of this recording, or else the label that all models were
-/// trained on.
-pub(crate) fn common_label(
+/// The label to evaluate each model by: its own, or that of a rule.
+pub(crate) fn labels(
     models: &[PretrainedModel],
-    rule: LabelRule,
+    rule: Option<LabelRule>,
     recorded: &[Recorded],
-) -> Result<Label, Error> {
-    if rule == LabelRule::Knee {
+) -> Result<Vec<Label>, Error> {
+    if rule == Some(LabelRule::Knee) {
         let (all, options) = (data_latencies(&[recorded]), TrainingOptions::default());
         let inputs = LabelInputs { sets: &[], all: &all, peers: &[], options: &options };
-        return Ok(label::make(rule, &inputs)?.label);
+        return Ok(vec![label::make(LabelRule::Knee, &inputs)?.label; models.len()]);
     }
     for PretrainedModel { file, model } in models {
-        if model.card.rule != rule {
+        if let Some(rule) = rule.filter(|&rule| model.card.rule != rule) {
             let (trained, asked) = (model.card.rule.name(), rule.name());
             return Err(Error::OtherRule { model: file.clone(), trained, asked });
         }
     }
-    let (first, others) = models.split_first().expect("there are models");
-    let label = &first.model.card.label;
-    match others.iter().find(|other| other.model.card.label != *label) {
-        Some(other) => {
-            Err(Error::OtherLabel { model: first.file.clone(), other: other.file.clone() })
-        }
-        None => Ok(label.clone()),
+    let labels: Vec<Label> = models.iter().map(|one| one.model.card.label.clone()).collect();
+    // By a rule all are compared with each other, which takes one label.
+    let other = labels.iter().position(|label| *label != labels[0]);
+    if let Some(other) = other.filter(|_| rule.is_some()) {
+        let (model, other) = (models[0].file.clone(), models[other].file.clone());
+        return Err(Error::OtherLabel { model, other });
     }
+    Ok(labels)
 }

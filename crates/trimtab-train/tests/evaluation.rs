@@ -100,19 +100,34 @@ fn models_are_evaluated_on_reads_that_none_was_trained_on() {
         model("half", recorded, LabelRule::Knee, 0.5),
         model("quarter", recorded, LabelRule::Knee, 0.25),
     ];
-    let evaluation = Evaluation::of_models(&models, LabelRule::Knee, &recording).unwrap();
+    let evaluation = Evaluation::of_models(&models, Some(LabelRule::Knee), &recording).unwrap();
     assert_eq!((evaluation.trained_on(), evaluation.reads().len()), (None, 2000));
     assert_eq!(evaluation.run(1, |_| {}).unwrap().len(), 2);
 
     let whole = [model("whole", recorded, LabelRule::Knee, 1.0)];
-    let error = Evaluation::of_models(&whole, LabelRule::Knee, &recording).unwrap_err();
+    let error = Evaluation::of_models(&whole, None, &recording).unwrap_err();
     assert!(matches!(error, Error::AllSeen { .. }), "{error}");
-    let error = Evaluation::of_models(&models, LabelRule::P95, &recording).unwrap_err();
+    let error = Evaluation::of_models(&models, Some(LabelRule::P95), &recording).unwrap_err();
     assert!(matches!(error, Error::OtherRule { trained: "knee", asked: "p95", .. }), "{error}");
     let p95 = [
         model("half", recorded, LabelRule::P95, 0.5),
         model("quarter", recorded, LabelRule::P95, 0.25),
     ];
-    let error = Evaluation::of_models(&p95, LabelRule::P95, &recording).unwrap_err();
+    let error = Evaluation::of_models(&p95, Some(LabelRule::P95), &recording).unwrap_err();
     assert!(matches!(error, Error::OtherLabel { .. }), "{error}");
+    // Without a rule each by its own: what was slow to one was not to the other.
+    let both = [&models[0], &p95[0]].map(Clone::clone);
+    let evaluation = Evaluation::of_models(&both, None, &recording).unwrap();
+    assert_eq!(evaluation.label(), None);
+    for (number, one) in both.iter().enumerate() {
+        assert_eq!(evaluation.label_of(number), &one.model.card.label);
+    }
+    let together = evaluation.run(1, |_| {}).unwrap();
+    for (one, evaluated) in both.iter().zip(together) {
+        let alone = std::slice::from_ref(one);
+        let alone = Evaluation::of_models(alone, None, &recording).unwrap();
+        assert_eq!(alone.label(), Some(&one.model.card.label));
+        let score = &alone.run(1, |_| {}).unwrap()[0].score;
+        assert_eq!((score.auc, score.accuracy), (evaluated.score.auc, evaluated.score.accuracy));
+    }
 }

@@ -10,7 +10,7 @@ use trimtab_steer::driver::ArrayIo;
 use trimtab_steer::{Replica, strategies};
 use trimtab_uring::{Disk, Error, UringOptions, run};
 
-#[path = "../../trimtab-read/tests/emulated/mod.rs"]
+#[path = "../../trimtab-emu/tests/emulated/mod.rs"]
 mod emulated;
 use emulated::Emulated;
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use trimtab_io::Nanos;
 use trimtab_learn::Simd;
-use trimtab_predict::{LabelRule, card_path, fingerprint};
+use trimtab_predict::{Label, LabelRule, card_path, fingerprint};
 use trimtab_report::machine;
 use trimtab_train::{
     Evaluation, EvaluationStep, PretrainedModel, Protocol, Recording, TrainingOptions,
@@ -48,7 +48,8 @@ completed. The label `knee` is found in the whole recording, reads and writes
 together. All other labels come from the reads trained on.
 
 A model is evaluated on all reads of a recording; if it was trained on the same
-recording, on those sent after the last read that it was trained on.
+recording, on those sent after the last read that it was trained on. Models of
+different labels are each evaluated by their own; `--label knee` compares them.
 
 --predictions writes a row for each read evaluated on and each predictor, so that
 other tools can compute the same figures; docs/predictors.md has the columns.";
@@ -69,8 +70,8 @@ pub(crate) struct Args {
     /// same reads.
     #[arg(long = "model", value_name = "MODEL", conflicts_with_all = ["protocol", "peers", "seed"])]
     models: Vec<PathBuf>,
-    /// What is slow: cost, knee, inflection, relative, p95, p99 [default: cost; of models what
-    /// they were trained on, or the knee if that differs].
+    /// What is slow: cost, knee, inflection, relative, p95, p99 [default: cost; for each model
+    /// what it was trained on].
     #[arg(long, value_name = "LABEL")]
     label: Option<LabelRule>,
     /// The time that going to another replica takes, for the label `cost` [default: 9us, which
@@ -194,15 +195,15 @@ impl Args {
     ) -> Result<Summary> {
         let Input { models, recordings, peers } = input;
         let recording = &recordings[index];
-        let rule = self.label.unwrap_or_else(|| default_rule(models));
         let failover = self.failover.unwrap_or(TrainingOptions::default().failover);
         let (protocol, evaluation) = if models.is_empty() {
+            let rule = self.label.unwrap_or_default();
             let evaluation = during("finding the label", || {
                 Evaluation::by_protocol(self.protocol, rule, recordings, index, peers, failover)
             })?;
             (self.protocol, evaluation)
         } else {
-            (Protocol::Models, Evaluation::of_models(models, rule, recording)?)
+            (Protocol::Models, Evaluation::of_models(models, self.label, recording)?)
         };
         let evaluated =
             in_stages("evaluating", |stage| evaluation.run(self.seed, |step| show(stage, step)))?;
@@ -212,6 +213,19 @@ impl Args {
         if let Some(predictions) = predictions {
             predictions.write(recording, &evaluation, &evaluated, models)?;
         }
+        // By the rule that was asked for, or that of the model of this number.
+        let summary = |number: usize, label: &Label| {
+            let of_model = models.get(number).map(|one| one.model.card.rule);
+            let rule = self.label.or(of_model).unwrap_or_default();
+            LabelSummary {
+                rule,
+                slow_share: evaluation.slow_share(label),
+                own_peer: models.is_empty()
+                    && matches!(rule, LabelRule::Cost | LabelRule::Inflection)
+                    && peers.is_empty(),
+                label: label.clone(),
+            }
+        };
         Ok(Summary {
             trimtab: env!("CARGO_PKG_VERSION"),
             machine: machine(),
@@ -219,37 +233,26 @@ impl Args {
             protocol,
             leaky: protocol == Protocol::Leaky,
             seed: models.is_empty().then_some(self.seed),
-            label: LabelSummary {
-                rule,
-                slow_share: evaluation.slow_share(),
-                own_peer: models.is_empty()
-                    && matches!(rule, LabelRule::Cost | LabelRule::Inflection)
-                    && peers.is_empty(),
-                label: evaluation.label().clone(),
-            },
+            label: evaluation.label().map(|label| summary(0, label)),
             reads_trained_on: evaluation.trained_on(),
             reads_scored: evaluation.reads().len(),
             requests_without_latency: recording.unanswered,
             predictors: evaluated
                 .into_iter()
                 .zip(origins)
-                .map(|(evaluated, model)| PredictorSummary {
+                .enumerate()
+                .map(|(number, (evaluated, model))| PredictorSummary {
                     score: evaluated.score,
                     model,
+                    label: evaluation
+                        .label()
+                        .is_none()
+                        .then(|| summary(number, evaluation.label_of(number))),
                     importance: evaluated.importance,
                 })
                 .collect(),
         })
     }
-}
-
-/// The rule if none is asked for: the one that all models were trained on, or else the knee, which
-/// is found in the recording.
-fn default_rule(models: &[PretrainedModel]) -> LabelRule {
-    let Some((first, others)) = models.split_first() else { return LabelRule::default() };
-    let card = &first.model.card;
-    let is_same = |other: &PretrainedModel| other.model.card.label == card.label;
-    if others.iter().all(is_same) { card.rule } else { LabelRule::Knee }
 }
 
 /// Shows the current step of an evaluation.

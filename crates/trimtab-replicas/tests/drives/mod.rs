@@ -1,140 +1,28 @@
-//! Emulated drives with the same content, which a test can stall and break.
+//! Sets of emulated drives with the same content.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::ops::ControlFlow;
-use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::AtomicBool;
-use std::thread;
-
-use trimtab_device::Profile;
-use trimtab_emu::{
-    Data, Drive, Effect, Error, Fault, FaultOps, Fill, Helper, RunDirectory, Server, Spec,
-};
-use trimtab_io::RUN_VARIABLE;
 use trimtab_replicas::{ReplicaOptions, ReplicaSet, SetOptions};
-use trimtab_testdisk as disk;
 
-/// A small drive.
-const PROFILE: &str = r#"
-name = "small"
-[geometry]
-channels = 2
-chips_per_channel = 2
-blocks_per_plane = 256
-pages_per_block = 32
-page_bytes = 4096
-over_provisioning = 0.15
-[timing]
-read_us = 40
-program_us = 60
-erase_us = 200
-channel_mb_s = 800
-"#;
-
-const MIB: u64 = 1 << 20;
-/// The pages of each drive that hold data: each its number, in every byte.
-pub(crate) const PAGES: u64 = 8 * MIB / 4096;
-
-/// Whether the machine can run these tests.
-pub(crate) fn can_run() -> bool {
-    disk::requires(&[disk::REAL_DISKS, &[disk::Feature::Fuse]].concat())
-}
-
-/// The jobs that the drives' servers have this program run in another process.
-#[test]
-#[ignore = "not a test: the drives' servers run it"]
-fn assist() {
-    trimtab_emu::assist().unwrap();
-}
+use crate::emulated::{Emulated, Home};
 
 /// Emulated drives, removed when dropped. One array at a time per process.
 pub(crate) struct Drives {
     pub(crate) all: Vec<Emulated>,
-    pub(crate) run: tempfile::TempDir,
-}
-
-pub(crate) struct Emulated {
-    drive: Drive,
-    pub(crate) path: String,
-    server: Option<thread::JoinHandle<Result<(), Error>>>,
+    // After the drives.
+    _home: Home,
 }
 
 impl Drives {
     pub(crate) fn new(count: usize) -> Self {
-        let run = tempfile::tempdir().unwrap();
-        // SAFETY: the tests of a file run one after the other, and none leaves a thread
-        // running that reads it.
-        unsafe { std::env::set_var(RUN_VARIABLE, run.path()) };
-        let home = RunDirectory::from_environment();
-        let all = (0..count).map(|number| Emulated::new(&home, number)).collect();
-        Self { all, run }
+        let home = Home::new();
+        let one = |number| Emulated::in_home(&home, &format!("replica-{number}"));
+        Self { all: (0..count).map(one).collect(), _home: home }
     }
 
     /// The set of them, read past the page cache.
     pub(crate) fn open(&self, options: &SetOptions) -> ReplicaSet {
         let replicas = self.all.iter().map(|drive| ReplicaOptions::new(&drive.path));
         ReplicaSet::open(replicas, &SetOptions { direct: true, ..*options }).unwrap()
-    }
-}
-
-impl Emulated {
-    fn new(home: &RunDirectory, number: usize) -> Self {
-        let name = format!("replica-{number}");
-        let profile = Profile::parse(PROFILE).unwrap().with_capacity(64 * MIB).unwrap();
-        let spec = Spec {
-            fill: Fill { share: 0.0, overwrites: 0.0 },
-            data: Data::Memory { cap_bytes: 64 * MIB },
-            block_bytes: 4096,
-            ..Spec::new(&name, profile)
-        };
-        let assist = ["drives::assist", "--exact", "--ignored", "--nocapture"];
-        let helper = Helper::new("/proc/self/exe", assist);
-        let server = Server::start(home, spec, helper, &mut |_| ControlFlow::Continue(())).unwrap();
-        let path = server.device().to_str().unwrap().to_owned();
-        let server = Some(thread::spawn(|| server.serve(&AtomicBool::new(false))));
-        let this = Self { drive: Drive::find(home, &name).unwrap(), path, server };
-        this.fill();
-        this
-    }
-
-    fn fill(&self) {
-        let mut content = disk::aligned(PAGES as usize * 4096);
-        let content = disk::window(&mut content, PAGES as usize * 4096);
-        for (number, page) in content.chunks_mut(4096).enumerate() {
-            page.fill(number as u8);
-        }
-        let device = std::fs::File::options().write(true).open(&self.path).unwrap();
-        device.write_all_at(content, 0).unwrap();
-        device.sync_all().unwrap();
-        rustix::fs::fadvise(&device, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    }
-
-    /// Completes nothing from now on.
-    pub(crate) fn stall(&self) {
-        self.fault(Effect::Stall);
-    }
-
-    /// Fails all reads from now on.
-    pub(crate) fn fail(&self) {
-        self.fault(Effect::Error { ops: FaultOps::Reads, share: 1.0 });
-    }
-
-    fn fault(&self, effect: Effect) {
-        self.drive.fault(Fault { effect, at_s: 0.0, for_s: 3600.0 }).unwrap();
-    }
-
-    /// As before, also for requests submitted meanwhile.
-    pub(crate) fn heal(&self) {
-        self.drive.clear_faults().unwrap();
-    }
-}
-
-impl Drop for Emulated {
-    fn drop(&mut self) {
-        // Releases waiting threads, also after a failed test.
-        _ = self.drive.clear_faults();
-        _ = self.drive.remove(true);
-        _ = self.server.take().map(thread::JoinHandle::join);
     }
 }

@@ -1,11 +1,12 @@
 //! trimtab's strategy: the least expected latency, and a second replica only if it pays.
 
-use trimtab_io::{Nanos, Op, Request};
+use trimtab_io::{Nanos, Op, Request, RequestId};
 use trimtab_predict::{Forecast, Ticket, Verdict};
 
 use crate::action::Reason;
 use crate::calibration::Calibration;
 use crate::control::{Choice, ControlGroup, Pair, Question};
+use crate::control_figures::ControlFigures;
 use crate::costs::Costs;
 use crate::delay::Delay;
 use crate::predictors::PredictorSet;
@@ -47,6 +48,9 @@ pub struct TrimtabSettings {
 /// primary, unless another is ahead by a margin. Among replicas that would be fast this
 /// is ranking, as C3 and the snitch do it, and costs the inferences; a primary that is
 /// refused costs a failover as well. Where all would be late the least late is asked.
+///
+/// Where no predictor ever refuses, nothing is predicted before a read is sent: it goes to its
+/// primary, and takes no longer than without a strategy.
 ///
 /// A read that takes longer than expected is hedged with a replica that will be sooner.
 /// Hedges have a budget, and are worth most for reads that have waited longest. So the delay
@@ -361,7 +365,7 @@ impl Trimtab {
         let at = match by {
             Choice::Stay => decided,
             Choice::Queue => asked(to, false),
-            Choice::Forecast => asked(to, to != primary),
+            Choice::Forecast => asked(to, true),
         };
         if to != primary && by_forecast && late.has(primary) {
             turn.refuse(primary);
@@ -452,6 +456,16 @@ impl Strategy for Trimtab {
         "trimtab"
     }
 
+    fn unobserved(&mut self, read: RequestId) {
+        if let Some(control) = &mut self.control {
+            control.forget(read);
+        }
+    }
+
+    fn control_figures(&self) -> Option<ControlFigures> {
+        self.control.as_ref().map(ControlGroup::figures)
+    }
+
     fn read(&mut self, turn: &mut Turn<'_>) {
         let unspent = self.is_budget_unspent(turn.now());
         self.delay.was_set(turn.now(), unspent);
@@ -462,10 +476,12 @@ impl Strategy for Trimtab {
         let kept = if self.length == 0.0 { 0.0 } else { LENGTH_KEPT };
         self.length = kept * self.length + (1.0 - kept) * length;
         let best = match &mut self.control {
-            None => self.least_wait(turn, None, |_| true),
+            None if self.predictors.refuses() => self.least_wait(turn, None, |_| true),
+            None => None,
             Some(control) => {
                 control.expire(now);
-                control.forecasts(primary).then(|| self.calibrated_wait(turn)).flatten()
+                let forecasts = control.forecasts(primary) && self.predictors.refuses();
+                forecasts.then(|| self.calibrated_wait(turn)).flatten()
             }
         };
         self.steer(turn, best);

@@ -56,7 +56,10 @@ const USEFUL_AUC: f64 = 0.6;
 
 /// The result in a few sentences.
 fn verdict(summary: &Summary) -> String {
-    let (slow, reads) = (summary.label.slow_share, count(summary.reads_scored as u64));
+    let reads = count(summary.reads_scored as u64);
+    let Some(slow) = summary.slow_share() else {
+        return format!("Each model was evaluated on {reads} reads, by its own label.");
+    };
     let mut text = format!("{} of {reads} reads evaluated on were slow.", units::percent(slow));
     let aucs = summary.predictors.iter().filter_map(|p| Some((p, p.score.auc?)));
     let Some((best, auc)) = aucs.max_by(|a, b| a.1.total_cmp(&b.1)) else {
@@ -100,14 +103,13 @@ fn section(summary: &Summary) -> Section {
     }
     for predictor in &summary.predictors {
         if let Some(model) = &predictor.model {
-            facts.add(&model.file, table::origin(model));
+            let of = predictor.label.as_ref().map(|label| format!("; {}", table::own_label(label)));
+            facts.add(&model.file, table::origin(model) + &of.unwrap_or_default());
         }
     }
-    let slow = units::percent(summary.label.slow_share);
-    facts.add(
-        "reads evaluated on",
-        format!("{}, {slow} of them slow", count(summary.reads_scored as u64)),
-    );
+    let slow = summary.slow_share().map(|slow| format!(", {} of them slow", units::percent(slow)));
+    let reads = count(summary.reads_scored as u64);
+    facts.add("reads evaluated on", reads + &slow.unwrap_or_default());
     if summary.requests_without_latency > 0 {
         let requests = count(summary.requests_without_latency);
         facts.add("requests without a latency, left out", requests);
@@ -117,7 +119,7 @@ fn section(summary: &Summary) -> Section {
     }
     section.facts(facts);
     section.table(table::scores(summary));
-    if !(summary.label.slow_share > 0.0 && summary.label.slow_share < 1.0) {
+    if summary.slow_share().is_some_and(|slow| slow <= 0.0 || slow >= 1.0) {
         section.note("All reads evaluated on are slow, or all are fast: there is nothing to draw.");
         return section;
     }
@@ -158,9 +160,9 @@ fn roc(summary: &Summary) -> Chart {
 fn precision_recall(summary: &Summary) -> Chart {
     let (x, y) = (share("slow reads refused (share)"), share("slow among the refused (share)"));
     let lines = lines(summary, |one| one.score.precision_recall.clone());
-    let slow = units::percent(summary.label.slow_share);
-    chart::line("Precision over recall", &x, &y, &lines)
-        .with_note(format!("Of all reads, {slow} are slow: that is what chance would give."))
+    let chart = chart::line("Precision over recall", &x, &y, &lines);
+    let Some(slow) = summary.slow_share().map(units::percent) else { return chart };
+    chart.with_note(format!("Of all reads, {slow} are slow: that is what chance would give."))
 }
 
 fn calibration(summary: &Summary) -> Chart {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use trimtab_predict::{Forecast, Verdict};
+use trimtab_predict::{Forecast, Label, Verdict};
 use trimtab_trace::{Prediction, PredictionSource, PredictionWriter};
 use trimtab_train::{Evaluated, Evaluation, PretrainedModel, Read, Recording};
 
@@ -29,14 +29,14 @@ impl Predictions {
         evaluated: &[Evaluated],
         models: &[PretrainedModel],
     ) -> Result<()> {
-        let prediction = |(read, forecast): (&Read, &Forecast)| {
+        let prediction = |label: &Label, read: &Read, forecast: &Forecast| {
             let request = &recording.recorded[read.index].request;
             Prediction {
                 arrival: request.arrival,
                 offset: request.offset,
                 length: request.length,
                 latency: read.latency,
-                threshold_ns: evaluation.label().limit_ns(read.pages, read.load),
+                threshold_ns: label.limit_ns(read.pages, read.load),
                 score: forecast.probability,
                 refused: forecast.verdict == Verdict::Late,
                 forecast: forecast.wait,
@@ -44,7 +44,9 @@ impl Predictions {
         };
         for (i, one) in evaluated.iter().enumerate() {
             let rows = evaluation.reads().iter().zip(&one.forecasts);
-            let rows: Vec<Prediction> = rows.map(prediction).collect();
+            let label = evaluation.label_of(i);
+            let rows: Vec<Prediction> =
+                rows.map(|(read, forecast)| prediction(label, read, forecast)).collect();
             let source = PredictionSource {
                 recording: &recording.name,
                 predictor: one.score.predictor,

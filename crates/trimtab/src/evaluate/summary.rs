@@ -17,12 +17,20 @@ pub(super) struct Summary {
     pub(super) leaky: bool,
     /// The seed of the training; a model's is in its card.
     pub(super) seed: Option<u64>,
-    pub(super) label: LabelSummary,
+    /// `null` for models of labels that differ: each is evaluated by its own.
+    pub(super) label: Option<LabelSummary>,
     /// `null` for models, each of which records its own.
     pub(super) reads_trained_on: Option<usize>,
     pub(super) reads_scored: usize,
     pub(super) requests_without_latency: u64,
     pub(super) predictors: Vec<PredictorSummary>,
+}
+
+impl Summary {
+    /// The share of slow reads, if all predictors are evaluated by one label.
+    pub(super) fn slow_share(&self) -> Option<f64> {
+        self.label.as_ref().map(|label| label.slow_share)
+    }
 }
 
 /// The results of a predictor.
@@ -33,6 +41,9 @@ pub(super) struct PredictorSummary {
     /// The model that was evaluated, if one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<ModelOrigin>,
+    /// Its own label, if that is not the label of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) label: Option<LabelSummary>,
     /// The importance of each feature, for `trimtab` only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) importance: Vec<Importance>,

@@ -6,7 +6,7 @@ use trimtab_predict::Label;
 use trimtab_report::{Align, Table, count, escaped};
 use trimtab_train::ModelOrigin;
 
-use super::summary::{PredictorSummary, Summary};
+use super::summary::{LabelSummary, PredictorSummary, Summary};
 use crate::drift_text::drift;
 use crate::units;
 
@@ -17,17 +17,22 @@ pub(super) fn text(summary: &Summary) -> String {
     _ = writeln!(text, "{}", escaped(&summary.trace));
     _ = writeln!(text, "protocol  {}", protocol(summary));
     _ = writeln!(text, "label     {}", label(summary));
+    let slow = summary.label.as_ref().map(|label| format!(" of which {}", slow(label)));
     let trained =
         summary.reads_trained_on.map(|reads| format!("trained on {}, ", count(reads as u64)));
     _ = writeln!(
         text,
-        "reads     {}evaluated on {} of which {:.1}% are slow",
+        "reads     {}evaluated on {}{}",
         trained.unwrap_or_default(),
         count(summary.reads_scored as u64),
-        100.0 * summary.label.slow_share,
+        slow.unwrap_or_default(),
     );
-    for model in summary.predictors.iter().filter_map(|predictor| predictor.model.as_ref()) {
-        _ = writeln!(text, "model     {}: {}", escaped(&model.file), escaped(&origin(model)));
+    for one in &summary.predictors {
+        let Some(model) = &one.model else { continue };
+        let of = one.label.as_ref().map(|label| format!("; {}", own_label(label)));
+        let origin = origin(model);
+        let (file, origin) = (escaped(&model.file), escaped(&origin));
+        _ = writeln!(text, "model     {file}: {origin}{}", of.unwrap_or_default());
     }
     _ = writeln!(text, "\n{}", scores(summary));
     for (name, drift) in drifts(summary) {
@@ -43,15 +48,33 @@ pub(super) fn protocol(summary: &Summary) -> String {
 
 /// The label, and its rule.
 pub(super) fn label(summary: &Summary) -> String {
-    let label = match &summary.label.label {
+    match &summary.label {
+        Some(label) => rule_and_label(label),
+        None => "of each model its own, so their figures are of different reads; --label knee \
+                 compares them"
+            .to_owned(),
+    }
+}
+
+/// The label of one model, and how many reads are slow by it.
+pub(super) fn own_label(label: &LabelSummary) -> String {
+    format!("{}; {}", rule_and_label(label), slow(label))
+}
+
+fn slow(label: &LabelSummary) -> String {
+    format!("{:.1}% are slow", 100.0 * label.slow_share)
+}
+
+fn rule_and_label(summary: &LabelSummary) -> String {
+    let label = match &summary.label {
         Label::Threshold { latency } => format!("slow is beyond {}", units::long(*latency)),
         Label::Relative { times, .. } => {
             format!("slow is beyond {times:.2} times the latency expected at its size and load")
         }
         Label::Never { reason } => format!("no read is slow, {}", escaped(reason)),
     };
-    let own = if summary.label.own_peer { ", with the recording as its own peer" } else { "" };
-    format!("{}: {label}{own}", summary.label.rule.name())
+    let own = if summary.own_peer { ", with the recording as its own peer" } else { "" };
+    format!("{}: {label}{own}", summary.rule.name())
 }
 
 /// What a model was trained on.

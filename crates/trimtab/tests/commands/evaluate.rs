@@ -246,11 +246,28 @@ fn models_are_evaluated_on_unseen_reads() {
     let told = place.json(&both);
     assert_eq!((&told[0]["reads_scored"], &told[1]["reads_scored"]), (&2500.into(), &3000.into()));
     assert_eq!(told[1]["predictors"][0]["model"]["same_recording"], false);
-    // They were trained on different thresholds.
-    assert_eq!(told[0]["label"]["rule"], "knee");
+    // They were trained on different thresholds, and each is evaluated by its own.
+    assert_eq!(told[0]["label"], Value::Null);
+    let label_of = |name: &str| {
+        let card = fs::read_to_string(place.path(name)).unwrap();
+        serde_json::from_str::<Value>(&card).unwrap()["label"]["latency"].clone()
+    };
+    for (number, card) in ["half.json", "third.json"].into_iter().enumerate() {
+        let label = &told[0]["predictors"][number]["label"];
+        assert_eq!((&label["rule"], &label["latency"]), (&"cost".into(), &label_of(card)));
+    }
     let text = String::from_utf8(place.evaluate(&both[2..]).stdout).unwrap();
-    let line = "model     half.st: trained on 2,500 reads of a.csv\n";
+    let line = "model     half.st: trained on 2,500 reads of a.csv; cost: slow is beyond ";
     assert!(text.contains(line) && text.contains("linnos (third.st)"), "{text}");
+    assert!(text.contains("label     of each model its own"), "{text}");
+    let by_one = place.json(&[&both[2..], &["--label", "knee"]].concat());
+    assert_eq!(by_one["label"]["rule"], "knee");
+    assert!(by_one["predictors"][0].get("label").is_none(), "{by_one}");
+    let page = place.path("models.html");
+    let report = ["--report", page.to_str().unwrap()];
+    assert_eq!(place.evaluate(&[&both[2..], &report].concat()).status.code(), Some(0));
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("by its own label"), "{page}");
 
     // Labels other than the knee are those of the training.
     let trained = place.json(&["--trace", "b.csv", "--model", "p95.st", "--label", "p95"]);

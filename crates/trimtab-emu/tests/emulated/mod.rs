@@ -1,4 +1,5 @@
-//! An emulated drive that a test can stall.
+//! Emulated drives with known content that tests of other crates can stall and break: they include
+//! this file by its path.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -8,7 +9,9 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use trimtab_device::Profile;
-use trimtab_emu::{Data, Drive, Effect, Error, Fault, Fill, Helper, RunDirectory, Server, Spec};
+use trimtab_emu::{
+    Data, Drive, Effect, Error, Fault, FaultOps, Fill, Helper, RunDirectory, Server, Spec,
+};
 use trimtab_io::RUN_VARIABLE;
 use trimtab_testdisk as disk;
 
@@ -45,34 +48,57 @@ fn assist() {
     trimtab_emu::assist().unwrap();
 }
 
-/// An emulated drive, removed when dropped. One at a time per process.
+/// The directory of the drives of this process. Removed when dropped, after the drives.
+pub(crate) struct Home {
+    directory: RunDirectory,
+    _run: tempfile::TempDir,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let run = tempfile::tempdir().unwrap();
+        // SAFETY: the tests of a file run one after the other, and none leaves a thread
+        // running that reads it.
+        unsafe { std::env::set_var(RUN_VARIABLE, run.path()) };
+        Self { directory: RunDirectory::from_environment(), _run: run }
+    }
+}
+
+/// An emulated drive, removed when dropped.
 pub(crate) struct Emulated {
     drive: Drive,
     pub(crate) path: String,
     server: Option<thread::JoinHandle<Result<(), Error>>>,
-    _run: tempfile::TempDir,
+    /// Of a drive that has it for itself.
+    own_home: Option<Home>,
 }
 
 impl Emulated {
+    /// The only drive of this process.
     pub(crate) fn new() -> Self {
-        let run = tempfile::tempdir().unwrap();
-        // SAFETY: the tests of a file run one after the other, and none leaves a thread
-        // running.
-        unsafe { std::env::set_var(RUN_VARIABLE, run.path()) };
-        let home = RunDirectory::from_environment();
+        let home = Home::new();
+        let mut this = Self::in_home(&home, "stalls");
+        this.own_home = Some(home);
+        this
+    }
+
+    /// One of several drives, with this name.
+    pub(crate) fn in_home(home: &Home, name: &str) -> Self {
+        let home = &home.directory;
         let spec = Spec {
             fill: Fill { share: 0.0, overwrites: 0.0 },
             data: Data::Memory { cap_bytes: 64 * MIB },
             block_bytes: 4096,
-            ..Spec::new("stalls", Profile::parse(PROFILE).unwrap().with_capacity(64 * MIB).unwrap())
+            ..Spec::new(name, Profile::parse(PROFILE).unwrap().with_capacity(64 * MIB).unwrap())
         };
         let assist = ["emulated::assist", "--exact", "--ignored", "--nocapture"];
         let helper = Helper::new("/proc/self/exe", assist);
         let go_on = &mut |_| ControlFlow::Continue(());
-        let server = Server::start(&home, spec, helper, go_on).unwrap();
+        let server = Server::start(home, spec, helper, go_on).unwrap();
         let path = server.device().to_str().unwrap().to_owned();
         let server = Some(thread::spawn(|| server.serve(&AtomicBool::new(false))));
-        let this = Self { drive: Drive::find(&home, "stalls").unwrap(), path, server, _run: run };
+        let drive = Drive::find(home, name).unwrap();
+        let this = Self { drive, path, server, own_home: None };
         this.fill();
         this
     }
@@ -91,8 +117,16 @@ impl Emulated {
 
     /// Completes nothing from now on.
     pub(crate) fn stall(&self) {
-        let fault = Fault { effect: Effect::Stall, at_s: 0.0, for_s: 3600.0 };
-        self.drive.fault(fault).unwrap();
+        self.fault(Effect::Stall);
+    }
+
+    /// Fails all reads from now on.
+    pub(crate) fn fail(&self) {
+        self.fault(Effect::Error { ops: FaultOps::Reads, share: 1.0 });
+    }
+
+    fn fault(&self, effect: Effect) {
+        self.drive.fault(Fault { effect, at_s: 0.0, for_s: 3600.0 }).unwrap();
     }
 
     /// Completes requests again, including those submitted meanwhile.

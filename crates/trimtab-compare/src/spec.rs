@@ -121,8 +121,7 @@ struct RawTuning {
     most_extra: Option<Spanned<f64>>,
     #[serde(default)]
     charge_moves: bool,
-    #[serde(default)]
-    control: bool,
+    control: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -430,8 +429,9 @@ fn inference(
 }
 
 fn tuning(raw: &RawTuning, text: Text<'_>) -> Result<Tuning, Error> {
-    let mut tuning =
-        Tuning { charge_moves: raw.charge_moves, control: raw.control, ..Tuning::default() };
+    let usual = Tuning::default();
+    let control = raw.control.unwrap_or(usual.control);
+    let mut tuning = Tuning { charge_moves: raw.charge_moves, control, ..usual };
     let set = |key: &str, value: &Option<Spanned<f64>>, range: Range<f64>| {
         let Some(value) = value else { return Ok(None) };
         text.within(key, &value.span(), *value.get_ref(), range.start..=range.end)?;

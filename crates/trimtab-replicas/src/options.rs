@@ -64,7 +64,13 @@ pub struct SetOptions {
 impl Default for SetOptions {
     fn default() -> Self {
         let oldest = Duration::from_secs(1);
-        Self { deadline: None, most_extra: 0.03, direct: false, oldest, seed: 1 }
+        Self {
+            deadline: None,
+            most_extra: trimtab_steer::Tuning::default().most_extra,
+            direct: false,
+            oldest,
+            seed: 1,
+        }
     }
 }
 

@@ -10,7 +10,8 @@
 //!
 //! A [`Contest`] for each [`Question`] keeps the differences, for the whole array and for each
 //! primary replica. It is lost when what the pairs lost, since they had gained most, exceeds
-//! [`LOSS`] of the longest differences that count: a cumulative sum test (Page, 1954). So rare
+//! [`LOSS`] times the root mean square of the differences: a cumulative sum test (Page, 1954). It
+//! is at most that of the longest difference that counts, which is assumed at first. So rare
 //! but large gains outweigh frequent small losses, and a regime that changes is noticed after a
 //! bounded loss however long it was good before. What is lost goes on being explored by a small
 //! share of the reads, ever more rarely, and is won again by gains.
@@ -46,6 +47,10 @@ const LOSS: f64 = 6.0;
 const GAIN: f64 = 1.0;
 /// What the longest difference keeps with each pair.
 const SCALE_KEPT: f64 = 0.98;
+/// What the sum of squared differences keeps with each pair, and the pairs of the longest
+/// difference that are assumed before any is known.
+const SQUARES_KEPT: f64 = 0.99;
+const ASSUMED_LONG: f64 = 3.0;
 /// Contests that are lost need so many pairs to be won again.
 const LEAST_PAIRS: u32 = 2;
 /// One read on which the alternatives differ in so many is a pair.
@@ -66,7 +71,7 @@ const MOST_PAIRS: usize = 64;
 /// What a move by rank must gain, in usual latencies: the reads that the other replica has
 /// already wait for it, and no pair sees that. Without it reads would move until all replicas are
 /// equally slow, though each move gains nothing (Wardrop, 1952).
-const TOLL: f64 = 0.25;
+const TOLL: f64 = 0.1;
 /// The weight of a read in the share of reads that are moved, and the least share that counts.
 const MOVED_WEIGHT: f64 = 0.005;
 const LEAST_MOVED: f64 = 0.002;
@@ -372,20 +377,43 @@ struct Contest {
     /// One read in so many is explored while it is lost, and how often it was lost before.
     explored: u64,
     lost: u32,
+    /// Decaying sums of squared differences and of their number.
+    squares: f64,
+    weight: f64,
 }
 
 impl Contest {
     /// It holds without evidence: training has seen a gain in its recording.
-    const NEW: Self = Self { holds: true, sum: 0.0, pairs: 0, explored: EXPLORED, lost: 0 };
+    const NEW: Self = Self {
+        holds: true,
+        sum: 0.0,
+        pairs: 0,
+        explored: EXPLORED,
+        lost: 0,
+        squares: 0.0,
+        weight: 0.0,
+    };
 
-    /// Takes the difference of a pair, ns; one of `scale` is as long as they come.
-    fn record(&mut self, gain: f64, scale: f64) {
+    /// Takes the difference of a pair, ns; one of `longest` is as long as they come.
+    fn record(&mut self, gain: f64, longest: f64) {
         self.sum += gain;
+        self.squares = SQUARES_KEPT * self.squares + gain * gain;
+        self.weight = SQUARES_KEPT * self.weight + 1.0;
+        // Where differences are mostly short, less is lost before it is certain.
+        let squares = self.squares + ASSUMED_LONG * longest * longest;
+        let scale = (squares / (self.weight + ASSUMED_LONG)).sqrt().min(longest);
         if self.holds {
             self.sum = self.sum.min(0.0);
             if self.sum < -LOSS * scale {
                 let explored = (EXPLORED << self.lost.min(6)).min(EXPLORED_LEAST);
-                *self = Self { holds: false, sum: 0.0, pairs: 0, explored, lost: self.lost + 1 };
+                *self = Self {
+                    holds: false,
+                    sum: 0.0,
+                    pairs: 0,
+                    explored,
+                    lost: self.lost + 1,
+                    ..*self
+                };
             }
         } else {
             self.sum = self.sum.max(0.0);

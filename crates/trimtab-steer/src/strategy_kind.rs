@@ -221,7 +221,8 @@ pub struct Tuning {
     /// For `trimtab`: whether a read that moves to another replica is charged a failover even
     /// if its primary was not refused but only ranks behind.
     pub charge_moves: bool,
-    /// Of `trimtab`: whether a control group decides if moves gain anything.
+    /// For `trimtab`: whether a control group decides if moves gain anything, and a read is sent
+    /// twice only if it gains more by it than other reads lose.
     pub control: bool,
 }
 
@@ -229,10 +230,10 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             tied_delay: Nanos::ZERO,
-            margin: 0.05,
-            most_extra: 0.03,
+            margin: 0.1,
+            most_extra: 0.2,
             charge_moves: false,
-            control: false,
+            control: true,
         }
     }
 }

@@ -135,15 +135,12 @@ const LENGTH_KEPT: f64 = 0.998;
 /// it would not be known whether moves are the reason.
 const MOST_BURDEN: f64 = 4.0;
 
-/// A hedge is to gain this share of what a read usually takes, and so many times its price: what
-/// it delays delays others in turn.
-const WORTHWHILE: f64 = 0.5;
-const PRICES: f64 = 2.0;
-
 /// The purpose of the timers.
 const HEDGE: u8 = 0;
-/// How often a hedge checks for a replica that would be sooner.
+/// How often a hedge checks for a replica that would be sooner; with a control group it goes on,
+/// each time after another share of the wait so far.
 const LOOKS: u32 = 8;
+const LOOK_AFTER: f64 = 0.25;
 
 impl Trimtab {
     /// The strategy with these predictors.
@@ -423,6 +420,9 @@ impl Trimtab {
             self.delay.was_reached(if self.settings.control { waited } else { Nanos::MAX });
         }
         if self.budget < 1.0 {
+            if self.settings.control {
+                self.look_again(turn);
+            }
             return;
         }
         let found = self.least_wait(turn, None, |replica| !turn.has_asked(replica));
@@ -430,13 +430,12 @@ impl Trimtab {
         // A late replica is soon enough if it is sooner than the wait so far.
         let waited = turn.now().since(turn.request().arrival);
         let is_sooner = forecast.wait.is_some_and(|wait| wait < waited);
-        let wait = forecast.wait.or(forecast.fast).unwrap_or_default();
-        // What has taken so long takes as long again, as far as is known.
-        let gain = waited.0 as f64 - wait.0 as f64;
-        let usual = self.typical[best.index()].get().0 as f64;
-        let price = self.price(best, turn.request().length);
-        let pays = !self.settings.control || gain > WORTHWHILE * usual + PRICES * price;
-        if pays && (forecast.verdict == Verdict::Fast || is_sooner) {
+        let pays = || {
+            let price = self.price(best, turn.request().length);
+            expected_gain(waited, &forecast) > price
+        };
+        let is_worth_it = !self.settings.control || pays();
+        if is_worth_it && (forecast.verdict == Verdict::Fast || is_sooner) {
             let untried = turn.order().iter().filter(|r| !turn.has_asked(**r)).count() as u64;
             let at = turn.now() + Nanos(self.settings.costs.inference.0 * untried);
             turn.send(best, at, Reason::Duplicate);
@@ -444,11 +443,36 @@ impl Trimtab {
             self.budget -= weight;
             self.planned = (self.planned - weight).max(-MOST_SAVED);
             self.hedged = turn.now();
-        } else if turn.memo() < LOOKS {
-            turn.set_memo(turn.memo() + 1);
-            turn.timer(turn.now() + self.settings.usual, HEDGE);
+        } else {
+            self.look_again(turn);
         }
     }
+
+    /// Checks later if a hedge has become possible or worth it.
+    fn look_again(&self, turn: &mut Turn<'_>) {
+        let mut after = self.settings.usual;
+        if self.settings.control {
+            let waited = turn.now().since(turn.request().arrival).0 as f64;
+            after = after.max(Nanos((LOOK_AFTER * waited) as u64));
+        } else if turn.memo() >= LOOKS {
+            return;
+        }
+        turn.set_memo(turn.memo().saturating_add(1));
+        turn.timer(turn.now() + after, HEDGE);
+    }
+}
+
+/// By how much sooner the data is expected with a duplicate, ns: on a replica with this forecast,
+/// for a read that has waited so long. What has taken so long takes as long again, as far as is
+/// known. The duplicate never makes its own read later, so a replica that would be late counts as
+/// no gain, not as a loss.
+fn expected_gain(waited: Nanos, forecast: &Forecast) -> f64 {
+    let left = waited.0 as f64;
+    let probability = f64::from(forecast.probability).clamp(0.0, 1.0);
+    let fast = forecast.fast.or(forecast.wait).unwrap_or_default().0 as f64;
+    let mean = forecast.wait.map_or(fast, |wait| wait.0 as f64);
+    let late = ((mean - (1.0 - probability) * fast) / probability.max(f64::MIN_POSITIVE)).max(fast);
+    (1.0 - probability) * (left - fast).max(0.0) + probability * (left - late).max(0.0)
 }
 
 impl Strategy for Trimtab {
@@ -547,3 +571,24 @@ impl Strategy for Trimtab {
 
 /// The median latency is to follow a drive within some tens of reads.
 const TYPICAL_STEP: f64 = 0.04;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A replica that is late in one of five reads: fast in 100 µs, late in 10 ms.
+    #[test]
+    fn a_duplicate_that_may_be_late_is_no_loss() {
+        let forecast = Forecast {
+            verdict: Verdict::Fast,
+            probability: 0.2,
+            wait: Some(Nanos::from_micros(2_080)),
+            fast: Some(Nanos::from_micros(100)),
+        };
+        let gain = |us| expected_gain(Nanos::from_micros(us), &forecast) / 1e3;
+        assert_eq!(gain(50), 0.0);
+        assert!((gain(200) - 80.0).abs() < 0.1, "{}", gain(200));
+        assert!((gain(1_000) - 720.0).abs() < 0.1, "less than the mean wait, and yet a gain");
+        assert!((gain(20_000) - (0.8 * 19_900.0 + 0.2 * 10_000.0)).abs() < 1.0);
+    }
+}

@@ -50,7 +50,8 @@ pub struct TrimtabSettings {
 /// refused costs a failover as well. Where all would be late the least late is asked.
 ///
 /// Where no predictor ever refuses, nothing is predicted before a read is sent: it goes to its
-/// primary, and takes no longer than without a strategy.
+/// primary, and takes no longer than without a strategy. With a control group that is so only
+/// while the primary is idle and usually as fast as the others.
 ///
 /// A read that takes longer than expected is hedged with a replica that will be sooner.
 /// Hedges have a budget, and are worth most for reads that have waited longest. So the delay
@@ -297,6 +298,17 @@ impl Trimtab {
         best.map(|best| Best { late, forecasts, ..best })
     }
 
+    /// Whether the read may be served sooner elsewhere, as far as is known without a forecast. A
+    /// replica that never refuses, and has nothing else to do, is as fast as it usually is.
+    fn may_gain(&self, turn: &Turn<'_>) -> bool {
+        let typical = |replica: &Replica| self.typical[replica.index()].get();
+        let primary = turn.primary();
+        let most = typical(&primary).0 as f64 * (1.0 - self.settings.margin);
+        self.predictors.refuses()
+            || self.out[primary.index()] > 0
+            || turn.order().iter().any(|replica| (typical(replica).0 as f64) < most)
+    }
+
     /// Whether the primary would be as fast as any other replica usually is: then these need no
     /// forecasts.
     fn is_fast_enough(&self, turn: &Turn<'_>, primary: &Best) -> bool {
@@ -499,12 +511,13 @@ impl Strategy for Trimtab {
         let length = turn.request().length as f64;
         let kept = if self.length == 0.0 { 0.0 } else { LENGTH_KEPT };
         self.length = kept * self.length + (1.0 - kept) * length;
+        let may_gain = self.may_gain(turn);
         let best = match &mut self.control {
             None if self.predictors.refuses() => self.least_wait(turn, None, |_| true),
             None => None,
             Some(control) => {
                 control.expire(now);
-                let forecasts = control.forecasts(primary) && self.predictors.refuses();
+                let forecasts = control.forecasts(primary) && may_gain;
                 forecasts.then(|| self.calibrated_wait(turn)).flatten()
             }
         };

@@ -43,7 +43,7 @@ use crate::replica::{MOST_REPLICAS, Replica};
 
 /// Differences, in units of the longest that counts, that must be lost to lose a contest, and
 /// gained to win it again.
-const LOSS: f64 = 6.0;
+const LOSS: f64 = 9.0;
 const GAIN: f64 = 1.0;
 /// What the longest difference keeps with each pair.
 const SCALE_KEPT: f64 = 0.98;

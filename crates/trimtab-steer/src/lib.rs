@@ -93,6 +93,7 @@ mod control_figures;
 mod costs;
 mod delay;
 pub mod driver;
+mod hedge_gain;
 mod in_flight;
 mod predictors;
 mod probing;

@@ -9,6 +9,7 @@ use crate::control::{Choice, ControlGroup, Pair, Question};
 use crate::control_figures::ControlFigures;
 use crate::costs::Costs;
 use crate::delay::Delay;
+use crate::hedge_gain::HedgeGain;
 use crate::predictors::PredictorSet;
 use crate::probing::Probing;
 use crate::quantile::RunningQuantile;
@@ -84,6 +85,8 @@ pub struct Trimtab {
     typical: [RunningQuantile; MOST_REPLICAS],
     /// What came of each replica's forecasts.
     calibrations: Vec<Calibration>,
+    /// What came of hedges.
+    hedge_gain: HedgeGain,
     /// Duplicates that were planned and not sent.
     planned: f64,
     /// The mean length of reads, bytes.
@@ -136,6 +139,10 @@ const LENGTH_KEPT: f64 = 0.998;
 /// it would not be known whether moves are the reason.
 const MOST_BURDEN: f64 = 4.0;
 
+/// A hedge is to gain such a share of a usual read: it takes some of a replica's time, even if the
+/// price does not tell.
+const WORTHWHILE: f64 = 0.3;
+
 /// The purpose of the timers.
 const HEDGE: u8 = 0;
 /// How often a hedge checks for a replica that would be sooner; with a control group it goes on,
@@ -165,6 +172,7 @@ impl Trimtab {
             control: settings.control.then(|| ControlGroup::new(settings.longest, settings.seed)),
             typical: settings.medians.map(|median| RunningQuantile::new(0.5, TYPICAL_STEP, median)),
             calibrations: vec![Calibration::new(); calibrated],
+            hedge_gain: HedgeGain::new(),
             planned: 1.0,
             length: 0.0,
             queues: [QueueState::default(); MOST_REPLICAS],
@@ -442,9 +450,11 @@ impl Trimtab {
         // A late replica is soon enough if it is sooner than the wait so far.
         let waited = turn.now().since(turn.request().arrival);
         let is_sooner = forecast.wait.is_some_and(|wait| wait < waited);
+        let expected = expected_gain(waited, &forecast);
         let pays = || {
             let price = self.price(best, turn.request().length);
-            expected_gain(waited, &forecast) > price
+            let usual = self.typical[best.index()].get().0 as f64;
+            self.hedge_gain.factor() * expected > price.max(WORTHWHILE * usual)
         };
         let is_worth_it = !self.settings.control || pays();
         if is_worth_it && (forecast.verdict == Verdict::Fast || is_sooner) {
@@ -455,6 +465,9 @@ impl Trimtab {
             self.budget -= weight;
             self.planned = (self.planned - weight).max(-MOST_SAVED);
             self.hedged = turn.now();
+            if self.settings.control {
+                self.hedge_gain.hedged(turn.now(), turn.id(), best, expected);
+            }
         } else {
             self.look_again(turn);
         }
@@ -532,6 +545,7 @@ impl Strategy for Trimtab {
         if let Some(control) = &mut self.control {
             let read = turn.id();
             control.read_completed(read, |replica| replica == by || turn.is_sent(replica));
+            self.hedge_gain.read_completed(turn.now(), read, by);
         }
     }
 
@@ -555,6 +569,7 @@ impl Strategy for Trimtab {
         self.out[ended.replica.index()] -= u32::from(ended.op == Op::Read);
         if let Some(control) = self.control.as_mut().filter(|_| ended.op == Op::Read) {
             control.completed(now, ended.request, ended.replica, ended.data);
+            self.hedge_gain.completed(now, ended.request, ended.replica);
             if ended.data {
                 let (latency, at) = (now.since(ended.sent), ended.replica.index());
                 control.observed(ended.replica, latency, self.typical[at].get());

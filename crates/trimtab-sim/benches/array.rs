@@ -1,12 +1,16 @@
 //! The speed of the driver of several drives under a strategy, in requests per
-//! second of wall time.
+//! second of wall time. `trimtab` has predictors that cost nothing: what is measured is the
+//! strategy, with its control group and without.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use trimtab_device::{Profile, Ssd};
-use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, SplitMix64};
+use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, Request, SplitMix64};
+use trimtab_predict::{Forecast, Predictor, Ticket, Verdict};
 use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, run};
-use trimtab_steer::{Costs, Replica, ReplicaHistory, StrategyInputs, StrategyKind, Tuning};
+use trimtab_steer::{
+    Costs, PredictorSet, Replica, ReplicaHistory, StrategyInputs, StrategyKind, Tuning,
+};
 
 const DRIVES: usize = 3;
 const REQUESTS: usize = 1_000_000;
@@ -38,6 +42,31 @@ fn requests(capacity: u64) -> Vec<ArrayIo> {
     (0..REQUESTS).map(io).collect()
 }
 
+/// Expects the same of each read.
+#[derive(Clone, Copy)]
+struct Constant;
+
+impl Predictor for Constant {
+    fn name(&self) -> &'static str {
+        "constant"
+    }
+
+    fn predict(&self, _: Nanos, _: &Request) -> Forecast {
+        let wait = Some(Nanos::from_micros(100));
+        Forecast { verdict: Verdict::Fast, probability: 0.0, wait, fast: wait }
+    }
+
+    fn sent(&mut self, _: Nanos, _: &Request) -> Ticket {
+        Ticket(0)
+    }
+
+    fn completed(&mut self, _: Nanos, _: Ticket, _: bool) {}
+
+    fn boxed_clone(&self) -> Box<dyn Predictor> {
+        Box::new(*self)
+    }
+}
+
 fn array(c: &mut Criterion) {
     let mut profile = Profile::builtin("reference").expect("built in");
     profile.geometry.blocks_per_plane = 256;
@@ -50,19 +79,25 @@ fn array(c: &mut Criterion) {
     let mut group = c.benchmark_group("array");
     group.sample_size(10);
     group.throughput(Throughput::Elements(REQUESTS as u64));
-    for kind in [
-        StrategyKind::Base,
-        StrategyKind::Clone,
-        StrategyKind::Hedge,
-        StrategyKind::Snitch,
-        StrategyKind::C3,
+    let usual = Tuning::default();
+    for (name, kind, tuning) in [
+        ("base", StrategyKind::Base, usual),
+        ("clone", StrategyKind::Clone, usual),
+        ("hedge", StrategyKind::Hedge, usual),
+        ("snitch", StrategyKind::Snitch, usual),
+        ("c3", StrategyKind::C3, usual),
+        ("trimtab", StrategyKind::Trimtab, usual),
+        ("trimtab without control", StrategyKind::Trimtab, Tuning { control: false, ..usual }),
     ] {
-        group.bench_function(kind.name(), |b| {
+        group.bench_function(name, |b| {
             // Copying the drives is excluded from the measurement.
             b.iter_batched(
                 || {
-                    let (costs, tuning) = (Costs::default(), Tuning::default());
-                    let inputs = StrategyInputs { predictors: None, costs, tuning, seed: 1 };
+                    let predictors = kind
+                        .predictor()
+                        .map(|_| PredictorSet::new((0..DRIVES).map(|_| Constant.boxed_clone())));
+                    let costs = Costs::default();
+                    let inputs = StrategyInputs { predictors, costs, tuning, seed: 1 };
                     (drives.clone(), kind.build(&history, inputs))
                 },
                 |(drives, strategy)| {

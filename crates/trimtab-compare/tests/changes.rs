@@ -1,0 +1,85 @@
+//! What trimtab's strategy makes of drives that change in phase two, after training: within a
+//! second it has found out.
+
+use std::io::{self, Write as _};
+
+use trimtab_compare::{BuiltinTrainer, Comparison, StrategyReport, compare};
+
+/// Three drives, of which these have faults. Phase two takes 10 s, with 1,000 reads/s for each
+/// drive; the first is slow in some 2% of them anyway.
+fn serve(what: &str, faults: [&str; 3]) -> [StrategyReport; 2] {
+    let device = |fault: &str| {
+        format!(
+            "
+[[device]]
+profile = 'reference'
+override.geometry = {{ blocks_per_plane = 64, pages_per_block = 64 }}
+override.noise = {{ pause_ms = 2.0, pause_every_ms = 100.0 }}
+fill = {{ share = 1.0, kind = 'aged' }}
+{fault}
+"
+        )
+    };
+    let devices: String = faults.iter().map(|fault| device(fault)).collect();
+    let text = format!(
+        "seeds = [7]
+strategies = ['base', 'trimtab']
+phase_one = {{ reads = 40_000 }}
+phase_two = {{ reads = 30_000 }}
+
+[workload]
+read_share = 1.0
+sizes = [{{ bytes = 4096, weight = 1 }}]
+offsets = {{ kind = 'uniform' }}
+arrivals = {{ kind = 'poisson', iops = 1000 }}
+{devices}"
+    );
+    let comparison = Comparison::parse(&text, ".".as_ref()).unwrap();
+    let report = compare(&comparison, &BuiltinTrainer, 1, &|_| {}).unwrap();
+    for row in &report.strategies {
+        let us = |key: &str| figure(row, key) / 1e3;
+        let (mean, p90, p99) = (us("mean_ns"), us("p90_ns"), us("p99_ns"));
+        let (name, extra) = (&row.name, figure(row, "extra_io_percent"));
+        let line = format!("{what}, {name}: {mean:.0} us, p90 {p90:.0}, p99 {p99:.0}, {extra:.1}%");
+        _ = writeln!(io::stderr(), "{line}");
+        assert_eq!(row.seeds[0].errors, 0, "{what}");
+    }
+    report.strategies.try_into().unwrap()
+}
+
+fn figure(row: &StrategyReport, key: &str) -> f64 {
+    row.median.get(key).unwrap()
+}
+
+/// From 3 s on a third of the reads of `base` is slow, 23% of all. A strategy that needs a second
+/// to leave the drive has 3%.
+#[test]
+fn a_drive_that_slows_down_for_good_is_left_within_a_second() {
+    let [healthy, _] = serve("healthy", ["", "", ""]);
+    let slow = "fault = [{ kind = 'slow', factor = 10, at_s = 3 }]";
+    let [base, trimtab] = serve("slow for good", [slow, "", ""]);
+    let p90 = figure(&healthy, "p90_ns");
+    assert!(figure(&base, "p90_ns") > 5.0 * p90, "without steering it is seen");
+    assert!(figure(&trimtab, "p90_ns") < 1.5 * p90);
+    assert!(figure(&trimtab, "mean_ns") < 0.4 * figure(&base, "mean_ns"));
+}
+
+/// Nothing can be gained, and nothing may be lost by it.
+#[test]
+fn drives_that_all_slow_down_are_no_worse_than_without_steering() {
+    let slow = "fault = [{ kind = 'slow', factor = 10, at_s = 3 }]";
+    let [base, trimtab] = serve("all slow", [slow; 3]);
+    for key in ["mean_ns", "p90_ns", "p99_ns"] {
+        assert!(figure(&trimtab, key) < 1.02 * figure(&base, key), "{key}");
+    }
+}
+
+/// Without steering each read of the dead drive is asked for again after its failure.
+#[test]
+fn a_drive_that_dies_and_comes_back_costs_no_tail() {
+    let dies = "fault = [{ kind = 'error', ops = 'reads', share = 1.0, at_s = 3, for_s = 3 }]";
+    let [base, trimtab] = serve("dies and returns", [dies, "", ""]);
+    for key in ["mean_ns", "p90_ns", "p99_ns"] {
+        assert!(figure(&trimtab, key) < 1.02 * figure(&base, key), "{key}");
+    }
+}

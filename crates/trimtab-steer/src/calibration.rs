@@ -7,6 +7,11 @@
 //! flight. Where nothing is known, at queues that were never as long, the latency is taken to grow
 //! faster than the queue: the first reads that go there tell.
 //!
+//! Drives may be so unlike that a small share of the reads of one is more than another can take,
+//! and no latency tells before it is too late. So the reads of other replicas that are in flight on
+//! a replica are limited by a window, which grows while they are as fast as forecast, and is halved
+//! when one is not.
+//!
 //! The same reads say what another request costs those in flight: the [`price`](Calibration::price)
 //! of a duplicate.
 
@@ -23,6 +28,13 @@ pub(crate) struct Calibration {
     /// A read that is hedged takes no longer, ns.
     hedged: f64,
     pending: Box<[Option<Pending>]>,
+    /// Reads of other replicas that were moved here and are in flight, and how many may be.
+    moved: u32,
+    window: f64,
+    /// Where the window stops growing by each read, and grows by one for each window.
+    threshold: f64,
+    /// When it was halved last: reads that were sent before say nothing of what it is now.
+    halved: Nanos,
 }
 
 /// Reads that were sent with 2^n - 1 to 2^(n+1) - 2 others in flight.
@@ -45,6 +57,8 @@ struct Pending {
     expected: Option<f64>,
     /// When it was sent, and the depth.
     sent: Option<(Nanos, usize)>,
+    /// Its primary replica is another one.
+    moved: bool,
 }
 
 /// Powers of two of the queue's length.
@@ -67,6 +81,11 @@ const GROWTH: f64 = 3.0;
 const ASSUMED: f64 = 2.0;
 /// A forecast that is right to within this factor holds.
 const DOUBT: f64 = 1.5;
+/// The window of moved reads at first, and at least. It is halved by a moved read that takes more
+/// than so many times its forecast.
+const FIRST_WINDOW: f64 = 4.0;
+const LEAST_WINDOW: f64 = 4.0;
+const CONGESTED: f64 = 8.0;
 /// The step of the running medians, and the reads after which they count.
 const MEDIAN_STEP: f64 = 0.04;
 const LEAST_READS: u32 = 8;
@@ -78,6 +97,10 @@ impl Calibration {
             in_flight: 0.0,
             hedged: 0.0,
             pending: vec![None; FOLLOWED].into(),
+            moved: 0,
+            window: FIRST_WINDOW,
+            threshold: f64::INFINITY,
+            halved: Nanos::ZERO,
         }
     }
 
@@ -127,7 +150,7 @@ impl Calibration {
     /// The read would take so long, says its forecast.
     pub(crate) fn forecast(&mut self, now: Nanos, read: RequestId, expected: Nanos) {
         let expected = (expected.0 > 0).then_some(expected.0 as f64);
-        *self.place(now, read) = Some(Pending { read, expected, sent: None });
+        *self.place(now, read) = Some(Pending { read, expected, sent: None, moved: false });
     }
 
     /// The read is sent, with so many others in flight.
@@ -136,21 +159,62 @@ impl Calibration {
         const WEIGHT: f64 = 0.01;
         self.in_flight += WEIGHT * (f64::from(in_flight) - self.in_flight);
         let place = self.place(now, read);
+        let (expected, moved) = place.map_or((None, false), |it| (it.expected, it.moved));
+        *place = Some(Pending { read, expected, sent: Some((now, depth(in_flight))), moved });
+    }
+
+    /// Whether a read of another replica may be moved here. A replica may have a small part of the
+    /// throughput of another, and would be overloaded by a small share of its reads before any
+    /// latency tells: so few are moved at first, and more the longer they are as fast as forecast,
+    /// as TCP does it (Jacobson, 1988).
+    pub(crate) fn admits(&self) -> bool {
+        f64::from(self.moved) < self.window
+    }
+
+    /// A read of another replica is moved here.
+    pub(crate) fn moved_here(&mut self, now: Nanos, read: RequestId) {
+        let place = self.place(now, read);
         let expected = place.and_then(|pending| pending.expected);
-        *place = Some(Pending { read, expected, sent: Some((now, depth(in_flight))) });
+        if !place.is_some_and(|pending| pending.moved) {
+            *place = Some(Pending { read, expected, sent: None, moved: true });
+            self.moved += 1;
+        }
+    }
+
+    fn moved_read_ended(&mut self, pending: &Pending, latency: Option<Nanos>) {
+        if !pending.moved {
+            return;
+        }
+        self.moved -= 1;
+        let usual = self.depths[0].median.get().0 as f64;
+        let expected = pending.expected.unwrap_or(usual).max(usual);
+        let sent = pending.sent.map_or(self.halved, |(sent, _)| sent);
+        if latency.is_none_or(|latency| latency.0 as f64 > CONGESTED * expected) {
+            if sent < self.halved {
+                return;
+            }
+            self.halved = sent + latency.unwrap_or_default();
+            self.threshold = (0.5 * self.window).max(LEAST_WINDOW);
+            self.window = self.threshold;
+        } else {
+            self.window += if self.window < self.threshold { 1.0 } else { self.window.recip() };
+        }
     }
 
     /// The read has returned its data; one that is hedged now takes no longer than `hedged`.
     pub(crate) fn completed(&mut self, read: RequestId, latency: Nanos, hedged: Nanos) {
         self.hedged = hedged.0 as f64;
         if let Some(pending) = self.take(read) {
+            self.moved_read_ended(&pending, Some(latency));
             self.record(&pending, latency);
         }
     }
 
     /// The read has ended without data: its latency means nothing.
     pub(crate) fn failed(&mut self, read: RequestId) {
-        self.take(read);
+        if let Some(pending) = self.take(read) {
+            self.moved_read_ended(&pending, None);
+        }
     }
 
     /// What was learned counts less: the replica has recovered. Without it the few probes that a
@@ -169,10 +233,12 @@ impl Calibration {
     /// The read's place among those that are followed, after what was there has been counted.
     fn place(&mut self, now: Nanos, read: RequestId) -> &mut Option<Pending> {
         let at = read.0 as usize % FOLLOWED;
-        if let Some(other) = self.pending[at].take_if(|pending| pending.read != read)
-            && let Some((sent, _)) = other.sent
-        {
-            self.record(&other, Nanos(now.since(sent).0.saturating_mul(UNFINISHED)));
+        if let Some(other) = self.pending[at].take_if(|pending| pending.read != read) {
+            let latency = |sent| Nanos(now.since(sent).0.saturating_mul(UNFINISHED));
+            self.moved_read_ended(&other, other.sent.map(|(sent, _)| latency(sent)));
+            if let Some((sent, _)) = other.sent {
+                self.record(&other, latency(sent));
+            }
         }
         &mut self.pending[at]
     }
@@ -259,6 +325,60 @@ mod tests {
         assert!(DOUBT * calibration.factor(0) > 0.9 * LONGEST, "{}", calibration.factor(0));
         (0..5_000).for_each(|i| calibration.failed(RequestId(i)));
         assert!(calibration.pending.iter().all(Option::is_none));
+    }
+
+    /// Moved reads that take `took`, as many at once as are admitted; returns how many these were.
+    fn move_reads(calibration: &mut Calibration, round: u64, took: Nanos) -> u64 {
+        let now = Nanos::from_millis(round);
+        let first = 10_000 * round;
+        let mut read = first;
+        while calibration.admits() && read - first < FOLLOWED as u64 {
+            calibration.forecast(now, RequestId(read), EXPECTED);
+            calibration.moved_here(now, RequestId(read));
+            calibration.sent(now, RequestId(read), 0);
+            read += 1;
+        }
+        (first..read).for_each(|id| calibration.completed(RequestId(id), took, Nanos::ZERO));
+        assert_eq!(calibration.moved, 0);
+        read - first
+    }
+
+    #[test]
+    fn reads_are_moved_here_as_long_as_they_are_as_fast_as_forecast() {
+        let mut calibration = Calibration::new();
+        let fast: Vec<u64> =
+            (0..6).map(|round| move_reads(&mut calibration, round, EXPECTED)).collect();
+        assert_eq!(fast, [4, 8, 16, 32, 64, 128], "twice as many each time");
+        // Congestion: half as many, once for all reads that were in flight together.
+        let slow = Nanos(20 * EXPECTED.0);
+        assert_eq!(move_reads(&mut calibration, 6, slow), 256);
+        let halved = move_reads(&mut calibration, 20, EXPECTED);
+        assert!((128..=132).contains(&halved), "{halved}");
+        // Failures as well, and then it grows by one read at a time.
+        for i in 0..10 {
+            let (read, now) = (RequestId(i), Nanos::from_secs(1 + i));
+            calibration.moved_here(now, read);
+            calibration.sent(now, read, 0);
+            calibration.failed(read);
+        }
+        let least = LEAST_WINDOW as u64;
+        assert_eq!(move_reads(&mut calibration, 100_000, EXPECTED), least);
+        assert_eq!(move_reads(&mut calibration, 200_000, EXPECTED), least + 1);
+    }
+
+    #[test]
+    fn moved_reads_that_are_never_sent_or_fail_make_room() {
+        let mut calibration = Calibration::new();
+        for i in 0..3 {
+            calibration.moved_here(Nanos::ZERO, RequestId(i));
+            calibration.moved_here(Nanos::ZERO, RequestId(i));
+        }
+        assert_eq!(calibration.moved, 3);
+        calibration.failed(RequestId(0));
+        calibration.sent(Nanos::ZERO, RequestId(1 + FOLLOWED as u64), 0);
+        calibration.sent(Nanos::ZERO, RequestId(2), 0);
+        calibration.completed(RequestId(2), EXPECTED, Nanos::ZERO);
+        assert_eq!(calibration.moved, 0);
     }
 
     #[test]

@@ -63,7 +63,8 @@ pub struct TrimtabSettings {
 /// With a control group forecasts are checked in three ways. They are multiplied by what came of
 /// them lately at queues of that length (`Calibration`); they are followed while pairs of reads do
 /// not show a loss (`ControlGroup`), otherwise C3's ranking is, or none; and where the primary is
-/// forecast to be as fast as the others usually are, these are not forecast at all. A hedge must
+/// forecast to be as fast as the others usually are, these are not forecast at all. How many reads
+/// are moved to a replica at once grows only while they are as fast as forecast. A hedge must
 /// gain more than it costs the reads beside it.
 pub struct Trimtab {
     predictors: PredictorSet,
@@ -204,7 +205,21 @@ impl Trimtab {
             share * self.queues[replica.index()].score()
         };
         let by_score = |a: &Replica, b: &Replica| score(a).total_cmp(&score(b));
-        turn.order().iter().copied().min_by(by_score).unwrap_or(turn.primary())
+        let admits = self.admitting(turn);
+        let candidates = turn.order().iter().copied();
+        let candidates = candidates.filter(|&at| at == turn.primary() || admits.has(at));
+        candidates.min_by(by_score).unwrap_or(turn.primary())
+    }
+
+    /// The other replicas that reads may be moved to.
+    fn admitting(&self, turn: &Turn<'_>) -> Replicas {
+        let mut admitting = Replicas::NONE;
+        for &replica in turn.order().iter().filter(|&&replica| replica != turn.primary()) {
+            if self.calibrations.get(replica.index()).is_none_or(Calibration::admits) {
+                admitting.add(replica);
+            }
+        }
+        admitting
     }
 
     /// Whether the queues alone say that the read should leave its primary.
@@ -332,7 +347,8 @@ impl Trimtab {
         let mut best = self.least_wait(turn, None, |replica| replica == primary)?;
         let mut forecast: &[Replica] = &[primary];
         if !self.is_fast_enough(turn, &best) {
-            best = self.least_wait(turn, Some(best), |replica| replica != primary)?;
+            let admits = self.admitting(turn);
+            best = self.least_wait(turn, Some(best), |replica| admits.has(replica))?;
             forecast = turn.order();
         }
         for at in forecast.iter().map(|replica| replica.index()) {
@@ -420,6 +436,11 @@ impl Trimtab {
         // reads are rare, each of them would be sent twice.
         if to != primary && !late.has(primary) && self.budget >= 1.0 && !turn.has_asked(primary) {
             self.predictors.probing.avoided(now, primary);
+        }
+        if to != primary
+            && let Some(calibration) = self.calibrations.get_mut(to.index())
+        {
+            calibration.moved_here(now, turn.id());
         }
         match &best {
             Some(best) if best.replica == to => self.send(turn, to, &best.forecast, at),

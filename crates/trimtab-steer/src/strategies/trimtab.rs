@@ -9,7 +9,7 @@ use crate::control::{Choice, ControlGroup, Pair, Question};
 use crate::control_figures::ControlFigures;
 use crate::costs::Costs;
 use crate::delay::Delay;
-use crate::hedge_gain::HedgeGain;
+use crate::hedge_gain::{HedgeGain, expected_gain};
 use crate::predictors::PredictorSet;
 use crate::probing::Probing;
 use crate::quantile::RunningQuantile;
@@ -370,8 +370,8 @@ impl Trimtab {
             control.forecast(best.replica != primary, inference);
         }
         let mut weight = 1.0;
-        let (to, by, rival) = if self.control.is_some() {
-            let queue = self.shortest_queue(turn);
+        let queue = self.control.is_some().then(|| self.shortest_queue(turn));
+        let (to, by, rival) = if let Some(queue) = queue {
             let length = turn.request().length;
             // A pair is rarer where requests wait for each other: it delays others more.
             let usual = self.typical[primary.index()].get().0 as f64;
@@ -386,7 +386,8 @@ impl Trimtab {
         };
         let decided = now + inference;
         // When a replica is asked that was chosen in this way.
-        let is_refused = question == Question::Refused && !self.is_moved_by_queue(turn);
+        let is_moved_by_queue = queue.is_some_and(|queue| queue != primary);
+        let is_refused = question == Question::Refused && !is_moved_by_queue;
         let is_failover = self.settings.charge_moves || is_refused;
         let asked = |replica: Replica, by_forecast: bool| {
             let at = if by_forecast { decided } else { now };
@@ -508,19 +509,6 @@ impl Trimtab {
     }
 }
 
-/// By how much sooner the data is expected with a duplicate, ns: on a replica with this forecast,
-/// for a read that has waited so long. What has taken so long takes as long again, as far as is
-/// known. The duplicate never makes its own read later, so a replica that would be late counts as
-/// no gain, not as a loss.
-fn expected_gain(waited: Nanos, forecast: &Forecast) -> f64 {
-    let left = waited.0 as f64;
-    let probability = f64::from(forecast.probability).clamp(0.0, 1.0);
-    let fast = forecast.fast.or(forecast.wait).unwrap_or_default().0 as f64;
-    let mean = forecast.wait.map_or(fast, |wait| wait.0 as f64);
-    let late = ((mean - (1.0 - probability) * fast) / probability.max(f64::MIN_POSITIVE)).max(fast);
-    (1.0 - probability) * (left - fast).max(0.0) + probability * (left - late).max(0.0)
-}
-
 impl Strategy for Trimtab {
     fn name(&self) -> &'static str {
         "trimtab"
@@ -620,24 +608,3 @@ impl Strategy for Trimtab {
 
 /// The median latency is to follow a drive within some tens of reads.
 const TYPICAL_STEP: f64 = 0.04;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A replica that is late in one of five reads: fast in 100 µs, late in 10 ms.
-    #[test]
-    fn a_duplicate_that_may_be_late_is_no_loss() {
-        let forecast = Forecast {
-            verdict: Verdict::Fast,
-            probability: 0.2,
-            wait: Some(Nanos::from_micros(2_080)),
-            fast: Some(Nanos::from_micros(100)),
-        };
-        let gain = |us| expected_gain(Nanos::from_micros(us), &forecast) / 1e3;
-        assert_eq!(gain(50), 0.0);
-        assert!((gain(200) - 80.0).abs() < 0.1, "{}", gain(200));
-        assert!((gain(1_000) - 720.0).abs() < 0.1, "less than the mean wait, and yet a gain");
-        assert!((gain(20_000) - (0.8 * 19_900.0 + 0.2 * 10_000.0)).abs() < 1.0);
-    }
-}

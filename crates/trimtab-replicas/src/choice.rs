@@ -268,7 +268,7 @@ impl Strategy for ThreadChoice {
         drop(in_flight);
         let is_known = self.thread.knows_latency(now, ended.sent);
         let seen = &self.shared.known.seen[ended.replica.index()];
-        seen.ended(now, ended.sent, ended.data, is_known);
+        seen.ended(now, ended.sent, ended.data(), is_known);
         let mut choice = self.shared.choice();
         if !is_known {
             choice.strategy.unobserved(ended.request);
@@ -305,7 +305,7 @@ impl Drop for ThreadChoice {
         for sent in std::mem::take(&mut *self.thread.in_flight()) {
             let Sent { replica, at, request, ticket } = sent;
             let (id, op) = (request.id, request.op);
-            let ended = Ended { request: id, replica, ticket, op, sent: at, data: false };
+            let ended = Ended { request: id, replica, ticket, op, sent: at, outcome: None };
             self.shared.known.seen[replica.index()].ended(at, at, false, false);
             let mut choice = self.shared.choice();
             choice.strategy.unobserved(id);

@@ -126,10 +126,17 @@ impl Calibration {
         factor
     }
 
-    /// What another request costs the reads beside it, ns: the slope of the latency over the
-    /// queue's length, for each read that is in flight now or usually. The slope is that of
-    /// medians, because stalls lengthen the queue, not the queue stalls.
-    pub(crate) fn price(&self, in_flight: u32) -> f64 {
+    /// What another request costs the reads beside it, ns: for each read that is in flight now or
+    /// usually, the slope of the latency over the queue's length, or what the drive needs for a
+    /// request (`pace`, ns), if that is more. The slope is that of medians, because stalls lengthen
+    /// the queue, not the queue stalls; and it says nothing where most reads are served from
+    /// memory.
+    pub(crate) fn price(&self, in_flight: u32, pace: f64) -> f64 {
+        f64::from(in_flight).max(self.in_flight) * self.slope(in_flight).max(pace)
+    }
+
+    /// By how much each request in flight lengthens the median latency, ns.
+    fn slope(&self, in_flight: u32) -> f64 {
         let at = depth(in_flight);
         let median = |at: usize| {
             let depth = self.depths.get(at).filter(|depth| depth.reads >= LEAST_READS);
@@ -144,7 +151,7 @@ impl Calibration {
             (Some(one), None) | (None, Some(one)) => one,
             (None, None) => 0.0,
         };
-        f64::from(in_flight).max(self.in_flight) * slope.clamp(0.0, 2.0 * here / width)
+        slope.clamp(0.0, 2.0 * here / width)
     }
 
     /// The read would take so long, says its forecast.
@@ -384,12 +391,14 @@ mod tests {
     #[test]
     fn a_request_costs_what_others_wait_longer() {
         let mut calibration = Calibration::new();
-        assert_eq!(calibration.price(0), 0.0, "nothing is known");
+        assert_eq!(calibration.price(0, 0.0), 0.0, "nothing is known");
         for (in_flight, us) in [(0, 100), (1, 100), (3, 100), (7, 180)] {
             serve(&mut calibration, 200, in_flight, Nanos::from_micros(us));
         }
         // Up to four the drive serves at once; beyond, each request delays the others by 20 µs.
-        let prices = [1, 7].map(|in_flight| calibration.price(in_flight) / 1e3);
+        let prices = [1, 7].map(|in_flight| calibration.price(in_flight, 0.0) / 1e3);
         assert!(prices[0] < 1.0 && (100.0..200.0).contains(&prices[1]), "{prices:?}");
+        let by_pace = calibration.price(2, 30_000.0) / 1e3;
+        assert!((60.0..220.0).contains(&by_pace), "at least the time of two requests: {by_pace}");
     }
 }

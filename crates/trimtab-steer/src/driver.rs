@@ -93,7 +93,7 @@ pub use host_queues::LogEntry;
 pub use reads::{Reads, RequestEnd};
 pub use workload::ArrayIo;
 
-use trimtab_io::{Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{Nanos, Op, Request, RequestId};
 use trimtab_predict::Ticket;
 
 use crate::action::{Action, Actions, Attempt, Reason, Timer};
@@ -361,14 +361,13 @@ impl<B: Backend, R: Reads> Driver<B, R> {
         let (now, outcome) = (self.now, completed.outcome);
         let &InFlight { drive, sent, purpose, ref request, .. } =
             self.queues.complete(now, completed);
-        let data = outcome == Outcome::Done;
         let ended = |ticket| Ended {
             request: request.id,
             replica: drive,
             ticket,
             op: request.op,
             sent,
-            data,
+            outcome: Some(outcome),
         };
         let of_read =
             |reason| RequestEnd { read: request.id, replica: drive, reason, sent, outcome };

@@ -60,6 +60,6 @@ impl PredictorSet {
 
     /// A request on a replica has ended.
     pub fn completed(&mut self, now: Nanos, ended: &Ended) {
-        self.predictors[ended.replica.index()].completed(now, ended.ticket, ended.data);
+        self.predictors[ended.replica.index()].completed(now, ended.ticket, ended.data());
     }
 }

@@ -1,6 +1,7 @@
-//! What a replica's own completions and queue say of it: the state that C3 ranks by.
+//! What a replica's own completions and queue say of it: the state that C3 ranks by, and whether
+//! the replica has room for a read of another one.
 
-use trimtab_io::{Nanos, Op};
+use trimtab_io::{Nanos, Op, Outcome};
 
 use crate::strategy::Ended;
 
@@ -11,6 +12,23 @@ use crate::strategy::Ended;
 /// measured up to 5% worse in the mean, and 37% on one array. The comparison uses C3 at
 /// its better setting.
 const KEPT: f64 = 0.9;
+
+/// The same for the pace: it is to tell drives apart, not their states. One completion counts as at
+/// most so many times the pace, because a stall says nothing of the next minute.
+const PACE_KEPT: f64 = 0.998;
+const LONGEST: f64 = 8.0;
+
+/// A read of another replica is taken by one with so many requests in flight, whatever waits at
+/// home: few requests say nothing of the wait. With more it must have fewer than home, by a share
+/// that is beyond chance.
+const FEW: f64 = 8.0;
+const SHORTER: f64 = 0.8;
+/// Drives whose paces are within this factor count as alike.
+const ALIKE: f64 = 1.5;
+/// A duplicate is taken with so many requests in flight: beyond, it delays others.
+const FEW_FOR_DUPLICATES: u32 = 16;
+/// Reads in succession that fail before a replica counts as failed.
+const FAILURES: u32 = 3;
 
 /// Averages over a replica's completions, and what is in flight on it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +41,10 @@ pub(crate) struct QueueState {
     queue: f64,
     last_completion: Nanos,
     known: bool,
+    /// From one completion to the next while requests are in flight, ns.
+    pace: f64,
+    /// Reads that failed since one returned its data.
+    failures: u32,
 }
 
 impl QueueState {
@@ -41,18 +63,68 @@ impl QueueState {
         self.response - self.service + queue * queue * queue * self.service
     }
 
+    /// Requests in flight, writes as well: a drive serves them from one queue.
+    fn in_flight(&self) -> u32 {
+        self.reads + self.others
+    }
+
+    /// What a request takes of the drive's time, ns: from one completion to the next while requests
+    /// are in flight, and with only one at a time its latency.
+    pub(crate) fn pace(&self) -> f64 {
+        self.pace
+    }
+
+    /// What is in flight takes at least so long, ns.
+    pub(crate) fn drain(&self) -> f64 {
+        f64::from(self.in_flight()) * self.pace
+    }
+
+    /// Whether a read may come here that is at home on another replica: where requests wait for
+    /// each other their number says more than any forecast, and reads that go from one long queue
+    /// to another that is as long only disturb it. A home that is faster than this drive counts
+    /// less of its queue; one that is slower does not count more, since its reads, who would all
+    /// come, are not to cost those of this drive more than they gain.
+    pub(crate) fn takes_read_from(&self, home: &Self) -> bool {
+        let paces_known = self.pace > 0.0 && home.pace > 0.0;
+        let ratio = if paces_known { home.pace / self.pace } else { 1.0 };
+        let ratio = (ratio / ratio.clamp(1.0 / ALIKE, ALIKE)).min(1.0);
+        let shorter = SHORTER * ratio * f64::from(home.in_flight());
+        f64::from(self.in_flight()) <= shorter.max(FEW)
+    }
+
+    /// Whether a second request for a read may come here. The home's queue does not matter: it
+    /// keeps the read.
+    pub(crate) fn takes_duplicate(&self) -> bool {
+        self.in_flight() <= FEW_FOR_DUPLICATES
+    }
+
+    /// Whether the replica returns errors, and no data.
+    pub(crate) fn fails(&self) -> bool {
+        self.failures >= FAILURES
+    }
+
     /// A request has ended.
     pub(crate) fn completed(&mut self, now: Nanos, ended: &Ended) {
         if ended.op == Op::Read {
             self.reads -= 1;
+            match ended.outcome {
+                Some(Outcome::Done) => self.failures = 0,
+                Some(Outcome::Error) => self.failures = self.failures.saturating_add(1),
+                // A drive that refuses works, and what was taken back says nothing.
+                Some(Outcome::Refused { .. }) | None => {}
+            }
         } else {
             self.others -= 1;
         }
-        if !ended.data {
+        if !ended.data() {
             return;
         }
         let began = ended.sent.max(self.last_completion);
         self.last_completion = now;
+        let took = now.since(began).0 as f64;
+        let pace = if self.pace == 0.0 { took } else { took.min(LONGEST * self.pace) };
+        let kept = if self.pace == 0.0 { 0.0 } else { PACE_KEPT };
+        self.pace = kept * self.pace + (1.0 - kept) * pace;
         if ended.op != Op::Read {
             return;
         }
@@ -60,14 +132,18 @@ impl QueueState {
         self.known = true;
         let learn = |mean: &mut f64, new: f64| *mean = kept * *mean + (1.0 - kept) * new;
         learn(&mut self.response, now.since(ended.sent).0 as f64);
-        learn(&mut self.service, now.since(began).0 as f64);
+        learn(&mut self.service, took);
         learn(&mut self.queue, self.others.into());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use trimtab_io::RequestId;
+    use trimtab_predict::Ticket;
+
     use super::*;
+    use crate::replica::Replica;
 
     #[test]
     fn queue_length_counts_cubed() {
@@ -82,5 +158,76 @@ mod tests {
         assert!(drive(3, 100.0).score() < drive(3, 400.0).score());
         assert!(drive(6, 100.0).score() > drive(3, 400.0).score());
         assert!(drive(5, 100.0).score() < drive(3, 400.0).score());
+    }
+
+    /// Requests in flight, and a pace.
+    fn busy(reads: u32, others: u32, pace: f64) -> QueueState {
+        QueueState { reads, others, pace, ..QueueState::default() }
+    }
+
+    #[test]
+    fn a_read_goes_to_a_shorter_queue_only() {
+        let takes = |here, home| -> bool { QueueState::takes_read_from(&here, &home) };
+        assert!(takes(busy(8, 0, 1.0), busy(0, 0, 1.0)), "few requests say nothing");
+        assert!(!takes(busy(9, 0, 1.0), busy(9, 0, 1.0)));
+        assert!(!takes(busy(5, 4, 1.0), busy(9, 0, 1.0)), "writes count");
+        assert!(takes(busy(80, 0, 1.0), busy(50, 50, 1.0)));
+        assert!(!takes(busy(81, 0, 1.0), busy(50, 50, 1.0)));
+        // A drive of a third of the pace takes from a queue that is longer by more than that; a
+        // faster one no more than one that is as fast.
+        assert!(!takes(busy(80, 0, 3.0), busy(100, 0, 1.0)));
+        assert!(takes(busy(40, 0, 3.0), busy(100, 0, 1.0)));
+        assert!(!takes(busy(81, 0, 1.0), busy(100, 0, 3.0)));
+        assert!(takes(busy(80, 0, 0.0), busy(100, 0, 1.0)), "no pace is known");
+    }
+
+    #[test]
+    fn the_pace_is_what_a_request_takes_of_the_drive() {
+        let mut drive = QueueState::default();
+        let us = Nanos::from_micros;
+        let ended = |sent| Ended {
+            request: RequestId(0),
+            replica: Replica(0),
+            op: Op::Read,
+            sent,
+            ticket: Ticket(0),
+            outcome: Some(Outcome::Done),
+        };
+        // Four at a time, each 100 µs: one completes every 25 µs.
+        (0..4).for_each(|_| drive.sent(Op::Read));
+        for i in 4..10_000_u64 {
+            drive.sent(Op::Read);
+            drive.completed(us(25 * i), &ended(us(25 * (i - 4))));
+        }
+        assert!((24_900.0..25_100.0).contains(&drive.pace()), "{}", drive.pace());
+        assert!((99_000.0..101_000.0).contains(&drive.drain()), "{}", drive.drain());
+        // A second without a completion is not the pace.
+        drive.completed(Nanos::from_secs(2), &ended(us(25 * 9_999)));
+        assert!(drive.pace() < 26_000.0, "{}", drive.pace());
+    }
+
+    #[test]
+    fn a_replica_fails_until_it_returns_data() {
+        let mut drive = QueueState::default();
+        let mut end = |drive: &mut QueueState, outcome| {
+            drive.sent(Op::Read);
+            let ended = Ended {
+                request: RequestId(0),
+                replica: Replica(0),
+                op: Op::Read,
+                sent: Nanos::ZERO,
+                ticket: Ticket(0),
+                outcome: Some(outcome),
+            };
+            drive.completed(Nanos::from_micros(1), &ended);
+        };
+        (0..2).for_each(|_| end(&mut drive, Outcome::Error));
+        assert!(!drive.fails(), "a bad sector is not a dead drive");
+        end(&mut drive, Outcome::Refused { expected_wait: Nanos::ZERO });
+        assert!(!drive.fails());
+        end(&mut drive, Outcome::Error);
+        assert!(drive.fails() && drive.pace() == 0.0);
+        end(&mut drive, Outcome::Done);
+        assert!(!drive.fails());
     }
 }

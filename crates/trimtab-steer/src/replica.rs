@@ -52,6 +52,14 @@ impl Replicas {
     }
 }
 
+impl FromIterator<Replica> for Replicas {
+    fn from_iter<I: IntoIterator<Item = Replica>>(replicas: I) -> Self {
+        let mut set = Self::NONE;
+        replicas.into_iter().for_each(|replica| set.add(replica));
+        set
+    }
+}
+
 /// The order in which a read's replicas are asked: the primary replica first, then the
 /// ones that it may fail over to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

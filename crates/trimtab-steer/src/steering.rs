@@ -160,7 +160,7 @@ impl Steering {
     ) {
         let Attempt { slot, replica } = attempt;
         let data = outcome == Outcome::Done;
-        self.report_end(now, attempt, data);
+        self.report_end(now, attempt, Some(outcome));
         let read = &mut self.reads[slot];
         let refused = matches!(outcome, Outcome::Refused { .. });
         self.counts.sent -= u64::from(refused);
@@ -184,7 +184,7 @@ impl Steering {
         self.counts.cancelled += 1;
         if self.reads[slot].sent.has(replica) {
             self.counts.sent -= 1;
-            self.report_end(now, attempt, false);
+            self.report_end(now, attempt, None);
         }
         // The replica may be asked again, should others fail.
         self.reads[slot].asked.remove(replica);
@@ -216,12 +216,13 @@ impl Steering {
     }
 
     /// Reports the end of an attempt that was sent to the strategy.
-    fn report_end(&mut self, now: Nanos, attempt: Attempt, data: bool) {
+    fn report_end(&mut self, now: Nanos, attempt: Attempt, outcome: Option<Outcome>) {
         let Attempt { slot, replica } = attempt;
         let read = &self.reads[slot];
         let (ticket, sent) = (read.tickets[replica.index()], read.sent_at[replica.index()]);
         let request = read.request.id;
-        self.strategy.completed(now, &Ended { request, replica, ticket, op: Op::Read, sent, data });
+        let ended = Ended { request, replica, ticket, op: Op::Read, sent, outcome };
+        self.strategy.completed(now, &ended);
     }
 
     fn complete(&mut self, slot: u32, outcome: Outcome, actions: &mut Actions) {

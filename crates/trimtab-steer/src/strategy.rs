@@ -1,6 +1,6 @@
 //! The strategy trait.
 
-use trimtab_io::{Nanos, Op, Request, RequestId};
+use trimtab_io::{Nanos, Op, Outcome, Request, RequestId};
 use trimtab_predict::Ticket;
 
 use crate::control_figures::ControlFigures;
@@ -71,7 +71,15 @@ pub struct Ended {
     pub op: Op,
     /// When it was sent.
     pub sent: Nanos,
+    /// What the drive answered; `None` if the request was taken back.
+    pub outcome: Option<Outcome>,
+}
+
+impl Ended {
     /// Whether the drive did what was asked. After an error, a refusal or a
     /// cancellation the latency means nothing.
-    pub data: bool,
+    #[must_use]
+    pub fn data(&self) -> bool {
+        self.outcome == Some(Outcome::Done)
+    }
 }

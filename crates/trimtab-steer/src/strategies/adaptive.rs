@@ -71,7 +71,7 @@ impl Strategy for Adaptive {
     }
 
     fn completed(&mut self, now: Nanos, ended: &Ended) {
-        if ended.op == Op::Read && ended.data {
+        if ended.op == Op::Read && ended.data() {
             self.recent(ended.replica).record(now, now.since(ended.sent));
         }
     }

@@ -103,7 +103,7 @@ impl Strategy for Snitch {
     }
 
     fn completed(&mut self, now: Nanos, ended: &Ended) {
-        if ended.op == Op::Read && ended.data {
+        if ended.op == Op::Read && ended.data() {
             let latency = now.since(ended.sent);
             self.samples[ended.replica.index()].add(now, latency, &mut self.random);
         }

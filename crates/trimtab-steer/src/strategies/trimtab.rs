@@ -213,13 +213,55 @@ impl Trimtab {
 
     /// The other replicas that reads may be moved to.
     fn admitting(&self, turn: &Turn<'_>) -> Replicas {
-        let mut admitting = Replicas::NONE;
-        for &replica in turn.order().iter().filter(|&&replica| replica != turn.primary()) {
-            if self.calibrations.get(replica.index()).is_none_or(Calibration::admits) {
-                admitting.add(replica);
-            }
+        let home = &self.queues[turn.primary().index()];
+        let has_room = |replica: Replica| {
+            let queue = &self.queues[replica.index()];
+            self.calibrations.get(replica.index()).is_none_or(Calibration::admits)
+                && (self.control.is_none() || queue.takes_read_from(home) && !queue.fails())
+        };
+        let others = |&replica: &Replica| replica != turn.primary() && has_room(replica);
+        turn.order().iter().copied().filter(others).collect()
+    }
+
+    /// The replicas that a duplicate of the read may be sent to.
+    fn untried(&self, turn: &Turn<'_>) -> Replicas {
+        let has_room = |replica: Replica| {
+            let queue = &self.queues[replica.index()];
+            self.control.is_none() || queue.takes_duplicate() && !queue.fails()
+        };
+        let untried = |&replica: &Replica| !turn.has_asked(replica) && has_room(replica);
+        turn.order().iter().copied().filter(untried).collect()
+    }
+
+    /// Sends the read to another replica if its primary only returns errors; returns whether it
+    /// was sent.
+    fn leave_failed(&mut self, turn: &mut Turn<'_>) -> bool {
+        let (now, primary) = (turn.now(), turn.primary());
+        if self.control.is_none() || !self.queues[primary.index()].fails() {
+            return false;
         }
-        admitting
+        let mut others = self.admitting(turn);
+        if others.is_empty() {
+            let works = |replica: &Replica| !self.queues[replica.index()].fails();
+            others = turn.order().iter().copied().filter(works).collect();
+        }
+        let best = self.least_wait(turn, None, |replica| others.has(replica));
+        let Some(Best { replica, forecast, .. }) = best else { return false };
+        let costs = self.settings.costs;
+        self.predictors.probing.avoided(now, primary);
+        let at = if self.settings.charge_moves { now + costs.failover } else { now };
+        self.send(turn, replica, &forecast, at);
+        self.probe(turn);
+        true
+    }
+
+    /// Sends the read to a replica that is due for a probe as well.
+    fn probe(&mut self, turn: &mut Turn<'_>) {
+        if let Some(replica) = self.predictors.probing.probe(turn) {
+            self.probed.add(replica);
+            let weight = self.weight(turn.request().length);
+            self.budget = (self.budget - weight).max(-MOST_SAVED);
+        }
     }
 
     /// Whether the queues alone say that the read should leave its primary.
@@ -238,8 +280,9 @@ impl Trimtab {
     /// What another request for this read to this replica costs the other requests there, ns.
     fn price(&self, replica: Replica, length: u64) -> f64 {
         let at = replica.index();
-        let price = self.calibrations.get(at).map(|calibration| calibration.price(self.out[at]));
-        self.weight(length) * price.unwrap_or_default()
+        let pace = self.queues[at].pace();
+        let price = |calibration: &Calibration| calibration.price(self.out[at], pace);
+        self.weight(length) * self.calibrations.get(at).map(price).unwrap_or_default()
     }
 
     /// The replica's forecast. With a control group it always has a wait: a model that never
@@ -302,6 +345,10 @@ impl Trimtab {
                 1.0
             };
             wait = wait.map(|wait| Nanos((wait.0 as f64 * factor) as u64));
+            if self.control.is_some() {
+                let drain = Nanos(self.queues[replica.index()].drain() as u64);
+                wait = wait.map(|wait| wait.max(drain));
+            }
             if replica == primary {
                 wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 - margin)) as u64));
             } else if charge_moves || late.has(primary) && !self.is_moved_by_queue(turn) {
@@ -447,11 +494,7 @@ impl Trimtab {
             Some(best) if best.replica == to => self.send(turn, to, &best.forecast, at),
             _ => self.send_without_forecast(turn, to, at),
         }
-        if let Some(replica) = self.predictors.probing.probe(turn) {
-            self.probed.add(replica);
-            let weight = self.weight(turn.request().length);
-            self.budget = (self.budget - weight).max(-MOST_SAVED);
-        }
+        self.probe(turn);
     }
 
     /// The read has taken too long: duplicates it to another replica if one would be
@@ -467,8 +510,11 @@ impl Trimtab {
             }
             return;
         }
-        let found = self.least_wait(turn, None, |replica| !turn.has_asked(replica));
-        let Some(Best { replica: best, forecast, .. }) = found else { return };
+        let untried = self.untried(turn);
+        let found = self.least_wait(turn, None, |replica| untried.has(replica));
+        let Some(Best { replica: best, forecast, forecasts, .. }) = found else {
+            return;
+        };
         // A late replica is soon enough if it is sooner than the wait so far.
         let waited = turn.now().since(turn.request().arrival);
         let is_sooner = forecast.wait.is_some_and(|wait| wait < waited);
@@ -480,8 +526,7 @@ impl Trimtab {
         };
         let is_worth_it = !self.settings.control || pays();
         if is_worth_it && (forecast.verdict == Verdict::Fast || is_sooner) {
-            let untried = turn.order().iter().filter(|r| !turn.has_asked(**r)).count() as u64;
-            let at = turn.now() + Nanos(self.settings.costs.inference.0 * untried);
+            let at = turn.now() + Nanos(self.settings.costs.inference.0 * forecasts);
             turn.send(best, at, Reason::Duplicate);
             let weight = self.weight(turn.request().length);
             self.budget -= weight;
@@ -533,6 +578,9 @@ impl Strategy for Trimtab {
         let length = turn.request().length as f64;
         let kept = if self.length == 0.0 { 0.0 } else { LENGTH_KEPT };
         self.length = kept * self.length + (1.0 - kept) * length;
+        if self.leave_failed(turn) {
+            return;
+        }
         let may_gain = self.may_gain(turn);
         let best = match &mut self.control {
             None if self.predictors.refuses() => self.least_wait(turn, None, |_| true),
@@ -577,9 +625,9 @@ impl Strategy for Trimtab {
         }
         self.out[ended.replica.index()] -= u32::from(ended.op == Op::Read);
         if let Some(control) = self.control.as_mut().filter(|_| ended.op == Op::Read) {
-            control.completed(now, ended.request, ended.replica, ended.data);
+            control.completed(now, ended.request, ended.replica, ended.data());
             self.hedge_gain.completed(now, ended.request, ended.replica);
-            if ended.data {
+            if ended.data() {
                 let (latency, at) = (now.since(ended.sent), ended.replica.index());
                 control.observed(ended.replica, latency, self.typical[at].get());
                 self.typical[at].record(latency);
@@ -597,7 +645,7 @@ impl Strategy for Trimtab {
         let factor = self.calibrations.get(at).map_or(1.0, |it| it.factor(self.out[at]));
         let expected = (self.expected[at].0 as f64 * factor) as u64;
         let took = now.since(ended.sent).0.saturating_mul(SURPRISE);
-        if ended.data && took < expected {
+        if ended.data() && took < expected {
             self.predictors.probing.faster_than_expected(ended.replica);
             if let Some(calibration) = self.calibrations.get_mut(at) {
                 calibration.forget();

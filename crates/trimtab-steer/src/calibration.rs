@@ -8,7 +8,7 @@
 //! faster than the queue: the first reads that go there tell.
 //!
 //! Drives may be so unlike that a small share of the reads of one is more than another can take,
-//! and no latency tells before it is too late. So the reads of other replicas that are in flight on
+//! and no latency tells before it is too late. So the reads of faster replicas that are in flight on
 //! a replica are limited by a window, which grows while they are as fast as forecast, and is halved
 //! when one is not.
 //!

@@ -92,6 +92,11 @@ impl QueueState {
         f64::from(self.in_flight()) <= shorter.max(FEW)
     }
 
+    /// Whether this drive is about as fast as the home, or faster, as far as their paces are known.
+    pub(crate) fn is_as_fast_as(&self, home: &Self) -> bool {
+        self.pace > 0.0 && self.pace <= ALIKE * home.pace
+    }
+
     /// Whether a second request for a read may come here. The home's queue does not matter: it
     /// keeps the read.
     pub(crate) fn takes_duplicate(&self) -> bool {
@@ -179,6 +184,9 @@ mod tests {
         assert!(takes(busy(40, 0, 3.0), busy(100, 0, 1.0)));
         assert!(!takes(busy(81, 0, 1.0), busy(100, 0, 3.0)));
         assert!(takes(busy(80, 0, 0.0), busy(100, 0, 1.0)), "no pace is known");
+        let as_fast = |here, home| busy(0, 0, here).is_as_fast_as(&busy(0, 0, home));
+        assert!(as_fast(1.4, 1.0) && as_fast(0.1, 1.0) && !as_fast(1.6, 1.0));
+        assert!(!as_fast(0.0, 1.0) && !as_fast(1.0, 0.0), "no pace is known");
     }
 
     #[test]

@@ -64,8 +64,13 @@ pub struct TrimtabSettings {
 /// them lately at queues of that length (`Calibration`); they are followed while pairs of reads do
 /// not show a loss (`ControlGroup`), otherwise C3's ranking is, or none; and where the primary is
 /// forecast to be as fast as the others usually are, these are not forecast at all. How many reads
-/// are moved to a replica at once grows only while they are as fast as forecast. A hedge must
-/// gain more than it costs the reads beside it.
+/// are moved to a slower replica at once grows only while they are as fast as forecast. A hedge
+/// must gain more than it costs the reads beside it.
+///
+/// What is in flight on the replicas, writes as well, is known and needs no forecast. So with a
+/// control group a read goes only to a replica with fewer requests in flight than its home, or with
+/// few; it is expected to wait for what is there; and a duplicate goes only where few are in flight
+/// (`QueueState`). Where all drives are overloaded, and nothing can be won, reads stay.
 pub struct Trimtab {
     predictors: PredictorSet,
     settings: TrimtabSettings,
@@ -120,6 +125,9 @@ const SURPRISE: u64 = 4;
 /// forecast for a stalled drive does not depend on the queue. Without this all reads would go
 /// to the one of several stalled replicas that is expected to recover first.
 const CROWD: f64 = 24.0;
+
+/// The longest read that probes a replica, as a multiple of the mean length.
+const MOST_PROBED: f64 = 2.0;
 
 /// Hedges that can be saved up, and probes that can be owed: a quiet array needs more
 /// probes than its reads pay for.
@@ -211,13 +219,16 @@ impl Trimtab {
         candidates.min_by(by_score).unwrap_or(turn.primary())
     }
 
-    /// The other replicas that reads may be moved to.
+    /// The other replicas that reads may be moved to. The window is for drives that are slower than
+    /// the home: few of its reads are more than they can take, and their queue tells too late.
     fn admitting(&self, turn: &Turn<'_>) -> Replicas {
         let home = &self.queues[turn.primary().index()];
         let has_room = |replica: Replica| {
             let queue = &self.queues[replica.index()];
-            self.calibrations.get(replica.index()).is_none_or(Calibration::admits)
-                && (self.control.is_none() || queue.takes_read_from(home) && !queue.fails())
+            self.calibrations.get(replica.index()).is_none_or(|calibration| {
+                let is_open = queue.is_as_fast_as(home) || calibration.admits();
+                is_open && queue.takes_read_from(home) && !queue.fails()
+            })
         };
         let others = |&replica: &Replica| replica != turn.primary() && has_room(replica);
         turn.order().iter().copied().filter(others).collect()
@@ -255,8 +266,12 @@ impl Trimtab {
         true
     }
 
-    /// Sends the read to a replica that is due for a probe as well.
+    /// Sends the read to a replica that is due for a probe as well; a long read waits for a short one
+    /// to do it.
     fn probe(&mut self, turn: &mut Turn<'_>) {
+        if self.weight(turn.request().length) > MOST_PROBED {
+            return;
+        }
         if let Some(replica) = self.predictors.probing.probe(turn) {
             self.probed.add(replica);
             let weight = self.weight(turn.request().length);

@@ -82,7 +82,7 @@ fn one(path: &str, outer: bool, only: Option<&[String]>) -> Result<(), Box<dyn E
                 group.is_empty() || wanted.contains(&group) || wanted.contains(&names[i].as_str())
             })
             .collect();
-        let row = |i: usize| columns.iter().map(move |&c| c).map(move |c| (i, c));
+        let row = |i: usize| columns.iter().copied().map(move |c| (i, c));
         let table = |from: &[trimtab_train::Read]| -> Vec<i32> {
             from.iter().flat_map(|r| row(r.index)).map(|(i, c)| samples.rows[i][c]).collect()
         };
@@ -435,7 +435,7 @@ fn candidates(recorded: &[Recorded], functions: &[UnitFunction], limit: Nanos) -
                             "pieces",
                             format!("queue{f}"),
                             mine.iter()
-                                .map(|u| i64::from(u.reads) * i64::from(u.service_ns) >> 10)
+                                .map(|u| (i64::from(u.reads) * i64::from(u.service_ns)) >> 10)
                                 .max()
                                 .unwrap_or(0),
                         );

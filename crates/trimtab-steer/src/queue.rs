@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_replica_fails_until_it_returns_data() {
         let mut drive = QueueState::default();
-        let mut end = |drive: &mut QueueState, outcome| {
+        let end = |drive: &mut QueueState, outcome| {
             drive.sent(Op::Read);
             let ended = Ended {
                 request: RequestId(0),

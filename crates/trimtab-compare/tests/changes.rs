@@ -1,5 +1,5 @@
 //! What trimtab's strategy makes of drives that change in phase two, after training: within a
-//! second it has found out.
+//! second it has found out. And of drives that are all overloaded.
 
 use std::io::{self, Write as _};
 
@@ -34,7 +34,12 @@ offsets = {{ kind = 'uniform' }}
 arrivals = {{ kind = 'poisson', iops = 1000 }}
 {devices}"
     );
-    let comparison = Comparison::parse(&text, ".".as_ref()).unwrap();
+    run(what, &text)
+}
+
+/// Runs `base` and `trimtab`.
+fn run(what: &str, text: &str) -> [StrategyReport; 2] {
+    let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
     let report = compare(&comparison, &BuiltinTrainer, 1, &|_| {}).unwrap();
     for row in &report.strategies {
         let us = |key: &str| figure(row, key) / 1e3;
@@ -79,6 +84,41 @@ fn drives_that_all_slow_down_are_no_worse_than_without_steering() {
 fn a_drive_that_dies_and_comes_back_costs_no_tail() {
     let dies = "fault = [{ kind = 'error', ops = 'reads', share = 1.0, at_s = 3, for_s = 3 }]";
     let [base, trimtab] = serve("dies and returns", [dies, "", ""]);
+    for key in ["mean_ns", "p90_ns", "p99_ns"] {
+        assert!(figure(&trimtab, key) < 1.02 * figure(&base, key), "{key}");
+    }
+    // A tenth of all reads would fail first and be sent again.
+    assert!(figure(&trimtab, "extra_io_percent") < 3.0);
+}
+
+/// Bursts of reads and writes come to all drives at once, and more than they can take: all queues
+/// are as long, and to move reads between them gains nothing.
+#[test]
+fn drives_that_are_all_overloaded_keep_their_reads() {
+    let device = "
+[[device]]
+profile = 'reference'
+override.geometry = { blocks_per_plane = 64, pages_per_block = 64 }
+fill = { share = 0.5, kind = 'aged' }
+host = { queue_depth = 32 }
+";
+    let text = format!(
+        "seeds = [7]
+strategies = ['base', 'trimtab']
+phase_one = {{ reads = 20_000 }}
+phase_two = {{ reads = 20_000 }}
+correlated_bursts = true
+
+[workload]
+read_share = 0.4
+sizes = [{{ bytes = 65536, weight = 1 }}]
+offsets = {{ kind = 'uniform' }}
+arrivals = {{ kind = 'bursty', on_iops = 20_000, off_iops = 0, on_ms = 200, off_ms = 1000 }}
+{}",
+        device.repeat(4)
+    );
+    let [base, trimtab] = run("all overloaded", &text);
+    assert!(figure(&base, "mean_ns") > 20e6, "requests wait for each other");
     for key in ["mean_ns", "p90_ns", "p99_ns"] {
         assert!(figure(&trimtab, key) < 1.02 * figure(&base, key), "{key}");
     }

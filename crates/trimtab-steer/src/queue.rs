@@ -18,9 +18,9 @@ const KEPT: f64 = 0.9;
 const PACE_KEPT: f64 = 0.998;
 const LONGEST: f64 = 8.0;
 
-/// A read of another replica is taken by one with so many requests in flight, whatever waits at
-/// home: few requests say nothing of the wait. With more it must have fewer than home, by a share
-/// that is beyond chance.
+/// A replica with so many requests in flight takes reads of another one, whatever waits there: few
+/// requests say nothing of the wait. With more it must have fewer than the read's primary, by a
+/// share that is beyond chance.
 const FEW: f64 = 8.0;
 const SHORTER: f64 = 0.8;
 /// Drives whose paces are within this factor count as alike.
@@ -79,25 +79,26 @@ impl QueueState {
         f64::from(self.in_flight()) * self.pace
     }
 
-    /// Whether a read may come here that is at home on another replica: where requests wait for
-    /// each other their number says more than any forecast, and reads that go from one long queue
-    /// to another that is as long only disturb it. A home that is faster than this drive counts
-    /// less of its queue; one that is slower does not count more, since its reads, who would all
-    /// come, are not to cost those of this drive more than they gain.
-    pub(crate) fn takes_read_from(&self, home: &Self) -> bool {
-        let paces_known = self.pace > 0.0 && home.pace > 0.0;
-        let ratio = if paces_known { home.pace / self.pace } else { 1.0 };
+    /// Whether a read with another primary may come here. Where requests wait for each other their
+    /// number says more than any forecast, and reads that go from one long queue to another one
+    /// only disturb it. The queue of a primary that is faster than this drive counts less. That of a
+    /// slower one does not count more: all its reads would come, and cost those of this drive more
+    /// than they gain.
+    pub(crate) fn takes_read_from(&self, primary: &Self) -> bool {
+        let paces_known = self.pace > 0.0 && primary.pace > 0.0;
+        let ratio = if paces_known { primary.pace / self.pace } else { 1.0 };
         let ratio = (ratio / ratio.clamp(1.0 / ALIKE, ALIKE)).min(1.0);
-        let shorter = SHORTER * ratio * f64::from(home.in_flight());
+        let shorter = SHORTER * ratio * f64::from(primary.in_flight());
         f64::from(self.in_flight()) <= shorter.max(FEW)
     }
 
-    /// Whether this drive is about as fast as the home, or faster, as far as their paces are known.
-    pub(crate) fn is_as_fast_as(&self, home: &Self) -> bool {
-        self.pace > 0.0 && self.pace <= ALIKE * home.pace
+    /// Whether this drive is about as fast as the primary, or faster, as far as their paces are
+    /// known.
+    pub(crate) fn is_as_fast_as(&self, primary: &Self) -> bool {
+        self.pace > 0.0 && self.pace <= ALIKE * primary.pace
     }
 
-    /// Whether a second request for a read may come here. The home's queue does not matter: it
+    /// Whether a second request for a read may come here. The primary's queue does not matter: it
     /// keeps the read.
     pub(crate) fn takes_duplicate(&self) -> bool {
         self.in_flight() <= FEW_FOR_DUPLICATES
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_read_goes_to_a_shorter_queue_only() {
-        let takes = |here, home| -> bool { QueueState::takes_read_from(&here, &home) };
+        let takes = |here, primary| -> bool { QueueState::takes_read_from(&here, &primary) };
         assert!(takes(busy(8, 0, 1.0), busy(0, 0, 1.0)), "few requests say nothing");
         assert!(!takes(busy(9, 0, 1.0), busy(9, 0, 1.0)));
         assert!(!takes(busy(5, 4, 1.0), busy(9, 0, 1.0)), "writes count");
@@ -184,7 +185,7 @@ mod tests {
         assert!(takes(busy(40, 0, 3.0), busy(100, 0, 1.0)));
         assert!(!takes(busy(81, 0, 1.0), busy(100, 0, 3.0)));
         assert!(takes(busy(80, 0, 0.0), busy(100, 0, 1.0)), "no pace is known");
-        let as_fast = |here, home| busy(0, 0, here).is_as_fast_as(&busy(0, 0, home));
+        let as_fast = |here, primary| busy(0, 0, here).is_as_fast_as(&busy(0, 0, primary));
         assert!(as_fast(1.4, 1.0) && as_fast(0.1, 1.0) && !as_fast(1.6, 1.0));
         assert!(!as_fast(0.0, 1.0) && !as_fast(1.0, 0.0), "no pace is known");
     }

@@ -68,9 +68,9 @@ pub struct TrimtabSettings {
 /// must gain more than it costs the reads beside it.
 ///
 /// What is in flight on the replicas, writes as well, is known and needs no forecast. So with a
-/// control group a read goes only to a replica with fewer requests in flight than its home, or with
-/// few; it is expected to wait for what is there; and a duplicate goes only where few are in flight
-/// (`QueueState`). Where all drives are overloaded, and nothing can be won, reads stay.
+/// control group a read goes only to a replica with fewer requests in flight than its primary, or
+/// with few; it is expected to wait for what is there; and a duplicate goes only where few are in
+/// flight (`QueueState`). Where all drives are overloaded, and nothing can be won, reads stay.
 pub struct Trimtab {
     predictors: PredictorSet,
     settings: TrimtabSettings,
@@ -220,14 +220,14 @@ impl Trimtab {
     }
 
     /// The other replicas that reads may be moved to. The window is for drives that are slower than
-    /// the home: few of its reads are more than they can take, and their queue tells too late.
+    /// the primary: few of its reads are more than they can take, and their queue tells too late.
     fn admitting(&self, turn: &Turn<'_>) -> Replicas {
-        let home = &self.queues[turn.primary().index()];
+        let primary = &self.queues[turn.primary().index()];
         let has_room = |replica: Replica| {
             let queue = &self.queues[replica.index()];
             self.calibrations.get(replica.index()).is_none_or(|calibration| {
-                let is_open = queue.is_as_fast_as(home) || calibration.admits();
-                is_open && queue.takes_read_from(home) && !queue.fails()
+                let is_open = queue.is_as_fast_as(primary) || calibration.admits();
+                is_open && queue.takes_read_from(primary) && !queue.fails()
             })
         };
         let others = |&replica: &Replica| replica != turn.primary() && has_room(replica);

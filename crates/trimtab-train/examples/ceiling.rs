@@ -7,10 +7,11 @@
 //! $ cargo run --release -p trimtab-train --example ceiling nvme-a.csv knee
 //! ```
 
+mod published;
+
 use std::error::Error;
 use std::io::{self, Write};
 
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_learn::metrics::roc_auc;
 use trimtab_predict::{PredictorKind, Recorded, Ticket, Trained};
 use trimtab_train::label::{self, LabelInputs, data_latencies};
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let path = args.next().ok_or("give a recording and a label")?;
     let rule = args.next().ok_or("give a label")?.parse()?;
-    let recorded = recording(&std::fs::read_to_string(&path)?).ok_or("not a replay")?;
+    let recorded = published::recording(&std::fs::read_to_string(&path)?).ok_or("not a replay")?;
     let all = reads(&recorded);
     let (past, future) = all.split_at(all.len() / 2);
     let sets = &[TrainingSet { recorded: &recorded, reads: past.to_vec() }];
@@ -61,29 +62,4 @@ fn add(sums: &mut [f64], trained: &Trained, recorded: &[Recorded]) {
             }
         }
     }
-}
-
-fn recording(text: &str) -> Option<Vec<Recorded>> {
-    let line = |line: &str| {
-        let columns: Vec<&str> = line.split(',').collect();
-        let [_, latency_us, op, length, offset, submit_ms, moved] = columns[..] else {
-            return None;
-        };
-        let arrival = Nanos((submit_ms.parse::<f64>().ok()? * 1e6).round() as u64);
-        let request = Request {
-            id: RequestId(0),
-            device: DeviceId(0),
-            arrival,
-            op: if op == "1" { Op::Read } else { Op::Write },
-            offset: offset.parse().ok()?,
-            length: length.parse().ok()?,
-            flags: Flags::empty(),
-            deadline: None,
-        };
-        let complete = arrival + Nanos::from_micros(latency_us.parse().ok()?);
-        Some(Recorded { request, complete, data: moved.parse::<i64>().ok()? >= 0 })
-    };
-    let mut all = text.lines().map(line).collect::<Option<Vec<_>>>()?;
-    all.sort_by_key(|recorded| recorded.request.arrival);
-    Some(all)
 }

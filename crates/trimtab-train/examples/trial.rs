@@ -11,12 +11,14 @@
 //! the rest), so that candidates can be chosen without a look at the second half; `outer` is the
 //! protocol of `trimtab evaluate`. A candidate sees only what happened before its read is sent.
 
+mod published;
+
 use std::collections::{HashMap, VecDeque};
 use std::error::Error;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{Nanos, Op, Request};
 use trimtab_learn::Rows;
 use trimtab_learn::boost::{self, BoostOptions};
 use trimtab_learn::forest::IntegerForest;
@@ -43,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn one(path: &str, outer: bool, only: Option<&[String]>) -> Result<(), Box<dyn Error>> {
-    let recorded = recording(&std::fs::read_to_string(path)?).ok_or("not a replay")?;
+    let recorded = published::recording(&std::fs::read_to_string(path)?).ok_or("not a replay")?;
     let limit = knee(&data_latencies(&[&recorded])).ok_or("no knee")?;
     let mut all = reads(&recorded);
     if !outer {
@@ -555,29 +557,4 @@ fn candidates(recorded: &[Recorded], functions: &[UnitFunction], limit: Nanos) -
         }
     }
     Samples { names, rows }
-}
-
-fn recording(text: &str) -> Option<Vec<Recorded>> {
-    let line = |line: &str| {
-        let columns: Vec<&str> = line.split(',').collect();
-        let [_, latency_us, op, length, offset, submit_ms, moved] = columns[..] else {
-            return None;
-        };
-        let arrival = Nanos((submit_ms.parse::<f64>().ok()? * 1e6).round() as u64);
-        let request = Request {
-            id: RequestId(0),
-            device: DeviceId(0),
-            arrival,
-            op: if op == "1" { Op::Read } else { Op::Write },
-            offset: offset.parse().ok()?,
-            length: length.parse().ok()?,
-            flags: Flags::empty(),
-            deadline: None,
-        };
-        let complete = arrival + Nanos::from_micros(latency_us.parse().ok()?);
-        Some(Recorded { request, complete, data: moved.parse::<i64>().ok()? >= 0 })
-    };
-    let mut all = text.lines().map(line).collect::<Option<Vec<_>>>()?;
-    all.sort_by_key(|recorded| recorded.request.arrival);
-    Some(all)
 }

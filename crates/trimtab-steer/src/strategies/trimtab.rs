@@ -528,6 +528,11 @@ impl Trimtab {
         let untried = self.untried(turn);
         let found = self.least_wait(turn, None, |replica| untried.has(replica));
         let Some(Best { replica: best, forecast, forecasts, .. }) = found else {
+            // Those that are left are busy or fail, and may not be for long.
+            if self.settings.control && turn.order().iter().any(|&replica| !turn.has_asked(replica))
+            {
+                self.look_again(turn);
+            }
             return;
         };
         // A late replica is soon enough if it is sooner than the wait so far.

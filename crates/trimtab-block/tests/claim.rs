@@ -2,6 +2,8 @@
 
 use std::fs::{self, File};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use trimtab_block::claim::{Claim, ClaimError, Holder};
 use trimtab_testdisk::{self as testdisk, Feature, LoopDisk};
@@ -72,6 +74,28 @@ fn file_can_be_claimed_once() {
     drop(claim);
     let again = File::options().read(true).write(true).open(&linked).unwrap();
     Claim::of(again, &linked).unwrap();
+}
+
+/// A process that another thread starts has a copy of the file that is locked, for a moment.
+#[test]
+fn file_can_be_claimed_again_while_processes_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    File::create(&path).unwrap().set_len(1 << 20).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                assert!(Command::new("true").status().unwrap().success());
+            }
+        });
+        let claimed = (0..100).try_for_each(|_| {
+            let file = File::options().read(true).write(true).open(&path).unwrap();
+            Claim::of(file, &path).map(drop)
+        });
+        done.store(true, Ordering::Relaxed);
+        claimed.unwrap();
+    });
 }
 
 #[test]

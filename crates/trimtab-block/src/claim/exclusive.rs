@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
@@ -13,6 +15,10 @@ use super::drives::has_open;
 use super::holder::{Holder, InUse, Part};
 use super::number::{Identity, Kind};
 use super::survey::Survey;
+
+/// Much longer than it takes to execute a program, and no delay to a person who is told that
+/// something is in use.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Why something cannot be claimed. Each displays as one line.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +81,7 @@ impl Claim {
         let found = File::from(found.map_err(|e| failed(e.into()))?);
         let identity = Identity::of(&found).map_err(failed)?;
         let identity = identity.ok_or_else(|| ClaimError::NoStorage(path.to_owned()))?;
-        let claim = match open_again(&found, identity, OFlags::DIRECT) {
+        let claim = match patiently(is_busy, || open_again(&found, identity, OFlags::DIRECT)) {
             Ok(file) => Self::of(file, path)?,
             Err(e) if is_busy(&e) => {
                 let survey = Survey::take().map_err(|e| unknown(path, e))?;
@@ -96,7 +102,10 @@ impl Claim {
         let identity = identity.ok_or_else(|| ClaimError::NoStorage(path.to_owned()))?;
         // Surveyed after the lock is taken: later users find it claimed.
         let locked = match identity.0 {
-            Kind::File(_) => rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive),
+            Kind::File(_) => patiently(
+                |error| *error == Errno::WOULDBLOCK,
+                || rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive),
+            ),
             Kind::Device(_) => Ok(()),
         };
         let survey = Survey::take().map_err(|e| unknown(path, e))?;
@@ -143,7 +152,7 @@ fn hold(below: Identity, path: &Path, survey: &Survey) -> Result<Option<File>, C
     let Kind::Device(number) = below.0 else { return Ok(None) };
     let Some(node) = number.node() else { return Ok(None) };
     let flags = OFlags::EXCL.bits().cast_signed();
-    match OpenOptions::new().read(true).custom_flags(flags).open(node) {
+    match patiently(is_busy, || OpenOptions::new().read(true).custom_flags(flags).open(&node)) {
         Ok(file) if file.metadata().is_ok_and(|metadata| metadata.rdev() == number.0) => {
             Ok(Some(file))
         }
@@ -169,6 +178,25 @@ fn claimed_by(survey: &Survey, what: Identity) -> InUse {
         });
         InUse { part: Part::Itself, holder }
     })
+}
+
+/// Tries again for up to [`PATIENCE`] while something is in use.
+///
+/// A process that this one starts has copies of all its open files until it executes its
+/// program, so what was closed a moment ago may still be claimed.
+fn patiently<T, E>(
+    in_use: impl Fn(&E) -> bool,
+    mut claim: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    let started = Instant::now();
+    loop {
+        match claim() {
+            Err(error) if in_use(&error) && started.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            result => return result,
+        }
+    }
 }
 
 fn is_busy(error: &io::Error) -> bool {

@@ -8,8 +8,6 @@ use crate::calibration::Calibration;
 use crate::control::{Choice, ControlGroup, Pair, Question};
 use crate::control_figures::ControlFigures;
 use crate::costs::Costs;
-use crate::delay::Delay;
-use crate::hedge_gain::{HedgeGain, expected_gain};
 use crate::predictors::PredictorSet;
 use crate::probing::Probing;
 use crate::quantile::RunningQuantile;
@@ -17,6 +15,10 @@ use crate::queue::QueueState;
 use crate::replica::{MOST_REPLICAS, Replica, Replicas};
 use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
+
+mod hedging;
+
+use hedging::{HEDGE, Hedging};
 
 /// The parameters of [`Trimtab`].
 #[derive(Clone, Copy, Debug)]
@@ -74,11 +76,7 @@ pub struct TrimtabSettings {
 pub struct Trimtab {
     predictors: PredictorSet,
     settings: TrimtabSettings,
-    delay: Delay,
-    /// Duplicates that may still be sent.
-    budget: f64,
-    /// The last hedge.
-    hedged: Nanos,
+    hedging: Hedging,
     /// Each replica's expected wait at its last forecast.
     expected: [Nanos; MOST_REPLICAS],
     /// Reads in flight on each replica.
@@ -91,10 +89,6 @@ pub struct Trimtab {
     typical: [RunningQuantile; MOST_REPLICAS],
     /// What came of each replica's forecasts.
     calibrations: Vec<Calibration>,
-    /// What came of hedges.
-    hedge_gain: HedgeGain,
-    /// Duplicates that were planned and not sent.
-    planned: f64,
     /// The mean length of reads, bytes.
     length: f64,
     /// Each replica's queue.
@@ -129,18 +123,6 @@ const CROWD: f64 = 24.0;
 /// The longest read that probes a replica, as a multiple of the mean length.
 const MOST_PROBED: f64 = 2.0;
 
-/// Hedges that can be saved up, and probes that can be owed: a quiet array needs more
-/// probes than its reads pay for.
-const MOST_SAVED: f64 = 100.0;
-/// The share of reads that the delay is set to hedge; the rest of the budget is for worse times.
-const PLANNED: f64 = 0.024;
-/// The same where each hedge must gain more than it costs.
-const PLANNED_IF_IT_PAYS: f64 = 0.05;
-
-/// The budget is unspent with this many duplicates saved and none sent for this long.
-const UNSPENT: f64 = 10.0;
-const UNSPENT_FOR: Nanos = Nanos::from_millis(500);
-
 /// The weight that the mean length of reads keeps with each read.
 const LENGTH_KEPT: f64 = 0.998;
 
@@ -148,41 +130,23 @@ const LENGTH_KEPT: f64 = 0.998;
 /// it would not be known whether moves are the reason.
 const MOST_BURDEN: f64 = 4.0;
 
-/// A hedge is to gain such a share of a usual read: it takes some of a replica's time, even if the
-/// price does not tell.
-const WORTHWHILE: f64 = 0.3;
-
-/// The purpose of the timers.
-const HEDGE: u8 = 0;
-/// How often a hedge checks for a replica that would be sooner; with a control group it goes on,
-/// each time after another share of the wait so far.
-const LOOKS: u32 = 8;
-const LOOK_AFTER: f64 = 0.25;
-
 impl Trimtab {
     /// The strategy with these predictors.
     #[must_use]
     pub fn new(mut predictors: PredictorSet, settings: TrimtabSettings) -> Self {
         predictors.probing = Probing::new(PROBE);
-        let planned = if settings.control { PLANNED_IF_IT_PAYS } else { PLANNED };
-        let planned = planned.min(0.8 * settings.most_extra);
-        let delay = Delay::new(settings.usual, planned);
         let expected = [Nanos::ZERO; MOST_REPLICAS];
         let calibrated = if settings.control { predictors.replicas() } else { 0 };
         Self {
             predictors,
             settings,
-            delay,
-            budget: 1.0,
-            hedged: Nanos::ZERO,
+            hedging: Hedging::new(&settings),
             expected,
             out: [0; MOST_REPLICAS],
             probed: Replicas::NONE,
             control: settings.control.then(|| ControlGroup::new(settings.longest, settings.seed)),
             typical: settings.medians.map(|median| RunningQuantile::new(0.5, TYPICAL_STEP, median)),
             calibrations: vec![Calibration::new(); calibrated],
-            hedge_gain: HedgeGain::new(),
-            planned: 1.0,
             length: 0.0,
             queues: [QueueState::default(); MOST_REPLICAS],
         }
@@ -195,14 +159,14 @@ impl Trimtab {
         let expected = forecast.fast.or(forecast.wait).unwrap_or_default();
         // A hedge takes as long as the read was expected to take: before that it gains
         // nothing.
-        turn.timer(at + expected + self.delay.get().max(expected), HEDGE);
+        turn.timer(at + expected + self.hedging.delay().max(expected), HEDGE);
     }
 
     /// Sends the read to a replica that has no forecast.
     fn send_without_forecast(&self, turn: &mut Turn<'_>, replica: Replica, at: Nanos) {
         turn.send(replica, at, Reason::Chosen);
         let typical = self.typical[replica.index()].get();
-        turn.timer(at + typical + self.delay.get().max(typical), HEDGE);
+        turn.timer(at + typical + self.hedging.delay().max(typical), HEDGE);
     }
 
     /// The replica with the shortest queue, by C3's score: the primary, unless another is ahead
@@ -232,16 +196,6 @@ impl Trimtab {
         };
         let others = |&replica: &Replica| replica != turn.primary() && has_room(replica);
         turn.order().iter().copied().filter(others).collect()
-    }
-
-    /// The replicas that a duplicate of the read may be sent to.
-    fn untried(&self, turn: &Turn<'_>) -> Replicas {
-        let has_room = |replica: Replica| {
-            let queue = &self.queues[replica.index()];
-            self.control.is_none() || queue.takes_duplicate() && !queue.fails()
-        };
-        let untried = |&replica: &Replica| !turn.has_asked(replica) && has_room(replica);
-        turn.order().iter().copied().filter(untried).collect()
     }
 
     /// Sends the read to another replica if its primary only returns errors; returns whether it
@@ -274,22 +228,13 @@ impl Trimtab {
         }
         if let Some(replica) = self.predictors.probing.probe(turn) {
             self.probed.add(replica);
-            let weight = self.weight(turn.request().length);
-            self.budget = (self.budget - weight).max(-MOST_SAVED);
+            self.hedging.probed(self.weight(turn.request().length));
         }
     }
 
     /// Whether the queues alone say that the read should leave its primary.
     fn is_moved_by_queue(&self, turn: &Turn<'_>) -> bool {
         self.control.is_some() && self.shortest_queue(turn) != turn.primary()
-    }
-
-    /// Whether duplicates were planned that were not sent: no more can be saved, or none was sent
-    /// for a while.
-    fn is_budget_unspent(&self, now: Nanos) -> bool {
-        let is_unspent = self.planned >= MOST_SAVED - 1.0
-            || self.planned >= UNSPENT && now.since(self.hedged) > UNSPENT_FOR;
-        self.settings.control && is_unspent
     }
 
     /// What another request for this read to this replica costs the other requests there, ns.
@@ -322,11 +267,11 @@ impl Trimtab {
     /// The expected wait of a read that is hedged if it turns out to be late.
     fn wait(&self, forecast: &Forecast) -> Option<Nanos> {
         let (Some(wait), Some(fast)) = (forecast.wait, forecast.fast) else { return forecast.wait };
-        if self.budget < 1.0 {
+        if !self.hedging.has_budget() {
             return Some(wait);
         }
         // The delay, and then about as long again.
-        let late = (self.delay.get() + fast).0 as f64;
+        let late = (self.hedging.delay() + fast).0 as f64;
         Some(wait.min(fast + Nanos((f64::from(forecast.probability) * late) as u64)))
     }
 
@@ -471,7 +416,7 @@ impl Trimtab {
         }
         if let Some((sides, question)) = rival {
             let typical = self.typical[primary.index()].get().max(self.typical[to.index()].get());
-            let clip = Nanos(2 * (self.delay.get() + typical).0).min(self.settings.longest);
+            let clip = Nanos(2 * (self.hedging.delay() + typical).0).min(self.settings.longest);
             let expected = self.typical[sides[0].index()].get();
             let other = if sides[0] == to { sides[1] } else { sides[0] };
             let is_of_forecast = question != Question::Queue && other == sides[0];
@@ -497,7 +442,11 @@ impl Trimtab {
         }
         // A primary that only ranks behind must be probed as well, but within the budget: if
         // reads are rare, each of them would be sent twice.
-        if to != primary && !late.has(primary) && self.budget >= 1.0 && !turn.has_asked(primary) {
+        if to != primary
+            && !late.has(primary)
+            && self.hedging.has_budget()
+            && !turn.has_asked(primary)
+        {
             self.predictors.probing.avoided(now, primary);
         }
         if to != primary
@@ -510,67 +459,6 @@ impl Trimtab {
             _ => self.send_without_forecast(turn, to, at),
         }
         self.probe(turn);
-    }
-
-    /// The read has taken too long: duplicates it to another replica if one would be
-    /// sooner.
-    fn hedge(&mut self, turn: &mut Turn<'_>) {
-        if turn.memo() == 0 {
-            let waited = turn.now().since(turn.request().arrival);
-            self.delay.was_reached(if self.settings.control { waited } else { Nanos::MAX });
-        }
-        if self.budget < 1.0 {
-            if self.settings.control {
-                self.look_again(turn);
-            }
-            return;
-        }
-        let untried = self.untried(turn);
-        let found = self.least_wait(turn, None, |replica| untried.has(replica));
-        let Some(Best { replica: best, forecast, forecasts, .. }) = found else {
-            // Those that are left are busy or fail, and may not be for long.
-            if self.settings.control && turn.order().iter().any(|&replica| !turn.has_asked(replica))
-            {
-                self.look_again(turn);
-            }
-            return;
-        };
-        // A late replica is soon enough if it is sooner than the wait so far.
-        let waited = turn.now().since(turn.request().arrival);
-        let is_sooner = forecast.wait.is_some_and(|wait| wait < waited);
-        let expected = expected_gain(waited, &forecast);
-        let pays = || {
-            let price = self.price(best, turn.request().length);
-            let usual = self.typical[best.index()].get().0 as f64;
-            self.hedge_gain.factor() * expected > price.max(WORTHWHILE * usual)
-        };
-        let is_worth_it = !self.settings.control || pays();
-        if is_worth_it && (forecast.verdict == Verdict::Fast || is_sooner) {
-            let at = turn.now() + Nanos(self.settings.costs.inference.0 * forecasts);
-            turn.send(best, at, Reason::Duplicate);
-            let weight = self.weight(turn.request().length);
-            self.budget -= weight;
-            self.planned = (self.planned - weight).max(-MOST_SAVED);
-            self.hedged = turn.now();
-            if self.settings.control {
-                self.hedge_gain.hedged(turn.now(), turn.id(), best, expected);
-            }
-        } else {
-            self.look_again(turn);
-        }
-    }
-
-    /// Checks later if a hedge has become possible or worth it.
-    fn look_again(&self, turn: &mut Turn<'_>) {
-        let mut after = self.settings.usual;
-        if self.settings.control {
-            let waited = turn.now().since(turn.request().arrival).0 as f64;
-            after = after.max(Nanos((LOOK_AFTER * waited) as u64));
-        } else if turn.memo() >= LOOKS {
-            return;
-        }
-        turn.set_memo(turn.memo().saturating_add(1));
-        turn.timer(turn.now() + after, HEDGE);
     }
 }
 
@@ -590,10 +478,7 @@ impl Strategy for Trimtab {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {
-        let unspent = self.is_budget_unspent(turn.now());
-        self.delay.was_set(turn.now(), unspent);
-        self.budget = (self.budget + self.settings.most_extra).min(MOST_SAVED);
-        self.planned = (self.planned + self.delay.share).min(MOST_SAVED);
+        self.hedging.read_arrived(turn.now(), &self.settings);
         let (now, primary) = (turn.now(), turn.primary());
         let length = turn.request().length as f64;
         let kept = if self.length == 0.0 { 0.0 } else { LENGTH_KEPT };
@@ -622,7 +507,7 @@ impl Strategy for Trimtab {
         if let Some(control) = &mut self.control {
             let read = turn.id();
             control.read_completed(read, |replica| replica == by || turn.is_sent(replica));
-            self.hedge_gain.read_completed(turn.now(), read, by);
+            self.hedging.gain.read_completed(turn.now(), read, by);
         }
     }
 
@@ -646,12 +531,12 @@ impl Strategy for Trimtab {
         self.out[ended.replica.index()] -= u32::from(ended.op == Op::Read);
         if let Some(control) = self.control.as_mut().filter(|_| ended.op == Op::Read) {
             control.completed(now, ended.request, ended.replica, ended.data());
-            self.hedge_gain.completed(now, ended.request, ended.replica);
+            self.hedging.gain.completed(now, ended.request, ended.replica);
             if ended.data() {
                 let (latency, at) = (now.since(ended.sent), ended.replica.index());
                 control.observed(ended.replica, latency, self.typical[at].get());
                 self.typical[at].record(latency);
-                let hedged = self.delay.get() + self.typical[at].get();
+                let hedged = self.hedging.delay() + self.typical[at].get();
                 self.calibrations[at].completed(ended.request, latency, hedged);
             } else {
                 self.calibrations[ended.replica.index()].failed(ended.request);

@@ -25,8 +25,6 @@ const FEW: f64 = 8.0;
 const SHORTER: f64 = 0.8;
 /// Drives whose paces are within this factor count as alike.
 const ALIKE: f64 = 1.5;
-/// A duplicate is taken with so many requests in flight: beyond, it delays others.
-const FEW_FOR_DUPLICATES: u32 = 16;
 /// Reads in succession that fail before a replica counts as failed.
 const FAILURES: u32 = 3;
 
@@ -64,7 +62,7 @@ impl QueueState {
     }
 
     /// Requests in flight, writes as well: a drive serves them from one queue.
-    fn in_flight(&self) -> u32 {
+    pub(crate) fn in_flight(&self) -> u32 {
         self.reads + self.others
     }
 
@@ -98,10 +96,10 @@ impl QueueState {
         self.pace > 0.0 && self.pace <= ALIKE * primary.pace
     }
 
-    /// Whether a second request for a read may come here. The primary's queue does not matter: it
-    /// keeps the read.
-    pub(crate) fn takes_duplicate(&self) -> bool {
-        self.in_flight() <= FEW_FOR_DUPLICATES
+    /// Whether so many requests are in flight that their number says more of the wait than a
+    /// forecast.
+    pub(crate) fn is_long(&self) -> bool {
+        f64::from(self.in_flight()) >= FEW
     }
 
     /// Whether the replica returns errors, and no data.

@@ -15,6 +15,8 @@ pub(super) struct Hedging {
     delay: Delay,
     /// Duplicates that may still be sent.
     budget: f64,
+    /// The same for probes, which are sent even if it is overdrawn.
+    probes: f64,
     /// Duplicates that were planned and not sent.
     planned: f64,
     /// The last one.
@@ -52,6 +54,7 @@ impl Hedging {
         Self {
             delay: Delay::new(settings.usual, planned.min(0.8 * settings.most_extra)),
             budget: 1.0,
+            probes: MOST_SAVED,
             planned: 1.0,
             hedged: Nanos::ZERO,
             gain: HedgeGain::new(),
@@ -67,11 +70,16 @@ impl Hedging {
         self.budget >= 1.0
     }
 
-    /// Each read adds its share to the budget.
+    /// Each read adds its share to the budget: half for probes, and of that what they do not need
+    /// for hedges. So probes, which a small array of many slow drives needs all the time, do not
+    /// take what hedges would gain more by.
     pub(super) fn read_arrived(&mut self, now: Nanos, settings: &TrimtabSettings) {
         let unspent = settings.control && self.is_unspent(now);
         self.delay.was_set(now, unspent);
-        self.budget = (self.budget + settings.most_extra).min(MOST_SAVED);
+        let half = 0.5 * settings.most_extra;
+        let left = (self.probes + half - MOST_SAVED).max(0.0);
+        self.probes += half - left;
+        self.budget = (self.budget + half + left).min(MOST_SAVED);
         self.planned = (self.planned + self.delay.share).min(MOST_SAVED);
     }
 
@@ -84,7 +92,7 @@ impl Hedging {
 
     /// A read of this weight is sent to another replica as a probe.
     pub(super) fn probed(&mut self, weight: f64) {
-        self.budget = (self.budget - weight).max(-MOST_SAVED);
+        self.probes = (self.probes - weight).max(-MOST_SAVED);
     }
 
     /// A read of this weight is hedged.
@@ -113,7 +121,7 @@ impl Trimtab {
         let untried = self.untried(turn);
         let found = self.least_wait(turn, None, |replica| untried.has(replica));
         let Some(Best { replica: best, forecast, forecasts, .. }) = found else {
-            // Those that are left are busy or fail, and may not be for long.
+            // Those that are left fail, and may not for long.
             if control && turn.order().iter().any(|&replica| !turn.has_asked(replica)) {
                 self.look_again(turn);
             }
@@ -142,11 +150,9 @@ impl Trimtab {
 
     /// The replicas that a duplicate of the read may be sent to.
     fn untried(&self, turn: &Turn<'_>) -> Replicas {
-        let has_room = |replica: Replica| {
-            let queue = &self.queues[replica.index()];
-            self.control.is_none() || queue.takes_duplicate() && !queue.fails()
-        };
-        let untried = |&replica: &Replica| !turn.has_asked(replica) && has_room(replica);
+        let works =
+            |replica: Replica| self.control.is_none() || !self.queues[replica.index()].fails();
+        let untried = |&replica: &Replica| !turn.has_asked(replica) && works(replica);
         turn.order().iter().copied().filter(untried).collect()
     }
 

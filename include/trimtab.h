@@ -166,7 +166,7 @@ struct trimtab_replica {
 struct trimtab_set_options {
 	uint64_t deadline_ns; /* how long a read may take; 0: as long as it takes. 0 */
 	double most_extra;    /* the greatest share of reads sent twice, 0 to 1, in the long
-			       * run; what a deadline needs is not limited: 0.03 */
+			       * run; what a deadline needs is not limited: 0.2 */
 	uint64_t oldest_ns;   /* greatest age of the drives' state: 1 s */
 	uint64_t seed;        /* of random choices: 1 */
 	uint32_t flags;       /* TRIMTAB_DIRECT, for which nothing must be aligned: 0 */

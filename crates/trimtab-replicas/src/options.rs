@@ -47,9 +47,9 @@ pub struct SetOptions {
     /// ([`read_at_within`](crate::ReplicaSet::read_at_within)). Default: none, as long as it
     /// takes.
     pub deadline: Option<Duration>,
-    /// The greatest share of reads that are sent twice in the long run, 0 to 1, by hedges and
-    /// probes. Default: 0.03. The control group may add 0.01. Requests that keep a
-    /// deadline do not count.
+    /// The greatest share of reads that are sent twice in the long run, 0 to 1: half for probes,
+    /// and what they leave for hedges. Default: 0.2. Probes exceed their half where reads are
+    /// rare, and the control group may add 0.01. Requests that keep a deadline do not count.
     pub most_extra: f64,
     /// Whether to read past the page cache (`O_DIRECT`). Default: no. Reads may have any offset,
     /// length and buffer: what is not aligned is read in whole blocks.

@@ -216,7 +216,8 @@ pub struct Tuning {
     /// For `trimtab`: the share by which another replica's expected latency must be below the
     /// primary's for a read to go there, since estimates are not exact.
     pub margin: f64,
-    /// For `trimtab`: the greatest share of reads that are sent twice, in the long run.
+    /// For `trimtab`: the greatest share of reads that are sent twice, in the long run. Half of it
+    /// is kept for probes, which exceed that where reads are rare.
     pub most_extra: f64,
     /// For `trimtab`: whether a read that moves to another replica is charged a failover even
     /// if its primary was not refused but only ranks behind.

@@ -392,7 +392,7 @@ impl Trimtab {
                 calibration.moved_here(now, turn.id());
             }
             if self.settings.charge_moves {
-                at = at + self.settings.costs.failover;
+                at += self.settings.costs.failover;
             }
         }
         self.send_without_forecast(turn, to, at);

@@ -169,3 +169,46 @@ impl Trimtab {
         turn.timer(turn.now() + after, HEDGE);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::costs::Costs;
+    use crate::replica::MOST_REPLICAS;
+
+    /// Hedges that 10,000 reads pay for, each of which is probed with this weight.
+    fn hedges(probed: f64) -> u32 {
+        let settings = TrimtabSettings {
+            costs: Costs::default(),
+            margin: 0.1,
+            most_extra: 0.2,
+            charge_moves: false,
+            control: true,
+            usual: Nanos::from_micros(100),
+            medians: [Nanos::from_micros(100); MOST_REPLICAS],
+            longest: Nanos::from_millis(10),
+            seed: 1,
+        };
+        let mut hedging = Hedging::new(&settings);
+        let mut hedges = 0;
+        for read in 0..10_000 {
+            let now = Nanos::from_micros(read);
+            hedging.read_arrived(now, &settings);
+            hedging.probed(probed);
+            if hedging.has_budget() {
+                hedging.hedged(now, 1.0);
+                hedges += 1;
+            }
+        }
+        hedges
+    }
+
+    #[test]
+    fn probes_leave_half_of_the_budget_to_hedges() {
+        let near = |hedges: u32, expected: u32| hedges.abs_diff(expected) <= 2;
+        assert!(near(hedges(0.0), 2_000), "{}", hedges(0.0));
+        assert!(near(hedges(1.0), 1_000), "{}", hedges(1.0));
+        // What is saved for probes at first is spent on them.
+        assert!(near(hedges(0.05), 1_500), "{}", hedges(0.05));
+    }
+}

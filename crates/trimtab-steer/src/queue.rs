@@ -62,7 +62,7 @@ impl QueueState {
     }
 
     /// Requests in flight, writes as well: a drive serves them from one queue.
-    pub(crate) fn in_flight(&self) -> u32 {
+    fn in_flight(&self) -> u32 {
         self.reads + self.others
     }
 
@@ -94,12 +94,6 @@ impl QueueState {
     /// known.
     pub(crate) fn is_as_fast_as(&self, primary: &Self) -> bool {
         self.pace > 0.0 && self.pace <= ALIKE * primary.pace
-    }
-
-    /// Whether so many requests are in flight that their number says more of the wait than a
-    /// forecast.
-    pub(crate) fn is_long(&self) -> bool {
-        f64::from(self.in_flight()) >= FEW
     }
 
     /// Whether the replica returns errors, and no data.

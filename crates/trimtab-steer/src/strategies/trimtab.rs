@@ -71,9 +71,8 @@ pub struct TrimtabSettings {
 ///
 /// What is in flight on the replicas, writes as well, is known and needs no forecast. So with a
 /// control group a read goes only to a replica with fewer requests in flight than its primary, or
-/// with few; it is expected to wait for what is there; and where the primary has a queue, its
-/// length decides instead of the forecast (`QueueState`). Where all drives are overloaded, and
-/// nothing can be won, reads stay.
+/// with few, and is expected to wait for what is there (`QueueState`). Where all drives are
+/// overloaded, and nothing can be won, reads stay.
 pub struct Trimtab {
     predictors: PredictorSet,
     settings: TrimtabSettings,
@@ -123,9 +122,6 @@ const CROWD: f64 = 24.0;
 
 /// The longest read that probes a replica, as a multiple of the mean length.
 const MOST_PROBED: f64 = 2.0;
-
-/// A read leaves its primary's queue for one that is shorter by this share: less is chance.
-const FEWER: f64 = 0.2;
 
 /// The weight that the mean length of reads keeps with each read.
 const LENGTH_KEPT: f64 = 0.998;
@@ -185,17 +181,6 @@ impl Trimtab {
         let candidates = turn.order().iter().copied();
         let candidates = candidates.filter(|&at| at == turn.primary() || admits.has(at));
         candidates.min_by(by_score).unwrap_or(turn.primary())
-    }
-
-    /// The replica with the fewest requests in flight: the primary, unless another is ahead by the
-    /// margin.
-    fn fewest_in_flight(&self, turn: &Turn<'_>) -> Replica {
-        let in_flight = |replica: Replica| f64::from(self.queues[replica.index()].in_flight());
-        let others = self.admitting(turn);
-        let others = turn.order().iter().copied().filter(|&replica| others.has(replica));
-        let fewest = others.min_by(|a, b| in_flight(*a).total_cmp(&in_flight(*b)));
-        let most = (1.0 - FEWER) * in_flight(turn.primary());
-        fewest.filter(|&replica| in_flight(replica) < most).unwrap_or(turn.primary())
     }
 
     /// The other replicas that reads may be moved to. The window is for drives that are slower than
@@ -379,26 +364,6 @@ impl Trimtab {
         Some(best)
     }
 
-    /// Sends the read where the fewest requests are in flight.
-    fn leave_queue(&mut self, turn: &mut Turn<'_>, late: Replicas, decided: Nanos) {
-        let (now, primary) = (turn.now(), turn.primary());
-        let to = self.fewest_in_flight(turn);
-        for replica in late.iter().filter(|&replica| replica != to) {
-            self.predictors.probing.avoided(now, replica);
-        }
-        let mut at = decided;
-        if to != primary {
-            if let Some(calibration) = self.calibrations.get_mut(to.index()) {
-                calibration.moved_here(now, turn.id());
-            }
-            if self.settings.charge_moves {
-                at += self.settings.costs.failover;
-            }
-        }
-        self.send_without_forecast(turn, to, at);
-        self.probe(turn);
-    }
-
     /// Sends the read where it gets its data soonest: by the forecast, if there is one, or by the
     /// queues, or to its primary, as the control group has found to be best.
     fn steer(&mut self, turn: &mut Turn<'_>, best: Option<Best>) {
@@ -410,11 +375,6 @@ impl Trimtab {
         let inference = Nanos(costs.inference.0 * forecasts);
         if let (Some(control), Some(best)) = (&mut self.control, &best) {
             control.forecast(best.replica != primary, inference);
-        }
-        let has_queue = self.control.is_some() && self.queues[primary.index()].is_long();
-        if has_queue && best.is_some() {
-            self.leave_queue(turn, late, now + inference);
-            return;
         }
         let mut weight = 1.0;
         let queue = self.control.is_some().then(|| self.shortest_queue(turn));

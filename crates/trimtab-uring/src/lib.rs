@@ -56,6 +56,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod alarms;
 mod backend;
 mod queue;
 mod reads;

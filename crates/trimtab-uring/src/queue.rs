@@ -1,22 +1,38 @@
 //! The kernel's queues.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, squeue};
 use rustix::io::Errno;
+use trimtab_io::{Nanos, monotonic};
 
 use crate::Error;
+use crate::alarms::{Alarm, Alarms};
 
 /// The longest wait of one system call: the kernel adds it to the time, which must not overflow.
 const AT_ONCE: Duration = Duration::from_secs(3600);
+
+/// The kernel takes about as long to put a thread to sleep and to wake it: waits that are expected
+/// to be no longer poll.
+const SPIN: Nanos = Nanos::from_micros(25);
+/// A longer wait counts as one of this length, so that a drive that has stalled once is soon polled
+/// again.
+const MOST_OF_A_WAIT: Nanos = Nanos::from_micros(100);
 
 /// A submission queue and a completion queue, and the number of requests between them.
 pub(crate) struct KernelQueue {
     ring: IoUring,
     /// Requests pushed whose completions have not been taken.
     in_flight: usize,
+    /// Completions that the kernel has reported, and that have not been taken.
+    reported: VecDeque<Reported>,
+    /// They do not count as in flight.
+    alarms: Alarms,
+    /// Moving average of the waits.
+    typical: Nanos,
 }
 
 /// A completion as the kernel reports it.
@@ -30,8 +46,17 @@ pub(crate) struct Reported {
 impl KernelQueue {
     /// Queues for `entries` requests at once, and `completions` that have not been taken.
     pub(crate) fn new(entries: u32, completions: u32) -> io::Result<Self> {
-        let ring = IoUring::builder().setup_cqsize(completions).build(entries)?;
-        Ok(Self { ring, in_flight: 0 })
+        Ok(Self::over(IoUring::builder().setup_cqsize(completions).build(entries)?))
+    }
+
+    fn over(ring: IoUring) -> Self {
+        Self {
+            ring,
+            in_flight: 0,
+            reported: VecDeque::new(),
+            alarms: Alarms::default(),
+            typical: Nanos::ZERO,
+        }
     }
 
     /// The same for the calling thread alone: a completion interrupts nothing that the thread
@@ -44,10 +69,9 @@ impl KernelQueue {
         match ring {
             Err(e) if e.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
                 let mut builder = IoUring::builder();
-                let ring = builder.dontfork().setup_cqsize(completions).build(entries)?;
-                Ok(Self { ring, in_flight: 0 })
+                Ok(Self::over(builder.dontfork().setup_cqsize(completions).build(entries)?))
             }
-            ring => Ok(Self { ring: ring?, in_flight: 0 }),
+            ring => Ok(Self::over(ring?)),
         }
     }
 
@@ -84,9 +108,60 @@ impl KernelQueue {
         expected(self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)))
     }
 
+    /// Hands the requests to the kernel, and waits for a completion, or until this time of the
+    /// monotonic clock at the longest. It may return earlier. For waits that follow each other
+    /// closely: see [`Alarms`].
+    pub(crate) fn submit_and_wait_until(&mut self, until: Nanos) -> Result<(), Error> {
+        if self.has_unsubmitted() {
+            self.submit()?;
+        }
+        // The page cache answers at once.
+        if self.has_completion() {
+            return self.finish_deferred();
+        }
+        let begun = monotonic();
+        let polled = match self.typical <= SPIN || until.since(begun) <= SPIN {
+            true => until.min(begun + SPIN),
+            false => begun,
+        };
+        while !self.has_completion() && monotonic() < polled {
+            std::hint::spin_loop();
+        }
+        if self.has_completion() {
+            self.finish_deferred()?;
+        } else if polled < until {
+            self.sleep(until)?;
+        }
+        let took = monotonic().since(begun).min(MOST_OF_A_WAIT);
+        self.typical = Nanos((7 * self.typical.0 + took.0) / 8);
+        Ok(())
+    }
+
+    fn sleep(&mut self, until: Nanos) -> Result<(), Error> {
+        let left = || Duration::from_nanos(until.since(monotonic()).0);
+        if until == Nanos::MAX {
+            return self.submit_and_wait(AT_ONCE);
+        }
+        match self.alarms.by(until) {
+            Alarm::Set => expected(self.ring.submit_and_wait(1)),
+            // SAFETY: the time that it points to belongs to `alarms`, and the kernel reads it when
+            // the entry is submitted.
+            Alarm::New(entry) if unsafe { self.ring.submission().push(&entry) }.is_ok() => {
+                expected(self.ring.submit_and_wait(1))
+            }
+            Alarm::New(_) => {
+                self.alarms.withdraw(until);
+                self.submit_and_wait(left())
+            }
+            Alarm::TooMany => self.submit_and_wait(left()),
+        }
+    }
+
     /// Whether a completion can be taken, as far as that is visible without a system call.
     pub(crate) fn has_completion(&mut self) -> bool {
-        !self.ring.completion().is_empty() || self.ring.submission().taskrun()
+        !self.reported.is_empty()
+            || !self.ring.completion().is_empty()
+            || self.ring.submission().taskrun()
     }
 
     /// Makes the kernel finish what it has deferred to the thread's next call.
@@ -101,14 +176,27 @@ impl KernelQueue {
 
     /// Completions that can be taken now.
     pub(crate) fn completions(&mut self) -> usize {
-        self.ring.completion().len()
+        while let Some(reported) = self.next_reported() {
+            self.reported.push_back(reported);
+        }
+        self.reported.len()
     }
 
     /// Takes a completion, if there is one.
     pub(crate) fn take(&mut self) -> Option<Reported> {
-        let entry = self.ring.completion().next()?;
+        let reported = self.reported.pop_front().or_else(|| self.next_reported())?;
         self.in_flight -= 1;
-        Some(Reported { slot: entry.user_data() as u32, result: entry.result() })
+        Some(reported)
+    }
+
+    /// The next completion of a request in the kernel's queue.
+    fn next_reported(&mut self) -> Option<Reported> {
+        loop {
+            let entry = self.ring.completion().next()?;
+            if !self.alarms.rang(entry.user_data()) {
+                return Some(Reported { slot: entry.user_data() as u32, result: entry.result() });
+            }
+        }
     }
 }
 

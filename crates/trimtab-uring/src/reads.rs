@@ -275,7 +275,7 @@ impl Backend for ReadBackend {
         if until <= self.now {
             return Ok(Wake::Due);
         }
-        self.io.queue.submit_and_wait(Duration::from_nanos(until.since(self.now).0))?;
+        self.io.queue.submit_and_wait_until(until)?;
         Ok(Wake::Idle)
     }
 

@@ -5,9 +5,11 @@ mod emulated;
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
+use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use emulated::{Bench, Mounted, stderr};
 use trimtab_testdisk::{self as testdisk, LoopDisk};
@@ -32,7 +34,31 @@ capacity = '128M'
 
 const EXT4: [&str; 4] = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
 
-fn bench(programs: &[&'static str]) -> Option<Bench> {
+/// Held for writing while a mount namespace is made and lives. It has a copy of each mount of the
+/// machine, which keeps a file system that another test has unmounted in use: it writes to its
+/// device when the namespace ends.
+static NAMESPACE: RwLock<()> = RwLock::new(());
+
+/// A bench with no mount namespace beside it.
+struct Undisturbed {
+    bench: Bench,
+    _no_namespace: RwLockReadGuard<'static, ()>,
+}
+
+impl Deref for Undisturbed {
+    type Target = Bench;
+
+    fn deref(&self) -> &Bench {
+        &self.bench
+    }
+}
+
+fn bench(programs: &[&'static str]) -> Option<Undisturbed> {
+    let no_namespace = NAMESPACE.read().unwrap_or_else(PoisonError::into_inner);
+    Some(Undisturbed { bench: prepared(programs)?, _no_namespace: no_namespace })
+}
+
+fn prepared(programs: &[&'static str]) -> Option<Bench> {
     let bench = Bench::new(&[&["losetup", "mkfs.ext4", "fsck.ext4"], programs].concat())?;
     fs::write(bench.path("s.toml"), SCENARIO).unwrap();
     File::create(bench.path("other")).unwrap().set_len(32 << 20).unwrap();
@@ -214,7 +240,7 @@ fn emulated_drive_and_its_content_are_refused() {
     check(mounted, &device);
     assert_unharmed(&bench, &content, &device, &["is the emulated drive `kept` (process "]);
     // It is detected from other run directories too.
-    let elsewhere = self::bench(&[]).unwrap();
+    let elsewhere = prepared(&[]).unwrap();
     assert_unharmed(&elsewhere, &content, &device, &["is the emulated drive `kept` (process "]);
     bench.remove_all();
 }
@@ -265,7 +291,8 @@ impl Drop for Hidden {
 
 #[test]
 fn mount_in_another_namespace_is_found() {
-    let Some(bench) = bench(&["unshare"]) else { return };
+    let _alone = NAMESPACE.write().unwrap_or_else(PoisonError::into_inner);
+    let Some(bench) = prepared(&["unshare"]) else { return };
     let disk = LoopDisk::new(32);
     let at = bench.path("mounted");
     let mounted = file_system(&disk.path, at.clone());

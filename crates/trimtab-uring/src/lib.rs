@@ -19,7 +19,8 @@
 //! - **Each request is submitted at once.** A request that waits in the submission ring
 //!   is not in flight on any drive, while its latency counts.
 //! - **The last 25 µs of a wait are spun.** The kernel wakes a sleeping thread some
-//!   microseconds late, which is a large share of a flash read.
+//!   microseconds late, which is a large share of a flash read. A [`ReadBackend`] polls while its
+//!   waits are no longer than that in the mean, and sleeps without a timer of its own (`alarms.rs`).
 //!
 //! # Example
 //!

@@ -47,11 +47,18 @@
 //! # Ok::<(), trimtab_array::LayoutError>(())
 //! ```
 
+mod content;
 mod layout;
+mod members;
 mod parity;
+pub mod planner;
+pub mod policy;
 
+pub use content::Content;
 pub use layout::{
     ChunkRange, Layout, LayoutError, Level, Location, MOST_MEMBERS, Piece, Pieces, Role, Rotation,
     UnknownName,
 };
+pub use members::{Member, Members};
 pub use parity::{Parity, TooManyLost};
+pub use planner::{Action, Actions, Planner};

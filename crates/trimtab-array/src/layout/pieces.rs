@@ -29,6 +29,12 @@ pub struct ChunkRange {
 }
 
 impl Piece {
+    /// Nothing, of a request that has no range.
+    pub(crate) const fn of_flush(layout: &Layout) -> Self {
+        let start = Location { stripe: 0, index: 0, offset: 0 };
+        Self { start, length: 0, position: 0, chunk: layout.chunk() }
+    }
+
     /// Its chunks, in the order of their index. None allocates.
     pub fn chunks(self) -> impl Iterator<Item = ChunkRange> {
         let (mut index, mut offset, mut done) = (self.start.index, self.start.offset, 0);

@@ -48,6 +48,7 @@
 //! ```
 
 mod content;
+pub mod driver;
 mod layout;
 mod members;
 mod parity;

@@ -35,7 +35,7 @@ impl Parity {
         if lost.count_ones() as usize > parities.len() {
             return Err(TooManyLost { lost: lost.count_ones(), parities: parities.len() });
         }
-        let is_lost = |strip: usize| lost >> strip & 1 == 1;
+        let is_lost = |strip: usize| u64::from(lost) >> strip & 1 == 1;
         let (p_lost, q_lost) = (is_lost(data.len()), is_lost(data.len() + 1));
 
         let mut present: [Option<&[u8]>; MOST_MEMBERS] = [None; MOST_MEMBERS];

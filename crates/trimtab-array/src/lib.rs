@@ -51,7 +51,7 @@ mod layout;
 mod parity;
 
 pub use layout::{
-    ChunkRange, Layout, LayoutError, Level, Location, MOST_MEMBERS, Piece, Pieces, Role, Rotation,
+    ChunkRange, Layout, LayoutError, Level, MOST_MEMBERS, Piece, Pieces, Position, Role, Rotation,
     UnknownName,
 };
 pub use parity::{Parity, TooManyLost};

@@ -4,7 +4,7 @@ use super::{MOST_MEMBERS, Parity};
 
 /// More strips are lost than the stripe has parities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{lost} strips are lost, and {parities} can be reconstructed: read them from a backup")]
+#[error("{lost} strips of a stripe are lost, more than its parities ({parities}) can restore")]
 pub struct TooManyLost {
     /// The number of lost strips.
     pub lost: u32,

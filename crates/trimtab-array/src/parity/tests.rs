@@ -157,7 +157,7 @@ fn more_losses_than_parities_are_an_error() {
     let error = Parity::best().reconstruct(&mut strips, 4, 0b10001).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "2 strips are lost, and 1 can be reconstructed: read them from a backup"
+        "2 strips of a stripe are lost, more than its parities (1) can restore"
     );
     assert_eq!(stripe, before);
 }

@@ -96,7 +96,9 @@ impl Layout {
         if (stripes * chunk).checked_mul(data_chunks).is_none() {
             return Err(LayoutError::CapacityTooLarge { found: member_capacity, members });
         }
-        let rotation = if level == Level::Raid4 { Rotation::ParityLast } else { rotation };
+        // The others' parity, if any, does not move: equal arrays have equal layouts.
+        let rotates = matches!(level, Level::Raid5 | Level::Raid6);
+        let rotation = if rotates { rotation } else { Rotation::ParityLast };
         Ok(Self {
             level,
             rotation,
@@ -112,6 +114,12 @@ impl Layout {
     #[must_use]
     pub const fn level(&self) -> Level {
         self.level
+    }
+
+    /// How parity moves: not at all with levels other than RAID 5 and 6.
+    #[must_use]
+    pub const fn rotation(&self) -> Rotation {
+        self.rotation
     }
 
     /// The number of members.

@@ -225,7 +225,7 @@ fn position(layout: &Layout, piece: &Piece, member: Member, offset: u32) -> Opti
     };
     let chunk = piece.chunks().find(|chunk| chunk.index == index)?;
     let into = u64::from(offset).checked_sub(chunk.offset)?;
-    Some((chunk.position + into) as usize)
+    Some((chunk.buffer_offset + into) as usize)
 }
 
 /// The member that holds a strip: data in order, P, Q.

@@ -41,7 +41,7 @@ pub struct Layout {
 
 /// The position of a byte of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct Position {
     /// The stripe, from 0.
     pub stripe: u64,
     /// Which chunk of data of the stripe, from 0.
@@ -96,7 +96,9 @@ impl Layout {
         if (stripes * chunk).checked_mul(data_chunks).is_none() {
             return Err(LayoutError::CapacityTooLarge { found: member_capacity, members });
         }
-        let rotation = if level == Level::Raid4 { Rotation::ParityLast } else { rotation };
+        // The others' parity, if any, does not move: equal arrays have equal layouts.
+        let rotates = matches!(level, Level::Raid5 | Level::Raid6);
+        let rotation = if rotates { rotation } else { Rotation::ParityLast };
         Ok(Self {
             level,
             rotation,
@@ -112,6 +114,12 @@ impl Layout {
     #[must_use]
     pub const fn level(&self) -> Level {
         self.level
+    }
+
+    /// How parity moves: not at all with levels other than RAID 5 and 6.
+    #[must_use]
+    pub const fn rotation(&self) -> Rotation {
+        self.rotation
     }
 
     /// The number of members.
@@ -162,17 +170,17 @@ impl Layout {
     /// The offset is not below the [capacity](Self::capacity).
     #[must_use]
     #[inline]
-    pub fn locate(&self, offset: u64) -> Location {
+    pub fn locate(&self, offset: u64) -> Position {
         assert!(offset < self.capacity(), "offset {offset} of {} bytes", self.capacity());
         let (chunk, offset) = self.chunk_of(offset);
         let (stripe, index) = self.data_chunks.div_rem(chunk);
-        Location { stripe, index: index as usize, offset }
+        Position { stripe, index: index as usize, offset }
     }
 
     /// The offset in the array of a position: the inverse of [`locate`](Self::locate).
     #[must_use]
     #[inline]
-    pub const fn offset(&self, of: Location) -> u64 {
+    pub const fn offset(&self, of: Position) -> u64 {
         (of.stripe * self.data_chunks.value() + of.index as u64) * self.chunk + of.offset
     }
 
@@ -254,7 +262,7 @@ impl Layout {
             Role::Copy(_) => 0,
             Role::P | Role::Q => return None,
         };
-        Some(self.offset(Location { stripe, index, offset }))
+        Some(self.offset(Position { stripe, index, offset }))
     }
 
     /// Divides a range of the array's bytes at the ends of stripes.

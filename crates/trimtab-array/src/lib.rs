@@ -57,7 +57,7 @@ pub mod policy;
 
 pub use content::Content;
 pub use layout::{
-    ChunkRange, Layout, LayoutError, Level, Location, MOST_MEMBERS, Piece, Pieces, Role, Rotation,
+    ChunkRange, Layout, LayoutError, Level, MOST_MEMBERS, Piece, Pieces, Position, Role, Rotation,
     UnknownName,
 };
 pub use members::{Member, Members};

@@ -1,7 +1,7 @@
 //! Division by numbers that are known when the array is.
 
-/// Divides numbers of up to 52 bits by a number of up to 11, with a multiplication: a third of the
-/// time of a division, whether it is a power of two or not.
+/// Divides numbers of up to 52 bits by a number of up to 11, with a multiplication instead of a
+/// division, whether the divisor is a power of two or not.
 ///
 /// With m = ⌊2⁶³/d⌋ + 1, m·d = 2⁶³ + e where 1 ≤ e ≤ d. So n·m/2⁶³ = n/d + n·e/(d·2⁶³), which is
 /// above n/d by less than 1/d if n·e < 2⁶³, and then both have the same integer part (Granlund and

@@ -16,7 +16,7 @@ fn table(layout: &Layout) -> Vec<String> {
         Role::P => "P".to_owned(),
         Role::Q => "Q".to_owned(),
         Role::Data(index) => {
-            let chunk = layout.offset(Location { stripe, index, offset: 0 }) / layout.chunk();
+            let chunk = layout.offset(Position { stripe, index, offset: 0 }) / layout.chunk();
             chunk.to_string()
         }
         Role::Copy(_) => format!("={stripe}"),
@@ -73,7 +73,7 @@ fn levels_without_parity() {
     assert_eq!(of(Level::Raid1), ["=0 =0 =0", "=1 =1 =1"]);
     let mirror = layout(Level::Raid1, Rotation::LeftSymmetric, 3, 2);
     assert_eq!((mirror.capacity(), mirror.data_member(1, 0)), (8 * KIB, 0));
-    assert_eq!(mirror.locate(5000), Location { stripe: 1, index: 0, offset: 904 });
+    assert_eq!(mirror.locate(5000), Position { stripe: 1, index: 0, offset: 904 });
     assert_eq!(mirror.user_offset(2, 5000), Some(5000));
     assert_eq!((mirror.p_member(0), mirror.q_member(0)), (None, None));
 }
@@ -172,7 +172,7 @@ proptest! {
         };
         let found = layout.locate(offset);
         let index = index as usize;
-        prop_assert_eq!(found, Location { stripe, index, offset: chunk_offset });
+        prop_assert_eq!(found, Position { stripe, index, offset: chunk_offset });
         prop_assert_eq!(layout.data_member(stripe, index) as u64, member);
         prop_assert_eq!(layout.p_member(stripe).map(|p| p as u64), p);
         prop_assert_eq!(layout.q_member(stripe).map(|q| q as u64), q);
@@ -203,7 +203,7 @@ proptest! {
                 Role::Data(index) => {
                     data[index] += 1;
                     prop_assert_eq!(layout.data_member(stripe, index), member);
-                    prop_assert_eq!(user, Some(layout.offset(Location { stripe, index, offset: 0 })));
+                    prop_assert_eq!(user, Some(layout.offset(Position { stripe, index, offset: 0 })));
                 }
                 Role::P => {
                     p += 1;
@@ -253,12 +253,12 @@ proptest! {
         let length = length.min(layout.capacity() - offset);
         let (mut done, mut next_stripe) = (0, layout.locate(offset).stripe);
         for piece in layout.pieces(offset, length) {
-            prop_assert_eq!((piece.position, piece.start.stripe), (done, next_stripe));
+            prop_assert_eq!((piece.buffer_offset, piece.start.stripe), (done, next_stripe));
             prop_assert_eq!(piece.start, layout.locate(offset + done));
             let end = done + piece.length;
             for range in piece.chunks() {
                 let found = layout.locate(offset + done);
-                let expected = (piece.start.stripe, range.index, range.offset, range.position);
+                let expected = (piece.start.stripe, range.index, range.offset, range.buffer_offset);
                 prop_assert_eq!((found.stripe, found.index, found.offset, done), expected);
                 prop_assert!(range.length > 0 && range.offset + range.length <= layout.chunk());
                 done += range.length;

@@ -48,13 +48,15 @@ fn lost<const N: usize>(data: &[Option<&[u8]>]) -> [usize; N] {
 unsafe fn sums<V: Vector, S: Strip, const N: usize>(data: &[S], at: usize) -> ([V; N], [V; N]) {
     // SAFETY: the caller guarantees the instructions.
     let (mut p, mut q) = unsafe { ([V::zero(); N], [V::zero(); N]) };
-    for strip in data.iter().rev() {
-        double(&mut q);
+    for (index, strip) in data.iter().enumerate().rev() {
         if let Some(strip) = strip.bytes() {
             // SAFETY: the caller guarantees instructions and bytes.
             let vectors = unsafe { load(strip, at) };
             add(&mut p, vectors);
             add(&mut q, vectors);
+        }
+        if index > 0 {
+            double(&mut q);
         }
     }
     (p, q)

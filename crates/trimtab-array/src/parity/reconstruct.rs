@@ -4,7 +4,7 @@ use super::{MOST_MEMBERS, Parity};
 
 /// More strips are lost than the stripe has parities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{lost} strips are lost, and {parities} can be reconstructed: read them from a backup")]
+#[error("{lost} strips of a stripe are lost, more than its parities ({parities}) can restore")]
 pub struct TooManyLost {
     /// The number of lost strips.
     pub lost: u32,
@@ -35,7 +35,7 @@ impl Parity {
         if lost.count_ones() as usize > parities.len() {
             return Err(TooManyLost { lost: lost.count_ones(), parities: parities.len() });
         }
-        let is_lost = |strip: usize| lost >> strip & 1 == 1;
+        let is_lost = |strip: usize| u64::from(lost) >> strip & 1 == 1;
         let (p_lost, q_lost) = (is_lost(data.len()), is_lost(data.len() + 1));
 
         let mut present: [Option<&[u8]>; MOST_MEMBERS] = [None; MOST_MEMBERS];

@@ -136,6 +136,17 @@ fn reconstructs(parity: Parity, stripe: &[Vec<u8>], data: usize, lost: u32) {
     assert_eq!(damaged, stripe, "{} {data} {lost:#b}", parity.name());
 }
 
+/// RAID 5 of the most members has a strip for each bit of the mask.
+#[test]
+fn each_of_32_strips_is_reconstructed() {
+    let mut stripe = random_strips(31, 100, 7);
+    let (p, _) = reference(&stripe);
+    stripe.push(p);
+    for parity in Parity::all() {
+        (0..32).for_each(|index| reconstructs(parity, &stripe, 31, 1 << index));
+    }
+}
+
 #[test]
 fn more_losses_than_parities_are_an_error() {
     let mut stripe = random_strips(5, 64, 1);
@@ -146,7 +157,7 @@ fn more_losses_than_parities_are_an_error() {
     let error = Parity::best().reconstruct(&mut strips, 4, 0b10001).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "2 strips are lost, and 1 can be reconstructed: read them from a backup"
+        "2 strips of a stripe are lost, more than its parities (1) can restore"
     );
     assert_eq!(stripe, before);
 }
@@ -225,9 +236,10 @@ proptest! {
 
     #[test]
     fn any_loss_is_reconstructed(
-        data in 1_usize..=30, parities in 1_usize..=2, losses in prop::array::uniform2(0_usize..32),
+        members in 3_usize..=MOST_MEMBERS, parities in 1_usize..=2, losses in prop::array::uniform2(0_usize..32),
         length in 0_usize..300, seed: u64,
     ) {
+        let data = members - parities;
         let mut stripe = random_strips(data, length, seed);
         let (p, q) = reference(&stripe);
         stripe.extend([p, q].into_iter().take(parities));

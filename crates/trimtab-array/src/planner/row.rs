@@ -135,7 +135,7 @@ mod tests {
                         for at in [row.offset, row.end() - 1] {
                             let at = layout.member_offset(piece.start.stripe, at.into());
                             let user = layout.user_offset(member.index(), at).unwrap();
-                            let from = offset + piece.position;
+                            let from = offset + piece.buffer_offset;
                             prop_assert!((from..from + piece.length).contains(&user));
                         }
                     }

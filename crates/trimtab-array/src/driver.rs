@@ -21,7 +21,7 @@ use trimtab_steer::Replica;
 use trimtab_steer::driver::{Backend, Completed, HostQueues, InFlight, Wake};
 
 use crate::members::Member;
-use crate::planner::{Action, Actions, MemberIo, Planner};
+use crate::planner::{Action, MemberIo, Planner};
 use timers::{Due, Timers};
 
 const NEVER: Nanos = Nanos::MAX;
@@ -90,7 +90,6 @@ pub struct ArrayDriver<B> {
     planner: Planner,
     queues: HostQueues<MemberIo>,
     timers: Timers,
-    actions: Actions,
     options: DriverOptions,
     figures: Figures,
     /// Arrivals of the requests in flight, by number.
@@ -111,7 +110,6 @@ impl<B: Backend> ArrayDriver<B> {
         Self {
             queues: HostQueues::new(backend.drives(), false),
             timers: Timers::default(),
-            actions: Actions::new(),
             figures: Figures::new(backend.drives()),
             begun: Vec::new(),
             free: Vec::new(),
@@ -167,7 +165,7 @@ impl<B: Backend> ArrayDriver<B> {
         self.timers.skip(|timer| planner.is_over(timer));
         let timer = self.timers.next();
         let arrival = load.next();
-        if arrival == NEVER && self.planner.is_idle() && self.queues.is_idle() {
+        if arrival == NEVER && self.planner.is_idle() && self.queues.is_empty() {
             return Ok(false);
         }
         match self.backend.wait(timer.min(arrival))? {
@@ -202,24 +200,22 @@ impl<B: Backend> ArrayDriver<B> {
         let id = RequestId(number.into());
         let request = Request::new(id, DeviceId(0), at, io.op, io.offset, io.length);
         let request = Request { flags: Flags::LATENCY_CRITICAL, ..request };
-        self.planner.submit(self.now, &request, &mut self.actions);
+        self.planner.submit(self.now, &request);
     }
 
     fn due(&mut self) {
         match self.timers.take() {
             Some(Due::Timer(timer)) if !self.planner.is_over(timer) => {
-                self.planner.timer(self.now, timer, &mut self.actions);
+                self.planner.timer(self.now, timer);
             }
-            Some(Due::Computed(part)) => self.planner.computed(self.now, part, &mut self.actions),
+            Some(Due::Computed(part)) => self.planner.computed(self.now, part),
             Some(Due::Timer(_)) | None => {}
         }
     }
 
     /// Carries out the planner's actions, and those that they cause.
     fn act(&mut self) -> Result<(), B::Error> {
-        let mut next = 0;
-        while let Some(&action) = self.actions.get(next) {
-            next += 1;
+        while let Some(action) = self.planner.next_action() {
             match action {
                 Action::Send(io, request) => self.send(io, request)?,
                 Action::Cancel(part) => self.cancel(part),
@@ -239,7 +235,6 @@ impl<B: Backend> ArrayDriver<B> {
                 Action::PartDone(_) | Action::Lost(_) => {}
             }
         }
-        self.actions.clear();
         Ok(())
     }
 
@@ -259,7 +254,7 @@ impl<B: Backend> ArrayDriver<B> {
             let fits = |io: &MemberIo| io.part == part;
             while let Some(request) = self.queues.take_back(Replica(member), fits) {
                 let InFlight { purpose, sent, .. } = *request;
-                self.planner.ended(self.now, purpose, sent, None, &mut self.actions);
+                self.planner.ended(self.now, purpose, sent, None);
             }
         }
     }
@@ -288,6 +283,6 @@ impl<B: Backend> ArrayDriver<B> {
         if self.now >= self.options.judged_from && request.op == Op::Read {
             self.figures.member_read(Member(purpose.member.0), self.now.since(sent), outcome);
         }
-        self.planner.ended(self.now, purpose, sent, Some(outcome), &mut self.actions);
+        self.planner.ended(self.now, purpose, sent, Some(outcome));
     }
 }

@@ -1,13 +1,19 @@
-//! Arrays of drives: where each byte is, and the arithmetic that restores what a drive lost.
+//! Arrays of drives: where each byte is, the arithmetic that restores what a drive lost, and which
+//! drives to ask.
 //!
 //! A read that a busy drive would delay can be answered by the others: from a copy (RAID 1), or
-//! computed from the rest of its stripe (RAID 4, 5, 6). Both need the exact layout of the array,
-//! and computing must cost less than waiting. This crate has the two, without I/O:
+//! computed from the rest of its stripe (RAID 4, 5, 6). So a stripe need not wait for any member, as
+//! long as no more of them are busy than it has parities (IODA, Li et al., §1). This crate has what
+//! that needs, without I/O:
 //!
 //! - [`Layout`] maps offsets of the array to members and back, exactly as Linux md does, so that
 //!   arrays made by `mdadm` can be read and written. No allocation, no division.
 //! - [`Parity`] computes, updates and inverts the parities P and Q of md, with the vector
 //!   instructions of the processor.
+//! - [`Planner`] turns requests of the user into requests to members and computations, under a
+//!   [policy](mod@policy) that decides which members a read asks: a state machine, the same in
+//!   simulation and under a block device.
+//! - [`driver`] runs it over the back ends of `trimtab-steer`, and [`Content`] has the bytes.
 //!
 //! ```text
 //!            member 0   member 1   member 2   member 3
@@ -62,4 +68,4 @@ pub use layout::{
 };
 pub use members::{Member, Members};
 pub use parity::{Parity, TooManyLost};
-pub use planner::{Action, Actions, Planner};
+pub use planner::{Action, Planner};

@@ -27,6 +27,8 @@ mod write;
 
 pub use row::Row;
 
+use std::collections::VecDeque;
+
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
 use trimtab_steer::InFlightTable;
 
@@ -36,7 +38,7 @@ use crate::policy::{Around, Asks, BusyUntil, MemberEnded, Plain, ReadPolicy, Str
 use locks::{Lock, Locks};
 use row::{MOST_ROWS, rows_of};
 
-/// Something for the driver to do.
+/// Something for the driver to do, in the order in which [`Planner::next_action`] gives it.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     /// Send a request to a member, and call [`Planner::ended`] when it is answered.
@@ -57,9 +59,6 @@ pub enum Action {
     /// A write to this member has failed: it holds old data, and is not used any more.
     Lost(Member),
 }
-
-/// A buffer for actions, owned by the driver and reused.
-pub type Actions = Vec<Action>;
 
 /// A request to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +223,9 @@ pub struct Planner {
     locks: Locks,
     counts: Counts,
     next_number: u64,
+    /// The time of the event that is being handled, and what it has caused.
+    now: Nanos,
+    actions: VecDeque<Action>,
 }
 
 impl Planner {
@@ -246,6 +248,8 @@ impl Planner {
             locks: Locks::new(),
             counts: Counts::default(),
             next_number: 0,
+            now: Nanos::ZERO,
+            actions: VecDeque::new(),
         }
     }
 
@@ -290,6 +294,11 @@ impl Planner {
         self.lost = self.lost.and(Members::one(member));
     }
 
+    /// The next action that the events so far have caused: to be carried out before the next event.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
     /// A part, for a driver with content.
     #[must_use]
     pub fn part(&self, part: u32) -> PartView<'_> {
@@ -302,34 +311,34 @@ impl Planner {
     ///
     /// # Panics
     /// The range is not within the array's capacity.
-    pub fn submit(&mut self, now: Nanos, request: &Request, actions: &mut Actions) {
+    pub fn submit(&mut self, now: Nanos, request: &Request) {
+        self.now = now;
         let user = User { request: *request, parts: 1, outcome: Outcome::Done };
         let user = self.users.insert(user);
         match request.op {
-            Op::Flush => self.flush(now, user, actions),
+            Op::Flush => self.flush(user),
             // Parity would not fit what the members return afterwards.
             Op::Discard if self.layout.level().parities() > 0 => {}
             Op::Read | Op::Write | Op::Discard => {
                 for piece in self.layout.pieces(request.offset, request.length) {
-                    self.begin(now, user, request.op, piece, actions);
+                    self.begin(user, request.op, piece);
                 }
             }
         }
-        self.part_of_user_done(user, actions);
+        self.part_of_user_done(user);
     }
 
-    fn begin(&mut self, now: Nanos, user: u32, op: Op, piece: Piece, actions: &mut Actions) {
+    fn begin(&mut self, user: u32, op: Op, piece: Piece) {
         let (rows, row_count) = rows_of(&self.layout, &piece);
-        let part = self.new_part(now, user, op, piece, rows, row_count);
+        let part = self.new_part(user, op, piece, rows, row_count);
         match op {
-            Op::Read => self.begin_reading(now, part, actions),
-            _ => self.begin_write(now, part, actions),
+            Op::Read => self.begin_reading(part),
+            _ => self.begin_write(part),
         }
     }
 
     fn new_part(
         &mut self,
-        now: Nanos,
         user: u32,
         op: Op,
         piece: Piece,
@@ -351,7 +360,7 @@ impl Planner {
             writes: 0,
             unanswered: 0,
             of_round: 0,
-            begun: now,
+            begun: self.now,
             refused: Members::NONE,
             failed: Members::NONE,
             around: None,
@@ -361,28 +370,22 @@ impl Planner {
     }
 
     /// All members write what they hold in their caches.
-    fn flush(&mut self, now: Nanos, user: u32, actions: &mut Actions) {
+    fn flush(&mut self, user: u32) {
         let piece = Piece::of_flush(&self.layout);
-        let part = self.new_part(now, user, Op::Flush, piece, Default::default(), 0);
+        let part = self.new_part(user, Op::Flush, piece, Default::default(), 0);
         self.parts[part].stage = Stage::Writing;
         let targets = self.members.without(self.lost);
         if targets.is_empty() {
-            self.finish(now, part, Outcome::Error, actions);
+            self.finish(part, Outcome::Error);
         }
         for member in targets.iter() {
-            self.send(now, part, member, (0, 0), Op::Flush, Flags::empty(), actions);
+            self.send(part, member, (0, 0), Op::Flush, Flags::empty());
         }
     }
 
     /// A request to a member has ended; without an outcome it was taken back.
-    pub fn ended(
-        &mut self,
-        now: Nanos,
-        io: MemberIo,
-        sent: Nanos,
-        outcome: Option<Outcome>,
-        actions: &mut Actions,
-    ) {
+    pub fn ended(&mut self, now: Nanos, io: MemberIo, sent: Nanos, outcome: Option<Outcome>) {
+        self.now = now;
         let part = &mut self.parts[io.part];
         part.unanswered -= 1;
         let is_read = matches!(part.stage, Stage::Reading) || part.op == Op::Read;
@@ -392,19 +395,20 @@ impl Planner {
         let MemberIo { member, ticket, .. } = io;
         self.policy.member_ended(now, &MemberEnded { member, ticket, sent, is_read, outcome });
         match stage {
-            Stage::Reading if counts => self.read_ended(now, io, outcome, actions),
-            Stage::Writing if counts => self.write_ended(now, io, outcome, actions),
+            Stage::Reading if counts => self.read_ended(io, outcome),
+            Stage::Writing if counts => self.write_ended(io, outcome),
             _ => {}
         }
         self.free_if_over(io.part);
     }
 
     /// A part's strips have been computed.
-    pub fn computed(&mut self, now: Nanos, part: u32, actions: &mut Actions) {
+    pub fn computed(&mut self, now: Nanos, part: u32) {
+        self.now = now;
         debug_assert_eq!(self.parts[part].stage, Stage::Computing);
         match self.parts[part].op {
-            Op::Read => self.finish(now, part, Outcome::Done, actions),
-            _ => self.write_members(now, part, actions),
+            Op::Read => self.finish(part, Outcome::Done),
+            _ => self.write_members(part),
         }
         self.free_if_over(part);
     }
@@ -416,16 +420,7 @@ impl Planner {
         part.number != timer.number || part.stage != Stage::Reading
     }
 
-    fn send(
-        &mut self,
-        now: Nanos,
-        part: u32,
-        member: Member,
-        rows: (u8, u8),
-        op: Op,
-        flags: Flags,
-        actions: &mut Actions,
-    ) {
+    fn send(&mut self, part: u32, member: Member, rows: (u8, u8), op: Op, flags: Flags) {
         let of = &mut self.parts[part];
         of.unanswered += 1;
         of.of_round += 1;
@@ -439,7 +434,7 @@ impl Planner {
         let request = Request {
             id: self.users[of.user].request.id,
             device: DeviceId(member.0.into()),
-            arrival: now,
+            arrival: self.now,
             op,
             offset,
             length,
@@ -447,20 +442,19 @@ impl Planner {
             deadline: None,
         };
         let round = of.round;
-        let ticket = self.policy.member_sent(now, member, &request);
-        actions.push(Action::Send(MemberIo { part, member, rows, round, ticket }, request));
+        let ticket = self.policy.member_sent(self.now, member, &request);
+        self.actions
+            .push_back(Action::Send(MemberIo { part, member, rows, round, ticket }, request));
     }
 
     /// Sends to a member what `picks` of its rows, in as few requests as possible.
     fn send_rows(
         &mut self,
-        now: Nanos,
         part: u32,
         member: Member,
         op: Op,
         flags: Flags,
         picked: [bool; MOST_ROWS],
-        actions: &mut Actions,
     ) {
         let mut at = 0;
         while at < MOST_ROWS {
@@ -479,12 +473,12 @@ impl Planner {
                 Op::Read => self.counts.member_reads += 1,
                 _ => self.counts.member_writes += 1,
             }
-            self.send(now, part, member, rows, op, flags, actions);
+            self.send(part, member, rows, op, flags);
         }
     }
 
     /// The part is over.
-    fn finish(&mut self, now: Nanos, part: u32, outcome: Outcome, actions: &mut Actions) {
+    fn finish(&mut self, part: u32, outcome: Outcome) {
         let of = &mut self.parts[part];
         of.stage = Stage::Done;
         of.outcome = outcome;
@@ -493,23 +487,23 @@ impl Planner {
             let refusals = refused.count().min(4) as usize;
             self.counts.refusals[refusals] += 1;
         }
-        self.unlock(now, part, actions);
+        self.unlock(part);
         if unanswered > 0 {
-            actions.push(Action::Cancel(part));
+            self.actions.push_back(Action::Cancel(part));
         }
-        actions.push(Action::PartDone(part));
+        self.actions.push_back(Action::PartDone(part));
         let user_outcome = &mut self.users[user].outcome;
         if outcome != Outcome::Done {
             *user_outcome = outcome;
         }
-        self.part_of_user_done(user, actions);
+        self.part_of_user_done(user);
     }
 
-    fn part_of_user_done(&mut self, user: u32, actions: &mut Actions) {
+    fn part_of_user_done(&mut self, user: u32) {
         let of = &mut self.users[user];
         of.parts -= 1;
         if of.parts == 0 {
-            actions.push(Action::Complete(of.request.id, of.outcome));
+            self.actions.push_back(Action::Complete(of.request.id, of.outcome));
             self.users.remove(user);
         }
     }
@@ -522,7 +516,7 @@ impl Planner {
     }
 
     /// Gives the part's stripe back, and begins what waits for it.
-    fn unlock(&mut self, now: Nanos, part: u32, actions: &mut Actions) {
+    fn unlock(&mut self, part: u32) {
         let stripe = self.parts[part].piece.start.stripe;
         match std::mem::take(&mut self.parts[part].lock) {
             Lock::None => return,
@@ -532,8 +526,8 @@ impl Planner {
         }
         while let Some(next) = self.locks.grant(stripe) {
             match self.parts[next].op {
-                Op::Read => self.may_combine(now, next, actions),
-                _ => self.may_write(now, next, actions),
+                Op::Read => self.may_combine(next),
+                _ => self.may_write(next),
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use trimtab_array::planner::{Action, Actions, MemberIo, PartTimer, Planner};
+use trimtab_array::planner::{Action, MemberIo, PartTimer, Planner};
 use trimtab_array::policy::{
     BusyTime, Flagged, Plain, Proactive, ReadPolicy, Tolerance, Tolerant, Turns, Windows,
 };
@@ -31,7 +31,6 @@ struct Array {
     members: Vec<Vec<u8>>,
     in_flight: Vec<InFlight>,
     timers: Vec<(Nanos, PartTimer)>,
-    actions: Actions,
     now: Nanos,
     random: SplitMix64,
     /// Data of the user's requests.
@@ -53,7 +52,6 @@ impl Array {
             members: vec![vec![0; bytes]; layout.members()],
             in_flight: Vec::new(),
             timers: Vec::new(),
-            actions: Actions::new(),
             now: Nanos(1),
             random: SplitMix64::new(seed),
             user: BTreeMap::new(),
@@ -72,17 +70,12 @@ impl Array {
         let length = data.len() as u64;
         let request = Request::new(RequestId(id), DeviceId(0), self.now, op, offset, length);
         self.user.insert(id, (request, data));
-        let mut actions = std::mem::take(&mut self.actions);
-        self.planner.submit(self.now, &request, &mut actions);
-        self.actions = actions;
+        self.planner.submit(self.now, &request);
         self.act();
     }
 
     fn act(&mut self) {
-        let mut next = 0;
-        while next < self.actions.len() {
-            let action = self.actions[next];
-            next += 1;
+        while let Some(action) = self.planner.next_action() {
             match action {
                 Action::Send(io, request) => self.send(io, request),
                 Action::Cancel(part) => self.cancel(part),
@@ -90,9 +83,7 @@ impl Array {
                     let view = self.planner.part(part);
                     let user = &self.user[&view.request.0].1;
                     self.content.compute(part, &view, user).expect("it can be computed");
-                    let mut actions = std::mem::take(&mut self.actions);
-                    self.planner.computed(self.now, part, &mut actions);
-                    self.actions = actions;
+                    self.planner.computed(self.now, part);
                 }
                 Action::Timer(at, timer) => self.timers.push((at, timer)),
                 Action::PartDone(part) => {
@@ -109,7 +100,6 @@ impl Array {
                 Action::Lost(_) => {}
             }
         }
-        self.actions.clear();
     }
 
     fn send(&mut self, io: MemberIo, request: Request) {
@@ -136,16 +126,14 @@ impl Array {
 
     /// Handles a random event; false if there is none.
     fn step(&mut self) -> bool {
-        self.now = self.now + Nanos(1 + self.random.next() % 1000);
+        self.now += Nanos(1 + self.random.next() % 1000);
         if !self.timers.is_empty() && self.percent(20) {
             let place = self.random.next() as usize % self.timers.len();
             let (at, timer) = self.timers.swap_remove(place);
             self.now = self.now.max(at);
-            let mut actions = std::mem::take(&mut self.actions);
             if !self.planner.is_over(timer) {
-                self.planner.timer(self.now, timer, &mut actions);
+                self.planner.timer(self.now, timer);
             }
-            self.actions = actions;
             self.act();
             return true;
         }
@@ -155,9 +143,7 @@ impl Array {
         let place = self.random.next() as usize % self.in_flight.len();
         let InFlight { io, request, sent, data, is_cancelled } = self.in_flight.swap_remove(place);
         let outcome = (!is_cancelled).then(|| self.answer(io, &request, &data));
-        let mut actions = std::mem::take(&mut self.actions);
-        self.planner.ended(self.now, io, sent, outcome, &mut actions);
-        self.actions = actions;
+        self.planner.ended(self.now, io, sent, outcome);
         self.act();
         true
     }
@@ -265,7 +251,7 @@ fn requests() -> impl Strategy<Value = Vec<Wanted>> {
 fn range(layout: &Layout, offset: f64, length: f64) -> (u64, u64) {
     let capacity = layout.capacity();
     let offset = (capacity as f64 * offset) as u64 & !511;
-    let length = 512 + (capacity as f64 * length) as u64 & !511;
+    let length = 512 + ((capacity as f64 * length) as u64 & !511);
     (offset, length.clamp(512, capacity - offset))
 }
 
@@ -309,7 +295,7 @@ fn check(
             for member in 0..lost.min(redundancy(&layout)) {
                 // Without an announcement, or with one.
                 array.broken.insert(member as u8);
-                if seed % 2 == 0 {
+                if seed.is_multiple_of(2) {
                     array.planner.lose(Member(member as u8));
                 }
             }

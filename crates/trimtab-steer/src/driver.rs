@@ -404,7 +404,7 @@ impl<'a, B: Backend> Driver<B, Workload<'a>> {
     /// Handles the next event or arrival; false when all requests are complete.
     fn handle_next(&mut self) -> Result<bool, B::Error> {
         let arrival = self.reads.next_arrival().unwrap_or(NEVER);
-        if arrival == NEVER && self.steering.in_flight() == 0 && self.queues.is_idle() {
+        if arrival == NEVER && self.steering.in_flight() == 0 && self.queues.is_empty() {
             return Ok(false);
         }
         if self.step(arrival)? == Step::Until {

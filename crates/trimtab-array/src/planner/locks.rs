@@ -156,7 +156,7 @@ impl Held {
     const fn may_take(&self, exclusive: bool) -> bool {
         // Behind one that waits, so that reads do not keep a write out for ever.
         let in_line = self.first != NOBODY;
-        !in_line && !self.writer && !(exclusive && self.readers > 0)
+        !(in_line || self.writer || exclusive && self.readers > 0)
     }
 
     const fn add(&mut self, exclusive: bool) {

@@ -1,29 +1,29 @@
 //! Writing a part.
 
-use trimtab_io::{Flags, Nanos, Op, Outcome};
+use trimtab_io::{Flags, Op, Outcome};
 
 use super::locks::Lock;
 use super::row::Row;
-use super::{Action, Actions, MemberIo, Planner, Stage};
+use super::{Action, MemberIo, Planner, Stage};
 use crate::layout::Level;
 use crate::members::{Member, Members};
 
 impl Planner {
     /// Begins a write: it waits until it has its stripe alone.
-    pub(super) fn begin_write(&mut self, now: Nanos, part: u32, actions: &mut Actions) {
+    pub(super) fn begin_write(&mut self, part: u32) {
         if self.layout.level() == Level::Raid0 {
-            self.write_members(now, part, actions);
+            self.write_members(part);
             return;
         }
         let stripe = self.parts[part].piece.start.stripe;
         match self.locks.take(stripe, part, true) {
-            true => self.may_write(now, part, actions),
+            true => self.may_write(part),
             false => self.parts[part].lock = Lock::Waiting,
         }
     }
 
     /// The part has its stripe: reads what parity is computed from.
-    pub(super) fn may_write(&mut self, now: Nanos, part: u32, actions: &mut Actions) {
+    pub(super) fn may_write(&mut self, part: u32) {
         let stripe = self.parts[part].piece.start.stripe;
         let parities = self.parities(stripe).without(self.lost);
         let data = self.members.without(self.parities(stripe));
@@ -31,16 +31,16 @@ impl Planner {
         let of = &mut self.parts[part];
         of.lock = Lock::Exclusive;
         if parities.is_empty() {
-            self.write_members(now, part, actions);
+            self.write_members(part);
             return;
         }
         for row in of.rows_mut() {
             choose(row, data, parities, lost);
         }
         if of.rows().iter().all(|row| row.wanted.is_empty()) {
-            self.compute(part, actions);
+            self.compute(part);
         } else {
-            self.begin_reading(now, part, actions);
+            self.begin_reading(part);
         }
     }
 
@@ -50,7 +50,7 @@ impl Planner {
     }
 
     /// Writes data and parity.
-    pub(super) fn write_members(&mut self, now: Nanos, part: u32, actions: &mut Actions) {
+    pub(super) fn write_members(&mut self, part: u32) {
         let stripe = self.parts[part].piece.start.stripe;
         let of = &mut self.parts[part];
         of.stage = Stage::Writing;
@@ -63,13 +63,13 @@ impl Planner {
             std::array::from_fn(|i| if i < count { targets(&rows[i]) } else { Members::NONE });
         // A data chunk that is written nowhere is in the parity alone.
         if !self.holds_all(&rows[..count]) {
-            self.finish_write(now, part, Outcome::Error, actions);
+            self.finish_write(part, Outcome::Error);
             return;
         }
         let all = targets.iter().fold(Members::NONE, |all: Members, &row| all.and(row));
         for member in all.iter() {
             let picked = targets.map(|row: Members| row.has(member));
-            self.send_rows(now, part, member, op, Flags::empty(), picked, actions);
+            self.send_rows(part, member, op, Flags::empty(), picked);
         }
     }
 
@@ -82,16 +82,10 @@ impl Planner {
     }
 
     /// A member has written, or not.
-    pub(super) fn write_ended(
-        &mut self,
-        now: Nanos,
-        io: MemberIo,
-        outcome: Option<Outcome>,
-        actions: &mut Actions,
-    ) {
+    pub(super) fn write_ended(&mut self, io: MemberIo, outcome: Option<Outcome>) {
         if outcome != Some(Outcome::Done) && !self.lost.has(io.member) {
             self.lose(io.member);
-            actions.push(Action::Lost(io.member));
+            self.actions.push_back(Action::Lost(io.member));
         }
         let of = &self.parts[io.part];
         if of.of_round > 0 {
@@ -102,15 +96,15 @@ impl Planner {
             _ => self.holds_all(of.rows()),
         };
         let outcome = if holds { Outcome::Done } else { Outcome::Error };
-        self.finish_write(now, io.part, outcome, actions);
+        self.finish_write(io.part, outcome);
     }
 
-    fn finish_write(&mut self, now: Nanos, part: u32, outcome: Outcome, actions: &mut Actions) {
+    fn finish_write(&mut self, part: u32, outcome: Outcome) {
         let stripe = self.parts[part].piece.start.stripe;
         if self.parts[part].op != Op::Flush {
             self.locks.written(stripe);
         }
-        self.finish(now, part, outcome, actions);
+        self.finish(part, outcome);
     }
 }
 

@@ -67,7 +67,7 @@ impl<P: Copy> HostQueues<P> {
     /// Whether no request is queued or on a drive.
     #[must_use]
     #[inline]
-    pub const fn is_idle(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
     }
 

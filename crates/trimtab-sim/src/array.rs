@@ -18,8 +18,8 @@ use trimtab_steer::Strategy;
 use trimtab_steer::driver::{self, DriverRun};
 
 use crate::error::Error;
-use backend::Simulated;
-use sampler::Sampler;
+pub(crate) use backend::Simulated;
+pub(crate) use sampler::Sampler;
 
 /// How a workload is run on an array.
 #[derive(Clone, Debug, Default)]

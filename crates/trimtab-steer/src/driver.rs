@@ -21,10 +21,9 @@
 //! # Parity arrays
 //!
 //! A read of a parity array can become several member reads and a computation. The lower
-//! half of the driver (host queues, in-flight table, [`Backend`]) deals in requests to
-//! drives and is generic over what the driver remembers of each, so a parity driver reuses
-//! it with a planner in the place of [`Steering`]. A computation is work that becomes due:
-//! an entry of the timer queue in virtual time, done inline on the wall clock.
+//! half of the driver ([`HostQueues`], [`Backend`]) deals in requests to drives and is generic
+//! over what the driver remembers of each: the driver of `trimtab-array` is the same with a
+//! planner in the place of [`Steering`].
 //!
 //! # Example
 //!
@@ -89,7 +88,7 @@ mod workload;
 
 pub use backend::{Backend, Completed, Wake};
 pub use figures::{ArrayFigures, DecisionScore, ReplicaFigures};
-pub use host_queues::LogEntry;
+pub use host_queues::{HostQueues, InFlight, LogEntry};
 pub use reads::{Reads, RequestEnd};
 pub use workload::ArrayIo;
 
@@ -100,7 +99,6 @@ use crate::action::{Action, Actions, Attempt, Reason, Timer};
 use crate::replica::{Order, Replica};
 use crate::steering::{Counts, Steering};
 use crate::strategy::{Ended, Strategy};
-use host_queues::{HostQueues, InFlight};
 use timer_queue::{Due, TimerQueue};
 use workload::Workload;
 
@@ -406,7 +404,7 @@ impl<'a, B: Backend> Driver<B, Workload<'a>> {
     /// Handles the next event or arrival; false when all requests are complete.
     fn handle_next(&mut self) -> Result<bool, B::Error> {
         let arrival = self.reads.next_arrival().unwrap_or(NEVER);
-        if arrival == NEVER && self.steering.in_flight() == 0 && self.queues.is_idle() {
+        if arrival == NEVER && self.steering.in_flight() == 0 && self.queues.is_empty() {
             return Ok(false);
         }
         if self.step(arrival)? == Step::Until {

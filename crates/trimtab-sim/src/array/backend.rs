@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::source::NEVER;
 
 /// Simulated drives with a common clock.
-pub(super) struct Simulated<'a> {
-    pub(super) drives: Vec<ArrayDrive>,
+pub(crate) struct Simulated<'a> {
+    pub(crate) drives: Vec<ArrayDrive>,
     now: Nanos,
     /// Completions of the current drive, and how many of them have been taken.
     completed: Vec<Completed>,
@@ -23,7 +23,7 @@ pub(super) struct Simulated<'a> {
 
 impl<'a> Simulated<'a> {
     /// Samples are taken if there are thresholds.
-    pub(super) fn new(
+    pub(crate) fn new(
         drives: Vec<ArrayDrive>,
         thresholds: Option<&'a [Nanos]>,
         sampler: Sampler,

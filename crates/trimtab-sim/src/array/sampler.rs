@@ -4,7 +4,7 @@
 /// taken, and when there are too many samples every second one is dropped and the stride
 /// doubles.
 #[derive(Debug)]
-pub(super) struct Sampler {
+pub(crate) struct Sampler {
     most: usize,
     stride: u64,
     seen: u64,
@@ -13,7 +13,7 @@ pub(super) struct Sampler {
 
 impl Sampler {
     /// At most `most` samples of at most `of` events.
-    pub(super) fn new(most: usize, of: usize) -> Self {
+    pub(crate) fn new(most: usize, of: usize) -> Self {
         // A copy of a drive takes milliseconds, so as few samples as possible are taken
         // and dropped. Few strategies refuse more than one request in thirty.
         let stride = (of / 32 / most.max(1)).max(1) as u64;

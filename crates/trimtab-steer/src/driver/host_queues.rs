@@ -28,10 +28,10 @@ pub struct LogEntry {
 /// Host queues before the drives of a [`Backend`], first come, first served, and the table
 /// of the requests in flight. `P` is what the driver remembers of a request.
 ///
-/// This layer is independent of reads and strategies: a driver for parity arrays uses it with
+/// This layer is independent of reads and strategies: the driver of parity arrays uses it with
 /// another `P`.
 #[derive(Debug)]
-pub(super) struct HostQueues<P> {
+pub struct HostQueues<P> {
     queues: Vec<VecDeque<u32>>,
     in_flight: InFlightTable<InFlight<P>>,
     /// By drive, in the order of arrival; empty if nothing is logged.
@@ -40,19 +40,23 @@ pub(super) struct HostQueues<P> {
 
 /// A request in a host queue or on a drive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InFlight<P> {
-    pub(super) drive: Replica,
+pub struct InFlight<P> {
+    /// The drive.
+    pub drive: Replica,
     /// When it entered the host queue.
-    pub(super) sent: Nanos,
-    pub(super) purpose: P,
-    pub(super) request: Request,
+    pub sent: Nanos,
+    /// What the driver remembers of it.
+    pub purpose: P,
+    /// What it does.
+    pub request: Request,
     /// Its row in the drive's log.
     row: u32,
 }
 
 impl<P: Copy> HostQueues<P> {
     /// Empty queues before this many drives.
-    pub(super) fn new(drives: usize, log: bool) -> Self {
+    #[must_use]
+    pub fn new(drives: usize, log: bool) -> Self {
         Self {
             queues: vec![VecDeque::new(); drives],
             in_flight: InFlightTable::default(),
@@ -61,30 +65,28 @@ impl<P: Copy> HostQueues<P> {
     }
 
     /// Whether no request is queued or on a drive.
+    #[must_use]
     #[inline]
-    pub(super) const fn is_idle(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
     }
 
     /// Requests queued or on a drive.
+    #[must_use]
     #[inline]
-    pub(super) const fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.in_flight.len()
     }
 
-    pub(super) fn into_log(self) -> Vec<Vec<LogEntry>> {
+    /// What each drive was sent, in order of arrival; empty if nothing is logged.
+    #[must_use]
+    pub fn into_log(self) -> Vec<Vec<LogEntry>> {
         self.log
     }
 
     /// Queues a request; returns whether it is the only one in its queue.
     #[inline]
-    pub(super) fn push(
-        &mut self,
-        now: Nanos,
-        drive: Replica,
-        request: Request,
-        purpose: P,
-    ) -> bool {
+    pub fn push(&mut self, now: Nanos, drive: Replica, request: Request, purpose: P) -> bool {
         let mut row = 0;
         if let Some(log) = self.log.get_mut(drive.index()) {
             row = log.len() as u32;
@@ -99,8 +101,11 @@ impl<P: Copy> HostQueues<P> {
 
     /// Submits the first request of a drive's queue if the drive has room; returns its
     /// purpose.
+    ///
+    /// # Errors
+    /// The drive does not take the request.
     #[inline]
-    pub(super) fn issue<B: Backend>(
+    pub fn issue<B: Backend>(
         &mut self,
         now: Nanos,
         drive: Replica,
@@ -120,7 +125,7 @@ impl<P: Copy> HostQueues<P> {
 
     /// Takes a completed request out of the table.
     #[inline]
-    pub(super) fn complete(&mut self, now: Nanos, completed: Completed) -> &InFlight<P> {
+    pub fn complete(&mut self, now: Nanos, completed: Completed) -> &InFlight<P> {
         let Completed { slot, outcome } = completed;
         self.in_flight.remove(slot);
         let request = &self.in_flight[slot];
@@ -134,16 +139,21 @@ impl<P: Copy> HostQueues<P> {
 
     /// Takes the first request that fits out of a drive's queue; returns whether there was
     /// one. A request that the drive has cannot be taken back.
-    pub(super) fn cancel(&mut self, drive: Replica, fits: impl Fn(&P) -> bool) -> bool {
+    pub fn cancel(&mut self, drive: Replica, fits: impl Fn(&P) -> bool) -> bool {
+        self.take_back(drive, fits).is_some()
+    }
+
+    /// The same; returns the request.
+    pub fn take_back(&mut self, drive: Replica, fits: impl Fn(&P) -> bool) -> Option<&InFlight<P>> {
         let (queue, in_flight) = (&mut self.queues[drive.index()], &mut self.in_flight);
-        let place = queue.iter().position(|&slot| fits(&in_flight[slot].purpose));
-        let Some(slot) = place.and_then(|place| queue.remove(place)) else { return false };
+        let place = queue.iter().position(|&slot| fits(&in_flight[slot].purpose))?;
+        let slot = queue.remove(place)?;
         in_flight.remove(slot);
-        true
+        Some(&in_flight[slot])
     }
 
     /// The requests in a drive's queue, in order.
-    pub(super) fn queued(&self, drive: Replica) -> impl Iterator<Item = &Request> {
+    pub fn queued(&self, drive: Replica) -> impl Iterator<Item = &Request> {
         self.queues[drive.index()].iter().map(|&slot| &self.in_flight[slot].request)
     }
 }

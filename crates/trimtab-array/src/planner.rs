@@ -1,0 +1,563 @@
+//! The planner: requests of the user in, requests to members and computations out.
+//!
+//! ```text
+//!   submit ──> pieces, one per stripe ──> stripe's read (policy) ──> compute ──> Complete
+//!                      └── write: lock ── read for parity (policy) ── compute ── write ──┘
+//! ```
+//!
+//! Each request is cut into pieces, one per stripe, which run side by side and are independent of
+//! each other. A piece reads the strips that it wants, or enough others to compute them, under a
+//! [`ReadPolicy`]; a write then computes parity and writes.
+//!
+//! It holds whatever the policy does, and however the members behave, as long as no more of them
+//! fail than the level can lose:
+//!
+//! - Each request completes exactly once, and a read returns what was written last before it began,
+//!   or something written at the same time.
+//! - Each request to a member is answered once. What a piece no longer needs is taken back if it
+//!   still waits; if not its answer is ignored.
+//! - When nothing is in flight parity fits the data.
+//!
+//! The planner knows no bytes: [`Content`](crate::Content) has them, where there are any.
+
+mod locks;
+mod read;
+mod row;
+mod write;
+
+pub use row::Row;
+
+use std::collections::VecDeque;
+
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_steer::InFlightTable;
+
+use crate::layout::{Layout, Level, Piece};
+use crate::members::{Member, Members};
+use crate::policy::{Around, Asks, BusyUntil, MemberEnded, Plain, ReadPolicy, StripeRead};
+use locks::{Lock, Locks};
+use row::{MOST_ROWS, rows_of};
+
+/// Something for the driver to do, in the order in which [`Planner::next_action`] gives it.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    /// Send a request to a member, and call [`Planner::ended`] when it is answered.
+    Send(MemberIo, Request),
+    /// Take back the requests of this part that still wait in the host queues, and call
+    /// [`Planner::ended`] for each, without an outcome.
+    Cancel(u32),
+    /// Compute strips, and call [`Planner::computed`]. How many bytes go into it: for drivers
+    /// without content.
+    Compute(u32, u64),
+    /// Call [`Planner::timer`] at this time.
+    Timer(Nanos, PartTimer),
+    /// The part has read or written all that it must: the driver may deliver its data. The number
+    /// is used again afterwards.
+    PartDone(u32),
+    /// The request is complete. Each request gets exactly one of these.
+    Complete(RequestId, Outcome),
+    /// A write to this member has failed: it holds old data, and is not used any more.
+    Lost(Member),
+}
+
+/// A request to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberIo {
+    /// The part of a request of the user.
+    pub part: u32,
+    /// The member.
+    pub member: Member,
+    /// The first row of the part that it covers, and how many.
+    pub rows: (u8, u8),
+    /// Answers to earlier rounds are ignored.
+    round: u16,
+    /// The policy's number.
+    ticket: u32,
+}
+
+/// Identifies a timer when it expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartTimer {
+    part: u32,
+    number: u64,
+    mark: u8,
+}
+
+/// What the planner has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Stripes read for reads of the user.
+    pub stripe_reads: u64,
+    /// Requests sent to members to read: those that the user's reads and the parity of writes need.
+    pub member_reads: u64,
+    /// Of these, those that were sent for a read of the user beyond its own strips.
+    pub extra_reads: u64,
+    /// Requests sent to members to write.
+    pub member_writes: u64,
+    /// Refusals.
+    pub refused: u64,
+    /// Stripes' reads of the user by the number of members that refused: none, one, up to four and
+    /// more.
+    pub refusals: [u64; 5],
+    /// Stripes' reads whose strips were computed.
+    pub computed: u64,
+    /// Reads that began again because their stripe was written to.
+    pub restarted: u64,
+}
+
+/// A request of the user.
+#[derive(Clone, Copy, Debug)]
+struct User {
+    request: Request,
+    parts: u32,
+    outcome: Outcome,
+}
+
+/// The stage of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It waits for its stripe.
+    Waiting,
+    Reading,
+    Computing,
+    Writing,
+    /// Over; requests may still be unanswered.
+    Done,
+}
+
+/// The part of a request in one stripe.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// Distinguishes it from earlier ones in its slot.
+    number: u64,
+    user: u32,
+    op: Op,
+    stage: Stage,
+    piece: Piece,
+    rows: [Row; MOST_ROWS],
+    row_count: u8,
+    lock: Lock,
+    round: u16,
+    /// Writes to its stripe when its round began.
+    writes: u32,
+    /// Requests to members that have not been answered; those of the round among them.
+    unanswered: u32,
+    of_round: u32,
+    begun: Nanos,
+    refused: Members,
+    failed: Members,
+    /// What is to be asked when it has its stripe.
+    around: Option<Around>,
+    strips: u32,
+    outcome: Outcome,
+}
+
+impl Part {
+    fn rows(&self) -> &[Row] {
+        &self.rows[..self.row_count.into()]
+    }
+
+    /// Answers to what has been asked so far are not waited for any more.
+    const fn next_round(&mut self) {
+        self.round = self.round.wrapping_add(1);
+        self.of_round = 0;
+    }
+
+    fn rows_mut(&mut self) -> &mut [Row] {
+        &mut self.rows[..self.row_count.into()]
+    }
+}
+
+/// What a driver with content needs to know of a part.
+#[derive(Clone, Copy, Debug)]
+pub struct PartView<'a> {
+    /// The request that it is a part of.
+    pub request: RequestId,
+    /// What the request does.
+    pub op: Op,
+    /// Where it is.
+    pub piece: Piece,
+    rows: &'a [Row],
+}
+
+impl PartView<'_> {
+    /// Its rows.
+    #[must_use]
+    pub const fn rows(&self) -> &[Row] {
+        self.rows
+    }
+
+    /// The members whose strips of a row must be computed from those that are there.
+    #[must_use]
+    pub fn missing(&self, row: usize) -> Members {
+        self.rows[row].missing()
+    }
+
+    /// The members whose strips of a row have been read.
+    #[must_use]
+    pub fn present(&self, row: usize) -> Members {
+        self.rows[row].have
+    }
+
+    /// With a write: whether a row's parity is changed by what the data change; otherwise it is
+    /// computed from all data.
+    #[must_use]
+    pub fn modifies(&self, row: usize) -> bool {
+        self.rows[row].modify
+    }
+}
+
+/// The planner of an array.
+#[derive(Debug)]
+pub struct Planner {
+    layout: Layout,
+    policy: Box<dyn ReadPolicy>,
+    members: Members,
+    /// Strips from which the others of a row can be computed.
+    needed: u32,
+    lost: Members,
+    /// By part, for those that members have refused.
+    busy: Vec<BusyUntil>,
+    users: InFlightTable<User>,
+    parts: InFlightTable<Part>,
+    locks: Locks,
+    counts: Counts,
+    next_number: u64,
+    /// The time of the event that is being handled, and what it has caused.
+    now: Nanos,
+    actions: VecDeque<Action>,
+}
+
+impl Planner {
+    /// The planner of an array, under a policy.
+    #[must_use]
+    pub fn new(layout: Layout, policy: Box<dyn ReadPolicy>) -> Self {
+        let needed = match layout.level() {
+            Level::Raid0 => layout.members(),
+            _ => layout.data_chunks(),
+        } as u32;
+        Self {
+            layout,
+            policy,
+            members: Members::first(layout.members()),
+            needed,
+            lost: Members::NONE,
+            busy: Vec::new(),
+            users: InFlightTable::default(),
+            parts: InFlightTable::default(),
+            locks: Locks::new(),
+            counts: Counts::default(),
+            next_number: 0,
+            now: Nanos::ZERO,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// The layout.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> &dyn ReadPolicy {
+        self.policy.as_ref()
+    }
+
+    /// Replaces the policy. Reads that have begun under the other one end under this one.
+    pub fn set_policy(&mut self, policy: Box<dyn ReadPolicy>) {
+        self.policy = policy;
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Whether nothing is in flight.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.users.is_empty() && self.parts.is_empty()
+    }
+
+    /// The members that are lost.
+    #[must_use]
+    pub const fn lost(&self) -> Members {
+        self.lost
+    }
+
+    /// The member is not used any more, and what it holds is out of date. Its requests are still
+    /// answered.
+    pub fn lose(&mut self, member: Member) {
+        self.lost = self.lost.and(Members::one(member));
+    }
+
+    /// The next action that the events so far have caused: to be carried out before the next event.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// A part, for a driver with content.
+    #[must_use]
+    pub fn part(&self, part: u32) -> PartView<'_> {
+        let of = &self.parts[part];
+        let request = self.users[of.user].request.id;
+        PartView { request, op: of.op, piece: of.piece, rows: of.rows() }
+    }
+
+    /// A request of the user arrives. Its identifier must differ from those in flight.
+    ///
+    /// # Panics
+    /// The range is not within the array's capacity.
+    pub fn submit(&mut self, now: Nanos, request: &Request) {
+        self.now = now;
+        let user = User { request: *request, parts: 1, outcome: Outcome::Done };
+        let user = self.users.insert(user);
+        match request.op {
+            Op::Flush => self.flush(user),
+            // Parity would not fit what the members return afterwards.
+            Op::Discard if self.layout.level().parities() > 0 => {}
+            Op::Read | Op::Write | Op::Discard => {
+                for piece in self.layout.pieces(request.offset, request.length) {
+                    self.begin(user, request.op, piece);
+                }
+            }
+        }
+        self.part_of_user_done(user);
+    }
+
+    fn begin(&mut self, user: u32, op: Op, piece: Piece) {
+        let (rows, row_count) = rows_of(&self.layout, &piece);
+        let part = self.new_part(user, op, piece, rows, row_count);
+        match op {
+            Op::Read => self.begin_reading(part),
+            _ => self.begin_write(part),
+        }
+    }
+
+    fn new_part(
+        &mut self,
+        user: u32,
+        op: Op,
+        piece: Piece,
+        rows: [Row; MOST_ROWS],
+        row_count: usize,
+    ) -> u32 {
+        self.users[user].parts += 1;
+        self.next_number += 1;
+        self.parts.insert(Part {
+            number: self.next_number,
+            user,
+            op,
+            stage: Stage::Waiting,
+            piece,
+            rows,
+            row_count: row_count as u8,
+            lock: Lock::None,
+            round: 0,
+            writes: 0,
+            unanswered: 0,
+            of_round: 0,
+            begun: self.now,
+            refused: Members::NONE,
+            failed: Members::NONE,
+            around: None,
+            strips: 0,
+            outcome: Outcome::Done,
+        })
+    }
+
+    /// All members write what they hold in their caches.
+    fn flush(&mut self, user: u32) {
+        let piece = Piece::of_flush(&self.layout);
+        let part = self.new_part(user, Op::Flush, piece, Default::default(), 0);
+        self.parts[part].stage = Stage::Writing;
+        let targets = self.members.without(self.lost);
+        if targets.is_empty() {
+            self.finish(part, Outcome::Error);
+        }
+        for member in targets.iter() {
+            self.send(part, member, (0, 0), Op::Flush, Flags::empty());
+        }
+    }
+
+    /// A request to a member has ended; without an outcome it was taken back.
+    pub fn ended(&mut self, now: Nanos, io: MemberIo, sent: Nanos, outcome: Option<Outcome>) {
+        self.now = now;
+        let part = &mut self.parts[io.part];
+        part.unanswered -= 1;
+        let is_read = matches!(part.stage, Stage::Reading) || part.op == Op::Read;
+        let counts = io.round == part.round;
+        part.of_round -= u32::from(counts);
+        let stage = part.stage;
+        let MemberIo { member, ticket, .. } = io;
+        self.policy.member_ended(now, &MemberEnded { member, ticket, sent, is_read, outcome });
+        match stage {
+            Stage::Reading if counts => self.read_ended(io, outcome),
+            Stage::Writing if counts => self.write_ended(io, outcome),
+            _ => {}
+        }
+        self.free_if_over(io.part);
+    }
+
+    /// A part's strips have been computed.
+    pub fn computed(&mut self, now: Nanos, part: u32) {
+        self.now = now;
+        debug_assert_eq!(self.parts[part].stage, Stage::Computing);
+        match self.parts[part].op {
+            Op::Read => self.finish(part, Outcome::Done),
+            _ => self.write_members(part),
+        }
+        self.free_if_over(part);
+    }
+
+    /// Whether a timer's part is over: waiting for it would be in vain.
+    #[must_use]
+    pub fn is_over(&self, timer: PartTimer) -> bool {
+        let part = &self.parts[timer.part];
+        part.number != timer.number || part.stage != Stage::Reading
+    }
+
+    fn send(&mut self, part: u32, member: Member, rows: (u8, u8), op: Op, flags: Flags) {
+        let of = &mut self.parts[part];
+        of.unanswered += 1;
+        of.of_round += 1;
+        let (mut offset, mut length) = (0, 0);
+        if rows.1 > 0 {
+            let (first, last) =
+                (&of.rows[usize::from(rows.0)], &of.rows[usize::from(rows.0 + rows.1 - 1)]);
+            offset = self.layout.member_offset(of.piece.start.stripe, first.offset.into());
+            length = u64::from(last.end() - first.offset);
+        }
+        let request = Request {
+            id: self.users[of.user].request.id,
+            device: DeviceId(member.0.into()),
+            arrival: self.now,
+            op,
+            offset,
+            length,
+            flags,
+            deadline: None,
+        };
+        let round = of.round;
+        let ticket = self.policy.member_sent(self.now, member, &request);
+        self.actions
+            .push_back(Action::Send(MemberIo { part, member, rows, round, ticket }, request));
+    }
+
+    /// Sends to a member what `picks` of its rows, in as few requests as possible.
+    fn send_rows(
+        &mut self,
+        part: u32,
+        member: Member,
+        op: Op,
+        flags: Flags,
+        picked: [bool; MOST_ROWS],
+    ) {
+        let mut at = 0;
+        while at < MOST_ROWS {
+            if !picked[at] {
+                at += 1;
+                continue;
+            }
+            let first = at;
+            at += 1;
+            let rows = &self.parts[part].rows;
+            while at < MOST_ROWS && picked[at] && rows[at - 1].end() == rows[at].offset {
+                at += 1;
+            }
+            let rows = (first as u8, (at - first) as u8);
+            match op {
+                Op::Read => self.counts.member_reads += 1,
+                _ => self.counts.member_writes += 1,
+            }
+            self.send(part, member, rows, op, flags);
+        }
+    }
+
+    /// The part is over.
+    fn finish(&mut self, part: u32, outcome: Outcome) {
+        let of = &mut self.parts[part];
+        of.stage = Stage::Done;
+        of.outcome = outcome;
+        let Part { user, unanswered, op, refused, .. } = *of;
+        if op == Op::Read {
+            let refusals = refused.count().min(4) as usize;
+            self.counts.refusals[refusals] += 1;
+        }
+        self.unlock(part);
+        if unanswered > 0 {
+            self.actions.push_back(Action::Cancel(part));
+        }
+        self.actions.push_back(Action::PartDone(part));
+        let user_outcome = &mut self.users[user].outcome;
+        if outcome != Outcome::Done {
+            *user_outcome = outcome;
+        }
+        self.part_of_user_done(user);
+    }
+
+    fn part_of_user_done(&mut self, user: u32) {
+        let of = &mut self.users[user];
+        of.parts -= 1;
+        if of.parts == 0 {
+            self.actions.push_back(Action::Complete(of.request.id, of.outcome));
+            self.users.remove(user);
+        }
+    }
+
+    fn free_if_over(&mut self, part: u32) {
+        let Part { stage, unanswered, .. } = self.parts[part];
+        if stage == Stage::Done && unanswered == 0 {
+            self.parts.remove(part);
+        }
+    }
+
+    /// Gives the part's stripe back, and begins what waits for it.
+    fn unlock(&mut self, part: u32) {
+        let stripe = self.parts[part].piece.start.stripe;
+        match std::mem::take(&mut self.parts[part].lock) {
+            Lock::None => return,
+            Lock::Waiting => self.locks.leave(stripe, part),
+            Lock::Shared => self.locks.release(stripe, false),
+            Lock::Exclusive => self.locks.release(stripe, true),
+        }
+        while let Some(next) = self.locks.grant(stripe) {
+            match self.parts[next].op {
+                Op::Read => self.may_combine(next),
+                _ => self.may_write(next),
+            }
+        }
+    }
+
+    /// The part as its policy sees it.
+    fn read(&self, part: u32) -> StripeRead<'_> {
+        let of = &self.parts[part];
+        StripeRead {
+            stripe: of.piece.start.stripe,
+            begun: of.begun,
+            members: self.members,
+            failed: of.failed.and(self.lost),
+            refused: of.refused,
+            needed: self.needed,
+            rows: of.rows(),
+            busy: self.busy.get(part as usize).filter(|_| !of.refused.is_empty()),
+        }
+    }
+
+    /// Asks the policy about a part.
+    fn consult(
+        &mut self,
+        part: u32,
+        about: impl FnOnce(&mut dyn ReadPolicy, &StripeRead<'_>, &mut Asks),
+    ) -> Asks {
+        let mut asks = Asks::default();
+        // Taken out, so that it can be changed while it sees the rest.
+        let mut policy = std::mem::replace(&mut self.policy, Box::new(Plain));
+        about(policy.as_mut(), &self.read(part), &mut asks);
+        self.policy = policy;
+        asks
+    }
+}

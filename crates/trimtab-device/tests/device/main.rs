@@ -6,6 +6,7 @@ mod document;
 mod endurance;
 mod features;
 mod firmware;
+mod golden;
 mod invariants;
 mod latency_breakdown;
 mod load;

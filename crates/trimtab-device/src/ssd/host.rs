@@ -48,6 +48,8 @@ pub(super) struct Host {
     link_out: VecDeque<(Nanos, u32, LatencyBreakdown)>,
     /// In the controller's XOR until then.
     regenerating: VecDeque<(Nanos, u32, LatencyBreakdown)>,
+    /// Being refused until then, with the expected wait.
+    refusing: VecDeque<(Nanos, u32, Nanos)>,
     /// Stalled, while free blocks have run out.
     stalled: VecDeque<u32>,
     lookups: Lookups,
@@ -60,6 +62,7 @@ impl Host {
             link_in: VecDeque::new(),
             link_out: VecDeque::new(),
             regenerating: VecDeque::new(),
+            refusing: VecDeque::new(),
             stalled: VecDeque::new(),
             lookups: Lookups::new(profile),
         }
@@ -222,7 +225,10 @@ impl Ssd {
         if self.cleaning.stalled() {
             let InFlight { verb, offset, length, .. } = self.requests[index];
             let (first, count) = self.units_of(offset, length);
-            if verb == Verb::Read && self.is_refused(index, first, count) {
+            if verb == Verb::Read
+                && self.rules.concerns.reads
+                && self.is_refused(index, first, count)
+            {
                 return;
             }
             self.requests[index].since = self.now;
@@ -259,31 +265,61 @@ impl Ssd {
     fn read(&mut self, index: u32) {
         let InFlight { offset, length, .. } = self.requests[index];
         let (first, count) = self.units_of(offset, length);
-        if self.cleaning.running > 0 && self.is_refused(index, first, count) {
+        if self.rules.concerns.reads
+            && self.cleaning.queued > 0
+            && self.is_refused(index, first, count)
+        {
             return;
         }
         self.read_units(index, first, count, None);
         self.part_is_done(index, LatencyBreakdown::default());
     }
 
-    /// Consults the firmware for each unit that cleaning blocks. If it refuses one, the whole
-    /// request is refused.
+    /// Consults the firmware for each page that cleaning blocks. If it refuses one, the whole
+    /// request is refused, with the longest wait.
     fn is_refused(&mut self, index: u32, first: u32, count: u32) -> bool {
+        let flags = self.requests[index].flags;
+        // While users are stalled for free blocks, cleaning blocks all reads.
+        let stall = self.cleaning.stalled().then(|| self.stall_left());
         let mut longest = None;
+        let mut last_plane = NONE;
         for user in first..first + count {
             let Location::Flash(unit) = self.map.location(user) else { continue };
             let plane = self.layout.plane_of_block(self.layout.block_of_unit(unit));
-            let Some(busy_for) = self.cleaning_left(plane) else { continue };
-            let flags = self.requests[index].flags;
-            let contention = ReadContention { now: self.now, flags, plane, busy_for };
+            if std::mem::replace(&mut last_plane, plane) == plane {
+                continue;
+            }
+            let contention = match (self.contention(plane, flags), stall) {
+                (None, None) => continue,
+                (None, Some(stall)) => {
+                    ReadContention { now: self.now, flags, plane, busy_for: stall, wait: stall }
+                }
+                (Some(it), stall) => {
+                    let stall = stall.unwrap_or_default();
+                    let (busy_for, wait) = (it.busy_for.max(stall), it.wait.max(stall));
+                    ReadContention { busy_for, wait, ..it }
+                }
+            };
             if self.firmware.contend(&contention) == ContentionDecision::Refuse {
-                longest = longest.max(Some(busy_for));
+                longest = longest.max(Some(contention.wait));
             }
         }
         let Some(expected_wait) = longest else { return false };
         self.stats.refused += 1;
-        self.answer(index, Outcome::Refused { expected_wait }, LatencyBreakdown::default());
+        let at = self.now + self.firmware.refusal_time();
+        // Another firmware may have taken longer.
+        let at = self.host.refusing.back().map_or(at, |last| last.0.max(at));
+        self.host.refusing.push_back((at, index, expected_wait));
+        self.set(Timer::Refuse, self.host.refusing[0].0);
         true
+    }
+
+    pub(super) fn refusal_done(&mut self) {
+        let (_, index, expected_wait) =
+            self.host.refusing.pop_front().expect("the timer is for its head");
+        let next = self.host.refusing.front().map_or(NEVER, |next| next.0);
+        self.set(Timer::Refuse, next);
+        self.answer(index, Outcome::Refused { expected_wait }, LatencyBreakdown::default());
     }
 
     /// Reads units for a request: one operation per page. `before` is the wait until their
@@ -346,7 +382,10 @@ impl Ssd {
     ) {
         let block = self.layout.block_of_page(page);
         let plane = self.layout.plane_of_block(block);
-        if self.cleaning.running > 0 && self.regenerate(index, plane, units) {
+        if self.rules.concerns.reads
+            && self.cleaning.queued > 0
+            && self.regenerate(index, plane, units)
+        {
             return;
         }
         self.requests[index].left += 1;
@@ -362,9 +401,8 @@ impl Ssd {
 
     /// Reads the corresponding pages of all other channels instead, if the firmware wants that.
     fn regenerate(&mut self, index: u32, plane: u32, units: u32) -> bool {
-        let Some(busy_for) = self.cleaning_left(plane) else { return false };
         let flags = self.requests[index].flags;
-        let contention = ReadContention { now: self.now, flags, plane, busy_for };
+        let Some(contention) = self.contention(plane, flags) else { return false };
         if self.firmware.contend(&contention) != ContentionDecision::Regenerate
             || self.layout.channels < 2
         {

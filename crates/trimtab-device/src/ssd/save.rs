@@ -44,6 +44,7 @@ impl Ssd {
         }
         self.come_to_rest();
         self.firmware.forget();
+        self.buffer.forget_stripe();
         // The next pause, seen from now.
         self.noise.open(self.now, &mut self.random);
         let seed = self.random.random();

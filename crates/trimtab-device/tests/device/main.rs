@@ -10,6 +10,7 @@ mod golden;
 mod invariants;
 mod latency_breakdown;
 mod load;
+mod pl_io;
 mod profiles;
 mod saved;
 mod steady_state;

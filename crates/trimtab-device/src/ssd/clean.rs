@@ -235,6 +235,9 @@ impl Ssd {
         self.ops.remove(op);
         // It was permitted when it was queued, which may be long ago.
         let may = self.cleaning.forced || self.firmware.may_clean(self.now, plane);
+        if !may {
+            self.ask_later();
+        }
         let victim = may.then(|| self.choose(plane)).flatten();
         let Some(victim) = victim.filter(|&victim| self.may_begin(plane, victim)) else {
             self.planes[plane as usize].stage = Stage::None;

@@ -175,6 +175,16 @@ impl WriteBuffer {
         }
     }
 
+    /// Slots that hold data.
+    pub(super) const fn in_use(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Nothing is dirty, so no flush is put off.
+    pub(super) const fn forget_deferred(&mut self) {
+        self.deferred = false;
+    }
+
     /// A page is about to be written: the first unit if it is parity.
     pub(super) fn parity_page(&mut self) -> Option<u32> {
         self.parity.as_mut()?.page()

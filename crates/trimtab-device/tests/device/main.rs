@@ -1,6 +1,7 @@
 //! Drives as users of the crate see them. One program: linking takes longer than most of
 //! these tests.
 
+mod array_firmware;
 mod closed_form;
 mod document;
 mod endurance;
@@ -17,3 +18,4 @@ mod steady_state;
 mod thresholds;
 mod timing;
 mod tune;
+mod windows;

@@ -178,18 +178,29 @@ const DEFAULT_REFUSAL: Nanos = Nanos::from_micros(1);
 pub struct Concerns {
     /// Reads that cleaning blocks: [`Firmware::contend`].
     pub reads: bool,
+    /// Whether [`ReadContention::siblings`] is filled in.
+    pub siblings: bool,
     /// Cleanings about to begin: [`Firmware::may_begin`]. The planes that may not are asked again
     /// whenever a cleaning ends.
     pub beginnings: bool,
     /// Flushes of the write buffer: [`Firmware::may_flush`].
     pub flushes: bool,
+    /// A cleaning whose turn comes lets the reads go first that wait for its plane.
+    pub after_reads: bool,
     /// Pages are not written to planes being cleaned, while there are others.
     pub write_around: bool,
 }
 
 impl Default for Concerns {
     fn default() -> Self {
-        Self { reads: true, beginnings: false, flushes: false, write_around: false }
+        Self {
+            reads: true,
+            siblings: false,
+            beginnings: false,
+            flushes: false,
+            after_reads: false,
+            write_around: false,
+        }
     }
 }
 
@@ -228,6 +239,10 @@ pub struct ReadContention {
     /// How long the read would wait until its die starts it: `busy_for`, and the operations queued
     /// before it.
     pub wait: Nanos,
+    /// How long cleanings in progress will still occupy the corresponding pages of other channels,
+    /// from which the data could be regenerated: the longest of them. Zero unless
+    /// [`Concerns::siblings`] is set.
+    pub siblings: Nanos,
 }
 
 /// How a read proceeds that is blocked by cleaning.

@@ -45,8 +45,14 @@ impl Standard {
 }
 
 /// Both let reads wait.
-const NO_QUESTIONS: Concerns =
-    Concerns { reads: false, beginnings: false, flushes: false, write_around: false };
+const NO_QUESTIONS: Concerns = Concerns {
+    reads: false,
+    siblings: false,
+    beginnings: false,
+    flushes: false,
+    after_reads: false,
+    write_around: false,
+};
 
 impl Firmware for Standard {
     fn concerns(&self) -> Concerns {

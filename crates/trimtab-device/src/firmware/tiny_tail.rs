@@ -20,11 +20,11 @@ use crate::profile::Profile;
 /// | plane-blocking cleaning | `gc.blocks = "plane"`, `gc.copy = "copyback"` | cleaning blocks only its plane, and does not use the channel |
 /// | parity | `ftl.parity = true` | one page in each stripe is parity: less capacity, and a page more to write for every (channels − 1) |
 /// | rotating cleaning | [`rotating`](Self::rotating) | at most one plane of a plane group is cleaned at a time: the planes at the same position on all channels, whose pages form stripes |
-/// | tolerant reads | [`tolerant_reads`](Self::tolerant_reads) | a blocked page is regenerated from the other channels |
+/// | tolerant reads | [`tolerant_reads`](Self::tolerant_reads) | a blocked page is regenerated from the other channels; a cleaning does not overtake reads |
 /// | tolerant flush | [`tolerant_flush`](Self::tolerant_flush) | pages leave the buffer for planes that are not being cleaned; the capacitor-backed memory holds the data meanwhile |
 ///
-/// Without rotation two pages of a stripe may be blocked at once, and a regenerated read waits for
-/// the second. A drive of this kind needs no help from an array.
+/// Without rotation two pages of a stripe may be blocked at once: then a read is regenerated only
+/// if the others are free sooner than its own, and waits for them. A drive of this kind needs no help from an array.
 ///
 /// Copyback is what the design depends on and what IODA (§3.3) holds against it: data goes from the
 /// cells to the plane's register and back to other cells without passing the controller, so nobody
@@ -71,8 +71,10 @@ impl Firmware for TinyTail {
     fn concerns(&self) -> Concerns {
         Concerns {
             reads: self.tolerant_reads,
+            siblings: self.tolerant_reads,
             beginnings: self.rotating,
             flushes: false,
+            after_reads: self.tolerant_reads,
             write_around: self.tolerant_flush,
         }
     }
@@ -90,8 +92,14 @@ impl Firmware for TinyTail {
         !self.rotating || planned.in_group == 0
     }
 
-    fn contend(&mut self, _: &ReadContention) -> ContentionDecision {
-        match self.tolerant_reads {
+    fn contend(&mut self, contention: &ReadContention) -> ContentionDecision {
+        let pays = match self.rotating {
+            // Another plane of the group is being cleaned, so this one is not, only queued, and it
+            // may not begin before that one ends.
+            true => contention.siblings == Nanos::ZERO,
+            false => contention.siblings < contention.wait,
+        };
+        match self.tolerant_reads && pays {
             true => ContentionDecision::Regenerate,
             false => ContentionDecision::Wait,
         }

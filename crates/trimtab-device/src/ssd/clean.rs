@@ -83,6 +83,8 @@ impl Cleaning {
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlaneWork {
     pub(super) stage: Stage,
+    /// Whether it was queued again, after reads.
+    pub(super) put_back: bool,
     pub(super) job: Job,
 }
 
@@ -118,11 +120,6 @@ impl PlaneWork {
     /// Whether cleaning blocks users from this plane.
     pub(super) const fn is_held(&self) -> bool {
         matches!(self.stage, Stage::Running)
-    }
-
-    /// Whether it is being cleaned, or soon will be.
-    pub(super) const fn is_wanted(&self) -> bool {
-        !matches!(self.stage, Stage::None)
     }
 }
 
@@ -232,7 +229,11 @@ impl Ssd {
     /// The cleaning's turn has come at its die.
     pub(super) fn begin_cleaning(&mut self, op: u32) {
         let plane = self.ops[op].plane;
+        if self.rules.concerns.after_reads && !self.cleaning.forced && self.put_back(plane, op) {
+            return;
+        }
         self.ops.remove(op);
+        self.planes[plane as usize].put_back = false;
         // It was permitted when it was queued, which may be long ago.
         let may = self.cleaning.forced || self.firmware.may_clean(self.now, plane);
         if !may {
@@ -242,7 +243,7 @@ impl Ssd {
         let Some(victim) = victim.filter(|&victim| self.may_begin(plane, victim)) else {
             self.planes[plane as usize].stage = Stage::None;
             self.cleaning.queued -= 1;
-            self.firmware.ended(self.now, self.cleaning.queued);
+            self.cleaning_has_ended();
             self.end_stall();
             return;
         };
@@ -271,6 +272,25 @@ impl Ssd {
             // After what happens now: the die is in the middle of its queue.
             self.set(Timer::Policy, self.now);
         }
+    }
+
+    /// Tells the firmware.
+    pub(super) fn cleaning_has_ended(&mut self) {
+        self.firmware.ended(self.now, self.cleaning.queued);
+        self.cleaning.target = self.cleaning_target();
+    }
+
+    /// Queues a cleaning again whose turn has come, if reads wait for its plane.
+    fn put_back(&mut self, plane: u32, op: u32) -> bool {
+        let die = self.layout.die_of_plane(plane);
+        let waits = |op: &Op| op.kind.is_read() && op.plane == plane;
+        // Once: it must begin some time.
+        if self.planes[plane as usize].put_back || !self.has(die, waits) {
+            return false;
+        }
+        self.planes[plane as usize].put_back = true;
+        self.queue_again(die, op);
+        true
     }
 
     /// Whether the firmware has windows, and this is none of them.
@@ -459,7 +479,6 @@ impl Ssd {
         work.stage = Stage::None;
         self.erase(victim);
         self.cleaning.queued -= 1;
-        self.firmware.ended(self.now, self.cleaning.queued);
         if !self.cleaning.forced && self.is_outside_window() {
             self.stats.window_overruns += 1;
         }
@@ -475,6 +494,7 @@ impl Ssd {
             true => self.ask_neighbours(plane),
             false => self.want_cleaning(plane),
         }
+        self.cleaning_has_ended();
         self.end_stall();
         self.pump();
         if holds {

@@ -51,7 +51,18 @@ impl Ssd {
             None => self.current_ends(die).since(self.now),
         };
         let wait = busy_for + current + self.time_before_read(die);
-        Some(ReadContention { now: self.now, flags, plane, busy_for, wait })
+        let siblings =
+            if self.rules.concerns.siblings { self.siblings_left(plane) } else { Nanos::ZERO };
+        Some(ReadContention { now: self.now, flags, plane, busy_for, wait, siblings })
+    }
+
+    /// How long cleanings in progress will still block the planes of this one's group.
+    fn siblings_left(&self, plane: u32) -> Nanos {
+        let per_channel = self.layout.planes / self.layout.channels;
+        let others = (1..self.layout.channels)
+            .map(|k| (plane + k * per_channel) % self.layout.planes)
+            .filter_map(|plane| self.running_left(plane));
+        others.max().unwrap_or_default()
     }
 
     /// How long the cleanings in progress that block this plane still take.
@@ -119,7 +130,12 @@ impl Ssd {
             // It lets the reads go before it and the next one continue.
             return None;
         }
-        let queued = planes.filter(|&plane| self.planes[plane as usize].stage == Stage::Queued);
+        // Those that will let the read go first do not count.
+        let lets_go = self.rules.concerns.after_reads && !self.cleaning.forced;
+        let queued = planes.filter(|&plane| {
+            let work = &self.planes[plane as usize];
+            work.stage == Stage::Queued && (work.put_back || !lets_go)
+        });
         // Those of one die follow each other.
         let (mut ours, mut others) = (None, None);
         for plane in queued {

@@ -30,8 +30,7 @@ impl Ssd {
         }
         if self.cleaning.queued == 0 {
             // Nothing will end the round.
-            self.firmware.ended(self.now, 0);
-            self.cleaning.target = self.cleaning_target();
+            self.cleaning_has_ended();
         }
         self.cleaning.queued > 0
     }

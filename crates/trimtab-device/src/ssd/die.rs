@@ -541,6 +541,17 @@ impl Ssd {
         self.part_is_done(op.request, breakdown);
     }
 
+    /// Whether such an operation waits.
+    pub(super) fn has(&self, die: u32, fits: impl Fn(&Op) -> bool) -> bool {
+        let queues = &self.dies[die as usize];
+        queues.reads.any(&self.ops, &fits) || queues.queue.any(&self.ops, &fits)
+    }
+
+    /// Moves an operation that was taken to the end of its queue.
+    pub(super) fn queue_again(&mut self, die: u32, op: u32) {
+        self.dies[die as usize].queue.push(&mut self.ops, op);
+    }
+
     /// Whether any operation, or any read, waits.
     pub(super) fn has_waiting(&self, die: u32, only_reads: bool) -> bool {
         let queues = &self.dies[die as usize];

@@ -292,7 +292,8 @@ impl Ssd {
             let contention = match (self.contention(plane, flags), stall) {
                 (None, None) => continue,
                 (None, Some(stall)) => {
-                    ReadContention { now: self.now, flags, plane, busy_for: stall, wait: stall }
+                    let (busy_for, wait, siblings) = (stall, stall, Nanos::ZERO);
+                    ReadContention { now: self.now, flags, plane, busy_for, wait, siblings }
                 }
                 (Some(it), stall) => {
                     let stall = stall.unwrap_or_default();

@@ -358,8 +358,8 @@ impl Ssd {
     /// The plane of the next page: the next in striping order with a page available, whose die may
     /// take a program.
     pub(super) fn next_plane(&mut self) -> Option<u32> {
-        if self.rules.concerns.write_around && self.cleaning.queued > 0 {
-            let elsewhere = self.next_plane_of(|plane| !plane.is_wanted());
+        if self.rules.concerns.write_around && self.cleaning.running > 0 {
+            let elsewhere = self.next_plane_of(|plane| !plane.is_held());
             if elsewhere.is_some() {
                 return elsewhere;
             }

@@ -126,7 +126,6 @@ impl Ssd {
     /// Asks the firmware what a loaded drive's would be asked.
     fn begin_anew(&mut self) {
         self.cleaning.target = self.cleaning_target();
-        self.buffer.forget_deferred();
         self.ask_later();
     }
 

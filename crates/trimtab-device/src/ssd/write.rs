@@ -50,8 +50,6 @@ pub(super) struct WriteBuffer {
     turn: usize,
     /// Programs outstanding per die; 0: no limit.
     per_die: u32,
-    /// Whether a flush was put off by the firmware.
-    deferred: bool,
     parity: Option<Parity>,
 }
 
@@ -141,7 +139,6 @@ impl WriteBuffer {
             stripe: layout.stripe(profile),
             turn: 0,
             per_die: buffer.writes_per_die,
-            deferred: false,
             parity: profile.ftl.parity.then(|| Parity::new(layout)),
         }
     }
@@ -178,11 +175,6 @@ impl WriteBuffer {
     /// Slots that hold data.
     pub(super) const fn in_use(&self) -> usize {
         self.slots.len()
-    }
-
-    /// Nothing is dirty, so no flush is put off.
-    pub(super) const fn forget_deferred(&mut self) {
-        self.deferred = false;
     }
 
     /// A page is about to be written: the first unit if it is parity.
@@ -272,6 +264,9 @@ impl Ssd {
             self.flush_all();
         } else {
             self.set_period();
+            if self.rules.concerns.flushes && self.others.at(Timer::Policy as usize) == NEVER {
+                self.ask_later();
+            }
         }
         self.part_is_done(index, LatencyBreakdown::default());
         true
@@ -303,7 +298,6 @@ impl Ssd {
         }
         let may = self.firmware.may_flush(self.now, self.buffer.dirty_share());
         if !may {
-            self.buffer.deferred = true;
             self.ask_later();
         } else if self.is_outside_window() {
             self.stats.flushes_outside_window += 1;
@@ -311,9 +305,9 @@ impl Ssd {
         may
     }
 
-    /// Starts a flush that was put off, if the firmware permits it now.
+    /// Flushes what is dirty, where the firmware decides about that, and if it permits it now.
     pub(super) fn flush_deferred(&mut self) {
-        if self.buffer.deferred && self.may_flush() {
+        if self.rules.concerns.flushes && self.buffer.dirty > 0 && self.may_flush() {
             self.flush_all();
         }
     }
@@ -321,7 +315,6 @@ impl Ssd {
     /// Starts to write everything dirty.
     pub(super) fn flush_all(&mut self) {
         self.buffer.to_flush = self.buffer.dirty;
-        self.buffer.deferred = false;
         self.pump();
     }
 

@@ -7,6 +7,7 @@ mod document;
 mod endurance;
 mod features;
 mod firmware;
+mod flush_windows;
 mod golden;
 mod harmonia;
 mod invariants;

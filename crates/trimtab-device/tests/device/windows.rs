@@ -1,5 +1,7 @@
 //! Drives of an array that clean in turns.
 
+use std::sync::LazyLock;
+
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use trimtab_device::{
@@ -15,6 +17,7 @@ struct Array {
     drives: Vec<Ssd>,
     random: Pcg64,
     sent: u64,
+    reads_per_write: f64,
     reads: Reads,
 }
 
@@ -40,17 +43,24 @@ impl Array {
             ssd
         };
         let drives = (0..DRIVES).map(drive).collect();
-        Self { drives, random: Pcg64::seed_from_u64(3), sent: 0, reads: Reads::default() }
+        Self {
+            drives,
+            random: Pcg64::seed_from_u64(3),
+            sent: 0,
+            reads_per_write: 2.0,
+            reads: Reads::default(),
+        }
     }
 
-    /// Serves writes of one unit, this many a second and drive, and twice as many reads, until then.
+    /// Serves writes of one unit, this many a second and drive, and reads, until then.
     fn work(&mut self, until: Nanos, writes_per_s: f64) {
-        let mean = 1e9 / (3.0 * writes_per_s);
+        let write_share = 1.0 / (1.0 + self.reads_per_write);
+        let mean = 1e9 * write_share / writes_per_s;
         for (at, ssd) in self.drives.iter_mut().enumerate() {
             let units = ssd.capacity() / 4096;
             while ssd.now() < until {
                 let now = ssd.now() + Nanos(self.random.random_range(0.0..2.0 * mean) as u64);
-                let op = if self.random.random_bool(1.0 / 3.0) { Op::Write } else { Op::Read };
+                let op = if self.random.random_bool(write_share) { Op::Write } else { Op::Read };
                 let offset = self.random.random_range(0..units) * 4096;
                 let id = RequestId(self.sent << 1 | u64::from(op == Op::Read));
                 let request = Request::new(id, DeviceId(at as u32), now, op, offset, 4096);
@@ -91,11 +101,12 @@ impl Array {
     }
 }
 
-fn femu() -> (Profile, AgedState) {
+/// A full drive that has been overwritten twice, and its profile.
+static FEMU: LazyLock<(Profile, AgedState)> = LazyLock::new(|| {
     let profile = Profile::builtin("femu").unwrap();
     let aged = AgedState::new(&profile, 1, 1.0, 2.0);
     (profile, aged)
-}
+});
 
 /// Whether each cleaning lies within a window of its drive.
 fn are_within(cleanings: &[CleaningInterval], windows: WindowSchedule) -> bool {
@@ -110,9 +121,9 @@ fn are_within(cleanings: &[CleaningInterval], windows: WindowSchedule) -> bool {
 /// eight hours.
 #[test]
 fn cleaning_stays_in_its_turn() {
-    let (profile, aged) = femu();
+    let (profile, aged) = &*FEMU;
     for kind in ["kind = \"windows\"", "kind = \"ioda\"", "kind = \"ioda\"\nwindow_ms = 500"] {
-        let mut array = Array::new(kind, &aged, &profile);
+        let mut array = Array::new(kind, aged, profile);
         array.work(Nanos::from_secs(5), 3000.0);
         let all = array.cleanings();
         for (cleanings, ssd) in all.iter().zip(&array.drives) {
@@ -136,8 +147,8 @@ fn cleaning_stays_in_its_turn() {
 /// A cleaning that takes longer than a window begins early in one, and ends in another drive's.
 #[test]
 fn short_windows_are_overrun() {
-    let (profile, aged) = femu();
-    let mut array = Array::new("kind = \"ioda\"\nwindow_ms = 20", &aged, &profile);
+    let (profile, aged) = &*FEMU;
+    let mut array = Array::new("kind = \"ioda\"\nwindow_ms = 20", aged, profile);
     array.work(Nanos::from_secs(2), 3000.0);
     let cleanings = array.cleanings();
     let overruns = array.sum(|s| s.window_overruns);
@@ -154,26 +165,26 @@ fn short_windows_are_overrun() {
 /// Writes between two turns exceed the free blocks, and cleaning is forced.
 #[test]
 fn overlong_windows_force_cleaning_outside_them() {
-    let (profile, aged) = femu();
-    let outside = |window_ms: u64| {
-        let kind = format!("kind = \"ioda\"\nwindow_ms = {window_ms}");
-        let mut array = Array::new(&kind, &aged, &profile);
-        // The first turn is the last to come to the fourth drive.
-        let ssd = array.drives.split_off(3);
-        array.drives = ssd;
-        array.work(Nanos::from_secs(12), 20_000.0);
-        let stats = &array.stats()[0];
-        (stats.forced_outside_window, stats.stalls)
-    };
-    let (forced, stalls) = outside(10_000);
-    assert!(forced > 100 && stalls > 0, "{forced} {stalls}");
+    let (profile, aged) = &*FEMU;
+    let mut array = Array::new("kind = \"ioda\"\nwindow_ms = 3000", aged, profile);
+    array.reads_per_write = 0.1;
+    // The fourth drive's first turn is after 9 s.
+    array.drives.drain(..3);
+    array.work(Nanos::from_secs(6), 50_000.0);
+    let stats = &array.stats()[0];
+    assert!(stats.forced_outside_window > 100 && stats.stalls > 0, "{stats:?}");
+    assert_eq!(stats.erases, stats.forced_outside_window - in_progress(&array.drives[0]));
+}
+
+fn in_progress(ssd: &Ssd) -> u64 {
+    (0..64).filter(|&die| ssd.is_cleaning(die)).count() as u64
 }
 
 /// What the host sets applies from the given start, on all drives at once.
 #[test]
 fn windows_can_be_set_while_running() {
-    let (profile, aged) = femu();
-    let mut array = Array::new("kind = \"ioda\"\nwindow_ms = 100", &aged, &profile);
+    let (profile, aged) = &*FEMU;
+    let mut array = Array::new("kind = \"ioda\"\nwindow_ms = 100", aged, profile);
     array.work(Nanos::from_millis(1130), 3000.0);
     let old: Vec<_> = array.drives.iter().map(|ssd| ssd.windows().unwrap()).collect();
     assert_eq!(old[2].position, 2);
@@ -196,17 +207,17 @@ fn windows_can_be_set_while_running() {
     }
     assert_eq!(array.reads.delayed_outside + array.sum(|s| s.window_overruns), 0);
 
-    let mut ordinary = Ssd::new(&profile, DeviceId(0), 1);
+    let mut ordinary = Ssd::new(profile, DeviceId(0), 1);
     assert!(ordinary.windows().is_none() && !ordinary.set_windows(old[0]));
 }
 
 /// Cleaning ahead leaves more free blocks at the end of a window, and moves more.
 #[test]
 fn clean_to_is_a_share_of_the_spare_blocks() {
-    let (profile, aged) = femu();
+    let (profile, aged) = &*FEMU;
     let run = |clean_to: f64| {
         let kind = format!("kind = \"windows\"\nwindow_ms = 200\nclean_to = {clean_to}");
-        let mut array = Array::new(&kind, &aged, &profile);
+        let mut array = Array::new(&kind, aged, profile);
         array.work(Nanos::from_secs(10), 300.0);
         (array.drives[0].free_blocks(), array.sum(|s| s.units_moved))
     };
@@ -218,10 +229,10 @@ fn clean_to_is_a_share_of_the_spare_blocks() {
 
 #[test]
 fn cleanings_per_channel_are_limited() {
-    let (profile, aged) = femu();
+    let (profile, aged) = &*FEMU;
     let most = |limit: &str| {
         let kind = format!("kind = \"windows\"\nwindow_ms = 400\n{limit}");
-        let mut array = Array::new(&kind, &aged, &profile);
+        let mut array = Array::new(&kind, aged, profile);
         array.work(Nanos::from_secs(3), 6000.0);
         let cleanings = &array.cleanings()[0];
         let on = |c: &CleaningInterval, at| c.die / 8 == 0 && c.from <= at && at < c.until;

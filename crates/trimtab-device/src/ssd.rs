@@ -13,10 +13,12 @@
 //! [`TimerQueue`] of these drives the model.
 //!
 //! Modules: `host` splits requests, `die` runs operations, `write` is the buffer and the path into
-//! the flash, `clean` is garbage collection, `view` is read access from outside.
+//! the flash, `clean` is garbage collection, `coordinate` its permission, `contention` its duration,
+//! `blocked` the reads that it blocks, `view` is read access from outside.
 
 mod aged;
 mod audit;
+mod blocked;
 mod clean;
 mod contention;
 mod coordinate;

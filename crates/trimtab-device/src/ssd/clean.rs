@@ -18,7 +18,6 @@ use crate::blocks::WriteStream;
 use crate::layout::Layout;
 use crate::map::Location;
 use crate::profile::{CopyMode, Profile, Scope};
-use crate::timer_queue::NEVER;
 
 /// Drive-wide state of cleaning.
 #[derive(Clone, Debug)]
@@ -167,41 +166,6 @@ impl Ssd {
         self.enqueue(Op::new(OpKind::Clean, plane));
     }
 
-    /// Asks the firmware again when its decision may change.
-    pub(super) fn ask_later(&mut self) {
-        let next = self.firmware.next_change(self.now).unwrap_or(NEVER);
-        self.set(Timer::Policy, next);
-    }
-
-    /// The firmware's decision may have changed.
-    pub(super) fn policy_has_changed(&mut self) {
-        self.set(Timer::Policy, NEVER);
-        self.cleaning.target = self.cleaning_target();
-        for plane in 0..self.layout.planes {
-            self.want_cleaning(plane);
-        }
-        self.flush_deferred();
-    }
-
-    /// Free blocks per plane at which cleaning stops.
-    pub(super) fn cleaning_target(&self) -> usize {
-        self.firmware.clean_to(self.now, self.cleaning.high).max(self.cleaning.high)
-    }
-
-    /// Offers cleaning to the planes whose cleaning this plane's may have precluded: those of its
-    /// channel and of its group, in turn, this one last.
-    fn ask_neighbours(&mut self, plane: u32) {
-        let per_channel = self.layout.dies_per_channel * self.layout.planes_per_die;
-        let (channel, position) = (plane / per_channel, plane % per_channel);
-        for k in 1..self.layout.channels {
-            let other = (channel + k) % self.layout.channels;
-            self.want_cleaning(other * per_channel + position);
-        }
-        for k in 1..=per_channel {
-            self.want_cleaning(channel * per_channel + (position + k) % per_channel);
-        }
-    }
-
     fn choose(&mut self, plane: u32) -> Option<u32> {
         let candidates = self.blocks.candidates(&self.layout, &self.map, plane);
         let block = self.firmware.choose(self.now, &candidates, &mut self.random)?;
@@ -211,19 +175,6 @@ impl Ssd {
             "the firmware chose block {block}, which is not a candidate of plane {plane}"
         );
         Some(block)
-    }
-
-    /// Whether the firmware lets this cleaning begin.
-    fn may_begin(&mut self, plane: u32, victim: u32) -> bool {
-        if self.cleaning.forced || !self.rules.concerns.beginnings {
-            return true;
-        }
-        let planned = self.planned(plane, victim);
-        let may = self.firmware.may_begin(self.now, &planned);
-        if !may {
-            self.ask_later();
-        }
-        may
     }
 
     /// The cleaning's turn has come at its die.
@@ -272,30 +223,6 @@ impl Ssd {
             // After what happens now: the die is in the middle of its queue.
             self.set(Timer::Policy, self.now);
         }
-    }
-
-    /// Tells the firmware.
-    pub(super) fn cleaning_has_ended(&mut self) {
-        self.firmware.ended(self.now, self.cleaning.queued);
-        self.cleaning.target = self.cleaning_target();
-    }
-
-    /// Queues a cleaning again whose turn has come, if reads wait for its plane.
-    fn put_back(&mut self, plane: u32, op: u32) -> bool {
-        let die = self.layout.die_of_plane(plane);
-        let waits = |op: &Op| op.kind.is_read() && op.plane == plane;
-        // Once: it must begin some time.
-        if self.planes[plane as usize].put_back || !self.has(die, waits) {
-            return false;
-        }
-        self.planes[plane as usize].put_back = true;
-        self.queue_again(die, op);
-        true
-    }
-
-    /// Whether the firmware has windows, and this is none of them.
-    pub(super) fn is_outside_window(&self) -> bool {
-        self.firmware.windows(self.now).is_some_and(|windows| !windows.contains(self.now))
     }
 
     /// Blocks what cleaning occupies beyond its die, or releases it.

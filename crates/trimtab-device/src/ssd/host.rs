@@ -8,7 +8,6 @@ use trimtab_io::{Completion, Flags, Nanos, Op as Verb, Outcome, Request, Request
 
 use super::ops::{Op, OpKind};
 use super::{Served, Ssd, Timer};
-use crate::firmware::{ContentionDecision, ReadContention};
 use crate::map::Location;
 use crate::profile::Profile;
 use crate::slab::NONE;
@@ -27,7 +26,7 @@ pub(super) struct InFlight {
     /// Parts not completed; the request itself counts as one until all are known.
     pub(super) left: u32,
     /// Pages whose siblings are being read instead, to be regenerated then.
-    regenerated: u32,
+    pub(super) regenerated: u32,
     /// Units to be written without a slot: the first, and how many.
     pub(super) next_unit: u32,
     pub(super) units_left: u32,
@@ -49,7 +48,7 @@ pub(super) struct Host {
     /// In the controller's XOR until then.
     regenerating: VecDeque<(Nanos, u32, LatencyBreakdown)>,
     /// Being refused until then, with the expected wait.
-    refusing: VecDeque<(Nanos, u32, Nanos)>,
+    pub(super) refusing: VecDeque<(Nanos, u32, Nanos)>,
     /// Stalled, while free blocks have run out.
     stalled: VecDeque<u32>,
     lookups: Lookups,
@@ -275,54 +274,6 @@ impl Ssd {
         self.part_is_done(index, LatencyBreakdown::default());
     }
 
-    /// Consults the firmware for each page that cleaning blocks. If it refuses one, the whole
-    /// request is refused, with the longest wait.
-    fn is_refused(&mut self, index: u32, first: u32, count: u32) -> bool {
-        let flags = self.requests[index].flags;
-        // While users are stalled for free blocks, cleaning blocks all reads.
-        let stall = self.cleaning.stalled().then(|| self.stall_left());
-        let mut longest = None;
-        let mut last_plane = NONE;
-        for user in first..first + count {
-            let Location::Flash(unit) = self.map.location(user) else { continue };
-            let plane = self.layout.plane_of_block(self.layout.block_of_unit(unit));
-            if std::mem::replace(&mut last_plane, plane) == plane {
-                continue;
-            }
-            let contention = match (self.contention(plane, flags), stall) {
-                (None, None) => continue,
-                (None, Some(stall)) => {
-                    let (busy_for, wait, siblings) = (stall, stall, Nanos::ZERO);
-                    ReadContention { now: self.now, flags, plane, busy_for, wait, siblings }
-                }
-                (Some(it), stall) => {
-                    let stall = stall.unwrap_or_default();
-                    let (busy_for, wait) = (it.busy_for.max(stall), it.wait.max(stall));
-                    ReadContention { busy_for, wait, ..it }
-                }
-            };
-            if self.firmware.contend(&contention) == ContentionDecision::Refuse {
-                longest = longest.max(Some(contention.wait));
-            }
-        }
-        let Some(expected_wait) = longest else { return false };
-        self.stats.refused += 1;
-        let at = self.now + self.firmware.refusal_time();
-        // Another firmware may have taken longer.
-        let at = self.host.refusing.back().map_or(at, |last| last.0.max(at));
-        self.host.refusing.push_back((at, index, expected_wait));
-        self.set(Timer::Refuse, self.host.refusing[0].0);
-        true
-    }
-
-    pub(super) fn refusal_done(&mut self) {
-        let (_, index, expected_wait) =
-            self.host.refusing.pop_front().expect("the timer is for its head");
-        let next = self.host.refusing.front().map_or(NEVER, |next| next.0);
-        self.set(Timer::Refuse, next);
-        self.answer(index, Outcome::Refused { expected_wait }, LatencyBreakdown::default());
-    }
-
     /// Reads units for a request: one operation per page. `before` is the wait until their
     /// locations were known; `None` if they are not yet.
     pub(super) fn read_units(
@@ -398,26 +349,6 @@ impl Ssd {
             erasures: self.blocks.erasures(),
             ..Op::new(OpKind::Read, plane).after(before)
         });
-    }
-
-    /// Reads the corresponding pages of all other channels instead, if the firmware wants that.
-    fn regenerate(&mut self, index: u32, plane: u32, units: u32) -> bool {
-        let flags = self.requests[index].flags;
-        let Some(contention) = self.contention(plane, flags) else { return false };
-        if self.firmware.contend(&contention) != ContentionDecision::Regenerate
-            || self.layout.channels < 2
-        {
-            return false;
-        }
-        self.stats.regenerated += 1;
-        self.requests[index].regenerated += 1;
-        let per_channel = self.layout.planes / self.layout.channels;
-        for k in 1..self.layout.channels {
-            let plane = (plane + k * per_channel) % self.layout.planes;
-            self.requests[index].left += 1;
-            self.enqueue(Op { request: index, units, ..Op::new(OpKind::Sibling, plane) });
-        }
-        true
     }
 
     /// The block of a waiting read was erased: looks up the new location.
@@ -540,7 +471,7 @@ impl Ssd {
     }
 
     #[inline]
-    fn answer(&mut self, index: u32, outcome: Outcome, breakdown: LatencyBreakdown) {
+    pub(super) fn answer(&mut self, index: u32, outcome: Outcome, breakdown: LatencyBreakdown) {
         let request = &self.requests[index];
         let (stalled, buffer) = (request.stalled, request.buffer);
         self.served.push(Served {

@@ -57,8 +57,10 @@ pub(crate) struct Layout {
     unit_bits: u32,
     /// Units of flash.
     pub(crate) units: u32,
-    /// Units visible to the user.
+    /// Units that are mapped: the user's, and after these the parity's.
     pub(crate) user_units: u32,
+    /// Units visible to the user.
+    pub(crate) visible_units: u32,
     by_page: Divisor,
     by_block: Divisor,
     by_blocks: Divisor,
@@ -86,7 +88,8 @@ impl Layout {
             unit_bytes: profile.ftl.unit_bytes,
             unit_bits: profile.ftl.unit_bytes.trailing_zeros(),
             units: g.planes() * g.blocks_per_plane * units_per_block,
-            user_units: (profile.capacity_bytes() / u64::from(profile.ftl.unit_bytes)) as u32,
+            user_units: profile.mapped_units() as u32,
+            visible_units: (profile.capacity_bytes() / u64::from(profile.ftl.unit_bytes)) as u32,
             by_page: Divisor::new(units_per_page),
             by_block: Divisor::new(units_per_block),
             by_blocks: Divisor::new(g.blocks_per_plane),

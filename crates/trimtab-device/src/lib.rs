@@ -45,12 +45,15 @@ mod slab;
 mod ssd;
 mod stats;
 mod timer_queue;
+mod window_controller;
 
 pub use error::{Error, Inconsistency};
 #[doc(inline)]
 pub use faults::{Effect, Fault, FaultError, FaultOps, Faults};
 pub use firmware::{
-    Candidate, Candidates, ContentionDecision, Firmware, Ideal, ReadContention, Standard,
+    ArrayPosition, Candidate, Candidates, Concerns, ContentionDecision, Firmware, FirmwareKind,
+    Harmonia, HarmoniaOptions, Ideal, PlIo, PlIoOptions, PlannedCleaning, ReadContention, Standard,
+    TimeWindow, TinyTail, TinyTailOptions, WindowFormula, WindowOptions, WindowSchedule, Windows,
 };
 pub use profile::{
     Buffer, CopyMode, Dimension, Ftl, Gc, Geometry, Noise, Profile, Schedule, Scope, Timing,
@@ -58,3 +61,4 @@ pub use profile::{
 };
 pub use ssd::{AgedState, CleaningInterval, FillProgress, FlashLocation, Served, Ssd};
 pub use stats::{LatencyBreakdown, SsdStats};
+pub use window_controller::{ControllerSettings, WindowController};

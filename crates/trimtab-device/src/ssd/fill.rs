@@ -50,11 +50,14 @@ impl Ssd {
         share: f64,
         watch: &mut FillProgress<'_>,
     ) -> ControlFlow<()> {
-        let end = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
+        let end = (f64::from(self.layout.visible_units) * share.clamp(0.0, 1.0)) as u32;
         let per_page = self.layout.units_per_page;
         for (page, first) in (0..end).step_by(per_page as usize).enumerate() {
             if (page as u64).is_multiple_of(PAGES_PER_CALLBACK) {
                 watch(f64::from(first) / f64::from(end))?;
+            }
+            while let Some(parity) = self.buffer.parity_page() {
+                self.write_at_once(parity..parity + per_page);
             }
             self.write_at_once(first..end.min(first + per_page));
         }
@@ -104,6 +107,7 @@ impl Ssd {
         let g = &mut small.geometry;
         (g.channels, g.chips_per_channel, g.dies_per_chip, g.planes_per_die) = (1, planes, 1, 1);
         g.blocks_per_plane = blocks;
+        small.ftl.parity = false;
         let firmware = Ideal::new(profile);
         let device = trimtab_io::DeviceId::default();
         Self::with_firmware(&small, device, random.random(), Box::new(firmware))

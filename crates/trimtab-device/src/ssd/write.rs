@@ -11,10 +11,12 @@ use std::io;
 
 use trimtab_io::{Flags, Nanos};
 
+use super::clean::PlaneWork;
 use super::ops::{Op, OpKind};
 use super::save::damaged;
 use super::{Ssd, Timer};
 use crate::blocks::WriteStream;
+use crate::layout::Layout;
 use crate::map::Location;
 use crate::profile::Profile;
 use crate::slab::{NONE, Slab};
@@ -48,6 +50,54 @@ pub(super) struct WriteBuffer {
     turn: usize,
     /// Programs outstanding per die; 0: no limit.
     per_die: u32,
+    parity: Option<Parity>,
+}
+
+/// The parity pages of the stripes over the channels.
+///
+/// No content is modelled, so neither is which pages a parity page covers: its space and its work
+/// are. After every (channels − 1) pages of data one page of parity is written, to the plane whose
+/// turn it is, at a position that moves by one channel from stripe to stripe. It takes the place of
+/// the oldest parity page of the drive; there is one for each (channels − 1) pages of user
+/// capacity. So a parity page lives for as long as the user takes to overwrite the drive, as does a
+/// page of data on average, and cleaning moves it like data. It is mapped as a unit beyond the
+/// user's capacity.
+#[derive(Clone, Debug)]
+struct Parity {
+    channels: u32,
+    /// The first unit, units per page, and pages.
+    first: u32,
+    units: u32,
+    pages: u32,
+    /// The next page of parity to write.
+    next: u32,
+    /// Stripes written, modulo the channels, and pages of the current one.
+    stripe: u32,
+    written: u32,
+}
+
+impl Parity {
+    fn new(layout: &Layout) -> Self {
+        let (first, units) = (layout.visible_units, layout.units_per_page);
+        let pages = ((layout.user_units - first) / units).max(1);
+        Self { channels: layout.channels, first, units, pages, next: 0, stripe: 0, written: 0 }
+    }
+
+    /// A page is about to be written: the units if it is parity.
+    fn page(&mut self) -> Option<u32> {
+        let is_parity = self.written == self.stripe;
+        self.written += 1;
+        if self.written == self.channels {
+            self.written = 0;
+            self.stripe = (self.stripe + 1) % self.channels;
+        }
+        if !is_parity {
+            return None;
+        }
+        let unit = self.first + self.next * self.units;
+        self.next = (self.next + 1) % self.pages;
+        Some(unit)
+    }
 }
 
 /// One unit in the controller's memory.
@@ -71,7 +121,7 @@ struct Epoch {
 }
 
 impl WriteBuffer {
-    pub(super) fn new(profile: &Profile, stripe: Box<[u32]>) -> Self {
+    pub(super) fn new(profile: &Profile, layout: &Layout) -> Self {
         let buffer = &profile.buffer;
         let capacity = buffer.size_mb * 1e6 / f64::from(profile.ftl.unit_bytes);
         Self {
@@ -86,9 +136,10 @@ impl WriteBuffer {
             waiting: VecDeque::new(),
             epochs: [Epoch::default()].into(),
             first_epoch: 0,
-            stripe,
+            stripe: layout.stripe(profile),
             turn: 0,
             per_die: buffer.writes_per_die,
+            parity: profile.ftl.parity.then(|| Parity::new(layout)),
         }
     }
 
@@ -112,6 +163,28 @@ impl WriteBuffer {
     /// Whether all planes have had equally many pages.
     pub(super) const fn is_at_start(&self) -> bool {
         self.turn == 0
+    }
+
+    /// Starts a new stripe: a saved drive does not say how far it is in the current one.
+    pub(super) fn forget_stripe(&mut self) {
+        if let Some(parity) = &mut self.parity {
+            (parity.next, parity.stripe, parity.written) = (0, 0, 0);
+        }
+    }
+
+    /// Slots that hold data.
+    pub(super) const fn in_use(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// A page is about to be written: the first unit if it is parity.
+    pub(super) fn parity_page(&mut self) -> Option<u32> {
+        self.parity.as_mut()?.page()
+    }
+
+    /// The dirty share, 0 to 1.
+    fn dirty_share(&self) -> f64 {
+        f64::from(self.dirty) / self.capacity.max(1) as f64
     }
 
     const fn is_full(&self) -> bool {
@@ -187,10 +260,13 @@ impl Ssd {
         }
         let request = &mut self.requests[index];
         request.buffer = self.now.since(request.since);
-        if through || self.buffer.dirty >= self.buffer.mark {
+        if through || self.buffer.dirty >= self.buffer.mark && self.may_flush() {
             self.flush_all();
         } else {
             self.set_period();
+            if self.rules.concerns.flushes && self.others.at(Timer::Policy as usize) == NEVER {
+                self.ask_later();
+            }
         }
         self.part_is_done(index, LatencyBreakdown::default());
         true
@@ -210,7 +286,30 @@ impl Ssd {
 
     pub(super) fn flush_period_is_over(&mut self) {
         self.set(Timer::Flush, NEVER);
-        self.flush_all();
+        if self.may_flush() {
+            self.flush_all();
+        }
+    }
+
+    /// Whether the firmware lets the buffer be flushed. If not, it is asked again.
+    fn may_flush(&mut self) -> bool {
+        if !self.rules.concerns.flushes {
+            return true;
+        }
+        let may = self.firmware.may_flush(self.now, self.buffer.dirty_share());
+        if !may {
+            self.ask_later();
+        } else if self.is_outside_window() {
+            self.stats.flushes_outside_window += 1;
+        }
+        may
+    }
+
+    /// Flushes what is dirty, where the firmware decides about that, and if it permits it now.
+    pub(super) fn flush_deferred(&mut self) {
+        if self.rules.concerns.flushes && self.buffer.dirty > 0 && self.may_flush() {
+            self.flush_all();
+        }
     }
 
     /// Starts to write everything dirty.
@@ -225,6 +324,13 @@ impl Ssd {
             && let Some(plane) = self.next_plane()
         {
             let page = self.blocks.take_page(&self.layout, plane, WriteStream::User);
+            if let Some(user) = self.buffer.parity_page() {
+                let units = self.layout.units_per_page;
+                self.stats.parity_units += u64::from(units);
+                self.enqueue(Op { page, user, units, ..Op::new(OpKind::Program, plane) });
+                self.check_free_blocks(plane);
+                continue;
+            }
             let most = self.layout.units_per_page.min(self.buffer.to_flush);
             let (slots, _) = self.buffer.pop(most);
             // A page is programmed whole, even if partly filled.
@@ -245,6 +351,17 @@ impl Ssd {
     /// The plane of the next page: the next in striping order with a page available, whose die may
     /// take a program.
     pub(super) fn next_plane(&mut self) -> Option<u32> {
+        if self.rules.concerns.write_around && self.cleaning.running > 0 {
+            let elsewhere = self.next_plane_of(|plane| !plane.is_held());
+            if elsewhere.is_some() {
+                return elsewhere;
+            }
+        }
+        self.next_plane_of(|_| true)
+    }
+
+    #[inline]
+    fn next_plane_of(&mut self, fits: impl Fn(&PlaneWork) -> bool) -> Option<u32> {
         for _ in 0..self.buffer.stripe.len() {
             let plane = self.buffer.stripe[self.buffer.turn];
             self.buffer.turn += 1;
@@ -253,6 +370,7 @@ impl Ssd {
             }
             let die = self.layout.die_of_plane(plane) as usize;
             let may = self.buffer.per_die == 0 || self.dies[die].programs < self.buffer.per_die;
+            let may = may && fits(&self.planes[plane as usize]);
             if may && self.blocks.has_page(plane, WriteStream::User) {
                 return Some(plane);
             }
@@ -276,6 +394,9 @@ impl Ssd {
         self.blocks.programmed(&self.layout, page);
         self.dies[self.layout.die_of_plane(plane) as usize].programs -= 1;
         let mut unit = page * self.layout.units_per_page;
+        if op.user != NONE {
+            self.parity_is_programmed(op.user, unit);
+        }
         while slots != NONE {
             let slot = self.buffer.slots[slots];
             self.audit_program(slots, unit);
@@ -296,6 +417,14 @@ impl Ssd {
             self.buffer.to_flush = self.buffer.dirty;
         }
         self.pump();
+    }
+
+    fn parity_is_programmed(&mut self, user: u32, unit: u32) {
+        for i in 0..self.layout.units_per_page {
+            let before = self.map.location(user + i);
+            self.audit_parity(user + i, unit + i);
+            self.map.programmed(&self.layout, user + i, before, unit + i);
+        }
     }
 
     /// A flush request: completes when everything written before it is programmed.

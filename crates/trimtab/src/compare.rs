@@ -1,5 +1,6 @@
 //! `trimtab compare`.
 
+mod arrays;
 mod live;
 mod page;
 mod random;
@@ -142,6 +143,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return random::run(&args, arrays);
     }
     let path = &args.scenario.clone().context("clap asks for it")?;
+    if arrays::is_one(path) {
+        return arrays::run(&args, path);
+    }
     let mut comparison = Comparison::load(path)?;
     if !args.seeds.is_empty() {
         comparison.set_seeds(args.seeds.clone())?;
@@ -153,9 +157,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     // An unwritable path should show before minutes of work.
     let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;
     let page = args.report.as_deref().map(|out| Report::create(out, &[path])).transpose()?;
-    let threads = args
-        .threads
-        .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
+    let threads = threads(&args);
     let progress = if args.quiet { Progress::hidden() } else { Progress::new() };
     let progress = Mutex::new(progress);
     let show = |at: &trimtab_compare::Progress<'_>| {
@@ -184,6 +186,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
         out.flush()?;
     }
     Ok(())
+}
+
+fn threads(args: &Args) -> usize {
+    args.threads
+        .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from)
 }
 
 fn minutes(text: &str) -> Result<f64, String> {

@@ -35,6 +35,9 @@ pub enum FirmwareKind {
     Windows(WindowOptions),
     /// Both: [`PlIo`] around [`Windows`].
     Ioda(WindowOptions),
+    /// The same with windows for each LBA range: [`Windows::by_range`]. The drive's profile has as
+    /// many ranges (`ftl.ranges`) as the array has drives.
+    IodaRanges(WindowOptions),
     /// Cleans together with the array's other drives: [`Harmonia`].
     Harmonia(HarmoniaOptions),
     /// Circumvents its own cleaning: [`TinyTail`].
@@ -49,7 +52,7 @@ pub struct PlIoOptions {
     pub refuse_us: f64,
 }
 
-/// Keys of [`FirmwareKind::Windows`] and [`FirmwareKind::Ioda`].
+/// Keys of [`FirmwareKind::Windows`], [`FirmwareKind::Ioda`] and [`FirmwareKind::IodaRanges`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WindowOptions {
@@ -66,10 +69,11 @@ pub struct WindowOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleanings_per_channel: Option<u32>,
     /// Dirty share of the write buffer that is flushed outside a window (IODA, §7.1). By default
-    /// windows do not affect flushes.
+    /// windows do not affect flushes. The buffer has to hold what is written in a cycle. Not for
+    /// `ioda-ranges`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush_at: Option<f64>,
-    /// How long a refusal takes, µs; only for `ioda`. 1 by default.
+    /// How long a refusal takes, µs; not for `windows`, which refuses nothing. 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refuse_us: Option<f64>,
 }
@@ -171,9 +175,14 @@ impl FirmwareKind {
             Self::Standard {} | Self::Ideal {} | Self::TinyTail(_) => Ok(()),
             Self::PlIo(options) => number("refuse_us", options.refuse_us, 0.0, 1e6),
             Self::Windows(WindowOptions { refuse_us: Some(_), .. }) => {
-                Error::profile("refuse_us is a key of the kinds pl-io and ioda, not of windows")
+                Error::profile("refuse_us is a key of pl-io, ioda and ioda-ranges, not of windows")
             }
-            Self::Windows(options) | Self::Ioda(options) => windows(options),
+            Self::IodaRanges(WindowOptions { flush_at: Some(_), .. }) => Error::profile(
+                "flush_at is a key of the kinds windows and ioda, not of ioda-ranges",
+            ),
+            Self::Windows(options) | Self::Ioda(options) | Self::IodaRanges(options) => {
+                windows(options)
+            }
             Self::Harmonia(HarmoniaOptions { ahead }) => {
                 number("ahead", f64::from(*ahead), 1.0, 1e6)
             }
@@ -218,6 +227,18 @@ impl FirmwareKind {
             Self::Ioda(options) => {
                 let refusal_time = us(options.refuse_us.unwrap_or(1.0));
                 let windows = options.firmware(profile, at)?;
+                Box::new(PlIo::with_refusal_time(windows, refusal_time))
+            }
+            Self::IodaRanges(options) => {
+                let (ranges, drives) = (profile.ftl.ranges, at.drives);
+                if ranges != drives {
+                    return Error::profile(format!(
+                        "ftl.ranges must be the number of the array's drives, {drives}, for the \
+                         firmware ioda-ranges; it is {ranges}"
+                    ));
+                }
+                let refusal_time = us(options.refuse_us.unwrap_or(1.0));
+                let windows = options.firmware(profile, at)?.by_range(profile);
                 Box::new(PlIo::with_refusal_time(windows, refusal_time))
             }
             Self::Harmonia(options) => Box::new(Harmonia::new(profile, options.ahead)),
@@ -270,14 +291,28 @@ mod tests {
     #[test]
     fn every_kind_has_a_name_and_makes_a_firmware() {
         let femu = Profile::builtin("femu").unwrap();
-        for name in ["standard", "ideal", "pl-io", "windows", "ioda", "harmonia", "tiny-tail"] {
+        for name in [
+            "standard",
+            "ideal",
+            "pl-io",
+            "windows",
+            "ioda",
+            "ioda-ranges",
+            "harmonia",
+            "tiny-tail",
+        ] {
+            let mut femu = femu.clone();
+            femu.ftl.ranges = if name == "ioda-ranges" { 4 } else { 1 };
             let kind = parse(&format!("kind = \"{name}\"")).unwrap();
             assert_eq!(parse(&toml::to_string(&kind).unwrap()), Ok(kind), "{name}");
             let profile = kind.profile(&femu).unwrap();
             assert_eq!(profile == femu, name != "tiny-tail", "{name}");
             let at = ArrayPosition { position: 1, drives: 4 };
             let firmware = kind.firmware(&profile, at).unwrap();
-            assert_eq!(firmware.windows(Nanos::ZERO).is_some(), matches!(name, "windows" | "ioda"));
+            assert_eq!(
+                firmware.windows(Nanos::ZERO).is_some(),
+                name.contains("windows") || name.contains("ioda")
+            );
         }
     }
 
@@ -302,6 +337,7 @@ mod tests {
             ("kind = \"ioda\"\nclean_to = 1.5", "clean_to"),
             ("kind = \"ioda\"\ncleanings_per_channel = 0", "cleanings_per_channel"),
             ("kind = \"ioda\"\nflush_at = -1", "flush_at"),
+            ("kind = \"ioda-ranges\"\nflush_at = 0.5", "flush_at"),
             ("kind = \"harmonia\"\nahead = 0", "ahead"),
             ("kind = \"tiny-tail\"\nrotate = true", "rotate"),
             ("kind = \"tiny-tail\"\nparity = false", "tolerant_reads"),

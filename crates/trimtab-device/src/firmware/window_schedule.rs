@@ -62,6 +62,15 @@ impl WindowSchedule {
         self.window(now).0 <= now
     }
 
+    /// The same drive's turn at an LBA range, where each range has turns of its own (IODA, §7.4):
+    /// in window n drive i cleans range (i + n) mod N.
+    #[must_use]
+    pub const fn for_range(self, range: u32) -> Self {
+        let drives = if self.drives == 0 { 1 } else { self.drives };
+        let position = (range % drives + drives - self.position % drives) % drives;
+        Self { position, ..self }
+    }
+
     /// The drive whose turn it is; `None` before the first.
     #[must_use]
     pub fn busy_drive(&self, now: Nanos) -> Option<u32> {
@@ -96,6 +105,12 @@ mod tests {
                 let (from, until) = of(position).window(now);
                 prop_assert_eq!(until, from + length);
                 prop_assert!(now < until && from <= (now.max(start) + of(0).cycle()));
+            }
+            // Each range has one drive that cleans it, and each drive one range that it cleans.
+            for i in 0..drives {
+                let drive = (0..drives).filter(|&d| of(d).for_range(i).contains(now)).count();
+                let range = (0..drives).filter(|&r| of(i).for_range(r).contains(now)).count();
+                prop_assert_eq!((drive, range), (busy.len(), busy.len()));
             }
         }
     }

@@ -15,6 +15,7 @@ mod latency_breakdown;
 mod load;
 mod pl_io;
 mod profiles;
+mod ranges;
 mod saved;
 mod steady_state;
 mod thresholds;

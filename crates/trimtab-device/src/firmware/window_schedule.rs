@@ -43,6 +43,16 @@ impl WindowSchedule {
         Nanos(self.length.0.saturating_mul(self.drives.max(1).into()))
     }
 
+    /// The same turns with another length, from when all drives have had their current one. All
+    /// drives of an array get the same start. (Sooner, drives at the end of the order would lose
+    /// their turn, and if the length changes often, each time.)
+    #[must_use]
+    pub fn from_next_cycle(self, now: Nanos, length: Nanos) -> Self {
+        let cycles = now.since(self.start).0.div_ceil(self.cycle().0.max(1));
+        let start = self.start + Nanos(self.cycle().0.saturating_mul(cycles));
+        Self { start, length, ..self }
+    }
+
     /// The window in progress, or the next one: its start, and its end, which is not part of it.
     #[must_use]
     pub fn window(&self, now: Nanos) -> (Nanos, Nanos) {
@@ -106,6 +116,9 @@ mod tests {
                 prop_assert_eq!(until, from + length);
                 prop_assert!(now < until && from <= (now.max(start) + of(0).cycle()));
             }
+            let next = of(0).from_next_cycle(now, Nanos(7));
+            prop_assert!(next.start >= now && next.start <= now.max(start) + of(0).cycle());
+            prop_assert!(now < start || of(0).busy_drive(next.start) == Some(0));
             // Each range has one drive that cleans it, and each drive one range that it cleans.
             for i in 0..drives {
                 let drive = (0..drives).filter(|&d| of(d).for_range(i).contains(now)).count();

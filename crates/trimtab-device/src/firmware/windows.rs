@@ -12,9 +12,10 @@ use crate::profile::Profile;
 /// requests stall in any case. [`SsdStats::forced_outside_window`] counts that.
 ///
 /// A window must not end with cleanings in progress, because the next drive's begins. So a cleaning
-/// begins only if it will end in time, given the valid data of its block, and an eighth more. For the same reason a
-/// channel works on no more cleanings at a time than it can move data for: more would not be
-/// faster, only each of them longer. (The formula assumes one for each channel, Table 2: S_r.)
+/// begins only if it will end in time, given the valid data of its block, and an eighth more. For
+/// the same reason a channel works on no more cleanings at a time than it can move data for: more
+/// would not be faster, only each of them longer. (The formula assumes one for each channel, Table
+/// 2: S_r.)
 /// If a cleaning takes longer than a whole window, it may begin in the window's first quarter, and
 /// reaches into other drives' windows, as in the paper's measurement of short windows (§6.3.6).
 /// [`SsdStats::window_overruns`] counts cleanings that ended too late.

@@ -65,7 +65,9 @@ impl Profile {
             );
         }
         within("ftl.ranges", self.ftl.ranges, 1..=self.geometry.channels)?;
-        if self.geometry.channels % self.ftl.ranges != 0 || self.ftl.parity && self.ftl.ranges > 1 {
+        if !self.geometry.channels.is_multiple_of(self.ftl.ranges)
+            || self.ftl.parity && self.ftl.ranges > 1
+        {
             return Error::profile(format!(
                 "ftl.ranges must divide geometry.channels ({}), and be 1 with ftl.parity; it is {}",
                 self.geometry.channels, self.ftl.ranges

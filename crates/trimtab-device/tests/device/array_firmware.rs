@@ -56,7 +56,7 @@ fn drive(kind: &FirmwareKind, mut profile: Profile, seed: u64) -> Option<(Ssd, P
     profile.ftl.stripe = [Channel, Plane, Die, Way];
     profile.ftl.ranges = match kind {
         FirmwareKind::IodaRanges(_) => 3,
-        _ if seed % 2 == 0 => profile.geometry.channels,
+        _ if seed.is_multiple_of(2) => profile.geometry.channels,
         _ => 1,
     };
     let profile = kind.profile(&profile).ok()?;

@@ -10,6 +10,7 @@ mod firmware;
 mod flush_windows;
 mod golden;
 mod harmonia;
+mod host_windows;
 mod invariants;
 mod latency_breakdown;
 mod load;

@@ -56,7 +56,8 @@ pub struct PlIoOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WindowOptions {
-    /// Length of a window, ms; by default TW_burst of [`WindowFormula`] for this drive and array.
+    /// Length of a window, ms; by default TW_burst of [`WindowFormula`] for this drive and array, but
+    /// long enough for one cleaning ([`TimeWindow::least`](super::TimeWindow::least)).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_ms: Option<f64>,
     /// When the first drive's first window begins, ms.
@@ -257,12 +258,21 @@ impl WindowOptions {
     fn firmware(&self, profile: &Profile, at: ArrayPosition) -> Result<Windows, Error> {
         let ArrayPosition { position, drives } = at;
         let ns = |ms: f64| Nanos((ms * 1e6) as u64);
-        let length = match self.window_ms {
-            Some(ms) => ns(ms),
-            None => WindowFormula::new(drives).of(profile).burst.ok_or_else(|| {
-                let what = "window_ms is needed: cleaning keeps up with all writes, so any will do";
-                Error::Profile(what.to_owned())
-            })?,
+        if position >= drives {
+            return Error::profile(format!(
+                "the drive's position in the array must be less than its drives, {drives}; it is \
+                 {position}"
+            ));
+        }
+        let values = WindowFormula::new(drives).of(profile);
+        let length = match (self.window_ms, values.burst) {
+            (Some(ms), _) => ns(ms),
+            (None, Some(burst)) => burst.max(values.least()),
+            (None, None) => {
+                return Error::profile(
+                    "window_ms is needed: cleaning keeps up with all writes, so any will do",
+                );
+            }
         };
         let start = ns(self.start_ms);
         let schedule = WindowSchedule { start, length, position, drives };
@@ -325,6 +335,13 @@ mod tests {
         // Table 2: 97 ms.
         assert!((95..104).contains(&(windows.length.0 / 1_000_000)), "{windows:?}");
         assert_eq!((windows.position, windows.drives), (3, 4));
+        // A sixteenth of the capacity could absorb a burst for 6 ms, and a cleaning takes 60.
+        let small = femu.with_capacity(800 << 20).unwrap();
+        let firmware = parse("kind = \"ioda\"").unwrap().firmware(&small, at).unwrap();
+        let length = firmware.windows(Nanos::ZERO).unwrap().length;
+        assert!((65..70).contains(&(length.0 / 1_000_000)), "{length}");
+        let at = ArrayPosition { position: 4, drives: 4 };
+        assert!(parse("kind = \"ioda\"").unwrap().firmware(&small, at).is_err());
     }
 
     #[test]

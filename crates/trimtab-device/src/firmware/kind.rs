@@ -335,7 +335,7 @@ mod tests {
         // Table 2: 97 ms.
         assert!((95..104).contains(&(windows.length.0 / 1_000_000)), "{windows:?}");
         assert_eq!((windows.position, windows.drives), (3, 4));
-        // A sixteenth of the capacity could absorb a burst for 6 ms, and a cleaning takes 60.
+        // A sixteenth of the capacity absorbs a burst for 6 ms, and one cleaning takes 60.
         let small = femu.with_capacity(800 << 20).unwrap();
         let firmware = parse("kind = \"ioda\"").unwrap().firmware(&small, at).unwrap();
         let length = firmware.windows(Nanos::ZERO).unwrap().length;

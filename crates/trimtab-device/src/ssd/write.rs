@@ -290,8 +290,13 @@ impl Ssd {
         if waiting && self.cleaning.queued == 0 && no_pages {
             // No plane has a page. Cleaning found too little when blocks ran low; there may be more
             // by now.
+            let erases = self.stats.erases;
             for plane in 0..self.layout.planes {
                 self.want_cleaning(plane);
+            }
+            if self.stats.erases > erases {
+                // Cleaning takes no time.
+                self.pump();
             }
         }
     }

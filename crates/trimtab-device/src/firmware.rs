@@ -137,6 +137,12 @@ pub trait Firmware: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether it has windows, and this is none of this plane's: for the drive's counters.
+    fn is_outside_window(&self, now: Nanos, plane: u32) -> bool {
+        _ = plane;
+        self.windows(now).is_some_and(|windows| !windows.contains(now))
+    }
+
     /// Takes other windows, which apply from their start. False if it has none.
     fn set_windows(&mut self, now: Nanos, windows: WindowSchedule) -> bool {
         _ = (now, windows);

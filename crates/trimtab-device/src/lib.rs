@@ -10,7 +10,8 @@
 //!   docs/device-profile.md names the source of each parameter).
 //! - [`Profile`] describes one, in TOML.
 //! - [`Firmware`] makes its decisions replaceable: when to clean, which block, and how a blocked
-//!   read proceeds.
+//!   read proceeds. [`FirmwareKind`] names the published ones, for drives and for arrays of them;
+//!   [`WindowController`] is the array's side of one.
 //! - [`Faults`] make it stall, slow down or fail at given times.
 //! - [`AgedState`] and [`Ssd::age`] start a drive in the state of one in use.
 //!

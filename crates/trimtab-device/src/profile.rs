@@ -112,6 +112,9 @@ pub struct Ftl {
     // Not written while it is off: saved drives have had their profiles without it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub parity: bool,
+    /// LBA ranges of equal size that are kept apart: each is written to its own channels.
+    #[serde(skip_serializing_if = "is_one")]
+    pub ranges: u32,
 }
 
 /// Scheduling of a die's operations.
@@ -261,6 +264,12 @@ const fn one() -> u32 {
     1
 }
 
+/// For serde.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
 /// IODA, §4.2.1: less than that, on a host's processor. No figure is published for controllers.
 const fn regenerate_us() -> f64 {
     10.0
@@ -275,6 +284,7 @@ impl Default for Ftl {
             mapping_cache_mb: 0.0,
             schedule: Schedule::Fifo,
             parity: false,
+            ranges: 1,
         }
     }
 }

@@ -26,6 +26,7 @@ mod die;
 mod fill;
 mod host;
 mod ops;
+mod region;
 pub(crate) mod save;
 mod tune;
 mod view;

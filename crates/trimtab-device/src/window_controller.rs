@@ -14,6 +14,11 @@ use trimtab_io::Nanos;
 /// and is halved when a stripe had more than that many busy sub-I/Os: once in a period, because one
 /// cleaning out of turn is seen by many stripes.
 ///
+/// An array applies a new length at the end of a cycle
+/// ([`WindowSchedule::from_next_cycle`](crate::WindowSchedule::from_next_cycle)), so it sees the
+/// effect late. With a period shorter than a cycle, as in the paper's example, the length goes on
+/// growing meanwhile, and swings further than with one of about a cycle.
+///
 /// ```
 /// use trimtab_device::WindowController;
 /// use trimtab_io::Nanos;

@@ -35,6 +35,9 @@ pub enum FirmwareKind {
     Windows(WindowOptions),
     /// Both: [`PlIo`] around [`Windows`].
     Ioda(WindowOptions),
+    /// The same with windows for each LBA range: [`Windows::by_range`]. The drive's profile has as
+    /// many ranges (`ftl.ranges`) as the array has drives.
+    IodaRanges(WindowOptions),
     /// Cleans together with the array's other drives: [`Harmonia`].
     Harmonia(HarmoniaOptions),
     /// Circumvents its own cleaning: [`TinyTail`].
@@ -49,11 +52,12 @@ pub struct PlIoOptions {
     pub refuse_us: f64,
 }
 
-/// Keys of [`FirmwareKind::Windows`] and [`FirmwareKind::Ioda`].
+/// Keys of [`FirmwareKind::Windows`], [`FirmwareKind::Ioda`] and [`FirmwareKind::IodaRanges`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WindowOptions {
-    /// Length of a window, ms; by default TW_burst of [`WindowFormula`] for this drive and array.
+    /// Length of a window, ms; by default TW_burst of [`WindowFormula`] for this drive and array, but
+    /// long enough for one cleaning ([`TimeWindow::least`](super::TimeWindow::least)).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_ms: Option<f64>,
     /// When the first drive's first window begins, ms.
@@ -66,10 +70,11 @@ pub struct WindowOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleanings_per_channel: Option<u32>,
     /// Dirty share of the write buffer that is flushed outside a window (IODA, §7.1). By default
-    /// windows do not affect flushes.
+    /// windows do not affect flushes. The buffer has to hold what is written in a cycle. Not for
+    /// `ioda-ranges`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush_at: Option<f64>,
-    /// How long a refusal takes, µs; only for `ioda`. 1 by default.
+    /// How long a refusal takes, µs; not for `windows`, which refuses nothing. 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refuse_us: Option<f64>,
 }
@@ -171,9 +176,14 @@ impl FirmwareKind {
             Self::Standard {} | Self::Ideal {} | Self::TinyTail(_) => Ok(()),
             Self::PlIo(options) => number("refuse_us", options.refuse_us, 0.0, 1e6),
             Self::Windows(WindowOptions { refuse_us: Some(_), .. }) => {
-                Error::profile("refuse_us is a key of the kinds pl-io and ioda, not of windows")
+                Error::profile("refuse_us is a key of pl-io, ioda and ioda-ranges, not of windows")
             }
-            Self::Windows(options) | Self::Ioda(options) => windows(options),
+            Self::IodaRanges(WindowOptions { flush_at: Some(_), .. }) => Error::profile(
+                "flush_at is a key of the kinds windows and ioda, not of ioda-ranges",
+            ),
+            Self::Windows(options) | Self::Ioda(options) | Self::IodaRanges(options) => {
+                windows(options)
+            }
             Self::Harmonia(HarmoniaOptions { ahead }) => {
                 number("ahead", f64::from(*ahead), 1.0, 1e6)
             }
@@ -220,6 +230,18 @@ impl FirmwareKind {
                 let windows = options.firmware(profile, at)?;
                 Box::new(PlIo::with_refusal_time(windows, refusal_time))
             }
+            Self::IodaRanges(options) => {
+                let (ranges, drives) = (profile.ftl.ranges, at.drives);
+                if ranges != drives {
+                    return Error::profile(format!(
+                        "ftl.ranges must be the number of the array's drives, {drives}, for the \
+                         firmware ioda-ranges; it is {ranges}"
+                    ));
+                }
+                let refusal_time = us(options.refuse_us.unwrap_or(1.0));
+                let windows = options.firmware(profile, at)?.by_range(profile);
+                Box::new(PlIo::with_refusal_time(windows, refusal_time))
+            }
             Self::Harmonia(options) => Box::new(Harmonia::new(profile, options.ahead)),
             Self::TinyTail(options) => {
                 let firmware = TinyTail::new(profile)
@@ -236,12 +258,21 @@ impl WindowOptions {
     fn firmware(&self, profile: &Profile, at: ArrayPosition) -> Result<Windows, Error> {
         let ArrayPosition { position, drives } = at;
         let ns = |ms: f64| Nanos((ms * 1e6) as u64);
-        let length = match self.window_ms {
-            Some(ms) => ns(ms),
-            None => WindowFormula::new(drives).of(profile).burst.ok_or_else(|| {
-                let what = "window_ms is needed: cleaning keeps up with all writes, so any will do";
-                Error::Profile(what.to_owned())
-            })?,
+        if position >= drives {
+            return Error::profile(format!(
+                "the drive's position in the array must be less than its drives, {drives}; it is \
+                 {position}"
+            ));
+        }
+        let values = WindowFormula::new(drives).of(profile);
+        let length = match (self.window_ms, values.burst) {
+            (Some(ms), _) => ns(ms),
+            (None, Some(burst)) => burst.max(values.least()),
+            (None, None) => {
+                return Error::profile(
+                    "window_ms is needed: cleaning keeps up with all writes, so any will do",
+                );
+            }
         };
         let start = ns(self.start_ms);
         let schedule = WindowSchedule { start, length, position, drives };
@@ -270,14 +301,28 @@ mod tests {
     #[test]
     fn every_kind_has_a_name_and_makes_a_firmware() {
         let femu = Profile::builtin("femu").unwrap();
-        for name in ["standard", "ideal", "pl-io", "windows", "ioda", "harmonia", "tiny-tail"] {
+        for name in [
+            "standard",
+            "ideal",
+            "pl-io",
+            "windows",
+            "ioda",
+            "ioda-ranges",
+            "harmonia",
+            "tiny-tail",
+        ] {
+            let mut femu = femu.clone();
+            femu.ftl.ranges = if name == "ioda-ranges" { 4 } else { 1 };
             let kind = parse(&format!("kind = \"{name}\"")).unwrap();
             assert_eq!(parse(&toml::to_string(&kind).unwrap()), Ok(kind), "{name}");
             let profile = kind.profile(&femu).unwrap();
             assert_eq!(profile == femu, name != "tiny-tail", "{name}");
             let at = ArrayPosition { position: 1, drives: 4 };
             let firmware = kind.firmware(&profile, at).unwrap();
-            assert_eq!(firmware.windows(Nanos::ZERO).is_some(), matches!(name, "windows" | "ioda"));
+            assert_eq!(
+                firmware.windows(Nanos::ZERO).is_some(),
+                name.contains("windows") || name.contains("ioda")
+            );
         }
     }
 
@@ -290,6 +335,13 @@ mod tests {
         // Table 2: 97 ms.
         assert!((95..104).contains(&(windows.length.0 / 1_000_000)), "{windows:?}");
         assert_eq!((windows.position, windows.drives), (3, 4));
+        // A sixteenth of the capacity absorbs a burst for 6 ms, and one cleaning takes 60.
+        let small = femu.with_capacity(800 << 20).unwrap();
+        let firmware = parse("kind = \"ioda\"").unwrap().firmware(&small, at).unwrap();
+        let length = firmware.windows(Nanos::ZERO).unwrap().length;
+        assert!((65..70).contains(&(length.0 / 1_000_000)), "{length}");
+        let at = ArrayPosition { position: 4, drives: 4 };
+        assert!(parse("kind = \"ioda\"").unwrap().firmware(&small, at).is_err());
     }
 
     #[test]
@@ -302,6 +354,7 @@ mod tests {
             ("kind = \"ioda\"\nclean_to = 1.5", "clean_to"),
             ("kind = \"ioda\"\ncleanings_per_channel = 0", "cleanings_per_channel"),
             ("kind = \"ioda\"\nflush_at = -1", "flush_at"),
+            ("kind = \"ioda-ranges\"\nflush_at = 0.5", "flush_at"),
             ("kind = \"harmonia\"\nahead = 0", "ahead"),
             ("kind = \"tiny-tail\"\nrotate = true", "rotate"),
             ("kind = \"tiny-tail\"\nparity = false", "tolerant_reads"),

@@ -107,6 +107,10 @@ impl<F: Firmware + Clone + 'static> Firmware for PlIo<F> {
         self.inner.windows(now)
     }
 
+    fn is_outside_window(&self, now: Nanos, plane: u32) -> bool {
+        self.inner.is_outside_window(now, plane)
+    }
+
     fn set_windows(&mut self, now: Nanos, windows: WindowSchedule) -> bool {
         self.inner.set_windows(now, windows)
     }

@@ -107,6 +107,15 @@ pub struct TimeWindow {
     pub burst: Option<Nanos>,
 }
 
+impl TimeWindow {
+    /// The least window that has room for one cleaning: T_gc and an eighth. TW_burst may be
+    /// shorter, on a small drive, or in a wide array: in Table 2 it is for Sim and 970.
+    #[must_use]
+    pub fn least(&self) -> Nanos {
+        self.clean_time + Nanos(self.clean_time.0 / 8)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

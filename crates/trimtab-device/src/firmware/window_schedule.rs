@@ -43,6 +43,16 @@ impl WindowSchedule {
         Nanos(self.length.0.saturating_mul(self.drives.max(1).into()))
     }
 
+    /// The same turns with another length, from when all drives have had their current one. All
+    /// drives of an array get the same start. (Sooner, drives at the end of the order would lose
+    /// their turn, and if the length changes often, each time.)
+    #[must_use]
+    pub fn from_next_cycle(self, now: Nanos, length: Nanos) -> Self {
+        let cycles = now.since(self.start).0.div_ceil(self.cycle().0.max(1));
+        let start = self.start + Nanos(self.cycle().0.saturating_mul(cycles));
+        Self { start, length, ..self }
+    }
+
     /// The window in progress, or the next one: its start, and its end, which is not part of it.
     #[must_use]
     pub fn window(&self, now: Nanos) -> (Nanos, Nanos) {
@@ -60,6 +70,15 @@ impl WindowSchedule {
     #[must_use]
     pub fn contains(&self, now: Nanos) -> bool {
         self.window(now).0 <= now
+    }
+
+    /// The same drive's turn at an LBA range, where each range has turns of its own (IODA, §7.4):
+    /// in window n drive i cleans range (i + n) mod N.
+    #[must_use]
+    pub const fn for_range(self, range: u32) -> Self {
+        let drives = if self.drives == 0 { 1 } else { self.drives };
+        let position = (range % drives + drives - self.position % drives) % drives;
+        Self { position, ..self }
     }
 
     /// The drive whose turn it is; `None` before the first.
@@ -96,6 +115,15 @@ mod tests {
                 let (from, until) = of(position).window(now);
                 prop_assert_eq!(until, from + length);
                 prop_assert!(now < until && from <= (now.max(start) + of(0).cycle()));
+            }
+            let next = of(0).from_next_cycle(now, Nanos(7));
+            prop_assert!(next.start >= now && next.start <= now.max(start) + of(0).cycle());
+            prop_assert!(now < start || of(0).busy_drive(next.start) == Some(0));
+            // Each range has one drive that cleans it, and each drive one range that it cleans.
+            for i in 0..drives {
+                let drive = (0..drives).filter(|&d| of(d).for_range(i).contains(now)).count();
+                let range = (0..drives).filter(|&r| of(i).for_range(r).contains(now)).count();
+                prop_assert_eq!((drive, range), (busy.len(), busy.len()));
             }
         }
     }

@@ -64,6 +64,15 @@ impl Profile {
                 "ftl.parity needs at least 2 geometry.channels, and channel first in ftl.stripe",
             );
         }
+        within("ftl.ranges", self.ftl.ranges, 1..=self.geometry.channels)?;
+        if !self.geometry.channels.is_multiple_of(self.ftl.ranges)
+            || self.ftl.parity && self.ftl.ranges > 1
+        {
+            return Error::profile(format!(
+                "ftl.ranges must divide geometry.channels ({}), and be 1 with ftl.parity; it is {}",
+                self.geometry.channels, self.ftl.ranges
+            ));
+        }
         within("ftl.mapping_cache_mb", self.ftl.mapping_cache_mb, 0.0..=1e6)
     }
 

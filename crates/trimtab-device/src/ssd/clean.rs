@@ -129,8 +129,9 @@ impl Ssd {
         if self.blocks.free_in(plane) >= self.cleaning.target {
             return;
         }
+        let is_low = self.is_low(plane);
         let cleaning = &mut self.cleaning;
-        if cleaning.stalled_since.is_none() && self.blocks.free() < cleaning.low_total {
+        if cleaning.stalled_since.is_none() && is_low {
             cleaning.stalled_since = Some(self.now);
             cleaning.forced = true;
             self.stats.stalls += 1;
@@ -141,6 +142,19 @@ impl Ssd {
             return;
         }
         self.want_cleaning(plane);
+    }
+
+    /// Whether free blocks are below the low watermark: of the drive, or, where LBA ranges are kept
+    /// apart, of this plane's range, which cannot use the others'.
+    fn is_low(&self, plane: u32) -> bool {
+        let ranges = self.layout.ranges;
+        if ranges == 1 {
+            return self.blocks.free() < self.cleaning.low_total;
+        }
+        let range = self.layout.range_of_plane(plane);
+        let planes = (0..self.layout.planes).filter(|&p| self.layout.range_of_plane(p) == range);
+        let free: usize = planes.map(|plane| self.blocks.free_in(plane)).sum();
+        free * (ranges as usize) < self.cleaning.low_total
     }
 
     /// Queues a plane's cleaning, if needed and permitted by the firmware.
@@ -199,7 +213,7 @@ impl Ssd {
             return;
         };
         self.blocks.take_victim(victim);
-        if self.cleaning.forced && self.is_outside_window() {
+        if self.cleaning.forced && self.firmware.is_outside_window(self.now, plane) {
             self.stats.forced_outside_window += 1;
         }
         let units = self.layout.units_per_block;
@@ -406,7 +420,7 @@ impl Ssd {
         work.stage = Stage::None;
         self.erase(victim);
         self.cleaning.queued -= 1;
-        if !self.cleaning.forced && self.is_outside_window() {
+        if !self.cleaning.forced && self.firmware.is_outside_window(self.now, plane) {
             self.stats.window_overruns += 1;
         }
         let die = self.layout.die_of_plane(plane);

@@ -116,9 +116,4 @@ impl Ssd {
         self.queue_again(die, op);
         true
     }
-
-    /// Whether the firmware has windows, and this is none of them.
-    pub(super) fn is_outside_window(&self) -> bool {
-        self.firmware.windows(self.now).is_some_and(|windows| !windows.contains(self.now))
-    }
 }

@@ -41,6 +41,10 @@ fn kinds() -> impl Strategy<Value = FirmwareKind> {
         Just(FirmwareKind::PlIo(PlIoOptions::default())),
         window_options().prop_map(FirmwareKind::Windows),
         window_options().prop_map(FirmwareKind::Ioda),
+        window_options().prop_map(|options| FirmwareKind::IodaRanges(WindowOptions {
+            flush_at: None,
+            ..options
+        })),
         (1_u32..4).prop_map(|ahead| FirmwareKind::Harmonia(HarmoniaOptions { ahead })),
         tiny_tail_options().prop_map(FirmwareKind::TinyTail),
     ]
@@ -50,6 +54,11 @@ fn kinds() -> impl Strategy<Value = FirmwareKind> {
 fn drive(kind: &FirmwareKind, mut profile: Profile, seed: u64) -> Option<(Ssd, Profile)> {
     use Dimension::{Channel, Die, Plane, Way};
     profile.ftl.stripe = [Channel, Plane, Die, Way];
+    profile.ftl.ranges = match kind {
+        FirmwareKind::IodaRanges(_) => 3,
+        _ if seed.is_multiple_of(2) => profile.geometry.channels,
+        _ => 1,
+    };
     let profile = kind.profile(&profile).ok()?;
     let firmware = kind.firmware(&profile, ArrayPosition { position: 1, drives: 3 }).unwrap();
     Some((Ssd::with_firmware(&profile, DeviceId(0), seed, firmware), profile))

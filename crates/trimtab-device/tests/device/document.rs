@@ -27,7 +27,7 @@ fn example_equals_the_reference_profile() {
 fn every_key_is_documented_and_in_the_example() {
     let all = Profile::builtin("reference").unwrap().to_toml();
     assert_eq!(keys(&all).collect::<Vec<_>>(), keys(example()).collect::<Vec<_>>());
-    for key in keys(&all).chain(["program_pattern_us", "parity"]) {
+    for key in keys(&all).chain(["program_pattern_us", "parity", "ranges"]) {
         let row = format!("\n| `{key}` | ");
         assert_eq!(DOCUMENT.matches(&row).count(), 1, "{key}");
     }
@@ -45,7 +45,9 @@ fn every_builtin_is_documented() {
 fn every_firmware_key_is_documented() {
     let (_, table) = DOCUMENT.split_once("## Firmware\n").unwrap();
     let (table, _) = table.split_once("\n## ").unwrap();
-    for name in ["standard", "ideal", "pl-io", "windows", "ioda", "harmonia", "tiny-tail"] {
+    for name in
+        ["standard", "ideal", "pl-io", "windows", "ioda", "ioda-ranges", "harmonia", "tiny-tail"]
+    {
         assert!(table.contains(&format!("`\"{name}\"`")), "{name}");
         let wrong = FirmwareKind::parse(&format!("kind = \"{name}\"\nno_such_key = 1"));
         let error = wrong.unwrap_err().to_string();

@@ -3,7 +3,7 @@
 
 use trimtab_array::driver::{ArrayDriver, DriverOptions, Figures, Load, UserIo};
 use trimtab_array::planner::Planner;
-use trimtab_device::{ControllerSettings, WindowController, WindowSchedule};
+use trimtab_device::{ControllerSettings, WindowController};
 use trimtab_io::{Nanos, Request};
 use trimtab_steer::Replica;
 use trimtab_steer::driver::{Backend, Completed, Wake};
@@ -122,11 +122,8 @@ impl HostWindows {
         let now = drives.now();
         for drive in &mut drives.drives.drives {
             let Some(windows) = drive.ssd.windows() else { continue };
-            let cycle = windows.cycle().0.max(1);
-            let into = now.since(windows.start).0 % cycle;
-            let start = now + Nanos(cycle - into);
-            let length = self.controller.length();
-            drive.change(|ssd| _ = ssd.set_windows(WindowSchedule { start, length, ..windows }));
+            let next = windows.from_next_cycle(now, self.controller.length());
+            drive.change(|ssd| _ = ssd.set_windows(next));
         }
     }
 }

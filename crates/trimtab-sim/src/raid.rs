@@ -59,7 +59,7 @@ pub fn run_raid(
     let tolerated = planner.layout().level().parities() as u32;
     let mut windows = options.host_windows.map(|settings| {
         let settings = ControllerSettings { tolerated, ..settings };
-        HostWindows::new(WindowController::new(backend.now(), settings), tolerated)
+        HostWindows::new(backend.now(), backend.drives() as u64, settings)
     });
     let mut load = SourceLoad { source, error: None };
     let mut driver = ArrayDriver::new(backend, planner, options.driver);
@@ -85,34 +85,50 @@ pub fn run_raid(
 }
 
 /// The host's side of windows that it manages itself.
+///
+/// The published rule changes the length every 50 ms. Drives take a length over at the end of their
+/// cycle, which is longer, so that the length would grow or shrink several times before anything
+/// is seen of it. Here a period is a cycle, and after a change nothing counts for one.
 struct HostWindows {
+    settings: ControllerSettings,
     controller: WindowController,
-    /// Busy members that a stripe can do without.
-    tolerated: usize,
-    /// Stripes that had more, so far.
+    /// Turns in a cycle.
+    members: u64,
+    /// When the drives have the length.
+    settled: Nanos,
+    /// Stripes that had more busy members than they can do without, so far.
     exceeded: u64,
 }
 
 impl HostWindows {
-    const fn new(controller: WindowController, tolerated: u32) -> Self {
-        Self { controller, tolerated: tolerated as usize, exceeded: 0 }
+    fn new(now: Nanos, members: u64, settings: ControllerSettings) -> Self {
+        let controller = WindowController::new(now, settings);
+        Self { settings, controller, members, settled: now, exceeded: 0 }
     }
 
     /// Follows what the drives have refused.
     fn watch(&mut self, driver: &mut ArrayDriver<Together<'_>>) {
         let now = driver.backend().now();
+        if now < self.settled {
+            return;
+        }
         let refusals = driver.planner().counts().refusals;
-        let exceeded = refusals.iter().skip(self.tolerated + 1).sum();
-        let changed = if exceeded > self.exceeded {
-            self.exceeded = exceeded;
-            self.controller.observe(now, self.tolerated as u32 + 1)
+        let exceeded = refusals.iter().skip(self.settings.tolerated as usize + 1).sum();
+        let before = self.controller.length();
+        if exceeded > self.exceeded {
+            self.controller.observe(now, self.settings.tolerated + 1);
         } else if now >= self.controller.next_period() {
-            self.controller.advance(now)
-        } else {
-            None
-        };
-        if changed.is_some() {
+            self.controller.advance(now);
+        }
+        self.exceeded = exceeded;
+        if self.controller.length() != before {
             self.set(driver.backend());
+            // The cycle in progress, and one with the new length.
+            let base = self.controller.length();
+            let cycle = Nanos(base.0 * self.members);
+            self.settled = now + Nanos(before.0 * self.members) + cycle;
+            let settings = ControllerSettings { base, period: cycle, ..self.settings };
+            self.controller = WindowController::new(self.settled, settings);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use trimtab_array::driver::DriverOptions;
 use trimtab_array::planner::Planner;
-use trimtab_device::{ArrayPosition, ControllerSettings, SsdStats};
+use trimtab_device::{ArrayPosition, ControllerSettings, SsdStats, WindowFormula};
 use trimtab_io::{Nanos, derived_seed};
 use trimtab_sim::array::ArrayDrive;
 use trimtab_sim::scenario::DeviceSpec;
@@ -114,7 +114,7 @@ fn serve(
             reads: Some(comparison.reads),
         },
         clean_together: strategy == ArrayStrategy::Harmonia,
-        host_windows: (strategy == ArrayStrategy::IodaHost).then(ControllerSettings::default),
+        host_windows: (strategy == ArrayStrategy::IodaHost).then(|| host_windows(comparison)),
     };
     let run = run_raid(drives, planner, source, options, &mut |_| {})?;
     let until = run.figures.until;
@@ -131,4 +131,12 @@ fn serve(
     let figures =
         ArrayFigures::new(seed, &run.figures, judged.max(Nanos::ZERO), &facts, run.window);
     Ok(Ok((figures, run.figures.reads)))
+}
+
+/// No window is shorter than two cleanings of any drive (IODA, §4.3.2: one).
+fn host_windows(comparison: &ArrayComparison) -> ControllerSettings {
+    let formula = WindowFormula::new(comparison.drives.len() as u32);
+    let cleanings = comparison.drives.iter().map(|drive| formula.of(&drive.profile).clean_time);
+    let least = Nanos(2 * cleanings.max().unwrap_or_default().0);
+    ControllerSettings { least, ..ControllerSettings::default() }
 }

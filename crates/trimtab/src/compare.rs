@@ -30,11 +30,13 @@ Examples:
   trimtab compare examples/compare-az-consumer.toml --report az.html --json az.json
   trimtab compare examples/compare-co-enterprise.toml --seeds 11,12,13
   sudo trimtab compare --live examples/live-consumer.toml --report live.html
+  trimtab compare examples/array/mixed.toml --report array.html
   trimtab compare --random 20 --seed 1 --report random.html
   trimtab compare --random 20 --seed 1 --trace examples/sqlite.parquet
 
-docs/compare.md describes every key of a scenario. The same scenario gives the
-same figures on any machine and with any number of threads.";
+docs/compare.md describes every key of a scenario, docs/arrays.md those of
+parity arrays. The same scenario gives the same figures on any machine and with
+any number of threads.";
 
 /// The scenario, and the outputs.
 #[derive(Debug, clap::Args)]

@@ -126,6 +126,12 @@ impl<B: Backend> ArrayDriver<B> {
         &mut self.backend
     }
 
+    /// Reads judged so far.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.figures.reads.count()
+    }
+
     /// The planner.
     pub const fn planner(&mut self) -> &mut Planner {
         &mut self.planner
@@ -279,9 +285,13 @@ impl<B: Backend> ArrayDriver<B> {
 
     fn completed(&mut self, completed: Completed) {
         let Completed { outcome, .. } = completed;
+        let delayed = self.backend.was_delayed();
         let &InFlight { sent, purpose, request, .. } = self.queues.complete(self.now, completed);
         if self.now >= self.options.judged_from && request.op == Op::Read {
             self.figures.member_read(Member(purpose.member.0), self.now.since(sent), outcome);
+        }
+        if delayed {
+            self.planner.was_busy(purpose);
         }
         self.planner.ended(self.now, purpose, sent, Some(outcome));
     }

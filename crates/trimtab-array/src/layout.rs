@@ -110,6 +110,15 @@ impl Layout {
         })
     }
 
+    /// The same array of members that have room for another number of bytes.
+    ///
+    /// # Errors
+    /// No such array can be.
+    pub fn with_member_capacity(&self, member_capacity: u64) -> Result<Self, LayoutError> {
+        let Self { level, rotation, chunk, .. } = *self;
+        Self::new(level, rotation, self.members(), chunk, member_capacity)
+    }
+
     /// The level.
     #[must_use]
     pub const fn level(&self) -> Level {

@@ -99,6 +99,9 @@ pub struct Counts {
     /// Stripes' reads of the user by the number of members that refused: none, one, up to four and
     /// more.
     pub refusals: [u64; 5],
+    /// The same by the number of members that were busy with themselves: that refused, or that the
+    /// driver knows to have been late for that reason ([`Planner::was_busy`]).
+    pub busy: [u64; 5],
     /// Stripes' reads whose strips were computed.
     pub computed: u64,
     /// Reads that began again because their stripe was written to.
@@ -145,6 +148,9 @@ struct Part {
     of_round: u32,
     begun: Nanos,
     refused: Members,
+    /// Members that have refused at any time, and those that were late because they were busy.
+    refusers: Members,
+    delayed: Members,
     failed: Members,
     /// What is to be asked when it has its stripe.
     around: Option<Around>,
@@ -362,6 +368,8 @@ impl Planner {
             of_round: 0,
             begun: self.now,
             refused: Members::NONE,
+            refusers: Members::NONE,
+            delayed: Members::NONE,
             failed: Members::NONE,
             around: None,
             strips: 0,
@@ -400,6 +408,13 @@ impl Planner {
             _ => {}
         }
         self.free_if_over(io.part);
+    }
+
+    /// A member that is about to answer was late because it was busy with itself, as far as the
+    /// driver knows: for [`Counts::busy`].
+    pub fn was_busy(&mut self, io: MemberIo) {
+        let of = &mut self.parts[io.part];
+        of.delayed = of.delayed.and(Members::one(io.member));
     }
 
     /// A part's strips have been computed.
@@ -482,10 +497,9 @@ impl Planner {
         let of = &mut self.parts[part];
         of.stage = Stage::Done;
         of.outcome = outcome;
-        let Part { user, unanswered, op, refused, .. } = *of;
+        let Part { user, unanswered, op, refusers, .. } = *of;
         if op == Op::Read {
-            let refusals = refused.count().min(4) as usize;
-            self.counts.refusals[refusals] += 1;
+            self.counts.refusals[class(refusers)] += 1;
         }
         self.unlock(part);
         if unanswered > 0 {
@@ -511,6 +525,10 @@ impl Planner {
     fn free_if_over(&mut self, part: u32) {
         let Part { stage, unanswered, .. } = self.parts[part];
         if stage == Stage::Done && unanswered == 0 {
+            let of = &self.parts[part];
+            if of.op == Op::Read {
+                self.counts.busy[class(of.refusers.and(of.delayed))] += 1;
+            }
             self.parts.remove(part);
         }
     }
@@ -560,4 +578,9 @@ impl Planner {
         self.policy = policy;
         asks
     }
+}
+
+/// The class of a number of members in [`Counts`].
+fn class(members: Members) -> usize {
+    members.count().min(4) as usize
 }

@@ -64,6 +64,7 @@
 //! ```
 
 mod agreement;
+pub mod arrays;
 mod error;
 mod figures;
 #[cfg(feature = "live")]

@@ -1,6 +1,6 @@
 //! A comparison in TOML; docs/compare.md describes every key.
 
-mod faults;
+pub(crate) mod faults;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -281,7 +281,7 @@ fn seeds(raw: Option<Spanned<Vec<u64>>>, text: Text<'_>) -> Result<Vec<u64>, Err
     Ok(seeds)
 }
 
-fn check_seeds(seeds: &[u64]) -> Result<(), SeedsError> {
+pub(crate) fn check_seeds(seeds: &[u64]) -> Result<(), SeedsError> {
     let twice = seeds.iter().enumerate().any(|(i, seed)| seeds[..i].contains(seed));
     if seeds.is_empty() || twice {
         return Err(SeedsError);

@@ -143,6 +143,11 @@ impl Blocks {
         self.planes[plane as usize].free.len().saturating_sub(RESERVED_FOR_CLEANING)
     }
 
+    /// The next page of the block being written; `None` if it will be a new block's first.
+    pub(crate) fn open_page(&self, plane: u32, writer: WriteStream) -> Option<u32> {
+        self.planes[plane as usize].open[writer as usize]
+    }
+
     /// Whether a page is available.
     pub(crate) fn has_page(&self, plane: u32, writer: WriteStream) -> bool {
         let kept = match writer {

@@ -7,17 +7,55 @@
 //! A policy is a plain state machine: time and questions in, decisions out. It cannot lose data: if
 //! its decisions would (never cleaning, say), the drive stops accepting writes, as a real one
 //! would.
+//!
+//! | policy | cleans | a read that cleaning blocks |
+//! | --- | --- | --- |
+//! | [`Standard`] | at the high watermark | waits |
+//! | [`Ideal`] | in no time | |
+//! | [`PlIo`] | as the firmware that it wraps | is refused, if flagged |
+//! | [`Windows`] | in its turn among the drives of an array | waits |
+//! | [`Harmonia`] | when one drive of the array does | waits |
+//! | [`TinyTail`] | one plane of a stripe at a time | is regenerated |
+//!
+//! [`FirmwareKind`] makes each of them from a description in TOML.
+
+mod candidates;
+mod harmonia;
+mod kind;
+mod pl_io;
+mod standard;
+mod tiny_tail;
+mod window_formula;
+mod window_schedule;
+mod windows;
 
 use std::fmt;
 
-use rand::RngExt as _;
 use rand_pcg::Pcg64;
 use trimtab_io::{Flags, Nanos};
 
-use crate::profile::{Profile, Victim};
+pub use candidates::{Candidate, Candidates};
+pub use harmonia::Harmonia;
+pub use kind::{
+    ArrayPosition, FirmwareKind, HarmoniaOptions, PlIoOptions, TinyTailOptions, WindowOptions,
+};
+pub use pl_io::PlIo;
+pub use standard::{Ideal, Standard};
+pub use tiny_tail::TinyTail;
+pub use window_formula::{TimeWindow, WindowFormula};
+pub use window_schedule::WindowSchedule;
+pub use windows::Windows;
 
 /// A firmware policy.
+///
+/// Only [`choose`](Self::choose) and [`boxed_clone`](Self::boxed_clone) have no default. A policy
+/// that says so in [`concerns`](Self::concerns) is asked and told more.
 pub trait Firmware: fmt::Debug + Send + Sync {
+    /// What the drive asks this policy. It reads this once, when it gets the policy.
+    fn concerns(&self) -> Concerns {
+        Concerns::default()
+    }
+
     /// Whether a block of this plane may be cleaned now. Not called while user requests wait for
     /// free blocks: then cleaning must proceed.
     fn may_clean(&mut self, now: Nanos, plane: u32) -> bool {
@@ -25,10 +63,19 @@ pub trait Firmware: fmt::Debug + Send + Sync {
         true
     }
 
-    /// When the result of [`may_clean`](Self::may_clean) may change.
+    /// When the result of [`may_clean`](Self::may_clean), [`may_begin`](Self::may_begin) or
+    /// [`may_flush`](Self::may_flush) may change.
     fn next_change(&self, now: Nanos) -> Option<Nanos> {
         _ = now;
         None
+    }
+
+    /// Free blocks of each plane at which cleaning stops. `high` is the profile's high watermark;
+    /// the drive never stops below that. It asks again when the time of
+    /// [`next_change`](Self::next_change) has come, and after it has told the policy something.
+    fn clean_to(&self, now: Nanos, high: usize) -> usize {
+        _ = now;
+        high
     }
 
     /// The block to clean, or `None`.
@@ -39,15 +86,80 @@ pub trait Firmware: fmt::Debug + Send + Sync {
         random: &mut Pcg64,
     ) -> Option<u32>;
 
-    /// How a read proceeds whose data is blocked by cleaning.
+    /// Whether the chosen block may be cleaned now, given how long that takes and what else is
+    /// being cleaned. Asked if [`Concerns::beginnings`] is set, and like
+    /// [`may_clean`](Self::may_clean) not while user requests wait for free blocks.
+    fn may_begin(&mut self, now: Nanos, planned: &PlannedCleaning) -> bool {
+        _ = (now, planned);
+        true
+    }
+
+    /// A cleaning has begun. Returns whether this changes what other planes may do: then they are
+    /// asked again.
+    fn began(&mut self, now: Nanos) -> bool {
+        _ = now;
+        false
+    }
+
+    /// A cleaning has ended, or did not begin after all; `left` others are queued or in progress.
+    fn ended(&mut self, now: Nanos, left: u32) {
+        _ = (now, left);
+    }
+
+    /// How a read proceeds whose data is blocked by cleaning. Asked if [`Concerns::reads`] is set.
     fn contend(&mut self, contention: &ReadContention) -> ContentionDecision {
         _ = contention;
         ContentionDecision::Wait
     }
 
+    /// How long a refusal takes.
+    fn refusal_time(&self) -> Nanos {
+        DEFAULT_REFUSAL
+    }
+
+    /// Whether the write buffer may be flushed now, `dirty` being the share of it that is dirty.
+    /// Asked if [`Concerns::flushes`] is set, for flushes at the watermark and at the end of a
+    /// period: a flush request of the user and a full buffer do not wait.
+    fn may_flush(&mut self, now: Nanos, dirty: f64) -> bool {
+        _ = (now, dirty);
+        true
+    }
+
     /// Whether cleaning takes time. If not, blocks are cleaned instantly: the ideal baseline.
     fn cleaning_takes_time(&self) -> bool {
         true
+    }
+
+    /// The windows that it cleans in now: what an array is told about its drive (IODA, §4.4:
+    /// `busyTimeWindow` and the cycle's start). `None` if it has none.
+    fn windows(&self, now: Nanos) -> Option<WindowSchedule> {
+        _ = now;
+        None
+    }
+
+    /// Whether it has windows, and this is none of this plane's: for the drive's counters.
+    fn is_outside_window(&self, now: Nanos, plane: u32) -> bool {
+        _ = plane;
+        self.windows(now).is_some_and(|windows| !windows.contains(now))
+    }
+
+    /// Takes other windows, which apply from their start. False if it has none.
+    fn set_windows(&mut self, now: Nanos, windows: WindowSchedule) -> bool {
+        _ = (now, windows);
+        false
+    }
+
+    /// Another drive of the array has begun to clean. Returns whether this changes what the planes
+    /// may do.
+    fn clean_now(&mut self, now: Nanos) -> bool {
+        _ = now;
+        false
+    }
+
+    /// Whether it has begun to clean of its own accord since the last call, so that other drives
+    /// should be told.
+    fn take_cleaning_start(&mut self) -> bool {
+        false
     }
 
     /// Resets the policy's state: its drive is being saved, and policy state is not saved.
@@ -63,6 +175,61 @@ impl Clone for Box<dyn Firmware> {
     }
 }
 
+/// Completing a read as refused takes this long (IODA, §4.2.1: over PCIe).
+const DEFAULT_REFUSAL: Nanos = Nanos::from_micros(1);
+
+/// What a drive asks its firmware. Each question costs the drive time to put together, so a policy
+/// that always gives the default answer says so here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Concerns {
+    /// Reads that cleaning blocks: [`Firmware::contend`].
+    pub reads: bool,
+    /// Whether [`ReadContention::siblings`] is filled in.
+    pub siblings: bool,
+    /// Cleanings about to begin: [`Firmware::may_begin`]. The planes that may not are asked again
+    /// whenever a cleaning ends.
+    pub beginnings: bool,
+    /// Flushes of the write buffer: [`Firmware::may_flush`].
+    pub flushes: bool,
+    /// A cleaning whose turn comes lets the reads go first that wait for its plane.
+    pub after_reads: bool,
+    /// Pages are not written to planes being cleaned, while there are others.
+    pub write_around: bool,
+}
+
+impl Default for Concerns {
+    fn default() -> Self {
+        Self {
+            reads: true,
+            siblings: false,
+            beginnings: false,
+            flushes: false,
+            after_reads: false,
+            write_around: false,
+        }
+    }
+}
+
+/// A cleaning that could begin now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedCleaning {
+    /// The plane.
+    pub plane: u32,
+    /// The block.
+    pub block: u32,
+    /// Its valid units.
+    pub valid: u16,
+    /// How long cleaning it takes if the channel has nothing else to do.
+    pub time: Nanos,
+    /// The channel's time in that.
+    pub channel_time: Nanos,
+    /// Cleanings in progress on its channel.
+    pub on_channel: u32,
+    /// Cleanings in progress in its plane group: the planes at the same position on each channel,
+    /// whose pages form stripes.
+    pub in_group: u32,
+}
+
 /// A read that is blocked by cleaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadContention {
@@ -72,8 +239,16 @@ pub struct ReadContention {
     pub flags: Flags,
     /// The plane that holds the data.
     pub plane: u32,
-    /// How long the cleaning of this block will still take.
+    /// How long cleaning will still occupy it: the cleaning in progress, and those that the read
+    /// would queue behind.
     pub busy_for: Nanos,
+    /// How long the read would wait until its die starts it: `busy_for`, and the operations queued
+    /// before it.
+    pub wait: Nanos,
+    /// How long cleanings in progress will still occupy the corresponding pages of other channels,
+    /// from which the data could be regenerated: the longest of them. Zero unless
+    /// [`Concerns::siblings`] is set.
+    pub siblings: Nanos,
 }
 
 /// How a read proceeds that is blocked by cleaning.
@@ -81,194 +256,9 @@ pub struct ReadContention {
 pub enum ContentionDecision {
     /// It waits.
     Wait,
-    /// It is refused at once, with the time it would have waited.
+    /// It is refused after [`Firmware::refusal_time`], with the time it would have waited.
     Refuse,
     /// Its data is regenerated: the corresponding pages of all other channels are read, and
     /// combined within the profile's `timing.regenerate_us`.
     Regenerate,
-}
-
-/// The full blocks of a plane.
-#[derive(Clone, Copy, Debug)]
-pub struct Candidates<'a> {
-    pub(crate) first_block: u32,
-    pub(crate) units_per_block: u16,
-    pub(crate) units_per_page: u16,
-    pub(crate) valid: &'a [u16],
-    pub(crate) full: &'a [bool],
-    pub(crate) filled_at: &'a [u64],
-    pub(crate) erases: &'a [u32],
-    /// The number of blocks filled so far.
-    pub(crate) clock: u64,
-}
-
-/// A full block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Its number.
-    pub block: u32,
-    /// Units that cleaning would move.
-    pub valid: u16,
-    /// Units in the block.
-    pub units: u16,
-    /// Blocks of the drive filled since this one.
-    pub age: u64,
-    /// Its erase count.
-    pub erases: u32,
-}
-
-impl Candidates<'_> {
-    /// Each block whose cleaning gains space.
-    pub fn iter(&self) -> impl Iterator<Item = Candidate> + '_ {
-        self.full().filter(|candidate| candidate.valid < self.too_many())
-    }
-
-    /// Each full block, including those worth cleaning for wear only.
-    pub fn full(&self) -> impl Iterator<Item = Candidate> + '_ {
-        (0..self.valid.len()).filter_map(|i| self.get(i))
-    }
-
-    fn get(&self, i: usize) -> Option<Candidate> {
-        self.full[i].then(|| Candidate {
-            block: self.first_block + i as u32,
-            valid: self.valid[i],
-            units: self.units_per_block,
-            age: self.clock - self.filled_at[i],
-            erases: self.erases[i],
-        })
-    }
-
-    /// Blocks with this many valid units would fill as many pages again.
-    const fn too_many(&self) -> u16 {
-        self.units_per_block - self.units_per_page + 1
-    }
-
-    /// The block with the fewest valid units; the first of several.
-    #[must_use]
-    pub fn fewest_valid(&self) -> Option<u32> {
-        // Written out for speed: it runs for each cleaning over thousands of blocks, as one pass
-        // over two flat arrays.
-        let mut best = (self.too_many(), None);
-        for (i, (&valid, &full)) in self.valid.iter().zip(self.full).enumerate() {
-            if full && valid < best.0 {
-                best = (valid, Some(i));
-            }
-        }
-        best.1.map(|i| self.first_block + i as u32)
-    }
-}
-
-/// The ordinary firmware: cleans when it must, and reads wait.
-#[derive(Clone, Debug)]
-pub struct Standard {
-    victim: Victim,
-    choices: u32,
-    static_threshold: u32,
-    /// Whether the last block was cleaned for wear levelling. The next is not, because that gains
-    /// no space.
-    levelled: bool,
-}
-
-impl Standard {
-    /// The policy of a profile.
-    #[must_use]
-    pub fn new(profile: &Profile) -> Self {
-        Self {
-            victim: profile.gc.victim,
-            choices: profile.gc.choices,
-            static_threshold: profile.wear.static_threshold,
-            levelled: false,
-        }
-    }
-
-    /// The least worn block, if wear has become too uneven. Its data is cold, so all of it may be
-    /// valid.
-    fn least_worn(&mut self, candidates: &Candidates<'_>) -> Option<u32> {
-        if self.static_threshold == 0 || self.levelled {
-            self.levelled = false;
-            return None;
-        }
-        let most = candidates.erases.iter().max()?;
-        let least = candidates.full().min_by_key(|c| (c.erases, c.valid))?;
-        self.levelled = most - least.erases >= self.static_threshold;
-        self.levelled.then_some(least.block)
-    }
-}
-
-impl Firmware for Standard {
-    fn choose(&mut self, _: Nanos, candidates: &Candidates<'_>, random: &mut Pcg64) -> Option<u32> {
-        if let Some(block) = self.least_worn(candidates) {
-            return Some(block);
-        }
-        let block = |c: Candidate| c.block;
-        match self.victim {
-            Victim::Greedy => candidates.fewest_valid(),
-            Victim::Fifo => candidates.iter().max_by_key(|c| c.age).map(block),
-            Victim::CostBenefit => {
-                candidates.iter().max_by(|a, b| benefit(a).total_cmp(&benefit(b))).map(block)
-            }
-            Victim::Random => {
-                let all: Vec<_> = candidates.iter().collect();
-                (!all.is_empty()).then(|| all[random.random_range(0..all.len())].block)
-            }
-            Victim::DChoices => {
-                let all: Vec<_> = candidates.iter().collect();
-                (!all.is_empty())
-                    .then(|| (0..self.choices).map(|_| all[random.random_range(0..all.len())]))?
-                    .min_by_key(|c| c.valid)
-                    .map(block)
-            }
-        }
-    }
-
-    fn forget(&mut self) {
-        self.levelled = false;
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Firmware> {
-        Box::new(self.clone())
-    }
-}
-
-/// The ideal: like [`Standard`], but cleaning takes no time. Only contention between user requests
-/// remains.
-#[derive(Clone, Debug)]
-pub struct Ideal(Standard);
-
-impl Ideal {
-    /// The policy of a profile.
-    #[must_use]
-    pub fn new(profile: &Profile) -> Self {
-        Self(Standard::new(profile))
-    }
-}
-
-impl Firmware for Ideal {
-    fn choose(
-        &mut self,
-        now: Nanos,
-        candidates: &Candidates<'_>,
-        random: &mut Pcg64,
-    ) -> Option<u32> {
-        self.0.choose(now, candidates, random)
-    }
-
-    fn cleaning_takes_time(&self) -> bool {
-        false
-    }
-
-    fn forget(&mut self) {
-        self.0.forget();
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Firmware> {
-        Box::new(self.clone())
-    }
-}
-
-/// Benefit over cost of cleaning a block: Rosenblum and Ousterhout, "The Design and Implementation
-/// of a Log-Structured File System" (1992), §3.6. The cost is reading and writing the valid share.
-fn benefit(c: &Candidate) -> f64 {
-    let valid = f64::from(c.valid) / f64::from(c.units);
-    if valid == 0.0 { f64::INFINITY } else { c.age as f64 * (1.0 - valid) / (2.0 * valid) }
 }

@@ -57,8 +57,15 @@ pub(crate) struct Layout {
     unit_bits: u32,
     /// Units of flash.
     pub(crate) units: u32,
-    /// Units visible to the user.
+    /// Units that are mapped: the user's, and after these the parity's.
     pub(crate) user_units: u32,
+    /// Units visible to the user.
+    pub(crate) visible_units: u32,
+    /// LBA ranges that are kept apart, each on its own channels.
+    pub(crate) ranges: u32,
+    /// Units of each; the last may have fewer.
+    pub(crate) range_units: u32,
+    by_range: Divisor,
     by_page: Divisor,
     by_block: Divisor,
     by_blocks: Divisor,
@@ -73,6 +80,10 @@ impl Layout {
         let units_per_page = g.page_bytes / profile.ftl.unit_bytes;
         let units_per_block = units_per_page * g.pages_per_block;
         let dies_per_channel = g.chips_per_channel * g.dies_per_chip;
+        let user_units = profile.mapped_units() as u32;
+        let ranges = profile.ftl.ranges;
+        // Whole pages, so that no page is of two ranges.
+        let range_units = user_units.div_ceil(ranges).next_multiple_of(units_per_page);
         Self {
             channels: g.channels,
             dies: g.dies(),
@@ -86,7 +97,11 @@ impl Layout {
             unit_bytes: profile.ftl.unit_bytes,
             unit_bits: profile.ftl.unit_bytes.trailing_zeros(),
             units: g.planes() * g.blocks_per_plane * units_per_block,
-            user_units: (profile.capacity_bytes() / u64::from(profile.ftl.unit_bytes)) as u32,
+            user_units,
+            ranges,
+            range_units,
+            by_range: Divisor::new(range_units.max(1)),
+            visible_units: (profile.capacity_bytes() / u64::from(profile.ftl.unit_bytes)) as u32,
             by_page: Divisor::new(units_per_page),
             by_block: Divisor::new(units_per_block),
             by_blocks: Divisor::new(g.blocks_per_plane),
@@ -129,6 +144,16 @@ impl Layout {
 
     pub(crate) const fn plane_of_block(&self, block: u32) -> u32 {
         self.by_blocks.divide(block)
+    }
+
+    /// The range of a user unit.
+    pub(crate) const fn range_of_user(&self, user: u32) -> u32 {
+        if self.ranges == 1 { 0 } else { self.by_range.divide(user) }
+    }
+
+    /// The range whose data a plane holds.
+    pub(crate) const fn range_of_plane(&self, plane: u32) -> u32 {
+        self.channel_of_die(self.die_of_plane(plane)) % self.ranges
     }
 
     pub(crate) const fn die_of_plane(&self, plane: u32) -> u32 {

@@ -10,7 +10,8 @@
 //!   docs/device-profile.md names the source of each parameter).
 //! - [`Profile`] describes one, in TOML.
 //! - [`Firmware`] makes its decisions replaceable: when to clean, which block, and how a blocked
-//!   read proceeds.
+//!   read proceeds. [`FirmwareKind`] names the published ones, for drives and for arrays of them;
+//!   [`WindowController`] is the array's side of one.
 //! - [`Faults`] make it stall, slow down or fail at given times.
 //! - [`AgedState`] and [`Ssd::age`] start a drive in the state of one in use.
 //!
@@ -45,12 +46,15 @@ mod slab;
 mod ssd;
 mod stats;
 mod timer_queue;
+mod window_controller;
 
 pub use error::{Error, Inconsistency};
 #[doc(inline)]
 pub use faults::{Effect, Fault, FaultError, FaultOps, Faults};
 pub use firmware::{
-    Candidate, Candidates, ContentionDecision, Firmware, Ideal, ReadContention, Standard,
+    ArrayPosition, Candidate, Candidates, Concerns, ContentionDecision, Firmware, FirmwareKind,
+    Harmonia, HarmoniaOptions, Ideal, PlIo, PlIoOptions, PlannedCleaning, ReadContention, Standard,
+    TimeWindow, TinyTail, TinyTailOptions, WindowFormula, WindowOptions, WindowSchedule, Windows,
 };
 pub use profile::{
     Buffer, CopyMode, Dimension, Ftl, Gc, Geometry, Noise, Profile, Schedule, Scope, Timing,
@@ -58,3 +62,4 @@ pub use profile::{
 };
 pub use ssd::{AgedState, CleaningInterval, FillProgress, FlashLocation, Served, Ssd};
 pub use stats::{LatencyBreakdown, SsdStats};
+pub use window_controller::{ControllerSettings, WindowController};

@@ -133,6 +133,17 @@ impl Map {
         None
     }
 
+    /// Valid units of flash from `from` and before `end`, which are in one page.
+    pub(crate) fn count_valid(&self, from: u32, end: u32) -> u32 {
+        let mut count = 0;
+        let mut at = from;
+        while let Some(unit) = self.next_valid(at, end) {
+            count += 1;
+            at = unit + 1;
+        }
+        count
+    }
+
     pub(crate) fn save(&self, to: &mut impl Write) -> io::Result<()> {
         put_all(to, &self.forward)
     }

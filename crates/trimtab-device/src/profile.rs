@@ -108,6 +108,13 @@ pub struct Ftl {
     pub mapping_cache_mb: f64,
     /// Scheduling of a die's operations.
     pub schedule: Schedule,
+    /// Whether one page in each stripe over the channels is parity.
+    // Not written while it is off: saved drives have had their profiles without it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub parity: bool,
+    /// LBA ranges of equal size that are kept apart: each is written to its own channels.
+    #[serde(skip_serializing_if = "is_one")]
+    pub ranges: u32,
 }
 
 /// Scheduling of a die's operations.
@@ -257,6 +264,12 @@ const fn one() -> u32 {
     1
 }
 
+/// For serde.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
 /// IODA, §4.2.1: less than that, on a host's processor. No figure is published for controllers.
 const fn regenerate_us() -> f64 {
     10.0
@@ -270,6 +283,8 @@ impl Default for Ftl {
             stripe: [Channel, Way, Die, Plane],
             mapping_cache_mb: 0.0,
             schedule: Schedule::Fifo,
+            parity: false,
+            ranges: 1,
         }
     }
 }
@@ -339,7 +354,7 @@ impl Profile {
         let block = u64::from(g.pages_per_block) * u64::from(g.page_bytes);
         let row = block * u64::from(g.channels * g.chips_per_channel) // one block of each plane
             * u64::from(g.dies_per_chip * g.planes_per_die);
-        let physical = bytes as f64 / (1.0 - g.over_provisioning);
+        let physical = bytes as f64 / (1.0 - g.over_provisioning) / self.data_share();
         let blocks = (physical / row as f64).round();
         self.geometry.blocks_per_plane = blocks.min(f64::from(u32::MAX)) as u32;
         let Err(error) = self.check() else { return Ok(self) };
@@ -369,9 +384,21 @@ impl Profile {
     /// User capacity, a whole number of mapping units.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
-        let unit = u64::from(self.ftl.unit_bytes);
-        let units = self.geometry.bytes() / unit;
-        (units as f64 * (1.0 - self.geometry.over_provisioning)) as u64 * unit
+        let (units, channels) = (self.mapped_units(), u64::from(self.geometry.channels));
+        let visible = if self.ftl.parity { units * (channels - 1) / channels } else { units };
+        visible * u64::from(self.ftl.unit_bytes)
+    }
+
+    /// Units of data and parity.
+    pub(crate) fn mapped_units(&self) -> u64 {
+        let units = self.geometry.bytes() / u64::from(self.ftl.unit_bytes);
+        (units as f64 * (1.0 - self.geometry.over_provisioning)) as u64
+    }
+
+    /// The share of data in data and parity.
+    fn data_share(&self) -> f64 {
+        let channels = f64::from(self.geometry.channels);
+        if self.ftl.parity { (channels - 1.0) / channels } else { 1.0 }
     }
 }
 

@@ -13,15 +13,20 @@
 //! [`TimerQueue`] of these drives the model.
 //!
 //! Modules: `host` splits requests, `die` runs operations, `write` is the buffer and the path into
-//! the flash, `clean` is garbage collection, `view` is read access from outside.
+//! the flash, `clean` is garbage collection, `coordinate` its permission, `contention` its duration,
+//! `blocked` the reads that it blocks, `view` is read access from outside.
 
 mod aged;
 mod audit;
+mod blocked;
 mod clean;
+mod contention;
+mod coordinate;
 mod die;
 mod fill;
 mod host;
 mod ops;
+mod region;
 pub(crate) mod save;
 mod tune;
 mod view;
@@ -33,7 +38,7 @@ use trimtab_io::{Completion, DeviceId, Nanos, Request};
 
 use crate::blocks::Blocks;
 use crate::error::Error;
-use crate::firmware::{Firmware, Standard};
+use crate::firmware::{Concerns, Firmware, Standard};
 use crate::layout::{Layout, Times};
 use crate::map::Map;
 use crate::profile::{CopyMode, Profile, Schedule, Scope};
@@ -129,6 +134,8 @@ struct Rules {
     reads_first: bool,
     /// Whether dies have several planes, which can work together.
     multi_plane: bool,
+    /// What the firmware is asked.
+    concerns: Concerns,
 }
 
 /// Timers other than those of lanes.
@@ -146,11 +153,20 @@ enum Timer {
     Policy,
     /// Data has been regenerated.
     Regenerate,
+    /// A read is refused.
+    Refuse,
 }
 
 impl Timer {
-    const ALL: [Self; 6] =
-        [Self::Front, Self::LinkIn, Self::LinkOut, Self::Flush, Self::Policy, Self::Regenerate];
+    const ALL: [Self; 7] = [
+        Self::Front,
+        Self::LinkIn,
+        Self::LinkOut,
+        Self::Flush,
+        Self::Policy,
+        Self::Regenerate,
+        Self::Refuse,
+    ];
 }
 
 impl Ssd {
@@ -191,7 +207,7 @@ impl Ssd {
         let times = Times::new(profile);
         let mut random = Pcg64::seed_from_u64(seed);
         let noise = Noise::new(profile, &mut random);
-        Self {
+        let mut ssd = Self {
             device,
             rules: Rules {
                 scope,
@@ -200,6 +216,7 @@ impl Ssd {
                 suspend: profile.gc.suspend,
                 reads_first: profile.ftl.schedule == Schedule::ReadsFirst,
                 multi_plane: g.planes_per_die > 1,
+                concerns: firmware.concerns(),
             },
             map: Map::new(&layout),
             blocks,
@@ -212,7 +229,7 @@ impl Ssd {
             ops: Slab::new(),
             requests: Slab::new(),
             host: Host::new(profile),
-            buffer: WriteBuffer::new(profile, layout.stripe(profile)),
+            buffer: WriteBuffer::new(profile, &layout),
             planes: vec![PlaneWork::default(); layout.planes as usize].into(),
             cleaning: Cleaning::new(profile, &layout),
             firmware,
@@ -227,7 +244,9 @@ impl Ssd {
             cleanings: None,
             layout,
             times,
-        }
+        };
+        ssd.cleaning.target = ssd.cleaning_target();
+        ssd
     }
 
     /// Memory of such a drive when fully written, within some percent. A new drive takes little.
@@ -241,13 +260,13 @@ impl Ssd {
 
     /// Replaces the firmware. Cleanings queued or in progress keep their timing.
     pub fn replace_firmware(&mut self, firmware: Box<dyn Firmware>) {
-        self.firmware = firmware;
+        self.take_firmware(firmware);
     }
 
     /// User capacity, bytes.
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        self.layout.bytes(self.layout.user_units)
+        self.layout.bytes(self.layout.visible_units)
     }
 
     /// The drive's time.
@@ -325,6 +344,7 @@ impl Ssd {
             Timer::Flush => self.flush_period_is_over(),
             Timer::Policy => self.policy_has_changed(),
             Timer::Regenerate => self.regeneration_done(),
+            Timer::Refuse => self.refusal_done(),
         }
     }
 

@@ -289,17 +289,6 @@ impl<S: Server> Lane<S> {
         let (now, Some(before)) = (self.server.study(), &self.before) else {
             return SsdStats::default();
         };
-        SsdStats {
-            user_units_written: now.user_units_written - before.user_units_written,
-            units_programmed: now.units_programmed - before.units_programmed,
-            units_moved: now.units_moved - before.units_moved,
-            erases: now.erases - before.erases,
-            stalls: now.stalls - before.stalls,
-            stalled: now.stalled - before.stalled,
-            cleaning: now.cleaning - before.cleaning,
-            refused: now.refused - before.refused,
-            regenerated: now.regenerated - before.regenerated,
-            suspended: now.suspended - before.suspended,
-        }
+        now.since(before)
     }
 }

@@ -3,11 +3,26 @@
 
 use trimtab_array::driver::{ArrayDriver, DriverOptions, Figures, Load, UserIo};
 use trimtab_array::planner::Planner;
-use trimtab_io::Nanos;
+use trimtab_device::{ControllerSettings, WindowController};
+use trimtab_io::{Nanos, Request};
+use trimtab_steer::Replica;
+use trimtab_steer::driver::{Backend, Completed, Wake};
 
 use crate::array::{ArrayDrive, Sampler, Simulated};
 use crate::error::Error;
 use crate::source::Source;
+
+/// How an array is run.
+#[derive(Clone, Debug, Default)]
+pub struct RaidOptions {
+    /// As for every back end.
+    pub driver: DriverOptions,
+    /// Drives that begin to clean make the others clean too, where their firmware has that
+    /// (Harmonia).
+    pub clean_together: bool,
+    /// The host manages the windows of drives that clean in windows (IODA, §7.2).
+    pub host_windows: Option<ControllerSettings>,
+}
 
 /// The result of a run.
 #[derive(Debug)]
@@ -17,9 +32,12 @@ pub struct RaidRun {
     /// The drives afterwards. Those of a run that ended by a number of reads have requests in
     /// flight.
     pub drives: Vec<ArrayDrive>,
+    /// The length of the windows in the end, where the host manages them.
+    pub window: Option<Nanos>,
 }
 
-/// Serves the requests of a source with an array of drives, under a planner.
+/// Serves the requests of a source with an array of drives, under a planner. `watch` is called now
+/// and then with the reads judged so far.
 ///
 /// # Errors
 /// The source cannot be read on or does not fit, a drive does not take a request, or makes no
@@ -31,17 +49,167 @@ pub fn run_raid(
     drives: Vec<ArrayDrive>,
     planner: Planner,
     source: Source,
-    options: DriverOptions,
+    options: RaidOptions,
+    watch: &mut dyn FnMut(u64),
 ) -> Result<RaidRun, Error> {
-    let backend = Simulated::new(drives, None, Sampler::new(0, 0));
+    let backend = Together {
+        drives: Simulated::new(drives, None, Sampler::new(0, 0)),
+        relays: options.clean_together,
+    };
+    let tolerated = planner.layout().level().parities() as u32;
+    let mut windows = options.host_windows.map(|settings| {
+        let settings = ControllerSettings { tolerated, ..settings };
+        HostWindows::new(backend.now(), backend.drives() as u64, settings)
+    });
     let mut load = SourceLoad { source, error: None };
-    let mut driver = ArrayDriver::new(backend, planner, options);
-    driver.run(&mut load)?;
+    let mut driver = ArrayDriver::new(backend, planner, options.driver);
+    if let Some(windows) = &mut windows {
+        windows.set(driver.backend());
+    }
+    let mut steps = 0_u64;
+    while driver.step(&mut load)? {
+        if let Some(windows) = &mut windows {
+            windows.watch(&mut driver);
+        }
+        steps += 1;
+        if steps.is_multiple_of(1 << 16) {
+            watch(driver.reads());
+        }
+    }
     if let Some(error) = load.error {
         return Err(error);
     }
     let (backend, figures) = driver.into_parts();
-    Ok(RaidRun { figures, drives: backend.drives })
+    let window = windows.map(|windows| windows.controller.length());
+    Ok(RaidRun { figures, drives: backend.drives.drives, window })
+}
+
+/// The host's side of windows that it manages itself.
+///
+/// The published rule changes the length every 50 ms. Drives take a length over at the end of their
+/// cycle, which is longer, so that the length would grow or shrink several times before anything
+/// is seen of it. Here a period is a cycle, and after a change nothing counts for one.
+struct HostWindows {
+    settings: ControllerSettings,
+    controller: WindowController,
+    /// Turns in a cycle.
+    members: u64,
+    /// When the drives have the length.
+    settled: Nanos,
+    /// Stripes that had more busy members than they can do without, so far.
+    exceeded: u64,
+}
+
+impl HostWindows {
+    fn new(now: Nanos, members: u64, settings: ControllerSettings) -> Self {
+        let controller = WindowController::new(now, settings);
+        Self { settings, controller, members, settled: now, exceeded: 0 }
+    }
+
+    /// Follows what the drives have refused.
+    fn watch(&mut self, driver: &mut ArrayDriver<Together<'_>>) {
+        let now = driver.backend().now();
+        if now < self.settled {
+            return;
+        }
+        let refusals = driver.planner().counts().refusals;
+        let exceeded = refusals.iter().skip(self.settings.tolerated as usize + 1).sum();
+        let before = self.controller.length();
+        if exceeded > self.exceeded {
+            self.controller.observe(now, self.settings.tolerated + 1);
+        } else if now >= self.controller.next_period() {
+            self.controller.advance(now);
+        }
+        self.exceeded = exceeded;
+        if self.controller.length() != before {
+            self.set(driver.backend());
+            // The cycle in progress, and one with the new length.
+            let base = self.controller.length();
+            let cycle = Nanos(base.0 * self.members);
+            self.settled = now + Nanos(before.0 * self.members) + cycle;
+            let settings = ControllerSettings { base, period: cycle, ..self.settings };
+            self.controller = WindowController::new(self.settled, settings);
+        }
+    }
+
+    /// Tells the drives the length. They take it over where their cycle begins next, so that no two
+    /// of them clean at once.
+    fn set(&self, drives: &mut Together<'_>) {
+        let now = drives.now();
+        for drive in &mut drives.drives.drives {
+            let Some(windows) = drive.ssd.windows() else { continue };
+            let next = windows.from_next_cycle(now, self.controller.length());
+            drive.change(|ssd| _ = ssd.set_windows(next));
+        }
+    }
+}
+
+/// Drives of which each tells the others that it begins to clean.
+struct Together<'a> {
+    drives: Simulated<'a>,
+    relays: bool,
+}
+
+impl Together<'_> {
+    fn relay(&mut self, from: usize) {
+        let drives = &mut self.drives.drives;
+        if !drives[from].ssd.took_cleaning_start() {
+            return;
+        }
+        let now = self.drives.now();
+        for (number, drive) in self.drives.drives.iter_mut().enumerate() {
+            if number != from {
+                drive.rest(now);
+                drive.change(|ssd| _ = ssd.clean_now());
+            }
+        }
+    }
+}
+
+impl Backend for Together<'_> {
+    type Error = Error;
+
+    fn drives(&self) -> usize {
+        self.drives.drives()
+    }
+
+    #[inline]
+    fn now(&self) -> Nanos {
+        self.drives.now()
+    }
+
+    #[inline]
+    fn wait(&mut self, until: Nanos) -> Result<Wake, Error> {
+        let wake = self.drives.wait(until)?;
+        if let (true, Wake::Drive(drive)) = (self.relays, wake) {
+            self.relay(drive.index());
+        }
+        Ok(wake)
+    }
+
+    #[inline]
+    fn completion(&mut self, drive: Replica) -> Option<Completed> {
+        self.drives.completion(drive)
+    }
+
+    #[inline]
+    fn has_room(&self, drive: Replica) -> bool {
+        self.drives.has_room(drive)
+    }
+
+    #[inline]
+    fn submit(&mut self, drive: Replica, slot: u32, request: &Request) -> Result<(), Error> {
+        self.drives.submit(drive, slot, request)?;
+        if self.relays {
+            self.relay(drive.index());
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn was_delayed(&self) -> bool {
+        self.drives.was_delayed()
+    }
 }
 
 struct SourceLoad {

@@ -5,7 +5,7 @@ mod text;
 mod values;
 mod workload;
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,9 @@ use trimtab_device::{FillProgress, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, WholeFile, derived_seed};
 
 pub use self::text::Text;
+pub use self::values::Bytes;
 pub use self::workload::{WorkloadSpec, read};
 
-use self::values::Bytes;
 use crate::error::Error;
 use crate::host::HostInterface;
 use crate::lane::{Device, Span};
@@ -268,16 +268,43 @@ pub fn devices(
     text: Text<'_>,
     directory: &Path,
 ) -> Result<Vec<DeviceSpec>, Error> {
+    let lines: Vec<_> = raw.iter().map(Spanned::span).collect();
+    let (mut overrides, mut loads) = (Vec::new(), Vec::new());
+    for DependentKeys { overrides: keys, workload } in dependent {
+        overrides.push(DependentKeys { overrides: keys, workload: None });
+        loads.push(workload);
+    }
+    let drives = drives(raw, overrides, text, directory)?;
+    let with_load = |((drive, load), line): ((DeviceSpec, Option<_>), &Range<usize>)| match load {
+        Some(load) => drive.with_workload(load, text, directory),
+        None => Err(text.wrong(line, "missing field `workload`")),
+    };
+    drives.into_iter().zip(loads).zip(&lines).map(with_load).collect()
+}
+
+/// The same without workloads.
+///
+/// # Errors
+/// A key is missing or out of range, or a profile cannot be read.
+pub fn drives(
+    raw: Vec<Spanned<RawDevice>>,
+    dependent: Vec<DependentKeys<'_>>,
+    text: Text<'_>,
+    directory: &Path,
+) -> Result<Vec<DeviceSpec>, Error> {
     let mut devices: Vec<DeviceSpec> = Vec::new();
     for ((number, device), dependent) in (0_u64..).zip(raw).zip(dependent) {
         let line = device.span();
+        if let Some(load) = &dependent.workload {
+            return Err(text.wrong(&load.span(), "`workload` is the array's, not a device's"));
+        }
         let device = device.into_inner();
         let name = device.name.clone().map_or(format!("device {number}"), Spanned::into_inner);
         if devices.iter().any(|other| other.name == name) {
             let at = device.name.as_ref().map_or(line, Spanned::span);
             return Err(text.wrong(&at, format!("there are two devices called `{name}`")));
         }
-        devices.push(DeviceSpec::new(name, device, dependent, &line, text, directory)?);
+        devices.push(DeviceSpec::new(name, device, dependent.overrides, text, directory)?);
     }
     Ok(devices)
 }
@@ -286,12 +313,11 @@ impl DeviceSpec {
     fn new(
         name: String,
         raw: RawDevice,
-        dependent: DependentKeys<'_>,
-        line: &std::ops::Range<usize>,
+        overrides: Option<Spanned<DeValue<'_>>>,
         text: Text<'_>,
         directory: &Path,
     ) -> Result<Self, Error> {
-        let profile = drive::profile(&raw, dependent.overrides, text, directory)?;
+        let profile = drive::profile(&raw, overrides, text, directory)?;
         if let Some(fill) = &raw.fill {
             text.within("fill", &fill.span(), fill.get_ref().share, 0.0..=1.0)?;
             let overwrites = fill.get_ref().overwrites;
@@ -305,12 +331,8 @@ impl DeviceSpec {
             text.within("host.submission_queues", &at, host.submission_queues, queues)?;
             Ok::<_, Error>(host)
         })?;
-        let Some(workload) = dependent.workload else {
-            return Err(text.wrong(line, "missing field `workload`"));
-        };
         let fill = raw.fill.map(Spanned::into_inner).unwrap_or_default();
-        let new = Self { name, profile, fill, host, workloads: Vec::new() };
-        new.with_workload(workload, text, directory)
+        Ok(Self { name, profile, fill, host, workloads: Vec::new() })
     }
 
     /// The same device with another workload, or several.
@@ -323,9 +345,9 @@ impl DeviceSpec {
         text: Text<'_>,
         directory: &Path,
     ) -> Result<Self, Error> {
-        let capacity = self.profile.capacity_bytes();
-        let about = workload::About { capacity, queues: self.host.submission_queues, directory };
-        let workloads = workload::parse(workload, text, &about)?;
+        let queues = self.host.submission_queues;
+        let workloads =
+            workloads(workload, self.profile.capacity_bytes(), queues, text, directory)?;
         Ok(Self { workloads, ..self })
     }
 
@@ -353,6 +375,20 @@ impl DeviceSpec {
         }
         ControlFlow::Continue(ssd)
     }
+}
+
+/// The workloads of `capacity` bytes that have this many submission queues.
+///
+/// # Errors
+/// A key of the workload is unknown, missing or out of range.
+pub fn workloads(
+    workload: Spanned<DeValue<'_>>,
+    capacity: u64,
+    queues: u32,
+    text: Text<'_>,
+    directory: &Path,
+) -> Result<Vec<WorkloadSpec>, Error> {
+    workload::parse(workload, text, &workload::About { capacity, queues, directory })
 }
 
 /// Takes its [`DependentKeys`] out of each device.

@@ -1,5 +1,6 @@
 //! `trimtab compare`.
 
+mod arrays;
 mod live;
 mod page;
 mod random;
@@ -29,11 +30,13 @@ Examples:
   trimtab compare examples/compare-az-consumer.toml --report az.html --json az.json
   trimtab compare examples/compare-co-enterprise.toml --seeds 11,12,13
   sudo trimtab compare --live examples/live-consumer.toml --report live.html
+  trimtab compare examples/array/mixed.toml --report array.html
   trimtab compare --random 20 --seed 1 --report random.html
   trimtab compare --random 20 --seed 1 --trace examples/sqlite.parquet
 
-docs/compare.md describes every key of a scenario. The same scenario gives the
-same figures on any machine and with any number of threads.";
+docs/compare.md describes every key of a scenario, docs/arrays.md those of
+parity arrays. The same scenario gives the same figures on any machine and with
+any number of threads.";
 
 /// The scenario, and the outputs.
 #[derive(Debug, clap::Args)]
@@ -142,6 +145,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return random::run(&args, arrays);
     }
     let path = &args.scenario.clone().context("clap asks for it")?;
+    if arrays::is_one(path) {
+        return arrays::run(&args, path);
+    }
     let mut comparison = Comparison::load(path)?;
     if !args.seeds.is_empty() {
         comparison.set_seeds(args.seeds.clone())?;
@@ -153,9 +159,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     // An unwritable path should show before minutes of work.
     let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;
     let page = args.report.as_deref().map(|out| Report::create(out, &[path])).transpose()?;
-    let threads = args
-        .threads
-        .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
+    let threads = threads(&args);
     let progress = if args.quiet { Progress::hidden() } else { Progress::new() };
     let progress = Mutex::new(progress);
     let show = |at: &trimtab_compare::Progress<'_>| {
@@ -184,6 +188,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
         out.flush()?;
     }
     Ok(())
+}
+
+fn threads(args: &Args) -> usize {
+    args.threads
+        .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from)
 }
 
 fn minutes(text: &str) -> Result<f64, String> {

@@ -37,6 +37,7 @@ impl Planner {
         match outcome {
             Some(Outcome::Refused { expected_wait }) => {
                 of.refused = of.refused.and(member);
+                of.refusers = of.refusers.and(member);
                 self.counts.refused += 1;
                 let place = io.part as usize;
                 if place >= self.busy.len() {

@@ -7,7 +7,7 @@ use trimtab_sim::Error;
 use trimtab_sim::scenario::{Text, read};
 
 /// Takes `fault` out of each device: plain simulations, which share the other keys, have none.
-pub(super) fn take<'i>(root: &mut DeTable<'i>) -> Vec<Option<Spanned<DeValue<'i>>>> {
+pub(crate) fn take<'i>(root: &mut DeTable<'i>) -> Vec<Option<Spanned<DeValue<'i>>>> {
     let Some(devices) = root.get_mut("device").map(Spanned::get_mut) else { return Vec::new() };
     let DeValue::Array(devices) = devices else { return Vec::new() };
     let fault = devices.iter_mut().map(|device| match device.get_mut() {
@@ -18,7 +18,7 @@ pub(super) fn take<'i>(root: &mut DeTable<'i>) -> Vec<Option<Spanned<DeValue<'i>
 }
 
 /// The faults of one device.
-pub(super) fn parse(value: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<Vec<Fault>, Error> {
+pub(crate) fn parse(value: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<Vec<Fault>, Error> {
     let at = value.span();
     let DeValue::Array(list) = value.into_inner() else {
         return Err(text.wrong(&at, "`fault` must be a list of tables"));

@@ -21,7 +21,7 @@ pub(super) const MIN_SPARE: f64 = RESERVED_PER_PLANE as f64 + 1.0;
 pub(super) const MIN_BLOCKS: u32 = 8;
 
 impl Profile {
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         for (key, text) in [("name", &self.name), ("about", &self.about)] {
             if text.contains(char::is_control) {
                 return Error::profile(format!("{key} must have no control characters: {text:?}"));
@@ -58,6 +58,20 @@ impl Profile {
             return Error::profile(
                 "ftl.stripe must name channel, way, die and plane, each once".to_owned(),
             );
+        }
+        if self.ftl.parity && (self.geometry.channels < 2 || self.ftl.stripe[0] != Channel) {
+            return Error::profile(
+                "ftl.parity needs at least 2 geometry.channels, and channel first in ftl.stripe",
+            );
+        }
+        within("ftl.ranges", self.ftl.ranges, 1..=self.geometry.channels)?;
+        if !self.geometry.channels.is_multiple_of(self.ftl.ranges)
+            || self.ftl.parity && self.ftl.ranges > 1
+        {
+            return Error::profile(format!(
+                "ftl.ranges must divide geometry.channels ({}), and be 1 with ftl.parity; it is {}",
+                self.geometry.channels, self.ftl.ranges
+            ));
         }
         within("ftl.mapping_cache_mb", self.ftl.mapping_cache_mb, 0.0..=1e6)
     }
@@ -133,6 +147,12 @@ impl Profile {
     /// Free blocks of a plane at the low watermark.
     pub(crate) fn low_blocks(&self) -> f64 {
         self.share_of_blocks(self.gc.low_watermark)
+    }
+
+    /// This share of a plane's over-provisioned blocks.
+    pub(crate) fn spare_blocks(&self, share: f64) -> usize {
+        let blocks = f64::from(self.geometry.blocks_per_plane);
+        (share * self.geometry.over_provisioning * blocks).round() as usize
     }
 
     fn blocks_at(&self, mark: f64) -> u32 {

@@ -70,6 +70,13 @@ impl Ssd {
         audit.in_flash[unit as usize] = audit.in_slot[slot as usize];
     }
 
+    pub(super) fn audit_parity(&mut self, user: u32, unit: u32) {
+        let Some(audit) = &mut self.audit else { return };
+        assert_eq!(audit.in_flash[unit as usize], ERASED, "unit {unit} was programmed twice");
+        audit.written[user as usize] += 1;
+        audit.in_flash[unit as usize] = audit.written[user as usize];
+    }
+
     pub(super) fn audit_move(&mut self, from: u32, to: u32) {
         let Some(audit) = &mut self.audit else { return };
         assert_eq!(audit.in_flash[to as usize], ERASED, "unit {to} was programmed twice");

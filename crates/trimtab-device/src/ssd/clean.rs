@@ -18,13 +18,14 @@ use crate::blocks::WriteStream;
 use crate::layout::Layout;
 use crate::map::Location;
 use crate::profile::{CopyMode, Profile, Scope};
-use crate::timer_queue::NEVER;
 
 /// Drive-wide state of cleaning.
 #[derive(Clone, Debug)]
 pub(super) struct Cleaning {
-    /// Free blocks per plane at which cleaning stops.
+    /// The high watermark: free blocks per plane at which a stall is over.
     pub(super) high: usize,
+    /// Free blocks per plane at which cleaning stops: that, or more if the firmware says so.
+    pub(super) target: usize,
     /// Free blocks of the drive below which user requests stall, and at which they resume.
     low_total: usize,
     high_total: usize,
@@ -50,6 +51,7 @@ impl Cleaning {
         let low_total = low_total.min(high * planes);
         Self {
             high,
+            target: high,
             low_total,
             high_total: high * planes,
             stalled_since: None,
@@ -64,9 +66,14 @@ impl Cleaning {
         self.stalled_since.is_some()
     }
 
+    /// Blocks to be cleaned until a stall is over, with `free` free blocks.
+    pub(super) const fn missing(&self, free: usize) -> usize {
+        self.high_total.saturating_sub(free)
+    }
+
     /// Takes another one's watermarks, and none of its state.
     pub(super) const fn take_marks(&mut self, other: &Self) {
-        self.high = other.high;
+        (self.high, self.target) = (other.high, other.high);
         (self.low_total, self.high_total) = (other.low_total, other.high_total);
     }
 }
@@ -74,12 +81,14 @@ impl Cleaning {
 /// Cleaning of one plane.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlaneWork {
-    stage: Stage,
-    job: Job,
+    pub(super) stage: Stage,
+    /// Whether it was queued again, after reads.
+    pub(super) put_back: bool,
+    pub(super) job: Job,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     #[default]
     None,
     /// In its die's queue.
@@ -92,18 +101,18 @@ enum Stage {
 
 /// A block being cleaned.
 #[derive(Clone, Debug, Default)]
-struct Job {
+pub(super) struct Job {
     victim: u32,
     /// Next unit to read, and the end of the block.
-    next: u32,
-    end: u32,
+    pub(super) next: u32,
+    pub(super) end: u32,
     /// Units read and not yet programmed: owners, and source locations.
-    staged: Vec<(u32, u32)>,
+    pub(super) staged: Vec<(u32, u32)>,
     /// The page being programmed.
     to: u32,
     /// Whether it blocks more than its lane.
     holds: bool,
-    began: Nanos,
+    pub(super) began: Nanos,
 }
 
 impl PlaneWork {
@@ -117,11 +126,12 @@ impl Ssd {
     /// A block of this plane has been taken, or erased: starts cleaning, and stalls user requests,
     /// if necessary.
     pub(super) fn check_free_blocks(&mut self, plane: u32) {
-        if self.blocks.free_in(plane) >= self.cleaning.high {
+        if self.blocks.free_in(plane) >= self.cleaning.target {
             return;
         }
+        let is_low = self.is_low(plane);
         let cleaning = &mut self.cleaning;
-        if cleaning.stalled_since.is_none() && self.blocks.free() < cleaning.low_total {
+        if cleaning.stalled_since.is_none() && is_low {
             cleaning.stalled_since = Some(self.now);
             cleaning.forced = true;
             self.stats.stalls += 1;
@@ -134,20 +144,32 @@ impl Ssd {
         self.want_cleaning(plane);
     }
 
+    /// Whether free blocks are below the low watermark: of the drive, or, where LBA ranges are kept
+    /// apart, of this plane's range, which cannot use the others'.
+    fn is_low(&self, plane: u32) -> bool {
+        let ranges = self.layout.ranges;
+        if ranges == 1 {
+            return self.blocks.free() < self.cleaning.low_total;
+        }
+        let range = self.layout.range_of_plane(plane);
+        let planes = (0..self.layout.planes).filter(|&p| self.layout.range_of_plane(p) == range);
+        let free: usize = planes.map(|plane| self.blocks.free_in(plane)).sum();
+        free * (ranges as usize) < self.cleaning.low_total
+    }
+
     /// Queues a plane's cleaning, if needed and permitted by the firmware.
     pub(super) fn want_cleaning(&mut self, plane: u32) {
         if self.planes[plane as usize].stage != Stage::None
-            || self.blocks.free_in(plane) >= self.cleaning.high
+            || self.blocks.free_in(plane) >= self.cleaning.target
         {
             return;
         }
         if !self.cleaning.forced && !self.firmware.may_clean(self.now, plane) {
-            let next = self.firmware.next_change(self.now).unwrap_or(NEVER);
-            self.set(Timer::Policy, next);
+            self.ask_later();
             return;
         }
         if !self.firmware.cleaning_takes_time() {
-            while self.blocks.free_in(plane) < self.cleaning.high && self.clean_at_once(plane) {}
+            while self.blocks.free_in(plane) < self.cleaning.target && self.clean_at_once(plane) {}
             return;
         }
         if self.blocks.candidates(&self.layout, &self.map, plane).iter().next().is_none() {
@@ -158,14 +180,6 @@ impl Ssd {
         self.enqueue(Op::new(OpKind::Clean, plane));
     }
 
-    /// The firmware's decision may have changed.
-    pub(super) fn policy_has_changed(&mut self) {
-        self.set(Timer::Policy, NEVER);
-        for plane in 0..self.layout.planes {
-            self.want_cleaning(plane);
-        }
-    }
-
     fn choose(&mut self, plane: u32) -> Option<u32> {
         let candidates = self.blocks.candidates(&self.layout, &self.map, plane);
         let block = self.firmware.choose(self.now, &candidates, &mut self.random)?;
@@ -174,22 +188,34 @@ impl Ssd {
             ours,
             "the firmware chose block {block}, which is not a candidate of plane {plane}"
         );
-        self.blocks.take_victim(block);
         Some(block)
     }
 
     /// The cleaning's turn has come at its die.
     pub(super) fn begin_cleaning(&mut self, op: u32) {
         let plane = self.ops[op].plane;
+        if self.rules.concerns.after_reads && !self.cleaning.forced && self.put_back(plane, op) {
+            return;
+        }
         self.ops.remove(op);
+        self.planes[plane as usize].put_back = false;
         // It was permitted when it was queued, which may be long ago.
         let may = self.cleaning.forced || self.firmware.may_clean(self.now, plane);
-        let Some(victim) = may.then(|| self.choose(plane)).flatten() else {
+        if !may {
+            self.ask_later();
+        }
+        let victim = may.then(|| self.choose(plane)).flatten();
+        let Some(victim) = victim.filter(|&victim| self.may_begin(plane, victim)) else {
             self.planes[plane as usize].stage = Stage::None;
             self.cleaning.queued -= 1;
+            self.cleaning_has_ended();
             self.end_stall();
             return;
         };
+        self.blocks.take_victim(victim);
+        if self.cleaning.forced && self.firmware.is_outside_window(self.now, plane) {
+            self.stats.forced_outside_window += 1;
+        }
         let units = self.layout.units_per_block;
         let holds = !self.rules.preemptive || self.cleaning.forced;
         let work = &mut self.planes[plane as usize];
@@ -204,8 +230,13 @@ impl Ssd {
         }
         let die = self.layout.die_of_plane(plane);
         self.dies[die as usize].cleaning.start(self.now);
+        self.channels[self.layout.channel_of_die(die) as usize].cleanings += 1;
         self.lanes_for(plane);
         self.clean_step(plane);
+        if self.firmware.began(self.now) {
+            // After what happens now: the die is in the middle of its queue.
+            self.set(Timer::Policy, self.now);
+        }
     }
 
     /// Blocks what cleaning occupies beyond its die, or releases it.
@@ -236,7 +267,7 @@ impl Ssd {
     }
 
     /// The lane that cleans a plane.
-    fn lane_of(&self, plane: u32) -> u32 {
+    pub(super) fn lane_of(&self, plane: u32) -> u32 {
         match self.rules.scope {
             Scope::Plane => self.layout.dies + plane,
             _ => self.layout.die_of_plane(plane),
@@ -294,7 +325,7 @@ impl Ssd {
         }
     }
 
-    const fn page_bytes(&self) -> u64 {
+    pub(super) const fn page_bytes(&self) -> u64 {
         self.layout.bytes(self.layout.units_per_page)
     }
 
@@ -389,6 +420,9 @@ impl Ssd {
         work.stage = Stage::None;
         self.erase(victim);
         self.cleaning.queued -= 1;
+        if !self.cleaning.forced && self.firmware.is_outside_window(self.now, plane) {
+            self.stats.window_overruns += 1;
+        }
         let die = self.layout.die_of_plane(plane);
         if let Some(cleanings) = &mut self.cleanings {
             cleanings.push(CleaningInterval { die, from: began, until: self.now });
@@ -396,7 +430,12 @@ impl Ssd {
         self.dies[die as usize].cleaning.stop(self.now);
         let lane = self.lane_of(plane);
         self.lanes[lane as usize].phase = Phase::Idle;
-        self.want_cleaning(plane);
+        self.channels[self.layout.channel_of_die(die) as usize].cleanings -= 1;
+        match self.rules.concerns.beginnings {
+            true => self.ask_neighbours(plane),
+            false => self.want_cleaning(plane),
+        }
+        self.cleaning_has_ended();
         self.end_stall();
         self.pump();
         if holds {
@@ -428,6 +467,7 @@ impl Ssd {
     /// Cleans a block instantly: for a firmware without cleaning time.
     pub(super) fn clean_at_once(&mut self, plane: u32) -> bool {
         let Some(victim) = self.choose(plane) else { return false };
+        self.blocks.take_victim(victim);
         let units = self.layout.units_per_block;
         let job = &mut self.planes[plane as usize].job;
         (job.victim, job.next, job.end) = (victim, victim * units, (victim + 1) * units);
@@ -448,46 +488,5 @@ impl Ssd {
         }
         self.erase(victim);
         true
-    }
-
-    /// How long the cleaning that blocks this plane still takes; `None` without one.
-    pub(super) fn cleaning_left(&self, plane: u32) -> Option<Nanos> {
-        let die = self.layout.die_of_plane(plane);
-        let dies = match self.rules.scope {
-            Scope::Plane => return self.plane_left(plane),
-            Scope::Die => die..die + 1,
-            Scope::Channel => {
-                let first = self.layout.channel_of_die(die) * self.layout.dies_per_channel;
-                first..first + self.layout.dies_per_channel
-            }
-            Scope::Controller => 0..self.layout.dies,
-        };
-        let per_die = self.layout.planes_per_die;
-        (dies.start * per_die..dies.end * per_die).filter_map(|plane| self.plane_left(plane)).max()
-    }
-
-    fn plane_left(&self, plane: u32) -> Option<Nanos> {
-        let work = &self.planes[plane as usize];
-        if work.stage != Stage::Running {
-            return None;
-        }
-        let lane = self.lane_of(plane);
-        let phase = self.lanes[lane as usize].phase;
-        let step = match self.timer_queue.at(lane as usize) {
-            NEVER => Nanos::ZERO,
-            at => at.since(self.now),
-        };
-        if phase == Phase::Erasing {
-            return Some(step);
-        }
-        let page = self.page_bytes();
-        let per_page = match self.rules.copying {
-            CopyMode::Serial => 2 * self.times.transfer(page).0,
-            CopyMode::Copyback => 0,
-        } + self.times.read.0
-            + self.times.program(0).0;
-        let left = u64::from(self.map.valid_in(work.job.victim));
-        let pages = left.div_ceil(u64::from(self.layout.units_per_page));
-        Some(step + Nanos(pages * per_page) + self.times.erase)
     }
 }

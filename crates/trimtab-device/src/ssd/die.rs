@@ -28,6 +28,11 @@ impl Lane {
     pub(super) fn new(channel: u32) -> Self {
         Self { channel, ..Self::default() }
     }
+
+    /// The channel that it uses.
+    pub(super) const fn channel(&self) -> u32 {
+        self.channel
+    }
 }
 
 /// Progress of a lane's operation.
@@ -84,11 +89,13 @@ pub(super) struct Channel {
     last: u32,
     /// Cleanings that block the channel's dies.
     pub(super) holders: u32,
+    /// Cleanings in progress on its dies.
+    pub(super) cleanings: u32,
 }
 
 impl Default for Channel {
     fn default() -> Self {
-        Self { busy: NONE, first: NONE, last: NONE, holders: 0 }
+        Self { busy: NONE, first: NONE, last: NONE, holders: 0, cleanings: 0 }
     }
 }
 
@@ -363,8 +370,21 @@ impl Ssd {
     /// Duration of a die's queue, the channel's queue not counted.
     pub(super) fn queued_time(&self, die: u32) -> Nanos {
         let queues = &self.dies[die as usize];
+        self.time_of([queues.reads, queues.queue])
+    }
+
+    /// Duration of the part of a die's queue that a read that arrives now follows.
+    pub(super) fn time_before_read(&self, die: u32) -> Nanos {
+        let queues = &self.dies[die as usize];
+        self.time_of([
+            queues.reads,
+            if self.rules.reads_first { Queue::default() } else { queues.queue },
+        ])
+    }
+
+    fn time_of(&self, queues: [Queue; 2]) -> Nanos {
         let mut time = Nanos::ZERO;
-        for queue in [queues.reads, queues.queue] {
+        for queue in queues {
             let mut op = queue.head();
             while op != NONE {
                 let Op { kind, page, units, next, .. } = self.ops[op];
@@ -519,6 +539,17 @@ impl Ssd {
             self.read_units(op.request, op.user, op.units, Some(&breakdown));
         }
         self.part_is_done(op.request, breakdown);
+    }
+
+    /// Whether such an operation waits.
+    pub(super) fn has(&self, die: u32, fits: impl Fn(&Op) -> bool) -> bool {
+        let queues = &self.dies[die as usize];
+        queues.reads.any(&self.ops, &fits) || queues.queue.any(&self.ops, &fits)
+    }
+
+    /// Moves an operation that was taken to the end of its queue.
+    pub(super) fn queue_again(&mut self, die: u32, op: u32) {
+        self.dies[die as usize].queue.push(&mut self.ops, op);
     }
 
     /// Whether any operation, or any read, waits.

@@ -8,7 +8,7 @@
 //! without timing, and its blocks serve as templates: free, open or full, and which units are
 //! valid. The valid units are then assigned to the user's at random.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use rand::RngExt as _;
 use rand_pcg::Pcg64;
@@ -50,13 +50,17 @@ impl Ssd {
         share: f64,
         watch: &mut FillProgress<'_>,
     ) -> ControlFlow<()> {
-        let end = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
+        let end = (f64::from(self.layout.visible_units) * share.clamp(0.0, 1.0)) as u32;
         let per_page = self.layout.units_per_page;
         for (page, first) in (0..end).step_by(per_page as usize).enumerate() {
             if (page as u64).is_multiple_of(PAGES_PER_CALLBACK) {
                 watch(f64::from(first) / f64::from(end))?;
             }
-            self.write_at_once(first..end.min(first + per_page));
+            while let Some(parity) = self.buffer.parity_page() {
+                self.write_at_once(0, parity..parity + per_page);
+            }
+            let range = self.layout.range_of_user(first);
+            self.write_at_once(range, first..end.min(first + per_page));
         }
         ControlFlow::Continue(())
     }
@@ -104,6 +108,7 @@ impl Ssd {
         let g = &mut small.geometry;
         (g.channels, g.chips_per_channel, g.dies_per_chip, g.planes_per_die) = (1, planes, 1, 1);
         g.blocks_per_plane = blocks;
+        (small.ftl.parity, small.ftl.ranges) = (false, 1);
         let firmware = Ideal::new(profile);
         let device = trimtab_io::DeviceId::default();
         Self::with_firmware(&small, device, random.random(), Box::new(firmware))
@@ -130,15 +135,15 @@ impl Ssd {
             if left % PAGES_PER_CALLBACK == 1 {
                 watch(1.0 - left as f64 / all as f64)?;
             }
-            self.write_at_once((0..per_page).map(|_| random.random_range(0..users)));
+            self.write_at_once(0, (0..per_page).map(|_| random.random_range(0..users)));
             left = left.saturating_sub(1);
         }
         ControlFlow::Continue(())
     }
 
-    /// Writes a page, without timing.
-    fn write_at_once(&mut self, users: impl Iterator<Item = u32>) {
-        let plane = self.next_plane().or_else(|| {
+    /// Writes a page of units of a range, without timing.
+    fn write_at_once(&mut self, range: u32, users: impl Iterator<Item = u32>) {
+        let plane = self.next_plane(range).or_else(|| {
             // Planes full of valid data have been skipped, and some of it was overwritten since; or
             // the watermark is so low that no plane is cleaned before it is full.
             if !self.firmware.cleaning_takes_time() {
@@ -148,7 +153,7 @@ impl Ssd {
                     {}
                 }
             }
-            self.next_plane()
+            self.next_plane(range)
         });
         let plane = plane.expect("the user's units are fewer than the flash's");
         let page = self.blocks.take_page(&self.layout, plane, WriteStream::User);
@@ -172,12 +177,10 @@ impl Ssd {
     ) -> ControlFlow<()> {
         let users = (f64::from(self.layout.user_units) * share.clamp(0.0, 1.0)) as u32;
         let mut sources = Vec::new();
-        let mut valid = 0;
         for plane in 0..self.layout.planes {
             let first = plane * self.layout.blocks_per_plane;
             for (block, source) in (first..).zip(self.plan_plane(template, plane)) {
                 if let Some(from) = source {
-                    valid += u64::from(template.map.valid_in(from));
                     sources.push((block, from));
                 }
             }
@@ -187,13 +190,36 @@ impl Ssd {
         for i in (1..sources.len()).rev() {
             sources.swap(i, self.random.random_range(0..=i));
         }
+        for range in 0..self.layout.ranges {
+            let first = range * self.layout.range_units;
+            let end = users.min(first.saturating_add(self.layout.range_units));
+            self.adopt_range(template, range, first..end.max(first), &sources, watch)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Assigns the template's valid units to a range of users, in the planes of that range.
+    fn adopt_range(
+        &mut self,
+        template: &Self,
+        range: u32,
+        users: Range<u32>,
+        sources: &[(u32, u32)],
+        watch: &mut FillProgress<'_>,
+    ) -> ControlFlow<()> {
+        let layout = self.layout.clone();
+        let is_here = |block| layout.range_of_plane(layout.plane_of_block(block)) == range;
+        let sources = sources.iter().filter(|&&(block, _)| is_here(block));
+        let valid: u64 =
+            sources.clone().map(|&(_, from)| u64::from(template.map.valid_in(from))).sum();
+        let count = users.end - users.start;
         // Rounding to whole blocks may leave a few valid units too many.
-        let surplus = valid.saturating_sub(users.into()) as f64 / valid.max(1) as f64;
-        let mut order = Permutation::new(users, self.random.random());
+        let surplus = valid.saturating_sub(count.into()) as f64 / valid.max(1) as f64;
+        let mut order = Permutation::new(count, self.random.random());
         let per_block = self.layout.units_per_block;
         let mut assigned = Vec::with_capacity(ASSIGN_BATCH);
         let (mut done, mut looked) = (0, 0);
-        for &(block, from) in &sources {
+        for &(block, from) in sources.clone() {
             let mut at = from * per_block;
             let end = at + per_block;
             while let Some(unit) = template.map.next_valid(at, end) {
@@ -202,6 +228,7 @@ impl Ssd {
                     continue;
                 }
                 let Some(user) = order.next() else { break };
+                let user = users.start + user;
                 self.map.prefetch(user);
                 assigned.push((user, unit - from * per_block + block * per_block));
                 if assigned.len() == ASSIGN_BATCH {
@@ -209,17 +236,22 @@ impl Ssd {
                     done += ASSIGN_BATCH as u64;
                     if done >= looked + UNITS_PER_CALLBACK {
                         looked = done;
-                        watch(done as f64 / f64::from(users))?;
+                        let share = done as f64 / f64::from(count);
+                        watch((f64::from(range) + share) / f64::from(self.layout.ranges))?;
                     }
                 }
             }
         }
         self.assign(&mut assigned);
         // Or a few too few.
-        let mut blocks = sources.iter().cycle();
+        let mut blocks = sources.cycle();
         for user in order {
-            if (0..self.layout.planes).any(|plane| self.blocks.has_page(plane, WriteStream::User)) {
-                self.write_at_once(std::iter::once(user));
+            let user = users.start + user;
+            let has_page = |plane| self.blocks.has_page(plane, WriteStream::User);
+            let mut planes =
+                (0..self.layout.planes).filter(|&plane| layout.range_of_plane(plane) == range);
+            if planes.any(has_page) {
+                self.write_at_once(range, std::iter::once(user));
                 continue;
             }
             // No space to write: units that were overwritten in the template are missing here.

@@ -8,7 +8,6 @@ use trimtab_io::{Completion, Flags, Nanos, Op as Verb, Outcome, Request, Request
 
 use super::ops::{Op, OpKind};
 use super::{Served, Ssd, Timer};
-use crate::firmware::{ContentionDecision, ReadContention};
 use crate::map::Location;
 use crate::profile::Profile;
 use crate::slab::NONE;
@@ -27,7 +26,7 @@ pub(super) struct InFlight {
     /// Parts not completed; the request itself counts as one until all are known.
     pub(super) left: u32,
     /// Pages whose siblings are being read instead, to be regenerated then.
-    regenerated: u32,
+    pub(super) regenerated: u32,
     /// Units to be written without a slot: the first, and how many.
     pub(super) next_unit: u32,
     pub(super) units_left: u32,
@@ -48,6 +47,8 @@ pub(super) struct Host {
     link_out: VecDeque<(Nanos, u32, LatencyBreakdown)>,
     /// In the controller's XOR until then.
     regenerating: VecDeque<(Nanos, u32, LatencyBreakdown)>,
+    /// Being refused until then, with the expected wait.
+    pub(super) refusing: VecDeque<(Nanos, u32, Nanos)>,
     /// Stalled, while free blocks have run out.
     stalled: VecDeque<u32>,
     lookups: Lookups,
@@ -60,6 +61,7 @@ impl Host {
             link_in: VecDeque::new(),
             link_out: VecDeque::new(),
             regenerating: VecDeque::new(),
+            refusing: VecDeque::new(),
             stalled: VecDeque::new(),
             lookups: Lookups::new(profile),
         }
@@ -222,7 +224,10 @@ impl Ssd {
         if self.cleaning.stalled() {
             let InFlight { verb, offset, length, .. } = self.requests[index];
             let (first, count) = self.units_of(offset, length);
-            if verb == Verb::Read && self.is_refused(index, first, count) {
+            if verb == Verb::Read
+                && self.rules.concerns.reads
+                && self.is_refused(index, first, count)
+            {
                 return;
             }
             self.requests[index].since = self.now;
@@ -259,31 +264,14 @@ impl Ssd {
     fn read(&mut self, index: u32) {
         let InFlight { offset, length, .. } = self.requests[index];
         let (first, count) = self.units_of(offset, length);
-        if self.cleaning.running > 0 && self.is_refused(index, first, count) {
+        if self.rules.concerns.reads
+            && self.cleaning.queued > 0
+            && self.is_refused(index, first, count)
+        {
             return;
         }
         self.read_units(index, first, count, None);
         self.part_is_done(index, LatencyBreakdown::default());
-    }
-
-    /// Consults the firmware for each unit that cleaning blocks. If it refuses one, the whole
-    /// request is refused.
-    fn is_refused(&mut self, index: u32, first: u32, count: u32) -> bool {
-        let mut longest = None;
-        for user in first..first + count {
-            let Location::Flash(unit) = self.map.location(user) else { continue };
-            let plane = self.layout.plane_of_block(self.layout.block_of_unit(unit));
-            let Some(busy_for) = self.cleaning_left(plane) else { continue };
-            let flags = self.requests[index].flags;
-            let contention = ReadContention { now: self.now, flags, plane, busy_for };
-            if self.firmware.contend(&contention) == ContentionDecision::Refuse {
-                longest = longest.max(Some(busy_for));
-            }
-        }
-        let Some(expected_wait) = longest else { return false };
-        self.stats.refused += 1;
-        self.answer(index, Outcome::Refused { expected_wait }, LatencyBreakdown::default());
-        true
     }
 
     /// Reads units for a request: one operation per page. `before` is the wait until their
@@ -346,7 +334,10 @@ impl Ssd {
     ) {
         let block = self.layout.block_of_page(page);
         let plane = self.layout.plane_of_block(block);
-        if self.cleaning.running > 0 && self.regenerate(index, plane, units) {
+        if self.rules.concerns.reads
+            && self.cleaning.queued > 0
+            && self.regenerate(index, plane, units)
+        {
             return;
         }
         self.requests[index].left += 1;
@@ -358,27 +349,6 @@ impl Ssd {
             erasures: self.blocks.erasures(),
             ..Op::new(OpKind::Read, plane).after(before)
         });
-    }
-
-    /// Reads the corresponding pages of all other channels instead, if the firmware wants that.
-    fn regenerate(&mut self, index: u32, plane: u32, units: u32) -> bool {
-        let Some(busy_for) = self.cleaning_left(plane) else { return false };
-        let flags = self.requests[index].flags;
-        let contention = ReadContention { now: self.now, flags, plane, busy_for };
-        if self.firmware.contend(&contention) != ContentionDecision::Regenerate
-            || self.layout.channels < 2
-        {
-            return false;
-        }
-        self.stats.regenerated += 1;
-        self.requests[index].regenerated += 1;
-        let per_channel = self.layout.planes / self.layout.channels;
-        for k in 1..self.layout.channels {
-            let plane = (plane + k * per_channel) % self.layout.planes;
-            self.requests[index].left += 1;
-            self.enqueue(Op { request: index, units, ..Op::new(OpKind::Sibling, plane) });
-        }
-        true
     }
 
     /// The block of a waiting read was erased: looks up the new location.
@@ -501,7 +471,7 @@ impl Ssd {
     }
 
     #[inline]
-    fn answer(&mut self, index: u32, outcome: Outcome, breakdown: LatencyBreakdown) {
+    pub(super) fn answer(&mut self, index: u32, outcome: Outcome, breakdown: LatencyBreakdown) {
         let request = &self.requests[index];
         let (stalled, buffer) = (request.stalled, request.buffer);
         self.served.push(Served {

@@ -15,7 +15,7 @@ pub(super) struct Op {
     pub(super) request: u32,
     /// The page; for a cleaning none yet.
     pub(super) page: u32,
-    /// Read: the first user unit.
+    /// Read: the first user unit. Program: the first unit of parity, if it is a page of that.
     pub(super) user: u32,
     /// Units to transfer.
     pub(super) units: u32,

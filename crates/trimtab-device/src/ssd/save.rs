@@ -44,6 +44,8 @@ impl Ssd {
         }
         self.come_to_rest();
         self.firmware.forget();
+        self.buffer.forget_stripe();
+        self.begin_anew();
         // The next pause, seen from now.
         self.noise.open(self.now, &mut self.random);
         let seed = self.random.random();
@@ -117,12 +119,39 @@ impl Ssd {
             return Err(damaged("has data after its end"));
         }
         ssd.verify().map_err(|what| damaged(&what.to_string()))?;
+        ssd.begin_anew();
         Ok((ssd, profile))
     }
 
-    /// Advances time until all work in progress is done.
+    /// Asks the firmware what a loaded drive's would be asked.
+    fn begin_anew(&mut self) {
+        self.cleaning.target = self.cleaning_target();
+        self.ask_later();
+    }
+
+    /// Advances time until all work in progress is done and the buffer is empty.
     fn come_to_rest(&mut self) {
-        self.flush_all();
+        loop {
+            let erases = self.stats.erases;
+            self.flush_all();
+            self.finish_work();
+            if self.buffer.in_use() == 0 {
+                return;
+            }
+            // There are no pages left, and the firmware has put off cleaning.
+            self.cleaning.forced = true;
+            for plane in 0..self.layout.planes {
+                self.want_cleaning(plane);
+            }
+            self.finish_work();
+            self.cleaning.forced = self.cleaning.stalled();
+            if self.stats.erases == erases {
+                return;
+            }
+        }
+    }
+
+    fn finish_work(&mut self) {
         while self.timer_queue.next_time() != NEVER {
             self.advance(self.timer_queue.next_time());
         }

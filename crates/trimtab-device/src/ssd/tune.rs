@@ -27,11 +27,12 @@ impl Ssd {
                 "only gc.* keys without a bearing on the layout can change live",
             );
         }
-        self.firmware = Box::new(Standard::new(profile));
+        self.take_firmware(Box::new(Standard::new(profile)));
         self.rules.preemptive = profile.gc.preemptive;
         self.rules.suspend = profile.gc.suspend;
         self.times.resume = crate::layout::Times::new(profile).resume;
         self.cleaning.take_marks(&Cleaning::new(profile, &self.layout));
+        self.cleaning.target = self.cleaning_target();
         // A higher watermark may need cleaning now.
         for plane in 0..self.layout.planes {
             self.check_free_blocks(plane);

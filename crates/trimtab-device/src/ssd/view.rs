@@ -33,7 +33,7 @@ impl Ssd {
     #[must_use]
     pub fn locate(&self, offset: u64) -> Option<FlashLocation> {
         let user = u32::try_from(self.layout.unit_of_byte(offset)).ok()?;
-        if user >= self.layout.user_units {
+        if user >= self.layout.visible_units {
             return None;
         }
         let Location::Flash(unit) = self.map.location(user) else { return None };
@@ -66,7 +66,7 @@ impl Ssd {
                     |&user: &u64| matches!(self.map.location(user as u32), Location::Flash(_));
                 let first = self.layout.unit_of_byte(request.offset);
                 let end = request.end().div_ceil(u64::from(self.layout.unit_bytes));
-                let end = end.min(u64::from(self.layout.user_units));
+                let end = end.min(u64::from(self.layout.visible_units));
                 // The first of many: the bound need not be tight.
                 if (first..end).take(32).find(in_flash).is_some() {
                     time += self.times.read + self.times.transfer(self.layout.bytes(1));

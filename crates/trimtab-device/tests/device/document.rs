@@ -1,6 +1,6 @@
 //! docs/device-profile.md agrees with the code.
 
-use trimtab_device::Profile;
+use trimtab_device::{FirmwareKind, Profile};
 
 const DOCUMENT: &str = include_str!("../../../../docs/device-profile.md");
 
@@ -27,7 +27,7 @@ fn example_equals_the_reference_profile() {
 fn every_key_is_documented_and_in_the_example() {
     let all = Profile::builtin("reference").unwrap().to_toml();
     assert_eq!(keys(&all).collect::<Vec<_>>(), keys(example()).collect::<Vec<_>>());
-    for key in keys(&all).chain(["program_pattern_us"]) {
+    for key in keys(&all).chain(["program_pattern_us", "parity", "ranges"]) {
         let row = format!("\n| `{key}` | ");
         assert_eq!(DOCUMENT.matches(&row).count(), 1, "{key}");
     }
@@ -37,5 +37,23 @@ fn every_key_is_documented_and_in_the_example() {
 fn every_builtin_is_documented() {
     for name in Profile::builtin_names() {
         assert!(DOCUMENT.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+/// Keys of the firmware kinds, with their defaults.
+#[test]
+fn every_firmware_key_is_documented() {
+    let (_, table) = DOCUMENT.split_once("## Firmware\n").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    for name in
+        ["standard", "ideal", "pl-io", "windows", "ioda", "ioda-ranges", "harmonia", "tiny-tail"]
+    {
+        assert!(table.contains(&format!("`\"{name}\"`")), "{name}");
+        let wrong = FirmwareKind::parse(&format!("kind = \"{name}\"\nno_such_key = 1"));
+        let error = wrong.unwrap_err().to_string();
+        let known = error.split_once("expected ").map_or("", |(_, known)| known);
+        for key in known.split('`').skip(1).step_by(2) {
+            assert!(table.contains(&format!("| `{key}` | ")), "{name}: {key}");
+        }
     }
 }

@@ -140,7 +140,7 @@ fn refused_reads_report_the_busy_time() {
         .filter_map(|(op, served)| match served.completion.outcome {
             Outcome::Refused { expected_wait } => {
                 assert_eq!(*op, Op::Read);
-                assert_eq!(served.completion.service_time(), Nanos::ZERO);
+                assert_eq!(served.completion.service_time(), Nanos::from_micros(1));
                 Some(expected_wait)
             }
             _ => None,
@@ -180,6 +180,7 @@ fn reads_are_refused_during_a_stall() {
     let there = |unit: &u64| ssd.locate(unit * 4096).is_some_and(|locate| locate.die == die);
     let units: Vec<_> = (unit..).filter(there).take(20).collect();
     units.iter().for_each(|&unit| send(&mut ssd, Op::Read, unit));
+    ssd.advance(ssd.now() + Nanos::from_micros(1));
     assert_eq!(ssd.stats().stalled, Nanos::ZERO, "the stall is not over");
     let refused = |served: &Served| matches!(served.completion.outcome, Outcome::Refused { .. });
     assert_eq!(ssd.served().filter(refused).count(), 20);

@@ -10,7 +10,7 @@ use trimtab_device::{
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 
 /// Drives with few blocks, so that cleaning is constant, with every feature on or off.
-fn profiles() -> impl Strategy<Value = Profile> {
+pub(crate) fn profiles() -> impl Strategy<Value = Profile> {
     let geometry = (1_u32..4, 1_u32..4, 1_u32..3, 10_u32..24, 2_u32..12, 0_u32..3);
     let scope =
         prop::sample::select(vec![Scope::Plane, Scope::Die, Scope::Channel, Scope::Controller]);
@@ -82,7 +82,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
 }
 
 /// Sends random requests, and returns all completions.
-fn work(ssd: &mut Ssd, seed: u64, requests: u64, depth: usize) -> Vec<Served> {
+pub(crate) fn work(ssd: &mut Ssd, seed: u64, requests: u64, depth: usize) -> Vec<Served> {
     use rand::{RngExt as _, SeedableRng as _};
     let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
     let capacity = ssd.capacity();

@@ -13,8 +13,9 @@ use crate::source::NEVER;
 pub(crate) struct Simulated<'a> {
     pub(crate) drives: Vec<ArrayDrive>,
     now: Nanos,
-    /// Completions of the current drive, and how many of them have been taken.
-    completed: Vec<Completed>,
+    /// Completions of the current drive, each with whether its own work delayed it, and how many of
+    /// them have been taken.
+    completed: Vec<(Completed, bool)>,
     taken: usize,
     /// The thresholds by which samples of refused reads are scored.
     thresholds: Option<&'a [Nanos]>,
@@ -93,13 +94,17 @@ impl Backend for Simulated<'_> {
             self.taken = 0;
             self.completed.clear();
             let completed = &mut self.completed;
-            self.drives[drive.index()].drain(|request, outcome| {
-                completed.push(Completed { slot: request.0 as u32, outcome });
+            self.drives[drive.index()].drain(|request, outcome, delayed| {
+                completed.push((Completed { slot: request.0 as u32, outcome }, delayed));
             });
         }
-        let next = self.completed.get(self.taken).copied();
+        let next = self.completed.get(self.taken).map(|(completed, _)| *completed);
         self.taken += usize::from(next.is_some());
         next
+    }
+
+    fn was_delayed(&self) -> bool {
+        self.taken.checked_sub(1).is_some_and(|last| self.completed[last].1)
     }
 
     #[inline]

@@ -59,6 +59,12 @@ impl ArrayDrive {
         self.update_next();
     }
 
+    /// Changes the drive from outside.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Ssd)) {
+        change(&mut self.ssd);
+        self.update_next();
+    }
+
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.in_flight() < self.depth
@@ -89,15 +95,17 @@ impl ArrayDrive {
         self.update_next();
     }
 
-    /// Calls `take` for each request that has completed by now.
+    /// Calls `take` for each request that has completed by now, with whether cleaning delayed it
+    /// (known of drives without faults).
     #[inline]
-    pub(super) fn drain(&mut self, mut take: impl FnMut(RequestId, Outcome)) {
+    pub(super) fn drain(&mut self, mut take: impl FnMut(RequestId, Outcome, bool)) {
         match &mut self.faulty {
             None => self.ssd.drain(|served| {
-                take(served.completion.request, served.completion.outcome);
+                let delayed = served.breakdown.cleaning > Nanos::ZERO;
+                take(served.completion.request, served.completion.outcome, delayed);
             }),
             Some(faulty) => {
-                faulty.release(self.ssd.now(), take);
+                faulty.release(self.ssd.now(), |id, outcome| take(id, outcome, false));
                 self.update_next();
             }
         }
@@ -129,7 +137,7 @@ impl ArrayDrive {
                 copy.submit(at, &next).ok()?;
             }
             let (mut any, mut ended) = (false, None);
-            copy.drain(|request, outcome| {
+            copy.drain(|request, outcome, _| {
                 any = true;
                 if request == SAMPLE {
                     ended = Some(outcome);

@@ -11,7 +11,7 @@ use super::Fill;
 
 /// A number of bytes: a whole number, or text with a binary unit (`"64G"`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bytes(pub(super) u64);
+pub struct Bytes(pub u64);
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -58,6 +58,13 @@ pub trait Backend {
         _ = due;
     }
 
+    /// Whether the drive's own work (cleaning, say) delayed the request whose completion was taken
+    /// last. Only a simulation knows; it is for analysis.
+    #[inline]
+    fn was_delayed(&self) -> bool {
+        false
+    }
+
     /// A predictor has refused this read of a drive whose host queue holds `queued`. A back
     /// end that can determine how the read would have performed does so now and returns false.
     /// Otherwise it returns true, and the driver sends the read as a forced sample that no
@@ -134,6 +141,11 @@ impl<B: Backend> Backend for &mut B {
     #[inline]
     fn handed_out(&mut self, due: Nanos) {
         (**self).handed_out(due);
+    }
+
+    #[inline]
+    fn was_delayed(&self) -> bool {
+        (**self).was_delayed()
     }
 
     #[inline]

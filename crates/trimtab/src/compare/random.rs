@@ -4,7 +4,6 @@ mod page;
 
 use std::io::Write as _;
 use std::sync::Mutex;
-use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -127,9 +126,7 @@ fn options(args: &Args, arrays: u64) -> Result<SeriesOptions> {
     let named = named.map(|name| format!("\"{}\"", name.escape_default()));
     let mut rows = vec!["\"base\"".to_owned()];
     rows.extend(named.chain(args.row.iter().cloned()));
-    let threads = args
-        .threads
-        .map_or_else(|| available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
+    let threads = super::threads(args);
     let recordings = args.trace.iter().map(|path| Recording::open(path));
     Ok(SeriesOptions {
         arrays,

@@ -208,3 +208,58 @@ fn drive_that_never_profits_from_failover_is_marked() {
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("* among drives like it"), "{table}");
 }
+
+const ARRAY: &str = "strategies = ['base', 'ideal', 'ioda', 'ttflash']
+reads = 20_000
+warm_up_s = 5
+[array]
+level = 'raid5'
+members = 4
+chunk = '4K'
+[[device]]
+profile = 'femu'
+capacity = '3G'
+fill = { share = 1.0, kind = 'aged', overwrites = 2 }
+[workload]
+read_share = 0.64
+sizes = [{ bytes = 4096, weight = 1 }]
+offsets = { kind = 'uniform' }
+arrivals = { kind = 'poisson', iops = 4000 }
+";
+
+#[test]
+fn arrays_are_compared() {
+    let place = Place::new(ARRAY);
+    let output = place.compare(&["--json", "a.json", "--report", "a.html"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let table = String::from_utf8(output.stdout).unwrap();
+    for text in ["raid5, 4 members, chunks of 4 KiB", "p99.9 / ideal", "extra reads", "ttflash"] {
+        assert!(table.contains(text), "{text}: {table}");
+    }
+    let json: Value = serde_json::from_slice(&fs::read(place.path("a.json")).unwrap()).unwrap();
+    let rows = json["strategies"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| row["seeds"][0]["reads"].as_u64() >= Some(20_000)));
+    let page = fs::read_to_string(place.path("a.html")).unwrap();
+    assert!(page.contains("Busy members of a stripe"));
+}
+
+#[test]
+fn what_cannot_be_an_array_is_one_line() {
+    for (old, new, expected) in [
+        ("'raid5'", "'raid10'", "level"),
+        ("members = 4", "members = 2", "members"),
+        ("chunk = '4K'", "chunk = 4000", "chunk"),
+        ("'ioda'", "'yoda'", "`yoda`"),
+        ("reads = 20_000", "reads = 20_000\nwritten = 1", "written"),
+    ] {
+        let place = Place::new(&ARRAY.replace(old, new));
+        let output = place.compare(&[]);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected) && said.trim_end().lines().count() == 1, "{said}");
+        assert!(said.contains("s.toml: line "), "{said}");
+    }
+    let live = Place::new(ARRAY).compare(&["--live"]);
+    assert!(said(&live).contains("leave out --live"), "{}", said(&live));
+}

@@ -1,0 +1,280 @@
+//! A comparison on arrays in TOML; docs/arrays.md describes every key.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::DeTable;
+use trimtab_array::driver::ComputeCost;
+use trimtab_array::{Layout, Level, Rotation};
+use trimtab_device::{Fault, FirmwareKind, WindowOptions};
+use trimtab_io::Nanos;
+use trimtab_sim::Error;
+use trimtab_sim::scenario::{
+    self, Bytes, DeviceSpec, RawDevice, Text, WorkloadSpec, drives, take_dependent, workloads,
+};
+
+use super::strategy::ArrayStrategy;
+use crate::error::SeedsError;
+use crate::spec::{check_seeds, faults};
+
+/// A comparison on arrays, parsed and checked.
+#[derive(Clone, Debug)]
+pub struct ArrayComparison {
+    text: String,
+    pub(super) seeds: Vec<u64>,
+    pub(super) strategies: Vec<ArrayStrategy>,
+    /// Judged reads, for each row.
+    pub(super) reads: u64,
+    pub(super) warm_up: Nanos,
+    pub(super) layout: Layout,
+    /// The members.
+    pub(super) drives: Vec<DeviceSpec>,
+    pub(super) faults: Vec<Vec<Fault>>,
+    pub(super) workload: WorkloadSpec,
+    pub(super) windows: WindowOptions,
+    pub(super) compute: ComputeCost,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    seeds: Option<Spanned<Vec<u64>>>,
+    strategies: Option<Vec<Spanned<String>>>,
+    reads: Option<Spanned<u64>>,
+    warm_up_s: Option<Spanned<f64>>,
+    array: Spanned<RawArray>,
+    device: Vec<Spanned<RawDevice>>,
+    windows: Option<Spanned<WindowOptions>>,
+    #[serde(default)]
+    costs: RawCosts,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawArray {
+    level: Spanned<String>,
+    rotation: Option<Spanned<String>>,
+    chunk: Option<Spanned<Bytes>>,
+    members: Option<Spanned<usize>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCosts {
+    compute_us: Option<Spanned<f64>>,
+    compute_gb_s: Option<Spanned<f64>>,
+}
+
+/// md's chunk.
+const CHUNK: u64 = 512 << 10;
+const READS: u64 = 200_000;
+const WARM_UP: f64 = 30.0;
+
+impl ArrayComparison {
+    /// Whether a scenario is one of arrays: it has a table `array`.
+    #[must_use]
+    pub fn is_one(text: &str) -> bool {
+        DeTable::parse(text).is_ok_and(|root| root.get_ref().contains_key("array"))
+    }
+
+    /// Reads a comparison from a file.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), with the file's name; or it cannot be read.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        scenario::load(path, "a comparison", Self::parse)
+    }
+
+    /// Reads a comparison. Files that it names are looked for in `directory`.
+    ///
+    /// # Errors
+    /// It is not TOML, or a key is unknown, missing or out of range, there is no such array, or a
+    /// profile cannot be read.
+    pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
+        let (whole, text) = (text, Text(text));
+        let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
+        let dependent = take_dependent(root.get_mut());
+        let faults = faults::take(root.get_mut());
+        let load = root.get_mut().remove("workload");
+        let raw =
+            Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
+        let at = raw.array.span();
+        let array = raw.array.into_inner();
+        let (devices, faults) = {
+            let parse =
+                |fault: Option<_>| fault.map_or(Ok(Vec::new()), |fault| faults::parse(fault, text));
+            let faults = faults.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+            (drives(raw.device, dependent, text, directory)?, faults)
+        };
+        let (drives, faults) = members(devices, faults, array.members.as_ref(), text)?;
+        let least = drives.iter().map(|drive| drive.profile.capacity_bytes()).min();
+        let level: Level = named(&array.level, text)?;
+        let rotation = array.rotation.as_ref().map(|rotation| named(rotation, text));
+        let rotation: Rotation = rotation.transpose()?.unwrap_or_default();
+        let chunk = array.chunk.as_ref().map_or(CHUNK, |chunk| chunk.get_ref().0);
+        let layout = Layout::new(level, rotation, drives.len(), chunk, least.unwrap_or_default())
+            .map_err(|error| text.wrong(&at, format!("`array`: {error}")))?;
+        let Some(load) = load else {
+            return Err(Error::Scenario("missing field `workload`".to_owned()));
+        };
+        let mut loads = workloads(load, layout.capacity(), 1, text, directory)?;
+        let workload = loads.remove(0);
+        if let Some(second) = loads.first() {
+            return Err(text.wrong(&second.span, "an array has one `workload`"));
+        }
+        let windows = raw.windows.map_or(Ok(WindowOptions::default()), |windows| {
+            let at = windows.span();
+            let windows = windows.into_inner();
+            let checked = FirmwareKind::Ioda(windows).check();
+            checked.map_err(|error| text.wrong(&at, format!("`windows`: {error}")))?;
+            Ok::<_, Error>(windows)
+        })?;
+        Ok(Self {
+            text: whole.to_owned(),
+            seeds: seeds(raw.seeds, text)?,
+            strategies: strategies(raw.strategies, text)?,
+            reads: number("reads", raw.reads.as_ref(), READS, 1_000, 1 << 32, text)?,
+            warm_up: Nanos::from_secs_f64(number(
+                "warm_up_s",
+                raw.warm_up_s.as_ref(),
+                WARM_UP,
+                0.0,
+                1e6,
+                text,
+            )?),
+            layout,
+            drives,
+            faults,
+            workload,
+            windows,
+            compute: compute(&raw.costs, text)?,
+        })
+    }
+
+    /// The TOML text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The layout of the array.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What a reader should know before the figures: one line each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let capacities = self.drives.iter().map(|drive| drive.profile.capacity_bytes());
+        let (least, most) = (capacities.clone().min(), capacities.max());
+        if least != most {
+            let bytes = least.unwrap_or_default();
+            warnings.push(format!("members differ in size: {bytes} bytes of each are used"));
+        }
+        warnings
+    }
+
+    /// Replaces the seeds.
+    ///
+    /// # Errors
+    /// There are none, or two are alike.
+    pub fn set_seeds(&mut self, seeds: Vec<u64>) -> Result<(), SeedsError> {
+        check_seeds(&seeds)?;
+        self.seeds = seeds;
+        Ok(())
+    }
+}
+
+/// One device is repeated; several are the members.
+fn members(
+    mut drives: Vec<DeviceSpec>,
+    mut faults: Vec<Vec<Fault>>,
+    members: Option<&Spanned<usize>>,
+    text: Text<'_>,
+) -> Result<(Vec<DeviceSpec>, Vec<Vec<Fault>>), Error> {
+    if drives.is_empty() {
+        return Err(Error::Scenario("there must be a `[[device]]`, the members".to_owned()));
+    }
+    let Some(members) = members else { return Ok((drives, faults)) };
+    let (at, members) = (members.span(), *members.get_ref());
+    text.within("array.members", &at, members, 2..=trimtab_array::MOST_MEMBERS)?;
+    if drives.len() == 1 {
+        let first = drives.remove(0);
+        let faults_of_first = faults.remove(0);
+        let named =
+            |number: usize| DeviceSpec { name: format!("device {number}"), ..first.clone() };
+        drives = (0..members).map(named).collect();
+        // The fault of one device is not that of all.
+        faults = vec![Vec::new(); members];
+        faults[0] = faults_of_first;
+    }
+    if drives.len() != members {
+        let what = format!(
+            "`array.members` is {members}, and there are {} `[[device]]`: one for each, or one for \
+             all",
+            drives.len()
+        );
+        return Err(text.wrong(&at, what));
+    }
+    Ok((drives, faults))
+}
+
+fn named<T: std::str::FromStr>(name: &Spanned<String>, text: Text<'_>) -> Result<T, Error>
+where
+    T::Err: std::fmt::Display,
+{
+    name.get_ref().parse().map_err(|error| text.wrong(&name.span(), error))
+}
+
+fn seeds(raw: Option<Spanned<Vec<u64>>>, text: Text<'_>) -> Result<Vec<u64>, Error> {
+    let Some(raw) = raw else { return Ok(vec![1]) };
+    let at = raw.span();
+    let seeds = raw.into_inner();
+    check_seeds(&seeds).map_err(|what| text.wrong(&at, what))?;
+    Ok(seeds)
+}
+
+fn strategies(
+    raw: Option<Vec<Spanned<String>>>,
+    text: Text<'_>,
+) -> Result<Vec<ArrayStrategy>, Error> {
+    let Some(raw) = raw else { return Ok(ArrayStrategy::ALL.to_vec()) };
+    let mut strategies = Vec::new();
+    for name in &raw {
+        let strategy: ArrayStrategy = named(name, text)?;
+        if strategies.contains(&strategy) {
+            return Err(text.wrong(&name.span(), format!("`{strategy}` is there twice")));
+        }
+        strategies.push(strategy);
+    }
+    if strategies.is_empty() {
+        return Err(Error::Scenario("`strategies` must have at least one entry".to_owned()));
+    }
+    Ok(strategies)
+}
+
+fn number<T: Copy + PartialOrd + std::fmt::Display>(
+    key: &str,
+    value: Option<&Spanned<T>>,
+    usual: T,
+    least: T,
+    most: T,
+    text: Text<'_>,
+) -> Result<T, Error> {
+    let Some(value) = value else { return Ok(usual) };
+    text.within(key, &value.span(), *value.get_ref(), least..=most)?;
+    Ok(*value.get_ref())
+}
+
+fn compute(raw: &RawCosts, text: Text<'_>) -> Result<ComputeCost, Error> {
+    let usual = ComputeCost::default();
+    let each = number("costs.compute_us", raw.compute_us.as_ref(), -1.0, 0.0, 1e6, text)?;
+    let rate = number("costs.compute_gb_s", raw.compute_gb_s.as_ref(), -1.0, 1e-3, 1e6, text)?;
+    Ok(ComputeCost {
+        each_ns: if each < 0.0 { usual.each_ns } else { (each * 1e3) as u64 },
+        per_kib_ns: if rate < 0.0 { usual.per_kib_ns } else { 1024.0 / rate },
+    })
+}

@@ -1,0 +1,108 @@
+//! Strategies on a small parity array: what each must bring, and what cannot be an array.
+
+use std::path::Path;
+
+use trimtab_compare::arrays::{ArrayComparison, ArrayReport, ArrayRow, compare_arrays};
+
+const ARRAY: &str = "
+reads = 40_000
+warm_up_s = 10
+[array]
+level = 'raid5'
+members = 4
+chunk = '4K'
+[[device]]
+profile = 'femu'
+capacity = '3G'
+fill = { share = 1.0, kind = 'aged', overwrites = 2 }
+[workload]
+read_share = 0.64
+sizes = [{ bytes = 4096, weight = 1 }]
+offsets = { kind = 'uniform' }
+arrivals = { kind = 'poisson', iops = 4000 }
+";
+
+fn parse(text: &str) -> Result<ArrayComparison, String> {
+    ArrayComparison::parse(text, Path::new(".")).map_err(|error| error.to_string())
+}
+
+fn compare(strategies: &str) -> ArrayReport {
+    let comparison = parse(&format!("strategies = [{strategies}]\n{ARRAY}")).unwrap();
+    compare_arrays(&comparison, 2, &|_| {}).unwrap()
+}
+
+fn row<'a>(report: &'a ArrayReport, name: &str) -> &'a ArrayRow {
+    report.strategies.iter().find(|row| row.name == name).unwrap()
+}
+
+fn percentile(report: &ArrayReport, row_name: &str, name: &str) -> f64 {
+    row(report, row_name).median(|figures| figures.percentile(name)).unwrap()
+}
+
+#[test]
+fn drives_that_take_turns_and_refuse_are_nearly_ideal() {
+    let report =
+        compare("'base', 'ideal', 'iod1', 'iod2', 'iod3', 'ioda', 'ttflash', 'preemptive'");
+    let at = |row: &str, name: &str| percentile(&report, row, name);
+    assert!(at("base", "p99.9") > 50.0 * at("ideal", "p99.9"));
+    for (name, most) in [("ioda", 1.3), ("iod3", 1.5), ("ttflash", 1.5)] {
+        let ratio = at(name, "p99.9") / at("ideal", "p99.9");
+        assert!(ratio < most, "{name}: {ratio}");
+    }
+    assert!(at("preemptive", "p99.9") < 0.2 * at("base", "p99.9"));
+    // These drives, equally worn, clean at once: refusals alone find nowhere to go (IODA, §4.2.2).
+    let mean = |name: &str| row(&report, name).median(|figures| Some(figures.mean_ns)).unwrap();
+    assert!(mean("iod2") < mean("iod1"), "the least busy drives are waited for");
+    // One drive at a time is busy where drives take turns.
+    let busy = |name: &str| row(&report, name).seeds[0].busy_percent;
+    assert!(busy("ioda")[2..].iter().sum::<f64>() < 0.01, "{:?}", busy("ioda"));
+    assert!(busy("base")[1] > 0.5 && busy("ideal")[1..].iter().all(|&share| share == 0.0));
+    let extra = |name: &str| row(&report, name).seeds[0].extra_reads_percent;
+    assert!(extra("ioda") < 6.0 && extra("base") == 0.0, "{}", extra("ioda"));
+    assert!((50.0..100.0).contains(&extra("iod3")), "three reads for one in four");
+}
+
+#[test]
+fn figures_do_not_depend_on_threads() {
+    let comparison = parse(&format!("strategies = ['iod2', 'adaptive']\n{ARRAY}")).unwrap();
+    let figures = |threads| {
+        let report = compare_arrays(&comparison, threads, &|_| {}).unwrap();
+        serde_json::to_string(&report).unwrap()
+    };
+    assert_eq!(figures(1), figures(2));
+}
+
+#[test]
+fn what_cannot_be_is_one_line_with_the_key() {
+    let replaced = |old: &str, new: &str| ARRAY.replace(old, new);
+    for (text, key) in [
+        (replaced("'raid5'", "'raid7'"), "level"),
+        (replaced("members = 4", "members = 2"), "members"),
+        (replaced("members = 4", "members = 33"), "array.members"),
+        (replaced("chunk = '4K'", "chunk = '2K'"), "chunk"),
+        (replaced("chunk = '4K'", "chunk = '12K'"), "chunk"),
+        (replaced("chunk = '4K'", "chunks = '4K'"), "chunks"),
+        (replaced("reads = 40_000", "reads = 0"), "reads"),
+        (replaced("[workload]", "[load]"), "load"),
+        (format!("strategies = ['iod4']\n{ARRAY}"), "iod4"),
+        (format!("strategies = ['base', 'base']\n{ARRAY}"), "base"),
+        (format!("{ARRAY}\n[windows]\nwindow_ms = 0"), "window_ms"),
+        (format!("{ARRAY}\n[windows]\nwindow = 1"), "window"),
+        (format!("{ARRAY}\n[[device]]\nprofile = 'femu'\ncapacity = '3G'"), "array.members"),
+        (format!("{ARRAY}\n[costs]\ncompute_us = -1"), "costs.compute_us"),
+    ] {
+        let error = parse(&text).unwrap_err();
+        assert!(error.contains(key) && !error.contains('\n'), "{key}: {error}");
+    }
+}
+
+/// Of members of different size the least capacity counts, with a note.
+#[test]
+fn smallest_member_counts() {
+    let two = "[[device]]\nprofile = 'femu'\ncapacity = '3G'\n".repeat(3);
+    let text = ARRAY.replace("members = 4\n", "");
+    let mixed = parse(&format!("{text}\n{two}").replacen("'3G'", "'6G'", 1)).unwrap();
+    let same = parse(ARRAY).unwrap();
+    assert_eq!(mixed.layout().capacity(), same.layout().capacity());
+    assert_eq!((mixed.warnings().len(), same.warnings().len()), (1, 0));
+}

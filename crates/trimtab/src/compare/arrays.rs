@@ -1,0 +1,206 @@
+//! `trimtab compare` on an array.
+
+mod page;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Mutex;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+use trimtab_compare::arrays::{
+    ArrayComparison, ArrayFigures, ArrayReport, ArrayRow, compare_arrays,
+};
+use trimtab_io::{Nanos, WholeFile};
+use trimtab_report::{Align, Facts, Table, count, machine};
+
+use super::{Args, line, threads};
+use crate::console;
+use crate::json::Json;
+use crate::output::Report;
+use crate::progress::{Progress, during};
+use crate::units::{self, NONE};
+
+/// The report as JSON.
+#[derive(Serialize)]
+struct Summary<'a> {
+    trimtab: &'static str,
+    /// The scenario's text.
+    scenario: &'a str,
+    machine: String,
+    #[serde(flatten)]
+    report: &'a ArrayReport,
+}
+
+/// Whether a scenario is one of an array; what cannot be read is not.
+pub(super) fn is_one(path: &Path) -> bool {
+    let text = WholeFile::toml("a comparison").read_text(path);
+    text.is_ok_and(|text| ArrayComparison::is_one(&text))
+}
+
+pub(super) fn run(args: &Args, path: &Path) -> Result<()> {
+    let mut comparison = ArrayComparison::load(path)?;
+    if args.live {
+        bail!("{}: arrays are simulated so far; leave out --live", path.display());
+    }
+    if !args.seeds.is_empty() {
+        comparison.set_seeds(args.seeds.clone())?;
+    }
+    let json = args.json.as_deref().map(|out| Json::create(out, &[path])).transpose()?;
+    let page = args.report.as_deref().map(|out| Report::create(out, &[path])).transpose()?;
+    let progress = if args.quiet { Progress::hidden() } else { Progress::new() };
+    let progress = Mutex::new(progress);
+    let show = |at: &trimtab_compare::Progress<'_>| {
+        if let Ok(mut progress) = progress.lock() {
+            progress.show(|elapsed| line(at, elapsed));
+        }
+    };
+    let work = || compare_arrays(&comparison, threads(args), &show);
+    let report = if args.quiet { work() } else { during("comparing", work) }?;
+    drop(progress);
+    if let Some(page) = page {
+        page.write(&page::page(path, &comparison, &report))?;
+    }
+    let to_standard_output = matches!(json, Some(Json::StandardOutput));
+    if let Some(json) = json {
+        let (trimtab, scenario) = (env!("CARGO_PKG_VERSION"), comparison.text());
+        json.write(&Summary { trimtab, scenario, machine: machine(), report: &report })?;
+    }
+    if !args.quiet && !to_standard_output {
+        let mut out = console::out(false);
+        out.write_all(text(path, &comparison, &report).as_bytes())?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn text(path: &Path, comparison: &ArrayComparison, report: &ArrayReport) -> String {
+    let notes = notes(comparison, report).concat();
+    format!("{}\n{}\n{}{notes}", facts(path, comparison, report), latencies(report), work(report))
+}
+
+/// How the figures were obtained.
+pub(super) fn facts(path: &Path, comparison: &ArrayComparison, report: &ArrayReport) -> Facts {
+    let mut facts = Facts::new();
+    let layout = comparison.layout();
+    facts.add("scenario", path.display().to_string());
+    let array = format!(
+        "{}, {} members, chunks of {} KiB",
+        layout.level(),
+        layout.members(),
+        layout.chunk() >> 10
+    );
+    facts.add("array", array);
+    let seeds: Vec<_> = report.seeds.iter().map(u64::to_string).collect();
+    facts.add("seeds", seeds.join(", "));
+    let figures = || report.strategies.iter().flat_map(|row| &row.seeds);
+    let reads = figures().map(|figures| figures.reads).min().unwrap_or_default();
+    facts.add("reads", format!("{} for each seed", count(reads)));
+    let dwpd = report.strategies.first().and_then(|row| row.median(|f| Some(f.dwpd)));
+    let dwpd = dwpd.map_or(NONE.to_owned(), |dwpd| format!("{dwpd:.1} in eight hours"));
+    facts.add("drive writes per day", dwpd);
+    facts.add("machine", machine());
+    facts
+}
+
+const PERCENTILES: [&str; 6] = ["p50", "p95", "p99", "p99.9", "p99.99", "p99.999"];
+
+/// A row for each strategy: how long reads take.
+pub(super) fn latencies(report: &ArrayReport) -> Table {
+    let right = |name: &str| (name.to_owned(), Align::Right);
+    let of_ideal = ["p99.9", "p99.99"].map(|name| right(&format!("{name} / ideal")));
+    let columns: Vec<_> = [("strategy".to_owned(), Align::Left), right("mean")]
+        .into_iter()
+        .chain(PERCENTILES.map(right))
+        .chain(of_ideal)
+        .collect();
+    let caption = match report.seeds.len() {
+        1 => "latency of reads",
+        _ => "latency of reads, medians over the seeds",
+    };
+    let mut table = Table::new(&columns).with_caption(caption);
+    let ideal = report.strategies.iter().find(|row| row.name == "ideal");
+    for row in possible(report) {
+        let percentile = |row: &ArrayRow, name: &str| row.median(|f| f.percentile(name));
+        let mut cells = vec![row.name.to_owned(), time(row.median(|f| Some(f.mean_ns)))];
+        cells.extend(PERCENTILES.map(|name| time(percentile(row, name))));
+        for name in ["p99.9", "p99.99"] {
+            let of = ideal.and_then(|ideal| percentile(ideal, name));
+            let ratio = percentile(row, name).zip(of).map(|(own, ideal)| own / ideal);
+            cells.push(ratio.map_or(NONE.to_owned(), |ratio| format!("{ratio:.2}")));
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// A row for each strategy: what it costs, and what the drives do.
+pub(super) fn work(report: &ArrayReport) -> Table {
+    let columns = [
+        ("strategy", Align::Left),
+        ("extra reads", Align::Right),
+        ("1 busy", Align::Right),
+        ("2 busy", Align::Right),
+        ("more", Align::Right),
+        ("write p99", Align::Right),
+        ("requests/s", Align::Right),
+        ("write amplification", Align::Right),
+        ("out of turn", Align::Right),
+    ];
+    let caption = "stripes' reads of which one, two or more members were busy with themselves; \
+                   cleanings out of turn";
+    let mut table = Table::new(&columns).with_caption(caption);
+    let percent = |value: Option<f64>, places: usize| {
+        value.map_or(NONE.to_owned(), |value| format!("{value:.places$}%"))
+    };
+    for row in possible(report) {
+        let busy = |class: usize| row.median(|f| Some(f.busy_percent[class]));
+        let more = row.median(|f| Some(f.busy_percent[3..].iter().sum()));
+        let write = |figures: &ArrayFigures| {
+            let found = figures.write_percentiles.iter().find(|(name, _)| *name == "p99");
+            found.map(|(_, value)| *value as f64)
+        };
+        let whole = |value: Option<f64>| value.map_or(NONE.to_owned(), |v| count(v.round() as u64));
+        table.row(vec![
+            row.name.to_owned(),
+            percent(row.median(|f| Some(f.extra_reads_percent)), 1),
+            percent(busy(1), 3),
+            percent(busy(2), 3),
+            percent(more, 3),
+            time(row.median(write)),
+            whole(row.median(|f| Some(f.iops))),
+            row.median(|f| Some(f.write_amplification))
+                .map_or(NONE.to_owned(), |value| format!("{value:.2}")),
+            whole(row.median(|f| Some(f.forced_outside_window as f64))),
+        ]);
+    }
+    table
+}
+
+fn possible(report: &ArrayReport) -> impl Iterator<Item = &ArrayRow> {
+    report.strategies.iter().filter(|row| row.impossible.is_none())
+}
+
+/// A line for each thing that the tables do not show.
+pub(super) fn notes(comparison: &ArrayComparison, report: &ArrayReport) -> Vec<String> {
+    let mut notes: Vec<_> =
+        comparison.warnings().iter().map(|warning| format!("{warning}\n")).collect();
+    for row in &report.strategies {
+        if let Some(why) = &row.impossible {
+            notes.push(format!("{}: not with these drives: {why}\n", row.name));
+        }
+        let errors: u64 = row.seeds.iter().map(|figures| figures.errors).sum();
+        if errors > 0 {
+            let errors = count(errors);
+            notes.push(format!("{}: {errors} requests failed, and are not counted\n", row.name));
+        }
+        if let Some(window) = row.seeds.iter().find_map(|figures| figures.window_ns) {
+            notes.push(format!("{}: windows of {window} in the end\n", row.name));
+        }
+    }
+    notes
+}
+
+fn time(value: Option<f64>) -> String {
+    value.map_or(NONE.to_owned(), |ns| units::long(Nanos(ns as u64)).replace(' ', ""))
+}

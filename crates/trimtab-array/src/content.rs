@@ -84,6 +84,11 @@ impl Content {
         user: &'a [u8],
     ) -> &'a [u8] {
         let (offset, length) = extent(view, io);
+        if view.is_refresh {
+            let strips = self.strips(io.part, view.rows());
+            let range = strips.range(io.member.index(), offset, length);
+            return &strips.read[range];
+        }
         if let Some(from) = position(&self.layout, &view.piece, io.member, offset) {
             return &user[from..from + length];
         }
@@ -105,7 +110,7 @@ impl Content {
     ) -> Result<(), TooManyLost> {
         for number in 0..view.rows().len() {
             self.restore(part, view, number)?;
-            if view.op == Op::Write {
+            if view.op == Op::Write && !view.is_refresh {
                 self.parity_of(part, view, number, user);
             }
         }

@@ -106,7 +106,14 @@ pub struct Counts {
     pub computed: u64,
     /// Reads that began again because their stripe was written to.
     pub restarted: u64,
+    /// Times that the policy had something written again.
+    pub refreshed: u64,
 }
+
+/// In the place of a part's user: the planner itself.
+const NOBODY: u32 = u32::MAX;
+/// The most bytes of a chunk that are written again at a time.
+const REFRESH: u64 = 64 << 10;
 
 /// A request of the user.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +159,8 @@ struct Part {
     refusers: Members,
     delayed: Members,
     failed: Members,
+    /// The member of which a strip is written again, unchanged; of requests of the user none.
+    refreshed: Members,
     /// What is to be asked when it has its stripe.
     around: Option<Around>,
     strips: u32,
@@ -183,6 +192,9 @@ pub struct PartView<'a> {
     pub op: Op,
     /// Where it is.
     pub piece: Piece,
+    /// Whether it writes what a member holds again, unchanged: then it belongs to no request, and
+    /// `request` is the greatest number.
+    pub is_refresh: bool,
     rows: &'a [Row],
 }
 
@@ -229,6 +241,8 @@ pub struct Planner {
     locks: Locks,
     counts: Counts,
     next_number: u64,
+    /// The stripe of which something is written again next.
+    next_refreshed: u64,
     /// The time of the event that is being handled, and what it has caused.
     now: Nanos,
     actions: VecDeque<Action>,
@@ -254,6 +268,7 @@ impl Planner {
             locks: Locks::new(),
             counts: Counts::default(),
             next_number: 0,
+            next_refreshed: 0,
             now: Nanos::ZERO,
             actions: VecDeque::new(),
         }
@@ -309,8 +324,9 @@ impl Planner {
     #[must_use]
     pub fn part(&self, part: u32) -> PartView<'_> {
         let of = &self.parts[part];
-        let request = self.users[of.user].request.id;
-        PartView { request, op: of.op, piece: of.piece, rows: of.rows() }
+        let request = self.request_of(of.user);
+        let is_refresh = !of.refreshed.is_empty();
+        PartView { request, op: of.op, piece: of.piece, is_refresh, rows: of.rows() }
     }
 
     /// A request of the user arrives. Its identifier must differ from those in flight.
@@ -334,6 +350,28 @@ impl Planner {
         self.part_of_user_done(user);
     }
 
+    fn request_of(&self, user: u32) -> RequestId {
+        if user == NOBODY { RequestId(u64::MAX) } else { self.users[user].request.id }
+    }
+
+    /// Writes some of what a member holds again, if the policy wants that.
+    fn refresh(&mut self) {
+        let bytes = self.layout.chunk().min(REFRESH);
+        let Some(member) = self.policy.refresh(self.now, bytes) else { return };
+        if self.lost.has(member) || self.layout.level() == Level::Raid0 {
+            return;
+        }
+        let stripe = self.next_refreshed;
+        self.next_refreshed = (stripe + 1) % self.layout.stripes();
+        self.counts.refreshed += 1;
+        let mut rows = [Row::default(); MOST_ROWS];
+        rows[0] = Row::refreshed(bytes as u32, member);
+        let piece = Piece::of_stripe(&self.layout, stripe, bytes);
+        let part = self.new_part(NOBODY, Op::Write, piece, rows, 1);
+        self.parts[part].refreshed = Members::one(member);
+        self.begin_write(part);
+    }
+
     fn begin(&mut self, user: u32, op: Op, piece: Piece) {
         let (rows, row_count) = rows_of(&self.layout, &piece);
         let part = self.new_part(user, op, piece, rows, row_count);
@@ -351,7 +389,9 @@ impl Planner {
         rows: [Row; MOST_ROWS],
         row_count: usize,
     ) -> u32 {
-        self.users[user].parts += 1;
+        if user != NOBODY {
+            self.users[user].parts += 1;
+        }
         self.next_number += 1;
         self.parts.insert(Part {
             number: self.next_number,
@@ -371,6 +411,7 @@ impl Planner {
             refusers: Members::NONE,
             delayed: Members::NONE,
             failed: Members::NONE,
+            refreshed: Members::NONE,
             around: None,
             strips: 0,
             outcome: Outcome::Done,
@@ -436,6 +477,7 @@ impl Planner {
     }
 
     fn send(&mut self, part: u32, member: Member, rows: (u8, u8), op: Op, flags: Flags) {
+        let id = self.request_of(self.parts[part].user);
         let of = &mut self.parts[part];
         of.unanswered += 1;
         of.of_round += 1;
@@ -447,7 +489,7 @@ impl Planner {
             length = u64::from(last.end() - first.offset);
         }
         let request = Request {
-            id: self.users[of.user].request.id,
+            id,
             device: DeviceId(member.0.into()),
             arrival: self.now,
             op,
@@ -505,12 +547,18 @@ impl Planner {
         if unanswered > 0 {
             self.actions.push_back(Action::Cancel(part));
         }
+        if user == NOBODY {
+            return;
+        }
         self.actions.push_back(Action::PartDone(part));
         let user_outcome = &mut self.users[user].outcome;
         if outcome != Outcome::Done {
             *user_outcome = outcome;
         }
         self.part_of_user_done(user);
+        if op == Op::Write {
+            self.refresh();
+        }
     }
 
     fn part_of_user_done(&mut self, user: u32) {

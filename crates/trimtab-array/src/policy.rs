@@ -4,12 +4,14 @@ mod flagged;
 mod plain;
 mod proactive;
 mod tolerant;
+mod trimtab;
 mod windows;
 
 pub use flagged::{BusyTime, Flagged};
 pub use plain::Plain;
 pub use proactive::Proactive;
 pub use tolerant::{Tolerance, Tolerant};
+pub use trimtab::{Trimtab, TrimtabOptions};
 pub use windows::{Turns, Windows};
 
 use std::fmt;
@@ -63,6 +65,13 @@ pub trait ReadPolicy: fmt::Debug + Send {
     fn member_sent(&mut self, now: Nanos, member: Member, request: &Request) -> u32 {
         _ = (now, member, request);
         0
+    }
+
+    /// A write of the user is complete. A member of which `bytes` bytes are to be read and written
+    /// again, unchanged.
+    fn refresh(&mut self, now: Nanos, bytes: u64) -> Option<Member> {
+        _ = (now, bytes);
+        None
     }
 
     /// A request to a member has ended; none: it was taken back.

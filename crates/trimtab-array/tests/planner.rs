@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use trimtab_array::planner::{Action, MemberIo, PartTimer, Planner};
 use trimtab_array::policy::{
-    BusyTime, Flagged, Plain, Proactive, ReadPolicy, Tolerance, Tolerant, Turns, Windows,
+    Asks, BusyTime, Flagged, Plain, Proactive, ReadPolicy, StripeRead, Tolerance, Tolerant,
+    Trimtab, TrimtabOptions, Turns, Windows,
 };
 use trimtab_array::{Content, Layout, Level, Member, Parity, Role, Rotation};
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId, SplitMix64};
@@ -81,7 +82,7 @@ impl Array {
                 Action::Cancel(part) => self.cancel(part),
                 Action::Compute(part, _) => {
                     let view = self.planner.part(part);
-                    let user = &self.user[&view.request.0].1;
+                    let user = self.user.get(&view.request.0).map_or(&[][..], |user| &user.1);
                     self.content.compute(part, &view, user).expect("it can be computed");
                     self.planner.computed(self.now, part);
                 }
@@ -106,7 +107,7 @@ impl Array {
         let mut data = Vec::new();
         if request.op == Op::Write {
             let view = self.planner.part(io.part);
-            let user = &self.user[&view.request.0].1;
+            let user = self.user.get(&view.request.0).map_or(&[][..], |user| &user.1);
             data = self.content.write_from(&view, &io, user).to_vec();
             assert_eq!(data.len() as u64, request.length);
         }
@@ -212,6 +213,21 @@ impl Array {
     }
 }
 
+/// Has one member after the other written again.
+#[derive(Debug)]
+struct Refreshing(u8, u8);
+
+impl ReadPolicy for Refreshing {
+    fn begin(&mut self, _: Nanos, read: &StripeRead<'_>, asks: &mut Asks) {
+        asks.flagged(read.wanted());
+    }
+
+    fn refresh(&mut self, _: Nanos, _: u64) -> Option<Member> {
+        self.0 = (self.0 + 1) % self.1;
+        Some(Member(self.0))
+    }
+}
+
 fn policy(number: usize, layout: &Layout) -> Box<dyn ReadPolicy> {
     let turns = Turns { start: Nanos(0), length: Nanos(3000), members: layout.members() as u8 };
     match number {
@@ -222,6 +238,8 @@ fn policy(number: usize, layout: &Layout) -> Box<dyn ReadPolicy> {
         4 => Box::new(Proactive::FULL_STRIPE),
         5 => Box::new(Proactive::with_extra(1)),
         6 => Box::new(Tolerant::new(Tolerance::REACTIVE)),
+        7 => Box::new(Refreshing(0, layout.members() as u8)),
+        8 => Box::new(Trimtab::new(layout.members(), TrimtabOptions::default())),
         _ => Box::new(Tolerant::new(Tolerance::ADAPTIVE)),
     }
 }
@@ -347,7 +365,7 @@ proptest! {
     #[test]
     fn reads_return_what_was_written(
         layout in layouts(),
-        policy in 0_usize..8,
+        policy in 0_usize..10,
         requests in requests(),
         seed: u64,
     ) {
@@ -358,7 +376,7 @@ proptest! {
     #[test]
     fn lost_members_are_gone_around(
         layout in layouts(),
-        policy in 0_usize..8,
+        policy in 0_usize..10,
         requests in requests(),
         seed: u64,
         lost in 1_usize..3,
@@ -371,7 +389,7 @@ proptest! {
     #[test]
     fn concurrent_requests_do_not_mix_old_and_new(
         layout in layouts(),
-        policy in 0_usize..8,
+        policy in 0_usize..10,
         requests in requests(),
         seed: u64,
     ) {

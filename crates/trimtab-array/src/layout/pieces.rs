@@ -35,6 +35,12 @@ impl Piece {
         Self { start, length: 0, buffer_offset: 0, chunk: layout.chunk() }
     }
 
+    /// The first bytes of a stripe.
+    pub(crate) const fn of_stripe(layout: &Layout, stripe: u64, length: u64) -> Self {
+        let start = Position { stripe, index: 0, offset: 0 };
+        Self { start, length, buffer_offset: 0, chunk: layout.chunk() }
+    }
+
     /// Its chunks, in the order of their index.
     pub fn chunks(self) -> impl Iterator<Item = ChunkRange> {
         let (mut index, mut offset, mut done) = (self.start.index, self.start.offset, 0);

@@ -44,6 +44,11 @@ impl Row {
         }
     }
 
+    /// The first bytes of a member's chunk, to be written again.
+    pub(crate) const fn refreshed(bytes: u32, member: Member) -> Self {
+        Self { wanted: Members::one(member), ..Self::new(0, bytes, Members::NONE) }
+    }
+
     /// The first byte behind it.
     #[must_use]
     pub const fn end(&self) -> u32 {

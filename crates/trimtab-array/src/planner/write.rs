@@ -30,6 +30,10 @@ impl Planner {
         let lost = self.lost;
         let of = &mut self.parts[part];
         of.lock = Lock::Exclusive;
+        if !of.refreshed.is_empty() {
+            self.begin_reading(part);
+            return;
+        }
         if parities.is_empty() {
             self.write_members(part);
             return;
@@ -55,10 +59,14 @@ impl Planner {
         let of = &mut self.parts[part];
         of.stage = Stage::Writing;
         let (op, rows, count) = (of.op, of.rows, usize::from(of.row_count));
+        let refreshed = of.refreshed;
         self.locks.written(stripe);
         let copies = self.layout.level() == Level::Raid1;
         let parities = if copies { self.members } else { self.parities(stripe) };
-        let targets = |row: &Row| row.user.and(parities).without(self.lost);
+        let targets = |row: &Row| match refreshed.is_empty() {
+            true => row.user.and(parities).without(self.lost),
+            false => refreshed.without(self.lost),
+        };
         let targets =
             std::array::from_fn(|i| if i < count { targets(&rows[i]) } else { Members::NONE });
         // A data chunk that is written nowhere is in the parity alone.
@@ -70,6 +78,10 @@ impl Planner {
         for member in all.iter() {
             let picked = targets.map(|row: Members| row.has(member));
             self.send_rows(part, member, op, Flags::empty(), picked);
+        }
+        // The member that was to be written again is lost meanwhile.
+        if all.is_empty() {
+            self.finish_write(part, Outcome::Done);
         }
     }
 

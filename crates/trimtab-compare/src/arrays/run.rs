@@ -106,7 +106,7 @@ fn serve(
     let capacity = layout.capacity().min(comparison.layout.capacity());
     let source = comparison.workload.build(capacity, seed, None)?.source;
     let windows = drives.first().and_then(|drive| drive.ssd.windows());
-    let planner = Planner::new(layout, strategy.policy(windows));
+    let planner = Planner::new(layout, strategy.policy(comparison.drives.len(), windows));
     let options = RaidOptions {
         driver: DriverOptions {
             compute: comparison.compute,

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use trimtab_array::policy::{
-    BusyTime, Flagged, Plain, Proactive, ReadPolicy, Tolerance, Tolerant, Turns, Windows,
+    BusyTime, Flagged, Plain, Proactive, ReadPolicy, Tolerance, Tolerant, Trimtab, TrimtabOptions,
+    Turns, Windows,
 };
 use trimtab_device::{
     FirmwareKind, HarmoniaOptions, PlIoOptions, Profile, TinyTailOptions, WindowOptions,
@@ -47,11 +48,13 @@ pub enum ArrayStrategy {
     Proactive2,
     /// Reactive, and proactive while members are late again and again.
     Adaptive,
+    /// Ordinary drives that are made to take turns, and gone around while they are busy.
+    Trimtab,
 }
 
 impl ArrayStrategy {
     /// All, in the order of tables.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Base,
         Self::Ideal,
         Self::Iod1,
@@ -68,6 +71,7 @@ impl ArrayStrategy {
         Self::Proactive1,
         Self::Proactive2,
         Self::Adaptive,
+        Self::Trimtab,
     ];
 
     /// Its name in scenarios and tables.
@@ -90,6 +94,7 @@ impl ArrayStrategy {
             Self::Proactive1 => "proactive-1",
             Self::Proactive2 => "proactive-2",
             Self::Adaptive => "adaptive",
+            Self::Trimtab => "trimtab",
         }
     }
 
@@ -115,8 +120,13 @@ impl ArrayStrategy {
         }
     }
 
-    /// The policy of its host. `windows` are those of the first drive, if it has any.
-    pub(super) fn policy(self, windows: Option<WindowSchedule>) -> Box<dyn ReadPolicy> {
+    /// The policy of its host, for this many members. `windows` are those of the first drive, if it
+    /// has any.
+    pub(super) fn policy(
+        self,
+        members: usize,
+        windows: Option<WindowSchedule>,
+    ) -> Box<dyn ReadPolicy> {
         match (self, windows) {
             (Self::Iod1 | Self::Ioda | Self::IodaHost, _) => {
                 Box::new(Flagged::new(BusyTime::Ignored))
@@ -131,6 +141,7 @@ impl ArrayStrategy {
             (Self::Proactive2, _) => Box::new(Proactive::with_extra(2)),
             (Self::Reactive, _) => Box::new(Tolerant::new(Tolerance::REACTIVE)),
             (Self::Adaptive, _) => Box::new(Tolerant::new(Tolerance::ADAPTIVE)),
+            (Self::Trimtab, _) => Box::new(Trimtab::new(members, TrimtabOptions::default())),
             _ => Box::new(Plain),
         }
     }

@@ -241,6 +241,8 @@ pub struct Planner {
     locks: Locks,
     counts: Counts,
     next_number: u64,
+    /// Parts that are over, to be freed when the event has been handled.
+    over: Vec<u32>,
     /// The stripe of which something is written again next.
     next_refreshed: u64,
     /// The time of the event that is being handled, and what it has caused.
@@ -268,6 +270,7 @@ impl Planner {
             locks: Locks::new(),
             counts: Counts::default(),
             next_number: 0,
+            over: Vec::new(),
             next_refreshed: 0,
             now: Nanos::ZERO,
             actions: VecDeque::new(),
@@ -348,6 +351,7 @@ impl Planner {
             }
         }
         self.part_of_user_done(user);
+        self.free_over();
     }
 
     fn request_of(&self, user: u32) -> RequestId {
@@ -437,6 +441,9 @@ impl Planner {
         self.now = now;
         let part = &mut self.parts[io.part];
         part.unanswered -= 1;
+        if part.stage == Stage::Done && part.unanswered == 0 {
+            self.over.push(io.part);
+        }
         let is_read = matches!(part.stage, Stage::Reading) || part.op == Op::Read;
         let counts = io.round == part.round;
         part.of_round -= u32::from(counts);
@@ -448,7 +455,7 @@ impl Planner {
             Stage::Writing if counts => self.write_ended(io, outcome),
             _ => {}
         }
-        self.free_if_over(io.part);
+        self.free_over();
     }
 
     /// A member that is about to answer was late because it was busy with itself, as far as the
@@ -466,7 +473,7 @@ impl Planner {
             Op::Read => self.finish(part, Outcome::Done),
             _ => self.write_members(part),
         }
-        self.free_if_over(part);
+        self.free_over();
     }
 
     /// Whether a timer's part is over: waiting for it would be in vain.
@@ -544,8 +551,9 @@ impl Planner {
             self.counts.refusals[class(refusers)] += 1;
         }
         self.unlock(part);
-        if unanswered > 0 {
-            self.actions.push_back(Action::Cancel(part));
+        match unanswered {
+            0 => self.over.push(part),
+            _ => self.actions.push_back(Action::Cancel(part)),
         }
         if user == NOBODY {
             return;
@@ -570,9 +578,10 @@ impl Planner {
         }
     }
 
-    fn free_if_over(&mut self, part: u32) {
-        let Part { stage, unanswered, .. } = self.parts[part];
-        if stage == Stage::Done && unanswered == 0 {
+    /// Frees the parts that are over. At the end of an event: until then their slots must not be
+    /// used again.
+    fn free_over(&mut self) {
+        while let Some(part) = self.over.pop() {
             let of = &self.parts[part];
             if of.op == Op::Read {
                 self.counts.busy[class(of.refusers.and(of.delayed))] += 1;

@@ -62,6 +62,17 @@ fn drives_that_take_turns_and_refuse_are_nearly_ideal() {
     assert!((50.0..100.0).contains(&extra("iod3")), "three reads for one in four");
 }
 
+/// Nothing is lost by going around ordinary drives, and the budget is kept.
+#[test]
+fn ordinary_drives_are_gone_around_within_the_budget() {
+    let report = compare("'base', 'trimtab'");
+    let figures = |name: &str| &row(&report, name).seeds[0];
+    let (base, ours) = (figures("base"), figures("trimtab"));
+    assert!(ours.mean_ns < base.mean_ns, "{} {}", ours.mean_ns, base.mean_ns);
+    assert!(ours.extra_reads_percent <= 10.0, "{}", ours.extra_reads_percent);
+    assert!(ours.write_amplification < 1.1 * base.write_amplification);
+}
+
 #[test]
 fn figures_do_not_depend_on_threads() {
     let comparison = parse(&format!("strategies = ['iod2', 'adaptive']\n{ARRAY}")).unwrap();

@@ -74,6 +74,7 @@ impl Planner {
         };
         let asks = self.consult(timer.part, of);
         self.carry_out(timer.part, asks);
+        self.free_over();
     }
 
     fn is_ready(&self, part: u32) -> bool {

@@ -23,12 +23,12 @@ impl Default for TrimtabOptions {
     }
 }
 
-/// A read that takes this many times the usual time is late.
-const LATE: u64 = 6;
+/// A read that takes this many times the usual time is late, if the budget is full.
+const LATE: f64 = 6.0;
 /// No read below this is late, ns.
-const LEAST_LATE: u64 = 300_000;
+const LEAST_LATE: f64 = 300_000.0;
 /// The budget holds so many extra reads at most: bursts last longer than it takes to earn them.
-const MOST_SAVED: f64 = 4_000.0;
+const MOST_SAVED: f64 = 500.0;
 /// While a member is busy, one of so many reads still asks it: to see when it is over.
 const PROBES: u64 = 8;
 
@@ -38,7 +38,7 @@ const PROBES: u64 = 8;
 /// each time when so many bytes have been written to it. The drives of an array are written to
 /// alike, so their bursts fall together, and what one of them holds cannot be computed from the
 /// others then (IODA, §4.2.2). Neither the drives' firmware nor a window is needed to change that.
-/// The host sees the bursts ([`Bursts`]) and counts the bytes between them; if the bursts of two
+/// The host sees the bursts and counts the bytes between them; if the bursts of two
 /// members fall together, it writes some of what one of them holds again, so that the member's next
 /// burst comes earlier. A few dozen MiB once make the drives take turns from then on: their distance
 /// changes only by chance.
@@ -75,9 +75,14 @@ impl Trimtab {
         }
     }
 
-    /// From when on a read is late.
+    /// From when on a read is late: the sooner the more the budget has. With nearly nothing left
+    /// only what cleaning delays is, not what waits for a large write.
     fn late_after(&self) -> Nanos {
-        Nanos(((self.usual * LATE as f64) as u64).max(LEAST_LATE))
+        let soonest = (self.usual * LATE).max(LEAST_LATE);
+        let longest = self.members.iter().map(Bursts::long).fold(soonest, f64::max);
+        let share = (2.0 * self.budget / MOST_SAVED).clamp(0.0, 1.0);
+        // Geometric between the two.
+        Nanos((longest * libm::pow(soonest / longest, share)) as u64)
     }
 
     fn busy(&self, now: Nanos, of: Members) -> Members {
@@ -152,7 +157,7 @@ impl ReadPolicy for Trimtab {
     fn timer(&mut self, now: Nanos, read: &StripeRead<'_>, _: u8, asks: &mut Asks) {
         let missing = read.missing().both(read.asked());
         for member in missing.iter() {
-            self.members[member.index()].late(read.begun, now);
+            self.members[member.index()].late(now);
         }
         self.around(now, read, missing, asks);
     }
@@ -174,7 +179,8 @@ impl ReadPolicy for Trimtab {
         let took = now.since(ended.sent);
         let member = ended.member.index();
         if self.usual > 0.0 && took >= self.late_after() {
-            if self.members[member].late(ended.sent, now) {
+            self.members[member].late(now);
+            if self.members[member].took_long(ended.sent, took, now) {
                 self.take_turns();
             }
             return;

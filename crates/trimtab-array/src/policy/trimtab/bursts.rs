@@ -2,8 +2,14 @@
 
 use trimtab_io::Nanos;
 
-/// Late reads that belong to one burst follow each other within this.
-const APART: Nanos = Nanos::from_millis(300);
+/// A member of which no read was late for so long is not busy.
+const QUIET: Nanos = Nanos::from_millis(300);
+/// Reads that take this share of the longest ones make a burst: shorter waits have other causes.
+const LONG: f64 = 0.25;
+/// What is longest is forgotten by this factor with each late read.
+const FORGET: f64 = 0.999;
+/// Long reads that are so many times the longest ones apart belong to one burst.
+const APART: f64 = 4.0;
 /// Bursts that come as regularly as this are a period: the share by which one may differ.
 const REGULAR: f64 = 0.25;
 /// So many regular bursts make a period known.
@@ -21,8 +27,12 @@ pub(super) struct Bursts {
     /// Bytes between bursts, and how often they were about as many.
     period: f64,
     regular: u32,
-    /// When the last burst began, and its last late read so far.
+    /// When the last burst began, and the end of its last long read so far.
     began: Option<Nanos>,
+    last_long: Nanos,
+    /// The longest reads lately, ns.
+    longest: f64,
+    /// When a read was last known to be late.
     last_late: Nanos,
     /// Outcomes of the last reads, the newest first: 1 is late.
     recent: u32,
@@ -33,11 +43,22 @@ impl Bursts {
         self.written += bytes;
     }
 
-    /// A read that was sent at this time is late. Returns whether a burst begins with it.
-    pub(super) fn late(&mut self, sent: Nanos, now: Nanos) -> bool {
+    /// A read is late.
+    pub(super) fn late(&mut self, now: Nanos) {
         self.recent = self.recent << 1 | 1;
-        let continues = self.began.is_some() && sent.since(self.last_late) <= APART;
         self.last_late = self.last_late.max(now);
+    }
+
+    /// A late read that was sent at this time has taken so long. Returns whether it is the first of
+    /// a burst.
+    pub(super) fn took_long(&mut self, sent: Nanos, took: Nanos, now: Nanos) -> bool {
+        self.longest = (self.longest * FORGET).max(took.0 as f64);
+        if (took.0 as f64) < LONG * self.longest {
+            return false;
+        }
+        let apart = sent.since(self.last_long).0 as f64;
+        let continues = self.began.is_some() && apart <= APART * self.longest;
+        self.last_long = self.last_long.max(now);
         if continues {
             return false;
         }
@@ -67,8 +88,13 @@ impl Bursts {
     /// Whether reads of it are late now, more often than not.
     pub(super) fn is_busy(&self, now: Nanos) -> bool {
         let recent = self.recent & ((1 << RECENT) - 1);
-        recent & 1 == 1 && now.since(self.last_late) <= APART
-            || recent.count_ones() >= RECENT / 2 && now.since(self.last_late) <= APART
+        let is_late = recent & 1 == 1 || recent.count_ones() >= RECENT / 2;
+        is_late && now.since(self.last_late) <= QUIET
+    }
+
+    /// From when on a read is a long one, ns.
+    pub(super) fn long(&self) -> f64 {
+        self.longest * LONG
     }
 
     /// Bytes between its bursts, once they are known to be regular.
@@ -95,7 +121,9 @@ mod tests {
             let at = Nanos::from_secs(10 * (number + 1));
             for late in 0..5 {
                 let sent = at + Nanos::from_millis(20 * late);
-                let begins = bursts.late(sent, sent + Nanos::from_millis(50));
+                let took = Nanos::from_millis(50);
+                bursts.late(sent + took);
+                let begins = bursts.took_long(sent, took, sent + took);
                 assert_eq!(begins, late == 0, "{number} {late}");
             }
             assert!(bursts.is_busy(at + Nanos::from_millis(150)));

@@ -20,11 +20,15 @@
 //!
 //! The planner knows no bytes: [`Content`](crate::Content) has them, where there are any.
 
+mod counts;
 mod locks;
+mod part;
 mod read;
 mod row;
 mod write;
 
+pub use counts::Counts;
+pub use part::PartView;
 pub use row::Row;
 
 use std::collections::VecDeque;
@@ -34,8 +38,9 @@ use trimtab_steer::InFlightTable;
 
 use crate::layout::{Layout, Level, Piece};
 use crate::members::{Member, Members};
-use crate::policy::{Around, Asks, BusyUntil, MemberEnded, Plain, ReadPolicy, StripeRead};
+use crate::policy::{Asks, BusyUntil, MemberEnded, Plain, ReadPolicy, StripeRead};
 use locks::{Lock, Locks};
+use part::{Part, Stage};
 use row::{MOST_ROWS, rows_of};
 
 /// Something for the driver to do, in the order in which [`Planner::next_action`] gives it.
@@ -83,33 +88,6 @@ pub struct PartTimer {
     mark: u8,
 }
 
-/// What the planner has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Stripes read for reads of the user.
-    pub stripe_reads: u64,
-    /// Requests sent to members to read: those that the user's reads and the parity of writes need.
-    pub member_reads: u64,
-    /// Of these, those that were sent for a read of the user beyond its own strips.
-    pub extra_reads: u64,
-    /// Requests sent to members to write.
-    pub member_writes: u64,
-    /// Refusals.
-    pub refused: u64,
-    /// Stripes' reads of the user by the number of members that refused: none, one, up to four and
-    /// more.
-    pub refusals: [u64; 5],
-    /// The same by the number of members that were busy with themselves: that refused, or that the
-    /// driver knows to have been late for that reason ([`Planner::was_busy`]).
-    pub busy: [u64; 5],
-    /// Stripes' reads whose strips were computed.
-    pub computed: u64,
-    /// Reads that began again because their stripe was written to.
-    pub restarted: u64,
-    /// Times that the policy had something written again.
-    pub refreshed: u64,
-}
-
 /// In the place of a part's user: the planner itself.
 const NOBODY: u32 = u32::MAX;
 /// The most bytes of a chunk that are written again at a time.
@@ -121,108 +99,6 @@ struct User {
     request: Request,
     parts: u32,
     outcome: Outcome,
-}
-
-/// The stage of a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// It waits for its stripe.
-    Waiting,
-    Reading,
-    Computing,
-    Writing,
-    /// Over; requests may still be unanswered.
-    Done,
-}
-
-/// The part of a request in one stripe.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    /// Distinguishes it from earlier ones in its slot.
-    number: u64,
-    user: u32,
-    op: Op,
-    stage: Stage,
-    piece: Piece,
-    rows: [Row; MOST_ROWS],
-    row_count: u8,
-    lock: Lock,
-    round: u16,
-    /// Writes to its stripe when its round began.
-    writes: u32,
-    /// Requests to members that have not been answered; those of the round among them.
-    unanswered: u32,
-    of_round: u32,
-    begun: Nanos,
-    refused: Members,
-    /// Members that have refused at any time, and those that were late because they were busy.
-    refusers: Members,
-    delayed: Members,
-    failed: Members,
-    /// The member of which a strip is written again, unchanged; of requests of the user none.
-    refreshed: Members,
-    /// What is to be asked when it has its stripe.
-    around: Option<Around>,
-    strips: u32,
-    outcome: Outcome,
-}
-
-impl Part {
-    fn rows(&self) -> &[Row] {
-        &self.rows[..self.row_count.into()]
-    }
-
-    /// Answers to what has been asked so far are not waited for any more.
-    const fn next_round(&mut self) {
-        self.round = self.round.wrapping_add(1);
-        self.of_round = 0;
-    }
-
-    fn rows_mut(&mut self) -> &mut [Row] {
-        &mut self.rows[..self.row_count.into()]
-    }
-}
-
-/// What a driver with content needs to know of a part.
-#[derive(Clone, Copy, Debug)]
-pub struct PartView<'a> {
-    /// The request that it is a part of.
-    pub request: RequestId,
-    /// What the request does.
-    pub op: Op,
-    /// Where it is.
-    pub piece: Piece,
-    /// Whether it writes what a member holds again, unchanged: then it belongs to no request, and
-    /// `request` is the greatest number.
-    pub is_refresh: bool,
-    rows: &'a [Row],
-}
-
-impl PartView<'_> {
-    /// Its rows.
-    #[must_use]
-    pub const fn rows(&self) -> &[Row] {
-        self.rows
-    }
-
-    /// The members whose strips of a row must be computed from those that are there.
-    #[must_use]
-    pub fn missing(&self, row: usize) -> Members {
-        self.rows[row].missing()
-    }
-
-    /// The members whose strips of a row have been read.
-    #[must_use]
-    pub fn present(&self, row: usize) -> Members {
-        self.rows[row].have
-    }
-
-    /// With a write: whether a row's parity is changed by what the data change; otherwise it is
-    /// computed from all data.
-    #[must_use]
-    pub fn modifies(&self, row: usize) -> bool {
-        self.rows[row].modify
-    }
 }
 
 /// The planner of an array.

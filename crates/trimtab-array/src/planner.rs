@@ -493,6 +493,8 @@ impl Planner {
             failed: of.failed.and(self.lost),
             refused: of.refused,
             needed: self.needed,
+            of_user: of.op == Op::Read,
+            around: of.around.map_or(Members::NONE, |around| around.members),
             rows: of.rows(),
             busy: self.busy.get(part as usize).filter(|_| !of.refused.is_empty()),
         }

@@ -110,6 +110,10 @@ pub struct StripeRead<'a> {
     pub refused: Members,
     /// How many strips give the others: chunks of data in a stripe.
     pub needed: u32,
+    /// Whether the user waits for the strips; otherwise a write's parity needs them.
+    pub of_user: bool,
+    /// Members that it goes around: their strips are computed, unless they come first.
+    pub around: Members,
     pub(crate) rows: &'a [crate::planner::Row],
     pub(crate) busy: Option<&'a BusyUntil>,
 }

@@ -1,17 +1,25 @@
 //! Ordinary drives that take turns without knowing it.
 
+mod budget;
 mod bursts;
+mod forecast;
+mod turns;
+mod watch;
 
 use trimtab_io::{Nanos, Op, Outcome, Request};
 
 use super::{Asks, MemberEnded, ReadPolicy, StripeRead};
 use crate::members::{Member, Members};
-use bursts::Bursts;
+use budget::Budget;
+use forecast::Forecast;
+use turns::Turns;
+use watch::{Ticket, Watch};
 
 /// The parameters of [`Trimtab`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrimtabOptions {
-    /// Extra reads, as a share of the stripes' reads, at most.
+    /// Extra reads, as a share of the stripes' reads, at most; of those of the user, and of those
+    /// that parity needs.
     pub most_extra: f64,
     /// Writes for turns, as a share of a member's writes, at most. 0: drives are left as they are.
     pub most_refresh: f64,
@@ -19,18 +27,27 @@ pub struct TrimtabOptions {
 
 impl Default for TrimtabOptions {
     fn default() -> Self {
-        Self { most_extra: 0.1, most_refresh: 0.25 }
+        Self { most_extra: 0.1, most_refresh: 0.5 }
     }
 }
 
-/// A read that takes this many times the usual time is late, if the budget is full.
+/// A read that takes this many times the usual time is late.
 const LATE: f64 = 6.0;
 /// No read below this is late, ns.
 const LEAST_LATE: f64 = 300_000.0;
-/// The budget holds so many extra reads at most: bursts last longer than it takes to earn them.
-const MOST_SAVED: f64 = 500.0;
-/// While a member is busy, one of so many reads still asks it: to see when it is over.
+/// Reads go around a member at once that is late with this probability; more, where the budget is
+/// low.
+const LIKELY: f64 = 0.6;
+const MOST_LIKELY: f64 = 0.95;
+/// One of so many reads still asks a member that is gone around: to see when it is over.
 const PROBES: u64 = 8;
+/// Where fewer of the computed strips than this come before the member's own, nothing is computed ...
+const LEAST_WINS: f64 = 0.4;
+/// ... but in one of so many reads.
+const TRIALS: u64 = 8;
+/// What one read changes of the share of wins, and of the usual latency.
+const NEW: f64 = 1.0 / 64.0;
+const NEW_LATENCY: f64 = 1.0 / 256.0;
 
 /// Goes around members that are busy, learns when they are, and makes them take turns.
 ///
@@ -43,20 +60,22 @@ const PROBES: u64 = 8;
 /// burst comes earlier. A few dozen MiB once make the drives take turns from then on: their distance
 /// changes only by chance.
 ///
-/// Then reads go around a member while it is busy, within a budget: at once where recent reads of it
-/// were late, otherwise when a read has been late itself.
+/// Then reads go around a member while it is busy, within a budget: at once where it is likely to be
+/// late by what its reads show, otherwise when a read has been late itself. Computed strips that come
+/// after the member's own are no gain; where they mostly do, all members are busy with other things,
+/// and nothing is computed.
 #[derive(Clone, Debug)]
 pub struct Trimtab {
     options: TrimtabOptions,
-    members: Vec<Bursts>,
-    /// Bytes that each member is to be written for its turn.
-    debts: Vec<f64>,
-    /// What may be paid of them now.
-    allowed: Vec<f64>,
+    turns: Turns,
+    watches: Vec<Watch>,
+    forecast: Forecast,
     /// Usual latency of a member's read, ns.
     usual: f64,
-    /// Extra reads that may be sent.
-    budget: f64,
+    /// Those of the user, and of parity.
+    budgets: [Budget; 2],
+    /// Share of reads that were late at first and then had computed strips sooner.
+    wins: f64,
     reads: u64,
 }
 
@@ -66,30 +85,49 @@ impl Trimtab {
     pub fn new(members: usize, options: TrimtabOptions) -> Self {
         Self {
             options,
-            members: vec![Bursts::default(); members],
-            debts: vec![0.0; members],
-            allowed: vec![0.0; members],
+            turns: Turns::new(members),
+            watches: vec![Watch::default(); members],
+            forecast: Forecast::default(),
             usual: 0.0,
-            budget: 0.0,
+            budgets: [Budget::default(); 2],
+            wins: 1.0,
             reads: 0,
         }
     }
 
-    /// From when on a read is late: the sooner the more the budget has. With nearly nothing left
-    /// only what cleaning delays is, not what waits for a large write.
-    fn late_after(&self) -> Nanos {
-        let soonest = (self.usual * LATE).max(LEAST_LATE);
-        let longest = self.members.iter().map(Bursts::long).fold(soonest, f64::max);
-        let share = (2.0 * self.budget / MOST_SAVED).clamp(0.0, 1.0);
+    /// From when on a read of a member is late, ns.
+    fn late(&self) -> f64 {
+        (self.usual * LATE).max(LEAST_LATE)
+    }
+
+    const fn budget(&mut self, read: &StripeRead<'_>) -> &mut Budget {
+        &mut self.budgets[if read.of_user { 0 } else { 1 }]
+    }
+
+    /// How long a read waits for a late member: the less the more the budget has. With nearly nothing
+    /// left it is spent where it saves most.
+    fn patience(&mut self, read: &StripeRead<'_>) -> Nanos {
+        let least = self.late();
+        let most = self.turns.longest().max(least);
+        let plenty = self.budget(read).plenty();
         // Geometric between the two.
-        Nanos((longest * libm::pow(soonest / longest, share)) as u64)
+        Nanos((most * libm::pow(least / most, plenty)) as u64)
     }
 
-    fn busy(&self, now: Nanos, of: Members) -> Members {
-        of.iter().filter(|member| self.members[member.index()].is_busy(now)).collect()
+    /// How likely a read of a member is late.
+    fn forecast(&mut self, now: Nanos, member: Member) -> f64 {
+        let late = Nanos(self.late() as u64);
+        let watch = &mut self.watches[member.index()];
+        watch.pass(now, late);
+        self.forecast.late(watch.state())
     }
 
-    /// Goes around members, if the budget has what it takes.
+    /// Those that are late at least as likely as this.
+    fn likely_late(&mut self, now: Nanos, of: Members, likely: f64) -> Members {
+        of.iter().filter(|&member| self.forecast(now, member) >= likely).collect()
+    }
+
+    /// Goes around members, if that is worth it and the budget has what it takes.
     fn around(
         &mut self,
         now: Nanos,
@@ -97,44 +135,21 @@ impl Trimtab {
         late: Members,
         asks: &mut Asks,
     ) -> bool {
-        let others = read.members.without(read.failed).without(late);
-        let present = read.wanted().without(late).count();
-        let cost = f64::from(read.needed.saturating_sub(present));
-        if late.is_empty() || late.count() > read.spare() || cost > self.budget {
+        if late.is_empty() || late.count() > read.spare() {
             return false;
         }
-        self.budget -= cost;
-        asks.around(late, self.busy(now, others), Members::NONE);
+        if self.wins < LEAST_WINS && !self.reads.is_multiple_of(TRIALS) {
+            return false;
+        }
+        let present = read.wanted().without(late).count();
+        let cost = f64::from(read.needed.saturating_sub(present));
+        if !self.budget(read).spend(cost) {
+            return false;
+        }
+        let others = read.members.without(read.failed).without(late);
+        let avoid = self.likely_late(now, others, 0.5);
+        asks.around(late, avoid, Members::NONE);
         true
-    }
-
-    /// Distributes the members' turns evenly, if they have come too close to each other.
-    fn take_turns(&mut self) {
-        let count = self.members.len() as f64;
-        if self.debts.iter().any(|&debt| debt > 0.0) {
-            return;
-        }
-        let phases: Option<Vec<f64>> = self.members.iter().map(Bursts::phase).collect();
-        let Some(phases) = phases else { return };
-        let mut order: Vec<usize> = (0..phases.len()).collect();
-        order.sort_by(|&a, &b| phases[a].total_cmp(&phases[b]));
-        let gap = |i: usize| {
-            let (this, next) = (order[i], order[(i + 1) % order.len()]);
-            let turn = if i + 1 == order.len() { 1.0 } else { 0.0 };
-            phases[next] + turn - phases[this]
-        };
-        let least = (0..order.len()).map(gap).fold(f64::INFINITY, f64::min);
-        if least >= 0.5 / count {
-            return;
-        }
-        // Phases only grow by writing: the least that leaves none behind.
-        let places = || order.iter().enumerate().map(|(i, &member)| (i as f64 / count, member));
-        let first = places().map(|(place, member)| phases[member] - place);
-        let first = first.fold(f64::NEG_INFINITY, f64::max);
-        for (place, member) in places() {
-            let ahead = first + place - phases[member];
-            self.debts[member] = ahead * self.members[member].period();
-        }
     }
 }
 
@@ -142,60 +157,77 @@ impl ReadPolicy for Trimtab {
     fn begin(&mut self, now: Nanos, read: &StripeRead<'_>, asks: &mut Asks) {
         let wanted = read.wanted();
         self.reads += 1;
-        self.budget = (self.budget + self.options.most_extra).min(MOST_SAVED);
-        let busy = self.busy(now, wanted);
-        if !self.reads.is_multiple_of(PROBES) && self.around(now, read, busy, asks) {
-            asks.directly(wanted.without(busy));
+        let most_extra = self.options.most_extra;
+        let budget = self.budget(read);
+        budget.earn(most_extra);
+        let bar = MOST_LIKELY - (MOST_LIKELY - LIKELY) * budget.plenty();
+        let late = self.likely_late(now, wanted, bar);
+        if !self.reads.is_multiple_of(PROBES) && self.around(now, read, late, asks) {
+            asks.directly(wanted.without(late));
         } else {
             asks.directly(wanted);
         }
         if self.usual > 0.0 {
-            asks.timer(now + self.late_after(), 0);
+            asks.timer(now + self.patience(read), 0);
         }
     }
 
     fn timer(&mut self, now: Nanos, read: &StripeRead<'_>, _: u8, asks: &mut Asks) {
         let missing = read.missing().both(read.asked());
-        for member in missing.iter() {
-            self.members[member.index()].late(now);
-        }
         self.around(now, read, missing, asks);
     }
 
-    fn member_sent(&mut self, _: Nanos, member: Member, request: &Request) -> u32 {
-        if request.op == Op::Write {
-            let length = request.length as f64;
-            self.members[member.index()].written(length);
-            let allowed = &mut self.allowed[member.index()];
-            *allowed = (*allowed + length * self.options.most_refresh).min(1e6);
+    fn ended(&mut self, _: Nanos, read: &StripeRead<'_>) {
+        // Of those that were asked as well it is known which came first.
+        let (late, own) = (read.missing(), read.around);
+        if own.is_empty() {
+            return;
         }
-        0
+        if late.is_empty() {
+            self.wins -= self.wins * NEW;
+        } else if !late.both(read.asked()).is_empty() {
+            self.wins += (1.0 - self.wins) * NEW;
+        }
+    }
+
+    fn member_sent(&mut self, now: Nanos, member: Member, request: &Request) -> u32 {
+        match request.op {
+            Op::Read => {
+                let late = Nanos(self.late() as u64);
+                let watch = &mut self.watches[member.index()];
+                watch.pass(now, late);
+                watch.sent(now).0
+            }
+            _ => {
+                let share = self.options.most_refresh;
+                self.turns.written(member, request.length as f64, share);
+                0
+            }
+        }
     }
 
     fn member_ended(&mut self, now: Nanos, ended: &MemberEnded) {
-        if !ended.is_read || ended.outcome != Some(Outcome::Done) {
+        if !ended.is_read {
             return;
         }
-        let took = now.since(ended.sent);
-        let member = ended.member.index();
-        if self.usual > 0.0 && took >= self.late_after() {
-            self.members[member].late(now);
-            if self.members[member].took_long(ended.sent, took, now) {
-                self.take_turns();
-            }
+        let late = Nanos(self.late() as u64);
+        let watch = &mut self.watches[ended.member.index()];
+        watch.pass(now, late);
+        let ticket = Ticket(ended.ticket);
+        let was_late = watch.ended(ticket);
+        if ended.outcome != Some(Outcome::Done) {
             return;
         }
-        self.members[member].in_time(ended.sent);
-        let weight = if self.usual == 0.0 { 1.0 } else { 1.0 / 256.0 };
-        self.usual += (took.0 as f64 - self.usual) * weight;
+        self.forecast.learn(ticket.state(), was_late);
+        if was_late && self.usual > 0.0 {
+            self.turns.took_long(ended.member, ended.sent, now);
+            return;
+        }
+        let weight = if self.usual == 0.0 { 1.0 } else { NEW_LATENCY };
+        self.usual += (now.since(ended.sent).0 as f64 - self.usual) * weight;
     }
 
     fn refresh(&mut self, _: Nanos, bytes: u64) -> Option<Member> {
-        let bytes = bytes as f64;
-        let pays = |&member: &usize| self.debts[member] > 0.0 && self.allowed[member] >= bytes;
-        let member = (0..self.debts.len()).find(pays)?;
-        self.debts[member] -= bytes;
-        self.allowed[member] -= bytes;
-        Some(Member(member as u8))
+        self.turns.pay(bytes as f64)
     }
 }

@@ -2,8 +2,6 @@
 
 use trimtab_io::Nanos;
 
-/// A member of which no read was late for so long is not busy.
-const QUIET: Nanos = Nanos::from_millis(300);
 /// Reads that take this share of the longest ones make a burst: shorter waits have other causes.
 const LONG: f64 = 0.25;
 /// What is longest is forgotten by this factor with each late read.
@@ -14,8 +12,8 @@ const APART: f64 = 4.0;
 const REGULAR: f64 = 0.25;
 /// So many regular bursts make a period known.
 const KNOWN: u32 = 2;
-/// Reads whose outcomes decide whether the member is busy.
-const RECENT: u32 = 8;
+/// A member's first period is known at once, if it is that of others, up to this share.
+const ALIKE: f64 = 0.1;
 
 /// The bursts of one member: in time, as its reads show them, and in bytes written.
 #[derive(Clone, Debug, Default)]
@@ -32,21 +30,11 @@ pub(super) struct Bursts {
     last_long: Nanos,
     /// The longest reads lately, ns.
     longest: f64,
-    /// When a read was last known to be late.
-    last_late: Nanos,
-    /// Outcomes of the last reads, the newest first: 1 is late.
-    recent: u32,
 }
 
 impl Bursts {
     pub(super) fn written(&mut self, bytes: f64) {
         self.written += bytes;
-    }
-
-    /// A read is late.
-    pub(super) fn late(&mut self, now: Nanos) {
-        self.recent = self.recent << 1 | 1;
-        self.last_late = self.last_late.max(now);
     }
 
     /// A late read that was sent at this time has taken so long. Returns whether it is the first of
@@ -77,24 +65,9 @@ impl Bursts {
         true
     }
 
-    /// A read was in time.
-    pub(super) fn in_time(&mut self, sent: Nanos) {
-        // One from before the burst says nothing of it.
-        if self.began.is_none_or(|began| sent >= began) {
-            self.recent <<= 1;
-        }
-    }
-
-    /// Whether reads of it are late now, more often than not.
-    pub(super) fn is_busy(&self, now: Nanos) -> bool {
-        let recent = self.recent & ((1 << RECENT) - 1);
-        let is_late = recent & 1 == 1 || recent.count_ones() >= RECENT / 2;
-        is_late && now.since(self.last_late) <= QUIET
-    }
-
-    /// From when on a read is a long one, ns.
-    pub(super) fn long(&self) -> f64 {
-        self.longest * LONG
+    /// The longest reads lately, ns.
+    pub(super) const fn longest(&self) -> f64 {
+        self.longest
     }
 
     /// Bytes between its bursts, once they are known to be regular.
@@ -102,11 +75,19 @@ impl Bursts {
         self.period
     }
 
-    /// How much of its period has been written since its last burst, 0 to 1; none if its bursts are
-    /// not regular.
-    pub(super) fn phase(&self) -> Option<f64> {
-        let known = self.regular >= KNOWN && self.period > 0.0;
-        known.then(|| ((self.written - self.began_at) / self.period).fract())
+    /// Whether its bursts are known to be regular.
+    pub(super) const fn is_regular(&self) -> bool {
+        self.regular >= KNOWN
+    }
+
+    /// Whether both have had two bursts with as many bytes between them.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.period > 0.0 && (self.period - other.period).abs() <= ALIKE * self.period
+    }
+
+    /// How much of its period has been written since its last burst, 0 to 1.
+    pub(super) fn phase(&self) -> f64 {
+        ((self.written - self.began_at) / self.period).fract()
     }
 }
 
@@ -122,16 +103,14 @@ mod tests {
             for late in 0..5 {
                 let sent = at + Nanos::from_millis(20 * late);
                 let took = Nanos::from_millis(50);
-                bursts.late(sent + took);
                 let begins = bursts.took_long(sent, took, sent + took);
                 assert_eq!(begins, late == 0, "{number} {late}");
             }
-            assert!(bursts.is_busy(at + Nanos::from_millis(150)));
-            assert!(!bursts.is_busy(at + Nanos::from_secs(2)));
             (0..10).for_each(|_| bursts.written(100.0));
         }
         assert!((bursts.period() - 1000.0).abs() < 1.0, "{}", bursts.period());
         bursts.written(250.0);
-        assert!(bursts.phase().is_some_and(|phase| (phase - 0.25).abs() < 0.01));
+        assert!(bursts.is_regular());
+        assert!((bursts.phase() - 0.25).abs() < 0.01, "{}", bursts.phase());
     }
 }

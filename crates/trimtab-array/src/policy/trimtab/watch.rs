@@ -1,0 +1,142 @@
+//! What is known of a member from its own reads.
+
+use std::collections::VecDeque;
+
+use trimtab_io::Nanos;
+
+/// Reads whose outcomes are part of the state.
+const RECENT: u32 = 8;
+/// Classes of a member by its late reads in flight: none, one, two, more.
+const IN_FLIGHT: u32 = 4;
+
+/// The reads of one member: those in flight, and how the last ones ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch {
+    /// When reads were sent, and whether they have ended; the oldest, in flight, first.
+    sent: VecDeque<(Nanos, bool)>,
+    /// The number of the first of them.
+    first: u32,
+    /// The first so many of them were in flight for longer than is usual.
+    passed: usize,
+    /// How many of these have not ended.
+    late: u32,
+    /// Outcomes of the last reads, the newest first: 1 is late.
+    recent: u32,
+}
+
+/// The state of a member, as the forecast sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State(u8);
+
+impl State {
+    /// How many there are.
+    pub(super) const COUNT: usize = (IN_FLIGHT * (RECENT + 1)) as usize;
+
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Late reads in flight, three at most, and late ones among the last.
+    pub(super) const fn parts(self) -> (u32, u32) {
+        (self.0 as u32 / (RECENT + 1), self.0 as u32 % (RECENT + 1))
+    }
+}
+
+/// A read of a member: the state in which it was sent, and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket(pub(super) u32);
+
+const STATE_BITS: u32 = 6;
+const _: () = assert!(State::COUNT <= 1 << STATE_BITS);
+
+impl Ticket {
+    pub(super) const fn state(self) -> State {
+        State((self.0 & ((1 << STATE_BITS) - 1)) as u8)
+    }
+}
+
+impl Watch {
+    /// Takes note of reads that are late by now: in flight for longer than `usual`.
+    pub(super) fn pass(&mut self, now: Nanos, usual: Nanos) {
+        while let Some(&(sent, ended)) = self.sent.get(self.passed) {
+            if now.since(sent) < usual {
+                return;
+            }
+            self.passed += 1;
+            if !ended {
+                self.late += 1;
+                self.recent = self.recent << 1 | 1;
+            }
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        let recent = (self.recent & ((1 << RECENT) - 1)).count_ones();
+        State((self.late.min(IN_FLIGHT - 1) * (RECENT + 1) + recent) as u8)
+    }
+
+    /// A read is sent.
+    pub(super) fn sent(&mut self, now: Nanos) -> Ticket {
+        let number = self.first.wrapping_add(self.sent.len() as u32);
+        self.sent.push_back((now, false));
+        Ticket(number << STATE_BITS | u32::from(self.state().0))
+    }
+
+    /// A read has ended. Returns whether it was late.
+    pub(super) fn ended(&mut self, ticket: Ticket) -> bool {
+        // Numbers are modulo what the ticket has room for.
+        let place = (ticket.0 >> STATE_BITS).wrapping_sub(self.first) << STATE_BITS >> STATE_BITS;
+        let place = place as usize;
+        let Some((_, ended)) = self.sent.get_mut(place) else { return false };
+        *ended = true;
+        let was_late = place < self.passed;
+        if was_late {
+            self.late -= 1;
+        } else {
+            self.recent <<= 1;
+        }
+        while self.sent.front().is_some_and(|&(_, ended)| ended) {
+            self.sent.pop_front();
+            self.first = self.first.wrapping_add(1);
+            self.passed = self.passed.saturating_sub(1);
+        }
+        was_late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USUAL: Nanos = Nanos::from_millis(1);
+
+    #[test]
+    fn late_reads_are_known_while_they_are_in_flight() {
+        let mut watch = Watch::default();
+        let first = watch.sent(Nanos::ZERO);
+        let second = watch.sent(Nanos::from_micros(500));
+        watch.pass(Nanos::from_micros(900), USUAL);
+        assert_eq!(watch.state().parts(), (0, 0));
+        watch.pass(Nanos::from_micros(1_000), USUAL);
+        assert_eq!(watch.state().parts(), (1, 1));
+        assert!(!watch.ended(second), "half a millisecond");
+        assert_eq!(watch.state().parts(), (1, 1));
+        assert_eq!(watch.sent(Nanos::from_micros(1_100)).state().parts(), (1, 1));
+        assert!(watch.ended(first));
+        assert_eq!(watch.state().parts(), (0, 1));
+    }
+
+    #[test]
+    fn numbers_start_again_at_their_end() {
+        let mut watch = Watch::default();
+        watch.first = (1 << (32 - STATE_BITS)) - 1;
+        let tickets = [watch.sent(Nanos::ZERO), watch.sent(Nanos::ZERO), watch.sent(Nanos::ZERO)];
+        watch.pass(Nanos::from_secs(1), USUAL);
+        assert_eq!(watch.state().parts(), (3, 3));
+        for ticket in [tickets[1], tickets[0], tickets[2]] {
+            assert!(watch.ended(ticket));
+        }
+        assert_eq!(watch.state().parts().0, 0);
+        assert!(watch.sent.is_empty());
+    }
+}

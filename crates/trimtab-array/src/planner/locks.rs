@@ -14,8 +14,9 @@ use trimtab_io::mix64;
 const NOBODY: u32 = u32::MAX;
 
 /// Stripes share counters, so that a read may see a write that was to another stripe: it then reads
-/// once more than it must.
-const COUNTERS: usize = 1024;
+/// once more than it must. Reads of busy members are in flight for long, and others write thousands of
+/// stripes then: there must be many more counters.
+const COUNTERS: usize = 1 << 18;
 
 /// How an operation holds its stripe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub(crate) enum Lock {
 pub(crate) struct Locks {
     held: HashMap<u64, Held, BuildHasherDefault<StripeHasher>>,
     /// Writes to stripes so far: one that begins and one that ends count.
-    writes: Box<[u32; COUNTERS]>,
+    writes: Box<[u32]>,
     /// By operation.
     waiters: Vec<Waiter>,
 }
@@ -65,7 +66,11 @@ impl Waiter {
 
 impl Locks {
     pub(crate) fn new() -> Self {
-        Self { held: HashMap::default(), writes: Box::new([0; COUNTERS]), waiters: Vec::new() }
+        Self {
+            held: HashMap::default(),
+            writes: vec![0; COUNTERS].into_boxed_slice(),
+            waiters: Vec::new(),
+        }
     }
 
     /// How often the stripe has been written to, more or less.

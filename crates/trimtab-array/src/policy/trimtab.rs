@@ -10,7 +10,7 @@ use trimtab_io::{Nanos, Op, Outcome, Request};
 
 use super::{Asks, MemberEnded, ReadPolicy, StripeRead};
 use crate::members::{Member, Members};
-use budget::Budget;
+use budget::{Budget, Demand};
 use forecast::Forecast;
 use turns::Turns;
 use watch::{Ticket, Watch};
@@ -38,13 +38,17 @@ const LEAST_LATE: f64 = 300_000.0;
 /// Reads go around a member at once that is late with this probability; more, where the budget is
 /// low.
 const LIKELY: f64 = 0.6;
-const MOST_LIKELY: f64 = 0.95;
+const MOST_LIKELY: f64 = 1.5;
+/// The longest that a read waits for a late member, as a share of the longest reads lately.
+const MOST_PATIENCE: f64 = 0.5;
+/// Turns are made if going around all that is late would cost at most so many times the budget.
+const MOST_DEMAND: f64 = 1.6;
 /// One of so many reads still asks a member that is gone around: to see when it is over.
 const PROBES: u64 = 8;
 /// Where fewer of the computed strips than this come before the member's own, nothing is computed ...
 const LEAST_WINS: f64 = 0.4;
 /// ... but in one of so many reads.
-const TRIALS: u64 = 8;
+const TRIALS: u64 = 32;
 /// What one read changes of the share of wins, and of the usual latency.
 const NEW: f64 = 1.0 / 64.0;
 const NEW_LATENCY: f64 = 1.0 / 256.0;
@@ -74,6 +78,7 @@ pub struct Trimtab {
     usual: f64,
     /// Those of the user, and of parity.
     budgets: [Budget; 2],
+    demand: Demand,
     /// Share of reads that were late at first and then had computed strips sooner.
     wins: f64,
     reads: u64,
@@ -90,6 +95,7 @@ impl Trimtab {
             forecast: Forecast::default(),
             usual: 0.0,
             budgets: [Budget::default(); 2],
+            demand: Demand::default(),
             wins: 1.0,
             reads: 0,
         }
@@ -108,7 +114,7 @@ impl Trimtab {
     /// left it is spent where it saves most.
     fn patience(&mut self, read: &StripeRead<'_>) -> Nanos {
         let least = self.late();
-        let most = self.turns.longest().max(least);
+        let most = (self.turns.longest() * MOST_PATIENCE).max(least);
         let plenty = self.budget(read).plenty();
         // Geometric between the two.
         Nanos((most * libm::pow(least / most, plenty)) as u64)
@@ -141,13 +147,13 @@ impl Trimtab {
         if self.wins < LEAST_WINS && !self.reads.is_multiple_of(TRIALS) {
             return false;
         }
-        let present = read.wanted().without(late).count();
-        let cost = f64::from(read.needed.saturating_sub(present));
-        if !self.budget(read).spend(cost) {
-            return false;
-        }
         let others = read.members.without(read.failed).without(late);
         let avoid = self.likely_late(now, others, 0.5);
+        let present = read.wanted().without(late).count();
+        let cost = read.needed.saturating_sub(present);
+        if others.without(avoid).count() < cost || !self.budget(read).spend(f64::from(cost)) {
+            return false;
+        }
         asks.around(late, avoid, Members::NONE);
         true
     }
@@ -177,7 +183,12 @@ impl ReadPolicy for Trimtab {
         self.around(now, read, missing, asks);
     }
 
-    fn ended(&mut self, _: Nanos, read: &StripeRead<'_>) {
+    fn ended(&mut self, now: Nanos, read: &StripeRead<'_>) {
+        if read.of_user {
+            let late = now.since(read.begun).0 as f64 >= self.late() || !read.around.is_empty();
+            let others = read.needed.saturating_sub(read.wanted().count() - 1);
+            self.demand.add(if late { f64::from(others) } else { 0.0 });
+        }
         // Of those that were asked as well it is known which came first.
         let (late, own) = (read.missing(), read.around);
         if own.is_empty() {
@@ -220,7 +231,8 @@ impl ReadPolicy for Trimtab {
         }
         self.forecast.learn(ticket.state(), was_late);
         if was_late && self.usual > 0.0 {
-            self.turns.took_long(ended.member, ended.sent, now);
+            let affordable = self.demand.mean() <= MOST_DEMAND * self.options.most_extra;
+            self.turns.took_long(ended.member, ended.sent, now, affordable);
             return;
         }
         let weight = if self.usual == 0.0 { 1.0 } else { NEW_LATENCY };

@@ -1,9 +1,9 @@
 //! Extra reads that may be sent, and what they are worth.
 
 /// Extra reads that can be saved up: bursts last longer than it takes to earn them.
-const MOST: f64 = 4_000.0;
+const MOST: f64 = 6_000.0;
 /// With so many saved up, or more, none is spared.
-const PLENTY: f64 = 1_000.0;
+const PLENTY: f64 = 3_000.0;
 
 /// Each read earns a part of an extra read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,5 +28,27 @@ impl Budget {
     /// From 0, none is left, to 1.
     pub(super) fn plenty(&self) -> f64 {
         (self.saved / PLENTY).min(1.0)
+    }
+}
+
+/// What it would cost to go around all that is late, in extra reads for each read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Demand {
+    mean: f64,
+    reads: f64,
+}
+
+/// Reads over which the demand is a mean: those of several bursts.
+const REMEMBERED: f64 = 20_000.0;
+
+impl Demand {
+    /// A read has ended, and these would have been its extra reads.
+    pub(super) fn add(&mut self, extra: f64) {
+        self.reads = (self.reads + 1.0).min(REMEMBERED);
+        self.mean += (extra - self.mean) / self.reads;
+    }
+
+    pub(super) const fn mean(&self) -> f64 {
+        self.mean
     }
 }

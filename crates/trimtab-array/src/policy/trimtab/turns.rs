@@ -51,11 +51,14 @@ impl Turns {
         turn.allowed = (turn.allowed + bytes * share).min(MOST_ALLOWED);
     }
 
-    /// A late read of a member has ended.
-    pub(super) fn took_long(&mut self, member: Member, sent: Nanos, now: Nanos) {
-        if self.members[member.index()].bursts.took_long(sent, now.since(sent), now) {
+    /// A late read of a member has ended. Turns are made if they are wanted.
+    pub(super) fn took_long(&mut self, member: Member, sent: Nanos, now: Nanos, wanted: bool) {
+        let begins = self.members[member.index()].bursts.took_long(sent, now.since(sent), now);
+        if begins {
             self.wait = self.wait.saturating_sub(1);
-            self.take_turns();
+            if wanted {
+                self.take_turns();
+            }
         }
     }
 
@@ -105,7 +108,8 @@ impl Turns {
         self.wait = self.next_wait;
         self.next_wait = (self.next_wait * 4).min(LAST_WAIT);
         // Phases only grow by writing: the least that leaves none behind.
-        let places = || order.iter().enumerate().map(|(i, &member)| (i as f64 / count as f64, member));
+        let places =
+            || order.iter().enumerate().map(|(i, &member)| (i as f64 / count as f64, member));
         let first = places().map(|(place, member)| phases[member] - place);
         let first = first.fold(f64::NEG_INFINITY, f64::max);
         for (place, member) in places() {
@@ -134,7 +138,7 @@ mod tests {
                 turns.written(member, bytes as f64, 0.25);
                 if clean(*written, number) {
                     last[number] = step;
-                    turns.took_long(member, now, now + Nanos::from_millis(50));
+                    turns.took_long(member, now, now + Nanos::from_millis(50), true);
                 }
             }
         }
@@ -159,7 +163,7 @@ mod tests {
                 turns.written(Member(number), 1.0, 0.25);
                 if step % 1_000 == 0 {
                     let now = Nanos::from_millis(20 * step);
-                    turns.took_long(Member(number), now, now + Nanos::from_millis(50));
+                    turns.took_long(Member(number), now, now + Nanos::from_millis(50), true);
                 }
             }
             if step == 200_000 {

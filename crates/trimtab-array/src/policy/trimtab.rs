@@ -165,7 +165,10 @@ impl ReadPolicy for Trimtab {
         self.reads += 1;
         let most_extra = self.options.most_extra;
         let budget = self.budget(read);
-        budget.earn(most_extra);
+        // A read that begins again has earned its share before.
+        if read.begun == now {
+            budget.earn(most_extra);
+        }
         let bar = MOST_LIKELY - (MOST_LIKELY - LIKELY) * budget.plenty();
         let late = self.likely_late(now, wanted, bar);
         if !self.reads.is_multiple_of(PROBES) && self.around(now, read, late, asks) {

@@ -39,7 +39,7 @@ pub(super) struct Demand {
 }
 
 /// Reads over which the demand is a mean: those of several bursts.
-const REMEMBERED: f64 = 20_000.0;
+const REMEMBERED: f64 = 50_000.0;
 
 impl Demand {
     /// A read has ended, and these would have been its extra reads.

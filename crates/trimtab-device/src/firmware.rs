@@ -211,7 +211,7 @@ impl Default for Concerns {
 }
 
 /// A cleaning that could begin now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlannedCleaning {
     /// The plane.
     pub plane: u32,
@@ -228,6 +228,8 @@ pub struct PlannedCleaning {
     /// Cleanings in progress in its plane group: the planes at the same position on each channel,
     /// whose pages form stripes.
     pub in_group: u32,
+    /// Free blocks of the drive: 0 at the low watermark, 1 at the high one.
+    pub reserve: f64,
 }
 
 /// A read that is blocked by cleaning.

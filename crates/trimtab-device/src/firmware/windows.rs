@@ -12,10 +12,12 @@ use crate::profile::Profile;
 /// requests stall in any case. [`SsdStats::forced_outside_window`] counts that.
 ///
 /// A window must not end with cleanings in progress, because the next drive's begins. So a cleaning
-/// begins only if it will end in time, given the valid data of its block, and an eighth more. For
-/// the same reason a channel works on no more cleanings at a time than it can move data for: more
-/// would not be faster, only each of them longer. (The formula assumes one for each channel, Table
-/// 2: S_r.)
+/// begins only if it will end in time, given the valid data of its block, and an eighth more.
+///
+/// A channel works on one cleaning at a time (as the formula assumes, Table 2: S_r), because two of
+/// them occupy most of the channel, and delay the reads of its other dies, which are not refused.
+/// With less than half of the reserve between the watermarks it works on more, but on no more than
+/// it can move data for: that would not be faster, only each of them longer.
 /// If a cleaning takes longer than a whole window, it may begin in the window's first quarter, and
 /// reaches into other drives' windows, as in the paper's measurement of short windows (§6.3.6).
 /// [`SsdStats::window_overruns`] counts cleanings that ended too late.
@@ -48,11 +50,13 @@ pub struct Windows {
 
 /// The part of a window, from its start, in which a cleaning may begin that is longer than it.
 const LATE_START: u64 = 4;
+/// With a smaller reserve a channel works on more than one cleaning at a time.
+const ENOUGH: f64 = 0.5;
 /// The part of a cleaning's time that is added to it.
 const MARGIN: u64 = 8;
 
 impl Windows {
-    /// Cleans to the high watermark, with as many cleanings per channel as it can move data for.
+    /// Cleans to the high watermark, with no more cleanings per channel than are needed.
     #[must_use]
     pub fn new(profile: &Profile, schedule: WindowSchedule) -> Self {
         Self {
@@ -72,7 +76,7 @@ impl Windows {
         Self { clean_to: blocks, ..self }
     }
 
-    /// Works on at most this many cleanings per channel.
+    /// Works on at most this many cleanings per channel, however small the reserve is.
     #[must_use]
     pub const fn with_cleanings_per_channel(self, cleanings: u32) -> Self {
         Self { per_channel: cleanings, ..self }
@@ -173,7 +177,8 @@ impl Firmware for Windows {
             return false;
         }
         let with_others = Nanos(planned.channel_time.0 * u64::from(planned.on_channel + 1));
-        if planned.on_channel > 0 && with_others > planned.time {
+        let shares = planned.on_channel > 0;
+        if shares && (with_others > planned.time || planned.reserve >= ENOUGH) {
             return false;
         }
         // The channel serves users in between.

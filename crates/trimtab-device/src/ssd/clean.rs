@@ -71,6 +71,12 @@ impl Cleaning {
         self.high_total.saturating_sub(free)
     }
 
+    /// Where `free` free blocks are between the watermarks: 0 at the low one, 1 at the high one.
+    pub(super) fn reserve(&self, free: usize) -> f64 {
+        let between = (self.high_total - self.low_total).max(1) as f64;
+        (free as f64 - self.low_total as f64) / between
+    }
+
     /// Takes another one's watermarks, and none of its state.
     pub(super) const fn take_marks(&mut self, other: &Self) {
         (self.high, self.target) = (other.high, other.high);

@@ -174,6 +174,7 @@ impl Ssd {
             channel_time: channel,
             on_channel: on_channel.filter(|&plane| self.is_in_progress(plane)).count() as u32,
             in_group: in_group.filter(|&plane| self.is_in_progress(plane)).count() as u32,
+            reserve: self.cleaning.reserve(self.blocks.free()),
         }
     }
 

@@ -35,11 +35,6 @@ impl State {
     pub(super) const fn index(self) -> usize {
         self.0 as usize
     }
-
-    /// Late reads in flight, three at most, and late ones among the last.
-    pub(super) const fn parts(self) -> (u32, u32) {
-        (self.0 as u32 / (RECENT + 1), self.0 as u32 % (RECENT + 1))
-    }
 }
 
 /// A read of a member: the state in which it was sent, and its number.
@@ -110,20 +105,25 @@ mod tests {
 
     const USUAL: Nanos = Nanos::from_millis(1);
 
+    /// Late reads in flight, three at most, and late ones among the last.
+    fn parts(state: State) -> (u32, u32) {
+        (u32::from(state.0) / (RECENT + 1), u32::from(state.0) % (RECENT + 1))
+    }
+
     #[test]
     fn late_reads_are_known_while_they_are_in_flight() {
         let mut watch = Watch::default();
         let first = watch.sent(Nanos::ZERO);
         let second = watch.sent(Nanos::from_micros(500));
         watch.pass(Nanos::from_micros(900), USUAL);
-        assert_eq!(watch.state().parts(), (0, 0));
+        assert_eq!(parts(watch.state()), (0, 0));
         watch.pass(Nanos::from_micros(1_000), USUAL);
-        assert_eq!(watch.state().parts(), (1, 1));
+        assert_eq!(parts(watch.state()), (1, 1));
         assert!(!watch.ended(second), "half a millisecond");
-        assert_eq!(watch.state().parts(), (1, 1));
-        assert_eq!(watch.sent(Nanos::from_micros(1_100)).state().parts(), (1, 1));
+        assert_eq!(parts(watch.state()), (1, 1));
+        assert_eq!(parts(watch.sent(Nanos::from_micros(1_100)).state()), (1, 1));
         assert!(watch.ended(first));
-        assert_eq!(watch.state().parts(), (0, 1));
+        assert_eq!(parts(watch.state()), (0, 1));
     }
 
     #[test]
@@ -132,11 +132,11 @@ mod tests {
         watch.first = (1 << (32 - STATE_BITS)) - 1;
         let tickets = [watch.sent(Nanos::ZERO), watch.sent(Nanos::ZERO), watch.sent(Nanos::ZERO)];
         watch.pass(Nanos::from_secs(1), USUAL);
-        assert_eq!(watch.state().parts(), (3, 3));
+        assert_eq!(parts(watch.state()), (3, 3));
         for ticket in [tickets[1], tickets[0], tickets[2]] {
             assert!(watch.ended(ticket));
         }
-        assert_eq!(watch.state().parts().0, 0);
+        assert_eq!(parts(watch.state()).0, 0);
         assert!(watch.sent.is_empty());
     }
 }

@@ -127,7 +127,7 @@ fn cleaning_stays_in_its_turn() {
         array.work(Nanos::from_secs(5), 3000.0);
         let all = array.cleanings();
         for (cleanings, ssd) in all.iter().zip(&array.drives) {
-            assert!(cleanings.len() > 100, "{kind}: {}", cleanings.len());
+            assert!(cleanings.len() > 80, "{kind}: {}", cleanings.len());
             assert!(are_within(cleanings, ssd.windows().unwrap()), "{kind}");
         }
         assert_eq!(array.sum(|s| s.window_overruns + s.forced_outside_window + s.stalls), 0);
@@ -203,7 +203,7 @@ fn windows_can_be_set_while_running() {
         assert!(are_within(&before[i], old[i]));
         let (early, late): (Vec<_>, Vec<_>) = after[i].iter().partition(|c| c.from < start);
         assert!(are_within(&early, old[i]) && early.iter().all(|c| c.until <= start));
-        assert!(late.len() > 50 && are_within(&late, new), "{}", late.len());
+        assert!(late.len() > 25 && are_within(&late, new), "{}", late.len());
     }
     assert_eq!(array.reads.delayed_outside + array.sum(|s| s.window_overruns), 0);
 
@@ -218,7 +218,7 @@ fn clean_to_is_a_share_of_the_spare_blocks() {
     let run = |clean_to: f64| {
         let kind = format!("kind = \"windows\"\nwindow_ms = 200\nclean_to = {clean_to}");
         let mut array = Array::new(&kind, aged, profile);
-        array.work(Nanos::from_secs(10), 300.0);
+        array.work(Nanos::from_secs(20), 300.0);
         (array.drives[0].free_blocks(), array.sum(|s| s.units_moved))
     };
     let ((at_high, moved), (ahead, moved_ahead)) = (run(0.0), run(0.28));
@@ -230,15 +230,16 @@ fn clean_to_is_a_share_of_the_spare_blocks() {
 #[test]
 fn cleanings_per_channel_are_limited() {
     let (profile, aged) = &*FEMU;
-    let most = |limit: &str| {
+    let most = |limit: &str, writes: f64| {
         let kind = format!("kind = \"windows\"\nwindow_ms = 400\n{limit}");
         let mut array = Array::new(&kind, aged, profile);
-        array.work(Nanos::from_secs(3), 6000.0);
+        array.work(Nanos::from_secs(5), writes);
         let cleanings = &array.cleanings()[0];
         let on = |c: &CleaningInterval, at| c.die / 8 == 0 && c.from <= at && at < c.until;
         let count = |at| cleanings.iter().filter(|c| on(c, at)).count();
         cleanings.iter().map(|c| count(c.from)).max().unwrap()
     };
-    // By default 2: a page takes 300 µs, 120 of them on the channel.
-    assert_eq!((most("cleanings_per_channel = 1"), most("")), (1, 2));
+    assert_eq!(most("", 6_000.0), 1, "enough blocks are free");
+    // When fewer are, 2: a page takes 300 µs, 120 of them on the channel.
+    assert_eq!((most("cleanings_per_channel = 1", 40_000.0), most("", 40_000.0)), (1, 2));
 }

@@ -30,19 +30,28 @@ impl Turns {
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
     turns: Turns,
+    /// What replaces them when their start has come.
+    next: Option<Turns>,
 }
 
 impl Windows {
     /// The policy.
     #[must_use]
     pub const fn new(turns: Turns) -> Self {
-        Self { turns }
+        Self { turns, next: None }
+    }
+
+    /// Changes to other turns when these begin.
+    #[must_use]
+    pub const fn then(self, next: Turns) -> Self {
+        Self { next: Some(next), ..self }
     }
 }
 
 impl ReadPolicy for Windows {
     fn begin(&mut self, now: Nanos, read: &StripeRead<'_>, asks: &mut Asks) {
-        let busy = Members::one(self.turns.busy(now)).both(read.wanted());
+        let turns = self.next.filter(|next| next.start <= now).unwrap_or(self.turns);
+        let busy = Members::one(turns.busy(now)).both(read.wanted());
         if busy.is_empty() || read.spare() == 0 {
             asks.directly(read.wanted());
             return;

@@ -120,8 +120,7 @@ impl ArrayFigures {
         let seconds = figures.until.since(began).as_secs_f64().max(1e-9);
         let sum = |of: fn(&SsdStats) -> u64| drives.iter().map(of).sum::<u64>();
         let per_second = |latencies: &LatencyHistogram| latencies.count() as f64 / seconds;
-        let (reads_per_s, writes_per_s) =
-            (per_second(&figures.reads), per_second(&figures.writes));
+        let (reads_per_s, writes_per_s) = (per_second(&figures.reads), per_second(&figures.writes));
         Self {
             seed,
             reads: figures.reads.count(),

@@ -176,7 +176,10 @@ impl ArrayComparison {
 
     /// The rows: one for each strategy, or one for each length of its windows.
     pub(super) fn rows(&self) -> Vec<PlannedRow> {
-        self.strategies.iter().flat_map(|&strategy| PlannedRow::of(strategy, &self.windows)).collect()
+        self.strategies
+            .iter()
+            .flat_map(|&strategy| PlannedRow::of(strategy, &self.windows))
+            .collect()
     }
 
     /// When the length of the windows changes, counted from the end of the warm-up.

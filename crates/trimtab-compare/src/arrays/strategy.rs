@@ -118,7 +118,8 @@ impl ArrayStrategy {
     /// Whether it has windows of a length that the scenario may choose.
     pub(super) fn has_windows(self) -> bool {
         let firmware = self.firmware(&WindowOptions::default());
-        let cleans_in_windows = matches!(firmware, FirmwareKind::Windows(_) | FirmwareKind::Ioda(_));
+        let cleans_in_windows =
+            matches!(firmware, FirmwareKind::Windows(_) | FirmwareKind::Ioda(_));
         self == Self::Iod3Ordinary || cleans_in_windows && self != Self::IodaHost
     }
 

@@ -259,11 +259,7 @@ impl WindowOptions {
     ///
     /// # Errors
     /// There is no such position, or the formula gives no window: the line names the key.
-    pub fn schedule(
-        &self,
-        profile: &Profile,
-        at: ArrayPosition,
-    ) -> Result<WindowSchedule, Error> {
+    pub fn schedule(&self, profile: &Profile, at: ArrayPosition) -> Result<WindowSchedule, Error> {
         let ArrayPosition { position, drives } = at;
         let ns = |ms: f64| Nanos((ms * 1e6) as u64);
         if position >= drives {

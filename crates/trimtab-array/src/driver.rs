@@ -283,9 +283,10 @@ impl<B: Backend> ArrayDriver<B> {
 
     /// Takes back what a part has in the host queues.
     fn cancel(&mut self, part: u32) {
+        let times = self.planner.times(part);
         for member in 0..self.backend.drives() as u8 {
             let fits = |io: &MemberIo| io.part == part;
-            while let Some(request) = self.queues.take_back(Replica(member), fits) {
+            while let Some(request) = self.queues.take_back(Replica(member), times, fits) {
                 let InFlight { purpose, sent, .. } = *request;
                 self.planner.ended(self.now, purpose, sent, None);
             }

@@ -35,7 +35,7 @@ pub(super) fn notes(comparison: &ArrayComparison, report: &ArrayReport) -> Vec<S
             ));
         }
     }
-    if comparison.change().is_some() && report.strategies.iter().any(|row| ended_early(row)) {
+    if comparison.change().is_some() && report.strategies.iter().any(ended_early) {
         notes.push("a run ended before `windows.then.at_s`\n".to_owned());
     }
     notes

@@ -82,6 +82,8 @@ pub struct DriverOptions {
     pub judged_from: Nanos,
     /// Ends after this many judged reads; none: with the load.
     pub reads: Option<u64>,
+    /// Ends at this time, if nothing else has ended it, with requests in flight.
+    pub until: Option<Nanos>,
 }
 
 /// An array of drives in operation.
@@ -97,6 +99,8 @@ pub struct ArrayDriver<B> {
     free: Vec<u32>,
     /// Completed since the load was told.
     completed: u64,
+    /// Judged reads of figures that were taken.
+    judged: u64,
     now: Nanos,
 }
 
@@ -114,6 +118,7 @@ impl<B: Backend> ArrayDriver<B> {
             begun: Vec::new(),
             free: Vec::new(),
             completed: 0,
+            judged: 0,
             now: backend.now(),
             backend,
             planner,
@@ -129,7 +134,27 @@ impl<B: Backend> ArrayDriver<B> {
     /// Reads judged so far.
     #[must_use]
     pub fn reads(&self) -> u64 {
-        self.figures.reads.count()
+        self.judged + self.figures.reads.count()
+    }
+
+    /// The time of the last event.
+    #[must_use]
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Requests of the user that have arrived and are not complete.
+    #[must_use]
+    pub const fn outstanding(&self) -> u64 {
+        (self.begun.len() - self.free.len()) as u64
+    }
+
+    /// Takes the figures so far, and begins with new ones. Those of the planner go on.
+    pub fn take_figures(&mut self) -> Figures {
+        let fresh = Figures::new(self.backend.drives());
+        let taken = std::mem::replace(&mut self.figures, fresh);
+        self.judged += taken.reads.count();
+        Figures { counts: self.planner.counts(), ..taken }
     }
 
     /// The planner.
@@ -150,7 +175,7 @@ impl<B: Backend> ArrayDriver<B> {
         (self.backend, figures)
     }
 
-    /// Serves a load until all of it is complete, or as many reads as wanted.
+    /// Serves a load until all of it is complete, or to the end that the options set.
     ///
     /// # Errors
     /// The back end cannot go on.
@@ -164,7 +189,8 @@ impl<B: Backend> ArrayDriver<B> {
     /// # Errors
     /// The back end cannot go on.
     pub fn step(&mut self, load: &mut impl Load) -> Result<bool, B::Error> {
-        if self.options.reads.is_some_and(|reads| self.figures.reads.count() >= reads) {
+        let enough = self.options.reads.is_some_and(|reads| self.reads() >= reads);
+        if enough || self.options.until.is_some_and(|until| self.now >= until) {
             return Ok(false);
         }
         let planner = &self.planner;
@@ -203,6 +229,7 @@ impl<B: Backend> ArrayDriver<B> {
             self.begun.len() as u32 - 1
         });
         self.begun[number as usize] = (at, io.op);
+        self.figures.arrived += u64::from(at >= self.options.judged_from);
         let id = RequestId(number.into());
         let request = Request::new(id, DeviceId(0), at, io.op, io.offset, io.length);
         let request = Request { flags: Flags::LATENCY_CRITICAL, ..request };
@@ -256,9 +283,10 @@ impl<B: Backend> ArrayDriver<B> {
 
     /// Takes back what a part has in the host queues.
     fn cancel(&mut self, part: u32) {
+        let times = self.planner.times(part);
         for member in 0..self.backend.drives() as u8 {
             let fits = |io: &MemberIo| io.part == part;
-            while let Some(request) = self.queues.take_back(Replica(member), fits) {
+            while let Some(request) = self.queues.take_back(Replica(member), times, fits) {
                 let InFlight { purpose, sent, .. } = *request;
                 self.planner.ended(self.now, purpose, sent, None);
             }

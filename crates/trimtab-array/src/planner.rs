@@ -208,6 +208,12 @@ impl Planner {
         PartView { request, op: of.op, piece: of.piece, is_refresh, rows: of.rows() }
     }
 
+    /// When a part's first request to a member may have been sent, and when its last one was.
+    #[must_use]
+    pub fn times(&self, part: u32) -> (Nanos, Nanos) {
+        (self.parts[part].begun, self.parts[part].last_sent)
+    }
+
     /// A request of the user arrives. Its identifier must differ from those in flight.
     ///
     /// # Panics
@@ -287,6 +293,7 @@ impl Planner {
             unanswered: 0,
             of_round: 0,
             begun: self.now,
+            last_sent: self.now,
             refused: Members::NONE,
             refusers: Members::NONE,
             delayed: Members::NONE,
@@ -364,6 +371,7 @@ impl Planner {
         let of = &mut self.parts[part];
         of.unanswered += 1;
         of.of_round += 1;
+        of.last_sent = self.now;
         let (mut offset, mut length) = (0, 0);
         if rows.1 > 0 {
             let (first, last) =

@@ -11,11 +11,15 @@
 //!   scenario ─> requests ─────┴─ policy of the row ───┘
 //! ```
 
+mod part;
 mod report;
+mod row;
 mod run;
 mod spec;
 mod strategy;
+mod windows;
 
+pub use part::PartFigures;
 pub use report::{ArrayFigures, ArrayReport, ArrayRow, BUSY_CLASSES};
 pub use run::compare_arrays;
 pub use spec::ArrayComparison;

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use trimtab_compare::arrays::{ArrayComparison, ArrayReport, ArrayRow, compare_arrays};
+use trimtab_compare::arrays::{
+    ArrayComparison, ArrayFigures, ArrayReport, ArrayRow, compare_arrays,
+};
 
 const ARRAY: &str = "
 reads = 40_000
@@ -70,7 +72,8 @@ fn ordinary_drives_are_gone_around_within_the_budget() {
     let (base, ours) = (figures("base"), figures("trimtab"));
     assert!(ours.mean_ns < base.mean_ns, "{} {}", ours.mean_ns, base.mean_ns);
     assert!(ours.extra_reads_percent <= 10.0, "{}", ours.extra_reads_percent);
-    assert!(ours.write_amplification < 1.1 * base.write_amplification);
+    let written = |figures: &ArrayFigures| figures.write_amplification.unwrap();
+    assert!(written(ours) < 1.1 * written(base));
 }
 
 #[test]

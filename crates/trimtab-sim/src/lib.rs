@@ -77,7 +77,7 @@ pub use error::Error;
 pub use fit::{Distance, Fitted, fit};
 pub use host::{Arbitration, HostInterface};
 pub use lane::{Device, Span, Workload};
-pub use raid::{RaidOptions, RaidRun, run_raid};
+pub use raid::{RaidOptions, RaidRun, RunPart, run_raid};
 pub use report::{DeviceReport, OpReport, Report, TimeReport, WorkloadReport};
 pub use scenario::Scenario;
 pub use server::Server;

@@ -3,7 +3,7 @@
 
 use trimtab_array::driver::{ArrayDriver, DriverOptions, Figures, Load, UserIo};
 use trimtab_array::planner::Planner;
-use trimtab_device::{ControllerSettings, WindowController};
+use trimtab_device::{ControllerSettings, SsdStats, WindowController};
 use trimtab_io::{Nanos, Request};
 use trimtab_steer::Replica;
 use trimtab_steer::driver::{Backend, Completed, Wake};
@@ -22,6 +22,8 @@ pub struct RaidOptions {
     pub clean_together: bool,
     /// The host manages the windows of drives that clean in windows (IODA, §7.2).
     pub host_windows: Option<ControllerSettings>,
+    /// Times at which the run is cut in parts, in order.
+    pub cuts: Vec<Nanos>,
 }
 
 /// The result of a run.
@@ -34,6 +36,19 @@ pub struct RaidRun {
     pub drives: Vec<ArrayDrive>,
     /// The length of the windows in the end, where the host manages them.
     pub window: Option<Nanos>,
+    /// Requests of the user that had arrived and were not complete in the end.
+    pub outstanding: u64,
+    /// Its parts: one for each of [`RaidOptions::cuts`] that it came to, and the last.
+    pub parts: Vec<RunPart>,
+}
+
+/// A part of a run.
+#[derive(Clone, Debug)]
+pub struct RunPart {
+    /// Of the requests that completed in it. The planner's counts are since it began.
+    pub figures: Figures,
+    /// The drives' counters at its end.
+    pub drives: Vec<SsdStats>,
 }
 
 /// Serves the requests of a source with an array of drives, under a planner. `watch` is called now
@@ -66,10 +81,15 @@ pub fn run_raid(
     if let Some(windows) = &mut windows {
         windows.set(driver.backend());
     }
+    let mut parts = Vec::new();
     let mut steps = 0_u64;
     while driver.step(&mut load)? {
         if let Some(windows) = &mut windows {
             windows.watch(&mut driver);
+        }
+        while options.cuts.get(parts.len()).is_some_and(|&at| driver.now() >= at) {
+            let (figures, drives) = (driver.take_figures(), driver.backend().stats());
+            parts.push(RunPart { figures, drives });
         }
         steps += 1;
         if steps.is_multiple_of(1 << 16) {
@@ -79,9 +99,13 @@ pub fn run_raid(
     if let Some(error) = load.error {
         return Err(error);
     }
-    let (backend, figures) = driver.into_parts();
+    let outstanding = driver.outstanding();
+    let (backend, last) = driver.into_parts();
+    parts.push(RunPart { figures: last, drives: backend.stats() });
+    let mut figures = parts[0].figures.clone();
+    parts[1..].iter().for_each(|part| figures.extend(&part.figures));
     let window = windows.map(|windows| windows.controller.length());
-    Ok(RaidRun { figures, drives: backend.drives.drives, window })
+    Ok(RaidRun { figures, drives: backend.drives.drives, window, outstanding, parts })
 }
 
 /// The host's side of windows that it manages itself.
@@ -151,6 +175,10 @@ struct Together<'a> {
 }
 
 impl Together<'_> {
+    fn stats(&self) -> Vec<SsdStats> {
+        self.drives.drives.iter().map(|drive| drive.ssd.stats()).collect()
+    }
+
     fn relay(&mut self, from: usize) {
         let drives = &mut self.drives.drives;
         if !drives[from].ssd.took_cleaning_start() {

@@ -14,6 +14,8 @@ pub struct Figures {
     pub writes: LatencyHistogram,
     /// Requests that failed.
     pub errors: u64,
+    /// Requests that have arrived, complete or not.
+    pub arrived: u64,
     /// What the planner has done, since it began.
     pub counts: Counts,
     /// By member.
@@ -37,10 +39,25 @@ impl Figures {
             reads: LatencyHistogram::default(),
             writes: LatencyHistogram::default(),
             errors: 0,
+            arrived: 0,
             counts: Counts::default(),
             members: vec![DriveReads::default(); members],
             until: Nanos::ZERO,
         }
+    }
+
+    /// Adds the figures of the time after these, of the same array.
+    pub fn extend(&mut self, later: &Self) {
+        self.reads.merge(&later.reads);
+        self.writes.merge(&later.writes);
+        self.errors += later.errors;
+        self.arrived += later.arrived;
+        self.counts = later.counts;
+        for (member, later) in self.members.iter_mut().zip(&later.members) {
+            member.served.merge(&later.served);
+            member.refused += later.refused;
+        }
+        self.until = self.until.max(later.until);
     }
 
     pub(super) fn completed(&mut self, op: Op, took: Nanos, outcome: Outcome, now: Nanos) {

@@ -39,6 +39,8 @@ pub(super) struct Part {
     pub(super) unanswered: u32,
     pub(super) of_round: u32,
     pub(super) begun: Nanos,
+    /// When its last request to a member was sent.
+    pub(super) last_sent: Nanos,
     pub(super) refused: Members,
     /// Members that have refused at any time, and those that were late because they were busy.
     pub(super) refusers: Members,

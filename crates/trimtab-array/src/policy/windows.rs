@@ -30,19 +30,31 @@ impl Turns {
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
     turns: Turns,
+    /// What replaces them when their start has come.
+    next: Option<Turns>,
 }
 
 impl Windows {
     /// The policy.
     #[must_use]
     pub const fn new(turns: Turns) -> Self {
-        Self { turns }
+        Self { turns, next: None }
+    }
+
+    /// Changes to other turns when these begin.
+    #[must_use]
+    pub const fn then(self, next: Turns) -> Self {
+        Self { next: Some(next), ..self }
+    }
+
+    fn turns_at(&self, now: Nanos) -> Turns {
+        self.next.filter(|next| next.start <= now).unwrap_or(self.turns)
     }
 }
 
 impl ReadPolicy for Windows {
     fn begin(&mut self, now: Nanos, read: &StripeRead<'_>, asks: &mut Asks) {
-        let busy = Members::one(self.turns.busy(now)).both(read.wanted());
+        let busy = Members::one(self.turns_at(now).busy(now)).both(read.wanted());
         if busy.is_empty() || read.spare() == 0 {
             asks.directly(read.wanted());
             return;
@@ -61,5 +73,14 @@ mod tests {
         let turns = Turns { start: Nanos(50), length: Nanos(100), members: 3 };
         let busy = |at| turns.busy(Nanos(at)).0;
         assert_eq!([50, 149, 150, 250, 349, 350].map(busy), [0, 0, 1, 2, 2, 0]);
+    }
+
+    #[test]
+    fn other_turns_replace_them_when_they_begin() {
+        let turns =
+            |start, length| Turns { start: Nanos(start), length: Nanos(length), members: 2 };
+        let policy = Windows::new(turns(0, 100)).then(turns(400, 300));
+        let busy = |at| policy.turns_at(Nanos(at)).busy(Nanos(at)).0;
+        assert_eq!([0, 100, 399, 400, 699, 700].map(busy), [0, 1, 1, 0, 0, 1]);
     }
 }

@@ -1,9 +1,11 @@
 //! The figures of a comparison on arrays.
 
 use serde::Serialize;
-use trimtab_array::driver::Figures;
 use trimtab_device::SsdStats;
 use trimtab_io::{LatencyHistogram, Nanos, PERCENTILES};
+use trimtab_sim::RaidRun;
+
+use super::part::{self, PartFigures};
 
 /// Names of the classes of stripes' reads by their busy members.
 pub const BUSY_CLASSES: [&str; 5] = ["none", "1", "2", "3", "4 and more"];
@@ -27,23 +29,38 @@ pub struct ArrayFigures {
     pub busy_percent: [f64; 5],
     /// Requests of the user per second, reads and writes.
     pub iops: f64,
-    /// Units that the drives programmed, parity in the drive included, by those that were written.
-    pub write_amplification: f64,
+    /// Reads of the user per second.
+    pub reads_per_s: f64,
+    /// Writes of the user per second.
+    pub writes_per_s: f64,
+    /// Judged requests that arrived, complete or not.
+    pub arrived: u64,
+    /// Requests that had arrived and were not complete in the end.
+    pub outstanding: u64,
+    /// Units that the drives programmed, parity in the drive included, by those that were written;
+    /// none: nothing was written.
+    pub write_amplification: Option<f64>,
     /// Drive writes per day, of the fullest drive.
     pub dwpd: f64,
     /// Cleanings outside of the windows, of drives that have them.
     pub forced_outside_window: u64,
+    /// Cleanings that ended after their window.
+    pub window_overruns: u64,
     /// Requests that failed.
     pub errors: u64,
     /// The length of the windows in the end, where the host manages them.
     pub window_ns: Option<Nanos>,
+    /// Before and after the windows are changed; of runs without a change one, all of it.
+    pub parts: Vec<PartFigures>,
 }
 
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArrayRow {
+    /// The strategy, and the length of its windows if there is a row for each of several.
+    pub name: String,
     /// The strategy.
-    pub name: &'static str,
+    pub strategy: &'static str,
     /// By seed.
     pub seeds: Vec<ArrayFigures>,
     /// The latencies of reads, of all seeds together.
@@ -80,26 +97,30 @@ impl ArrayFigures {
         found.map(|(_, value)| *value as f64)
     }
 
+    /// Whether the array could not keep up: of the requests that arrived, a twentieth and more
+    /// were not complete in the end. A closed loop never is.
+    #[must_use]
+    pub const fn is_overloaded(&self) -> bool {
+        self.outstanding >= 1000 && self.outstanding * 20 >= self.arrived
+    }
+
+    /// Of a run that was judged from `began` on, in which the drives did this. `dwpd` is that of the
+    /// fullest drive.
     pub(super) fn new(
         seed: u64,
-        figures: &Figures,
+        run: &RaidRun,
         began: Nanos,
-        drives: &[(SsdStats, f64)],
-        window: Option<Nanos>,
+        drives: &[SsdStats],
+        dwpd: f64,
     ) -> Self {
-        let percentiles = |latencies: &LatencyHistogram| {
-            let supported = PERCENTILES.iter().filter(|kind| kind.supported_by(latencies.count()));
-            let value = |share| latencies.quantile(share).map_or(0, |value| value.0);
-            supported.map(|kind| (kind.name, value(kind.share()))).collect()
-        };
+        let figures = &run.figures;
         let counts = figures.counts;
         let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
         let all_busy: u64 = counts.busy.iter().sum();
         let seconds = figures.until.since(began).as_secs_f64().max(1e-9);
-        let sum = |of: fn(&SsdStats) -> u64| drives.iter().map(|(stats, _)| of(stats)).sum::<u64>();
-        let written = sum(|stats| stats.user_units_written).max(1);
-        let programmed =
-            sum(|stats| stats.units_programmed + stats.units_moved + stats.parity_units);
+        let sum = |of: fn(&SsdStats) -> u64| drives.iter().map(of).sum::<u64>();
+        let per_second = |latencies: &LatencyHistogram| latencies.count() as f64 / seconds;
+        let (reads_per_s, writes_per_s) = (per_second(&figures.reads), per_second(&figures.writes));
         Self {
             seed,
             reads: figures.reads.count(),
@@ -108,12 +129,25 @@ impl ArrayFigures {
             write_percentiles: percentiles(&figures.writes),
             extra_reads_percent: share(counts.extra_reads, counts.stripe_reads),
             busy_percent: counts.busy.map(|busy| share(busy, all_busy)),
-            iops: (figures.reads.count() + figures.writes.count()) as f64 / seconds,
-            write_amplification: programmed as f64 / written as f64,
-            dwpd: drives.iter().map(|(_, dwpd)| *dwpd).fold(0.0, f64::max),
+            iops: reads_per_s + writes_per_s,
+            reads_per_s,
+            writes_per_s,
+            arrived: figures.arrived,
+            outstanding: run.outstanding,
+            write_amplification: part::write_amplification(drives),
+            dwpd,
             forced_outside_window: sum(|stats| stats.forced_outside_window),
+            window_overruns: sum(|stats| stats.window_overruns),
             errors: figures.errors,
-            window_ns: window,
+            window_ns: run.window,
+            parts: PartFigures::of(&run.parts),
         }
     }
+}
+
+/// The percentiles that have enough samples, by name, ns.
+pub(super) fn percentiles(latencies: &LatencyHistogram) -> Vec<(&'static str, u64)> {
+    let supported = PERCENTILES.iter().filter(|kind| kind.supported_by(latencies.count()));
+    let value = |share| latencies.quantile(share).map_or(0, |value| value.0);
+    supported.map(|kind| (kind.name, value(kind.share()))).collect()
 }

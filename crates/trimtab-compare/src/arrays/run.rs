@@ -5,13 +5,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use trimtab_array::driver::DriverOptions;
 use trimtab_array::planner::Planner;
-use trimtab_device::{ArrayPosition, ControllerSettings, SsdStats, WindowFormula};
+use trimtab_device::{ArrayPosition, ControllerSettings, SsdStats, WindowFormula, WindowSchedule};
 use trimtab_io::{Nanos, derived_seed};
 use trimtab_sim::array::ArrayDrive;
 use trimtab_sim::scenario::DeviceSpec;
 use trimtab_sim::{RaidOptions, parallel, run_raid};
 
+use super::part;
 use super::report::{ArrayFigures, ArrayReport, ArrayRow};
+use super::row::PlannedRow;
 use super::spec::ArrayComparison;
 use super::strategy::ArrayStrategy;
 use crate::error::Error;
@@ -32,26 +34,27 @@ pub fn compare_arrays(
     threads: usize,
     progress: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> Result<ArrayReport, Error> {
-    let strategies = &comparison.strategies;
-    let row = |strategy: &ArrayStrategy| ArrayRow {
-        name: strategy.name(),
+    let planned = comparison.rows();
+    let row = |row: &PlannedRow| ArrayRow {
+        name: row.name.clone(),
+        strategy: row.strategy.name(),
         seeds: Vec::new(),
         latencies: trimtab_io::LatencyHistogram::new(),
         impossible: None,
     };
     let mut report = ArrayReport {
         seeds: comparison.seeds.clone(),
-        strategies: strategies.iter().map(row).collect(),
+        strategies: planned.iter().map(row).collect(),
     };
     let seeds = comparison.seeds.len();
     for (number, &seed) in comparison.seeds.iter().enumerate() {
         let begun = AtomicUsize::new(0);
-        let outcomes = parallel::map(threads, strategies.len(), |place| {
-            let strategy = strategies[place];
+        let outcomes = parallel::map(threads, planned.len(), |place| {
+            let row = &planned[place];
             let piece = begun.fetch_add(1, Relaxed);
-            let doing = strategy.name();
-            progress(&Progress { seed: (number, seeds), doing, piece: (piece, strategies.len()) });
-            serve(comparison, strategy, seed)
+            let doing = &row.name;
+            progress(&Progress { seed: (number, seeds), doing, piece: (piece, planned.len()) });
+            serve(comparison, row, seed)
         });
         for (row, outcome) in report.strategies.iter_mut().zip(outcomes) {
             match outcome? {
@@ -67,12 +70,9 @@ pub fn compare_arrays(
 }
 
 /// One row with one seed.
-fn serve(
-    comparison: &ArrayComparison,
-    strategy: ArrayStrategy,
-    seed: u64,
-) -> Result<Outcome, Error> {
-    let kind = strategy.firmware(&comparison.windows);
+fn serve(comparison: &ArrayComparison, row: &PlannedRow, seed: u64) -> Result<Outcome, Error> {
+    let strategy = row.strategy;
+    let kind = strategy.firmware(&row.windows);
     let count = comparison.drives.len() as u32;
     let mut drives = Vec::new();
     for ((number, spec), faults) in (0..).zip(&comparison.drives).zip(&comparison.faults) {
@@ -102,35 +102,61 @@ fn serve(
         Err(error) => return Ok(Err(error.to_string())),
     };
     let began = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
-    let before: Vec<SsdStats> = drives.iter().map(|drive| drive.ssd.stats()).collect();
+    let judged = began + comparison.warm_up;
     let capacity = layout.capacity().min(comparison.layout.capacity());
     let source = comparison.workload.build(capacity, seed, None)?.source;
-    let windows = drives.first().and_then(|drive| drive.ssd.windows());
+    let windows = match windows(row, &comparison.drives[0], &mut drives, judged) {
+        Ok(windows) => windows,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
     let planner = Planner::new(layout, strategy.policy(comparison.drives.len(), windows));
     let options = RaidOptions {
         driver: DriverOptions {
             compute: comparison.compute,
-            judged_from: began + comparison.warm_up,
-            reads: Some(comparison.reads),
+            judged_from: judged,
+            reads: comparison.reads,
+            until: comparison.duration.map(|duration| judged + duration),
         },
         clean_together: strategy == ArrayStrategy::Harmonia,
         host_windows: (strategy == ArrayStrategy::IodaHost).then(|| host_windows(comparison)),
+        cuts: [judged].into_iter().chain(comparison.change().map(|at| judged + at)).collect(),
     };
     let run = run_raid(drives, planner, source, options, &mut |_| {})?;
-    let until = run.figures.until;
-    let seconds = until.since(began).as_secs_f64().max(1e-9);
-    let facts = |((drive, spec), before): ((&ArrayDrive, &DeviceSpec), &SsdStats)| {
-        let stats = drive.ssd.stats().since(before);
+    // The first part is the warm-up.
+    let (warm_up, last) = (&run.parts[0], &run.parts[run.parts.len() - 1]);
+    let stats = part::since(&last.drives, &warm_up.drives);
+    let seconds = run.figures.until.since(judged).as_secs_f64().max(1e-9);
+    let dwpd = |((drive, spec), stats): ((&ArrayDrive, &DeviceSpec), &SsdStats)| {
         let written = stats.user_units_written * u64::from(spec.profile.ftl.unit_bytes);
-        let per_day = written as f64 / seconds * DAY_S;
-        (stats, per_day / drive.ssd.capacity() as f64)
+        written as f64 / seconds * DAY_S / drive.ssd.capacity() as f64
     };
-    let facts = run.drives.iter().zip(&comparison.drives).zip(&before).map(facts);
-    let facts: Vec<_> = facts.collect();
-    let judged = began + comparison.warm_up;
-    let figures =
-        ArrayFigures::new(seed, &run.figures, judged.max(Nanos::ZERO), &facts, run.window);
+    let dwpd = run.drives.iter().zip(&comparison.drives).zip(&stats).map(dwpd).fold(0.0, f64::max);
+    let figures = ArrayFigures::new(seed, &run, judged, &stats, dwpd);
     Ok(Ok((figures, run.figures.reads)))
+}
+
+/// The turns of the first drive, and those that follow them if they change in the run: the drives
+/// are told. Those of ordinary drives are only the host's.
+fn windows(
+    row: &PlannedRow,
+    spec: &DeviceSpec,
+    drives: &mut [ArrayDrive],
+    judged: Nanos,
+) -> Result<Option<(WindowSchedule, Option<WindowSchedule>)>, trimtab_device::Error> {
+    let Some(first) = drives.first() else { return Ok(None) };
+    let at = ArrayPosition { position: 0, drives: drives.len() as u32 };
+    let windows = match row.strategy {
+        ArrayStrategy::Iod3Ordinary => Some(row.windows.schedule(&spec.profile, at)?),
+        _ => first.ssd.windows(),
+    };
+    if let Some(then) = row.then {
+        for drive in drives {
+            if let Some(own) = drive.ssd.windows() {
+                drive.change(|ssd| _ = ssd.set_windows(then.after(own, judged)));
+            }
+        }
+    }
+    Ok(windows.map(|windows| (windows, row.then.map(|then| then.after(windows, judged)))))
 }
 
 /// No window is shorter than two cleanings of any drive (IODA, §4.3.2: one).

@@ -7,14 +7,16 @@ use toml::Spanned;
 use toml::de::DeTable;
 use trimtab_array::driver::ComputeCost;
 use trimtab_array::{Layout, Level, Rotation};
-use trimtab_device::{Fault, FirmwareKind, WindowOptions};
+use trimtab_device::Fault;
 use trimtab_io::Nanos;
 use trimtab_sim::Error;
 use trimtab_sim::scenario::{
     self, Bytes, DeviceSpec, RawDevice, Text, WorkloadSpec, drives, take_dependent, workloads,
 };
 
+use super::row::PlannedRow;
 use super::strategy::ArrayStrategy;
+use super::windows::Windows;
 use crate::error::SeedsError;
 use crate::spec::{check_seeds, faults};
 
@@ -24,15 +26,17 @@ pub struct ArrayComparison {
     text: String,
     pub(super) seeds: Vec<u64>,
     pub(super) strategies: Vec<ArrayStrategy>,
-    /// Judged reads, for each row.
-    pub(super) reads: u64,
+    /// Judged reads, for each row; none: the time alone ends it.
+    pub(super) reads: Option<u64>,
     pub(super) warm_up: Nanos,
+    /// The judged time, at most.
+    pub(super) duration: Option<Nanos>,
     pub(super) layout: Layout,
     /// The members.
     pub(super) drives: Vec<DeviceSpec>,
     pub(super) faults: Vec<Vec<Fault>>,
     pub(super) workload: WorkloadSpec,
-    pub(super) windows: WindowOptions,
+    pub(super) windows: Windows,
     pub(super) compute: ComputeCost,
 }
 
@@ -43,9 +47,9 @@ struct Raw {
     strategies: Option<Vec<Spanned<String>>>,
     reads: Option<Spanned<u64>>,
     warm_up_s: Option<Spanned<f64>>,
+    duration_s: Option<Spanned<f64>>,
     array: Spanned<RawArray>,
     device: Vec<Spanned<RawDevice>>,
-    windows: Option<Spanned<WindowOptions>>,
     #[serde(default)]
     costs: RawCosts,
 }
@@ -97,6 +101,7 @@ impl ArrayComparison {
         let dependent = take_dependent(root.get_mut());
         let faults = faults::take(root.get_mut());
         let load = root.get_mut().remove("workload");
+        let windows = root.get_mut().remove("windows");
         let raw =
             Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
         let at = raw.array.span();
@@ -123,18 +128,22 @@ impl ArrayComparison {
         if let Some(second) = loads.first() {
             return Err(text.wrong(&second.span, "an array has one `workload`"));
         }
-        let windows = raw.windows.map_or(Ok(WindowOptions::default()), |windows| {
-            let at = windows.span();
-            let windows = windows.into_inner();
-            let checked = FirmwareKind::Ioda(windows).check();
-            checked.map_err(|error| text.wrong(&at, format!("`windows`: {error}")))?;
-            Ok::<_, Error>(windows)
-        })?;
+        let windows = windows.map(|windows| Windows::parse(windows, text)).transpose()?;
+        let duration = raw.duration_s.as_ref().map(|seconds| {
+            text.within("duration_s", &seconds.span(), *seconds.get_ref(), 1e-3..=1e6)?;
+            Ok::<_, Error>(Nanos::from_secs_f64(*seconds.get_ref()))
+        });
+        let duration = duration.transpose()?;
+        let reads = number("reads", raw.reads.as_ref(), READS, 1_000, 1 << 32, text)?;
+        if duration.is_none() && !workload.may_read() && !workload.ends() {
+            let what = "a workload without reads does not end by `reads`: it needs `duration_s`";
+            return Err(text.wrong(&workload.span, what));
+        }
         Ok(Self {
             text: whole.to_owned(),
             seeds: seeds(raw.seeds, text)?,
             strategies: strategies(raw.strategies, text)?,
-            reads: number("reads", raw.reads.as_ref(), READS, 1_000, 1 << 32, text)?,
+            reads: (duration.is_none() || raw.reads.is_some()).then_some(reads),
             warm_up: Nanos::from_secs_f64(number(
                 "warm_up_s",
                 raw.warm_up_s.as_ref(),
@@ -143,11 +152,12 @@ impl ArrayComparison {
                 1e6,
                 text,
             )?),
+            duration,
             layout,
             drives,
             faults,
             workload,
-            windows,
+            windows: windows.unwrap_or_default(),
             compute: compute(&raw.costs, text)?,
         })
     }
@@ -164,6 +174,26 @@ impl ArrayComparison {
         &self.layout
     }
 
+    /// The rows: one for each strategy, or one for each length of its windows.
+    pub(super) fn rows(&self) -> Vec<PlannedRow> {
+        self.strategies
+            .iter()
+            .flat_map(|&strategy| PlannedRow::of(strategy, &self.windows))
+            .collect()
+    }
+
+    /// When the length of the windows changes, counted from the end of the warm-up.
+    #[must_use]
+    pub fn change(&self) -> Option<Nanos> {
+        self.windows.then.map(|then| then.at)
+    }
+
+    /// Whether requests arrive independently of completions, so that the array may be overloaded.
+    #[must_use]
+    pub fn is_open_loop(&self) -> bool {
+        self.workload.is_open_loop()
+    }
+
     /// What a reader should know before the figures: one line each.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
@@ -173,6 +203,9 @@ impl ArrayComparison {
         if least != most {
             let bytes = least.unwrap_or_default();
             warnings.push(format!("members differ in size: {bytes} bytes of each are used"));
+        }
+        if self.strategies.iter().any(|strategy| strategy.has_windows()) {
+            warnings.extend(self.windows.warnings(&self.drives));
         }
         warnings
     }

@@ -25,6 +25,8 @@ pub enum ArrayStrategy {
     Iod2,
     /// Drives clean in turns; a drive is not read in its turn (PL_Win).
     Iod3,
+    /// The host does so on ordinary drives, which clean when they want to (§6.3.3).
+    Iod3Ordinary,
     /// Drives clean in turns, and refuse (PL_IO and PL_Win, §4.4).
     Ioda,
     /// The same with windows whose length the host finds (§7.2).
@@ -54,12 +56,13 @@ pub enum ArrayStrategy {
 
 impl ArrayStrategy {
     /// All, in the order of tables.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Base,
         Self::Ideal,
         Self::Iod1,
         Self::Iod2,
         Self::Iod3,
+        Self::Iod3Ordinary,
         Self::Ioda,
         Self::IodaHost,
         Self::Proactive,
@@ -83,6 +86,7 @@ impl ArrayStrategy {
             Self::Iod1 => "iod1",
             Self::Iod2 => "iod2",
             Self::Iod3 => "iod3",
+            Self::Iod3Ordinary => "iod3-ordinary",
             Self::Ioda => "ioda",
             Self::IodaHost => "ioda-host",
             Self::Proactive => "proactive",
@@ -111,6 +115,14 @@ impl ArrayStrategy {
         }
     }
 
+    /// Whether it has windows of a length that the scenario may choose.
+    pub(super) fn has_windows(self) -> bool {
+        let firmware = self.firmware(&WindowOptions::default());
+        let cleans_in_windows =
+            matches!(firmware, FirmwareKind::Windows(_) | FirmwareKind::Ioda(_));
+        self == Self::Iod3Ordinary || cleans_in_windows && self != Self::IodaHost
+    }
+
     /// Changes the drives' profile where it is the profile that has the strategy.
     pub(super) const fn change(self, profile: &mut Profile) {
         match self {
@@ -121,20 +133,24 @@ impl ArrayStrategy {
     }
 
     /// The policy of its host, for this many members. `windows` are those of the first drive, if it
-    /// has any.
+    /// has any, and what follows them.
     pub(super) fn policy(
         self,
         members: usize,
-        windows: Option<WindowSchedule>,
+        windows: Option<(WindowSchedule, Option<WindowSchedule>)>,
     ) -> Box<dyn ReadPolicy> {
         match (self, windows) {
             (Self::Iod1 | Self::Ioda | Self::IodaHost, _) => {
                 Box::new(Flagged::new(BusyTime::Ignored))
             }
             (Self::Iod2, _) => Box::new(Flagged::new(BusyTime::Shortest)),
-            (Self::Iod3, Some(windows)) => {
-                let WindowSchedule { start, length, drives, .. } = windows;
-                Box::new(Windows::new(Turns { start, length, members: drives as u8 }))
+            (Self::Iod3 | Self::Iod3Ordinary, Some((windows, next))) => {
+                let turns = |windows| {
+                    let WindowSchedule { start, length, drives, .. } = windows;
+                    Turns { start, length, members: drives as u8 }
+                };
+                let policy = Windows::new(turns(windows));
+                Box::new(next.map_or(policy, |next| policy.then(turns(next))))
             }
             (Self::Proactive, _) => Box::new(Proactive::FULL_STRIPE),
             (Self::Proactive1, _) => Box::new(Proactive::with_extra(1)),

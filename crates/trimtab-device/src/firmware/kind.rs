@@ -255,7 +255,11 @@ impl FirmwareKind {
 }
 
 impl WindowOptions {
-    fn firmware(&self, profile: &Profile, at: ArrayPosition) -> Result<Windows, Error> {
+    /// The turns of one drive. `profile` is the drive's own.
+    ///
+    /// # Errors
+    /// There is no such position, or the formula gives no window: the line names the key.
+    pub fn schedule(&self, profile: &Profile, at: ArrayPosition) -> Result<WindowSchedule, Error> {
         let ArrayPosition { position, drives } = at;
         let ns = |ms: f64| Nanos((ms * 1e6) as u64);
         if position >= drives {
@@ -274,8 +278,11 @@ impl WindowOptions {
                 );
             }
         };
-        let start = ns(self.start_ms);
-        let schedule = WindowSchedule { start, length, position, drives };
+        Ok(WindowSchedule { start: ns(self.start_ms), length, position, drives })
+    }
+
+    fn firmware(&self, profile: &Profile, at: ArrayPosition) -> Result<Windows, Error> {
+        let schedule = self.schedule(profile, at)?;
         let mut firmware = Windows::new(profile, schedule);
         if let Some(share) = self.clean_to {
             firmware = firmware.with_clean_to(profile.spare_blocks(share));

@@ -60,7 +60,7 @@ impl ArrayDrive {
     }
 
     /// Changes the drive from outside.
-    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Ssd)) {
+    pub fn change(&mut self, change: impl FnOnce(&mut Ssd)) {
         change(&mut self.ssd);
         self.update_next();
     }

@@ -128,8 +128,18 @@ impl WorkloadSpec {
         }
     }
 
+    /// Whether it may read: a trace may, and a synthetic one unless its share of reads is none.
+    #[must_use]
+    pub fn may_read(&self) -> bool {
+        match &self.kind {
+            WorkloadKind::Synthetic { spec, .. } => spec.read_share() > 0.0,
+            WorkloadKind::Trace { .. } => true,
+        }
+    }
+
     /// Whether it ends by itself.
-    pub(super) fn ends(&self) -> bool {
+    #[must_use]
+    pub fn ends(&self) -> bool {
         match &self.kind {
             WorkloadKind::Synthetic { spec, .. } => {
                 spec.requests().is_some() || spec.duration().is_some()

@@ -140,13 +140,22 @@ impl<P: Copy> HostQueues<P> {
     /// Takes the first request that fits out of a drive's queue; returns whether there was
     /// one. A request that the drive has cannot be taken back.
     pub fn cancel(&mut self, drive: Replica, fits: impl Fn(&P) -> bool) -> bool {
-        self.take_back(drive, fits).is_some()
+        self.take_back(drive, (Nanos::ZERO, Nanos::MAX), fits).is_some()
     }
 
-    /// The same; returns the request.
-    pub fn take_back(&mut self, drive: Replica, fits: impl Fn(&P) -> bool) -> Option<&InFlight<P>> {
+    /// The same of requests that were queued between two times, both included: in long queues the
+    /// others cost no time. Returns the request.
+    pub fn take_back(
+        &mut self,
+        drive: Replica,
+        (first, last): (Nanos, Nanos),
+        fits: impl Fn(&P) -> bool,
+    ) -> Option<&InFlight<P>> {
         let (queue, in_flight) = (&mut self.queues[drive.index()], &mut self.in_flight);
-        let place = queue.iter().position(|&slot| fits(&in_flight[slot].purpose))?;
+        // Queues are in the order of time.
+        let from = queue.partition_point(|&slot| in_flight[slot].sent < first);
+        let queued = queue.range(from..).take_while(|&&slot| in_flight[slot].sent <= last);
+        let place = from + { queued }.position(|&slot| fits(&in_flight[slot].purpose))?;
         let slot = queue.remove(place)?;
         in_flight.remove(slot);
         Some(&in_flight[slot])

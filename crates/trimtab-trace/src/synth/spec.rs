@@ -94,6 +94,12 @@ impl Spec {
         self.seed
     }
 
+    /// The share of reads.
+    #[must_use]
+    pub const fn read_share(&self) -> f64 {
+        self.read_share
+    }
+
     /// The number of requests, if given.
     #[must_use]
     pub const fn requests(&self) -> Option<u64> {

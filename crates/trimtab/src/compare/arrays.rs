@@ -1,5 +1,6 @@
 //! `trimtab compare` on an array.
 
+mod notes;
 mod page;
 
 use std::io::Write as _;
@@ -9,7 +10,7 @@ use std::sync::Mutex;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use trimtab_compare::arrays::{
-    ArrayComparison, ArrayFigures, ArrayReport, ArrayRow, compare_arrays,
+    ArrayComparison, ArrayFigures, ArrayReport, ArrayRow, PartFigures, compare_arrays,
 };
 use trimtab_io::{Nanos, WholeFile};
 use trimtab_report::{Align, Facts, Table, count, machine};
@@ -75,8 +76,10 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<()> {
 }
 
 fn text(path: &Path, comparison: &ArrayComparison, report: &ArrayReport) -> String {
-    let notes = notes(comparison, report).concat();
-    format!("{}\n{}\n{}{notes}", facts(path, comparison, report), latencies(report), work(report))
+    let notes = notes::notes(comparison, report).concat();
+    let facts = facts(path, comparison, report);
+    let parts = parts(report).map_or(String::new(), |parts| format!("\n{parts}"));
+    format!("{facts}\n{}\n{}{parts}{notes}", latencies(report), work(report))
 }
 
 /// How the figures were obtained.
@@ -95,7 +98,7 @@ pub(super) fn facts(path: &Path, comparison: &ArrayComparison, report: &ArrayRep
     facts.add("seeds", seeds.join(", "));
     let figures = || report.strategies.iter().flat_map(|row| &row.seeds);
     let reads = figures().map(|figures| figures.reads).min().unwrap_or_default();
-    facts.add("reads", format!("{} for each seed", count(reads)));
+    facts.add("reads", format!("at least {} for each seed", count(reads)));
     let dwpd = report.strategies.first().and_then(|row| row.median(|f| Some(f.dwpd)));
     let dwpd = dwpd.map_or(NONE.to_owned(), |dwpd| format!("{dwpd:.1} in eight hours"));
     facts.add("drive writes per day", dwpd);
@@ -122,7 +125,8 @@ pub(super) fn latencies(report: &ArrayReport) -> Table {
     let ideal = report.strategies.iter().find(|row| row.name == "ideal");
     for row in possible(report) {
         let percentile = |row: &ArrayRow, name: &str| row.median(|f| f.percentile(name));
-        let mut cells = vec![row.name.to_owned(), time(row.median(|f| Some(f.mean_ns)))];
+        let mean = |f: &ArrayFigures| (f.reads > 0).then_some(f.mean_ns);
+        let mut cells = vec![row.name.clone(), time(row.median(mean))];
         cells.extend(PERCENTILES.map(|name| time(percentile(row, name))));
         for name in ["p99.9", "p99.99"] {
             let of = ideal.and_then(|ideal| percentile(ideal, name));
@@ -143,7 +147,8 @@ pub(super) fn work(report: &ArrayReport) -> Table {
         ("2 busy", Align::Right),
         ("more", Align::Right),
         ("write p99", Align::Right),
-        ("requests/s", Align::Right),
+        ("reads/s", Align::Right),
+        ("writes/s", Align::Right),
         ("write amplification", Align::Right),
         ("out of turn", Align::Right),
     ];
@@ -162,43 +167,61 @@ pub(super) fn work(report: &ArrayReport) -> Table {
         };
         let whole = |value: Option<f64>| value.map_or(NONE.to_owned(), |v| count(v.round() as u64));
         table.row(vec![
-            row.name.to_owned(),
+            row.name.clone(),
             percent(row.median(|f| Some(f.extra_reads_percent)), 1),
             percent(busy(1), 3),
             percent(busy(2), 3),
             percent(more, 3),
             time(row.median(write)),
-            whole(row.median(|f| Some(f.iops))),
-            row.median(|f| Some(f.write_amplification))
-                .map_or(NONE.to_owned(), |value| format!("{value:.2}")),
+            whole(row.median(|f| Some(f.reads_per_s))),
+            whole(row.median(|f| Some(f.writes_per_s))),
+            amplification(row.median(|f| f.write_amplification)),
             whole(row.median(|f| Some(f.forced_outside_window as f64))),
         ]);
     }
     table
 }
 
+/// A row for each strategy: before its windows were changed, and after. None: no run came to that.
+pub(super) fn parts(report: &ArrayReport) -> Option<Table> {
+    if !possible(report).flat_map(|row| &row.seeds).any(|figures| figures.parts.len() > 1) {
+        return None;
+    }
+    let right = |name: &str, part: &str| (format!("{name} {part}"), Align::Right);
+    let names = ["p99", "p99.9", "p99.99", "write amplification", "out of turn"];
+    let columns: Vec<_> = [("strategy".to_owned(), Align::Left)]
+        .into_iter()
+        .chain(names.iter().flat_map(|name| [right(name, "before"), right("after", "")]))
+        .collect();
+    let caption = "before the windows were changed, and after";
+    let mut table = Table::new(&columns).with_caption(caption);
+    for row in possible(report) {
+        let part = |of: fn(&PartFigures) -> Option<f64>, number: usize| {
+            row.median(|figures| figures.parts.get(number).and_then(of))
+        };
+        let mut cells = vec![row.name.clone()];
+        let times: [fn(&PartFigures) -> Option<f64>; 3] = [
+            |part| part.percentile("p99"),
+            |part| part.percentile("p99.9"),
+            |part| part.percentile("p99.99"),
+        ];
+        cells.extend(times.iter().flat_map(|&of| [0, 1].map(|number| time(part(of, number)))));
+        cells.extend([0, 1].map(|number| amplification(part(|p| p.write_amplification, number))));
+        cells.extend([0, 1].map(|number| {
+            let forced = part(|p| Some(p.forced_outside_window as f64), number);
+            forced.map_or(NONE.to_owned(), |forced| count(forced.round() as u64))
+        }));
+        table.row(cells);
+    }
+    Some(table)
+}
+
 fn possible(report: &ArrayReport) -> impl Iterator<Item = &ArrayRow> {
     report.strategies.iter().filter(|row| row.impossible.is_none())
 }
 
-/// A line for each thing that the tables do not show.
-pub(super) fn notes(comparison: &ArrayComparison, report: &ArrayReport) -> Vec<String> {
-    let mut notes: Vec<_> =
-        comparison.warnings().iter().map(|warning| format!("{warning}\n")).collect();
-    for row in &report.strategies {
-        if let Some(why) = &row.impossible {
-            notes.push(format!("{}: not with these drives: {why}\n", row.name));
-        }
-        let errors: u64 = row.seeds.iter().map(|figures| figures.errors).sum();
-        if errors > 0 {
-            let errors = count(errors);
-            notes.push(format!("{}: {errors} requests failed, and are not counted\n", row.name));
-        }
-        if let Some(window) = row.seeds.iter().find_map(|figures| figures.window_ns) {
-            notes.push(format!("{}: windows of {window} in the end\n", row.name));
-        }
-    }
-    notes
+fn amplification(value: Option<f64>) -> String {
+    value.map_or(NONE.to_owned(), |value| format!("{value:.2}"))
 }
 
 fn time(value: Option<f64>) -> String {

@@ -244,6 +244,33 @@ fn arrays_are_compared() {
     assert!(page.contains("Busy members of a stripe"));
 }
 
+/// A row for each length of the windows, both parts of a run whose windows change, and notes.
+#[test]
+fn windows_of_an_array_are_varied() {
+    let windows = "[windows]\nwindow_ms = [10, 100]\nthen = { at_s = 1, window_ms = 200 }\n";
+    let text = ARRAY.replace("reads = 20_000", "duration_s = 2").replace(", 'ttflash'", "");
+    let place = Place::new(&(text.clone() + windows));
+    let output = place.compare(&["--json", "a.json", "--report", "a.html"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let table = String::from_utf8(output.stdout).unwrap();
+    for text in ["ioda 10 ms", "ioda 100 ms", "reads/s", "writes/s", "p99.9 before", "p99.9 after"]
+    {
+        assert!(table.contains(text), "{text}: {table}");
+    }
+    assert!(table.contains("windows of 10 ms are shorter than one cleaning"), "{table}");
+    assert!(!table.contains("overloaded"), "{table}");
+    let json: Value = serde_json::from_slice(&fs::read(place.path("a.json")).unwrap()).unwrap();
+    let rows = json["strategies"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["seeds"][0]["parts"].as_array().unwrap().len() == 2));
+    let page = fs::read_to_string(place.path("a.html")).unwrap();
+    assert!(page.contains("ioda 100 ms") && page.contains("p99 before"));
+
+    let place = Place::new(&text.replace("iops = 4000", "iops = 200_000"));
+    let output = place.compare(&[]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("base: overloaded: ") && !table.contains("ideal: over"), "{table}");
+}
+
 #[test]
 fn what_cannot_be_an_array_is_one_line() {
     for (old, new, expected) in [

@@ -10,7 +10,7 @@ use trimtab_report::{Page, Section};
 /// The most lines that remain distinguishable.
 const LINES: usize = 7;
 /// What is drawn of more: the steps of IODA between base and ideal, and its nearest rivals.
-const KNOWN: [&str; LINES] = ["ioda", "base", "ideal", "iod1", "iod2", "suspension", "ttflash"];
+const KNOWN: [&str; LINES] = ["base", "ideal", "ioda", "iod1", "iod2", "suspension", "ttflash"];
 
 /// The tables, percentiles, busy members and whole distributions (IODA, Figures 5 to 8).
 pub(super) fn page(path: &Path, comparison: &ArrayComparison, report: &ArrayReport) -> Page {
@@ -22,8 +22,11 @@ pub(super) fn page(path: &Path, comparison: &ArrayComparison, report: &ArrayRepo
     page.chart(busy(report));
     page.chart(distributions(report));
     page.table(super::work(report));
+    if let Some(parts) = super::parts(report) {
+        page.table(parts);
+    }
     let mut scenario = Section::new("Scenario");
-    super::notes(comparison, report).into_iter().for_each(|note| scenario.note(note));
+    super::notes::notes(comparison, report).into_iter().for_each(|note| scenario.note(note));
     scenario.text(comparison.text());
     page.section(scenario);
     page
@@ -34,7 +37,9 @@ fn drawn(report: &ArrayReport) -> Vec<&ArrayRow> {
     if rows().count() <= LINES {
         return rows().collect();
     }
-    KNOWN.iter().filter_map(|name| rows().find(|row| row.name == *name)).collect()
+    // Of a strategy there is a row for each length of its windows, if there are several.
+    let known = KNOWN.iter().flat_map(|name| rows().filter(move |row| row.strategy == *name));
+    known.take(LINES).collect()
 }
 
 /// Latency over percentile, with as much space for the tail as for the body.
@@ -43,7 +48,7 @@ fn percentiles(report: &ArrayReport) -> chart::Chart {
         let points = PERCENTILES
             .iter()
             .map(|kind| (1.0 - kind.share(), row.median(|figures| figures.percentile(kind.name))));
-        LineSeries { name: row.name.to_owned(), points: points.collect() }
+        LineSeries { name: row.name.clone(), points: points.collect() }
     });
     let lines: Vec<_> = lines.collect();
     let x = Axis::new("percentile", Unit::Percentile);
@@ -53,7 +58,7 @@ fn percentiles(report: &ArrayReport) -> chart::Chart {
 
 fn busy(report: &ArrayReport) -> chart::Chart {
     let rows = drawn(report);
-    let names: Vec<_> = rows.iter().map(|row| row.name).collect();
+    let names: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
     let series = [("1 busy", 1), ("2 busy", 2), ("3 busy", 3), ("4 and more", 4)];
     let series = series.map(|(name, class)| {
         let share = |row: &&ArrayRow| row.median(|f| Some(f.busy_percent[class]));
@@ -64,6 +69,7 @@ fn busy(report: &ArrayReport) -> chart::Chart {
 }
 
 fn distributions(report: &ArrayReport) -> chart::Chart {
-    let series: Vec<_> = drawn(report).into_iter().map(|row| (row.name, &row.latencies)).collect();
+    let series: Vec<_> =
+        drawn(report).into_iter().map(|row| (row.name.as_str(), &row.latencies)).collect();
     chart::cdf("Latency of reads, all seeds", "latency", &series)
 }

@@ -66,9 +66,14 @@ impl ReadPolicy for Tolerant {
         }
     }
 
-    fn arrived(&mut self, now: Nanos, read: &StripeRead<'_>, _: Member, asks: &mut Asks) {
+    fn arrived(&mut self, now: Nanos, read: &StripeRead<'_>, member: Member, asks: &mut Asks) {
+        let missing = read.missing();
+        // Strips that were read beside those that are wanted do not change who is late.
+        if !read.wanted().has(member) || missing.has(member) {
+            return;
+        }
         let wanted = read.wanted().count();
-        let there = wanted - read.missing().count();
+        let there = wanted - missing.count();
         // The middle one of the members.
         if there == wanted.div_ceil(2) {
             let median = now.since(read.begun);
@@ -85,6 +90,9 @@ impl ReadPolicy for Tolerant {
         }
         if missing.count() <= read.spare() {
             asks.around(missing, Members::NONE, Members::NONE);
+        } else {
+            // The parities take the place of as many as they can: the first of the late ones suffice.
+            asks.strips(read.needed + read.spare());
         }
     }
 

@@ -11,12 +11,16 @@
 //!   scenario ─> requests ─────┴─ policy of the row ───┘
 //! ```
 
+mod entry;
+mod faults;
 mod report;
 mod run;
 mod spec;
 mod strategy;
+mod warnings;
 
 pub use report::{ArrayFigures, ArrayReport, ArrayRow, BUSY_CLASSES};
 pub use run::compare_arrays;
 pub use spec::ArrayComparison;
 pub use strategy::{ArrayStrategy, UnknownArrayStrategy};
+pub use warnings::WindowWarning;

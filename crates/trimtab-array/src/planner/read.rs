@@ -121,7 +121,9 @@ impl Planner {
         }
         let of_user = of.op == Op::Read;
         for member in all.iter() {
-            self.counts.extra_reads += u64::from(of_user && extra.has(member));
+            let is_extra = extra.has(member);
+            self.counts.extra_reads += u64::from(of_user && is_extra);
+            self.counts.wanted_reads += u64::from(of_user && !is_extra);
             let picked = asked.map(|row| row.has(member));
             self.send_rows(part, member, Op::Read, flags, picked);
         }

@@ -23,6 +23,9 @@ pub struct ArrayFigures {
     pub write_percentiles: Vec<(&'static str, u64)>,
     /// Requests to members beyond the wanted ones, in percent of the stripes' reads.
     pub extra_reads_percent: f64,
+    /// The same in percent of the requests that read what was asked for, from the members that
+    /// hold it ("extra I/O" of the dissertation, §3.3.2).
+    pub extra_requests_percent: f64,
     /// Stripes' reads by the number of members that were busy with themselves, in percent.
     pub busy_percent: [f64; 5],
     /// Requests of the user per second, reads and writes.
@@ -33,6 +36,10 @@ pub struct ArrayFigures {
     pub dwpd: f64,
     /// Cleanings outside of the windows, of drives that have them.
     pub forced_outside_window: u64,
+    /// Cleanings that ended outside of the windows, without having been forced.
+    pub window_overruns: u64,
+    /// User capacity of the array, bytes.
+    pub capacity_bytes: u64,
     /// Requests that failed.
     pub errors: u64,
     /// The length of the windows in the end, where the host manages them.
@@ -42,8 +49,8 @@ pub struct ArrayFigures {
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArrayRow {
-    /// The strategy.
-    pub name: &'static str,
+    /// Its name: the strategy's, if the scenario gives it none.
+    pub name: String,
     /// By seed.
     pub seeds: Vec<ArrayFigures>,
     /// The latencies of reads, of all seeds together.
@@ -86,6 +93,7 @@ impl ArrayFigures {
         began: Nanos,
         drives: &[(SsdStats, f64)],
         window: Option<Nanos>,
+        capacity_bytes: u64,
     ) -> Self {
         let percentiles = |latencies: &LatencyHistogram| {
             let supported = PERCENTILES.iter().filter(|kind| kind.supported_by(latencies.count()));
@@ -107,11 +115,14 @@ impl ArrayFigures {
             percentiles: percentiles(&figures.reads),
             write_percentiles: percentiles(&figures.writes),
             extra_reads_percent: share(counts.extra_reads, counts.stripe_reads),
+            extra_requests_percent: share(counts.extra_reads, counts.wanted_reads),
             busy_percent: counts.busy.map(|busy| share(busy, all_busy)),
             iops: (figures.reads.count() + figures.writes.count()) as f64 / seconds,
             write_amplification: programmed as f64 / written as f64,
             dwpd: drives.iter().map(|(_, dwpd)| *dwpd).fold(0.0, f64::max),
             forced_outside_window: sum(|stats| stats.forced_outside_window),
+            window_overruns: sum(|stats| stats.window_overruns),
+            capacity_bytes,
             errors: figures.errors,
             window_ns: window,
         }

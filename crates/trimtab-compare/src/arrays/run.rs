@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use trimtab_array::Member;
 use trimtab_array::driver::DriverOptions;
 use trimtab_array::planner::Planner;
 use trimtab_device::{ArrayPosition, ControllerSettings, SsdStats, WindowFormula};
@@ -11,6 +12,7 @@ use trimtab_sim::array::ArrayDrive;
 use trimtab_sim::scenario::DeviceSpec;
 use trimtab_sim::{RaidOptions, parallel, run_raid};
 
+use super::entry::ArrayEntry;
 use super::report::{ArrayFigures, ArrayReport, ArrayRow};
 use super::spec::ArrayComparison;
 use super::strategy::ArrayStrategy;
@@ -33,8 +35,8 @@ pub fn compare_arrays(
     progress: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> Result<ArrayReport, Error> {
     let strategies = &comparison.strategies;
-    let row = |strategy: &ArrayStrategy| ArrayRow {
-        name: strategy.name(),
+    let row = |entry: &ArrayEntry| ArrayRow {
+        name: entry.name.clone(),
         seeds: Vec::new(),
         latencies: trimtab_io::LatencyHistogram::new(),
         impossible: None,
@@ -47,11 +49,11 @@ pub fn compare_arrays(
     for (number, &seed) in comparison.seeds.iter().enumerate() {
         let begun = AtomicUsize::new(0);
         let outcomes = parallel::map(threads, strategies.len(), |place| {
-            let strategy = strategies[place];
+            let entry = &strategies[place];
             let piece = begun.fetch_add(1, Relaxed);
-            let doing = strategy.name();
+            let doing = entry.name.as_str();
             progress(&Progress { seed: (number, seeds), doing, piece: (piece, strategies.len()) });
-            serve(comparison, strategy, seed)
+            serve(comparison, entry, seed)
         });
         for (row, outcome) in report.strategies.iter_mut().zip(outcomes) {
             match outcome? {
@@ -67,17 +69,12 @@ pub fn compare_arrays(
 }
 
 /// One row with one seed.
-fn serve(
-    comparison: &ArrayComparison,
-    strategy: ArrayStrategy,
-    seed: u64,
-) -> Result<Outcome, Error> {
-    let kind = strategy.firmware(&comparison.windows);
+fn serve(comparison: &ArrayComparison, entry: &ArrayEntry, seed: u64) -> Result<Outcome, Error> {
+    let (strategy, kind) = (entry.strategy, entry.firmware);
     let count = comparison.drives.len() as u32;
     let mut drives = Vec::new();
     for ((number, spec), faults) in (0..).zip(&comparison.drives).zip(&comparison.faults) {
-        let mut spec = spec.clone();
-        strategy.change(&mut spec.profile);
+        let mut spec = entry.drive(number as usize, spec);
         let at = ArrayPosition { position: number, drives: count };
         let made = kind.profile(&spec.profile).and_then(|profile| {
             let firmware = kind.firmware(&profile, at)?;
@@ -106,7 +103,8 @@ fn serve(
     let capacity = layout.capacity().min(comparison.layout.capacity());
     let source = comparison.workload.build(capacity, seed, None)?.source;
     let windows = drives.first().and_then(|drive| drive.ssd.windows());
-    let planner = Planner::new(layout, strategy.policy(comparison.drives.len(), windows));
+    let mut planner = Planner::new(layout, strategy.policy(comparison.drives.len(), windows));
+    comparison.lost.iter().for_each(|&member| planner.lose(Member(member as u8)));
     let options = RaidOptions {
         driver: DriverOptions {
             compute: comparison.compute,
@@ -128,8 +126,14 @@ fn serve(
     let facts = run.drives.iter().zip(&comparison.drives).zip(&before).map(facts);
     let facts: Vec<_> = facts.collect();
     let judged = began + comparison.warm_up;
-    let figures =
-        ArrayFigures::new(seed, &run.figures, judged.max(Nanos::ZERO), &facts, run.window);
+    let figures = ArrayFigures::new(
+        seed,
+        &run.figures,
+        judged.max(Nanos::ZERO),
+        &facts,
+        run.window,
+        capacity,
+    );
     Ok(Ok((figures, run.figures.reads)))
 }
 

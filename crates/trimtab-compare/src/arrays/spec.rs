@@ -14,7 +14,8 @@ use trimtab_sim::scenario::{
     self, Bytes, DeviceSpec, RawDevice, Text, WorkloadSpec, drives, take_dependent, workloads,
 };
 
-use super::strategy::ArrayStrategy;
+use super::entry::{ArrayEntry, Common};
+use super::faults as array_faults;
 use crate::error::SeedsError;
 use crate::spec::{check_seeds, faults};
 
@@ -23,16 +24,18 @@ use crate::spec::{check_seeds, faults};
 pub struct ArrayComparison {
     text: String,
     pub(super) seeds: Vec<u64>,
-    pub(super) strategies: Vec<ArrayStrategy>,
+    pub(super) strategies: Vec<ArrayEntry>,
     /// Judged reads, for each row.
     pub(super) reads: u64,
     pub(super) warm_up: Nanos,
     pub(super) layout: Layout,
     /// The members.
     pub(super) drives: Vec<DeviceSpec>,
+    /// By member.
     pub(super) faults: Vec<Vec<Fault>>,
+    /// Members that are lost from the beginning.
+    pub(super) lost: Vec<usize>,
     pub(super) workload: WorkloadSpec,
-    pub(super) windows: WindowOptions,
     pub(super) compute: ComputeCost,
 }
 
@@ -40,7 +43,6 @@ pub struct ArrayComparison {
 #[serde(deny_unknown_fields)]
 struct Raw {
     seeds: Option<Spanned<Vec<u64>>>,
-    strategies: Option<Vec<Spanned<String>>>,
     reads: Option<Spanned<u64>>,
     warm_up_s: Option<Spanned<f64>>,
     array: Spanned<RawArray>,
@@ -57,6 +59,7 @@ struct RawArray {
     rotation: Option<Spanned<String>>,
     chunk: Option<Spanned<Bytes>>,
     members: Option<Spanned<usize>>,
+    lost: Option<Spanned<Vec<usize>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -96,18 +99,21 @@ impl ArrayComparison {
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
         let dependent = take_dependent(root.get_mut());
         let faults = faults::take(root.get_mut());
+        let faults_at = faults.iter().flatten().next().map_or(0..0, Spanned::span);
         let load = root.get_mut().remove("workload");
+        let strategies = root.get_mut().remove("strategies");
         let raw =
             Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
         let at = raw.array.span();
         let array = raw.array.into_inner();
-        let (devices, faults) = {
-            let parse =
-                |fault: Option<_>| fault.map_or(Ok(Vec::new()), |fault| faults::parse(fault, text));
-            let faults = faults.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-            (drives(raw.device, dependent, text, directory)?, faults)
+        let devices = drives(raw.device, dependent, text, directory)?;
+        let stands_for = match (&devices[..], &array.members) {
+            ([_], Some(members)) => *members.get_ref(),
+            _ => 1,
         };
-        let (drives, faults) = members(devices, faults, array.members.as_ref(), text)?;
+        let drives = members(devices, array.members.as_ref(), text)?;
+        let of_device = |fault| array_faults::of_device(fault, stands_for, text);
+        let faults = faults.into_iter().map(of_device).collect::<Result<Vec<_>, _>>()?.concat();
         let least = drives.iter().map(|drive| drive.profile.capacity_bytes()).min();
         let level: Level = named(&array.level, text)?;
         let rotation = array.rotation.as_ref().map(|rotation| named(rotation, text));
@@ -115,6 +121,8 @@ impl ArrayComparison {
         let chunk = array.chunk.as_ref().map_or(CHUNK, |chunk| chunk.get_ref().0);
         let layout = Layout::new(level, rotation, drives.len(), chunk, least.unwrap_or_default())
             .map_err(|error| text.wrong(&at, format!("`array`: {error}")))?;
+        let lost = array_faults::lost(array.lost.as_ref(), &layout, text)?;
+        array_faults::check_failures(&faults, &lost, &layout, &faults_at, text)?;
         let Some(load) = load else {
             return Err(Error::Scenario("missing field `workload`".to_owned()));
         };
@@ -133,7 +141,11 @@ impl ArrayComparison {
         Ok(Self {
             text: whole.to_owned(),
             seeds: seeds(raw.seeds, text)?,
-            strategies: strategies(raw.strategies, text)?,
+            strategies: ArrayEntry::parse(
+                strategies,
+                Common { windows: &windows, drives: &drives },
+                text,
+            )?,
             reads: number("reads", raw.reads.as_ref(), READS, 1_000, 1 << 32, text)?,
             warm_up: Nanos::from_secs_f64(number(
                 "warm_up_s",
@@ -146,8 +158,8 @@ impl ArrayComparison {
             layout,
             drives,
             faults,
+            lost,
             workload,
-            windows,
             compute: compute(&raw.costs, text)?,
         })
     }
@@ -164,19 +176,6 @@ impl ArrayComparison {
         &self.layout
     }
 
-    /// What a reader should know before the figures: one line each.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let capacities = self.drives.iter().map(|drive| drive.profile.capacity_bytes());
-        let (least, most) = (capacities.clone().min(), capacities.max());
-        if least != most {
-            let bytes = least.unwrap_or_default();
-            warnings.push(format!("members differ in size: {bytes} bytes of each are used"));
-        }
-        warnings
-    }
-
     /// Replaces the seeds.
     ///
     /// # Errors
@@ -191,25 +190,20 @@ impl ArrayComparison {
 /// One device is repeated; several are the members.
 fn members(
     mut drives: Vec<DeviceSpec>,
-    mut faults: Vec<Vec<Fault>>,
     members: Option<&Spanned<usize>>,
     text: Text<'_>,
-) -> Result<(Vec<DeviceSpec>, Vec<Vec<Fault>>), Error> {
+) -> Result<Vec<DeviceSpec>, Error> {
     if drives.is_empty() {
         return Err(Error::Scenario("there must be a `[[device]]`, the members".to_owned()));
     }
-    let Some(members) = members else { return Ok((drives, faults)) };
+    let Some(members) = members else { return Ok(drives) };
     let (at, members) = (members.span(), *members.get_ref());
     text.within("array.members", &at, members, 2..=trimtab_array::MOST_MEMBERS)?;
     if drives.len() == 1 {
         let first = drives.remove(0);
-        let faults_of_first = faults.remove(0);
         let named =
             |number: usize| DeviceSpec { name: format!("device {number}"), ..first.clone() };
         drives = (0..members).map(named).collect();
-        // The fault of one device is not that of all.
-        faults = vec![Vec::new(); members];
-        faults[0] = faults_of_first;
     }
     if drives.len() != members {
         let what = format!(
@@ -219,7 +213,7 @@ fn members(
         );
         return Err(text.wrong(&at, what));
     }
-    Ok((drives, faults))
+    Ok(drives)
 }
 
 fn named<T: std::str::FromStr>(name: &Spanned<String>, text: Text<'_>) -> Result<T, Error>
@@ -235,25 +229,6 @@ fn seeds(raw: Option<Spanned<Vec<u64>>>, text: Text<'_>) -> Result<Vec<u64>, Err
     let seeds = raw.into_inner();
     check_seeds(&seeds).map_err(|what| text.wrong(&at, what))?;
     Ok(seeds)
-}
-
-fn strategies(
-    raw: Option<Vec<Spanned<String>>>,
-    text: Text<'_>,
-) -> Result<Vec<ArrayStrategy>, Error> {
-    let Some(raw) = raw else { return Ok(ArrayStrategy::ALL.to_vec()) };
-    let mut strategies = Vec::new();
-    for name in &raw {
-        let strategy: ArrayStrategy = named(name, text)?;
-        if strategies.contains(&strategy) {
-            return Err(text.wrong(&name.span(), format!("`{strategy}` is there twice")));
-        }
-        strategies.push(strategy);
-    }
-    if strategies.is_empty() {
-        return Err(Error::Scenario("`strategies` must have at least one entry".to_owned()));
-    }
-    Ok(strategies)
 }
 
 fn number<T: Copy + PartialOrd + std::fmt::Display>(

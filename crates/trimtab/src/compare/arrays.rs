@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use trimtab_compare::arrays::{
-    ArrayComparison, ArrayFigures, ArrayReport, ArrayRow, compare_arrays,
+    ArrayComparison, ArrayFigures, ArrayReport, ArrayRow, WindowWarning, compare_arrays,
 };
 use trimtab_io::{Nanos, WholeFile};
 use trimtab_report::{Align, Facts, Table, count, machine};
@@ -108,7 +108,17 @@ const PERCENTILES: [&str; 6] = ["p50", "p95", "p99", "p99.9", "p99.99", "p99.999
 /// A row for each strategy: how long reads take.
 pub(super) fn latencies(report: &ArrayReport) -> Table {
     let right = |name: &str| (name.to_owned(), Align::Right);
-    let of_ideal = ["p99.9", "p99.99"].map(|name| right(&format!("{name} / ideal")));
+    let ideal = report.strategies.iter().find(|row| row.name == "ideal");
+    let base = possible(report).next();
+    // Without drives to compare with: slowdowns, beside the median of the first row.
+    let (ratios, beside): (&[&str], _) = match ideal {
+        Some(_) => (&["p99.9", "p99.99"], "ideal".to_owned()),
+        None => {
+            let base = base.map_or("", |row| row.name.as_str());
+            (&["p99", "p99.9", "p99.99"], format!("p50 of {base}"))
+        }
+    };
+    let of_ideal = ratios.iter().map(|name| right(&format!("{name} / {beside}")));
     let columns: Vec<_> = [("strategy".to_owned(), Align::Left), right("mean")]
         .into_iter()
         .chain(PERCENTILES.map(right))
@@ -119,13 +129,15 @@ pub(super) fn latencies(report: &ArrayReport) -> Table {
         _ => "latency of reads, medians over the seeds",
     };
     let mut table = Table::new(&columns).with_caption(caption);
-    let ideal = report.strategies.iter().find(|row| row.name == "ideal");
     for row in possible(report) {
         let percentile = |row: &ArrayRow, name: &str| row.median(|f| f.percentile(name));
-        let mut cells = vec![row.name.to_owned(), time(row.median(|f| Some(f.mean_ns)))];
+        let mut cells = vec![row.name.clone(), time(row.median(|f| Some(f.mean_ns)))];
         cells.extend(PERCENTILES.map(|name| time(percentile(row, name))));
-        for name in ["p99.9", "p99.99"] {
-            let of = ideal.and_then(|ideal| percentile(ideal, name));
+        for name in ratios {
+            let of = match ideal {
+                Some(ideal) => percentile(ideal, name),
+                None => base.and_then(|base| percentile(base, "p50")),
+            };
             let ratio = percentile(row, name).zip(of).map(|(own, ideal)| own / ideal);
             cells.push(ratio.map_or(NONE.to_owned(), |ratio| format!("{ratio:.2}")));
         }
@@ -139,6 +151,7 @@ pub(super) fn work(report: &ArrayReport) -> Table {
     let columns = [
         ("strategy", Align::Left),
         ("extra reads", Align::Right),
+        ("extra I/O", Align::Right),
         ("1 busy", Align::Right),
         ("2 busy", Align::Right),
         ("more", Align::Right),
@@ -162,8 +175,9 @@ pub(super) fn work(report: &ArrayReport) -> Table {
         };
         let whole = |value: Option<f64>| value.map_or(NONE.to_owned(), |v| count(v.round() as u64));
         table.row(vec![
-            row.name.to_owned(),
+            row.name.clone(),
             percent(row.median(|f| Some(f.extra_reads_percent)), 1),
+            percent(row.median(|f| Some(f.extra_requests_percent)), 1),
             percent(busy(1), 3),
             percent(busy(2), 3),
             percent(more, 3),
@@ -185,6 +199,17 @@ fn possible(report: &ArrayReport) -> impl Iterator<Item = &ArrayRow> {
 pub(super) fn notes(comparison: &ArrayComparison, report: &ArrayReport) -> Vec<String> {
     let mut notes: Vec<_> =
         comparison.warnings().iter().map(|warning| format!("{warning}\n")).collect();
+    for WindowWarning { row: name, what } in comparison.window_warnings() {
+        let row = report.strategies.iter().find(|row| row.name == name);
+        let sum = |of: fn(&ArrayFigures) -> u64| {
+            count(row.map_or(0, |row| row.seeds.iter().map(of).sum()))
+        };
+        let (forced, late) = (sum(|f| f.forced_outside_window), sum(|f| f.window_overruns));
+        notes.push(format!(
+            "{name}: {what}; here {forced} cleanings were forced out of turn, and {late} ended \
+             late\n"
+        ));
+    }
     for row in &report.strategies {
         if let Some(why) = &row.impossible {
             notes.push(format!("{}: not with these drives: {why}\n", row.name));
@@ -193,6 +218,13 @@ pub(super) fn notes(comparison: &ArrayComparison, report: &ArrayReport) -> Vec<S
         if errors > 0 {
             let errors = count(errors);
             notes.push(format!("{}: {errors} requests failed, and are not counted\n", row.name));
+        }
+        let whole = comparison.layout().capacity() as f64;
+        if let Some(own) = row.median(|f| Some(f.capacity_bytes as f64 / whole))
+            && own < 0.999
+        {
+            let percent = 100.0 * own;
+            notes.push(format!("{}: {percent:.1}% of the array's capacity\n", row.name));
         }
         if let Some(window) = row.seeds.iter().find_map(|figures| figures.window_ns) {
             notes.push(format!("{}: windows of {window} in the end\n", row.name));

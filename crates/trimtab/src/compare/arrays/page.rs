@@ -43,7 +43,7 @@ fn percentiles(report: &ArrayReport) -> chart::Chart {
         let points = PERCENTILES
             .iter()
             .map(|kind| (1.0 - kind.share(), row.median(|figures| figures.percentile(kind.name))));
-        LineSeries { name: row.name.to_owned(), points: points.collect() }
+        LineSeries { name: row.name.clone(), points: points.collect() }
     });
     let lines: Vec<_> = lines.collect();
     let x = Axis::new("percentile", Unit::Percentile);
@@ -53,7 +53,7 @@ fn percentiles(report: &ArrayReport) -> chart::Chart {
 
 fn busy(report: &ArrayReport) -> chart::Chart {
     let rows = drawn(report);
-    let names: Vec<_> = rows.iter().map(|row| row.name).collect();
+    let names: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
     let series = [("1 busy", 1), ("2 busy", 2), ("3 busy", 3), ("4 and more", 4)];
     let series = series.map(|(name, class)| {
         let share = |row: &&ArrayRow| row.median(|f| Some(f.busy_percent[class]));
@@ -64,6 +64,7 @@ fn busy(report: &ArrayReport) -> chart::Chart {
 }
 
 fn distributions(report: &ArrayReport) -> chart::Chart {
-    let series: Vec<_> = drawn(report).into_iter().map(|row| (row.name, &row.latencies)).collect();
+    let series: Vec<_> =
+        drawn(report).into_iter().map(|row| (row.name.as_str(), &row.latencies)).collect();
     chart::cdf("Latency of reads, all seeds", "latency", &series)
 }

@@ -17,7 +17,11 @@ impl Planner {
         let of = &mut self.parts[part];
         of.stage = Stage::Reading;
         of.writes = self.locks.writes(stripe);
-        self.counts.stripe_reads += u64::from(of.op == Op::Read);
+        if of.op == Op::Read {
+            self.counts.stripe_reads += 1;
+            let wanted = of.rows().iter().fold(Members::NONE, |all, row| all.and(row.wanted));
+            self.counts.wanted_reads += u64::from(wanted.count());
+        }
         let now = self.now;
         let asks = self.consult(part, |policy, read, asks| policy.begin(now, read, asks));
         self.carry_out(part, asks);
@@ -121,9 +125,7 @@ impl Planner {
         }
         let of_user = of.op == Op::Read;
         for member in all.iter() {
-            let is_extra = extra.has(member);
-            self.counts.extra_reads += u64::from(of_user && is_extra);
-            self.counts.wanted_reads += u64::from(of_user && !is_extra);
+            self.counts.extra_reads += u64::from(of_user && extra.has(member));
             let picked = asked.map(|row| row.has(member));
             self.send_rows(part, member, Op::Read, flags, picked);
         }

@@ -23,8 +23,8 @@ pub struct ArrayFigures {
     pub write_percentiles: Vec<(&'static str, u64)>,
     /// Requests to members beyond the wanted ones, in percent of the stripes' reads.
     pub extra_reads_percent: f64,
-    /// The same in percent of the requests that read what was asked for, from the members that
-    /// hold it ("extra I/O" of the dissertation, §3.3.2).
+    /// The same in percent of the requests that a plain read sends, one to each member that holds
+    /// what was asked for ("extra I/O" of the dissertation, §3.3.2).
     pub extra_requests_percent: f64,
     /// Stripes' reads by the number of members that were busy with themselves, in percent.
     pub busy_percent: [f64; 5],

@@ -147,6 +147,13 @@ fn windows_that_do_not_fit_run_with_a_warning_and_its_cost() {
 }
 
 #[test]
+fn unknown_key_is_named_with_all_that_are_known() {
+    let error = parse(&ARRAY.replace("warm_up_s", "warmup_s")).unwrap_err();
+    assert!(error.starts_with("line 3: unknown field `warmup_s`"), "{error}");
+    assert!(error.contains("`strategies`") && error.contains("`workload`"), "{error}");
+}
+
+#[test]
 fn lost_members_are_said() {
     let text = ARRAY.replace("'4K'", "'4K'\nlost = [2, 5]");
     assert_eq!(parse(&text).unwrap().warnings(), ["lost members: 2, 5"]);

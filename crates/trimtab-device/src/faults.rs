@@ -42,6 +42,7 @@ pub struct Fault {
 
 /// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a drive has few faults; they are values to copy")]
 pub enum Effect {
     /// No request is answered until it ends.
     Stall,

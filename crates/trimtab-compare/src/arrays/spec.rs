@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use toml::Spanned;
 use toml::de::DeTable;
 use trimtab_array::driver::ComputeCost;
@@ -50,6 +51,11 @@ struct Raw {
     windows: Option<Spanned<WindowOptions>>,
     #[serde(default)]
     costs: RawCosts,
+    /// These two are read separately, and are here to be named where a key is unknown.
+    #[serde(rename = "strategies")]
+    _strategies: Option<IgnoredAny>,
+    #[serde(rename = "workload")]
+    _workload: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -11,12 +11,14 @@
 //!   scenario ─> requests ─────┴─ policy of the row ───┘
 //! ```
 
+mod entry;
+mod faults;
 mod part;
 mod report;
-mod row;
 mod run;
 mod spec;
 mod strategy;
+mod warnings;
 mod windows;
 
 pub use part::PartFigures;
@@ -24,3 +26,4 @@ pub use report::{ArrayFigures, ArrayReport, ArrayRow, BUSY_CLASSES};
 pub use run::compare_arrays;
 pub use spec::ArrayComparison;
 pub use strategy::{ArrayStrategy, UnknownArrayStrategy};
+pub use warnings::WindowWarning;

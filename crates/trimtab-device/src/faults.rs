@@ -3,11 +3,25 @@
 //! [`Fault`] is one entry of a schedule, as it is written. [`Faults`] applies a schedule to the
 //! completions of a drive: a plain state machine, so emulated drives run it on the wall clock and
 //! simulated ones in virtual time.
+//!
+//! A fault may be a random process: it recurs after random times for random lengths, or slows each
+//! request by a factor from a published distribution ([`Slowdowns`]). Drives with different seeds
+//! draw independently of each other.
+
+mod entry;
+mod episodes;
+mod slowdowns;
+
+pub use episodes::SecondsRange;
+pub use slowdowns::Slowdowns;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
-use trimtab_io::{Nanos, Op};
+use trimtab_io::{Nanos, Op, derived_seed, mix64};
+
+use entry::FaultEntry;
+use episodes::Episodes;
 
 /// A fault, and when it is active.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,11 +33,16 @@ pub struct Fault {
     /// to a running drive.
     pub at_s: f64,
     /// Duration, in seconds; infinite for one that lasts until faults are cleared. A stall ends.
-    pub for_s: f64,
+    /// Of a range one is drawn from it for each episode.
+    pub for_s: SecondsRange,
+    /// It recurs: time from the start of an episode to that of the next, in seconds. The first begins
+    /// at `at_s` if this is a number, and a random part of a drawn time later if it is a range.
+    pub every_s: Option<SecondsRange>,
 }
 
 /// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a drive has few faults; they are values to copy")]
 pub enum Effect {
     /// No request is answered until it ends.
     Stall,
@@ -31,6 +50,14 @@ pub enum Effect {
     Slow {
         /// At least 1.
         factor: f64,
+    },
+    /// Latencies are multiplied by factors drawn at random.
+    SlowAtRandom {
+        /// The distribution of the factors.
+        slowdowns: Slowdowns,
+        /// A factor is drawn for each period of this length, in seconds, and applies to all requests
+        /// that would complete in it; 0: one for each request.
+        redraw_s: f64,
     },
     /// Requests fail with `EIO`, after their usual latency.
     Error {
@@ -73,91 +100,13 @@ struct Schedule {
     fault: Vec<Fault>,
 }
 
-/// A fault as written: flat, so that a superfluous key is an error.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FaultEntry {
-    kind: FaultKind,
-    #[serde(default)]
-    at_s: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    for_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    factor: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    share: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ops: Option<FaultOps>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seed: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum FaultKind {
-    Stall,
-    Slow,
-    Error,
-    PowerCut,
-}
-
-impl TryFrom<FaultEntry> for Fault {
-    type Error = &'static str;
-
-    fn try_from(written: FaultEntry) -> Result<Self, Self::Error> {
-        let FaultEntry { kind, at_s, for_s, factor, share, ops, seed } = written;
-        let effect = match (kind, factor, share, ops, seed) {
-            (FaultKind::Stall, None, None, None, None) => Effect::Stall,
-            (FaultKind::Slow, Some(factor), None, None, None) => Effect::Slow { factor },
-            (FaultKind::Error, None, Some(share), ops, None) => {
-                Effect::Error { ops: ops.unwrap_or_default(), share }
-            }
-            (FaultKind::PowerCut, None, None, None, seed) => Effect::PowerCut { seed },
-            (FaultKind::PowerCut, ..) => {
-                return Err("`power-cut` takes `at_s`, `for_s` and `seed`");
-            }
-            (FaultKind::Stall, ..) => return Err("a stall takes only `at_s` and `for_s`"),
-            (FaultKind::Slow, ..) => return Err("`slow` takes `factor`, `at_s` and `for_s`"),
-            (FaultKind::Error, ..) => {
-                return Err("`error` takes `share`, `ops`, `at_s` and `for_s`");
-            }
-        };
-        let for_s = match (for_s, effect) {
-            (Some(for_s), _) => for_s,
-            (None, Effect::Stall) => return Err("missing field `for_s`"),
-            (None, _) => f64::INFINITY,
-        };
-        Ok(Self { effect, at_s, for_s })
-    }
-}
-
-impl From<Fault> for FaultEntry {
-    fn from(fault: Fault) -> Self {
-        let Fault { effect, at_s, for_s } = fault;
-        let plain = Self {
-            kind: FaultKind::Stall,
-            at_s,
-            // JSON has no infinity.
-            for_s: for_s.is_finite().then_some(for_s),
-            factor: None,
-            share: None,
-            ops: None,
-            seed: None,
-        };
-        match effect {
-            Effect::Stall => plain,
-            Effect::PowerCut { seed } => Self { kind: FaultKind::PowerCut, seed, ..plain },
-            Effect::Slow { factor } => {
-                Self { kind: FaultKind::Slow, factor: Some(factor), ..plain }
-            }
-            Effect::Error { ops, share } => {
-                Self { kind: FaultKind::Error, share: Some(share), ops: Some(ops), ..plain }
-            }
-        }
-    }
-}
-
 impl Fault {
+    /// A fault that begins once, after `at_s` seconds, and lasts for `for_s`.
+    #[must_use]
+    pub fn once(effect: Effect, at_s: f64, for_s: f64) -> Self {
+        Self { effect, at_s, for_s: for_s.into(), every_s: None }
+    }
+
     /// Parses a schedule: TOML with one `[[fault]]` table per fault.
     ///
     /// # Errors
@@ -182,12 +131,20 @@ impl Fault {
                 .map_err(|error| FaultError(error.to_string()))
         };
         within("at_s", self.at_s, 0.0, 1e7)?;
-        if self.effect == Effect::Stall || self.for_s != f64::INFINITY {
-            within("for_s", self.for_s, 1e-6, 1e7)?;
+        let ends = self.effect == Effect::Stall || self.every_s.is_some();
+        if ends || self.for_s != f64::INFINITY.into() {
+            within("for_s", self.for_s.least, 1e-6, 1e7)?;
+            within("for_s", self.for_s.most, self.for_s.least, 1e7)?;
+        }
+        if let Some(every) = self.every_s {
+            within("every_s", every.least, self.for_s.most.max(1e-3), 1e7)?;
+            within("every_s", every.most, every.least, 1e7)?;
         }
         match self.effect {
             Effect::Stall | Effect::PowerCut { .. } => Ok(()),
             Effect::Slow { factor } => within("factor", factor, 1.0, 1e6),
+            Effect::SlowAtRandom { redraw_s: 0.0, .. } => Ok(()),
+            Effect::SlowAtRandom { redraw_s, .. } => within("redraw_s", redraw_s, 1e-3, 1e7),
             Effect::Error { share, .. } => within("share", share, 0.0, 1.0),
         }
     }
@@ -197,16 +154,25 @@ impl Fault {
 #[derive(Clone, Debug)]
 pub struct Faults {
     all: Vec<Timed>,
+    seed: u64,
+    /// Faults added so far.
+    added: u64,
     random: Pcg64,
     /// Time of the last power cut: requests that had arrived by then fail.
     lost: Option<Nanos>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Timed {
     effect: Effect,
     from: Nanos,
+    /// Without its recurrences.
     until: Nanos,
+    episodes: Option<Episodes>,
+    /// Of what the fault draws.
+    seed: u64,
+    /// Requests that it has been asked about.
+    drawn: u64,
     /// For a power cut: it has been executed.
     taken: bool,
 }
@@ -223,8 +189,36 @@ pub struct PowerStep {
 }
 
 impl Timed {
-    fn is_on(&self, at: Nanos) -> bool {
-        (self.from..self.until).contains(&at)
+    fn is_on(&mut self, at: Nanos) -> bool {
+        self.ends(at).is_some()
+    }
+
+    /// When it ends, if it is on at this time.
+    fn ends(&mut self, at: Nanos) -> Option<Nanos> {
+        match &mut self.episodes {
+            Some(episodes) => episodes.ends(at),
+            None => (self.from..self.until).contains(&at).then_some(self.until),
+        }
+    }
+
+    /// The factor by which it slows down a request that would complete then.
+    fn factor(&mut self, complete: Nanos) -> Option<f64> {
+        match self.effect {
+            Effect::Slow { factor } => self.is_on(complete).then_some(factor),
+            Effect::SlowAtRandom { slowdowns, redraw_s } => {
+                if !self.is_on(complete) {
+                    return None;
+                }
+                let period = Nanos::from_secs_f64(redraw_s).0;
+                let number = complete.since(self.from).0.checked_div(period).unwrap_or_else(|| {
+                    self.drawn += 1;
+                    self.drawn
+                });
+                let random = mix64(derived_seed(self.seed, number));
+                Some(slowdowns.at(unit(random)))
+            }
+            _ => None,
+        }
     }
 
     const fn is_power_cut(&self) -> bool {
@@ -232,20 +226,38 @@ impl Timed {
     }
 }
 
+/// Seconds after which nothing recurs: 300 years.
+const NEVER: f64 = 1e10;
+
+/// Uniform in [0, 1).
+fn unit(random: u64) -> f64 {
+    (random >> 11) as f64 / (1_u64 << 53) as f64
+}
+
 impl Faults {
-    /// No faults yet. The seed decides which requests an [`Effect::Error`] hits.
+    /// No faults yet. The seed decides all that is random: which requests an [`Effect::Error`] hits,
+    /// when a fault recurs, and how much it slows down a request.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { all: Vec::new(), random: Pcg64::seed_from_u64(seed), lost: None }
+        Self { all: Vec::new(), seed, added: 0, random: Pcg64::seed_from_u64(seed), lost: None }
     }
 
     /// Adds a fault whose times count from `now`.
     pub fn add(&mut self, fault: &Fault, now: Nanos) {
         // A short power cut may be over before it was executed; it is executed nevertheless.
         self.all.retain(|timed| now < timed.until || timed.is_power_cut() && !timed.taken);
+        self.added += 1;
+        let seed = derived_seed(self.seed, self.added);
         let from = now + Nanos::from_secs_f64(fault.at_s);
-        let until = Nanos(from.0.saturating_add(Nanos::from_secs_f64(fault.for_s).0));
-        self.all.push(Timed { effect: fault.effect, from, until, taken: false });
+        let Fault { effect, for_s, every_s, .. } = *fault;
+        // A single episode of random length is the first of many.
+        let recurs = every_s.or_else(|| (for_s.least < for_s.most).then_some(NEVER.into()));
+        let episodes = recurs.map(|every| Episodes::new(from, every, for_s, seed));
+        let until = match episodes {
+            Some(_) => Nanos::MAX,
+            None => Nanos(from.0.saturating_add(Nanos::from_secs_f64(for_s.most).0)),
+        };
+        self.all.push(Timed { effect, from, until, episodes, seed, drawn: 0, taken: false });
     }
 
     /// The actions of the power switch that are due by now; counts them as executed.
@@ -258,7 +270,7 @@ impl Faults {
                 step.cuts.push(seed);
             }
             let next = if timed.taken { timed.until } else { timed.from };
-            step.is_on &= !timed.is_on(now);
+            step.is_on &= !(timed.from..timed.until).contains(&now);
             if next > now && next < Nanos(u64::MAX) {
                 step.next = Some(step.next.map_or(next, |at| at.min(next)));
             }
@@ -277,8 +289,8 @@ impl Faults {
     }
 
     /// When a request is answered that arrived at `arrival` and would complete at `complete`.
-    #[must_use]
-    pub fn answer_at(&self, arrival: Nanos, complete: Nanos) -> Nanos {
+    /// To be called once for each request, since a fault may draw a factor for it.
+    pub fn answer_at(&mut self, arrival: Nanos, complete: Nanos) -> Nanos {
         if self.all.is_empty() {
             return complete;
         }
@@ -286,17 +298,18 @@ impl Faults {
             return complete;
         }
         let mut at = complete;
-        for timed in self.all.iter().filter(|timed| timed.is_on(complete)) {
-            if let Effect::Slow { factor } = timed.effect {
+        for timed in &mut self.all {
+            if let Some(factor) = timed.factor(complete) {
                 let took = complete.since(arrival).0 as f64 * factor;
                 at = at.max(arrival + Nanos(took as u64));
             }
         }
         // A stall may end inside another one.
-        while let Some(stall) =
-            self.all.iter().find(|timed| timed.effect == Effect::Stall && timed.is_on(at))
+        let is_stall = |timed: &&mut Timed| timed.effect == Effect::Stall;
+        while let Some(until) =
+            self.all.iter_mut().filter(is_stall).find_map(|stall| stall.ends(at))
         {
-            at = stall.until;
+            at = until;
         }
         at
     }
@@ -312,26 +325,33 @@ impl Faults {
             return true;
         }
         let Self { all, random, .. } = self;
-        all.iter().filter(|timed| timed.is_on(now)).any(|timed| match timed.effect {
+        all.iter_mut().any(|timed| match timed.effect {
             Effect::Error { ops, share } => {
                 let meant = match ops {
                     FaultOps::Reads => op == Op::Read,
                     FaultOps::Writes => op == Op::Write,
                     FaultOps::All => true,
                 };
-                meant && random.random_bool(share)
+                meant && timed.is_on(now) && random.random_bool(share)
             }
             // While the power is off, the store refuses requests.
-            Effect::Stall | Effect::Slow { .. } | Effect::PowerCut { .. } => false,
+            Effect::Stall
+            | Effect::Slow { .. }
+            | Effect::SlowAtRandom { .. }
+            | Effect::PowerCut { .. } => false,
         })
     }
 
     /// The active faults, in words.
     #[must_use]
     pub fn active(&self, now: Nanos) -> Vec<String> {
-        let on = self.all.iter().filter(|timed| timed.is_on(now));
-        on.map(|timed| {
-            let left = match timed.until {
+        // Episodes are drawn as time goes on: here in a copy.
+        let on = self.all.iter().cloned().filter_map(|mut timed| {
+            let until = timed.ends(now)?;
+            Some((timed, until))
+        });
+        on.map(|(timed, until)| {
+            let left = match until {
                 Nanos::MAX => "until faults are cleared".to_owned(),
                 until => format!("{} left", until.since(now)),
             };
@@ -339,6 +359,7 @@ impl Faults {
                 Effect::Stall => format!("stall, {left}"),
                 Effect::PowerCut { .. } => format!("power off, {left}"),
                 Effect::Slow { factor } => format!("slow by {factor}, {left}"),
+                Effect::SlowAtRandom { .. } => format!("slow by random factors, {left}"),
                 Effect::Error { ops, share } => {
                     let ops = match ops {
                         FaultOps::Reads => "reads",
@@ -354,101 +375,4 @@ impl Faults {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with(schedule: &str) -> Faults {
-        let mut faults = Faults::new(1);
-        for fault in Fault::parse_schedule(schedule).unwrap() {
-            faults.add(&fault, Nanos(0));
-        }
-        faults
-    }
-
-    const S: u64 = 1_000_000_000;
-
-    #[test]
-    fn stall_delays_answers_and_slow_multiplies_latency() {
-        let faults = with(
-            "[[fault]]\nkind = 'stall'\nat_s = 1\nfor_s = 1\n\
-             [[fault]]\nkind = 'stall'\nat_s = 1.9\nfor_s = 1.1\n\
-             [[fault]]\nkind = 'slow'\nfactor = 10\nat_s = 5\nfor_s = 1",
-        );
-        let answer = |arrival, complete| faults.answer_at(Nanos(arrival), Nanos(complete)).0;
-        assert_eq!(answer(S / 2, S - 1), S - 1);
-        assert_eq!(answer(S / 2, S), 3 * S);
-        assert_eq!(answer(5 * S, 5 * S + 100), 5 * S + 1000);
-        assert_eq!(answer(6 * S, 6 * S + 100), 6 * S + 100);
-    }
-
-    #[test]
-    fn fault_without_an_end_lasts_until_it_is_cleared() {
-        let mut faults = with("[[fault]]\nkind = 'slow'\nfactor = 3\nat_s = 1");
-        assert_eq!(faults.answer_at(Nanos(0), Nanos(S - 1)), Nanos(S - 1));
-        assert_eq!(faults.answer_at(Nanos(1000 * S), Nanos(1000 * S + 7)), Nanos(1000 * S + 21));
-        assert_eq!(faults.active(Nanos(S)), ["slow by 3, until faults are cleared"]);
-        faults.clear();
-        assert_eq!(faults.answer_at(Nanos(S), Nanos(S + 7)), Nanos(S + 7));
-    }
-
-    #[test]
-    fn error_fault_hits_its_operations_at_its_rate() {
-        let mut faults = with("[[fault]]\nkind = 'error'\nops = 'reads'\nshare = 0.3\nfor_s = 1");
-        let failed = (0..10_000).filter(|_| faults.fails(Op::Read, Nanos(5), Nanos(5))).count();
-        assert!((2_700..3_300).contains(&failed), "{failed}");
-        assert!(!faults.fails(Op::Write, Nanos(5), Nanos(5)));
-        assert!(!faults.fails(Op::Read, Nanos(S), Nanos(S)));
-        assert_eq!(faults.active(Nanos(0)), ["0.3 of reads fail, 1.00 s left"]);
-        faults.clear();
-        assert!(faults.active(Nanos(0)).is_empty());
-    }
-
-    #[test]
-    fn each_power_cut_executes_once_and_power_returns_after_the_last() {
-        let mut faults = with(
-            "[[fault]]\nkind = 'power-cut'\nat_s = 1\nfor_s = 2\nseed = 7\n\
-             [[fault]]\nkind = 'power-cut'\nat_s = 2\nfor_s = 3\n\
-             [[fault]]\nkind = 'power-cut'\nat_s = 9\n",
-        );
-        let mut power = |at| {
-            let PowerStep { cuts, is_on, next } = faults.power(Nanos(at));
-            (cuts, is_on, next.map(|next| next.0))
-        };
-        assert_eq!(power(0), (vec![], true, Some(S)));
-        assert_eq!(power(S), (vec![Some(7)], false, Some(2 * S)));
-        assert_eq!(power(2 * S), (vec![None], false, Some(3 * S)));
-        assert_eq!(power(3 * S), (vec![], false, Some(5 * S)));
-        assert_eq!(power(5 * S), (vec![], true, Some(9 * S)));
-        assert_eq!(power(9 * S), (vec![None], false, None));
-        assert_eq!(power(u64::MAX - 1), (vec![], false, None), "until it is cleared");
-        let told = "power off, until faults are cleared";
-        assert_eq!(faults.active(Nanos(10 * S)), [told]);
-        faults.clear();
-        assert!(faults.power(Nanos(10 * S)).is_on);
-    }
-
-    #[test]
-    fn power_cut_fails_requests_in_flight_only() {
-        let mut faults = with("[[fault]]\nkind = 'stall'\nfor_s = 9");
-        faults.lose_power(Nanos(S));
-        assert_eq!(faults.answer_at(Nanos(S), Nanos(S + 5)), Nanos(S + 5), "no stall holds it");
-        assert!(faults.fails(Op::Read, Nanos(S), Nanos(S + 5)));
-        assert!(!faults.fails(Op::Read, Nanos(S + 1), Nanos(S + 5)));
-    }
-
-    #[test]
-    fn invalid_schedule_error_is_one_line() {
-        for (schedule, expected) in [
-            ("[[fault]]\nkind = 'slow'\nfactor = 0.5\nfor_s = 1", "factor must be from 1"),
-            ("[[fault]]\nkind = 'explode'\nfor_s = 1", "unknown variant `explode`"),
-            ("[[fault]]\nkind = 'stall'", "missing field `for_s`"),
-            ("[[fault]]\nkind = 'stall'\nfor_s = 1\nshare = 1", "a stall takes only"),
-            ("[[fault]]\nkind = 'power-cut'\nshare = 1", "`power-cut` takes `at_s`"),
-            ("[[fault]]\nkind = 'slow'\nfor_s = 1\nfactor = 2\nseed = 1", "`slow` takes"),
-            ("fautl = 1", "line 1: unknown field `fautl`"),
-        ] {
-            let error = Fault::parse_schedule(schedule).unwrap_err().to_string();
-            assert!(error.contains(expected) && !error.contains('\n'), "{error}");
-        }
-    }
-}
+mod tests;

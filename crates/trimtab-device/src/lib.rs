@@ -50,7 +50,7 @@ mod window_controller;
 
 pub use error::{Error, Inconsistency};
 #[doc(inline)]
-pub use faults::{Effect, Fault, FaultError, FaultOps, Faults};
+pub use faults::{Effect, Fault, FaultError, FaultOps, Faults, SecondsRange, Slowdowns};
 pub use firmware::{
     ArrayPosition, Candidate, Candidates, Concerns, ContentionDecision, Firmware, FirmwareKind,
     Harmonia, HarmoniaOptions, Ideal, PlIo, PlIoOptions, PlannedCleaning, ReadContention, Standard,

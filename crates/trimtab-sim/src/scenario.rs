@@ -335,6 +335,18 @@ impl DeviceSpec {
         Ok(Self { name, profile, fill, host, workloads: Vec::new() })
     }
 
+    /// Its profile with some of its keys replaced.
+    ///
+    /// # Errors
+    /// A key is unknown, or a value out of range.
+    pub fn overridden(
+        &self,
+        overrides: Spanned<DeValue<'_>>,
+        text: Text<'_>,
+    ) -> Result<Profile, Error> {
+        drive::overridden(&self.profile, overrides, text)
+    }
+
     /// The same device with another workload, or several.
     ///
     /// # Errors

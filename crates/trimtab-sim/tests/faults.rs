@@ -41,7 +41,7 @@ fn requests() -> Vec<ArrayIo> {
 }
 
 fn fault(effect: Effect, at_s: f64, for_s: f64) -> Fault {
-    let fault = Fault { effect, at_s, for_s };
+    let fault = Fault::once(effect, at_s, for_s);
     fault.check().unwrap();
     fault
 }

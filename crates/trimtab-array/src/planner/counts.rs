@@ -5,6 +5,8 @@
 pub struct Counts {
     /// Stripes read for reads of the user.
     pub stripe_reads: u64,
+    /// Members that hold what these reads want, summed: the requests of a plain read.
+    pub wanted_reads: u64,
     /// Requests sent to members to read: those that the user's reads and the parity of writes need.
     pub member_reads: u64,
     /// Of these, those that were sent for a read of the user beyond its own strips.

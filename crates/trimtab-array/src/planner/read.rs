@@ -17,7 +17,11 @@ impl Planner {
         let of = &mut self.parts[part];
         of.stage = Stage::Reading;
         of.writes = self.locks.writes(stripe);
-        self.counts.stripe_reads += u64::from(of.op == Op::Read);
+        if of.op == Op::Read {
+            self.counts.stripe_reads += 1;
+            let wanted = of.rows().iter().fold(Members::NONE, |all, row| all.and(row.wanted));
+            self.counts.wanted_reads += u64::from(wanted.count());
+        }
         let now = self.now;
         let asks = self.consult(part, |policy, read, asks| policy.begin(now, read, asks));
         self.carry_out(part, asks);

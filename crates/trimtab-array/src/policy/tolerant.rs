@@ -57,7 +57,7 @@ impl ReadPolicy for Tolerant {
     fn begin(&mut self, now: Nanos, read: &StripeRead<'_>, asks: &mut Asks) {
         let wanted = read.wanted();
         asks.directly(wanted);
-        match self.persistently_late(wanted).min(read.spare()) {
+        match self.persistently_late(wanted.without(read.failed)).min(read.spare()) {
             0 if wanted.count() == 1 && self.median > 0.0 => {
                 asks.timer(now + self.late_after(self.median), 0);
             }
@@ -66,9 +66,14 @@ impl ReadPolicy for Tolerant {
         }
     }
 
-    fn arrived(&mut self, now: Nanos, read: &StripeRead<'_>, _: Member, asks: &mut Asks) {
-        let wanted = read.wanted().count();
-        let there = wanted - read.missing().count();
+    fn arrived(&mut self, now: Nanos, read: &StripeRead<'_>, member: Member, asks: &mut Asks) {
+        let missing = read.missing().without(read.failed);
+        // Strips that were read beside those that are wanted do not change who is late.
+        if !read.wanted().has(member) || missing.has(member) {
+            return;
+        }
+        let wanted = read.wanted().without(read.failed).count();
+        let there = wanted - missing.count();
         // The middle one of the members.
         if there == wanted.div_ceil(2) {
             let median = now.since(read.begun);
@@ -79,12 +84,15 @@ impl ReadPolicy for Tolerant {
     }
 
     fn timer(&mut self, _: Nanos, read: &StripeRead<'_>, _: u8, asks: &mut Asks) {
-        let missing = read.missing();
+        let missing = read.missing().without(read.failed);
         for member in missing.iter() {
             self.late[member.index()] += 1;
         }
         if missing.count() <= read.spare() {
             asks.around(missing, Members::NONE, Members::NONE);
+        } else {
+            // The parities take the place of as many as they can: the first of the late ones suffice.
+            asks.strips(read.needed + read.spare());
         }
     }
 

@@ -25,6 +25,9 @@ pub struct ArrayFigures {
     pub write_percentiles: Vec<(&'static str, u64)>,
     /// Requests to members beyond the wanted ones, in percent of the stripes' reads.
     pub extra_reads_percent: f64,
+    /// The same in percent of the requests that a plain read sends, one to each member that holds
+    /// what was asked for ("extra I/O" of the dissertation, §3.3.2).
+    pub extra_requests_percent: f64,
     /// Stripes' reads by the number of members that were busy with themselves, in percent.
     pub busy_percent: [f64; 5],
     /// Requests of the user per second, reads and writes.
@@ -44,8 +47,10 @@ pub struct ArrayFigures {
     pub dwpd: f64,
     /// Cleanings outside of the windows, of drives that have them.
     pub forced_outside_window: u64,
-    /// Cleanings that ended after their window.
+    /// Cleanings that ended outside of the windows, without having been forced.
     pub window_overruns: u64,
+    /// User capacity of the array, bytes.
+    pub capacity_bytes: u64,
     /// Requests that failed.
     pub errors: u64,
     /// The length of the windows in the end, where the host manages them.
@@ -57,7 +62,8 @@ pub struct ArrayFigures {
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArrayRow {
-    /// The strategy, and the length of its windows if there is a row for each of several.
+    /// Its name: the strategy's, with the length of its windows if there is a row for each of several,
+    /// if the scenario gives it none.
     pub name: String,
     /// The strategy.
     pub strategy: &'static str,
@@ -112,6 +118,7 @@ impl ArrayFigures {
         began: Nanos,
         drives: &[SsdStats],
         dwpd: f64,
+        capacity_bytes: u64,
     ) -> Self {
         let figures = &run.figures;
         let counts = figures.counts;
@@ -128,6 +135,7 @@ impl ArrayFigures {
             percentiles: percentiles(&figures.reads),
             write_percentiles: percentiles(&figures.writes),
             extra_reads_percent: share(counts.extra_reads, counts.stripe_reads),
+            extra_requests_percent: share(counts.extra_reads, counts.wanted_reads),
             busy_percent: counts.busy.map(|busy| share(busy, all_busy)),
             iops: reads_per_s + writes_per_s,
             reads_per_s,
@@ -138,6 +146,7 @@ impl ArrayFigures {
             dwpd,
             forced_outside_window: sum(|stats| stats.forced_outside_window),
             window_overruns: sum(|stats| stats.window_overruns),
+            capacity_bytes,
             errors: figures.errors,
             window_ns: run.window,
             parts: PartFigures::of(&run.parts),

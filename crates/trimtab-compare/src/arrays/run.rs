@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use trimtab_array::Member;
 use trimtab_array::driver::DriverOptions;
 use trimtab_array::planner::Planner;
 use trimtab_device::{ArrayPosition, ControllerSettings, SsdStats, WindowFormula, WindowSchedule};
@@ -11,9 +12,9 @@ use trimtab_sim::array::ArrayDrive;
 use trimtab_sim::scenario::DeviceSpec;
 use trimtab_sim::{RaidOptions, parallel, run_raid};
 
+use super::entry::ArrayEntry;
 use super::part;
 use super::report::{ArrayFigures, ArrayReport, ArrayRow};
-use super::row::PlannedRow;
 use super::spec::ArrayComparison;
 use super::strategy::ArrayStrategy;
 use crate::error::Error;
@@ -34,27 +35,27 @@ pub fn compare_arrays(
     threads: usize,
     progress: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> Result<ArrayReport, Error> {
-    let planned = comparison.rows();
-    let row = |row: &PlannedRow| ArrayRow {
-        name: row.name.clone(),
-        strategy: row.strategy.name(),
+    let entries = &comparison.strategies;
+    let row = |entry: &ArrayEntry| ArrayRow {
+        name: entry.name.clone(),
+        strategy: entry.strategy.name(),
         seeds: Vec::new(),
         latencies: trimtab_io::LatencyHistogram::new(),
         impossible: None,
     };
     let mut report = ArrayReport {
         seeds: comparison.seeds.clone(),
-        strategies: planned.iter().map(row).collect(),
+        strategies: entries.iter().map(row).collect(),
     };
     let seeds = comparison.seeds.len();
     for (number, &seed) in comparison.seeds.iter().enumerate() {
         let begun = AtomicUsize::new(0);
-        let outcomes = parallel::map(threads, planned.len(), |place| {
-            let row = &planned[place];
+        let outcomes = parallel::map(threads, entries.len(), |place| {
+            let entry = &entries[place];
             let piece = begun.fetch_add(1, Relaxed);
-            let doing = &row.name;
-            progress(&Progress { seed: (number, seeds), doing, piece: (piece, planned.len()) });
-            serve(comparison, row, seed)
+            let doing = &entry.name;
+            progress(&Progress { seed: (number, seeds), doing, piece: (piece, entries.len()) });
+            serve(comparison, entry, seed)
         });
         for (row, outcome) in report.strategies.iter_mut().zip(outcomes) {
             match outcome? {
@@ -70,14 +71,12 @@ pub fn compare_arrays(
 }
 
 /// One row with one seed.
-fn serve(comparison: &ArrayComparison, row: &PlannedRow, seed: u64) -> Result<Outcome, Error> {
-    let strategy = row.strategy;
-    let kind = strategy.firmware(&row.windows);
+fn serve(comparison: &ArrayComparison, entry: &ArrayEntry, seed: u64) -> Result<Outcome, Error> {
+    let (strategy, kind) = (entry.strategy, entry.firmware);
     let count = comparison.drives.len() as u32;
     let mut drives = Vec::new();
     for ((number, spec), faults) in (0..).zip(&comparison.drives).zip(&comparison.faults) {
-        let mut spec = spec.clone();
-        strategy.change(&mut spec.profile);
+        let mut spec = entry.drive(number as usize, spec);
         let at = ArrayPosition { position: number, drives: count };
         let made = kind.profile(&spec.profile).and_then(|profile| {
             let firmware = kind.firmware(&profile, at)?;
@@ -105,11 +104,12 @@ fn serve(comparison: &ArrayComparison, row: &PlannedRow, seed: u64) -> Result<Ou
     let judged = began + comparison.warm_up;
     let capacity = layout.capacity().min(comparison.layout.capacity());
     let source = comparison.workload.build(capacity, seed, None)?.source;
-    let windows = match windows(row, &comparison.drives[0], &mut drives, judged) {
+    let windows = match windows(entry, &comparison.drives[0], &mut drives, judged) {
         Ok(windows) => windows,
         Err(error) => return Ok(Err(error.to_string())),
     };
-    let planner = Planner::new(layout, strategy.policy(comparison.drives.len(), windows));
+    let mut planner = Planner::new(layout, strategy.policy(comparison.drives.len(), windows));
+    comparison.lost.iter().for_each(|&member| planner.lose(Member(member as u8)));
     let options = RaidOptions {
         driver: DriverOptions {
             compute: comparison.compute,
@@ -131,32 +131,32 @@ fn serve(comparison: &ArrayComparison, row: &PlannedRow, seed: u64) -> Result<Ou
         written as f64 / seconds * DAY_S / drive.ssd.capacity() as f64
     };
     let dwpd = run.drives.iter().zip(&comparison.drives).zip(&stats).map(dwpd).fold(0.0, f64::max);
-    let figures = ArrayFigures::new(seed, &run, judged, &stats, dwpd);
+    let figures = ArrayFigures::new(seed, &run, judged, &stats, dwpd, capacity);
     Ok(Ok((figures, run.figures.reads)))
 }
 
 /// The turns of the first drive, and those that follow them if they change in the run: the drives
 /// are told. Those of ordinary drives are only the host's.
 fn windows(
-    row: &PlannedRow,
+    entry: &ArrayEntry,
     spec: &DeviceSpec,
     drives: &mut [ArrayDrive],
     judged: Nanos,
 ) -> Result<Option<(WindowSchedule, Option<WindowSchedule>)>, trimtab_device::Error> {
     let Some(first) = drives.first() else { return Ok(None) };
     let at = ArrayPosition { position: 0, drives: drives.len() as u32 };
-    let windows = match row.strategy {
-        ArrayStrategy::Iod3Ordinary => Some(row.windows.schedule(&spec.profile, at)?),
+    let windows = match entry.strategy {
+        ArrayStrategy::Iod3Ordinary => Some(entry.windows.schedule(&spec.profile, at)?),
         _ => first.ssd.windows(),
     };
-    if let Some(then) = row.then {
+    if let Some(then) = entry.then {
         for drive in drives {
             if let Some(own) = drive.ssd.windows() {
                 drive.change(|ssd| _ = ssd.set_windows(then.after(own, judged)));
             }
         }
     }
-    Ok(windows.map(|windows| (windows, row.then.map(|then| then.after(windows, judged)))))
+    Ok(windows.map(|windows| (windows, entry.then.map(|then| then.after(windows, judged)))))
 }
 
 /// No window is shorter than two cleanings of any drive (IODA, §4.3.2: one).

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use toml::Spanned;
 use toml::de::DeTable;
 use trimtab_array::driver::ComputeCost;
@@ -14,8 +15,8 @@ use trimtab_sim::scenario::{
     self, Bytes, DeviceSpec, RawDevice, Text, WorkloadSpec, drives, take_dependent, workloads,
 };
 
-use super::row::PlannedRow;
-use super::strategy::ArrayStrategy;
+use super::entry::{ArrayEntry, Common};
+use super::faults as array_faults;
 use super::windows::Windows;
 use crate::error::SeedsError;
 use crate::spec::{check_seeds, faults};
@@ -25,7 +26,8 @@ use crate::spec::{check_seeds, faults};
 pub struct ArrayComparison {
     text: String,
     pub(super) seeds: Vec<u64>,
-    pub(super) strategies: Vec<ArrayStrategy>,
+    /// The rows.
+    pub(super) strategies: Vec<ArrayEntry>,
     /// Judged reads, for each row; none: the time alone ends it.
     pub(super) reads: Option<u64>,
     pub(super) warm_up: Nanos,
@@ -34,7 +36,10 @@ pub struct ArrayComparison {
     pub(super) layout: Layout,
     /// The members.
     pub(super) drives: Vec<DeviceSpec>,
+    /// By member.
     pub(super) faults: Vec<Vec<Fault>>,
+    /// Members that are lost from the beginning.
+    pub(super) lost: Vec<usize>,
     pub(super) workload: WorkloadSpec,
     pub(super) windows: Windows,
     pub(super) compute: ComputeCost,
@@ -44,7 +49,6 @@ pub struct ArrayComparison {
 #[serde(deny_unknown_fields)]
 struct Raw {
     seeds: Option<Spanned<Vec<u64>>>,
-    strategies: Option<Vec<Spanned<String>>>,
     reads: Option<Spanned<u64>>,
     warm_up_s: Option<Spanned<f64>>,
     duration_s: Option<Spanned<f64>>,
@@ -52,6 +56,13 @@ struct Raw {
     device: Vec<Spanned<RawDevice>>,
     #[serde(default)]
     costs: RawCosts,
+    /// These are read separately, and are here to be named where a key is unknown.
+    #[serde(rename = "strategies")]
+    _strategies: Option<IgnoredAny>,
+    #[serde(rename = "workload")]
+    _workload: Option<IgnoredAny>,
+    #[serde(rename = "windows")]
+    _windows: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -61,6 +72,7 @@ struct RawArray {
     rotation: Option<Spanned<String>>,
     chunk: Option<Spanned<Bytes>>,
     members: Option<Spanned<usize>>,
+    lost: Option<Spanned<Vec<usize>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -100,19 +112,22 @@ impl ArrayComparison {
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
         let dependent = take_dependent(root.get_mut());
         let faults = faults::take(root.get_mut());
+        let faults_at = faults.iter().flatten().next().map_or(0..0, Spanned::span);
         let load = root.get_mut().remove("workload");
         let windows = root.get_mut().remove("windows");
+        let strategies = root.get_mut().remove("strategies");
         let raw =
             Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
         let at = raw.array.span();
         let array = raw.array.into_inner();
-        let (devices, faults) = {
-            let parse =
-                |fault: Option<_>| fault.map_or(Ok(Vec::new()), |fault| faults::parse(fault, text));
-            let faults = faults.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-            (drives(raw.device, dependent, text, directory)?, faults)
+        let devices = drives(raw.device, dependent, text, directory)?;
+        let stands_for = match (&devices[..], &array.members) {
+            ([_], Some(members)) => *members.get_ref(),
+            _ => 1,
         };
-        let (drives, faults) = members(devices, faults, array.members.as_ref(), text)?;
+        let drives = members(devices, array.members.as_ref(), text)?;
+        let of_device = |fault| array_faults::of_device(fault, stands_for, text);
+        let faults = faults.into_iter().map(of_device).collect::<Result<Vec<_>, _>>()?.concat();
         let least = drives.iter().map(|drive| drive.profile.capacity_bytes()).min();
         let level: Level = named(&array.level, text)?;
         let rotation = array.rotation.as_ref().map(|rotation| named(rotation, text));
@@ -120,6 +135,8 @@ impl ArrayComparison {
         let chunk = array.chunk.as_ref().map_or(CHUNK, |chunk| chunk.get_ref().0);
         let layout = Layout::new(level, rotation, drives.len(), chunk, least.unwrap_or_default())
             .map_err(|error| text.wrong(&at, format!("`array`: {error}")))?;
+        let lost = array_faults::lost(array.lost.as_ref(), &layout, text)?;
+        array_faults::check_failures(&faults, &lost, &layout, &faults_at, text)?;
         let Some(load) = load else {
             return Err(Error::Scenario("missing field `workload`".to_owned()));
         };
@@ -128,7 +145,7 @@ impl ArrayComparison {
         if let Some(second) = loads.first() {
             return Err(text.wrong(&second.span, "an array has one `workload`"));
         }
-        let windows = windows.map(|windows| Windows::parse(windows, text)).transpose()?;
+        let windows = windows.map(|windows| Windows::parse(windows, text)).transpose()?.unwrap_or_default();
         let duration = raw.duration_s.as_ref().map(|seconds| {
             text.within("duration_s", &seconds.span(), *seconds.get_ref(), 1e-3..=1e6)?;
             Ok::<_, Error>(Nanos::from_secs_f64(*seconds.get_ref()))
@@ -142,7 +159,11 @@ impl ArrayComparison {
         Ok(Self {
             text: whole.to_owned(),
             seeds: seeds(raw.seeds, text)?,
-            strategies: strategies(raw.strategies, text)?,
+            strategies: ArrayEntry::parse(
+                strategies,
+                Common { windows: &windows, drives: &drives },
+                text,
+            )?,
             reads: (duration.is_none() || raw.reads.is_some()).then_some(reads),
             warm_up: Nanos::from_secs_f64(number(
                 "warm_up_s",
@@ -156,8 +177,9 @@ impl ArrayComparison {
             layout,
             drives,
             faults,
+            lost,
             workload,
-            windows: windows.unwrap_or_default(),
+            windows,
             compute: compute(&raw.costs, text)?,
         })
     }
@@ -174,14 +196,6 @@ impl ArrayComparison {
         &self.layout
     }
 
-    /// The rows: one for each strategy, or one for each length of its windows.
-    pub(super) fn rows(&self) -> Vec<PlannedRow> {
-        self.strategies
-            .iter()
-            .flat_map(|&strategy| PlannedRow::of(strategy, &self.windows))
-            .collect()
-    }
-
     /// When the length of the windows changes, counted from the end of the warm-up.
     #[must_use]
     pub fn change(&self) -> Option<Nanos> {
@@ -192,22 +206,6 @@ impl ArrayComparison {
     #[must_use]
     pub fn is_open_loop(&self) -> bool {
         self.workload.is_open_loop()
-    }
-
-    /// What a reader should know before the figures: one line each.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let capacities = self.drives.iter().map(|drive| drive.profile.capacity_bytes());
-        let (least, most) = (capacities.clone().min(), capacities.max());
-        if least != most {
-            let bytes = least.unwrap_or_default();
-            warnings.push(format!("members differ in size: {bytes} bytes of each are used"));
-        }
-        if self.strategies.iter().any(|strategy| strategy.has_windows()) {
-            warnings.extend(self.windows.warnings(&self.drives));
-        }
-        warnings
     }
 
     /// Replaces the seeds.
@@ -224,25 +222,20 @@ impl ArrayComparison {
 /// One device is repeated; several are the members.
 fn members(
     mut drives: Vec<DeviceSpec>,
-    mut faults: Vec<Vec<Fault>>,
     members: Option<&Spanned<usize>>,
     text: Text<'_>,
-) -> Result<(Vec<DeviceSpec>, Vec<Vec<Fault>>), Error> {
+) -> Result<Vec<DeviceSpec>, Error> {
     if drives.is_empty() {
         return Err(Error::Scenario("there must be a `[[device]]`, the members".to_owned()));
     }
-    let Some(members) = members else { return Ok((drives, faults)) };
+    let Some(members) = members else { return Ok(drives) };
     let (at, members) = (members.span(), *members.get_ref());
     text.within("array.members", &at, members, 2..=trimtab_array::MOST_MEMBERS)?;
     if drives.len() == 1 {
         let first = drives.remove(0);
-        let faults_of_first = faults.remove(0);
         let named =
             |number: usize| DeviceSpec { name: format!("device {number}"), ..first.clone() };
         drives = (0..members).map(named).collect();
-        // The fault of one device is not that of all.
-        faults = vec![Vec::new(); members];
-        faults[0] = faults_of_first;
     }
     if drives.len() != members {
         let what = format!(
@@ -252,7 +245,7 @@ fn members(
         );
         return Err(text.wrong(&at, what));
     }
-    Ok((drives, faults))
+    Ok(drives)
 }
 
 fn named<T: std::str::FromStr>(name: &Spanned<String>, text: Text<'_>) -> Result<T, Error>
@@ -268,25 +261,6 @@ fn seeds(raw: Option<Spanned<Vec<u64>>>, text: Text<'_>) -> Result<Vec<u64>, Err
     let seeds = raw.into_inner();
     check_seeds(&seeds).map_err(|what| text.wrong(&at, what))?;
     Ok(seeds)
-}
-
-fn strategies(
-    raw: Option<Vec<Spanned<String>>>,
-    text: Text<'_>,
-) -> Result<Vec<ArrayStrategy>, Error> {
-    let Some(raw) = raw else { return Ok(ArrayStrategy::ALL.to_vec()) };
-    let mut strategies = Vec::new();
-    for name in &raw {
-        let strategy: ArrayStrategy = named(name, text)?;
-        if strategies.contains(&strategy) {
-            return Err(text.wrong(&name.span(), format!("`{strategy}` is there twice")));
-        }
-        strategies.push(strategy);
-    }
-    if strategies.is_empty() {
-        return Err(Error::Scenario("`strategies` must have at least one entry".to_owned()));
-    }
-    Ok(strategies)
 }
 
 fn number<T: Copy + PartialOrd + std::fmt::Display>(

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::DeValue;
-use trimtab_device::{FirmwareKind, TimeWindow, WindowFormula, WindowOptions, WindowSchedule};
+use trimtab_device::{FirmwareKind, WindowOptions, WindowSchedule};
 use trimtab_io::Nanos;
 use trimtab_sim::Error;
-use trimtab_sim::scenario::{DeviceSpec, Text, read};
+use trimtab_sim::scenario::{Text, read};
 
 /// The table `windows`.
 #[derive(Clone, Debug, Default)]
@@ -51,46 +51,6 @@ impl Windows {
         }
         check(&options, &at, text)?;
         Ok(Self { options, lengths_ms, then })
-    }
-
-    /// What a reader should know of lengths that the contract does not allow (IODA, §4.3.2 and
-    /// §4.3.3): they are run, and the figures show what they cost.
-    pub(super) fn warnings(&self, drives: &[DeviceSpec]) -> Vec<String> {
-        let Some(first) = drives.first() else { return Vec::new() };
-        let formula = WindowFormula::new(drives.len() as u32).of(&first.profile);
-        let mut lengths: Vec<_> = self.lengths_ms.iter().map(|&ms| of_ms(ms)).collect();
-        lengths.extend(self.options.window_ms.map(of_ms));
-        lengths.extend(self.then.map(|then| then.length));
-        let named = |lengths: Vec<Nanos>| {
-            let names: Vec<_> = lengths.into_iter().map(name).collect();
-            names.join(", ")
-        };
-        let mut warnings = Vec::new();
-        let TimeWindow { clean_time, burst, .. } = formula;
-        let (short, long): (Vec<_>, Vec<_>) =
-            lengths.into_iter().partition(|&length| length < clean_time);
-        if !short.is_empty() {
-            warnings.push(format!(
-                "windows of {} are shorter than one cleaning, {clean_time}: cleanings end after \
-                 them",
-                named(short)
-            ));
-        }
-        // Table 2 has rounded values: 100 ms is 99.9.
-        let most = burst.map(|burst| burst.max(formula.least()));
-        let above = |length: Nanos, most: Nanos| length.0 > most.0 + most.0 / 50;
-        let long: Vec<_> = long
-            .into_iter()
-            .filter(|&length| most.is_some_and(|most| above(length, most)))
-            .collect();
-        if let (false, Some(most)) = (long.is_empty(), most) {
-            warnings.push(format!(
-                "windows of {} are longer than the formula allows under any load, {most}: in a \
-                 burst drives may clean out of turn",
-                named(long)
-            ));
-        }
-        warnings
     }
 }
 

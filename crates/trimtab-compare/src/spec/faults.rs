@@ -19,20 +19,30 @@ pub(crate) fn take<'i>(root: &mut DeTable<'i>) -> Vec<Option<Spanned<DeValue<'i>
 
 /// The faults of one device.
 pub(crate) fn parse(value: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<Vec<Fault>, Error> {
+    entries(value, text)?.into_iter().map(|entry| one(entry, text)).collect()
+}
+
+/// The entries of a device's `fault`.
+pub(crate) fn entries<'i>(
+    value: Spanned<DeValue<'i>>,
+    text: Text<'_>,
+) -> Result<Vec<Spanned<DeValue<'i>>>, Error> {
     let at = value.span();
-    let DeValue::Array(list) = value.into_inner() else {
-        return Err(text.wrong(&at, "`fault` must be a list of tables"));
-    };
-    let parsed = list.into_iter().map(|entry| {
-        let at = entry.span();
-        let fault: Fault = read(entry, text)?;
-        fault.check().map_err(|error| text.wrong(&at, error))?;
-        if let Effect::PowerCut { .. } = fault.effect {
-            let what = "a comparison has no `power-cut`, which loses writes; its drives take \
-                        stall, slow and error";
-            return Err(text.wrong(&at, what));
-        }
-        Ok(fault)
-    });
-    parsed.collect()
+    match value.into_inner() {
+        DeValue::Array(list) => Ok(list.into_iter().collect()),
+        _ => Err(text.wrong(&at, "`fault` must be a list of tables")),
+    }
+}
+
+/// One fault.
+pub(crate) fn one(entry: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<Fault, Error> {
+    let at = entry.span();
+    let fault: Fault = read(entry, text)?;
+    fault.check().map_err(|error| text.wrong(&at, error))?;
+    if let Effect::PowerCut { .. } = fault.effect {
+        let what = "a comparison has no `power-cut`, which loses writes; its drives take stall, \
+                    slow and error";
+        return Err(text.wrong(&at, what));
+    }
+    Ok(fault)
 }

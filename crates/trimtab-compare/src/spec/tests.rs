@@ -118,9 +118,9 @@ fn devices_have_faults() {
     let comparison = parse(&text).unwrap();
     let error = Effect::Error { ops: FaultOps::Reads, share: 1.0 };
     let expected = [
-        Fault { effect: Effect::Slow { factor: 10.0 }, at_s: 3.2, for_s: f64::INFINITY },
-        Fault { effect: Effect::Stall, at_s: 1.0, for_s: 0.5 },
-        Fault { effect: error, at_s: 0.0, for_s: 2.0 },
+        Fault::once(Effect::Slow { factor: 10.0 }, 3.2, f64::INFINITY),
+        Fault::once(Effect::Stall, 1.0, 0.5),
+        Fault::once(error, 0.0, 2.0),
     ];
     assert_eq!(comparison.faults, [expected.to_vec(), vec![]]);
     let tables = format!("{COMPLETE}\n[[device.fault]]\nkind = 'stall'\nfor_s = 1\n");

@@ -92,8 +92,11 @@ pub struct HarmoniaOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TinyTailOptions {
-    /// Cleaning blocks only its plane, and moves data by copyback.
+    /// Cleaning blocks only its plane.
     pub plane_blocking: bool,
+    /// With plane-blocking: cleaning moves data by copyback, within the plane. Without it data
+    /// passes through the controller, and other planes' requests wait for the channel.
+    pub copyback: bool,
     /// One page of each stripe is parity. Without it no page can be regenerated.
     pub parity: bool,
     /// At most one plane of a plane group is cleaned at a time.
@@ -120,6 +123,7 @@ impl Default for TinyTailOptions {
     fn default() -> Self {
         Self {
             plane_blocking: true,
+            copyback: true,
             parity: true,
             rotating: true,
             tolerant_reads: true,
@@ -198,7 +202,10 @@ impl FirmwareKind {
         let mut profile = profile.clone();
         if let Self::TinyTail(options) = self {
             if options.plane_blocking {
-                (profile.gc.blocks, profile.gc.copy) = (Scope::Plane, CopyMode::Copyback);
+                profile.gc.blocks = Scope::Plane;
+                if options.copyback {
+                    profile.gc.copy = CopyMode::Copyback;
+                }
             }
             profile.ftl.parity |= options.parity;
         }

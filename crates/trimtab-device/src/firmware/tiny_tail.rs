@@ -17,7 +17,7 @@ use crate::profile::Profile;
 ///
 /// | part | where | effect |
 /// | --- | --- | --- |
-/// | plane-blocking cleaning | `gc.blocks = "plane"`, `gc.copy = "copyback"` | cleaning blocks only its plane, and does not use the channel |
+/// | plane-blocking cleaning | `gc.blocks = "plane"`, `gc.copy = "copyback"` | cleaning blocks only its plane, and with copyback does not use the channel |
 /// | parity | `ftl.parity = true` | one page in each stripe is parity: less capacity, and a page more to write for every (channels − 1) |
 /// | rotating cleaning | [`rotating`](Self::rotating) | at most one plane of a plane group is cleaned at a time: the planes at the same position on all channels, whose pages form stripes |
 /// | tolerant reads | [`tolerant_reads`](Self::tolerant_reads) | a blocked page is regenerated from the other channels; a cleaning does not overtake reads |

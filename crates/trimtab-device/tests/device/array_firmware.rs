@@ -26,12 +26,13 @@ fn window_options() -> impl Strategy<Value = WindowOptions> {
 }
 
 fn tiny_tail_options() -> impl Strategy<Value = TinyTailOptions> {
-    prop::collection::vec(prop::bool::ANY, 5).prop_map(|on| TinyTailOptions {
+    prop::collection::vec(prop::bool::ANY, 6).prop_map(|on| TinyTailOptions {
         plane_blocking: on[0],
         parity: on[1],
         rotating: on[2],
         tolerant_reads: on[1] && on[3],
         tolerant_flush: on[4],
+        copyback: on[5],
     })
 }
 

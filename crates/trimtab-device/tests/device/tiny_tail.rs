@@ -9,6 +9,7 @@ use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 const NONE: TinyTailOptions = TinyTailOptions {
     plane_blocking: false,
+    copyback: true,
     parity: false,
     rotating: false,
     tolerant_reads: false,
@@ -102,6 +103,17 @@ fn each_part_has_its_share() {
     assert!(delayed[5] < 36_000 / 200, "{figures}");
     assert!(tails[5] < Nanos(ideal.percentile(0.999).0 * 5 / 4), "{figures}");
     assert!(runs[2].stats.regenerated == 0 && runs[3].stats.regenerated > 1000);
+}
+
+/// Without copyback the channels carry what cleaning moves, and reads of other planes wait for them.
+#[test]
+fn cleaning_without_copyback_delays_reads_of_other_planes() {
+    let options = TinyTailOptions::default();
+    let with = run(drive(options), 60_000, 120);
+    let without = run(drive(TinyTailOptions { copyback: false, ..options }), 60_000, 120);
+    let mean = |run: &Run| run.reads.iter().map(|read| read.0).sum::<u64>() / 36_000;
+    assert!(mean(&without) > mean(&with), "{} {}", mean(&without), mean(&with));
+    assert_eq!(with.stats.user_units_written, without.stats.user_units_written);
 }
 
 /// One page in each stripe of eight.

@@ -115,7 +115,7 @@ fn answers_are_early_by_the_compensation_but_never_before_arrival() {
 #[test]
 fn clearing_a_fault_releases_held_answers() {
     let mut drive = drive();
-    let stall = Fault { effect: Effect::Stall, at_s: 0.0, for_s: 100.0 };
+    let stall = Fault::once(Effect::Stall, 0.0, 100.0);
     drive.add_fault(&stall, START);
     drive.submit(arrived(START, Op::Read, 0, 7));
     let now = START + Nanos::from_secs(1);

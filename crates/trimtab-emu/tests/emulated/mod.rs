@@ -126,7 +126,7 @@ impl Emulated {
     }
 
     fn fault(&self, effect: Effect) {
-        self.drive.fault(Fault { effect, at_s: 0.0, for_s: 3600.0 }).unwrap();
+        self.drive.fault(Fault::once(effect, 0.0, 3600.0)).unwrap();
     }
 
     /// Completes requests again, including those submitted meanwhile.

@@ -61,7 +61,7 @@ fn named(name: &Spanned<String>, text: Text<'_>, directory: &Path) -> Result<Pro
 }
 
 /// A profile with some of its keys replaced.
-fn overridden(
+pub(super) fn overridden(
     base: &Profile,
     overrides: Spanned<DeValue<'_>>,
     text: Text<'_>,

@@ -111,7 +111,17 @@ const PERCENTILES: [&str; 6] = ["p50", "p95", "p99", "p99.9", "p99.99", "p99.999
 /// A row for each strategy: how long reads take.
 pub(super) fn latencies(report: &ArrayReport) -> Table {
     let right = |name: &str| (name.to_owned(), Align::Right);
-    let of_ideal = ["p99.9", "p99.99"].map(|name| right(&format!("{name} / ideal")));
+    let ideal = report.strategies.iter().find(|row| row.name == "ideal");
+    let base = possible(report).next();
+    // Without drives to compare with: slowdowns, beside the median of the first row.
+    let (ratios, beside): (&[&str], _) = match ideal {
+        Some(_) => (&["p99.9", "p99.99"], "ideal".to_owned()),
+        None => {
+            let base = base.map_or("", |row| row.name.as_str());
+            (&["p99", "p99.9", "p99.99"], format!("p50 of {base}"))
+        }
+    };
+    let of_ideal = ratios.iter().map(|name| right(&format!("{name} / {beside}")));
     let columns: Vec<_> = [("strategy".to_owned(), Align::Left), right("mean")]
         .into_iter()
         .chain(PERCENTILES.map(right))
@@ -122,14 +132,16 @@ pub(super) fn latencies(report: &ArrayReport) -> Table {
         _ => "latency of reads, medians over the seeds",
     };
     let mut table = Table::new(&columns).with_caption(caption);
-    let ideal = report.strategies.iter().find(|row| row.name == "ideal");
     for row in possible(report) {
         let percentile = |row: &ArrayRow, name: &str| row.median(|f| f.percentile(name));
         let mean = |f: &ArrayFigures| (f.reads > 0).then_some(f.mean_ns);
         let mut cells = vec![row.name.clone(), time(row.median(mean))];
         cells.extend(PERCENTILES.map(|name| time(percentile(row, name))));
-        for name in ["p99.9", "p99.99"] {
-            let of = ideal.and_then(|ideal| percentile(ideal, name));
+        for name in ratios {
+            let of = match ideal {
+                Some(ideal) => percentile(ideal, name),
+                None => base.and_then(|base| percentile(base, "p50")),
+            };
             let ratio = percentile(row, name).zip(of).map(|(own, ideal)| own / ideal);
             cells.push(ratio.map_or(NONE.to_owned(), |ratio| format!("{ratio:.2}")));
         }
@@ -143,6 +155,7 @@ pub(super) fn work(report: &ArrayReport) -> Table {
     let columns = [
         ("strategy", Align::Left),
         ("extra reads", Align::Right),
+        ("extra I/O", Align::Right),
         ("1 busy", Align::Right),
         ("2 busy", Align::Right),
         ("more", Align::Right),
@@ -169,6 +182,7 @@ pub(super) fn work(report: &ArrayReport) -> Table {
         table.row(vec![
             row.name.clone(),
             percent(row.median(|f| Some(f.extra_reads_percent)), 1),
+            percent(row.median(|f| Some(f.extra_requests_percent)), 1),
             percent(busy(1), 3),
             percent(busy(2), 3),
             percent(more, 3),

@@ -111,10 +111,10 @@ impl Args {
             What::PowerCut => Effect::PowerCut { seed: self.seed },
         };
         if let (What::PowerCut, None) = (self.what, self.length) {
-            return Ok(Some(Fault { effect, at_s: 0.0, for_s: f64::INFINITY }));
+            return Ok(Some(Fault::once(effect, 0.0, f64::INFINITY)));
         }
         let length = self.length.ok_or_else(|| self.lacks("--for TIME"))?;
-        Ok(Some(Fault { effect, at_s: 0.0, for_s: length.as_secs_f64() }))
+        Ok(Some(Fault::once(effect, 0.0, length.as_secs_f64())))
     }
 
     fn ops(&self) -> FaultOps {

@@ -68,7 +68,7 @@ impl Content {
         strips
     }
 
-    /// Where a member's data are read to.
+    /// Where a member's data are read to, if the planner still [awaits](crate::Planner::awaits) them.
     pub fn read_into(&mut self, view: &PartView<'_>, io: &MemberIo) -> &mut [u8] {
         let (offset, length) = extent(view, io);
         let strips = self.strips(io.part, view.rows());

@@ -11,12 +11,13 @@
 //!   scenario ─> requests ─────┴─ policy of the row ───┘
 //! ```
 
+mod buffer;
 mod report;
 mod run;
 mod spec;
 mod strategy;
 
-pub use report::{ArrayFigures, ArrayReport, ArrayRow, BUSY_CLASSES};
+pub use report::{ArrayFigures, ArrayReport, ArrayRow, BUSY_CLASSES, BufferFigures};
 pub use run::compare_arrays;
 pub use spec::ArrayComparison;
 pub use strategy::{ArrayStrategy, UnknownArrayStrategy};

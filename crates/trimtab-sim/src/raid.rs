@@ -1,8 +1,9 @@
 //! Parity arrays and mirrors of simulated drives: the back end of [`trimtab_array::driver`] in
 //! virtual time.
 
-use trimtab_array::driver::{ArrayDriver, DriverOptions, Figures, Load, UserIo};
+use trimtab_array::driver::{ArrayDriver, DriverOptions, Figures, Load, Staged, UserIo};
 use trimtab_array::planner::Planner;
+use trimtab_array::staging::{Staging, StagingCounts, StagingOptions};
 use trimtab_device::{ControllerSettings, WindowController};
 use trimtab_io::{Nanos, Request};
 use trimtab_steer::Replica;
@@ -22,6 +23,8 @@ pub struct RaidOptions {
     pub clean_together: bool,
     /// The host manages the windows of drives that clean in windows (IODA, §7.2).
     pub host_windows: Option<ControllerSettings>,
+    /// A write buffer of the host before the drives.
+    pub staging: Option<StagingOptions>,
 }
 
 /// The result of a run.
@@ -34,6 +37,8 @@ pub struct RaidRun {
     pub drives: Vec<ArrayDrive>,
     /// The length of the windows in the end, where the host manages them.
     pub window: Option<Nanos>,
+    /// What the write buffer has done, if there is one. What it holds in the end is on no drive.
+    pub staging: Option<StagingCounts>,
 }
 
 /// Serves the requests of a source with an array of drives, under a planner. `watch` is called now
@@ -56,6 +61,25 @@ pub fn run_raid(
         drives: Simulated::new(drives, None, Sampler::new(0, 0)),
         relays: options.clean_together,
     };
+    let Some(staging) = options.staging else {
+        let (backend, figures, window) = serve(backend, planner, source, &options, watch)?;
+        return Ok(RaidRun { figures, drives: backend.drives.drives, window, staging: None });
+    };
+    let backend = Staged::new(backend, Staging::new(planner.layout().members(), staging));
+    let (backend, figures, window) = serve(backend, planner, source, &options, watch)?;
+    let (backend, staging) = backend.into_parts();
+    let staging = Some(staging.counts());
+    Ok(RaidRun { figures, drives: backend.drives.drives, window, staging })
+}
+
+/// Serves the requests; returns the back end, the figures, and the length of the host's windows.
+fn serve<'a, B: Backend<Error = Error> + Drives<'a>>(
+    backend: B,
+    planner: Planner,
+    source: Source,
+    options: &RaidOptions,
+    watch: &mut dyn FnMut(u64),
+) -> Result<(B, Figures, Option<Nanos>), Error> {
     let tolerated = planner.layout().level().parities() as u32;
     let mut windows = options.host_windows.map(|settings| {
         let settings = ControllerSettings { tolerated, ..settings };
@@ -64,7 +88,7 @@ pub fn run_raid(
     let mut load = SourceLoad { source, error: None };
     let mut driver = ArrayDriver::new(backend, planner, options.driver);
     if let Some(windows) = &mut windows {
-        windows.set(driver.backend());
+        windows.set(driver.backend().together());
     }
     let mut steps = 0_u64;
     while driver.step(&mut load)? {
@@ -80,8 +104,24 @@ pub fn run_raid(
         return Err(error);
     }
     let (backend, figures) = driver.into_parts();
-    let window = windows.map(|windows| windows.controller.length());
-    Ok(RaidRun { figures, drives: backend.drives.drives, window })
+    Ok((backend, figures, windows.map(|windows| windows.controller.length())))
+}
+
+/// A back end, with a write buffer or without: the drives below.
+trait Drives<'a> {
+    fn together(&mut self) -> &mut Together<'a>;
+}
+
+impl<'a> Drives<'a> for Together<'a> {
+    fn together(&mut self) -> &mut Self {
+        self
+    }
+}
+
+impl<'a> Drives<'a> for Staged<Together<'a>> {
+    fn together(&mut self) -> &mut Together<'a> {
+        self.backend()
+    }
 }
 
 /// The host's side of windows that it manages itself.
@@ -107,7 +147,7 @@ impl HostWindows {
     }
 
     /// Follows what the drives have refused.
-    fn watch(&mut self, driver: &mut ArrayDriver<Together<'_>>) {
+    fn watch<'a, B: Backend + Drives<'a>>(&mut self, driver: &mut ArrayDriver<B>) {
         let now = driver.backend().now();
         if now < self.settled {
             return;
@@ -122,7 +162,7 @@ impl HostWindows {
         }
         self.exceeded = exceeded;
         if self.controller.length() != before {
-            self.set(driver.backend());
+            self.set(driver.backend().together());
             // The cycle in progress, and one with the new length.
             let base = self.controller.length();
             let cycle = Nanos(base.0 * self.members);

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use trimtab_array::driver::Figures;
+use trimtab_array::staging::StagingCounts;
 use trimtab_device::SsdStats;
 use trimtab_io::{LatencyHistogram, Nanos, PERCENTILES};
 
@@ -37,6 +38,26 @@ pub struct ArrayFigures {
     pub errors: u64,
     /// The length of the windows in the end, where the host manages them.
     pub window_ns: Option<Nanos>,
+    /// Of strategies with a write buffer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<BufferFigures>,
+}
+
+/// What a write buffer did, from the beginning of the run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct BufferFigures {
+    /// The most bytes that it held: what the strategy relies on.
+    pub high_water_bytes: u64,
+    /// Bytes of the writes to members that it took, parity included.
+    pub staged_bytes: u64,
+    /// Of these, bytes that were overwritten in it and written to no drive.
+    pub coalesced_bytes: u64,
+    /// Writes to members that waited for room.
+    pub stalled_writes: u64,
+    /// How long they waited, all together, ns.
+    pub stalled_ns: Nanos,
+    /// Reads of members that it served alone.
+    pub read_hits: u64,
 }
 
 /// One row of the table.
@@ -114,6 +135,19 @@ impl ArrayFigures {
             forced_outside_window: sum(|stats| stats.forced_outside_window),
             errors: figures.errors,
             window_ns: window,
+            buffer: None,
         }
+    }
+
+    pub(super) fn with_buffer(self, counts: Option<&StagingCounts>) -> Self {
+        let buffer = counts.map(|counts| BufferFigures {
+            high_water_bytes: counts.high_water,
+            staged_bytes: counts.staged,
+            coalesced_bytes: counts.coalesced,
+            stalled_writes: counts.stalled,
+            stalled_ns: counts.stalled_time,
+            read_hits: counts.read_hits,
+        });
+        Self { buffer, ..self }
     }
 }

@@ -72,7 +72,7 @@ fn serve(
     strategy: ArrayStrategy,
     seed: u64,
 ) -> Result<Outcome, Error> {
-    let kind = strategy.firmware(&comparison.windows);
+    let kind = strategy.firmware(&comparison.windows, &comparison.buffer);
     let count = comparison.drives.len() as u32;
     let mut drives = Vec::new();
     for ((number, spec), faults) in (0..).zip(&comparison.drives).zip(&comparison.faults) {
@@ -115,6 +115,7 @@ fn serve(
         },
         clean_together: strategy == ArrayStrategy::Harmonia,
         host_windows: (strategy == ArrayStrategy::IodaHost).then(|| host_windows(comparison)),
+        staging: comparison.buffer.staging(strategy, windows),
     };
     let run = run_raid(drives, planner, source, options, &mut |_| {})?;
     let until = run.figures.until;
@@ -130,6 +131,7 @@ fn serve(
     let judged = began + comparison.warm_up;
     let figures =
         ArrayFigures::new(seed, &run.figures, judged.max(Nanos::ZERO), &facts, run.window);
+    let figures = figures.with_buffer(run.staging.as_ref());
     Ok(Ok((figures, run.figures.reads)))
 }
 

@@ -14,6 +14,7 @@ use trimtab_sim::scenario::{
     self, Bytes, DeviceSpec, RawDevice, Text, WorkloadSpec, drives, take_dependent, workloads,
 };
 
+use super::buffer::{BufferOptions, RawBuffer};
 use super::strategy::ArrayStrategy;
 use crate::error::SeedsError;
 use crate::spec::{check_seeds, faults};
@@ -33,6 +34,7 @@ pub struct ArrayComparison {
     pub(super) faults: Vec<Vec<Fault>>,
     pub(super) workload: WorkloadSpec,
     pub(super) windows: WindowOptions,
+    pub(super) buffer: BufferOptions,
     pub(super) compute: ComputeCost,
 }
 
@@ -46,6 +48,8 @@ struct Raw {
     array: Spanned<RawArray>,
     device: Vec<Spanned<RawDevice>>,
     windows: Option<Spanned<WindowOptions>>,
+    #[serde(default)]
+    buffer: RawBuffer,
     #[serde(default)]
     costs: RawCosts,
 }
@@ -143,6 +147,7 @@ impl ArrayComparison {
                 1e6,
                 text,
             )?),
+            buffer: BufferOptions::new(&raw.buffer, &layout, text)?,
             layout,
             drives,
             faults,

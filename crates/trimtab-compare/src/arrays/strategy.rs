@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::buffer::BufferOptions;
 use trimtab_array::policy::{
     BusyTime, Flagged, Plain, Proactive, ReadPolicy, Tolerance, Tolerant, Trimtab, TrimtabOptions,
     Turns, Windows,
@@ -29,6 +30,11 @@ pub enum ArrayStrategy {
     Ioda,
     /// The same with windows whose length the host finds (§7.2).
     IodaHost,
+    /// `Ioda` with a write buffer in the host's NVRAM (IODA_NVM, §6.2.3).
+    IodaNvm,
+    /// Drives are read or written to, in turns, and the host stages what is written (Flash on Rails,
+    /// §5 and §6.2.3).
+    Rails,
     /// Full stripes are read, and the first strips that suffice are used (§6.2.1).
     Proactive,
     /// Drives clean at the same time (Harmonia, §6.2.2).
@@ -54,7 +60,7 @@ pub enum ArrayStrategy {
 
 impl ArrayStrategy {
     /// All, in the order of tables.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Base,
         Self::Ideal,
         Self::Iod1,
@@ -62,6 +68,8 @@ impl ArrayStrategy {
         Self::Iod3,
         Self::Ioda,
         Self::IodaHost,
+        Self::IodaNvm,
+        Self::Rails,
         Self::Proactive,
         Self::Harmonia,
         Self::Preemptive,
@@ -85,6 +93,8 @@ impl ArrayStrategy {
             Self::Iod3 => "iod3",
             Self::Ioda => "ioda",
             Self::IodaHost => "ioda-host",
+            Self::IodaNvm => "ioda-nvm",
+            Self::Rails => "rails",
             Self::Proactive => "proactive",
             Self::Harmonia => "harmonia",
             Self::Preemptive => "preemptive",
@@ -99,12 +109,13 @@ impl ArrayStrategy {
     }
 
     /// The firmware of its drives.
-    pub(super) fn firmware(self, windows: &WindowOptions) -> FirmwareKind {
+    pub(super) fn firmware(self, windows: &WindowOptions, buffer: &BufferOptions) -> FirmwareKind {
         match self {
             Self::Ideal => FirmwareKind::Ideal {},
             Self::Iod1 | Self::Iod2 => FirmwareKind::PlIo(PlIoOptions::default()),
             Self::Iod3 => FirmwareKind::Windows(*windows),
-            Self::Ioda | Self::IodaHost => FirmwareKind::Ioda(*windows),
+            Self::Ioda | Self::IodaHost | Self::IodaNvm => FirmwareKind::Ioda(*windows),
+            Self::Rails => FirmwareKind::Windows(buffer.roles()),
             Self::Harmonia => FirmwareKind::Harmonia(HarmoniaOptions::default()),
             Self::TinyTail => FirmwareKind::TinyTail(TinyTailOptions::default()),
             _ => FirmwareKind::Standard {},
@@ -128,14 +139,11 @@ impl ArrayStrategy {
         windows: Option<WindowSchedule>,
     ) -> Box<dyn ReadPolicy> {
         match (self, windows) {
-            (Self::Iod1 | Self::Ioda | Self::IodaHost, _) => {
+            (Self::Iod1 | Self::Ioda | Self::IodaHost | Self::IodaNvm, _) => {
                 Box::new(Flagged::new(BusyTime::Ignored))
             }
             (Self::Iod2, _) => Box::new(Flagged::new(BusyTime::Shortest)),
-            (Self::Iod3, Some(windows)) => {
-                let WindowSchedule { start, length, drives, .. } = windows;
-                Box::new(Windows::new(Turns { start, length, members: drives as u8 }))
-            }
+            (Self::Iod3 | Self::Rails, Some(windows)) => Box::new(Windows::new(turns(windows))),
             (Self::Proactive, _) => Box::new(Proactive::FULL_STRIPE),
             (Self::Proactive1, _) => Box::new(Proactive::with_extra(1)),
             (Self::Proactive2, _) => Box::new(Proactive::with_extra(2)),
@@ -145,6 +153,12 @@ impl ArrayStrategy {
             _ => Box::new(Plain),
         }
     }
+}
+
+/// The turns of all drives, by the windows of one.
+pub(super) const fn turns(windows: WindowSchedule) -> Turns {
+    let WindowSchedule { start, length, drives, .. } = windows;
+    Turns { start, length, members: drives as u8 }
 }
 
 impl fmt::Display for ArrayStrategy {

@@ -33,9 +33,11 @@
 //! planner would do with less, and would have to solve what this one need not: a strip that is
 //! computed from old and new members is wrong.
 //!
-//! # Full
+//! # Room
 //!
-//! Writes that find no room wait, first come, first served, and are counted. What is read, destaged
+//! Destaging is gentle while half of the buffer is free: a few small writes at a time, so that reads
+//! do not wait behind a burst of the user's, which is what a buffer is for. With less room it is as
+//! fast as the drives. Writes that find no room wait, first come, first served, and are counted. What is read, destaged
 //! and overwritten keeps its whole record until no byte of it is needed.
 //!
 //! # Failures
@@ -129,11 +131,15 @@ pub struct StagingCounts {
     pub read_hits: u64,
 }
 
-/// The most bytes of adjacent extents that are written at a time.
-const MOST_MERGED: u64 = 64 << 10;
-/// Destages of one member in flight: enough to keep its dies busy, and few enough to be over soon
-/// after the end of its turn.
-const DEPTH: usize = 16;
+/// How hard a member is destaged: writes in flight, and the most bytes of adjacent extents that are
+/// written at a time.
+type Effort = (usize, u64);
+
+/// As long as half of the buffer is free, so little that reads hardly wait behind it, and a turn is
+/// over soon after its end.
+const GENTLE: Effort = (4, 16 << 10);
+/// With less room: as much as keeps all dies of a drive busy.
+const HARD: Effort = (16, 64 << 10);
 
 /// A write buffer: a state machine without clock, bytes or I/O, as the planner is.
 ///
@@ -221,7 +227,7 @@ impl Staging {
     }
 
     /// The pieces of NVRAM that belong to a ticket: what a read finds there, what a destage writes.
-    /// Valid until the event behind the answer.
+    /// Valid until the next event, and their bytes until the next action.
     #[must_use]
     pub fn pieces(&self, ticket: u32) -> &[Piece] {
         &self.tickets[ticket].pieces
@@ -269,8 +275,9 @@ impl Staging {
             Destaging::AtOnce => true,
             Destaging::InTurns(turns) => turns.busy(now) == member,
         };
+        let (depth, most_bytes) = self.effort();
         let stage = &mut self.members[member.index()];
-        if !may || stage.extents.is_empty() || stage.in_flight.len() >= DEPTH {
+        if !may || stage.extents.is_empty() || stage.in_flight.len() >= depth {
             return false;
         }
         let Some(first) = stage.next_free() else { return false };
@@ -287,7 +294,7 @@ impl Staging {
         pieces.push(first);
         while let Some(more) = stage.extents.at_or_behind(request.end())
             && more.offset == request.end()
-            && request.length + more.length <= MOST_MERGED
+            && request.length + more.length <= most_bytes
             && !stage.is_in_flight(&more)
         {
             request.length += more.length;
@@ -338,6 +345,10 @@ impl Staging {
     /// NVRAM has done its work at once: the answer comes when it takes that long.
     fn after_latency(&mut self, ticket: u32) {
         self.due.push_back((self.now + self.options.latency, ticket));
+    }
+
+    const fn effort(&self) -> Effort {
+        if self.records.used() <= self.options.capacity / 2 { GENTLE } else { HARD }
     }
 
     fn has_room(&self, bytes: u64) -> bool {

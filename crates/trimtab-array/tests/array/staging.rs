@@ -187,3 +187,20 @@ fn discards_keep_their_place() {
     staging.advance(Nanos(15));
     assert_eq!(actions(&mut staging).0, [0, 1, 2]);
 }
+
+/// With room it is gentle, and with less of it fast.
+#[test]
+fn destaging_depends_on_room() {
+    let mut staging = staging(1 << 20, Destaging::AtOnce);
+    let mut destages = |bytes: u64| {
+        for offset in (0..bytes).step_by(4096) {
+            staging.submit(Nanos(0), M, 0, &request(0, Op::Write, offset, 4096));
+        }
+        while staging.destage(Nanos(0), M) {}
+        let sent = actions(&mut staging).1;
+        sent.iter().map(|(_, request)| request.length).collect::<Vec<_>>()
+    };
+    assert_eq!(destages(256 << 10), [16 << 10; 4]);
+    let more = destages(1 << 20);
+    assert_eq!((more.len(), more.iter().max()), (12, Some(&(64 << 10))));
+}

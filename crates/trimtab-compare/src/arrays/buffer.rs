@@ -63,7 +63,7 @@ impl BufferOptions {
         let latency = number("buffer.latency_us", &raw.latency_us, LATENCY_US, 0.0, 1e6)?;
         let role = number("buffer.role_s", &raw.role_s, ROLE_S, 0.001, 1e5)?;
         let in_turns =
-            raw.destage.as_ref().map_or(Ok(true), |raw| match raw.get_ref().as_str() {
+            raw.destage.as_ref().map_or(Ok(false), |raw| match raw.get_ref().as_str() {
                 "in-turns" => Ok(true),
                 "at-once" => Ok(false),
                 other => {

@@ -136,7 +136,8 @@ pub(super) fn latencies(report: &ArrayReport) -> Table {
 
 /// A row for each strategy: what it costs, and what the drives do.
 pub(super) fn work(report: &ArrayReport) -> Table {
-    let columns = [
+    let buffered = possible(report).any(|row| row.seeds.iter().any(|f| f.buffer.is_some()));
+    let mut columns = vec![
         ("strategy", Align::Left),
         ("extra reads", Align::Right),
         ("1 busy", Align::Right),
@@ -147,8 +148,13 @@ pub(super) fn work(report: &ArrayReport) -> Table {
         ("write amplification", Align::Right),
         ("out of turn", Align::Right),
     ];
-    let caption = "stripes' reads of which one, two or more members were busy with themselves; \
-                   cleanings out of turn";
+    let mut caption = "stripes' reads of which one, two or more members were busy with themselves; \
+                       cleanings out of turn"
+        .to_owned();
+    if buffered {
+        columns.push(("buffer", Align::Right));
+        caption += "; the most that the host's write buffer held";
+    }
     let mut table = Table::new(&columns).with_caption(caption);
     let percent = |value: Option<f64>, places: usize| {
         value.map_or(NONE.to_owned(), |value| format!("{value:.places$}%"))
@@ -161,7 +167,7 @@ pub(super) fn work(report: &ArrayReport) -> Table {
             found.map(|(_, value)| *value as f64)
         };
         let whole = |value: Option<f64>| value.map_or(NONE.to_owned(), |v| count(v.round() as u64));
-        table.row(vec![
+        let mut cells = vec![
             row.name.to_owned(),
             percent(row.median(|f| Some(f.extra_reads_percent)), 1),
             percent(busy(1), 3),
@@ -172,7 +178,12 @@ pub(super) fn work(report: &ArrayReport) -> Table {
             row.median(|f| Some(f.write_amplification))
                 .map_or(NONE.to_owned(), |value| format!("{value:.2}")),
             whole(row.median(|f| Some(f.forced_outside_window as f64))),
-        ]);
+        ];
+        if buffered {
+            let held = row.median(|f| f.buffer.map(|buffer| buffer.high_water_bytes as f64));
+            cells.push(held.map_or(NONE.to_owned(), |bytes| units::bytes(bytes as u64)));
+        }
+        table.row(cells);
     }
     table
 }
@@ -193,6 +204,12 @@ pub(super) fn notes(comparison: &ArrayComparison, report: &ArrayReport) -> Vec<S
         if errors > 0 {
             let errors = count(errors);
             notes.push(format!("{}: {errors} requests failed, and are not counted\n", row.name));
+        }
+        let stalls = row.seeds.iter().filter_map(|figures| figures.buffer);
+        let stalled: u64 = stalls.map(|buffer| buffer.stalled_writes).sum();
+        if stalled > 0 {
+            let stalled = count(stalled);
+            notes.push(format!("{}: {stalled} writes waited for room in the buffer\n", row.name));
         }
         if let Some(window) = row.seeds.iter().find_map(|figures| figures.window_ns) {
             notes.push(format!("{}: windows of {window} in the end\n", row.name));

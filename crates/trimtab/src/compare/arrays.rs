@@ -12,7 +12,7 @@ use trimtab_compare::arrays::{
     ArrayComparison, ArrayFigures, ArrayReport, ArrayRow, compare_arrays,
 };
 use trimtab_io::{Nanos, WholeFile};
-use trimtab_report::{Align, Facts, Table, count, machine};
+use trimtab_report::{Align, Facts, Table, bytes, count, machine};
 
 use super::{Args, line, threads};
 use crate::console;
@@ -148,9 +148,10 @@ pub(super) fn work(report: &ArrayReport) -> Table {
         ("write amplification", Align::Right),
         ("out of turn", Align::Right),
     ];
-    let mut caption = "stripes' reads of which one, two or more members were busy with themselves; \
+    let mut caption =
+        "stripes' reads of which one, two or more members were busy with themselves; \
                        cleanings out of turn"
-        .to_owned();
+            .to_owned();
     if buffered {
         columns.push(("buffer", Align::Right));
         caption += "; the most that the host's write buffer held";
@@ -181,7 +182,7 @@ pub(super) fn work(report: &ArrayReport) -> Table {
         ];
         if buffered {
             let held = row.median(|f| f.buffer.map(|buffer| buffer.high_water_bytes as f64));
-            cells.push(held.map_or(NONE.to_owned(), |bytes| units::bytes(bytes as u64)));
+            cells.push(held.map_or(NONE.to_owned(), |held| bytes(held as u64)));
         }
         table.row(cells);
     }

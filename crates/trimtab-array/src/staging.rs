@@ -1,8 +1,8 @@
 //! A write buffer in the host's NVRAM, between the planner and the members.
 //!
 //! ```text
-//!   planner ── writes ──> record in NVRAM, acknowledged ──> destaged: at once, or in turns ─┐
-//!      └────── reads ───> staged pieces ∪ drive  <──────────────────────────────────────────┴─> drive
+//!   planner ── writes ──> NVRAM: acknowledged ── destaged, at once or in turns ──┐
+//!      └────── reads ───> what is staged from NVRAM, the rest from the drive <────┴──> drive
 //! ```
 //!
 //! A write to a member is complete as soon as NVRAM has its data. They are written to the drive
@@ -37,8 +37,8 @@
 //!
 //! Destaging is gentle while half of the buffer is free: a few small writes at a time, so that reads
 //! do not wait behind a burst of the user's, which is what a buffer is for. With less room it is as
-//! fast as the drives. Writes that find no room wait, first come, first served, and are counted. What is read, destaged
-//! and overwritten keeps its whole record until no byte of it is needed.
+//! fast as the drives. Writes that find no room wait, first come, first served, and are counted.
+//! What is read, destaged or overwritten keeps its whole record until no byte of it is needed.
 //!
 //! # Failures
 //!

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::buffer::BufferOptions;
 use trimtab_array::policy::{
     BusyTime, Flagged, Plain, Proactive, ReadPolicy, Tolerance, Tolerant, Trimtab, TrimtabOptions,
     Turns, Windows,
@@ -12,6 +11,8 @@ use trimtab_device::{
     FirmwareKind, HarmoniaOptions, PlIoOptions, Profile, TinyTailOptions, WindowOptions,
     WindowSchedule,
 };
+
+use super::buffer::BufferOptions;
 
 /// A strategy of an array: what its drives' firmware does, and what its host does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

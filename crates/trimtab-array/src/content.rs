@@ -68,7 +68,7 @@ impl Content {
         strips
     }
 
-    /// Where a member's data are read to.
+    /// Where a member's data are read to, if the planner still [awaits](crate::Planner::awaits) them.
     pub fn read_into(&mut self, view: &PartView<'_>, io: &MemberIo) -> &mut [u8] {
         let (offset, length) = extent(view, io);
         let strips = self.strips(io.part, view.rows());
@@ -124,7 +124,11 @@ impl Content {
         view: &PartView<'_>,
         number: usize,
     ) -> Result<(), TooManyLost> {
-        if view.missing(number).is_empty() || self.layout.level() == Level::Raid1 {
+        if view.missing(number).is_empty() {
+            return Ok(());
+        }
+        if self.layout.level() == Level::Raid1 {
+            self.copy_copies(part, view, number);
             return Ok(());
         }
         let (row, present) = (view.rows()[number], view.present(number));
@@ -146,6 +150,18 @@ impl Content {
         });
         let mut in_order: Vec<&mut [u8]> = in_order.collect();
         parity.reconstruct(&mut in_order, layout.data_chunks(), lost)
+    }
+
+    /// Copies a strip to those that could not be read: to be written again, it must be theirs.
+    fn copy_copies(&mut self, part: u32, view: &PartView<'_>, number: usize) {
+        let row = view.rows()[number];
+        let Some(from) = view.present(number).iter().next() else { return };
+        let strips = self.strips(part, view.rows());
+        let from = strips.range(from.index(), row.offset, row.length as usize);
+        for member in view.missing(number).iter() {
+            let to = strips.range(member.index(), row.offset, row.length as usize);
+            strips.read.copy_within(from.clone(), to.start);
+        }
     }
 
     /// Computes a row's new parity.

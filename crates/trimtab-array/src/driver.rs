@@ -7,14 +7,17 @@
 //!            host queues, in-flight table ──> Backend
 //! ```
 //!
-//! The lower half is that of the driver of replicas (`trimtab-steer`). It processes the earliest
+//! The lower half is that of the driver of replicas (`trimtab-steer`). With a write buffer
+//! ([`Staged`]) the back end is one that has the buffer before its drives. It processes the earliest
 //! event: a completion, a timer or the end of a computation, an arrival; at one instant in that
 //! order.
 
 mod figures;
+mod staged;
 mod timers;
 
 pub use figures::{DriveReads, Figures};
+pub use staged::Staged;
 
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_steer::Replica;
@@ -295,11 +298,17 @@ impl<B: Backend> ArrayDriver<B> {
 
     /// Handles a drive's completions, and what they cause there.
     fn settle(&mut self, drive: Replica) -> Result<(), B::Error> {
-        while self.take_completions(drive) {
-            while self.queues.issue(self.now, drive, &mut self.backend)?.is_some() {}
+        loop {
+            let mut any = self.take_completions(drive);
+            // A drive may have room again without a completion, where a write buffer shares it.
+            while self.queues.issue(self.now, drive, &mut self.backend)?.is_some() {
+                any = true;
+            }
+            if !any {
+                return Ok(());
+            }
             self.act()?;
         }
-        Ok(())
     }
 
     fn take_completions(&mut self, drive: Replica) -> bool {

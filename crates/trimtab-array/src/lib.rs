@@ -13,6 +13,7 @@
 //! - [`Planner`] turns requests of the user into requests to members and computations, under a
 //!   [policy](mod@policy) that decides which members a read asks: a state machine, the same in
 //!   simulation and under a block device.
+//! - [`staging`] is a write buffer in NVRAM below the planner, for strategies that need one.
 //! - [`driver`] runs it over the back ends of `trimtab-steer`, and [`Content`] has the bytes.
 //!
 //! ```text
@@ -60,6 +61,7 @@ mod members;
 mod parity;
 pub mod planner;
 pub mod policy;
+pub mod staging;
 
 pub use content::Content;
 pub use layout::{
@@ -69,3 +71,4 @@ pub use layout::{
 pub use members::{Member, Members};
 pub use parity::{Parity, TooManyLost};
 pub use planner::{Action, Planner};
+pub use staging::{Staging, StagingOptions};

@@ -11,6 +11,7 @@
 //!   scenario ─> requests ─────┴─ policy of the row ───┘
 //! ```
 
+mod buffer;
 mod entry;
 mod faults;
 mod part;
@@ -22,7 +23,7 @@ mod warnings;
 mod windows;
 
 pub use part::PartFigures;
-pub use report::{ArrayFigures, ArrayReport, ArrayRow, BUSY_CLASSES};
+pub use report::{ArrayFigures, ArrayReport, ArrayRow, BUSY_CLASSES, BufferFigures};
 pub use run::compare_arrays;
 pub use spec::ArrayComparison;
 pub use strategy::{ArrayStrategy, UnknownArrayStrategy};

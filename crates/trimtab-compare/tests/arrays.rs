@@ -76,6 +76,55 @@ fn ordinary_drives_are_gone_around_within_the_budget() {
     assert!(written(ours) < 1.1 * written(base));
 }
 
+/// With a write buffer reads do not wait behind writes; Rails needs a buffer for all that is written
+/// while a drive is only read, IODA a small one (IODA, §6.2.3).
+#[test]
+fn buffers_keep_writes_out_of_the_way_of_reads() {
+    let strategies = "strategies = ['ideal', 'ioda', 'ioda-nvm', 'rails']";
+    let buffer = "[buffer]\nrole_s = 2";
+    let text =
+        ARRAY.replace("reads = 40_000", "reads = 10_000").replace("iops = 4000", "iops = 150");
+    // Behind large writes others wait.
+    let large = "write_sizes = [{ bytes = 524288, weight = 1 }]\noffsets";
+    let text = text.replace("offsets", large);
+    let comparison = parse(&format!("{strategies}\n{text}\n{buffer}")).unwrap();
+    let report = compare_arrays(&comparison, 2, &|_| {}).unwrap();
+    let figures = |name: &str| &row(&report, name).seeds[0];
+    let write = |name: &str, percentile: &str| {
+        let of = figures(name).write_percentiles.iter();
+        of.clone().find(|(known, _)| *known == percentile).unwrap().1
+    };
+    assert!(figures("ioda").buffer.is_none() && figures("ideal").buffer.is_none());
+    for name in ["ioda-nvm", "rails"] {
+        assert!(percentile(&report, name, "p99.9") < percentile(&report, "ioda", "p99.9"));
+        assert!(write(name, "p99") < write("ideal", "p99") && figures(name).errors == 0);
+    }
+    let held = |name: &str| figures(name).buffer.unwrap().high_water_bytes;
+    assert!(held("rails") > 20 * held("ioda-nvm"), "{} {}", held("rails"), held("ioda-nvm"));
+    assert_eq!(figures("rails").forced_outside_window, 0);
+    assert!(figures("rails").busy_percent[1] < 0.01, "drives that are read do not clean");
+}
+
+/// A buffer that is too small delays writes, and loses none; drives that take one request at a time
+/// are shared by reads and what is destaged.
+#[test]
+fn full_buffer_delays_writes() {
+    let text = ARRAY.replace("reads = 40_000", "reads = 10_000");
+    let text = text.replace("fill =", "host = { queue_depth = 1 }\nfill =");
+    let text = text.replace("iops = 4000", "iops = 1000");
+    let text = format!("strategies = ['ioda-nvm', 'rails']\n{text}");
+    let comparison = parse(&format!("{text}\n[buffer]\ncapacity = '1M'\nrole_s = 0.5")).unwrap();
+    let report = compare_arrays(&comparison, 2, &|_| {}).unwrap();
+    for row in &report.strategies {
+        let figures = &row.seeds[0];
+        let buffer = figures.buffer.unwrap();
+        assert!(figures.reads == 10_000 && figures.errors == 0, "{}", row.name);
+        assert!(buffer.high_water_bytes <= 1 << 20, "{}: {buffer:?}", row.name);
+        let stalls = (buffer.stalled_writes > 0, buffer.stalled_ns > trimtab_io::Nanos::ZERO);
+        assert_eq!(stalls, (row.name == "rails", row.name == "rails"), "{buffer:?}");
+    }
+}
+
 #[test]
 fn figures_do_not_depend_on_threads() {
     let comparison = parse(&format!("strategies = ['iod2', 'adaptive']\n{ARRAY}")).unwrap();
@@ -104,6 +153,11 @@ fn what_cannot_be_is_one_line_with_the_key() {
         (format!("{ARRAY}\n[windows]\nwindow = 1"), "window"),
         (format!("{ARRAY}\n[[device]]\nprofile = 'femu'\ncapacity = '3G'"), "array.members"),
         (format!("{ARRAY}\n[costs]\ncompute_us = -1"), "costs.compute_us"),
+        (format!("{ARRAY}\n[buffer]\ncapacity = '8K'"), "buffer.capacity"),
+        (format!("{ARRAY}\n[buffer]\nlatency_us = -1"), "buffer.latency_us"),
+        (format!("{ARRAY}\n[buffer]\nrole_s = 0"), "buffer.role_s"),
+        (format!("{ARRAY}\n[buffer]\ndestage = 'soon'"), "buffer.destage"),
+        (format!("{ARRAY}\n[buffer]\nsize = 1"), "size"),
     ] {
         let error = parse(&text).unwrap_err();
         assert!(error.contains(key) && !error.contains('\n'), "{key}: {error}");

@@ -1,8 +1,9 @@
 //! Parity arrays and mirrors of simulated drives: the back end of [`trimtab_array::driver`] in
 //! virtual time.
 
-use trimtab_array::driver::{ArrayDriver, DriverOptions, Figures, Load, UserIo};
+use trimtab_array::driver::{ArrayDriver, DriverOptions, Figures, Load, Staged, UserIo};
 use trimtab_array::planner::Planner;
+use trimtab_array::staging::{Staging, StagingCounts, StagingOptions};
 use trimtab_device::{ControllerSettings, SsdStats, WindowController};
 use trimtab_io::{Nanos, Request};
 use trimtab_steer::Replica;
@@ -24,6 +25,8 @@ pub struct RaidOptions {
     pub host_windows: Option<ControllerSettings>,
     /// Times at which the run is cut in parts, in order.
     pub cuts: Vec<Nanos>,
+    /// A write buffer of the host before the drives.
+    pub staging: Option<StagingOptions>,
 }
 
 /// The result of a run.
@@ -40,6 +43,8 @@ pub struct RaidRun {
     pub outstanding: u64,
     /// Its parts: one for each of [`RaidOptions::cuts`] that it came to, and the last.
     pub parts: Vec<RunPart>,
+    /// What the write buffer has done, if there is one. What it holds in the end is on no drive.
+    pub staging: Option<StagingCounts>,
 }
 
 /// A part of a run.
@@ -71,6 +76,24 @@ pub fn run_raid(
         drives: Simulated::new(drives, None, Sampler::new(0, 0)),
         relays: options.clean_together,
     };
+    let Some(staging) = options.staging else {
+        let (backend, run) = serve(backend, planner, source, &options, watch)?;
+        return Ok(RaidRun { drives: backend.drives.drives, ..run });
+    };
+    let backend = Staged::new(backend, Staging::new(planner.layout().members(), staging));
+    let (backend, run) = serve(backend, planner, source, &options, watch)?;
+    let (backend, staging) = backend.into_parts();
+    Ok(RaidRun { drives: backend.drives.drives, staging: Some(staging.counts()), ..run })
+}
+
+/// Serves the requests; returns the back end, and the run but for what the back end has.
+fn serve<'a, B: Backend<Error = Error> + Drives<'a>>(
+    backend: B,
+    planner: Planner,
+    source: Source,
+    options: &RaidOptions,
+    watch: &mut dyn FnMut(u64),
+) -> Result<(B, RaidRun), Error> {
     let tolerated = planner.layout().level().parities() as u32;
     let mut windows = options.host_windows.map(|settings| {
         let settings = ControllerSettings { tolerated, ..settings };
@@ -79,7 +102,7 @@ pub fn run_raid(
     let mut load = SourceLoad { source, error: None };
     let mut driver = ArrayDriver::new(backend, planner, options.driver);
     if let Some(windows) = &mut windows {
-        windows.set(driver.backend());
+        windows.set(driver.backend().together());
     }
     let mut parts = Vec::new();
     let mut steps = 0_u64;
@@ -88,7 +111,7 @@ pub fn run_raid(
             windows.watch(&mut driver);
         }
         while options.cuts.get(parts.len()).is_some_and(|&at| driver.now() >= at) {
-            let (figures, drives) = (driver.take_figures(), driver.backend().stats());
+            let (figures, drives) = (driver.take_figures(), driver.backend().together().stats());
             parts.push(RunPart { figures, drives });
         }
         steps += 1;
@@ -100,12 +123,30 @@ pub fn run_raid(
         return Err(error);
     }
     let outstanding = driver.outstanding();
-    let (backend, last) = driver.into_parts();
-    parts.push(RunPart { figures: last, drives: backend.stats() });
+    let (mut backend, last) = driver.into_parts();
+    parts.push(RunPart { figures: last, drives: backend.together().stats() });
     let mut figures = parts[0].figures.clone();
     parts[1..].iter().for_each(|part| figures.extend(&part.figures));
     let window = windows.map(|windows| windows.controller.length());
-    Ok(RaidRun { figures, drives: backend.drives.drives, window, outstanding, parts })
+    let run = RaidRun { figures, drives: Vec::new(), window, outstanding, parts, staging: None };
+    Ok((backend, run))
+}
+
+/// A back end, with a write buffer or without: the drives below.
+trait Drives<'a> {
+    fn together(&mut self) -> &mut Together<'a>;
+}
+
+impl<'a> Drives<'a> for Together<'a> {
+    fn together(&mut self) -> &mut Self {
+        self
+    }
+}
+
+impl<'a> Drives<'a> for Staged<Together<'a>> {
+    fn together(&mut self) -> &mut Together<'a> {
+        self.backend()
+    }
 }
 
 /// The host's side of windows that it manages itself.
@@ -131,7 +172,7 @@ impl HostWindows {
     }
 
     /// Follows what the drives have refused.
-    fn watch(&mut self, driver: &mut ArrayDriver<Together<'_>>) {
+    fn watch<'a, B: Backend + Drives<'a>>(&mut self, driver: &mut ArrayDriver<B>) {
         let now = driver.backend().now();
         if now < self.settled {
             return;
@@ -146,7 +187,7 @@ impl HostWindows {
         }
         self.exceeded = exceeded;
         if self.controller.length() != before {
-            self.set(driver.backend());
+            self.set(driver.backend().together());
             // The cycle in progress, and one with the new length.
             let base = self.controller.length();
             let cycle = Nanos(base.0 * self.members);

@@ -67,6 +67,14 @@ impl Planner {
         self.carry_out(io.part, asks);
     }
 
+    /// Whether a part still waits for this read. The data of others must not reach
+    /// [`Content`](crate::Content): the part may have begun again, and have newer ones.
+    #[must_use]
+    pub fn awaits(&self, io: MemberIo) -> bool {
+        let of = &self.parts[io.part];
+        of.stage == Stage::Reading && of.round == io.round
+    }
+
     /// A timer expires.
     pub fn timer(&mut self, now: Nanos, timer: PartTimer) {
         self.now = now;

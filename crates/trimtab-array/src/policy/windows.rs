@@ -23,6 +23,14 @@ impl Turns {
         let window = now.since(self.start).0 / self.length.0.max(1);
         Member((window % u64::from(self.members.max(1))) as u8)
     }
+
+    /// When the next window begins.
+    #[must_use]
+    pub fn next(&self, now: Nanos) -> Nanos {
+        let length = self.length.0.max(1);
+        let ended = now.since(self.start).0 / length;
+        self.start + Nanos(length.saturating_mul(ended + 1))
+    }
 }
 
 /// The member whose window it is is not read: its strips are computed, whether it would have been
@@ -73,6 +81,8 @@ mod tests {
         let turns = Turns { start: Nanos(50), length: Nanos(100), members: 3 };
         let busy = |at| turns.busy(Nanos(at)).0;
         assert_eq!([50, 149, 150, 250, 349, 350].map(busy), [0, 0, 1, 2, 2, 0]);
+        let next = |at| turns.next(Nanos(at)).0;
+        assert_eq!([50, 149, 150, 349].map(next), [150, 150, 250, 350]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use trimtab_device::{FirmwareKind, Profile, WindowOptions};
 use trimtab_sim::Error;
 use trimtab_sim::scenario::{DeviceSpec, Text, read};
 
+use super::buffer::BufferOptions;
 use super::strategy::ArrayStrategy;
 use super::windows::{self, Change, Windows};
 
@@ -38,6 +39,7 @@ struct Raw {
 #[derive(Clone, Copy)]
 pub(super) struct Common<'a> {
     pub(super) windows: &'a Windows,
+    pub(super) buffer: &'a BufferOptions,
     pub(super) drives: &'a [DeviceSpec],
 }
 
@@ -49,7 +51,7 @@ impl ArrayEntry {
         let entry = |name: String, windows: WindowOptions| Self {
             name,
             strategy,
-            firmware: strategy.firmware(&windows),
+            firmware: strategy.firmware(&windows, common.buffer),
             windows,
             then: then.filter(|_| has_windows),
             profiles: None,
@@ -130,8 +132,7 @@ impl ArrayEntry {
             }
             if let Some(overrides) = &overrides {
                 let profile = |drive: &DeviceSpec| drive.overridden(overrides.clone(), text);
-                entry.profiles =
-                    Some(common.drives.iter().map(profile).collect::<Result<_, _>>()?);
+                entry.profiles = Some(common.drives.iter().map(profile).collect::<Result<_, _>>()?);
             }
         }
         Ok(entries)

@@ -1,6 +1,7 @@
 //! The figures of a comparison on arrays.
 
 use serde::Serialize;
+use trimtab_array::staging::StagingCounts;
 use trimtab_device::SsdStats;
 use trimtab_io::{LatencyHistogram, Nanos, PERCENTILES};
 use trimtab_sim::RaidRun;
@@ -57,6 +58,26 @@ pub struct ArrayFigures {
     pub window_ns: Option<Nanos>,
     /// Before and after the windows are changed; of runs without a change one, all of it.
     pub parts: Vec<PartFigures>,
+    /// Of strategies with a write buffer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<BufferFigures>,
+}
+
+/// What a write buffer did, from the beginning of the run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct BufferFigures {
+    /// The most bytes that it held: what the strategy relies on.
+    pub high_water_bytes: u64,
+    /// Bytes of the writes to members that it took, parity included.
+    pub staged_bytes: u64,
+    /// Of these, bytes that were overwritten in it and written to no drive.
+    pub coalesced_bytes: u64,
+    /// Writes to members that waited for room.
+    pub stalled_writes: u64,
+    /// How long they waited, all together, ns.
+    pub stalled_ns: Nanos,
+    /// Reads of members that it served alone.
+    pub read_hits: u64,
 }
 
 /// One row of the table.
@@ -150,6 +171,20 @@ impl ArrayFigures {
             errors: figures.errors,
             window_ns: run.window,
             parts: PartFigures::of(&run.parts),
+            buffer: run.staging.as_ref().map(BufferFigures::of),
+        }
+    }
+}
+
+impl BufferFigures {
+    const fn of(counts: &StagingCounts) -> Self {
+        Self {
+            high_water_bytes: counts.high_water,
+            staged_bytes: counts.staged,
+            coalesced_bytes: counts.coalesced,
+            stalled_writes: counts.stalled,
+            stalled_ns: counts.stalled_time,
+            read_hits: counts.read_hits,
         }
     }
 }

@@ -120,6 +120,7 @@ fn serve(comparison: &ArrayComparison, entry: &ArrayEntry, seed: u64) -> Result<
         clean_together: strategy == ArrayStrategy::Harmonia,
         host_windows: (strategy == ArrayStrategy::IodaHost).then(|| host_windows(comparison)),
         cuts: [judged].into_iter().chain(comparison.change().map(|at| judged + at)).collect(),
+        staging: comparison.buffer.staging(strategy, windows.map(|(windows, _)| windows)),
     };
     let run = run_raid(drives, planner, source, options, &mut |_| {})?;
     // The first part is the warm-up.

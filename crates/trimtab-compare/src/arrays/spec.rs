@@ -15,6 +15,7 @@ use trimtab_sim::scenario::{
     self, Bytes, DeviceSpec, RawDevice, Text, WorkloadSpec, drives, take_dependent, workloads,
 };
 
+use super::buffer::{BufferOptions, RawBuffer};
 use super::entry::{ArrayEntry, Common};
 use super::faults as array_faults;
 use super::windows::Windows;
@@ -42,6 +43,7 @@ pub struct ArrayComparison {
     pub(super) lost: Vec<usize>,
     pub(super) workload: WorkloadSpec,
     pub(super) windows: Windows,
+    pub(super) buffer: BufferOptions,
     pub(super) compute: ComputeCost,
 }
 
@@ -54,6 +56,8 @@ struct Raw {
     duration_s: Option<Spanned<f64>>,
     array: Spanned<RawArray>,
     device: Vec<Spanned<RawDevice>>,
+    #[serde(default)]
+    buffer: RawBuffer,
     #[serde(default)]
     costs: RawCosts,
     /// These are read separately, and are here to be named where a key is unknown.
@@ -145,7 +149,8 @@ impl ArrayComparison {
         if let Some(second) = loads.first() {
             return Err(text.wrong(&second.span, "an array has one `workload`"));
         }
-        let windows = windows.map(|windows| Windows::parse(windows, text)).transpose()?.unwrap_or_default();
+        let windows =
+            windows.map(|windows| Windows::parse(windows, text)).transpose()?.unwrap_or_default();
         let duration = raw.duration_s.as_ref().map(|seconds| {
             text.within("duration_s", &seconds.span(), *seconds.get_ref(), 1e-3..=1e6)?;
             Ok::<_, Error>(Nanos::from_secs_f64(*seconds.get_ref()))
@@ -156,12 +161,13 @@ impl ArrayComparison {
             let what = "a workload without reads does not end by `reads`: it needs `duration_s`";
             return Err(text.wrong(&workload.span, what));
         }
+        let buffer = BufferOptions::new(&raw.buffer, &layout, text)?;
         Ok(Self {
             text: whole.to_owned(),
             seeds: seeds(raw.seeds, text)?,
             strategies: ArrayEntry::parse(
                 strategies,
-                Common { windows: &windows, drives: &drives },
+                Common { windows: &windows, buffer: &buffer, drives: &drives },
                 text,
             )?,
             reads: (duration.is_none() || raw.reads.is_some()).then_some(reads),
@@ -174,6 +180,7 @@ impl ArrayComparison {
                 text,
             )?),
             duration,
+            buffer,
             layout,
             drives,
             faults,

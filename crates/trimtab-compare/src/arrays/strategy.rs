@@ -12,6 +12,8 @@ use trimtab_device::{
     WindowSchedule,
 };
 
+use super::buffer::BufferOptions;
+
 /// A strategy of an array: what its drives' firmware does, and what its host does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayStrategy {
@@ -31,6 +33,11 @@ pub enum ArrayStrategy {
     Ioda,
     /// The same with windows whose length the host finds (§7.2).
     IodaHost,
+    /// `Ioda` with a write buffer in the host's NVRAM (IODA_NVM, §6.2.3).
+    IodaNvm,
+    /// Drives are read or written to, in turns, and the host stages what is written (Flash on Rails,
+    /// §5 and §6.2.3).
+    Rails,
     /// Full stripes are read, and the first strips that suffice are used (§6.2.1).
     Proactive,
     /// Drives clean at the same time (Harmonia, §6.2.2).
@@ -56,7 +63,7 @@ pub enum ArrayStrategy {
 
 impl ArrayStrategy {
     /// All, in the order of tables.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Base,
         Self::Ideal,
         Self::Iod1,
@@ -65,6 +72,8 @@ impl ArrayStrategy {
         Self::Iod3Ordinary,
         Self::Ioda,
         Self::IodaHost,
+        Self::IodaNvm,
+        Self::Rails,
         Self::Proactive,
         Self::Harmonia,
         Self::Preemptive,
@@ -89,6 +98,8 @@ impl ArrayStrategy {
             Self::Iod3Ordinary => "iod3-ordinary",
             Self::Ioda => "ioda",
             Self::IodaHost => "ioda-host",
+            Self::IodaNvm => "ioda-nvm",
+            Self::Rails => "rails",
             Self::Proactive => "proactive",
             Self::Harmonia => "harmonia",
             Self::Preemptive => "preemptive",
@@ -103,12 +114,13 @@ impl ArrayStrategy {
     }
 
     /// The firmware of its drives.
-    pub(super) fn firmware(self, windows: &WindowOptions) -> FirmwareKind {
+    pub(super) fn firmware(self, windows: &WindowOptions, buffer: &BufferOptions) -> FirmwareKind {
         match self {
             Self::Ideal => FirmwareKind::Ideal {},
             Self::Iod1 | Self::Iod2 => FirmwareKind::PlIo(PlIoOptions::default()),
             Self::Iod3 => FirmwareKind::Windows(*windows),
-            Self::Ioda | Self::IodaHost => FirmwareKind::Ioda(*windows),
+            Self::Ioda | Self::IodaHost | Self::IodaNvm => FirmwareKind::Ioda(*windows),
+            Self::Rails => FirmwareKind::Windows(buffer.roles()),
             Self::Harmonia => FirmwareKind::Harmonia(HarmoniaOptions::default()),
             Self::TinyTail => FirmwareKind::TinyTail(TinyTailOptions::default()),
             _ => FirmwareKind::Standard {},
@@ -116,11 +128,8 @@ impl ArrayStrategy {
     }
 
     /// Whether it has windows of a length that the scenario may choose.
-    pub(super) fn has_windows(self) -> bool {
-        let firmware = self.firmware(&WindowOptions::default());
-        let cleans_in_windows =
-            matches!(firmware, FirmwareKind::Windows(_) | FirmwareKind::Ioda(_));
-        self == Self::Iod3Ordinary || cleans_in_windows && self != Self::IodaHost
+    pub(super) const fn has_windows(self) -> bool {
+        matches!(self, Self::Iod3 | Self::Iod3Ordinary | Self::Ioda | Self::IodaNvm)
     }
 
     /// Changes the drives' profile where it is the profile that has the strategy.
@@ -140,15 +149,11 @@ impl ArrayStrategy {
         windows: Option<(WindowSchedule, Option<WindowSchedule>)>,
     ) -> Box<dyn ReadPolicy> {
         match (self, windows) {
-            (Self::Iod1 | Self::Ioda | Self::IodaHost, _) => {
+            (Self::Iod1 | Self::Ioda | Self::IodaHost | Self::IodaNvm, _) => {
                 Box::new(Flagged::new(BusyTime::Ignored))
             }
             (Self::Iod2, _) => Box::new(Flagged::new(BusyTime::Shortest)),
-            (Self::Iod3 | Self::Iod3Ordinary, Some((windows, next))) => {
-                let turns = |windows| {
-                    let WindowSchedule { start, length, drives, .. } = windows;
-                    Turns { start, length, members: drives as u8 }
-                };
+            (Self::Iod3 | Self::Iod3Ordinary | Self::Rails, Some((windows, next))) => {
                 let policy = Windows::new(turns(windows));
                 Box::new(next.map_or(policy, |next| policy.then(turns(next))))
             }
@@ -161,6 +166,12 @@ impl ArrayStrategy {
             _ => Box::new(Plain),
         }
     }
+}
+
+/// The turns of all drives, by the windows of one.
+pub(super) const fn turns(windows: WindowSchedule) -> Turns {
+    let WindowSchedule { start, length, drives, .. } = windows;
+    Turns { start, length, members: drives as u8 }
 }
 
 impl fmt::Display for ArrayStrategy {

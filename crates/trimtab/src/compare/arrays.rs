@@ -13,7 +13,7 @@ use trimtab_compare::arrays::{
     ArrayComparison, ArrayFigures, ArrayReport, ArrayRow, PartFigures, compare_arrays,
 };
 use trimtab_io::{Nanos, WholeFile};
-use trimtab_report::{Align, Facts, Table, count, machine};
+use trimtab_report::{Align, Facts, Table, bytes, count, machine};
 
 use super::{Args, line, threads};
 use crate::console;
@@ -152,7 +152,8 @@ pub(super) fn latencies(report: &ArrayReport) -> Table {
 
 /// A row for each strategy: what it costs, and what the drives do.
 pub(super) fn work(report: &ArrayReport) -> Table {
-    let columns = [
+    let buffered = possible(report).any(|row| row.seeds.iter().any(|f| f.buffer.is_some()));
+    let mut columns = vec![
         ("strategy", Align::Left),
         ("extra reads", Align::Right),
         ("extra I/O", Align::Right),
@@ -165,8 +166,14 @@ pub(super) fn work(report: &ArrayReport) -> Table {
         ("write amplification", Align::Right),
         ("out of turn", Align::Right),
     ];
-    let caption = "stripes' reads of which one, two or more members were busy with themselves; \
-                   cleanings out of turn";
+    let mut caption =
+        "stripes' reads of which one, two or more members were busy with themselves; \
+                       cleanings out of turn"
+            .to_owned();
+    if buffered {
+        columns.push(("buffer", Align::Right));
+        caption += "; the most that the host's write buffer held";
+    }
     let mut table = Table::new(&columns).with_caption(caption);
     let percent = |value: Option<f64>, places: usize| {
         value.map_or(NONE.to_owned(), |value| format!("{value:.places$}%"))
@@ -179,7 +186,7 @@ pub(super) fn work(report: &ArrayReport) -> Table {
             found.map(|(_, value)| *value as f64)
         };
         let whole = |value: Option<f64>| value.map_or(NONE.to_owned(), |v| count(v.round() as u64));
-        table.row(vec![
+        let mut cells = vec![
             row.name.clone(),
             percent(row.median(|f| Some(f.extra_reads_percent)), 1),
             percent(row.median(|f| Some(f.extra_requests_percent)), 1),
@@ -191,7 +198,12 @@ pub(super) fn work(report: &ArrayReport) -> Table {
             whole(row.median(|f| Some(f.writes_per_s))),
             amplification(row.median(|f| f.write_amplification)),
             whole(row.median(|f| Some(f.forced_outside_window as f64))),
-        ]);
+        ];
+        if buffered {
+            let held = row.median(|f| f.buffer.map(|buffer| buffer.high_water_bytes as f64));
+            cells.push(held.map_or(NONE.to_owned(), |held| bytes(held as u64)));
+        }
+        table.row(cells);
     }
     table
 }

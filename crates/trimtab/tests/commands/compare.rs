@@ -242,6 +242,23 @@ fn arrays_are_compared() {
     assert!(rows.iter().all(|row| row["seeds"][0]["reads"].as_u64() >= Some(20_000)));
     let page = fs::read_to_string(place.path("a.html")).unwrap();
     assert!(page.contains("Busy members of a stripe"));
+    assert!(!table.contains("write buffer") && rows[2]["seeds"][0].get("buffer").is_none());
+}
+
+#[test]
+fn arrays_with_a_write_buffer_show_it() {
+    let scenario = ARRAY.replace("'base', 'ideal', 'ioda', 'ttflash'", "'ideal', 'rails'");
+    let place = Place::new(&format!("{scenario}[buffer]\ncapacity = '16M'\n"));
+    let output = place.compare(&["--json", "a.json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let table = String::from_utf8(output.stdout).unwrap();
+    for text in ["the host's write buffer held", "16.0 MiB", "writes waited for room"] {
+        assert!(table.contains(text), "{text}: {table}");
+    }
+    let json: Value = serde_json::from_slice(&fs::read(place.path("a.json")).unwrap()).unwrap();
+    let buffer = &json["strategies"][1]["seeds"][0]["buffer"];
+    assert!(buffer["high_water_bytes"].as_u64() <= Some(16 << 20), "{buffer}");
+    assert!(buffer["stalled_writes"].as_u64() > Some(0), "{buffer}");
 }
 
 /// A row for each length of the windows, both parts of a run whose windows change, and notes.

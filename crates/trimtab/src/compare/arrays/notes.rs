@@ -22,6 +22,12 @@ pub(super) fn notes(comparison: &ArrayComparison, report: &ArrayReport) -> Vec<S
         if let Some(window) = row.seeds.iter().find_map(|figures| figures.window_ns) {
             notes.push(format!("{}: windows of {window} in the end\n", row.name));
         }
+        let stalls = row.seeds.iter().filter_map(|figures| figures.buffer);
+        let stalled: u64 = stalls.map(|buffer| buffer.stalled_writes).sum();
+        if stalled > 0 {
+            let stalled = count(stalled);
+            notes.push(format!("{}: {stalled} writes waited for room in the buffer\n", row.name));
+        }
         let whole = comparison.layout().capacity() as f64;
         if let Some(own) = row.median(|f| Some(f.capacity_bytes as f64 / whole))
             && own < 0.999
@@ -54,9 +60,10 @@ fn ended_early(row: &ArrayRow) -> bool {
 /// Windows that do not fit their drives, and what that cost.
 fn windows(WindowWarning { row: name, what }: &WindowWarning, report: &ArrayReport) -> String {
     let row = report.strategies.iter().find(|row| row.name == *name);
-    let sum = |of: fn(&ArrayFigures) -> u64| {
-        count(row.map_or(0, |row| row.seeds.iter().map(of).sum()))
-    };
+    let sum =
+        |of: fn(&ArrayFigures) -> u64| count(row.map_or(0, |row| row.seeds.iter().map(of).sum()));
     let (forced, late) = (sum(|f| f.forced_outside_window), sum(|f| f.window_overruns));
-    format!("{name}: {what}; here {forced} cleanings were forced out of turn, and {late} ended late\n")
+    format!(
+        "{name}: {what}; here {forced} cleanings were forced out of turn, and {late} ended late\n"
+    )
 }

@@ -1,0 +1,7 @@
+//! Planner and write buffer on members that hold bytes.
+
+mod checks;
+mod members;
+mod nvram;
+mod planner;
+mod staging;

@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) enum Command {
     Stat,
     Set { settings: Vec<String> },
-    Fault { fault: Fault },
+    Fault { fault: Box<Fault> },
     ClearFaults,
     Snapshot,
     Restore,
@@ -164,7 +164,7 @@ impl Drive {
     /// Its times or parameters are out of range.
     pub fn fault(&self, fault: Fault) -> Result<(), Error> {
         fault.check()?;
-        self.tell(&Command::Fault { fault })
+        self.tell(&Command::Fault { fault: Box::new(fault) })
     }
 
     /// Ends all faults, scheduled ones included.

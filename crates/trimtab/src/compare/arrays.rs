@@ -213,11 +213,13 @@ pub(super) fn parts(report: &ArrayReport) -> Option<Table> {
     if !possible(report).flat_map(|row| &row.seeds).any(|figures| figures.parts.len() > 1) {
         return None;
     }
-    let right = |name: &str, part: &str| (format!("{name} {part}"), Align::Right);
+    let right = |name: String| (name, Align::Right);
     let names = ["p99", "p99.9", "p99.99", "write amplification", "out of turn"];
     let columns: Vec<_> = [("strategy".to_owned(), Align::Left)]
         .into_iter()
-        .chain(names.iter().flat_map(|name| [right(name, "before"), right("after", "")]))
+        .chain(
+            names.iter().flat_map(|name| [format!("{name} before"), "after".to_owned()].map(right)),
+        )
         .collect();
     let caption = "before the windows were changed, and after";
     let mut table = Table::new(&columns).with_caption(caption);

@@ -270,8 +270,7 @@ fn windows_of_an_array_are_varied() {
     let output = place.compare(&["--json", "a.json", "--report", "a.html"]);
     assert!(output.status.success(), "{}", said(&output));
     let table = String::from_utf8(output.stdout).unwrap();
-    for text in ["ioda 10 ms", "ioda 100 ms", "reads/s", "writes/s", "p99.9 before", "p99.9 after"]
-    {
+    for text in ["ioda 10 ms", "ioda 100 ms", "reads/s", "writes/s", "p99.9 before  after"] {
         assert!(table.contains(text), "{text}: {table}");
     }
     assert!(table.contains("windows of 10 ms are shorter than one cleaning"), "{table}");

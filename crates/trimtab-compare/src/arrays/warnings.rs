@@ -62,8 +62,8 @@ impl ArrayComparison {
                 ));
             }
             // The values of Table 2 are rounded, and those that follow it are not to be warned of.
-            let longest = values.burst.map(|burst| burst.max(values.least()));
-            let longest = longest.filter(|longest| length.0 > longest.0 + longest.0 / 50)?;
+            let fits = |longest: &Nanos| length.0 <= longest.0 + longest.0 / 50;
+            let longest = values.burst.filter(|longest| !fits(longest))?;
             Some(format!(
                 "windows of {length} are longer than the formula allows under any load, {longest} \
                  (TW_burst): drives that run out of space clean out of turn"

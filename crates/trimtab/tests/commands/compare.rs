@@ -273,7 +273,7 @@ fn windows_of_an_array_are_varied() {
     for text in ["ioda 10 ms", "ioda 100 ms", "reads/s", "writes/s", "p99.9 before  after"] {
         assert!(table.contains(text), "{text}: {table}");
     }
-    assert!(table.contains("windows of 10 ms are shorter than one cleaning"), "{table}");
+    assert!(table.contains("windows of 10.0 ms are shorter than one cleaning"), "{table}");
     assert!(!table.contains("overloaded"), "{table}");
     let json: Value = serde_json::from_slice(&fs::read(place.path("a.json")).unwrap()).unwrap();
     let rows = json["strategies"].as_array().unwrap();

@@ -208,12 +208,6 @@ impl Planner {
         PartView { request, op: of.op, piece: of.piece, is_refresh, rows: of.rows() }
     }
 
-    /// When a part's first request to a member may have been sent, and when its last one was.
-    #[must_use]
-    pub fn times(&self, part: u32) -> (Nanos, Nanos) {
-        (self.parts[part].begun, self.parts[part].last_sent)
-    }
-
     /// A request of the user arrives. Its identifier must differ from those in flight.
     ///
     /// # Panics

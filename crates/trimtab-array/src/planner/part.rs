@@ -2,6 +2,7 @@
 
 use trimtab_io::{Nanos, Op, Outcome, RequestId};
 
+use super::Planner;
 use super::locks::Lock;
 use super::row::{MOST_ROWS, Row};
 use crate::layout::Piece;
@@ -67,6 +68,14 @@ impl Part {
 
     pub(super) fn rows_mut(&mut self) -> &mut [Row] {
         &mut self.rows[..self.row_count.into()]
+    }
+}
+
+impl Planner {
+    /// When a part's first request to a member may have been sent, and when its last one was.
+    #[must_use]
+    pub fn times(&self, part: u32) -> (Nanos, Nanos) {
+        (self.parts[part].begun, self.parts[part].last_sent)
     }
 }
 

@@ -128,8 +128,7 @@ mod tests {
 
     #[test]
     fn numbers_start_again_at_their_end() {
-        let mut watch = Watch::default();
-        watch.first = (1 << (32 - STATE_BITS)) - 1;
+        let mut watch = Watch { first: (1 << (32 - STATE_BITS)) - 1, ..Watch::default() };
         let tickets = [watch.sent(Nanos::ZERO), watch.sent(Nanos::ZERO), watch.sent(Nanos::ZERO)];
         watch.pass(Nanos::from_secs(1), USUAL);
         assert_eq!(parts(watch.state()), (3, 3));

@@ -234,7 +234,8 @@ impl ReadPolicy for Trimtab {
         }
         self.forecast.learn(ticket.state(), was_late);
         if was_late && self.usual > 0.0 {
-            let affordable = self.demand.mean() <= MOST_DEMAND * self.options.most_extra;
+            let most = MOST_DEMAND * self.options.most_extra;
+            let affordable = self.demand.peak().is_some_and(|peak| peak <= most);
             self.turns.took_long(ended.member, ended.sent, now, affordable);
             return;
         }

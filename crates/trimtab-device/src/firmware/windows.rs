@@ -16,7 +16,7 @@ use crate::profile::Profile;
 ///
 /// A channel works on one cleaning at a time (as the formula assumes, Table 2: S_r), because two of
 /// them occupy most of the channel, and delay the reads of its other dies, which are not refused.
-/// With less than half of the reserve between the watermarks it works on more, but on no more than
+/// With less than nine tenths of the reserve between the watermarks it works on more, but on no more than
 /// it can move data for: that would not be faster, only each of them longer.
 /// If a cleaning takes longer than a whole window, it may begin in the window's first quarter, and
 /// reaches into other drives' windows, as in the paper's measurement of short windows (§6.3.6).
@@ -51,7 +51,7 @@ pub struct Windows {
 /// The part of a window, from its start, in which a cleaning may begin that is longer than it.
 const LATE_START: u64 = 4;
 /// With a smaller reserve a channel works on more than one cleaning at a time.
-const ENOUGH: f64 = 0.5;
+const ENOUGH: f64 = 0.9;
 /// The part of a cleaning's time that is added to it.
 const MARGIN: u64 = 8;
 

@@ -35,10 +35,10 @@ impl Default for TrimtabOptions {
 const LATE: f64 = 6.0;
 /// No read below this is late, ns.
 const LEAST_LATE: f64 = 300_000.0;
-/// Reads go around a member at once that is late with this probability; more, where the budget is
-/// low.
+/// Reads go around a member at once that is late with this probability, if the budget is full ...
 const LIKELY: f64 = 0.6;
-const MOST_LIKELY: f64 = 1.5;
+/// ... and with so much more if it is empty: then all of it is for reads that have been late.
+const SCARCE: f64 = 0.9;
 /// The longest that a read waits for a late member, as a share of the longest reads lately.
 const MOST_PATIENCE: f64 = 0.5;
 /// Turns are made if going around all that is late would cost at most so many times the budget.
@@ -169,7 +169,7 @@ impl ReadPolicy for Trimtab {
         if read.begun == now {
             budget.earn(most_extra);
         }
-        let bar = MOST_LIKELY - (MOST_LIKELY - LIKELY) * budget.plenty();
+        let bar = LIKELY + SCARCE * (1.0 - budget.plenty());
         let late = self.likely_late(now, wanted, bar);
         if !self.reads.is_multiple_of(PROBES) && self.around(now, read, late, asks) {
             asks.directly(wanted.without(late));

@@ -1,4 +1,4 @@
-//! Extra reads that may be sent, and what they are worth.
+//! Extra reads: how many may be sent, and how many it would take.
 
 /// Extra reads that can be saved up: bursts last longer than it takes to earn them.
 const MOST: f64 = 6_000.0;

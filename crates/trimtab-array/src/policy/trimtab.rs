@@ -43,6 +43,8 @@ const SCARCE: f64 = 0.9;
 const MOST_PATIENCE: f64 = 0.5;
 /// Turns are made if going around all that is late would cost at most so many times the budget.
 const MOST_DEMAND: f64 = 1.6;
+/// With a demand of so many times the budget, or less, it is not spared.
+const AMPLE_DEMAND: f64 = 0.7;
 /// One of so many reads still asks a member that is gone around: to see when it is over.
 const PROBES: u64 = 8;
 /// Where fewer of the computed strips than this come before the member's own, nothing is computed ...
@@ -115,7 +117,10 @@ impl Trimtab {
     fn patience(&mut self, read: &StripeRead<'_>) -> Nanos {
         let least = self.late();
         let most = (self.turns.longest() * MOST_PATIENCE).max(least);
-        let plenty = self.budget(read).plenty();
+        // Where the budget can pay for all that is late, none is spared.
+        let pays = |peak: f64| peak <= AMPLE_DEMAND * self.options.most_extra;
+        let is_ample = self.demand.peak().is_some_and(pays);
+        let plenty = if is_ample { 1.0 } else { self.budget(read).plenty() };
         // Geometric between the two.
         Nanos((most * libm::pow(least / most, plenty)) as u64)
     }

@@ -115,7 +115,7 @@ fn windows_that_do_not_fit_run_with_a_warning_and_its_cost() {
     let text = ARRAY.replace("raid6", "raid5").replace("members = 8", "members = 4");
     let text =
         text.replace("offsets =", "write_sizes = [{ bytes = 65536, weight = 1 }]\noffsets =");
-    let rows = "'base', 'iod3', 'ioda-host',
+    let rows = "'base', 'iod3', 'ioda-host', 'rails',
         { strategy = 'iod3', name = 'short', firmware.window_ms = 20 },
         { strategy = 'ioda', name = 'long', firmware.window_ms = 10_000 }";
     let comparison = parse(&format!("strategies = [{rows}]\n{text}")).unwrap();
@@ -129,7 +129,7 @@ fn windows_that_do_not_fit_run_with_a_warning_and_its_cost() {
     assert!(long.starts_with("windows of 10.0 s are longer than the formula allows"), "{long}");
     // On such a small drive TW_burst has no room for a cleaning: the default is longer.
     assert!(of("iod3").unwrap().contains("TW_burst"), "{warnings:?}");
-    assert_eq!((of("base"), of("ioda-host")), (None, None));
+    assert_eq!((of("base"), of("ioda-host"), of("rails")), (None, None, None));
     assert!(warnings.iter().all(|warning| !warning.what.contains('\n')));
 
     let report = compare_arrays(&comparison, 2, &|_| {}).unwrap();

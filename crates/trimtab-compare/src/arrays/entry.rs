@@ -138,11 +138,6 @@ impl ArrayEntry {
         Ok(entries)
     }
 
-    /// Whether the host finds the length of the windows while it runs.
-    pub(super) fn finds_windows(&self) -> bool {
-        self.strategy == ArrayStrategy::IodaHost
-    }
-
     /// The member with the profile that this row gives it.
     pub(super) fn drive(&self, number: usize, drive: &DeviceSpec) -> DeviceSpec {
         let profile = self.profiles.as_ref().map_or(&drive.profile, |own| &own[number]);

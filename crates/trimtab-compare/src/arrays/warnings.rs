@@ -43,7 +43,9 @@ impl ArrayComparison {
     }
 
     fn window_warning(&self, entry: &ArrayEntry) -> Option<WindowWarning> {
-        if entry.finds_windows() {
+        // Other lengths the host finds itself, or are those of Rails' roles, outside of which a drive
+        // is not written to.
+        if !entry.strategy.has_windows() {
             return None;
         }
         let drives = self.drives.len() as u32;

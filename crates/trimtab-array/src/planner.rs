@@ -33,7 +33,7 @@ pub use row::Row;
 
 use std::collections::VecDeque;
 
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Outcome, Request, RequestId};
 use trimtab_steer::InFlightTable;
 
 use crate::layout::{Layout, Level, Piece};
@@ -382,6 +382,7 @@ impl Planner {
             length,
             flags,
             deadline: None,
+            issuer: Issuer::default(),
         };
         let round = of.round;
         let ticket = self.policy.member_sent(self.now, member, &request);

@@ -35,6 +35,7 @@
 mod clock;
 mod completion;
 mod histogram;
+mod issuer;
 mod mix;
 mod range;
 mod recent;
@@ -47,6 +48,7 @@ mod whole;
 pub use clock::monotonic;
 pub use completion::{Completion, Outcome};
 pub use histogram::LatencyHistogram;
+pub use issuer::{IoClass, Issuer};
 pub use mix::{SplitMix64, derived_seed, mix64};
 pub use range::{OutOfRange, within};
 pub use recent::RecentLatencies;

@@ -5,7 +5,7 @@ use std::fmt;
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
+use crate::{Issuer, Nanos};
 
 /// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -137,10 +137,12 @@ pub struct Request {
     pub flags: Flags,
     /// When its data becomes worthless, on the clock of `arrival`.
     pub deadline: Option<Nanos>,
+    /// The process that issued it; for schedulers.
+    pub issuer: Issuer,
 }
 
 impl Request {
-    /// A request without flags or deadline. To set these, use struct update syntax: `Request {
+    /// A request without flags or deadline, of process 0. To set these, use struct update syntax: `Request {
     /// flags, ..Request::new(…) }`.
     #[must_use]
     pub const fn new(
@@ -152,7 +154,8 @@ impl Request {
         length: u64,
     ) -> Self {
         let flags = Flags::empty();
-        Self { id, device, arrival, op, offset, length, flags, deadline: None }
+        let issuer = Issuer::of_process(0);
+        Self { id, device, arrival, op, offset, length, flags, deadline: None, issuer }
     }
 
     /// The first byte after the request; saturates at the end of the address

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Request, RequestId};
 use trimtab_predict::{DriveTracker, Label, Predictor, PredictorKind, Recorded, Ticket};
 use trimtab_train::{Event, TrainingOptions, TrainingSet, events, replay, train, units};
 
@@ -31,6 +31,7 @@ fn recording() -> Vec<Recorded> {
             length: 4096,
             flags: Flags::empty(),
             deadline: None,
+            issuer: Issuer::default(),
         };
         let complete = if write { Nanos(now + 30_000) } else { Nanos(*free) };
         Recorded { request, complete, data: true }

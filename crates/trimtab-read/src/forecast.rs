@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId, mix64};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Request, RequestId, mix64};
 use trimtab_predict::{Forecast, Label, Trained, Verdict};
 
 use crate::error::Urgency;
@@ -162,6 +162,7 @@ const fn request(offset: u64, length: u64) -> Request {
         length,
         flags: Flags::empty(),
         deadline: None,
+        issuer: Issuer::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Once};
 
 use rustix::io::Errno;
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Outcome, Request, RequestId};
 use trimtab_steer::driver::{Driver, Reads, RequestEnd, Step};
 use trimtab_steer::{Order, Reason, Replica};
 use trimtab_uring::{Data, ReadBackend};
@@ -191,6 +191,7 @@ fn request(id: RequestId, wanted: &Wanted, length: u64) -> Request {
         length,
         flags: Flags::LATENCY_CRITICAL,
         deadline: wanted.deadline,
+        issuer: Issuer::default(),
     }
 }
 

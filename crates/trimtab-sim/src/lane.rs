@@ -5,7 +5,7 @@
 //! related by the [array driver](crate::array).
 
 use trimtab_device::SsdStats;
-use trimtab_io::{DeviceId, Nanos, Request, RequestId};
+use trimtab_io::{DeviceId, Issuer, Nanos, Request, RequestId};
 
 use crate::error::Error;
 use crate::figures::Figures;
@@ -237,6 +237,7 @@ impl<S: Server> Lane<S> {
             length: arrived.drawn.length,
             flags: arrived.flags,
             deadline: None,
+            issuer: Issuer::default(),
         };
         self.sent_last = self.now;
         self.most_in_flight = self.most_in_flight.max(self.host.in_flight());

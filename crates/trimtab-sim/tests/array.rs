@@ -5,7 +5,9 @@ mod suspicious;
 use proptest::prelude::*;
 use suspicious::Suspicious;
 use trimtab_device::{Profile, Ssd};
-use trimtab_io::{DeviceId, Flags, LatencyHistogram, Nanos, Op, Request, RequestId, SplitMix64};
+use trimtab_io::{
+    DeviceId, Flags, Issuer, LatencyHistogram, Nanos, Op, Request, RequestId, SplitMix64,
+};
 use trimtab_predict::Predictor;
 use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, ArrayRun, RunOptions, run};
 use trimtab_steer::{
@@ -110,6 +112,7 @@ fn request(id: u64, io: &ArrayIo) -> Request {
         length: io.length,
         flags: Flags::empty(),
         deadline: None,
+        issuer: Issuer::default(),
     }
 }
 

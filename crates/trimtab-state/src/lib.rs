@@ -24,7 +24,7 @@
 //!
 //! ```no_run
 //! use trimtab_block::BlockDevice;
-//! use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId, monotonic};
+//! use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Request, RequestId, monotonic};
 //! use trimtab_state::LiveDrive;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,6 +41,7 @@
 //!     length: 4096,
 //!     flags: Flags::empty(),
 //!     deadline: None,
+//!     issuer: Issuer::default(),
 //! };
 //! let now = monotonic();
 //! if drive.is_fresh(now) {

@@ -47,7 +47,7 @@
 //! # Example
 //!
 //! ```
-//! use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
+//! use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Outcome, Request, RequestId};
 //! use trimtab_steer::{Action, Actions, Order, Reason, Replica, Steering, strategies};
 //!
 //! let patience = strategies::Patience::new(&[Nanos::from_micros(500); 3]);
@@ -61,6 +61,7 @@
 //!     length: 4096,
 //!     flags: Flags::LATENCY_CRITICAL,
 //!     deadline: None,
+//!     issuer: Issuer::default(),
 //! };
 //! let mut actions = Actions::new();
 //! let order = Order::new(&[Replica(2), Replica(0), Replica(1)]);

@@ -1,6 +1,6 @@
 //! A record of a trace.
 
-use trimtab_io::{Completion, DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{Completion, DeviceId, Flags, Issuer, Nanos, Op, Outcome, Request, RequestId};
 
 use crate::names::CommandId;
 
@@ -94,6 +94,7 @@ impl Record {
             length: self.length,
             flags: self.flags,
             deadline: None,
+            issuer: Issuer::of_process(0),
         }
     }
 

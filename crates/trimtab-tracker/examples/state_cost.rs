@@ -20,7 +20,7 @@ use std::time::Instant;
 use trimtab_block::BlockDevice;
 use trimtab_bpf::Handler;
 use trimtab_io::monotonic;
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Request, RequestId};
 use trimtab_learn::integer::LinnOs;
 use trimtab_predict::units::UnitFunction;
 use trimtab_predict::{DIGITS, Trained};
@@ -246,6 +246,7 @@ fn read(drive: &LiveDrive) -> [f64; 4] {
         length,
         flags: Flags::empty(),
         deadline: None,
+        issuer: Issuer::default(),
     };
     let look_at = |request: &Request| drive.snapshot(request.offset, request.length);
     let look = |i| _ = black_box(look_at(&request(i, 4096)));

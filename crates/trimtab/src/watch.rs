@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 use trimtab_block::BlockDevice;
 use trimtab_io::monotonic;
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Request, RequestId};
 use trimtab_predict::{Model, Verdict};
 use trimtab_state::{LiveDrive, SizeClass};
 use trimtab_tracker::{StateTracker, TrackerOptions};
@@ -230,6 +230,7 @@ fn refused(device: &BlockDevice, drive: &LiveDrive, model: &Model) -> Option<[u6
             length: 4096,
             flags: Flags::empty(),
             deadline: None,
+            issuer: Issuer::default(),
         };
         let forecast = drive.forecast(&model.trained, monotonic(), &request)?;
         refused += u64::from(forecast.verdict == Verdict::Late);

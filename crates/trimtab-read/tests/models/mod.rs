@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Request, RequestId};
 use trimtab_predict::{
     Label, LabelRule, Model, PredictorKind, Provenance, Recorded, Trained, fingerprint,
 };
@@ -24,6 +24,7 @@ pub(crate) fn recorded(arrival: Nanos, offset: u64, complete: Nanos) -> Recorded
         length: 4096,
         flags: Flags::empty(),
         deadline: None,
+        issuer: Issuer::default(),
     };
     Recorded { request, complete, data: true }
 }

@@ -1,6 +1,6 @@
 //! The workload of a driver.
 
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId, SplitMix64};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Outcome, Request, RequestId, SplitMix64};
 
 use super::figures::ArrayFigures;
 use super::reads::{Reads, RequestEnd};
@@ -35,6 +35,7 @@ impl ArrayIo {
             length: self.length,
             flags: Flags::empty(),
             deadline: None,
+            issuer: Issuer::of_process(0),
         }
     }
 

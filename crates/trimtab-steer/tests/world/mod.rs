@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId, SplitMix64};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Outcome, Request, RequestId, SplitMix64};
 use trimtab_predict::{Forecast, Predictor, Ticket, Verdict};
 use trimtab_steer::strategies::{
     Adaptive, Base, C3, Clone, Failover, Hedge, Patience, Snitch, Tied, Timeout, Trimtab,
@@ -176,6 +176,7 @@ fn read(number: u64, arrival: Nanos) -> Request {
         length: 4096,
         flags: Flags::empty(),
         deadline: None,
+        issuer: Issuer::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use trimtab_block::BlockDevice;
-use trimtab_io::{DeviceId, Flags, Nanos, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Request, RequestId};
 use trimtab_predict::units::UnitFunction;
 use trimtab_predict::{DriveState, DriveTracker, Ticket, Unit};
 use trimtab_state::{LiveDrive, StateSnapshot};
@@ -52,6 +52,7 @@ pub(crate) fn request(extent: &Extent) -> Request {
         length: extent.length,
         flags: Flags::empty(),
         deadline: None,
+        issuer: Issuer::default(),
     }
 }
 

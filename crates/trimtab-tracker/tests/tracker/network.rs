@@ -9,7 +9,7 @@ use super::harness::state_of;
 use rand::{RngExt as _, SeedableRng as _};
 use trimtab_block::BlockDevice;
 use trimtab_io::monotonic;
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Request, RequestId};
 use trimtab_learn::Simd;
 use trimtab_learn::integer::LinnOs;
 use trimtab_predict::{DIGITS, DriveState, HeuristicLimits, Trained, Verdict};
@@ -159,6 +159,7 @@ fn read(length: u64) -> Request {
         length,
         flags: Flags::empty(),
         deadline: None,
+        issuer: Issuer::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Recordings in the format of published replays.
 
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Request, RequestId};
 use trimtab_predict::Recorded;
 
 /// The requests of a recording by arrival; `None` if a line is not in the format.
@@ -20,6 +20,7 @@ pub(crate) fn recording(text: &str) -> Option<Vec<Recorded>> {
             length: length.parse().ok()?,
             flags: Flags::empty(),
             deadline: None,
+            issuer: Issuer::default(),
         };
         let complete = arrival + Nanos::from_micros(latency_us.parse().ok()?);
         Some(Recorded { request, complete, data: moved.parse::<i64>().ok()? >= 0 })

@@ -382,7 +382,7 @@ impl Planner {
             length,
             flags,
             deadline: None,
-            issuer: Issuer::default(),
+            issuer: Issuer::of_process(0),
         };
         let round = of.round;
         let ticket = self.policy.member_sent(self.now, member, &request);

@@ -31,7 +31,7 @@ fn recording() -> Vec<Recorded> {
             length: 4096,
             flags: Flags::empty(),
             deadline: None,
-            issuer: Issuer::default(),
+            issuer: Issuer::of_process(0),
         };
         let complete = if write { Nanos(now + 30_000) } else { Nanos(*free) };
         Recorded { request, complete, data: true }

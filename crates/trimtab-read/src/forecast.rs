@@ -162,7 +162,7 @@ const fn request(offset: u64, length: u64) -> Request {
         length,
         flags: Flags::empty(),
         deadline: None,
-        issuer: Issuer::default(),
+        issuer: Issuer::of_process(0),
     }
 }
 

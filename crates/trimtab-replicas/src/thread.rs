@@ -191,7 +191,7 @@ fn request(id: RequestId, wanted: &Wanted, length: u64) -> Request {
         length,
         flags: Flags::LATENCY_CRITICAL,
         deadline: wanted.deadline,
-        issuer: Issuer::default(),
+        issuer: Issuer::of_process(0),
     }
 }
 

@@ -237,7 +237,7 @@ impl<S: Server> Lane<S> {
             length: arrived.drawn.length,
             flags: arrived.flags,
             deadline: None,
-            issuer: Issuer::default(),
+            issuer: Issuer::of_process(0),
         };
         self.sent_last = self.now;
         self.most_in_flight = self.most_in_flight.max(self.host.in_flight());

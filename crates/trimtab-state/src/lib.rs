@@ -41,7 +41,7 @@
 //!     length: 4096,
 //!     flags: Flags::empty(),
 //!     deadline: None,
-//!     issuer: Issuer::default(),
+//!     issuer: Issuer::of_process(0),
 //! };
 //! let now = monotonic();
 //! if drive.is_fresh(now) {

@@ -61,7 +61,7 @@
 //!     length: 4096,
 //!     flags: Flags::LATENCY_CRITICAL,
 //!     deadline: None,
-//!     issuer: Issuer::default(),
+//!     issuer: Issuer::of_process(0),
 //! };
 //! let mut actions = Actions::new();
 //! let order = Order::new(&[Replica(2), Replica(0), Replica(1)]);

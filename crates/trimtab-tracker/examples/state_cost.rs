@@ -246,7 +246,7 @@ fn read(drive: &LiveDrive) -> [f64; 4] {
         length,
         flags: Flags::empty(),
         deadline: None,
-        issuer: Issuer::default(),
+        issuer: Issuer::of_process(0),
     };
     let look_at = |request: &Request| drive.snapshot(request.offset, request.length);
     let look = |i| _ = black_box(look_at(&request(i, 4096)));

@@ -230,7 +230,7 @@ fn refused(device: &BlockDevice, drive: &LiveDrive, model: &Model) -> Option<[u6
             length: 4096,
             flags: Flags::empty(),
             deadline: None,
-            issuer: Issuer::default(),
+            issuer: Issuer::of_process(0),
         };
         let forecast = drive.forecast(&model.trained, monotonic(), &request)?;
         refused += u64::from(forecast.verdict == Verdict::Late);

@@ -20,7 +20,7 @@ pub(crate) fn recording(text: &str) -> Option<Vec<Recorded>> {
             length: length.parse().ok()?,
             flags: Flags::empty(),
             deadline: None,
-            issuer: Issuer::default(),
+            issuer: Issuer::of_process(0),
         };
         let complete = arrival + Nanos::from_micros(latency_us.parse().ok()?);
         Some(Recorded { request, complete, data: moved.parse::<i64>().ok()? >= 0 })

@@ -444,6 +444,8 @@ impl Planner {
         }
         self.part_of_user_done(user);
         if op == Op::Write {
+            let (begun, members) = (self.parts[part].begun, self.written_by(part).count());
+            self.policy.wrote(self.now, begun, members);
             self.refresh();
         }
     }

@@ -60,6 +60,12 @@ pub trait ReadPolicy: fmt::Debug + Send {
         _ = (now, read);
     }
 
+    /// A write of the user to one stripe is complete, which had begun at this time; so many members
+    /// have been written.
+    fn wrote(&mut self, now: Nanos, begun: Nanos, members: u32) {
+        _ = (now, begun, members);
+    }
+
     /// A request goes to a member, of whatever kind. Returns a number for
     /// [`member_ended`](Self::member_ended).
     fn member_sent(&mut self, now: Nanos, member: Member, request: &Request) -> u32 {

@@ -53,6 +53,15 @@ impl Planner {
         both.into_iter().flatten().map(|member| Member(member as u8)).collect()
     }
 
+    /// The members that a write goes to.
+    pub(super) fn written_by(&self, part: u32) -> Members {
+        let of = &self.parts[part];
+        let data = of.rows().iter().fold(Members::NONE, |all: Members, row| all.and(row.user));
+        let copies = self.layout.level() == Level::Raid1;
+        let parities = if copies { self.members } else { self.parities(of.piece.start.stripe) };
+        data.and(parities).without(self.lost)
+    }
+
     /// Writes data and parity.
     pub(super) fn write_members(&mut self, part: u32) {
         let stripe = self.parts[part].piece.start.stripe;

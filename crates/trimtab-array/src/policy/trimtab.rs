@@ -2,6 +2,7 @@
 
 mod budget;
 mod bursts;
+mod demand;
 mod forecast;
 mod turns;
 mod watch;
@@ -10,7 +11,8 @@ use trimtab_io::{Nanos, Op, Outcome, Request};
 
 use super::{Asks, MemberEnded, ReadPolicy, StripeRead};
 use crate::members::{Member, Members};
-use budget::{Budget, Demand};
+use budget::Budget;
+use demand::Demand;
 use forecast::Forecast;
 use turns::Turns;
 use watch::{Ticket, Watch};
@@ -31,9 +33,9 @@ impl Default for TrimtabOptions {
     }
 }
 
-/// A read that takes this many times the usual time is late.
+/// A request that takes this many times the usual time is late.
 const LATE: f64 = 6.0;
-/// No read below this is late, ns.
+/// No request below this is late, ns.
 const LEAST_LATE: f64 = 300_000.0;
 /// Reads go around a member at once that is late with this probability, if the budget is full ...
 const LIKELY: f64 = 0.6;
@@ -78,12 +80,19 @@ pub struct Trimtab {
     forecast: Forecast,
     /// Usual latency of a member's read, ns.
     usual: f64,
+    /// Usual latency of a write to a stripe, ns.
+    usual_write: f64,
     /// Those of the user, and of parity.
     budgets: [Budget; 2],
     demand: Demand,
     /// Share of reads that were late at first and then had computed strips sooner.
     wins: f64,
     reads: u64,
+}
+
+/// From when on a request is late that usually takes this time, ns.
+fn late(usual: f64) -> f64 {
+    (usual * LATE).max(LEAST_LATE)
 }
 
 impl Trimtab {
@@ -96,6 +105,7 @@ impl Trimtab {
             watches: vec![Watch::default(); members],
             forecast: Forecast::default(),
             usual: 0.0,
+            usual_write: 0.0,
             budgets: [Budget::default(); 2],
             demand: Demand::default(),
             wins: 1.0,
@@ -105,7 +115,7 @@ impl Trimtab {
 
     /// From when on a read of a member is late, ns.
     fn late(&self) -> f64 {
-        (self.usual * LATE).max(LEAST_LATE)
+        late(self.usual)
     }
 
     const fn budget(&mut self, read: &StripeRead<'_>) -> &mut Budget {
@@ -119,7 +129,7 @@ impl Trimtab {
         let most = (self.turns.longest() * MOST_PATIENCE).max(least);
         // Where the budget can pay for all that is late, none is spared.
         let pays = |peak: f64| peak <= AMPLE_DEMAND * self.options.most_extra;
-        let is_ample = self.demand.peak().is_some_and(pays);
+        let is_ample = self.demand.extra().is_some_and(pays);
         let plenty = if is_ample { 1.0 } else { self.budget(read).plenty() };
         // Geometric between the two.
         Nanos((most * libm::pow(least / most, plenty)) as u64)
@@ -194,8 +204,8 @@ impl ReadPolicy for Trimtab {
     fn ended(&mut self, now: Nanos, read: &StripeRead<'_>) {
         if read.of_user {
             let late = now.since(read.begun).0 as f64 >= self.late() || !read.around.is_empty();
-            let others = read.needed.saturating_sub(read.wanted().count() - 1);
-            self.demand.add(if late { f64::from(others) } else { 0.0 });
+            let (members, needed) = (read.wanted().count(), read.needed);
+            self.demand.read(late, members, needed.saturating_sub(members - 1));
         }
         // Of those that were asked as well it is known which came first.
         let (late, own) = (read.missing(), read.around);
@@ -206,6 +216,16 @@ impl ReadPolicy for Trimtab {
             self.wins -= self.wins * NEW;
         } else if !late.both(read.asked()).is_empty() {
             self.wins += (1.0 - self.wins) * NEW;
+        }
+    }
+
+    fn wrote(&mut self, now: Nanos, begun: Nanos, members: u32) {
+        let took = now.since(begun).0 as f64;
+        let late = self.usual_write > 0.0 && took >= late(self.usual_write);
+        self.demand.write(late, members);
+        if !late {
+            let weight = if self.usual_write == 0.0 { 1.0 } else { NEW_LATENCY };
+            self.usual_write += (took - self.usual_write) * weight;
         }
     }
 
@@ -240,8 +260,12 @@ impl ReadPolicy for Trimtab {
         self.forecast.learn(ticket.state(), was_late);
         if was_late && self.usual > 0.0 {
             let most = MOST_DEMAND * self.options.most_extra;
-            let affordable = self.demand.peak().is_some_and(|peak| peak <= most);
-            self.turns.took_long(ended.member, ended.sent, now, affordable);
+            let affordable = self.demand.extra().is_some_and(|extra| extra <= most);
+            let wanted = affordable && self.demand.is_safe();
+            if self.turns.took_long(ended.member, ended.sent, now, wanted) {
+                // Before the first burst drives differ from what they are like later.
+                self.demand = Demand::default();
+            }
             return;
         }
         let weight = if self.usual == 0.0 { 1.0 } else { NEW_LATENCY };

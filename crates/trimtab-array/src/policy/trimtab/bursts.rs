@@ -30,6 +30,8 @@ pub(super) struct Bursts {
     last_long: Nanos,
     /// The longest reads lately, ns.
     longest: f64,
+    /// How many there were.
+    count: u32,
 }
 
 impl Bursts {
@@ -60,6 +62,7 @@ impl Bursts {
                 (self.period, self.regular) = (bytes, 0);
             }
         }
+        self.count = self.count.saturating_add(1);
         self.began = Some(sent);
         self.began_at = self.written;
         true
@@ -68,6 +71,11 @@ impl Bursts {
     /// The longest reads lately, ns.
     pub(super) const fn longest(&self) -> f64 {
         self.longest
+    }
+
+    /// How many bursts there were.
+    pub(super) const fn count(&self) -> u32 {
+        self.count
     }
 
     /// Bytes between its bursts, once they are known to be regular.

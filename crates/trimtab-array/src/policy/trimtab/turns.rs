@@ -13,6 +13,8 @@ const FIRST_WAIT: u32 = 8;
 /// After this many at last, where making them has not helped: what looked like cleaning was something
 /// else.
 const LAST_WAIT: u32 = 1_024;
+/// Turns are made when all members have had so many periods: what turns would change is known then.
+const PERIODS: u32 = 3;
 /// Bytes that a member may be ahead with its writes.
 const MOST_ALLOWED: f64 = 1e6;
 
@@ -51,15 +53,24 @@ impl Turns {
         turn.allowed = (turn.allowed + bytes * share).min(MOST_ALLOWED);
     }
 
-    /// A late read of a member has ended. Turns are made if they are wanted.
-    pub(super) fn took_long(&mut self, member: Member, sent: Nanos, now: Nanos, wanted: bool) {
+    /// A late read of a member has ended. Turns are made if they are wanted, and all members have had
+    /// some bursts. Returns whether it is the first one of all.
+    pub(super) fn took_long(
+        &mut self,
+        member: Member,
+        sent: Nanos,
+        now: Nanos,
+        wanted: bool,
+    ) -> bool {
+        let is_first = self.members.iter().all(|turn| turn.bursts.count() == 0);
         let begins = self.members[member.index()].bursts.took_long(sent, now.since(sent), now);
         if begins {
             self.wait = self.wait.saturating_sub(1);
-            if wanted {
+            if wanted && self.members.iter().all(|turn| turn.bursts.count() > PERIODS) {
                 self.take_turns();
             }
         }
+        is_first && begins
     }
 
     /// The next member of which so many bytes are to be written again.

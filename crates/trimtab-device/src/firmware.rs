@@ -242,7 +242,8 @@ pub struct ReadContention {
     /// The plane that holds the data.
     pub plane: u32,
     /// How long cleaning will still occupy it: the cleaning in progress, and those that the read
-    /// would queue behind.
+    /// would queue behind. Zero if there is none, and the read would follow programs that a cleaning
+    /// has held up.
     pub busy_for: Nanos,
     /// How long the read would wait until its die starts it: `busy_for`, and the operations queued
     /// before it.

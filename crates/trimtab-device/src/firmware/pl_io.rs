@@ -21,7 +21,8 @@ use super::{
 /// firmware stands for both of the paper's steps.
 ///
 /// "Would wait for cleaning" covers cleanings in progress that hold the read's die, cleanings
-/// queued at the die before it, and a stall of the whole drive for free blocks. It does not cover
+/// queued at the die before it, programs that a cleaning has held up, and a stall of the whole drive
+/// for free blocks. It does not cover
 /// the channel: pages that cleaning moves on other dies of the channel delay a read by some
 /// transfers. Where that counts as blocked too, the profile says `gc.blocks = "channel"`. A mapping
 /// table that is not all in memory (`ftl.mapping_cache_mb`) is the other gap: the read of the table

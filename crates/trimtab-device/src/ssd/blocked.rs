@@ -63,6 +63,10 @@ impl Ssd {
     pub(super) fn regenerate(&mut self, index: u32, plane: u32, units: u32) -> bool {
         let flags = self.requests[index].flags;
         let Some(contention) = self.contention(plane, flags) else { return false };
+        // Programs that a cleaning held up are over soon.
+        if contention.busy_for == Nanos::ZERO {
+            return false;
+        }
         if self.firmware.contend(&contention) != ContentionDecision::Regenerate
             || self.layout.channels < 2
         {

@@ -434,6 +434,7 @@ impl Ssd {
             cleanings.push(CleaningInterval { die, from: began, until: self.now });
         }
         self.dies[die as usize].cleaning.stop(self.now);
+        self.dies[die as usize].backlog = true;
         let lane = self.lane_of(plane);
         self.lanes[lane as usize].phase = Phase::Idle;
         self.channels[self.layout.channel_of_die(die) as usize].cleanings -= 1;

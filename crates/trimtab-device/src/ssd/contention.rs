@@ -10,6 +10,9 @@ use crate::firmware::{PlannedCleaning, ReadContention};
 use crate::profile::{CopyMode, Scope};
 use crate::timer_queue::NEVER;
 
+/// A read that waits for longer than so many programs take is delayed by what was held up.
+const LONG_BACKLOG: u64 = 2;
+
 /// Progress of a cleaning at the start of one of its steps, to be followed to its end.
 #[derive(Clone, Copy)]
 struct Progress {
@@ -41,7 +44,7 @@ impl Ssd {
         let running = self.running_left(plane);
         let queued = self.queued_ahead(plane);
         if running.is_none() && queued.is_none() {
-            return None;
+            return self.behind_backlog(plane, flags);
         }
         let busy_for = running.unwrap_or_default() + queued.unwrap_or_default();
         // The current work of the die is the cleaning, unless that has lanes of its own or has not
@@ -54,6 +57,22 @@ impl Ssd {
         let siblings =
             if self.rules.concerns.siblings { self.siblings_left(plane) } else { Nanos::ZERO };
         Some(ReadContention { now: self.now, flags, plane, busy_for, wait, siblings })
+    }
+
+    /// Whether a read of this plane waits long for programs that a cleaning has held up. They are
+    /// done before it, if reads are not scheduled first.
+    fn behind_backlog(&self, plane: u32, flags: Flags) -> Option<ReadContention> {
+        let die = self.layout.die_of_plane(plane);
+        let overtakes = self.rules.reads_first || self.rules.suspend;
+        if overtakes || !self.dies[die as usize].backlog {
+            return None;
+        }
+        let wait = self.current_ends(die).since(self.now) + self.time_before_read(die);
+        let programs = self.times.program(0) + self.times.transfer(self.page_bytes());
+        let long = wait.0 > programs.0 * LONG_BACKLOG;
+        let busy_for = Nanos::ZERO;
+        let siblings = Nanos::ZERO;
+        long.then_some(ReadContention { now: self.now, flags, plane, busy_for, wait, siblings })
     }
 
     /// How long cleanings in progress will still block the planes of this one's group.

@@ -68,6 +68,8 @@ pub(super) struct Die {
     /// Bit mask of planes whose cleaning is preempted.
     pub(super) paused: u32,
     pub(super) cleaning: Clock,
+    /// What a cleaning has held up is not all done.
+    pub(super) backlog: bool,
 }
 
 /// A suspended operation.
@@ -225,6 +227,7 @@ impl Ssd {
         let queues = &mut self.dies[die as usize];
         let queue = if queues.reads.is_empty() { &mut queues.queue } else { &mut queues.reads };
         if queue.is_empty() {
+            queues.backlog = false;
             return None;
         }
         // The common case: nothing is blocked.

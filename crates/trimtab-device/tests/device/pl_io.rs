@@ -71,7 +71,10 @@ fn work(ssd: &mut Ssd, requests: u64, every_us: u64) -> Reads {
         if ssd.stats().refused > refused {
             // A refused read leaves no trace, so an unflagged one fares as it would have.
             let (took, breakdown) = unflagged(ssd.clone(), &request);
-            reads.rightly += u64::from(breakdown.cleaning + breakdown.stalled > Nanos::ZERO);
+            // Or it follows what a cleaning has held up, at least two programs.
+            let behind = breakdown.die > Nanos::from_micros(300);
+            let delayed = breakdown.cleaning + breakdown.stalled > Nanos::ZERO || behind;
+            reads.rightly += u64::from(delayed);
             reads.waits.push((Nanos::ZERO, took));
             ssd.advance(now + Nanos::from_micros(1));
         }

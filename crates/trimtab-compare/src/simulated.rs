@@ -105,7 +105,13 @@ fn serve(
     let strategy = ready.strategy(comparison, entry, costs);
     let thresholds = ready.trainees(entry).map(|trainees| trainees.thresholds.clone());
     let options = ArrayOptions {
-        run: RunOptions { seed: ready.order_seed(), thresholds, log: false, each_read },
+        run: RunOptions {
+            seed: ready.order_seed(),
+            copies: None,
+            thresholds,
+            log: false,
+            each_read,
+        },
         refusal_samples: comparison.refusal_samples,
     };
     let run = run(drives, strategy, &ready.requests, &options)?;

@@ -238,7 +238,7 @@ impl ReplicaSet {
         let count = health.len();
         let region = mix64((offset >> REGION_SHIFT) ^ self.set.seed.rotate_left(32));
         let primary = Replica((region % count as u64) as u8);
-        let order = Order::shuffled(primary, count, mix64(now.0));
+        let order = Order::shuffled(primary, count, count, mix64(now.0));
         if !health.iter().any(Health::is_down) {
             return order;
         }

@@ -48,7 +48,7 @@ pub struct ArrayRun {
 /// A drive does not take a request, or makes no progress.
 ///
 /// # Panics
-/// There are no drives, or more than [`trimtab_steer::MOST_REPLICAS`].
+/// There are no drives, or more than [`trimtab_steer::MOST_DRIVES`].
 pub fn run(
     drives: Vec<ArrayDrive>,
     strategy: Box<dyn Strategy>,

@@ -39,7 +39,7 @@
 use trimtab_io::{Nanos, RequestId, mix64};
 
 use crate::control_figures::{ControlFigures, Measured};
-use crate::replica::{MOST_REPLICAS, Replica};
+use crate::replica::{MOST_DRIVES, Replica};
 
 /// Differences, in units of the longest that counts, that must be lost to lose a contest, and
 /// gained to win it again.
@@ -118,7 +118,7 @@ pub(crate) enum Choice {
 #[derive(Clone, Debug)]
 pub(crate) struct ControlGroup {
     array: [Contest; QUESTIONS],
-    drives: [[Contest; QUESTIONS]; MOST_REPLICAS],
+    drives: [[Contest; QUESTIONS]; MOST_DRIVES],
     pairs: Vec<Pair>,
     measured: Measured,
     /// Pairs that may still be begun.
@@ -158,7 +158,7 @@ impl ControlGroup {
         let new = [Contest::NEW; QUESTIONS];
         Self {
             array: new,
-            drives: [new; MOST_REPLICAS],
+            drives: [new; MOST_DRIVES],
             pairs: Vec::with_capacity(MOST_PAIRS),
             measured: Measured::new(),
             tokens: MOST_TOKENS,

@@ -1,7 +1,7 @@
 //! One driver of strategies, over any [`Backend`]: drives in virtual time, or real ones on
 //! the wall clock.
 //!
-//! Every block is on all drives. Each drive has a workload: its writes go to the drive, and
+//! Every block is on all drives, or on some of them. Each drive has a workload: its writes go to the drive, and
 //! its reads have the drive as their primary replica, from where the strategy may move them.
 //! Requests arrive at their times regardless of the drives' load (open loop). A drive takes a
 //! limited number of requests; the others wait in the host queue before it, first come, first
@@ -107,6 +107,8 @@ use workload::Workload;
 pub struct RunOptions {
     /// Decides the order in which each read fails over.
     pub seed: u64,
+    /// How many drives hold each block; all if `None`.
+    pub copies: Option<usize>,
     /// The latency from which on a read was slow, by replica, to score predictions.
     pub thresholds: Option<Vec<Nanos>>,
     /// Whether all requests to the drives are logged.
@@ -131,7 +133,8 @@ pub struct DriverRun {
 /// The back end cannot go on.
 ///
 /// # Panics
-/// There are no drives, or more than [`MOST_REPLICAS`](crate::MOST_REPLICAS).
+/// There are no drives, more than [`MOST_DRIVES`](crate::MOST_DRIVES), or more copies than
+/// [`MOST_REPLICAS`](crate::MOST_REPLICAS).
 pub fn run<B: Backend>(
     backend: &mut B,
     strategy: Box<dyn Strategy>,
@@ -422,7 +425,9 @@ impl<'a, B: Backend> Driver<B, Workload<'a>> {
         self.backend.handed_out(io.at);
         let request = io.request(id);
         if io.op == Op::Read {
-            let order = io.order(id, self.backend.drives(), self.reads.options.seed);
+            let RunOptions { seed, copies, .. } = *self.reads.options;
+            let drives = self.backend.drives();
+            let order = io.order(id, drives, copies.unwrap_or(drives), seed);
             self.steering.read(self.now, &request, order, &mut self.actions);
             return Ok(());
         }

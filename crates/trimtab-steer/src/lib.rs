@@ -113,7 +113,7 @@ pub use costs::Costs;
 pub use in_flight::InFlightTable;
 pub use predictors::PredictorSet;
 pub use probing::Probing;
-pub use replica::{MOST_REPLICAS, Order, Replica};
+pub use replica::{MOST_DRIVES, MOST_REPLICAS, Order, Replica};
 pub use steering::{Counts, Steering};
 pub use strategy::{Ended, Strategy};
 pub use strategy_kind::{ReplicaHistory, StrategyInputs, StrategyKind, Tuning, UnknownStrategy};

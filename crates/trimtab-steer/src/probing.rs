@@ -3,7 +3,7 @@
 use trimtab_io::Nanos;
 
 use crate::action::Reason;
-use crate::replica::{MOST_REPLICAS, Replica, Replicas};
+use crate::replica::{MOST_DRIVES, Replica, Replicas};
 use crate::turn::Turn;
 
 /// Ends the avoidance of replicas that have recovered.
@@ -18,7 +18,7 @@ pub struct Probing {
     /// Avoided since the replica was last sent a read.
     avoided: Replicas,
     /// The start of that avoidance.
-    since: [Nanos; MOST_REPLICAS],
+    since: [Nanos; MOST_DRIVES],
     /// Replicas whose last completion was much faster than expected.
     recovering: Replicas,
 }
@@ -40,7 +40,7 @@ impl Probing {
     /// Probing after `every` without a read.
     #[must_use]
     pub const fn new(every: Nanos) -> Self {
-        let since = [Nanos::ZERO; MOST_REPLICAS];
+        let since = [Nanos::ZERO; MOST_DRIVES];
         Self { every, avoided: Replicas::NONE, since, recovering: Replicas::NONE }
     }
 

@@ -135,8 +135,9 @@ impl Steering {
         }
         let ticket = self.strategy.sent(now, replica, &request);
         read.sent.add(replica);
-        read.tickets[replica.index()] = ticket;
-        read.sent_at[replica.index()] = now;
+        if let Some(place) = read.order.place(replica) {
+            (read.tickets[place], read.sent_at[place]) = (ticket, now);
+        }
         self.counts.sent += 1;
         self.counts.probes += u64::from(reason == Reason::Probe);
         Some(request)
@@ -219,7 +220,8 @@ impl Steering {
     fn report_end(&mut self, now: Nanos, attempt: Attempt, outcome: Option<Outcome>) {
         let Attempt { slot, replica } = attempt;
         let read = &self.reads[slot];
-        let (ticket, sent) = (read.tickets[replica.index()], read.sent_at[replica.index()]);
+        let place = read.order.place(replica).unwrap_or_default();
+        let (ticket, sent) = (read.tickets[place], read.sent_at[place]);
         let request = read.request.id;
         let ended = Ended { request, replica, ticket, op: Op::Read, sent, outcome };
         self.strategy.completed(now, &ended);

@@ -29,6 +29,7 @@ pub(crate) struct InFlight {
     pub(crate) timers: u8,
     pub(crate) completed: bool,
     pub(crate) memo: u32,
+    /// Of its attempts, by their place in the order.
     pub(crate) tickets: [Ticket; MOST_REPLICAS],
     pub(crate) sent_at: [Nanos; MOST_REPLICAS],
 }

@@ -53,7 +53,7 @@ fn serve(
 }
 
 const LOGGED: UringOptions = UringOptions {
-    run: RunOptions { seed: 1, thresholds: None, log: true, each_read: false },
+    run: RunOptions { seed: 1, copies: None, thresholds: None, log: true, each_read: false },
     sample_every: 0,
 };
 

@@ -88,7 +88,7 @@ impl Testbed for Simulated<'_> {
 
     fn serve(&mut self, row: Row<'_>) -> Result<Served, TestbedError> {
         let options =
-            RunOptions { seed: row.seed, thresholds: row.thresholds, log: false, each_read: false };
+            RunOptions { seed: row.seed, thresholds: row.thresholds, ..RunOptions::default() };
         let options = ArrayOptions { run: options, refusal_samples: 0 };
         let requests = starting_now(row.requests.to_vec(), &self.drives);
         let run = run(self.drives.clone(), (row.strategy)(), &requests, &options);

@@ -39,14 +39,14 @@ impl ArrayIo {
         }
     }
 
-    /// The order in which a read with this identifier fails over among `replicas`
-    /// replicas. It depends on the seed and the identifier only, so it is the same under
+    /// The order in which a read with this identifier fails over among the replicas: `copies` of
+    /// `drives` drives. It depends on the seed and the identifier only, so it is the same under
     /// all strategies.
     #[must_use]
-    pub fn order(&self, id: RequestId, replicas: usize, seed: u64) -> Order {
+    pub fn order(&self, id: RequestId, drives: usize, copies: usize, seed: u64) -> Order {
         // Any number unique to the read suffices.
         let random = SplitMix64::new(seed ^ (id.0 << 1)).next();
-        Order::shuffled(self.primary, replicas, random)
+        Order::shuffled(self.primary, drives, copies, random)
     }
 }
 

@@ -5,7 +5,7 @@ use trimtab_predict::Ticket;
 
 use crate::action::Reason;
 use crate::probing::Probing;
-use crate::replica::{MOST_REPLICAS, Replica};
+use crate::replica::{MOST_DRIVES, MOST_REPLICAS, Replica};
 use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
 
@@ -30,7 +30,7 @@ const BADNESS: f64 = 0.1;
 pub struct Snitch {
     samples: Box<[Sample]>,
     /// Medians, ns; 0 while nothing is known of a replica.
-    scores: [u64; MOST_REPLICAS],
+    scores: [u64; MOST_DRIVES],
     next_update: Nanos,
     random: SplitMix64,
     probing: Probing,
@@ -42,7 +42,7 @@ impl Snitch {
     pub fn new(replicas: usize, seed: u64) -> Self {
         Self {
             samples: vec![Sample::default(); replicas].into(),
-            scores: [0; MOST_REPLICAS],
+            scores: [0; MOST_DRIVES],
             next_update: UPDATE,
             random: SplitMix64::new(seed),
             probing: Probing::new(Probing::SELDOM),

@@ -12,7 +12,7 @@ use crate::predictors::PredictorSet;
 use crate::probing::Probing;
 use crate::quantile::RunningQuantile;
 use crate::queue::QueueState;
-use crate::replica::{MOST_REPLICAS, Replica, Replicas};
+use crate::replica::{MOST_DRIVES, Replica, Replicas};
 use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
 
@@ -40,7 +40,7 @@ pub struct TrimtabSettings {
     /// its expected latency before it is hedged.
     pub usual: Nanos,
     /// The median of each replica's latency so far.
-    pub medians: [Nanos; MOST_REPLICAS],
+    pub medians: [Nanos; MOST_DRIVES],
     /// A latency that almost all reads stay below.
     pub longest: Nanos,
     /// The seed of the control group.
@@ -78,21 +78,21 @@ pub struct Trimtab {
     settings: TrimtabSettings,
     hedging: Hedging,
     /// Each replica's expected wait at its last forecast.
-    expected: [Nanos; MOST_REPLICAS],
+    expected: [Nanos; MOST_DRIVES],
     /// Reads in flight on each replica.
-    out: [u32; MOST_REPLICAS],
+    out: [u32; MOST_DRIVES],
     /// Replicas with a probe in flight.
     probed: Replicas,
     /// Measures whether moving reads gains anything; `None`: reads are moved on the forecast alone.
     control: Option<ControlGroup>,
     /// Each replica's median latency.
-    typical: [RunningQuantile; MOST_REPLICAS],
+    typical: [RunningQuantile; MOST_DRIVES],
     /// What came of each replica's forecasts.
     calibrations: Vec<Calibration>,
     /// The mean length of reads, bytes.
     length: f64,
     /// Each replica's queue.
-    queues: [QueueState; MOST_REPLICAS],
+    queues: [QueueState; MOST_DRIVES],
 }
 
 /// The replica that a read should go to.
@@ -135,20 +135,20 @@ impl Trimtab {
     #[must_use]
     pub fn new(mut predictors: PredictorSet, settings: TrimtabSettings) -> Self {
         predictors.probing = Probing::new(PROBE);
-        let expected = [Nanos::ZERO; MOST_REPLICAS];
+        let expected = [Nanos::ZERO; MOST_DRIVES];
         let calibrated = if settings.control { predictors.replicas() } else { 0 };
         Self {
             predictors,
             settings,
             hedging: Hedging::new(&settings),
             expected,
-            out: [0; MOST_REPLICAS],
+            out: [0; MOST_DRIVES],
             probed: Replicas::NONE,
             control: settings.control.then(|| ControlGroup::new(settings.longest, settings.seed)),
             typical: settings.medians.map(|median| RunningQuantile::new(0.5, TYPICAL_STEP, median)),
             calibrations: vec![Calibration::new(); calibrated],
             length: 0.0,
-            queues: [QueueState::default(); MOST_REPLICAS],
+            queues: [QueueState::default(); MOST_DRIVES],
         }
     }
 

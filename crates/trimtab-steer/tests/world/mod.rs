@@ -10,7 +10,7 @@ use trimtab_steer::strategies::{
     TrimtabSettings,
 };
 use trimtab_steer::{
-    Action, Actions, Attempt, Costs, MOST_REPLICAS, Order, PredictorSet, Reason, Replica, Steering,
+    Action, Actions, Attempt, Costs, MOST_DRIVES, Order, PredictorSet, Reason, Replica, Steering,
     Strategy, Timer,
 };
 
@@ -100,7 +100,8 @@ impl<T: FnMut(Nanos, Replica, &Request) -> Treatment> World<T> {
         match event {
             Event::Read(number) => {
                 let primary = Replica((number % self.replicas as u64) as u8);
-                let order = Order::shuffled(primary, self.replicas, SplitMix64::new(number).next());
+                let count = self.replicas;
+                let order = Order::shuffled(primary, count, count, SplitMix64::new(number).next());
                 let read = read(number, now);
                 self.steering.read(now, &read, order, actions);
             }
@@ -235,7 +236,7 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
         margin: 0.2,
         most_extra: 0.5,
         usual: Nanos::from_micros(500),
-        medians: [Nanos::from_micros(100); MOST_REPLICAS],
+        medians: [Nanos::from_micros(100); MOST_DRIVES],
         longest: Nanos::from_millis(2),
         charge_moves: false,
         control: true,

@@ -174,7 +174,7 @@ impl Trimtab {
 mod tests {
     use super::*;
     use crate::costs::Costs;
-    use crate::replica::MOST_REPLICAS;
+    use crate::replica::MOST_DRIVES;
 
     /// Hedges that 10,000 reads pay for, each of which is probed with this weight.
     fn hedges(probed: f64) -> u32 {
@@ -185,7 +185,7 @@ mod tests {
             charge_moves: false,
             control: true,
             usual: Nanos::from_micros(100),
-            medians: [Nanos::from_micros(100); MOST_REPLICAS],
+            medians: [Nanos::from_micros(100); MOST_DRIVES],
             longest: Nanos::from_millis(10),
             seed: 1,
         };

@@ -40,6 +40,9 @@ pub enum RefusalCause {
     Late,
     /// The drive has the maximum of outstanding reads.
     Outstanding,
+    /// Its deadline is shorter than any read of the drive, so it was expected in memory; and
+    /// its pages, which have been there, are gone. They are being brought in.
+    Evicted,
 }
 
 /// A read that was not sent to the drive.
@@ -59,6 +62,7 @@ impl fmt::Display for Refusal {
             RefusalCause::Outstanding => {
                 ("the drive has too many outstanding reads", "; the read is expected")
             }
+            RefusalCause::Evicted => ("its pages were evicted from memory", "; they are expected"),
         };
         write!(f, "the read was not sent: {why}")?;
         match self.expected_wait {
@@ -135,6 +139,8 @@ mod tests {
         assert_eq!(io::Error::from(late).raw_os_error(), Some(16));
         let stuck = refused(RefusalCause::Outstanding).to_string();
         assert!(stuck.contains("too many outstanding reads"), "{stuck}");
+        let evicted = refused(RefusalCause::Evicted).to_string();
+        assert!(evicted.ends_with("evicted from memory; they are expected to take 1.50 ms"));
         let timed_out = ReadError::TimedOut(Duration::from_millis(20));
         assert_eq!(timed_out.to_string(), "the drive has not answered within 20.0 ms");
         assert_eq!(io::Error::from(timed_out).raw_os_error(), Some(110));

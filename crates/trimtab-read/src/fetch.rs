@@ -60,6 +60,7 @@ impl Reader {
         };
         match self.fetch(buffer, offset, urgency.until(asked), token.drive()) {
             Ok(bytes) => {
+                self.saw(offset, bytes as u64);
                 token.finish();
                 Ok(bytes)
             }
@@ -137,9 +138,11 @@ impl Reader {
             let piece = (buffer.len() - done).min(LONGEST);
             let ask = Ask { file: &self.file, offset: offset + done as u64, until, may_block };
             let into = &mut buffer[done..done + piece];
+            let sent = monotonic();
             match detachable::read(&ask, into, &drive.helpers) {
                 Came::Read(Ok(bytes)) => {
                     done += bytes;
+                    drive.floor.completed(monotonic().since(sent));
                     if bytes < piece {
                         break;
                     }
@@ -147,7 +150,13 @@ impl Reader {
                 // Like `pread(2)`: returns the bytes read so far first.
                 Came::Read(Err(_)) if done > 0 => break,
                 Came::Read(Err(e)) => return Err(Failed::Io(e)),
-                Came::Late(left) => return Err(Failed::Late(left)),
+                Came::Late(left) => {
+                    // Without one it was never sent.
+                    if left.is_some() {
+                        drive.floor.abandoned(until.since(sent));
+                    }
+                    return Err(Failed::Late(left));
+                }
             }
         }
         Ok(done)

@@ -73,27 +73,37 @@
 //!   processes read: publishing is free, and nothing has to be flushed when a process is
 //!   killed.
 
+mod addrcheck;
 mod admission;
+pub mod auto;
 mod cached;
 mod detachable;
 mod drive_state;
 mod error;
 mod fetch;
 mod figures;
+mod floor;
 mod forecast;
 mod lane;
 mod limiter;
+mod mapping;
+mod memory;
 mod options;
 mod outstanding;
+mod page_fetch;
 mod probes;
 mod publish;
 mod published;
 mod reader;
 mod refusal_cap;
+mod residency;
+mod resident;
 mod ring;
 mod sums;
 mod token;
 
+pub use addrcheck::addrcheck;
+pub use auto::{AutoDeadline, AutoGrant, AutoOptions};
 pub use drive_state::Source;
 pub use error::{Error, ReadError, Refusal, RefusalCause, Urgency};
 pub use figures::{FailedOpen, Figures};

@@ -46,6 +46,11 @@ pub struct ReadOptions {
     /// model and without one. This bounds the memory that a dead drive takes (at most 1 MiB
     /// for each read, usually 4 KiB).
     pub most_abandoned: u32,
+    /// A read with a shorter deadline than this is expected in the page cache: it is refused if
+    /// its pages were there and are gone. Default: `None`, the least latency among the last
+    /// reads of the drive (at least 16) that this process made with a deadline. Zero: no read
+    /// is.
+    pub memory_below: Option<Duration>,
     /// Whether to read past the page cache (`O_DIRECT`); for [`Reader::open`] only: a reader
     /// made [from a file](super::Reader::from_file) uses the file's mode. Offsets, lengths and
     /// buffers must be aligned as the device requires, usually to 512 bytes.
@@ -68,6 +73,7 @@ impl Default for ReadOptions {
             sample_every: 1000,
             most_refused: 0.98,
             most_abandoned: 64,
+            memory_below: None,
             direct: false,
             publish: Some(readers()),
         }

@@ -15,6 +15,7 @@ use crate::error::{Error, Refusal, Urgency};
 use crate::figures::Figures;
 use crate::forecast::{Detail, Outlook, duration};
 use crate::lane::Lanes;
+use crate::memory::Memory;
 use crate::options::ReadOptions;
 use crate::token::{AdmissionReason, ReadToken};
 use trimtab_block::BlockDevice;
@@ -30,6 +31,7 @@ pub struct Reader {
     pub(super) location: Location,
     pub(super) lanes: Lanes,
     pub(super) most_abandoned: u32,
+    pub(super) memory: Memory,
 }
 
 /// The forecast for a read.
@@ -80,6 +82,7 @@ impl Reader {
             is_direct: flags.contains(rustix::fs::OFlags::DIRECT),
             lanes: Lanes::new(&place, path, options, rules),
             most_abandoned: options.most_abandoned,
+            memory: Memory::new(options.memory_below),
             location: place,
         })
     }

@@ -11,7 +11,7 @@ use trimtab_predict::Model;
 use crate::cached::{self, Held};
 use crate::error::{Refusal, RefusalCause, Urgency};
 use crate::figures::FailOpenReason;
-use crate::forecast::{Decision, Detail, Outlook, Query, decide, duration, outlook, pages};
+use crate::forecast::{Decision, Detail, Outlook, Query, compare, duration, outlook, pages};
 use crate::lane::Lane;
 use crate::limiter::Ruling;
 use crate::memory::InMemory;
@@ -86,8 +86,8 @@ pub(super) enum Admission<'a> {
 }
 
 impl Reader {
-    /// Decides on a read at this time, and counts it.
-    pub(super) fn ask(
+    /// Decides on a read at this time, and counts it. Its urgency is not [`Urgency::Auto`].
+    pub(super) fn decide(
         &self,
         wanted: ReadRequest<'_>,
         offset: u64,
@@ -121,7 +121,7 @@ impl Reader {
         };
         let label = &model.card.label;
         let scored = Scored { label, sent: now, pages: pages(length), load: outlook.load };
-        match decide(&outlook.forecast, urgency, label) {
+        match compare(&outlook.forecast, urgency, label) {
             Decision::InTime => {
                 lane.limiter.sent(outlook.part, now);
                 return Ok(Admission::Send(lane.token(AdmissionReason::InTime, Some(scored))));

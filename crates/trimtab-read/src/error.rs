@@ -21,13 +21,18 @@ pub enum Urgency {
     /// Refused if it is expected to take longer than this, and abandoned
     /// ([`ReadError::TimedOut`]) if it does take longer.
     Deadline(Duration),
+    /// The same with a deadline that follows the reader's last reads, and what failing over
+    /// costs ([`auto`](crate::auto)). Report that with
+    /// [`Reader::failed_over`](crate::Reader::failed_over).
+    Auto,
 }
 
 impl Urgency {
-    /// The time at which a read that starts at `asked` is abandoned; `None`: never.
+    /// The time at which a read that starts at `asked` is abandoned; `None`: never, or (with
+    /// [`Auto`](Self::Auto)) by its token.
     pub(super) fn until(self, asked: Nanos) -> Option<Nanos> {
         match self {
-            Self::None | Self::LatencyCritical => None,
+            Self::None | Self::LatencyCritical | Self::Auto => None,
             Self::Deadline(within) => Some(Nanos(asked.0.saturating_add(nanos(within).0))),
         }
     }

@@ -76,6 +76,7 @@
 mod addrcheck;
 mod admission;
 pub mod auto;
+mod auto_reads;
 mod cached;
 mod detachable;
 mod drive_state;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use trimtab_io::Nanos;
 use trimtab_predict::Model;
 
+use crate::auto::AutoOptions;
 use crate::drive_state::Source;
 use crate::error::Error;
 use crate::limiter::Rules;
@@ -51,6 +52,8 @@ pub struct ReadOptions {
     /// reads of the drive (at least 16) that this process made with a deadline. Zero: no read
     /// is.
     pub memory_below: Option<Duration>,
+    /// Bounds of the deadlines of [`Urgency::Auto`](super::Urgency::Auto).
+    pub auto: AutoOptions,
     /// Whether to read past the page cache (`O_DIRECT`); for [`Reader::open`] only: a reader
     /// made [from a file](super::Reader::from_file) uses the file's mode. Offsets, lengths and
     /// buffers must be aligned as the device requires, usually to 512 bytes.
@@ -74,6 +77,7 @@ impl Default for ReadOptions {
             most_refused: 0.98,
             most_abandoned: 64,
             memory_below: None,
+            auto: AutoOptions::default(),
             direct: false,
             publish: Some(readers()),
         }

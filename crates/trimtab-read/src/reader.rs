@@ -11,6 +11,7 @@ use trimtab_io::{Nanos, monotonic};
 use trimtab_predict::{Forecast, Model, OtherDrive, Verdict};
 
 use crate::admission::{Admission, ReadRequest};
+use crate::auto_reads::SharedAuto;
 use crate::error::{Error, Refusal, Urgency};
 use crate::figures::Figures;
 use crate::forecast::{Detail, Outlook, duration};
@@ -32,6 +33,7 @@ pub struct Reader {
     pub(super) lanes: Lanes,
     pub(super) most_abandoned: u32,
     pub(super) memory: Memory,
+    pub(super) auto: SharedAuto,
 }
 
 /// The forecast for a read.
@@ -73,6 +75,7 @@ impl Reader {
 
     fn new(file: File, path: &Path, options: &ReadOptions) -> Result<Self, Error> {
         let rules = options.rules()?;
+        let auto = SharedAuto::new(&options.auto)?;
         let failed = |source| Error::Open { path: path.to_owned(), source };
         let flags = rustix::fs::fcntl_getfl(&file).map_err(|e| failed(e.into()))?;
         let file = Arc::new(file);
@@ -83,6 +86,7 @@ impl Reader {
             lanes: Lanes::new(&place, path, options, rules),
             most_abandoned: options.most_abandoned,
             memory: Memory::new(options.memory_below),
+            auto,
             location: place,
         })
     }

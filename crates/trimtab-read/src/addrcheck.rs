@@ -10,13 +10,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
 use trimtab_io::Nanos;
+use trimtab_predict::PageRecord;
 
 use crate::error::{ReadError, Refusal, RefusalCause};
 use crate::forecast::duration;
 use crate::mapping::{self, Mapping};
 use crate::options::nanos;
 use crate::page_fetch::{PageRange, fetch, usual_wait};
-use crate::residency::{MOST_WORDS, ResidencyRecord};
 use crate::resident::{MOST, Residency, are_resident};
 
 /// The most mappings whose pages are recorded.
@@ -27,7 +27,7 @@ const ASSUMED_WAIT: Nanos = Nanos(100_000);
 /// What is known of this process's mapped files.
 struct Known {
     /// By page number.
-    pages: ResidencyRecord,
+    pages: PageRecord,
     mappings: ArcSwap<Vec<Mapping>>,
     changing: Mutex<()>,
 }
@@ -36,7 +36,7 @@ impl Known {
     fn get() -> &'static Self {
         static KNOWN: OnceLock<Known> = OnceLock::new();
         KNOWN.get_or_init(|| Self {
-            pages: ResidencyRecord::new(MOST_WORDS * 32),
+            pages: PageRecord::new(PageRecord::MOST_PAGES),
             mappings: ArcSwap::default(),
             changing: Mutex::new(()),
         })

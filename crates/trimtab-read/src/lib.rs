@@ -97,7 +97,6 @@ mod publish;
 mod published;
 mod reader;
 mod refusal_cap;
-mod residency;
 mod resident;
 mod ring;
 mod sums;

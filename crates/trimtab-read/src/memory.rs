@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use trimtab_io::Nanos;
+use trimtab_predict::PageRecord;
 
 use crate::admission::{Admission, ReadRequest};
 use crate::error::{Refusal, RefusalCause, Urgency};
@@ -22,7 +23,6 @@ use crate::lane::Lane;
 use crate::options::nanos;
 use crate::page_fetch::{PageRange, fetch};
 use crate::reader::Reader;
-use crate::residency::{MOST_WORDS, ResidencyRecord};
 use crate::token::AdmissionReason;
 
 /// What a reader knows of its file's pages.
@@ -30,7 +30,7 @@ use crate::token::AdmissionReason;
 pub(super) struct Memory {
     below: Option<Duration>,
     /// Made by the first read that is expected in memory.
-    record: OnceLock<ResidencyRecord>,
+    record: OnceLock<PageRecord>,
 }
 
 /// The decision on a read that may be expected in memory.
@@ -100,12 +100,12 @@ impl Reader {
         InMemory::Decided(Err(refusal))
     }
 
-    fn record(&self) -> &ResidencyRecord {
+    fn record(&self) -> &PageRecord {
         self.memory.record.get_or_init(|| {
             let length = self.file.metadata().map_or(0, |metadata| metadata.len());
             // The length of a device is not in its metadata.
-            let pages = if length == 0 { MOST_WORDS * 32 } else { pages(0, length).1 };
-            ResidencyRecord::new(pages)
+            let pages = if length == 0 { PageRecord::MOST_PAGES } else { pages(0, length).1 };
+            PageRecord::new(pages)
         })
     }
 

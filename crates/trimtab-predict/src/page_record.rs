@@ -18,12 +18,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Pages of a word.
 const PAGES: u64 = 32;
 /// The most words of a record: 1 MiB of memory, for 16 GiB in pages of 4 KiB.
-pub(super) const MOST_WORDS: u64 = 1 << 17;
+const MOST_WORDS: u64 = 1 << 17;
 const FEWEST_WORDS: u64 = 64;
 
-/// Which pages of a file, or of memory, were seen resident. Any number of threads may use it.
+/// Which pages of a file, of a drive, or of mapped memory were seen resident. Any number of
+/// threads may use it: 8 bytes for 32 pages, at most 1 MiB.
+///
+/// Pages are added, and a page that was not is never reported; one whose place another has
+/// taken is forgotten.
 #[derive(Debug)]
-pub(super) struct ResidencyRecord {
+pub struct PageRecord {
     /// A power of two.
     words: Box<[AtomicU64]>,
 }
@@ -36,9 +40,13 @@ struct Piece {
     bits: u64,
 }
 
-impl ResidencyRecord {
-    /// An empty record for up to this many pages; at most [`MOST_WORDS`] words.
-    pub(super) fn new(pages: u64) -> Self {
+impl PageRecord {
+    /// The most pages that a record is exact for.
+    pub const MOST_PAGES: u64 = MOST_WORDS * PAGES;
+
+    /// An empty record for up to this many pages; at most [`MOST_PAGES`](Self::MOST_PAGES).
+    #[must_use]
+    pub fn new(pages: u64) -> Self {
         let words = pages.div_ceil(PAGES).clamp(FEWEST_WORDS, MOST_WORDS).next_power_of_two();
         Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
@@ -62,7 +70,7 @@ impl ResidencyRecord {
     }
 
     /// These pages are in memory.
-    pub(super) fn saw(&self, first: u64, pages: u64) {
+    pub fn saw(&self, first: u64, pages: u64) {
         if pages == 0 {
             return;
         }
@@ -81,8 +89,21 @@ impl ResidencyRecord {
         }
     }
 
+    /// These pages are to be forgotten.
+    pub fn forget(&self, first: u64, pages: u64) {
+        if pages == 0 {
+            return;
+        }
+        let Some(pieces) = self.pieces(first, pages) else { return };
+        for Piece { index, tag, bits } in pieces {
+            let without = |held: u64| (held >> 32 == tag).then_some(held & !bits);
+            _ = self.words[index].fetch_update(Relaxed, Relaxed, without);
+        }
+    }
+
     /// Whether all of these pages were seen in memory.
-    pub(super) fn has_seen(&self, first: u64, pages: u64) -> bool {
+    #[must_use]
+    pub fn has_seen(&self, first: u64, pages: u64) -> bool {
         if pages == 0 {
             return true;
         }
@@ -94,8 +115,15 @@ impl ResidencyRecord {
     }
 
     /// Forgets all pages.
-    pub(super) fn clear(&self) {
+    pub fn clear(&self) {
         self.words.iter().for_each(|word| word.store(0, Relaxed));
+    }
+}
+
+impl Clone for PageRecord {
+    fn clone(&self) -> Self {
+        let words = self.words.iter().map(|word| AtomicU64::new(word.load(Relaxed)));
+        Self { words: words.collect() }
     }
 }
 
@@ -109,8 +137,8 @@ mod tests {
 
     #[test]
     fn record_is_bounded_and_ranges_beyond_it_are_unseen() {
-        assert_eq!(ResidencyRecord::new(u64::MAX).words.len() as u64, MOST_WORDS);
-        let record = ResidencyRecord::new(0);
+        assert_eq!(PageRecord::new(u64::MAX).words.len() as u64, MOST_WORDS);
+        let record = PageRecord::new(0);
         assert_eq!(record.words.len() as u64, FEWEST_WORDS);
         let all = FEWEST_WORDS * PAGES;
         record.saw(0, all + PAGES);
@@ -133,16 +161,23 @@ mod tests {
         let mut random = SplitMix64::new(7);
         let mut below = |n: u64| random.next() % n;
         for fits in [true, false] {
-            let record = ResidencyRecord::new(FEWEST_WORDS * PAGES);
+            let record = PageRecord::new(FEWEST_WORDS * PAGES);
             let space = FEWEST_WORDS * PAGES * if fits { 1 } else { 5 };
             let mut seen = BTreeSet::new();
             let mut found = 0;
             for _ in 0..20_000 {
                 let (first, pages) = (below(space), 1 + below(70));
                 let pages = pages.min(space - first);
-                if below(3) == 0 {
-                    record.saw(first, pages);
-                    seen.extend(first..first + pages);
+                match below(6) {
+                    0 | 1 => {
+                        record.saw(first, pages);
+                        seen.extend(first..first + pages);
+                    }
+                    2 if pages < 10 => {
+                        record.forget(first, pages);
+                        seen.retain(|page| !(first..first + pages).contains(page));
+                    }
+                    _ => {}
                 }
                 let (first, pages) = (below(space), (1 + below(40)).min(space));
                 let pages = pages.min(space - first);
@@ -158,7 +193,7 @@ mod tests {
 
     #[test]
     fn threads_lose_no_bit_of_a_word() {
-        let record = ResidencyRecord::new(64);
+        let record = PageRecord::new(64);
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let record = &record;

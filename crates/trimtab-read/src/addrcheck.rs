@@ -135,10 +135,7 @@ pub fn addrcheck(address: *const u8, length: usize, deadline: Duration) -> Resul
     let mut at = first;
     while at <= last {
         let pages = (last - at + 1).min(MOST);
-        let resident = match residency.ask(at * page, pages, page) {
-            Ok(resident) => resident,
-            Err(error) => return Err(error.into()),
-        };
+        let resident = residency.ask(at * page, pages, page)?;
         if are_resident(resident) {
             Known::get().saw(at, pages, page);
         } else {

@@ -90,7 +90,7 @@ fn reads_from_memory_and_failed_reads_do_not_reach_the_predictor_or_the_record()
 fn only_evicted_pages_are_refused() {
     let mut random = SplitMix64::new(3);
     let mut below = |n: u64| random.next() % n;
-    for (pages, space) in [(4096, 4096), (64, 50_000)] {
+    for (pages, space) in [(4096, 4096), (64, 6000)] {
         let mut cache = cache(pages);
         let (mut resident, mut seen) = (BTreeSet::new(), BTreeSet::new());
         let (mut refused, mut admitted) = (0, 0);
@@ -124,6 +124,6 @@ fn only_evicted_pages_are_refused() {
                 CacheRuling::Drive(_) => panic!("the deadline expects memory"),
             }
         }
-        assert!(refused > 500 && admitted > 500, "{refused} {admitted}");
+        assert!(refused > 100 && admitted > 500, "{refused} {admitted}");
     }
 }

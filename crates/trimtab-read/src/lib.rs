@@ -52,6 +52,13 @@
 //! # }
 //! ```
 //!
+//! **Memory.** A read whose deadline is below the drive's least latency is expected in the page
+//! cache: it is refused if its pages were there and are gone, and never at first access
+//! (memory.rs). [`addrcheck`] says the same of mapped memory.
+//!
+//! **Automatic deadlines.** [`Urgency::Auto`] follows the last reads, and what failing over
+//! costs ([`auto`]).
+//!
 //! With io_uring, [`Reader::prepare`] decides and returns an entry to push; [`Reader::admit`]
 //! decides for callers that send reads in another way. The C interface is `include/trimtab.h`
 //! of the crate `trimtab-c`.

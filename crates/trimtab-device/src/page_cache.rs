@@ -28,7 +28,7 @@
 //! modelled: refault distances, several zones and groups, mapped pages' references, large
 //! folios. A test compares the windows with the running kernel's.
 //!
-//! Each page costs constant time, memory is allocated once (at most 48 bytes for each
+//! Each page costs constant time, memory is allocated once (at most 64 bytes for each
 //! page), and no order depends on a hash table.
 //!
 //! ```
@@ -351,7 +351,7 @@ impl PageCache {
             return None;
         }
         let frame = self.frames.insert(page);
-        self.index.insert(page, frame, |frame| self.frames[frame].page);
+        self.index.insert(page, frame);
         Some(frame)
     }
 
@@ -373,7 +373,7 @@ impl PageCache {
                 continue;
             }
             let page = found.page;
-            self.index.remove(page, |frame| self.frames[frame].page);
+            self.index.remove(page, frame);
             self.frames.remove(frame);
             self.stats.evicted += 1;
             return true;

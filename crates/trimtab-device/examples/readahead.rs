@@ -4,6 +4,8 @@
 //! `cargo run --release -p trimtab-device --example readahead -- DIRECTORY [READAHEAD_KIB]`: the
 //! directory is on a disk, whose `read_ahead_kb` is the number (128).
 
+#![allow(clippy::print_stdout)]
+
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
@@ -62,7 +64,7 @@ fn evict(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-fn compare(path: &Path, name: &str, readahead: u64) -> io::Result<(u64, u64, u64, u64)> {
+fn compare(path: &Path, name: &str, readahead: u64) -> io::Result<()> {
     let file = File::open(path)?;
     let length = (PAGES * PAGE) as usize;
     // SAFETY: a new mapping at an address that the kernel chooses; it is not accessed.
@@ -74,7 +76,7 @@ fn compare(path: &Path, name: &str, readahead: u64) -> io::Result<(u64, u64, u64
     let profile = CacheProfile { readahead, ..CacheProfile::default() };
     let mut cache = PageCache::new(&profile).map_err(io::Error::other)?;
     let mut model = OpenFile::new(0, PAGES);
-    let (mut same, mut reads, mut pages, mut below) = (0, 0, 0, Vec::new());
+    let (mut same, mut reads, mut pages, mut below) = (0, 0_u32, 0, Vec::new());
     let (mut ours, mut kernels) = (0, 0);
     let mut buffer = vec![0; 1 << 20];
     for (first, count) in pattern(name) {
@@ -96,9 +98,11 @@ fn compare(path: &Path, name: &str, readahead: u64) -> io::Result<(u64, u64, u64
     // SAFETY: this mapping.
     unsafe { libc::munmap(at, length) };
     println!(
-        "{name}: {same} of {reads} reads leave the same pages in memory; {pages} pages differ, summed over the reads; at the end {ours} pages, the kernel {kernels}"
+        "{name}: {same} of {reads} reads leave the same pages in memory; {:.1} pages differ after \
+         a read in the mean; at the end {ours} pages, the kernel {kernels}",
+        pages as f64 / f64::from(reads)
     );
-    Ok((same, reads, pages, ours))
+    Ok(())
 }
 
 fn main() -> io::Result<()> {
@@ -121,7 +125,7 @@ fn main() -> io::Result<()> {
         "two streams",
         "random",
     ];
-    let result = names.iter().try_for_each(|name| compare(&path, name, readahead).map(drop));
+    let result = names.iter().try_for_each(|name| compare(&path, name, readahead));
     std::fs::remove_file(&path)?;
     result
 }

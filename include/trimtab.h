@@ -61,7 +61,7 @@ extern "C" {
 #endif
 
 /* The interface described here; the library's is trimtab_version(). */
-#define TRIMTAB_VERSION 5
+#define TRIMTAB_VERSION 6
 
 /*
  * How long a read may take, instead of a number of nanoseconds.
@@ -78,6 +78,12 @@ extern "C" {
  * takes. Where no thread may hang, give a number of nanoseconds.
  */
 #define TRIMTAB_FAST_OR_REFUSE ((int64_t)0)
+/*
+ * A deadline that follows the reader's last reads: the p95, loosened and tightened by the
+ * share refused, and by what failing over costs, which trimtab_failed_over() reports.
+ * docs/reading.md has the law and its bounds. Since version 6; not for sets.
+ */
+#define TRIMTAB_AUTO_DEADLINE ((int64_t)-2)
 
 /* Flags of trimtab_open() and of the options. */
 #define TRIMTAB_DIRECT 1u /* O_DIRECT: offset, length and buffer must be aligned */
@@ -113,6 +119,9 @@ struct trimtab_figures {
 	/* Since version 4: of failed_open too. */
 	uint64_t several_drives;      /* several drives hold it, or any of several may serve it */
 	uint64_t unknown_mapping;     /* the mapping to the drives is unknown */
+	/* Since version 6. */
+	uint64_t evicted;             /* of the refused: expected in memory, and gone from there */
+	uint64_t first_accesses;      /* of the admitted: expected in memory, never seen there */
 };
 
 /*
@@ -135,6 +144,11 @@ struct trimtab_options {
 	uint32_t most_abandoned; /* with this many timed-out reads of a drive in flight, reads
 				  * with a deadline are refused; 0: the default, 64 */
 	uint32_t reserved_too;   /* 0 */
+	/* Since version 6. */
+	uint64_t memory_below_ns; /* a read with a shorter deadline is expected in the page cache;
+				   * 0: the least latency seen of the drive. 0 */
+	uint64_t failover_ns;     /* for TRIMTAB_AUTO_DEADLINE, what a failover costs before one
+				   * is reported; 0: the default, 300 us */
 };
 
 /*
@@ -283,7 +297,9 @@ trimtab_reader *trimtab_open_with(const char *path, const struct trimtab_options
 
 /*
  * Reads as pread(2) does, and may as well return less than asked. `within_ns` is the
- * nanoseconds that it may take, TRIMTAB_NO_DEADLINE or TRIMTAB_FAST_OR_REFUSE.
+ * nanoseconds that it may take, TRIMTAB_NO_DEADLINE, TRIMTAB_FAST_OR_REFUSE or
+ * TRIMTAB_AUTO_DEADLINE. A deadline below the least latency of the drive expects memory: it
+ * is refused if its pages were in the page cache and are gone, and not on first access.
  *
  * Returns -1 and sets errno if that fails: EBUSY if the read was refused and not sent,
  * ETIMEDOUT if `within_ns` nanoseconds had passed and the data had not come, EINVAL for a
@@ -292,6 +308,41 @@ trimtab_reader *trimtab_open_with(const char *path, const struct trimtab_options
  */
 ssize_t trimtab_read_at(trimtab_reader *reader, void *buffer, size_t length, off_t offset,
 			int64_t within_ns);
+
+/*
+ * Whether `length` bytes of mapped memory at `address` can be read within `within_ns`
+ * nanoseconds: they are in memory, or the drive is expected to deliver them by then. For
+ * memory that is mapped from a file, before an access that must not wait; the memory is not
+ * touched. With 0 nanoseconds it must be in memory, TRIMTAB_NO_DEADLINE checks only whether
+ * it is mapped. Since version 6.
+ *
+ * Pages are refused only if an earlier check found them in memory, never at their first
+ * check, and are brought in in the background. Always accepted: no bytes, memory of no file,
+ * and files of which the kernel does not tell what is in memory (those that the process
+ * neither owns nor may write).
+ *
+ * Returns 0, or -1 with errno: EBUSY if some pages are gone and would take longer
+ * (trimtab_refused_wait() tells how long), ENOMEM if some of the range is not mapped or
+ * passes the end of the address space, EINVAL for another negative `within_ns`.
+ *
+ * Any thread may call it, and a child process too.
+ */
+int trimtab_addrcheck(const void *address, size_t length, int64_t within_ns);
+
+/*
+ * Reports that a read with TRIMTAB_AUTO_DEADLINE was refused or missed its deadline, and the
+ * data came from elsewhere, `took_ns` nanoseconds after the first request. Since version 6.
+ *
+ * Returns 0, or -1 with errno EINVAL for a NULL reader or a negative time.
+ */
+int trimtab_failed_over(trimtab_reader *reader, int64_t took_ns);
+
+/*
+ * The present deadline of reads with TRIMTAB_AUTO_DEADLINE, nanoseconds. Since version 6.
+ *
+ * Returns -1 with errno EINVAL for a NULL reader.
+ */
+int64_t trimtab_auto_deadline(trimtab_reader *reader);
 
 /*
  * How many nanoseconds a read would take if it were sent now. Sends and counts nothing.

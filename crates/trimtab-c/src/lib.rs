@@ -18,19 +18,20 @@ use std::slice;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use trimtab_read::{Figures, ReadError, Reader, Urgency};
+use trimtab_read::{Figures, ReadError, Reader, Urgency, addrcheck};
 
 use error::{Failure, guarded, last_error, refused, refused_wait, timed_out};
 use options::{COptions, text};
 
 /// The version of the interface.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const NO_DEADLINE: i64 = -1;
+const AUTO_DEADLINE: i64 = -2;
 
 /// `struct trimtab_figures`
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct CFigures([u64; 23]);
+pub struct CFigures([u64; 25]);
 
 impl From<Figures> for CFigures {
     fn from(figures: Figures) -> Self {
@@ -59,6 +60,8 @@ impl From<Figures> for CFigures {
             figures.timed_out,
             open.several_drives,
             open.unknown_mapping,
+            figures.evicted,
+            figures.first_accesses,
         ])
     }
 }
@@ -170,6 +173,7 @@ pub unsafe extern "C" fn trimtab_read_at(
         let urgency = match within_ns {
             0 => Urgency::LatencyCritical,
             NO_DEADLINE => Urgency::None,
+            AUTO_DEADLINE => Urgency::Auto,
             within => match u64::try_from(within) {
                 Ok(within) => Urgency::Deadline(Duration::from_nanos(within)),
                 Err(_) => return Err(Failure::invalid("trimtab_read_at: a negative deadline")),
@@ -215,6 +219,63 @@ pub unsafe extern "C" fn trimtab_expected_wait(
 #[unsafe(no_mangle)]
 pub extern "C" fn trimtab_refused_wait() -> i64 {
     refused_wait()
+}
+
+/// See include/trimtab.h.
+///
+/// The address is given to the kernel, and never read from.
+#[unsafe(no_mangle)]
+pub extern "C" fn trimtab_addrcheck(address: *const u8, length: usize, within_ns: i64) -> c_int {
+    guarded(-1, || {
+        let within = match within_ns {
+            NO_DEADLINE => Duration::MAX,
+            within => Duration::from_nanos(
+                u64::try_from(within)
+                    .map_err(|_| Failure::invalid("trimtab_addrcheck: a negative deadline"))?,
+            ),
+        };
+        match addrcheck(address, length, within) {
+            Ok(()) => Ok(0),
+            Err(ReadError::Refused(refusal)) => Err(refused(refusal)),
+            Err(ReadError::TimedOut(within)) => Err(timed_out(within)),
+            Err(ReadError::Io(error)) => {
+                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                let why = "trimtab_addrcheck: some of the range is not mapped";
+                Err(Failure::new(errno, why))
+            }
+        }
+    })
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// The reader is open, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trimtab_failed_over(reader: *mut Reader, took_ns: i64) -> c_int {
+    // SAFETY: the caller's promise.
+    let reader = unsafe { reader.as_ref() };
+    guarded(-1, || {
+        let (Some(reader), Ok(took)) = (reader, u64::try_from(took_ns)) else {
+            return Err(Failure::invalid("trimtab_failed_over: no reader, or a negative time"));
+        };
+        reader.failed_over(Duration::from_nanos(took));
+        Ok(0)
+    })
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// The reader is open, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trimtab_auto_deadline(reader: *mut Reader) -> i64 {
+    // SAFETY: the caller's promise.
+    let reader = unsafe { reader.as_ref() };
+    guarded(-1, || {
+        let reader = reader.ok_or_else(|| Failure::invalid("trimtab_auto_deadline: no reader"))?;
+        Ok(i64::try_from(reader.auto_deadline().as_nanos()).unwrap_or(i64::MAX))
+    })
 }
 
 /// See include/trimtab.h.

@@ -32,6 +32,10 @@ pub(crate) struct COptions {
     /// Since version 3.
     most_abandoned: u32,
     reserved_too: u32,
+    /// Since version 6. 0: the drive's least latency.
+    memory_below_ns: u64,
+    /// 0: the default.
+    failover_ns: u64,
 }
 
 /// The size of the first version with options.
@@ -53,6 +57,8 @@ impl Default for COptions {
             reserved: 0,
             most_abandoned: options.most_abandoned,
             reserved_too: 0,
+            memory_below_ns: 0,
+            failover_ns: nanos(options.auto.failover),
         }
     }
 }
@@ -125,6 +131,12 @@ impl COptions {
             direct: self.flags & DIRECT != 0,
             ..ReadOptions::default()
         };
+        if self.memory_below_ns > 0 {
+            options.memory_below = Some(Duration::from_nanos(self.memory_below_ns));
+        }
+        if self.failover_ns > 0 {
+            options.auto.failover = Duration::from_nanos(self.failover_ns);
+        }
         if let Some(model) = model {
             let model = Model::load(model).map_err(|e| Failure::invalid(&e.to_string()))?;
             options.model = Some(model.into());

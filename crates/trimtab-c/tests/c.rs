@@ -167,6 +167,19 @@ fn errors_are_errno_and_a_line() {
 }
 
 #[test]
+fn mapped_pages_are_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let (source, program) = (directory.path().join("mapped.c"), directory.path().join("mapped"));
+    fs::write(&source, include_str!("mapped.c")).unwrap();
+    let Some(()) = compile(&source, &program) else { return };
+    let output = run(&program, &[directory.path().join("file").as_os_str()]);
+    if output.status.code() == Some(77) {
+        return disk::skip(disk::Feature::Kernel, "pages of temporary files cannot be evicted");
+    }
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
 fn options_take_effect() {
     if !disk::requires(disk::REAL_DISKS) {
         return;
@@ -254,7 +267,7 @@ fn only_the_interface_is_exported() {
     let mut names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     names.sort_unstable();
     let header = fs::read_to_string(Path::new(ROOT).join("include/trimtab.h")).unwrap();
-    assert_eq!(names.len(), 16, "{names:?}");
+    assert_eq!(names.len(), 19, "{names:?}");
     for name in names {
         assert!(name.starts_with("trimtab_") && header.contains(&format!("{name}(")), "{name}");
     }

@@ -53,13 +53,25 @@ int main(void)
 	EXPECT(trimtab_read_at(NULL, buffer, 8, 0, 0) == -1 && errno == EINVAL);
 	EXPECT(trimtab_read_at(reader, NULL, 8, 0, 0) == -1 && errno == EINVAL);
 	EXPECT(trimtab_read_at(reader, buffer, 8, -1, 0) == -1 && errno == EINVAL);
-	EXPECT(trimtab_read_at(reader, buffer, 8, 0, -2) == -1 && errno == EINVAL);
+	EXPECT(trimtab_read_at(reader, buffer, 8, 0, -3) == -1 && errno == EINVAL);
 	EXPECT(trimtab_read_at(reader, buffer, 5, 0, TRIMTAB_FAST_OR_REFUSE) == 5);
 	EXPECT(memcmp(buffer, "Linux", 5) == 0);
 	EXPECT(trimtab_read_at(reader, buffer, 5, 0, 60000000000) == 5);
 	EXPECT(trimtab_read_at(reader, buffer, 5, 0, TRIMTAB_NO_DEADLINE) == 5);
 	EXPECT(trimtab_expected_wait(reader, 5, 0) == -1 && errno == ENODATA);
 	EXPECT(trimtab_expected_wait(NULL, 5, 0) == -1 && errno == EINVAL);
+
+	EXPECT(trimtab_failed_over(NULL, 5) == -1 && errno == EINVAL);
+	EXPECT(trimtab_failed_over(reader, -1) == -1 && errno == EINVAL);
+	EXPECT(trimtab_failed_over(reader, INT64_MAX) == 0);
+	EXPECT(trimtab_auto_deadline(NULL) == -1 && errno == EINVAL);
+	EXPECT(trimtab_auto_deadline(reader) == 1000000000);
+	EXPECT(trimtab_addrcheck(NULL, 1, 0) == -1 && errno == ENOMEM);
+	EXPECT(trimtab_addrcheck(buffer, sizeof buffer, -2) == -1 && errno == EINVAL);
+	EXPECT(trimtab_addrcheck(buffer, SIZE_MAX, 0) == -1 && errno == ENOMEM);
+	EXPECT(strstr(trimtab_last_error(), "not mapped") != NULL);
+	EXPECT(trimtab_addrcheck(buffer, 0, 0) == 0);
+	EXPECT(trimtab_addrcheck(buffer, sizeof buffer, 0) == 0);
 
 	EXPECT(trimtab_get_figures(reader, &figures, sizeof figures) == 0);
 	EXPECT(figures.without_deadline == 1 && figures.with_deadline == 2 && figures.failed_open == 2);

@@ -12,6 +12,7 @@
 //! - [`Firmware`] makes its decisions replaceable: when to clean, which block, and how a blocked
 //!   read proceeds. [`FirmwareKind`] names the published ones, for drives and for arrays of them;
 //!   [`WindowController`] is the array's side of one.
+//! - [`PageCache`] is the memory above a drive: its lists, readahead and eviction.
 //! - [`Faults`] make it stall, slow down or fail at given times.
 //! - [`AgedState`] and [`Ssd::age`] start a drive in the state of one in use.
 //!
@@ -40,6 +41,7 @@ mod firmware;
 mod layout;
 mod map;
 mod memory;
+mod page_cache;
 mod permutation;
 mod profile;
 mod slab;
@@ -55,6 +57,9 @@ pub use firmware::{
     ArrayPosition, Candidate, Candidates, Concerns, ContentionDecision, Firmware, FirmwareKind,
     Harmonia, HarmoniaOptions, Ideal, PlIo, PlIoOptions, PlannedCleaning, ReadContention, Standard,
     TimeWindow, TinyTail, TinyTailOptions, WindowFormula, WindowOptions, WindowSchedule, Windows,
+};
+pub use page_cache::{
+    Below, CacheProfile, CacheProfileError, CacheStats, Lookup, OpenFile, PAGE, PageCache,
 };
 pub use profile::{
     Buffer, CopyMode, Dimension, Ftl, Gc, Geometry, Noise, Profile, Schedule, Scope, Timing,

@@ -25,6 +25,10 @@
 //! | `linnos` | 31 digits of queue and history, by a light network: [`Linnos`] | LinnOS, §4.3–4.5 |
 //! | `trimtab` | features of the drive and of its parallel units, by forests of small trees: [`ForestPredictor`] | this project; gradient boosting is Friedman, *Greedy function approximation*, 2001 |
 //!
+//! [`MittCache`] stands above any of them: it refuses a read that was expected in memory and
+//! whose pages are gone (MittOS, dissertation §4.2.4), and leaves the others to the drive's
+//! predictor.
+//!
 //! LinnOS is Hao et al., *LinnOS: Predictability on Unpredictable Flash Storage with a Light
 //! Neural Network*, OSDI'20. The first three are the baselines that the fourth is compared
 //! with. docs/predictors.md has the features, the arithmetic and the format of model files.
@@ -92,8 +96,10 @@ mod identity;
 mod in_flight;
 mod label;
 mod linnos;
+mod mitt_cache;
 mod model;
 mod online;
+mod page_record;
 mod pages;
 mod predictor;
 mod recorded;
@@ -116,10 +122,12 @@ pub use heuristic::{AdvancedHeuristic, HeuristicLimits, SimpleHeuristic};
 pub use identity::{Identity, OtherDrive};
 pub use label::{Label, LabelRule};
 pub use linnos::Linnos;
+pub use mitt_cache::{CacheRuling, MittCache, MittCacheOptions};
 pub use model::{
     Card, Model, PredictorKind, Provenance, RefusalCost, Trained, card_path, fingerprint,
 };
 pub use online::{OnlineEvaluator, OnlineScore};
+pub use page_record::PageRecord;
 pub use pages::pages_of;
 pub use predictor::{Forecast, Predictor, Ticket, Verdict};
 pub use recorded::Recorded;

@@ -1,5 +1,6 @@
 //! The decision about one read: forecast, page cache, admission limiter, in this order. The
-//! cheap steps that most reads need come first: a read in time costs no system call.
+//! cheap steps that most reads need come first: a read in time costs no system call. A read
+//! whose deadline only memory can keep is decided on before, by memory alone (memory.rs).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,9 +11,10 @@ use trimtab_predict::Model;
 use crate::cached::{self, Held};
 use crate::error::{Refusal, RefusalCause, Urgency};
 use crate::figures::FailOpenReason;
-use crate::forecast::{Decision, Detail, Outlook, Query, decide, duration, outlook, pages};
+use crate::forecast::{Decision, Detail, Outlook, Query, compare, duration, outlook, pages};
 use crate::lane::Lane;
 use crate::limiter::Ruling;
+use crate::memory::InMemory;
 use crate::probes::Part;
 use crate::reader::Reader;
 use crate::token::{AdmissionReason, ReadToken, Scored};
@@ -32,7 +34,15 @@ pub(crate) fn is_in_range(offset: u64, length: u64) -> bool {
 }
 
 impl ReadRequest<'_> {
-    const fn length(&self) -> u64 {
+    /// The same request, for a part of the decision.
+    pub(super) const fn reborrow(&mut self) -> ReadRequest<'_> {
+        match self {
+            Self::Data(buffer) => ReadRequest::Data(buffer),
+            Self::Length(length) => ReadRequest::Length(*length),
+        }
+    }
+
+    pub(super) const fn length(&self) -> u64 {
         match self {
             Self::Data(buffer) => buffer.len() as u64,
             Self::Length(length) => *length,
@@ -76,8 +86,8 @@ pub(super) enum Admission<'a> {
 }
 
 impl Reader {
-    /// Decides on a read at this time, and counts it.
-    pub(super) fn ask(
+    /// Decides on a read at this time, and counts it. Its urgency is not [`Urgency::Auto`].
+    pub(super) fn decide(
         &self,
         wanted: ReadRequest<'_>,
         offset: u64,
@@ -100,6 +110,10 @@ impl Reader {
         if self.has_too_many_abandoned(lane, now) {
             return self.held_or_refused(lane, found, wanted, offset);
         }
+        let wanted = match self.expected_in_memory(lane, wanted, offset, urgency, number) {
+            InMemory::Decided(decision) => return decision,
+            InMemory::Undecided(wanted) => wanted,
+        };
         let detail = Detail::of(urgency);
         let (outlook, place, model) = match self.outlook(lane, found, length, offset, now, detail) {
             Ok(known) => known,
@@ -107,7 +121,7 @@ impl Reader {
         };
         let label = &model.card.label;
         let scored = Scored { label, sent: now, pages: pages(length), load: outlook.load };
-        match decide(&outlook.forecast, urgency, label) {
+        match compare(&outlook.forecast, urgency, label) {
             Decision::InTime => {
                 lane.limiter.sent(outlook.part, now);
                 return Ok(Admission::Send(lane.token(AdmissionReason::InTime, Some(scored))));
@@ -214,7 +228,7 @@ impl Reader {
     ///
     /// # Errors
     /// The kernel does not report what is cached.
-    fn held(&self, wanted: ReadRequest<'_>, offset: u64) -> io::Result<Option<usize>> {
+    pub(super) fn held(&self, wanted: ReadRequest<'_>, offset: u64) -> io::Result<Option<usize>> {
         if self.is_missing_in_cache(wanted.length(), offset) {
             return Ok(None);
         }
@@ -273,7 +287,7 @@ impl Reader {
     }
 
     /// The length of a read up to the end of the file, if the file ends within it.
-    fn length_to_end(&self, length: u64, offset: u64) -> Option<u64> {
+    pub(super) fn length_to_end(&self, length: u64, offset: u64) -> Option<u64> {
         // The last known length is usually sufficient, without a system call.
         if self.location.length()? >= offset.saturating_add(length) {
             return None;

@@ -21,13 +21,18 @@ pub enum Urgency {
     /// Refused if it is expected to take longer than this, and abandoned
     /// ([`ReadError::TimedOut`]) if it does take longer.
     Deadline(Duration),
+    /// The same with a deadline that follows the reader's last reads, and what failing over
+    /// costs ([`auto`](crate::auto)). Report that with
+    /// [`Reader::failed_over`](crate::Reader::failed_over).
+    Auto,
 }
 
 impl Urgency {
-    /// The time at which a read that starts at `asked` is abandoned; `None`: never.
+    /// The time at which a read that starts at `asked` is abandoned; `None`: never, or (with
+    /// [`Auto`](Self::Auto)) by its token.
     pub(super) fn until(self, asked: Nanos) -> Option<Nanos> {
         match self {
-            Self::None | Self::LatencyCritical => None,
+            Self::None | Self::LatencyCritical | Self::Auto => None,
             Self::Deadline(within) => Some(Nanos(asked.0.saturating_add(nanos(within).0))),
         }
     }
@@ -40,6 +45,9 @@ pub enum RefusalCause {
     Late,
     /// The drive has the maximum of outstanding reads.
     Outstanding,
+    /// Its deadline is shorter than any read of the drive, so it was expected in memory; and
+    /// its pages, which have been there, are gone. They are being brought in.
+    Evicted,
 }
 
 /// A read that was not sent to the drive.
@@ -59,6 +67,7 @@ impl fmt::Display for Refusal {
             RefusalCause::Outstanding => {
                 ("the drive has too many outstanding reads", "; the read is expected")
             }
+            RefusalCause::Evicted => ("its pages were evicted from memory", "; they are expected"),
         };
         write!(f, "the read was not sent: {why}")?;
         match self.expected_wait {
@@ -135,6 +144,8 @@ mod tests {
         assert_eq!(io::Error::from(late).raw_os_error(), Some(16));
         let stuck = refused(RefusalCause::Outstanding).to_string();
         assert!(stuck.contains("too many outstanding reads"), "{stuck}");
+        let evicted = refused(RefusalCause::Evicted).to_string();
+        assert!(evicted.ends_with("evicted from memory; they are expected to take 1.50 ms"));
         let timed_out = ReadError::TimedOut(Duration::from_millis(20));
         assert_eq!(timed_out.to_string(), "the drive has not answered within 20.0 ms");
         assert_eq!(io::Error::from(timed_out).raw_os_error(), Some(110));

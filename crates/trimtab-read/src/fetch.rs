@@ -23,6 +23,19 @@ enum Failed {
     Late(Option<Arc<dyn Left>>),
 }
 
+/// The time limit of a read.
+struct Limit {
+    asked: Nanos,
+    /// Not automatic, once the read is admitted.
+    urgency: Urgency,
+}
+
+impl Limit {
+    fn until(&self) -> Option<Nanos> {
+        self.urgency.until(self.asked)
+    }
+}
+
 impl Reader {
     /// Reads into the buffer from this offset (bytes), as `pread(2)` does. Returns the number
     /// of bytes.
@@ -53,17 +66,31 @@ impl Reader {
         offset: u64,
         urgency: Urgency,
     ) -> Result<usize, ReadError> {
-        let asked = asked(urgency);
-        let token = match self.ask(ReadRequest::Data(buffer), offset, urgency, asked)? {
+        self.read_within(buffer, offset, urgency).map(|(bytes, _)| bytes)
+    }
+
+    /// Reads, and returns how long all of the read may take, and since when.
+    fn read_within(
+        &self,
+        buffer: &mut [MaybeUninit<u8>],
+        offset: u64,
+        urgency: Urgency,
+    ) -> Result<(usize, Limit), ReadError> {
+        let mut limit = Limit { asked: asked(urgency), urgency };
+        let token = match self.ask(ReadRequest::Data(buffer), offset, urgency, limit.asked)? {
             Admission::Send(token) => token,
-            Admission::Done(bytes) => return Ok(bytes),
+            Admission::Done(bytes) => return Ok((bytes, limit)),
         };
-        match self.fetch(buffer, offset, urgency.until(asked), token.drive()) {
+        if let Some(within) = token.auto_deadline() {
+            limit.urgency = Urgency::Deadline(within);
+        }
+        match self.fetch(buffer, offset, limit.until(), token.drive()) {
             Ok(bytes) => {
+                self.saw(offset, bytes as u64);
                 token.finish();
-                Ok(bytes)
+                Ok((bytes, limit))
             }
-            Err(failed) => Err(failed.end(token, urgency)),
+            Err(failed) => Err(failed.end(token, limit.urgency)),
         }
     }
 
@@ -78,16 +105,20 @@ impl Reader {
         offset: u64,
         urgency: Urgency,
     ) -> Result<(), ReadError> {
-        let until = urgency.until(asked(urgency));
-        let mut done = self.read_at(buffer, offset, urgency)?;
+        let (mut done, mut limit) = self.read_within(as_uninit(buffer), offset, urgency)?;
+        if limit.urgency == Urgency::Auto && done < buffer.len() {
+            // The beginning came from memory.
+            limit.urgency = Urgency::Deadline(self.auto_deadline());
+        }
         while done < buffer.len() {
             let at = offset + done as u64;
             let (lane, _) = self.lane(at, (buffer.len() - done) as u64, Nanos::ZERO);
             let rest = as_uninit(&mut buffer[done..]);
-            match self.fetch(rest, at, until, &lane.outstanding) {
+            match self.fetch(rest, at, limit.until(), &lane.outstanding) {
                 Ok(bytes) if bytes > 0 => done += bytes,
                 Err(late @ Failed::Late(_)) => {
-                    return Err(late.end(lane.token(AdmissionReason::NoForecast, None), urgency));
+                    let token = lane.token(AdmissionReason::NoForecast, None);
+                    return Err(late.end(token, limit.urgency));
                 }
                 Err(Failed::Io(e)) if !self.is_end_of_direct(at) => return Err(e.into()),
                 Ok(_) | Err(_) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
@@ -137,9 +168,11 @@ impl Reader {
             let piece = (buffer.len() - done).min(LONGEST);
             let ask = Ask { file: &self.file, offset: offset + done as u64, until, may_block };
             let into = &mut buffer[done..done + piece];
+            let sent = monotonic();
             match detachable::read(&ask, into, &drive.helpers) {
                 Came::Read(Ok(bytes)) => {
                     done += bytes;
+                    drive.floor.completed(monotonic().since(sent));
                     if bytes < piece {
                         break;
                     }
@@ -147,7 +180,13 @@ impl Reader {
                 // Like `pread(2)`: returns the bytes read so far first.
                 Came::Read(Err(_)) if done > 0 => break,
                 Came::Read(Err(e)) => return Err(Failed::Io(e)),
-                Came::Late(left) => return Err(Failed::Late(left)),
+                Came::Late(left) => {
+                    // Without one it was never sent.
+                    if left.is_some() {
+                        drive.floor.abandoned(until.since(sent));
+                    }
+                    return Err(Failed::Late(left));
+                }
             }
         }
         Ok(done)

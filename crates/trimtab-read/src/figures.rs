@@ -95,8 +95,8 @@ pub struct Figures {
     pub admitted: u64,
     /// Refused, including those that were [`bounded`](Self::bounded).
     pub refused: u64,
-    /// Predicted late, but the page cache held them, or they were in a hole of the file: no
-    /// drive was needed.
+    /// Predicted late, or expected in memory, and the page cache held them; or predicted late
+    /// in a hole of the file. No drive was needed.
     pub cached: u64,
     /// Predicted late, and sent to probe an avoided drive.
     pub probed: u64,
@@ -120,6 +120,10 @@ pub struct Figures {
     pub bounded: u64,
     /// Of those that were sent: not completed at their deadline.
     pub timed_out: u64,
+    /// Of the refused: expected in memory, where their pages had been and were gone.
+    pub evicted: u64,
+    /// Of the admitted: expected in memory, but read for the first time, as far as known.
+    pub first_accesses: u64,
 }
 
 impl Figures {
@@ -162,6 +166,8 @@ impl Figures {
             fast_forced_samples: f(self.fast_forced_samples, other.fast_forced_samples),
             bounded: f(self.bounded, other.bounded),
             timed_out: f(self.timed_out, other.timed_out),
+            evicted: f(self.evicted, other.evicted),
+            first_accesses: f(self.first_accesses, other.first_accesses),
         }
     }
 }
@@ -172,7 +178,7 @@ impl Figures {
 #[repr(C, align(64))]
 struct Line<T>(T);
 
-/// The counters, in memory that other processes may read. The layout is version 2 of the files
+/// The counters, in memory that other processes may read. The layout is version 3 of the files
 /// in the readers' directory (docs/reading.md).
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -183,6 +189,15 @@ pub(super) struct Counters {
     refused: Line<AtomicU64>,
     seldom: Line<Seldom>,
     open: Line<[AtomicU64; DOUBTS]>,
+    memory: Line<ExpectedInMemory>,
+}
+
+/// Counters of reads that were expected in memory.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct ExpectedInMemory {
+    evicted: AtomicU64,
+    first_accesses: AtomicU64,
 }
 
 /// Counters of events rare enough to share a line.
@@ -200,8 +215,8 @@ struct Seldom {
 }
 
 const _: () = {
-    assert!(size_of::<Counters>() == 7 * 64);
-    assert!(offset_of!(Counters, refused) == 192);
+    assert!(size_of::<Counters>() == 8 * 64);
+    assert!(offset_of!(Counters, refused) == 192 && offset_of!(Counters, memory) == 448);
     assert!(offset_of!(Seldom, fast_forced_samples) == 40);
     assert!(offset_of!(Seldom, timed_out) == 56 && size_of::<Seldom>() == 64);
 };
@@ -232,6 +247,17 @@ impl Counters {
     /// A read was abandoned at its deadline.
     pub(super) fn timed_out(&self) {
         count(&self.seldom.0.timed_out);
+    }
+
+    /// A read was refused because its pages are gone from memory.
+    pub(super) fn evicted(&self) {
+        count(&self.refused.0);
+        count(&self.memory.0.evicted);
+    }
+
+    /// A read that was expected in memory is sent, because it is the first of its pages.
+    pub(super) fn first_access(&self) {
+        count(&self.memory.0.first_accesses);
     }
 
     pub(super) fn cached(&self) {
@@ -297,6 +323,8 @@ impl Counters {
             fast_forced_samples: get(&seldom.fast_forced_samples),
             bounded: get(&seldom.bounded),
             timed_out: get(&seldom.timed_out),
+            evicted: get(&self.memory.0.evicted),
+            first_accesses: get(&self.memory.0.first_accesses),
         };
         // The most frequent counter is not stored: it is the remainder.
         let others = figures.refused + figures.cached + figures.probed + figures.sampled;
@@ -332,7 +360,8 @@ impl Counters {
             &seldom.bounded,
             &seldom.timed_out,
         ];
-        let all = lines.into_iter().chain(seldom).chain(&self.open.0);
+        let memory = [&self.memory.0.evicted, &self.memory.0.first_accesses];
+        let all = lines.into_iter().chain(seldom).chain(&self.open.0).chain(memory);
         all.map(move |counter| (counter, std::ptr::from_ref(counter).addr() - start))
     }
 }
@@ -356,13 +385,16 @@ mod tests {
         counters.was_late();
         counters.bounded();
         (0..5).for_each(|_| counters.timed_out());
+        (0..2).for_each(|_| counters.evicted());
+        (0..3).for_each(|_| counters.first_access());
         let figures = counters.figures();
         assert_eq!(
             (figures.without_deadline, figures.with_deadline, figures.admitted),
-            (1, 100, 76)
+            (1, 100, 74)
         );
         assert_eq!((figures.forced_samples, figures.fast_forced_samples, figures.late), (2, 1, 1));
         assert_eq!((figures.bounded, figures.timed_out), (1, 5));
+        assert_eq!((figures.refused, figures.evicted, figures.first_accesses), (22, 2, 3));
         assert_eq!(figures.failed_open, FailedOpen { stale: 1, ..FailedOpen::default() });
         let mut bytes = [0; size_of::<Counters>()];
         for (counter, offset) in counters.all() {

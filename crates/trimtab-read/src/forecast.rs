@@ -33,11 +33,11 @@ pub(super) enum Detail {
 }
 
 impl Detail {
-    /// As much as [`decide`] needs.
+    /// As much as [`compare`] needs.
     pub(super) const fn of(urgency: Urgency) -> Self {
         match urgency {
             Urgency::LatencyCritical | Urgency::None => Self::IfLate,
-            Urgency::Deadline(_) => Self::Everything,
+            Urgency::Deadline(_) | Urgency::Auto => Self::Everything,
         }
     }
 }
@@ -126,9 +126,9 @@ pub(super) enum Decision {
 /// Compares a forecast with the urgency. A deadline is compared with the expected latency. If
 /// the model predicts none, its forecast is only on which side of the label's threshold the
 /// read will be, which decides if the deadline is on the other.
-pub(super) fn decide(forecast: &Forecast, urgency: Urgency, label: &Label) -> Decision {
+pub(super) fn compare(forecast: &Forecast, urgency: Urgency, label: &Label) -> Decision {
     let most = match urgency {
-        Urgency::None => return Decision::InTime,
+        Urgency::None | Urgency::Auto => return Decision::InTime,
         Urgency::LatencyCritical => {
             return match forecast.verdict {
                 Verdict::Fast => Decision::InTime,
@@ -191,7 +191,7 @@ mod tests {
             (fast, None, within(2000), Decision::InTime),
             (fast, None, within(500), Decision::Unsure),
         ] {
-            let decision = decide(&forecast(verdict, wait), urgency, &LABEL);
+            let decision = compare(&forecast(verdict, wait), urgency, &LABEL);
             assert_eq!(decision, expected, "{verdict:?} {wait:?} {urgency:?}");
         }
     }
@@ -201,7 +201,7 @@ mod tests {
         let label = Label::Never { reason: "latencies hardly vary".to_owned() };
         let deadline = Urgency::Deadline(Duration::from_micros(50));
         for urgency in [Urgency::None, Urgency::LatencyCritical, deadline] {
-            let decision = decide(&forecast(Verdict::Fast, Some(90)), urgency, &label);
+            let decision = compare(&forecast(Verdict::Fast, Some(90)), urgency, &label);
             assert_eq!(decision, Decision::InTime, "{urgency:?}");
         }
     }

@@ -52,6 +52,13 @@
 //! # }
 //! ```
 //!
+//! **Memory.** A read whose deadline is below the drive's least latency is expected in the page
+//! cache: it is refused if its pages were there and are gone, and never at first access
+//! (memory.rs). [`addrcheck`] says the same of mapped memory.
+//!
+//! **Automatic deadlines.** [`Urgency::Auto`] follows the last reads, and what failing over
+//! costs ([`auto`]).
+//!
 //! With io_uring, [`Reader::prepare`] decides and returns an entry to push; [`Reader::admit`]
 //! decides for callers that send reads in another way. The C interface is `include/trimtab.h`
 //! of the crate `trimtab-c`.
@@ -73,27 +80,37 @@
 //!   processes read: publishing is free, and nothing has to be flushed when a process is
 //!   killed.
 
+mod addrcheck;
 mod admission;
+pub mod auto;
+mod auto_reads;
 mod cached;
 mod detachable;
 mod drive_state;
 mod error;
 mod fetch;
 mod figures;
+mod floor;
 mod forecast;
 mod lane;
 mod limiter;
+mod mapping;
+mod memory;
 mod options;
 mod outstanding;
+mod page_fetch;
 mod probes;
 mod publish;
 mod published;
 mod reader;
 mod refusal_cap;
+mod resident;
 mod ring;
 mod sums;
 mod token;
 
+pub use addrcheck::addrcheck;
+pub use auto::{AutoDeadline, AutoGrant, AutoOptions};
 pub use drive_state::Source;
 pub use error::{Error, ReadError, Refusal, RefusalCause, Urgency};
 pub use figures::{FailedOpen, Figures};

@@ -70,6 +70,12 @@ impl AdmissionLimiter {
         self.probes.sent(part, now);
     }
 
+    /// Whether the refusal cap permits to refuse the read of this number, for another reason
+    /// than a forecast. Then it counts as refused.
+    pub(super) fn may_refuse(&self, number: u64) -> bool {
+        self.cap.may_refuse(number)
+    }
+
     /// Rules on a read of this part that the model would refuse: the one that was
     /// [`asked`](Self::asked) with this number.
     ///

@@ -7,6 +7,7 @@ use std::time::Duration;
 use trimtab_io::Nanos;
 use trimtab_predict::Model;
 
+use crate::auto::AutoOptions;
 use crate::drive_state::Source;
 use crate::error::Error;
 use crate::limiter::Rules;
@@ -46,6 +47,13 @@ pub struct ReadOptions {
     /// model and without one. This bounds the memory that a dead drive takes (at most 1 MiB
     /// for each read, usually 4 KiB).
     pub most_abandoned: u32,
+    /// A read with a shorter deadline than this is expected in the page cache: it is refused if
+    /// its pages were there and are gone. Default: `None`, the least latency among the last
+    /// reads of the drive (at least 16) that this process made with a deadline. Zero: no read
+    /// is.
+    pub memory_below: Option<Duration>,
+    /// Bounds of the deadlines of [`Urgency::Auto`](super::Urgency::Auto).
+    pub auto: AutoOptions,
     /// Whether to read past the page cache (`O_DIRECT`); for [`Reader::open`] only: a reader
     /// made [from a file](super::Reader::from_file) uses the file's mode. Offsets, lengths and
     /// buffers must be aligned as the device requires, usually to 512 bytes.
@@ -68,6 +76,8 @@ impl Default for ReadOptions {
             sample_every: 1000,
             most_refused: 0.98,
             most_abandoned: 64,
+            memory_below: None,
+            auto: AutoOptions::default(),
             direct: false,
             publish: Some(readers()),
         }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trimtab_io::Nanos;
 
 use crate::detachable::{Helpers, Left};
+use crate::floor::Floor;
 
 /// How often abandoned reads are checked for completion.
 const LOOK_EVERY: Nanos = Nanos(1_000_000);
@@ -49,6 +50,8 @@ pub(super) struct Outstanding {
     /// When the list was checked last.
     looked: AtomicU64,
     pub(super) helpers: Arc<Helpers>,
+    /// The least time that its reads take.
+    pub(super) floor: Floor,
 }
 
 #[derive(Debug)]

@@ -23,7 +23,7 @@ use crate::figures::Counters;
 use crate::published::remove;
 
 /// The beginning of each file; the last byte is the layout's version.
-pub(super) const MAGIC: [u8; 8] = *b"trimrdr\x02";
+pub(super) const MAGIC: [u8; 8] = *b"trimrdr\x03";
 pub(super) const HEADER: usize = 512;
 /// Every user may create files, and remove their own.
 const SHARED: u32 = 0o1777;

@@ -11,10 +11,12 @@ use trimtab_io::{Nanos, monotonic};
 use trimtab_predict::{Forecast, Model, OtherDrive, Verdict};
 
 use crate::admission::{Admission, ReadRequest};
+use crate::auto_reads::SharedAuto;
 use crate::error::{Error, Refusal, Urgency};
 use crate::figures::Figures;
 use crate::forecast::{Detail, Outlook, duration};
 use crate::lane::Lanes;
+use crate::memory::Memory;
 use crate::options::ReadOptions;
 use crate::token::{AdmissionReason, ReadToken};
 use trimtab_block::BlockDevice;
@@ -30,6 +32,8 @@ pub struct Reader {
     pub(super) location: Location,
     pub(super) lanes: Lanes,
     pub(super) most_abandoned: u32,
+    pub(super) memory: Memory,
+    pub(super) auto: SharedAuto,
 }
 
 /// The forecast for a read.
@@ -71,6 +75,7 @@ impl Reader {
 
     fn new(file: File, path: &Path, options: &ReadOptions) -> Result<Self, Error> {
         let rules = options.rules()?;
+        let auto = SharedAuto::new(&options.auto)?;
         let failed = |source| Error::Open { path: path.to_owned(), source };
         let flags = rustix::fs::fcntl_getfl(&file).map_err(|e| failed(e.into()))?;
         let file = Arc::new(file);
@@ -80,6 +85,8 @@ impl Reader {
             is_direct: flags.contains(rustix::fs::OFlags::DIRECT),
             lanes: Lanes::new(&place, path, options, rules),
             most_abandoned: options.most_abandoned,
+            memory: Memory::new(options.memory_below),
+            auto,
             location: place,
         })
     }

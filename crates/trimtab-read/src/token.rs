@@ -1,10 +1,12 @@
 //! The token of an admitted read, from admission to completion.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use trimtab_io::{Nanos, monotonic};
 use trimtab_predict::Label;
 
+use crate::auto_reads::AutoRead;
 use crate::detachable::Left;
 use crate::figures::Counters;
 use crate::outstanding::Outstanding;
@@ -39,6 +41,7 @@ pub struct ReadToken<'a> {
     drive: &'a Outstanding,
     reason: AdmissionReason,
     scored: Option<Scored<'a>>,
+    auto: Option<AutoRead<'a>>,
 }
 
 impl<'a> ReadToken<'a> {
@@ -48,7 +51,19 @@ impl<'a> ReadToken<'a> {
         reason: AdmissionReason,
         scored: Option<Scored<'a>>,
     ) -> Self {
-        Self { counters, drive, reason, scored }
+        Self { counters, drive, reason, scored, auto: None }
+    }
+
+    /// The same for a read with an automatic deadline.
+    pub(super) fn with_auto(mut self, read: AutoRead<'a>) -> Self {
+        self.auto = Some(read);
+        self
+    }
+
+    /// How long the read may take, if its deadline is automatic.
+    #[must_use]
+    pub fn auto_deadline(&self) -> Option<Duration> {
+        self.auto.as_ref().map(|read| Duration::from_nanos(read.within().0))
     }
 
     /// The outstanding reads of the drive.
@@ -57,7 +72,10 @@ impl<'a> ReadToken<'a> {
     }
 
     /// The data have arrived.
-    pub fn finish(self) {
+    pub fn finish(mut self) {
+        if let Some(read) = self.auto.take() {
+            read.answered();
+        }
         if let Some(was_late) = self.is_late_by_now() {
             match self.reason {
                 AdmissionReason::NoForecast => {}
@@ -70,7 +88,10 @@ impl<'a> ReadToken<'a> {
 
     /// Its caller has abandoned it at the deadline. If the drive still has the read, it counts
     /// as outstanding until it completes.
-    pub(super) fn abandon(self, read: Option<Arc<dyn Left>>) {
+    pub(super) fn abandon(mut self, read: Option<Arc<dyn Left>>) {
+        if let Some(read) = self.auto.take() {
+            read.refused();
+        }
         self.counters.timed_out();
         if self.is_late_by_now() == Some(true) {
             match self.reason {
@@ -103,6 +124,9 @@ impl<'a> ReadToken<'a> {
 
 impl Drop for ReadToken<'_> {
     fn drop(&mut self) {
+        if let Some(read) = &self.auto {
+            read.failed();
+        }
         if self.reason == AdmissionReason::Forced {
             self.drive.forced.end();
         }

@@ -18,6 +18,7 @@
 
 mod distance;
 mod player;
+mod profiler;
 mod sample;
 pub(crate) mod seeks;
 mod spindle;
@@ -32,6 +33,7 @@ use seeks::Sums;
 use spindle::Spindle;
 
 pub use distance::DiskDistance;
+pub use profiler::{DiskProbe, DiskProfiler, mean_forecast_error};
 
 /// A fitted disk.
 #[derive(Clone, Debug)]
@@ -194,14 +196,9 @@ impl Parts {
         let moved = |&&i: &&usize| samples[i].distance() >= 4 * cylinder_bytes(platters);
         let distance = |i: usize| {
             let s = &samples[i];
-            f64::from(cylinder(s.offset).abs_diff(cylinder(s.previous_end)).max(1))
+            f64::from(cylinder(s.offset).abs_diff(cylinder(s.previous_end)))
         };
-        let still: Vec<f64> = self
-            .misses
-            .iter()
-            .filter(|i| !moved(i))
-            .map(|&i| self.net(&samples[i]))
-            .collect();
+        let still: Vec<usize> = self.misses.iter().filter(|i| !moved(i)).copied().collect();
         // Outliers are retries and other work: twice without what the last fit cannot explain.
         let mut curve = None;
         for _ in 0..3 {
@@ -219,8 +216,16 @@ impl Parts {
         }
         let nets = self.misses.iter().map(|&i| self.net(&samples[i])).collect::<Vec<_>>();
         let all = mean(&nets).unwrap_or(half);
-        let still = mean(&still).filter(|_| still.len() >= 20);
-        let command = still.map_or(100.0, |still| (still - half).max(0.0));
+        let mut command = 100.0;
+        if still.len() >= 20 {
+            let nets: Vec<f64> = still.iter().map(|&i| self.net(&samples[i])).collect();
+            let crossing = still.iter().filter(|&&i| distance(i) > 0.0).count();
+            let crossing = (crossing as f64 / still.len() as f64).min(0.5);
+            let step = curve.map_or(0.0, |curve| curve.at(1.0) - half);
+            // The mean has some steps to the next cylinder in it.
+            let without = mean(&nets).unwrap_or(half) - half;
+            command = ((without - crossing * step) / (1.0 - crossing)).max(0.0);
+        }
         let command = (command * 10.0).round() / 10.0;
         let (distances, us) = match curve {
             Some(curve) => curve.table(cylinders, half + command),

@@ -39,11 +39,10 @@ impl Curve {
 }
 
 /// Sums of a least squares fit of a [`Curve`], one measurement after the other.
-#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sums {
     xx: [[f64; 3]; 3],
     xy: [f64; 3],
-    pub(crate) count: u64,
 }
 
 fn terms(distance: f64) -> [f64; 3] {
@@ -60,19 +59,11 @@ impl Sums {
             }
             self.xy[i] += weight * x[i] * time;
         }
-        self.count += 1;
     }
 
     /// The curve; `None` if the distances do not determine it.
     pub(crate) fn curve(&self) -> Option<Curve> {
         solve(self.xx, self.xy).map(Curve)
-    }
-
-    /// The variance of the curve at a distance, for measurements of unit variance.
-    pub(crate) fn variance(&self, distance: f64) -> Option<f64> {
-        let x = terms(distance);
-        let solved = solve(self.xx, x)?;
-        Some(x.iter().zip(&solved).map(|(a, b)| a * b).sum())
     }
 }
 
@@ -128,8 +119,6 @@ mod tests {
         for distance in [3.0, 400.0, 100_000.0] {
             assert!((found.at(distance) - truth.at(distance)).abs() < 1e-3);
         }
-        let near = sums.variance(1000.0).unwrap();
-        assert!(near > 0.0 && near < sums.variance(3_000_000.0).unwrap());
     }
 
     #[test]

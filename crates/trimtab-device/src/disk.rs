@@ -33,8 +33,8 @@ use crate::stats::LatencyBreakdown;
 use crate::timer_queue::NEVER;
 
 use cache::Cache;
-use layout::{Layout, nanos};
 use expected::Electronics;
+use layout::{Layout, nanos};
 use write_buffer::WriteBuffer;
 
 pub use expected::DiskTiming;
@@ -349,11 +349,8 @@ impl Disk {
                 None => return false,
             },
         };
-        let overhead = if entry.first == self.last_end {
-            self.timing.sequential_hit
-        } else {
-            self.timing.hit
-        };
+        let overhead =
+            if entry.first == self.last_end { self.timing.sequential_hit } else { self.timing.hit };
         self.stats.hits += 1;
         self.over_the_bus(*entry, ready.max(now + overhead));
         true

@@ -430,8 +430,7 @@ impl<P: HasCapacity> DeviceSpec<P> {
         directory: &Path,
     ) -> Result<Self, Error> {
         let queues = self.host.submission_queues;
-        let workloads =
-            workloads(workload, self.profile.bytes(), queues, text, directory)?;
+        let workloads = workloads(workload, self.profile.bytes(), queues, text, directory)?;
         Ok(Self { workloads, ..self })
     }
 }

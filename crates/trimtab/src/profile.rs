@@ -45,7 +45,8 @@ pub(crate) fn find(name_or_file: &str) -> Result<Profile> {
     match find_any(name_or_file)? {
         DriveProfile::Flash(profile) => Ok(profile),
         DriveProfile::Disk(_) => {
-            let why = format!("{name_or_file}: is a disk's profile; a flash drive's is needed here");
+            let why =
+                format!("{name_or_file}: is a disk's profile; a flash drive's is needed here");
             Err(BadInput(why).into())
         }
     }

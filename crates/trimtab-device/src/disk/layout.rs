@@ -107,7 +107,8 @@ impl Layout {
     /// The angle at which a sector begins, ns of a revolution.
     #[inline]
     pub(super) fn angle(&self, at: DiskLocation) -> u64 {
-        let skew = u64::from(at.cylinder) * self.cylinder_skew + u64::from(at.head) * self.track_skew;
+        let skew =
+            u64::from(at.cylinder) * self.cylinder_skew + u64::from(at.head) * self.track_skew;
         (skew + u64::from(at.sector) * self.period / u64::from(at.sectors_per_track)) % self.period
     }
 

@@ -354,7 +354,9 @@ mod tests {
         assert!(error("rpm = ", "rmp = ").contains("unknown field `rmp`"));
         assert!(error("depth = 32", "depth = 0").contains("queue.depth must be from 1 to 32"));
         assert!(error("order = \"ncq\"", "order = \"scan\"").contains("unknown variant `scan`"));
-        assert!(error("[seek]\ncylinders = [1,", "[seek]\ncylinders = [2,").contains("begin with 1"));
+        assert!(
+            error("[seek]\ncylinders = [1,", "[seek]\ncylinders = [2,").contains("begin with 1")
+        );
         assert!(error("sector_bytes = 512", "sector_bytes = 520").contains("512 or 4096, not 520"));
         assert!(error("heads = 8\n", "").contains("missing field `heads`"));
     }

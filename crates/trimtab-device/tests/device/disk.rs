@@ -137,7 +137,8 @@ fn expected_service_is_the_mean_over_angles() {
     let profile = bare(Order::Fifo, 1);
     let timing = DiskTiming::new(&profile);
     let period = timing.revolution().0;
-    for (from, to, length) in [(0, 0, 4096), (1 << 35, 1 << 36, 65536), (1 << 38, 1 << 20, 1 << 20)] {
+    for (from, to, length) in [(0, 0, 4096), (1 << 35, 1 << 36, 65536), (1 << 38, 1 << 20, 1 << 20)]
+    {
         for op in [Op::Read, Op::Write] {
             let head = timing.locate(from.max(1) - 1);
             let angles = 1000;
@@ -201,8 +202,7 @@ fn sstf_serves_the_nearest_cylinder() {
     for seed in 0..50 {
         let (mut disk, mut random) = (disk(&profile, seed), Pcg64::seed_from_u64(seed));
         let capacity = disk.capacity();
-        let mut left: Vec<_> =
-            (0..32).map(|i| (i, random_offset(&mut random, capacity))).collect();
+        let mut left: Vec<_> = (0..32).map(|i| (i, random_offset(&mut random, capacity))).collect();
         let mut head = disk.head().cylinder;
         for &(i, offset) in &left {
             disk.submit(Nanos::ZERO, &request(i, Nanos::ZERO, Op::Read, offset, 4096)).unwrap();
@@ -254,11 +254,15 @@ fn fifo_waits_as_m_g_1() {
                 let (mut now, mut waited, n) = (0.0, 0.0, 10_000);
                 for i in 0..n {
                     now -= (1.0 - random.random::<f64>()).ln() / rate;
-                    let (at, offset) = (Nanos::from_secs_f64(now), random.random_range(0..track) * 512);
+                    let (at, offset) =
+                        (Nanos::from_secs_f64(now), random.random_range(0..track) * 512);
                     disk.submit(at, &request(i, at, Op::Read, offset, 512)).unwrap();
                     disk.drain(|s| waited += s.completion.service_time().as_secs_f64());
                 }
-                waited += finish(&mut disk).iter().map(|s| s.completion.service_time().as_secs_f64()).sum::<f64>();
+                waited += finish(&mut disk)
+                    .iter()
+                    .map(|s| s.completion.service_time().as_secs_f64())
+                    .sum::<f64>();
                 waited / n as f64 - mean
             })
             .collect();
@@ -266,7 +270,10 @@ fn fifo_waits_as_m_g_1() {
         let variance = runs.iter().map(|x| (x - average).powi(2)).sum::<f64>() / 19.0;
         let error = (variance / 20.0).sqrt();
         // Four standard errors of twenty independent runs; seeds are fixed.
-        assert!((average - foretold).abs() < 4.0 * error, "{load}: {average} for {foretold} ± {error}");
+        assert!(
+            (average - foretold).abs() < 4.0 * error,
+            "{load}: {average} for {foretold} ± {error}"
+        );
         assert!(error < 0.05 * foretold, "{load}: too few runs to tell");
     }
 }

@@ -23,7 +23,7 @@ mod sample;
 pub(crate) mod seeks;
 mod spindle;
 
-use trimtab_device::{DiskCache, DiskProfile, DiskQueue, Interface, Platters, Seek};
+use trimtab_device::{DiskCache, DiskProfile, DiskQueue, Interface, Order, Platters, Seek};
 use trimtab_trace::Record;
 
 use crate::error::Error;
@@ -139,10 +139,8 @@ impl Parts {
         let (seek, command_us) = self.seek(samples, &platters);
         let interface = self.interface(samples, command_us);
         let buffers_writes = self.buffers_writes(samples);
-        let cache = DiskCache {
-            write_kib: if buffers_writes { 512 } else { 0 },
-            ..DiskCache::default()
-        };
+        let cache =
+            DiskCache { write_kib: if buffers_writes { 512 } else { 0 }, ..DiskCache::default() };
         let mut profile = DiskProfile {
             name: name.to_owned(),
             about: "Fitted to a recording of one request at a time".to_owned(),
@@ -150,7 +148,7 @@ impl Parts {
             seek,
             interface,
             cache,
-            queue: DiskQueue { depth: 1, ..DiskQueue::default() },
+            queue: DiskQueue { depth: 1, order: Order::Fifo, ..DiskQueue::default() },
         };
         profile.cache = self.cache(samples, &profile);
         self.distances(samples, &mut profile);
@@ -302,7 +300,9 @@ impl Parts {
             let of = samples.iter().filter(|s| !s.read && (s.distance() > segment) == far);
             let mut times: Vec<f64> = of.map(|s| self.net(s)).collect();
             let enough = times.len() >= 20;
-            quantile(&mut times, 0.5).filter(|_| enough).map(|us| (us.max(0.0) * 10.0).round() / 10.0)
+            quantile(&mut times, 0.5)
+                .filter(|_| enough)
+                .map(|us| (us.max(0.0) * 10.0).round() / 10.0)
         };
         if let (Some(near), Some(far), true) =
             (median(false), median(true), profile.cache.write_kib > 0)
@@ -365,7 +365,8 @@ fn threshold(times: &[f64], slow: f64) -> f64 {
     let until = high + 0.12 * slow;
     let above = times.partition_point(|&t| t <= high);
     let gap = (above.max(1)..times.len()).take_while(|&i| times[i - 1] < until);
-    let widest = gap.max_by(|&a, &b| (times[a] - times[a - 1]).total_cmp(&(times[b] - times[b - 1])));
+    let widest =
+        gap.max_by(|&a, &b| (times[a] - times[a - 1]).total_cmp(&(times[b] - times[b - 1])));
     widest.map_or(high, |i| (times[i] + times[i - 1]) / 2.0)
 }
 

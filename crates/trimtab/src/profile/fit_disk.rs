@@ -91,9 +91,7 @@ fn table(fitted: &FittedDisk) -> Table {
     ]);
     let ms = |us: f64| format!("{:.3} ms", us / 1e3);
     let none = || units::NONE.to_owned();
-    for (half, classes) in
-        [("fitted to", &fitted.first_half), ("not seen", &fitted.second_half)]
-    {
+    for (half, classes) in [("fitted to", &fitted.first_half), ("not seen", &fitted.second_half)] {
         table.group(half);
         for class in classes {
             let percentile = |name| class.percentiles.iter().find(|p| p.0 == name);

@@ -140,8 +140,10 @@ impl Listed {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let profiles: Vec<_> =
         Profile::builtin_names().filter_map(Profile::builtin).map(Listed::new).collect();
-    let disks: Vec<_> =
-        DiskProfile::builtin_names().filter_map(DiskProfile::builtin).map(ListedDisk::new).collect();
+    let disks: Vec<_> = DiskProfile::builtin_names()
+        .filter_map(DiskProfile::builtin)
+        .map(ListedDisk::new)
+        .collect();
     let mut out = console::out(args.json);
     if args.json {
         let all = profiles.iter().map(Entry::Flash).chain(disks.iter().map(Entry::Disk));

@@ -158,11 +158,8 @@ pub(super) fn sector_time(
     spindle: &Spindle,
     (from, to): (u64, u64),
 ) -> Option<f64> {
-    let here: Vec<usize> = misses
-        .iter()
-        .copied()
-        .filter(|&i| (from..to).contains(&samples[i].offset))
-        .collect();
+    let here: Vec<usize> =
+        misses.iter().copied().filter(|&i| (from..to).contains(&samples[i].offset)).collect();
     let mut passed: Vec<Passed> = here
         .iter()
         .map(|&index| {
@@ -176,7 +173,8 @@ pub(super) fn sector_time(
     if pairs.len() < LEAST_PAIRS {
         return None;
     }
-    let around: Vec<f64> = (-40..=40).map(|i| spindle.sector * (1.0 + f64::from(i) / 80.0)).collect();
+    let around: Vec<f64> =
+        (-40..=40).map(|i| spindle.sector * (1.0 + f64::from(i) / 80.0)).collect();
     let found = best(&pairs, std::iter::once(spindle.period), &around);
     (found.resultant >= LEAST_RESULTANT).then_some(found.sector)
 }

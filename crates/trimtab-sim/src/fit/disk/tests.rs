@@ -38,8 +38,13 @@ fn real_disks_are_met_within_five_percent() {
     for name in ["atlas10k.trace", "barracuda.trace", "cheetah9LP.trace"] {
         let Some(records) = real(name) else { return };
         let fitted = fit_disk(&records, name).unwrap();
-        println!("{}", fitted.profile.to_toml());
-        println!("{name} {:?} {} halves {}", fitted.rotation_resultant, fitted.rotation_pairs, fitted.halves);
+        if let Some(out) = std::env::var_os("FIT_OUT") {
+            std::fs::write(Path::new(&out).join(name), fitted.profile.to_toml()).unwrap();
+        }
+        println!(
+            "{name} {:?} {} halves {}",
+            fitted.rotation_resultant, fitted.rotation_pairs, fitted.halves
+        );
         for (half, classes) in [("first", &fitted.first_half), ("second", &fitted.second_half)] {
             for class in classes {
                 println!("{half} {class:?}");

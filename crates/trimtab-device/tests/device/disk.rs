@@ -1,7 +1,7 @@
 //! A disk against closed forms and conservation laws.
 
 use proptest::prelude::*;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::SeedableRng as _;
 use rand_pcg::Pcg64;
 use trimtab_device::{Disk, DiskProfile, DiskTiming, Order, Served};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};

@@ -348,7 +348,6 @@ mod tests {
         let found = profiler.profile("found").unwrap();
         let error = mean_forecast_error(&truth, &found, 1);
         let (probes, took) = profiler.spent();
-        println!("{probes} probes, {took}: {error}");
         assert!(took < Nanos::from_secs(300), "{probes} probes took {took}");
         assert!(error < Nanos::from_micros(150), "{error}");
         assert_eq!(profiler.remaining(), Some(Nanos::ZERO));
@@ -374,6 +373,7 @@ mod tests {
     /// docs/measurements/disks.md.
     #[test]
     #[ignore = "prints a table"]
+    #[expect(clippy::print_stdout, reason = "the table is its purpose")]
     fn curve_of_error_against_time() {
         let truth = truth();
         let capacity = truth.capacity_bytes();

@@ -2,7 +2,7 @@
 //! `fuzz_targets/`, named after the format that it feeds.
 
 use trimtab_compare::Comparison;
-use trimtab_device::{Profile, Ssd};
+use trimtab_device::{DriveProfile, Ssd};
 use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_learn::calibrate::{Platt, Table};
 use trimtab_learn::forest::IntegerForest;
@@ -42,8 +42,8 @@ pub fn read_as(format: Format, bytes: &[u8]) {
 /// # Panics
 /// If it is not so.
 pub fn read_profile(text: &str) {
-    match Profile::parse(text) {
-        Ok(profile) => assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile)),
+    match DriveProfile::parse(text) {
+        Ok(profile) => assert_eq!(DriveProfile::parse(&profile.to_toml()), Ok(profile)),
         Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
     }
 }

@@ -34,6 +34,19 @@ impl Error {
     pub(crate) fn profile<T>(what: impl Into<String>) -> Result<T, Self> {
         Err(Self::Profile(what.into()))
     }
+
+    /// The TOML reader's error, on one line.
+    pub(crate) fn of_toml(error: &toml::de::Error, text: &str) -> Self {
+        let what = error.message().trim().replace('\n', " ");
+        Self::Profile(match error.span() {
+            // A missing key has no line.
+            Some(span) if !what.starts_with("missing field") => {
+                let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
+                format!("line {line}: {what}")
+            }
+            _ => what,
+        })
+    }
 }
 
 /// A contradiction in a drive's bookkeeping, found by [`Ssd::verify`](crate::Ssd::verify).

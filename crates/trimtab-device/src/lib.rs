@@ -8,7 +8,10 @@
 //! - [`Ssd`] is a flash drive: channels, dies and planes, a mapping table, a write buffer, garbage
 //!   collection and wear levelling (IODA, Li et al., describes this class of models;
 //!   docs/device-profile.md names the source of each parameter).
-//! - [`Profile`] describes one, in TOML.
+//! - [`Disk`] is a disk: arm, spindle, zones, buffer and the device's queue; [`DiskTiming`] has its
+//!   service times in closed form.
+//! - [`Profile`] and [`DiskProfile`] describe them in TOML; [`DriveProfile`] is one or the other, and
+//!   [`Drive`] a drive of either.
 //! - [`Firmware`] makes its decisions replaceable: when to clean, which block, and how a blocked
 //!   read proceeds. [`FirmwareKind`] names the published ones, for drives and for arrays of them;
 //!   [`WindowController`] is the array's side of one.
@@ -35,6 +38,8 @@
 //! ```
 
 mod blocks;
+mod disk;
+mod drive;
 mod error;
 pub mod faults;
 mod firmware;
@@ -50,6 +55,11 @@ mod stats;
 mod timer_queue;
 mod window_controller;
 
+pub use disk::{
+    Disk, DiskCache, DiskLocation, DiskProfile, DiskQueue, DiskStats, DiskTiming, Interface, Order,
+    Platters, Seek,
+};
+pub use drive::{Drive, DriveProfile};
 pub use error::{Error, Inconsistency};
 #[doc(inline)]
 pub use faults::{Effect, Fault, FaultError, FaultOps, Faults, SecondsRange, Slowdowns};

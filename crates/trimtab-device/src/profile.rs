@@ -324,17 +324,7 @@ impl Profile {
     /// # Errors
     /// One line that names the line or the key, and the range.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let profile: Self = toml::from_str(text).map_err(|e| {
-            let what = e.message().trim().replace('\n', " ");
-            Error::Profile(match e.span() {
-                // A missing key has no line.
-                Some(span) if !what.starts_with("missing field") => {
-                    let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
-                    format!("line {line}: {what}")
-                }
-                _ => what,
-            })
-        })?;
+        let profile: Self = toml::from_str(text).map_err(|e| Error::of_toml(&e, text))?;
         profile.check()?;
         Ok(profile)
     }

@@ -62,5 +62,39 @@ fn simulate(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, simulate);
+/// Random reads on a disk in each order of its queue.
+fn disk(c: &mut Criterion) {
+    const REQUESTS: u64 = 300_000;
+    let mut group = c.benchmark_group("disk");
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(REQUESTS));
+    for (order, depth) in [("fifo", 1), ("fifo", 32), ("sstf", 32), ("ncq", 32)] {
+        let text = format!(
+            "seed = 1
+             requests = {REQUESTS}
+             [[device]]
+             profile = 'disk-7200'
+             override.queue.order = '{order}'
+             [device.workload]
+             read_share = 0.7
+             arrivals = {{ kind = 'closed', queue_depth = {depth}, think_us = 0 }}
+             offsets = {{ kind = 'uniform' }}
+             sizes = [{{ bytes = 4096, weight = 1 }}]"
+        );
+        let scenario = Scenario::parse(&text, ".".as_ref()).expect("valid");
+        group.bench_function(format!("{order}, depth {depth}"), |b| {
+            b.iter_batched_ref(
+                || scenario.simulation().expect("no trace to open"),
+                |simulation| {
+                    simulation.run().expect("valid");
+                    black_box(simulation.report())
+                },
+                criterion::BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, simulate, disk);
 criterion_main!(benches);

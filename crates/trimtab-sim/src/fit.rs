@@ -12,6 +12,7 @@
 //! halves says how much of that the load does not explain or the recording does not show: what the
 //! drive's write cache held, what it was cleaning, what else it served.
 
+pub(crate) mod disk;
 mod distance;
 mod knobs;
 mod player;
@@ -27,6 +28,7 @@ use knobs::Size;
 use player::{Player, sent};
 use search::Search;
 
+pub use disk::{DiskDistance, DiskProbe, DiskProfiler, FittedDisk, fit_disk, mean_forecast_error};
 pub use distance::Distance;
 
 /// Requests of each half that are played, at most: the last ones of the first

@@ -74,7 +74,10 @@ mod simulation;
 mod source;
 
 pub use error::Error;
-pub use fit::{Distance, Fitted, fit};
+pub use fit::{
+    DiskDistance, DiskProbe, DiskProfiler, Distance, Fitted, FittedDisk, fit, fit_disk,
+    mean_forecast_error,
+};
 pub use host::{Arbitration, HostInterface};
 pub use lane::{Device, Span, Workload};
 pub use raid::{RaidOptions, RaidRun, RunPart, run_raid};

@@ -11,7 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use trimtab_device::{FillProgress, Profile, Ssd};
+use trimtab_device::{Disk, Drive, DriveProfile, FillProgress, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, WholeFile, derived_seed};
 
 pub use self::text::Text;
@@ -49,17 +49,17 @@ pub struct Scenario {
     text: String,
     seed: u64,
     span: Span,
-    devices: Vec<DeviceSpec>,
+    devices: Vec<DeviceSpec<DriveProfile>>,
 }
 
-/// A device of a scenario, parsed and checked.
+/// A device of a scenario, parsed and checked: a flash drive, or with [`DriveProfile`] any.
 #[derive(Clone, Debug)]
-pub struct DeviceSpec {
+pub struct DeviceSpec<P = Profile> {
     /// Its name in reports.
     pub name: String,
     /// Its profile, with the scenario's overrides.
-    pub profile: Profile,
-    /// Its initial content.
+    pub profile: P,
+    /// Its initial content, if it is flash.
     pub fill: Fill,
     /// The host interface.
     pub host: HostInterface,
@@ -143,7 +143,7 @@ const MOST_REQUESTS: u64 = 1 << 47;
 const CAPACITY: u64 = 64 << 30;
 
 /// Sets the most bytes for copies of the traces of all workloads.
-pub fn set_max_spool(devices: &mut [DeviceSpec], bytes: u64) {
+pub fn set_max_spool<P>(devices: &mut [DeviceSpec<P>], bytes: u64) {
     let workloads = devices.iter_mut().flat_map(|device| &mut device.workloads);
     workloads.for_each(|workload| workload.set_max_spool(bytes));
 }
@@ -197,7 +197,7 @@ impl Scenario {
         if raw.device.is_empty() {
             return Err(Error::Scenario("there must be at least one `[[device]]`".to_owned()));
         }
-        let devices = devices(raw.device, dependent, text, directory)?;
+        let devices = loaded(raw.device, dependent, text, directory, drives_of_any_kind)?;
         let mut workloads = devices.iter().flat_map(|device| &device.workloads);
         if let (None, None, Some(endless)) =
             (span.requests, span.duration, workloads.find(|workload| !workload.ends()))
@@ -212,7 +212,7 @@ impl Scenario {
     ///
     /// # Errors
     /// A trace cannot be read.
-    pub fn simulation(&self) -> Result<Simulation<Ssd>, Error> {
+    pub fn simulation(&self) -> Result<Simulation<Drive>, Error> {
         let made = self.simulation_watched(&mut |_, _| ControlFlow::Continue(()))?;
         Ok(made.expect("it is not ended"))
     }
@@ -226,19 +226,19 @@ impl Scenario {
     pub fn simulation_watched(
         &self,
         watch: &mut dyn FnMut(&str, f64) -> ControlFlow<()>,
-    ) -> Result<Option<Simulation<Ssd>>, Error> {
+    ) -> Result<Option<Simulation<Drive>>, Error> {
         let mut devices = Vec::with_capacity(self.devices.len());
         for (number, spec) in (0..).zip(&self.devices) {
             let seed = derived_seed(self.seed, number.into());
             let filled = spec.drive_watched(number, seed, &mut |share| watch(&spec.name, share));
-            let ControlFlow::Continue(ssd) = filled else { return Ok(None) };
-            let build = |workload: &WorkloadSpec| workload.build(ssd.capacity(), seed, None);
+            let ControlFlow::Continue(drive) = filled else { return Ok(None) };
+            let build = |workload: &WorkloadSpec| workload.build(drive.capacity(), seed, None);
             let workloads = spec.workloads.iter().map(build);
             let workloads = workloads.collect::<Result<Vec<_>, _>>()?;
             devices.push(Device {
                 name: spec.name.clone(),
                 host: spec.host,
-                server: ssd,
+                server: drive,
                 workloads,
             });
         }
@@ -252,22 +252,38 @@ impl Scenario {
     }
 
     /// Each device's name, and its profile after overrides.
-    pub fn profiles(&self) -> impl Iterator<Item = (&str, &Profile)> {
+    pub fn profiles(&self) -> impl Iterator<Item = (&str, &DriveProfile)> {
         self.devices.iter().map(|device| (device.name.as_str(), &device.profile))
     }
 }
 
-/// Builds and checks the devices of a scenario. Files that they name are looked for in
+/// Builds and checks devices that are flash drives. Files that they name are looked for in
 /// `directory`.
 ///
 /// # Errors
-/// A key is missing or out of range, or a profile cannot be read.
+/// A key is missing or out of range, a profile cannot be read, or is a disk's.
 pub fn devices(
     raw: Vec<Spanned<RawDevice>>,
     dependent: Vec<DependentKeys<'_>>,
     text: Text<'_>,
     directory: &Path,
 ) -> Result<Vec<DeviceSpec>, Error> {
+    loaded(raw, dependent, text, directory, drives)
+}
+
+/// Devices from `drives`, with their workloads.
+fn loaded<'i, P: HasCapacity>(
+    raw: Vec<Spanned<RawDevice>>,
+    dependent: Vec<DependentKeys<'i>>,
+    text: Text<'_>,
+    directory: &Path,
+    drives: impl FnOnce(
+        Vec<Spanned<RawDevice>>,
+        Vec<DependentKeys<'i>>,
+        Text<'_>,
+        &Path,
+    ) -> Result<Vec<DeviceSpec<P>>, Error>,
+) -> Result<Vec<DeviceSpec<P>>, Error> {
     let lines: Vec<_> = raw.iter().map(Spanned::span).collect();
     let (mut overrides, mut loads) = (Vec::new(), Vec::new());
     for DependentKeys { overrides: keys, workload } in dependent {
@@ -275,24 +291,46 @@ pub fn devices(
         loads.push(workload);
     }
     let drives = drives(raw, overrides, text, directory)?;
-    let with_load = |((drive, load), line): ((DeviceSpec, Option<_>), &Range<usize>)| match load {
+    let with_load = |((drive, load), line): ((DeviceSpec<P>, Option<_>), &Range<usize>)| match load
+    {
         Some(load) => drive.with_workload(load, text, directory),
         None => Err(text.wrong(line, "missing field `workload`")),
     };
     drives.into_iter().zip(loads).zip(&lines).map(with_load).collect()
 }
 
-/// The same without workloads.
+/// Flash drives without workloads.
 ///
 /// # Errors
-/// A key is missing or out of range, or a profile cannot be read.
+/// A key is missing or out of range, a profile cannot be read, or is a disk's.
 pub fn drives(
     raw: Vec<Spanned<RawDevice>>,
     dependent: Vec<DependentKeys<'_>>,
     text: Text<'_>,
     directory: &Path,
 ) -> Result<Vec<DeviceSpec>, Error> {
-    let mut devices: Vec<DeviceSpec> = Vec::new();
+    let lines: Vec<_> = raw.iter().map(|device| device.get_ref().profile.span()).collect();
+    let drives = drives_of_any_kind(raw, dependent, text, directory)?;
+    let flash = |(drive, line): (DeviceSpec<DriveProfile>, &Range<usize>)| match drive.profile {
+        DriveProfile::Flash(profile) => {
+            let DeviceSpec { name, fill, host, workloads, .. } = drive;
+            Ok(DeviceSpec { name, profile, fill, host, workloads })
+        }
+        DriveProfile::Disk(disk) => {
+            let what = format!("profile `{}` is a disk's; a flash drive is needed here", disk.name);
+            Err(text.wrong(line, what))
+        }
+    };
+    drives.into_iter().zip(&lines).map(flash).collect()
+}
+
+fn drives_of_any_kind(
+    raw: Vec<Spanned<RawDevice>>,
+    dependent: Vec<DependentKeys<'_>>,
+    text: Text<'_>,
+    directory: &Path,
+) -> Result<Vec<DeviceSpec<DriveProfile>>, Error> {
+    let mut devices: Vec<DeviceSpec<DriveProfile>> = Vec::new();
     for ((number, device), dependent) in (0_u64..).zip(raw).zip(dependent) {
         let line = device.span();
         if let Some(load) = &dependent.workload {
@@ -309,7 +347,7 @@ pub fn drives(
     Ok(devices)
 }
 
-impl DeviceSpec {
+impl DeviceSpec<DriveProfile> {
     fn new(
         name: String,
         raw: RawDevice,
@@ -318,6 +356,9 @@ impl DeviceSpec {
         directory: &Path,
     ) -> Result<Self, Error> {
         let profile = drive::profile(&raw, overrides, text, directory)?;
+        if let (Some(fill), DriveProfile::Disk(_)) = (&raw.fill, &profile) {
+            return Err(text.wrong(&fill.span(), "`fill` has no meaning for a disk: leave it out"));
+        }
         if let Some(fill) = &raw.fill {
             text.within("fill", &fill.span(), fill.get_ref().share, 0.0..=1.0)?;
             let overwrites = fill.get_ref().overwrites;
@@ -335,6 +376,24 @@ impl DeviceSpec {
         Ok(Self { name, profile, fill, host, workloads: Vec::new() })
     }
 
+    /// The drive, filled if it is flash, unless `watch` ends the work.
+    fn drive_watched(
+        &self,
+        number: u32,
+        seed: u64,
+        watch: &mut FillProgress<'_>,
+    ) -> ControlFlow<(), Drive> {
+        let device = DeviceId(number);
+        ControlFlow::Continue(match &self.profile {
+            DriveProfile::Flash(profile) => {
+                Drive::Flash(filled(profile, self.fill, device, seed, watch)?)
+            }
+            DriveProfile::Disk(profile) => Drive::Disk(Disk::new(profile, device, seed)),
+        })
+    }
+}
+
+impl DeviceSpec {
     /// Its profile with some of its keys replaced.
     ///
     /// # Errors
@@ -344,9 +403,22 @@ impl DeviceSpec {
         overrides: Spanned<DeValue<'_>>,
         text: Text<'_>,
     ) -> Result<Profile, Error> {
-        drive::overridden(&self.profile, overrides, text)
+        drive::overridden(&self.profile, overrides, text, Profile::to_toml, Profile::parse)
     }
 
+    /// The drive, filled.
+    #[must_use]
+    pub fn drive(&self, number: u32, seed: u64) -> Ssd {
+        let mut go_on = |_| ControlFlow::Continue(());
+        match filled(&self.profile, self.fill, DeviceId(number), seed, &mut go_on) {
+            ControlFlow::Continue(ssd) => ssd,
+            ControlFlow::Break(()) => unreachable!("it is not ended"),
+        }
+    }
+}
+
+#[expect(private_bounds, reason = "both kinds of profiles implement it")]
+impl<P: HasCapacity> DeviceSpec<P> {
     /// The same device with another workload, or several.
     ///
     /// # Errors
@@ -358,35 +430,43 @@ impl DeviceSpec {
         directory: &Path,
     ) -> Result<Self, Error> {
         let queues = self.host.submission_queues;
-        let workloads =
-            workloads(workload, self.profile.capacity_bytes(), queues, text, directory)?;
+        let workloads = workloads(workload, self.profile.bytes(), queues, text, directory)?;
         Ok(Self { workloads, ..self })
     }
+}
 
-    /// The drive, filled.
-    #[must_use]
-    pub fn drive(&self, number: u32, seed: u64) -> Ssd {
-        match self.drive_watched(number, seed, &mut |_| ControlFlow::Continue(())) {
-            ControlFlow::Continue(ssd) => ssd,
-            ControlFlow::Break(()) => unreachable!("it is not ended"),
-        }
-    }
+/// A profile, of which only the size is needed.
+trait HasCapacity {
+    /// User capacity.
+    fn bytes(&self) -> u64;
+}
 
-    /// The drive, filled, unless `watch` ends the work.
-    fn drive_watched(
-        &self,
-        number: u32,
-        seed: u64,
-        watch: &mut FillProgress<'_>,
-    ) -> ControlFlow<(), Ssd> {
-        let mut ssd = Ssd::new(&self.profile, DeviceId(number), seed);
-        let Fill { share, kind, overwrites } = self.fill;
-        match kind {
-            FillKind::Sequential => ssd.fill_in_order_watched(share, watch)?,
-            FillKind::Aged => ssd.age_watched(&self.profile, share, overwrites, watch)?,
-        }
-        ControlFlow::Continue(ssd)
+impl HasCapacity for Profile {
+    fn bytes(&self) -> u64 {
+        self.capacity_bytes()
     }
+}
+
+impl HasCapacity for DriveProfile {
+    fn bytes(&self) -> u64 {
+        self.capacity_bytes()
+    }
+}
+
+/// A filled flash drive, unless `watch` ends the work.
+fn filled(
+    profile: &Profile,
+    Fill { share, kind, overwrites }: Fill,
+    device: DeviceId,
+    seed: u64,
+    watch: &mut FillProgress<'_>,
+) -> ControlFlow<(), Ssd> {
+    let mut ssd = Ssd::new(profile, device, seed);
+    match kind {
+        FillKind::Sequential => ssd.fill_in_order_watched(share, watch)?,
+        FillKind::Aged => ssd.age_watched(profile, share, overwrites, watch)?,
+    }
+    ControlFlow::Continue(ssd)
 }
 
 /// The workloads of `capacity` bytes that have this many submission queues.

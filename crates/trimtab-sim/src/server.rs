@@ -1,6 +1,6 @@
 //! The interface of a simulated device.
 
-use trimtab_device::{Error, Served, Ssd, SsdStats};
+use trimtab_device::{Disk, Drive, Error, Served, Ssd, SsdStats};
 use trimtab_io::{Nanos, Request};
 
 /// Serves requests in virtual time: a drive, or several drives as one.
@@ -84,5 +84,80 @@ impl Server for Ssd {
 
     fn study(&self) -> SsdStats {
         self.stats()
+    }
+}
+
+/// A disk has no counters of flash.
+impl Server for Disk {
+    fn capacity(&self) -> u64 {
+        self.capacity()
+    }
+
+    #[inline]
+    fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
+        self.submit(now, request)
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<Nanos> {
+        self.next_event()
+    }
+
+    #[inline]
+    fn advance(&mut self, until: Nanos) {
+        self.advance(until);
+    }
+
+    #[inline]
+    fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
+        self.advance_to_answer(until)
+    }
+
+    #[inline]
+    fn drain(&mut self, take: impl FnMut(&Served)) {
+        self.drain(take);
+    }
+}
+
+impl Server for Drive {
+    fn capacity(&self) -> u64 {
+        self.capacity()
+    }
+
+    #[inline]
+    fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
+        self.submit(now, request)
+    }
+
+    #[inline]
+    fn expect(&mut self, offset: u64) {
+        self.prefetch(offset);
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<Nanos> {
+        self.next_event()
+    }
+
+    #[inline]
+    fn advance(&mut self, until: Nanos) {
+        self.advance(until);
+    }
+
+    #[inline]
+    fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
+        self.advance_to_answer(until)
+    }
+
+    #[inline]
+    fn drain(&mut self, take: impl FnMut(&Served)) {
+        self.drain(take);
+    }
+
+    fn study(&self) -> SsdStats {
+        match self {
+            Self::Flash(ssd) => ssd.stats(),
+            Self::Disk(_) => SsdStats::default(),
+        }
     }
 }

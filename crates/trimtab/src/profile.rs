@@ -1,6 +1,7 @@
 //! `trimtab profile …`: one module per verb, and the look-up of profiles.
 
 mod fit;
+mod fit_disk;
 mod list;
 mod show;
 
@@ -8,7 +9,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::Subcommand;
-use trimtab_device::Profile;
+use trimtab_device::{DriveProfile, Profile};
 use trimtab_io::WholeFile;
 
 use crate::exit::BadInput;
@@ -39,16 +40,28 @@ pub(crate) fn run(command: Command) -> Result<()> {
     }
 }
 
+/// A built-in profile of a flash drive, or one in a file.
+pub(crate) fn find(name_or_file: &str) -> Result<Profile> {
+    match find_any(name_or_file)? {
+        DriveProfile::Flash(profile) => Ok(profile),
+        DriveProfile::Disk(_) => {
+            let why =
+                format!("{name_or_file}: is a disk's profile; a flash drive's is needed here");
+            Err(BadInput(why).into())
+        }
+    }
+}
+
 /// A built-in profile, or one in a file. A file in the working directory does not hide a
 /// built-in profile of the same name.
-pub(crate) fn find(name_or_file: &str) -> Result<Profile> {
-    if let Some(profile) = Profile::builtin(name_or_file) {
+pub(crate) fn find_any(name_or_file: &str) -> Result<DriveProfile> {
+    if let Some(profile) = DriveProfile::builtin(name_or_file) {
         return Ok(profile);
     }
     let path = Path::new(name_or_file);
     let is_file = path.extension().is_some() || path.components().count() > 1 || path.exists();
     if !is_file {
-        let known: Vec<_> = Profile::builtin_names().collect();
+        let known: Vec<_> = DriveProfile::builtin_names().collect();
         let known = known.join(", ");
         let why = format!("no profile is called `{name_or_file}`, and no file; known: {known}");
         return Err(BadInput(why).into());
@@ -56,5 +69,5 @@ pub(crate) fn find(name_or_file: &str) -> Result<Profile> {
     let text = WholeFile::toml("a drive's profile")
         .read_text(path)
         .map_err(|e| BadInput(format!("{name_or_file}: cannot read: {e}")))?;
-    Ok(Profile::parse(&text).map_err(|e| BadInput(format!("{name_or_file}: {e}")))?)
+    Ok(DriveProfile::parse(&text).map_err(|e| BadInput(format!("{name_or_file}: {e}")))?)
 }

@@ -1,6 +1,6 @@
 //! docs/device-profile.md agrees with the code.
 
-use trimtab_device::{FirmwareKind, Profile};
+use trimtab_device::{DiskProfile, DriveProfile, FirmwareKind, Profile};
 
 const DOCUMENT: &str = include_str!("../../../../docs/device-profile.md");
 
@@ -29,13 +29,25 @@ fn every_key_is_documented_and_in_the_example() {
     assert_eq!(keys(&all).collect::<Vec<_>>(), keys(example()).collect::<Vec<_>>());
     for key in keys(&all).chain(["program_pattern_us", "parity", "ranges"]) {
         let row = format!("\n| `{key}` | ");
-        assert_eq!(DOCUMENT.matches(&row).count(), 1, "{key}");
+        let (flash, _) = DOCUMENT.split_once("## Disks\n").unwrap();
+        assert_eq!(flash.matches(&row).count(), 1, "{key}");
+    }
+}
+
+#[test]
+fn every_key_of_a_disk_is_documented() {
+    let (_, disks) = DOCUMENT.split_once("## Disks\n").unwrap();
+    let (disks, _) = disks.split_once("\n## ").unwrap();
+    let all = DiskProfile::builtin("disk-7200").unwrap().to_toml();
+    let optional = ["track_skew_us", "cylinder_skew_us", "sequential_hit_us", "distant_write_us"];
+    for key in keys(&all).filter(|key| !["name", "about"].contains(key)).chain(optional) {
+        assert_eq!(disks.matches(&format!("\n| `{key}` | ")).count(), 1, "{key}");
     }
 }
 
 #[test]
 fn every_builtin_is_documented() {
-    for name in Profile::builtin_names() {
+    for name in DriveProfile::builtin_names() {
         assert!(DOCUMENT.contains(&format!("`{name}`")), "{name}");
     }
 }

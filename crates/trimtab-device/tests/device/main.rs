@@ -3,6 +3,7 @@
 
 mod array_firmware;
 mod closed_form;
+mod disk;
 mod document;
 mod endurance;
 mod features;

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize as _;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Table, Value};
-use trimtab_device::Profile;
+use trimtab_device::{DiskProfile, DriveProfile, Profile};
 use trimtab_io::WholeFile;
 
 use super::text::Text;
@@ -19,20 +19,30 @@ pub(super) fn profile(
     overrides: Option<Spanned<DeValue<'_>>>,
     text: Text<'_>,
     directory: &Path,
-) -> Result<Profile, Error> {
+) -> Result<DriveProfile, Error> {
     let base = named(&raw.profile, text, directory)?;
-    let mut keeps_its_size = false;
-    let profile = match overrides {
-        Some(overrides) => {
-            let profile = overridden(&base, overrides, text)?;
-            keeps_its_size = profile.geometry.blocks_per_plane != base.geometry.blocks_per_plane;
-            profile
+    let (profile, keeps_its_size) = match base {
+        DriveProfile::Flash(base) => {
+            let profile = match overrides {
+                Some(keys) => overridden(&base, keys, text, Profile::to_toml, Profile::parse)?,
+                None => base.clone(),
+            };
+            // A profile with a given number of blocks keeps its size.
+            let given = profile.geometry.blocks_per_plane != base.geometry.blocks_per_plane;
+            (DriveProfile::Flash(profile), given)
         }
-        None => base,
+        DriveProfile::Disk(base) => {
+            let profile = match overrides {
+                Some(keys) => {
+                    overridden(&base, keys, text, DiskProfile::to_toml, DiskProfile::parse)?
+                }
+                None => base,
+            };
+            (DriveProfile::Disk(profile), true)
+        }
     };
     let (bytes, at) = match &raw.capacity {
         Some(capacity) => (capacity.get_ref().0, capacity.span()),
-        // A profile with a given number of blocks keeps its size.
         None if keeps_its_size => return Ok(profile),
         None => (CAPACITY, raw.profile.span()),
     };
@@ -42,30 +52,32 @@ pub(super) fn profile(
 }
 
 /// A built-in profile, or one in a file.
-fn named(name: &Spanned<String>, text: Text<'_>, directory: &Path) -> Result<Profile, Error> {
-    if let Some(profile) = Profile::builtin(name.get_ref()) {
+fn named(name: &Spanned<String>, text: Text<'_>, directory: &Path) -> Result<DriveProfile, Error> {
+    if let Some(profile) = DriveProfile::builtin(name.get_ref()) {
         return Ok(profile);
     }
     let path = directory.join(name.get_ref());
     let content = match WholeFile::toml("a drive's profile").read_text(&path) {
         Ok(content) => content,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            let known: Vec<_> = Profile::builtin_names().collect();
+            let known: Vec<_> = DriveProfile::builtin_names().collect();
             let (name_, known) = (name.get_ref(), known.join(", "));
             let what = format!("unknown profile `{name_}`: no built-in one ({known}), and no file");
             return Err(text.wrong(&name.span(), what));
         }
         Err(source) => return Err(Error::Open { path, source }),
     };
-    Profile::parse(&content).map_err(|e| Error::Scenario(format!("{}: {e}", path.display())))
+    DriveProfile::parse(&content).map_err(|e| Error::Scenario(format!("{}: {e}", path.display())))
 }
 
 /// A profile with some of its keys replaced.
-pub(super) fn overridden(
-    base: &Profile,
+pub(super) fn overridden<P>(
+    base: &P,
     overrides: Spanned<DeValue<'_>>,
     text: Text<'_>,
-) -> Result<Profile, Error> {
+    to_toml: fn(&P) -> String,
+    parse: fn(&str) -> Result<P, trimtab_device::Error>,
+) -> Result<P, Error> {
     let at = overrides.span();
     let DeValue::Table(table) = overrides.get_ref() else {
         return Err(text.wrong(&at, "`override` must be a table of a profile's keys"));
@@ -73,9 +85,9 @@ pub(super) fn overridden(
     let mut leaves = Vec::new();
     find_leaves(table, text, &mut Vec::new(), &mut leaves)?;
     let with = |leaves: &[Leaf]| {
-        let mut table: Table = base.to_toml().parse().expect("a profile's own TOML");
+        let mut table: Table = to_toml(base).parse().expect("a profile's own TOML");
         leaves.iter().for_each(|leaf| leaf.put_into(&mut table));
-        Profile::parse(&table.to_string())
+        parse(&table.to_string())
     };
     with(&leaves).map_err(|all| {
         // Reports the line of the first key that is invalid by itself; keys may be invalid

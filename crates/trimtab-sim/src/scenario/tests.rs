@@ -26,12 +26,51 @@ fn parse(text: &str) -> Result<Scenario, Error> {
     Scenario::parse(text, Path::new("."))
 }
 
+/// The profile of a flash drive.
+fn flash(device: &DeviceSpec<DriveProfile>) -> &Profile {
+    match &device.profile {
+        DriveProfile::Flash(profile) => profile,
+        DriveProfile::Disk(disk) => panic!("{} is a disk", disk.name),
+    }
+}
+
+#[test]
+fn disks_are_devices() {
+    let text = "seed = 1
+        requests = 200
+        [[device]]
+        profile = 'disk-7200'
+        override.queue.order = 'sstf'
+        override.disk.rpm = 15000
+        [device.workload]
+        read_share = 1
+        arrivals = { kind = 'closed', queue_depth = 1, think_us = 0 }
+        offsets = { kind = 'uniform' }
+        sizes = [{ bytes = 4096, weight = 1 }]";
+    let scenario = parse(text).unwrap();
+    let DriveProfile::Disk(disk) = &scenario.devices[0].profile else { panic!("not a disk") };
+    assert_eq!((disk.disk.rpm, disk.queue.order), (15_000.0, trimtab_device::Order::Sstf));
+    let mut simulation = scenario.simulation().unwrap();
+    simulation.run().unwrap();
+    let report = simulation.report();
+    // A disk keeps its own size.
+    assert!(report.devices[0].capacity_bytes > 900 << 30);
+    let mean = report.devices[0].ops[0].latency.mean.unwrap();
+    assert!(mean > Nanos::from_millis(4) && mean < Nanos::from_millis(15), "{mean}");
+    let error = |from: &str, to: &str| parse(&text.replacen(from, to, 1)).unwrap_err().to_string();
+    let wrong = error("override.disk.rpm = 15000", "override.disk.rpm = 1");
+    assert!(wrong.contains("line 6: `override.disk.rpm`: disk.rpm must be from 100"), "{wrong}");
+    let wrong = error("override.disk.rpm = 15000", "fill = 0.5");
+    assert!(wrong.contains("line 6: `fill` has no meaning for a disk"), "{wrong}");
+    assert!(error("'disk-7200'", "'disk-7'").contains("unknown profile `disk-7`"));
+}
+
 #[test]
 fn all_keys_are_parsed() {
     let scenario = parse(COMPLETE).unwrap();
     let device = &scenario.devices[0];
-    assert!(device.profile.gc.preemptive);
-    assert_eq!(device.profile.timing.read_us, 50.0);
+    assert!(flash(device).gc.preemptive);
+    assert_eq!(flash(device).timing.read_us, 50.0);
     assert_eq!(device.fill, Fill { share: 0.5, ..Fill::default() });
     assert_eq!((device.host.queue_depth, device.host.submission_queues), (64, 2));
     assert!(device.profile.capacity_bytes().abs_diff(8 << 30) < 64 << 20);
@@ -53,7 +92,7 @@ fn defaults_of_omitted_keys() {
 
     // An override of the blocks sets the size of the drive.
     let text = text.replace("timing.read_us = 50", "geometry.blocks_per_plane = 300");
-    assert_eq!(parse(&text).unwrap().devices[0].profile.geometry.blocks_per_plane, 300);
+    assert_eq!(flash(&parse(&text).unwrap().devices[0]).geometry.blocks_per_plane, 300);
 }
 
 #[test]

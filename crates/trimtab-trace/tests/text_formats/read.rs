@@ -109,9 +109,9 @@ fn cloudphysics() {
 fn hdd_validation() {
     let rows = [
         (0, Some(700_000), Op::Read, 2048 * 512, 4096, "0"),
-        (10_700_000, Some(16_000_500), Op::Write, 650_000 * 512, 8192, "0"),
-        (36_000_500, Some(44_000_500), Op::Read, 4096 * 512, 2048, "0"),
-        (44_000_500, Some(44_300_500), Op::Write, 123_456 * 512, 6144, "0"),
+        (20_700_000, Some(26_000_500), Op::Write, 650_000 * 512, 8192, "0"),
+        (26_000_500, Some(34_000_500), Op::Read, 4096 * 512, 2048, "0"),
+        (74_000_500, Some(74_300_500), Op::Write, 123_456 * 512, 6144, "0"),
     ];
     assert_rows("hdd_validation.trace", Format::HddValidation, &rows);
     let (_, records) = read_file("hdd_validation.trace", Format::HddValidation);

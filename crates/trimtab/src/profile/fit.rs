@@ -22,11 +22,15 @@ const HELP: &str = "\
 Examples:
   trimtab profile fit disk.parquet -o disk.toml
   trimtab profile fit disk.parquet --base enterprise-a -o disk.toml
+  trimtab profile fit --disk hdd.parquet -o hdd.toml
 
 The profile is fitted to the first half of the recording, up to 20,000 requests
 of it. How far it is off on the second half is what it is worth, and the command says
 whether reads (20%) and writes (30%) may stand for the drive's. Some 2,400 models are
-tried, unless --models says otherwise: a few minutes.";
+tried, unless --models says otherwise: a few minutes.
+
+With --disk the drive is a disk (with platters), recorded with one request at a time;
+the fit takes seconds.";
 
 /// Which drive to describe.
 #[derive(Debug, clap::Args)]
@@ -34,7 +38,10 @@ tried, unless --models says otherwise: a few minutes.";
 pub(crate) struct Args {
     /// A recording of the drive, with latencies.
     #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    pub(super) trace: PathBuf,
+    /// The drive is a disk, recorded with one request at a time.
+    #[arg(long, conflicts_with_all = ["base", "models", "capacity"])]
+    disk: bool,
     /// The profile to start from (a name or a file) [default: the nearest one].
     #[arg(long, value_name = "NAME|FILE")]
     base: Option<String>,
@@ -51,10 +58,10 @@ pub(crate) struct Args {
     device: Option<String>,
     /// The profile to write.
     #[arg(short = 'o', long = "out", value_name = "PROFILE.toml")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
     /// Print the remaining distance as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     #[command(flatten)]
     read: ReadArgs,
 }
@@ -101,6 +108,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     if records.iter().any(|record| record.device != records[0].device) {
         return Err(BadInput(format!("{of}: is of several drives, pick one by --device")).into());
+    }
+    if args.disk {
+        super::fit_disk::run(args, &records, file)?;
+        return Ok(skipped.into_result()?);
     }
     let enough = args.models.map_or(usize::MAX, NonZeroUsize::get);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

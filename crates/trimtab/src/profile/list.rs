@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use serde::Serialize;
-use trimtab_device::Profile;
+use trimtab_device::{DiskProfile, DiskTiming, Order, Profile};
 use trimtab_io::Nanos;
 use trimtab_report::{Align, Table, bytes};
 
@@ -21,9 +21,64 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A profile's entry in the list.
+/// A disk's entry in the list.
+#[derive(Debug, Serialize)]
+struct ListedDisk {
+    kind: &'static str,
+    name: String,
+    capacity_bytes: u64,
+    rpm: f64,
+    /// Over a third of the cylinders.
+    seek_us: f64,
+    queue_depth: u32,
+    queue_order: Order,
+    about: String,
+}
+
+impl ListedDisk {
+    fn new(profile: DiskProfile) -> Self {
+        let timing = DiskTiming::new(&profile);
+        Self {
+            kind: "disk",
+            capacity_bytes: profile.capacity_bytes(),
+            rpm: profile.disk.rpm,
+            seek_us: timing.seek(profile.cylinders() / 3).as_micros_f64(),
+            queue_depth: profile.queue.depth,
+            queue_order: profile.queue.order,
+            name: profile.name,
+            about: profile.about,
+        }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let order = match self.queue_order {
+            Order::Fifo => "fifo",
+            Order::Sstf => "sstf",
+            Order::Ncq => "ncq",
+        };
+        [
+            self.name.clone(),
+            bytes(self.capacity_bytes),
+            format!("{:.0}", self.rpm),
+            us(self.seek_us),
+            format!("{} {order}", self.queue_depth),
+            self.about.clone(),
+        ]
+    }
+}
+
+/// An entry in JSON.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Entry<'a> {
+    Flash(&'a Listed),
+    Disk(&'a ListedDisk),
+}
+
+/// A flash drive's entry in the list.
 #[derive(Debug, Serialize)]
 struct Listed {
+    kind: &'static str,
     name: String,
     capacity_bytes: u64,
     channels: u32,
@@ -46,6 +101,7 @@ impl Listed {
         let program = program.or(timing.program_us.as_ref().map(std::slice::from_ref));
         let program = program.unwrap_or_default().iter().copied();
         Self {
+            kind: "flash",
             capacity_bytes: profile.capacity_bytes(),
             channels: geometry.channels,
             dies_per_channel: geometry.chips_per_channel * geometry.dies_per_chip,
@@ -84,12 +140,17 @@ impl Listed {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let profiles: Vec<_> =
         Profile::builtin_names().filter_map(Profile::builtin).map(Listed::new).collect();
+    let disks: Vec<_> = DiskProfile::builtin_names()
+        .filter_map(DiskProfile::builtin)
+        .map(ListedDisk::new)
+        .collect();
     let mut out = console::out(args.json);
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &profiles)?;
+        let all = profiles.iter().map(Entry::Flash).chain(disks.iter().map(Entry::Disk));
+        serde_json::to_writer_pretty(&mut out, &all.collect::<Vec<_>>())?;
         writeln!(out)?;
     } else {
-        out.write_all(table(&profiles).to_string().as_bytes())?;
+        write!(out, "{}\n{}", table(&profiles), disk_table(&disks))?;
     }
     Ok(out.flush()?)
 }
@@ -110,6 +171,20 @@ fn table(profiles: &[Listed]) -> Table {
     for profile in profiles {
         table.row(profile.cells());
     }
+    table
+}
+
+fn disk_table(disks: &[ListedDisk]) -> Table {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[
+        ("disk", Left),
+        ("capacity", Right),
+        ("rpm", Right),
+        ("seek of 1/3", Right),
+        ("queue", Right),
+        ("about", Left),
+    ]);
+    disks.iter().for_each(|disk| table.row(disk.cells()));
     table
 }
 

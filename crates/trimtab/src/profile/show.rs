@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(value_name = "NAME|FILE")]
     profile: String,
     /// Scale the drive to about this capacity, such as 64G (64 · 2^30 bytes; units K, M, G,
-    /// T). Only its number of blocks changes.
+    /// T). Only its number of blocks changes; of a disk, its cylinders and their distances.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     capacity: Option<u64>,
     /// Print JSON, with the keys of the TOML.
@@ -31,9 +31,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut profile = super::find(&args.profile)?;
+    let mut profile = super::find_any(&args.profile)?;
     if let Some(bytes) = args.capacity {
-        let what = format!("{} with --capacity {}", profile.name, trimtab_report::bytes(bytes));
+        let what = format!("{} with --capacity {}", profile.name(), trimtab_report::bytes(bytes));
         profile = profile.with_capacity(bytes).map_err(|e| BadInput(format!("{what}: {e}")))?;
     }
     let mut out = console::out(args.json);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use trimtab_device::Profile;
+use trimtab_device::DriveProfile;
 use trimtab_io::{Nanos, PERCENTILES};
 use trimtab_report::{Align, Facts, Table, bytes, count, escaped, machine};
 use trimtab_sim::{DeviceReport, OpReport, Report, Scenario, TimeReport};
@@ -30,7 +30,7 @@ pub(super) fn text(path: &Path, scenario: &Scenario, report: &Report, speed: &Sp
     text
 }
 
-fn latencies(device: &DeviceReport, profile: &Profile) -> Table {
+fn latencies(device: &DeviceReport, profile: &DriveProfile) -> Table {
     let right = |name| (name, Align::Right);
     let columns: Vec<_> = [("op", Align::Left)]
         .into_iter()
@@ -41,7 +41,7 @@ fn latencies(device: &DeviceReport, profile: &Profile) -> Table {
     let caption = format!(
         "{} ({}, {}), {} after {} requests of warm-up{}",
         escaped(&device.name),
-        escaped(&profile.name),
+        escaped(profile.name()),
         bytes(device.capacity_bytes),
         units::long(device.measured_ns),
         count(device.warm_up_requests),

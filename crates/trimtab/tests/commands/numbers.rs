@@ -228,7 +228,7 @@ fn comparisons() {
 #[test]
 fn profiles() {
     let mut all = Vec::new();
-    for name in ["reference", "femu", "openchannel", "consumer-a"] {
+    for name in ["reference", "femu", "openchannel", "consumer-a", "disk-7200"] {
         let shown = Place::new(&[]).command(&["profile", "show", name]).output().unwrap();
         all.push((name.to_owned(), String::from_utf8(shown.stdout).unwrap()));
     }

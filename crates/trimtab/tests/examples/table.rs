@@ -118,6 +118,10 @@ const NOT: &[(&str, &str)] = &[
         "tries 200 models for minutes; with --base it runs here",
     ),
     (
+        "trimtab profile fit --disk",
+        "needs a recording of a disk with platters; the tests of trimtab-sim fit some",
+    ),
+    (
         "trimtab trace recover",
         "needs a recording that was killed; tests/record_crash.rs makes and recovers some",
     ),

@@ -12,6 +12,7 @@
 //! - [`Firmware`] makes its decisions replaceable: when to clean, which block, and how a blocked
 //!   read proceeds. [`FirmwareKind`] names the published ones, for drives and for arrays of them;
 //!   [`WindowController`] is the array's side of one.
+//! - [`scheduler`] models what decides which request a drive gets next: Linux's I/O schedulers.
 //! - [`Faults`] make it stall, slow down or fail at given times.
 //! - [`AgedState`] and [`Ssd::age`] start a drive in the state of one in use.
 //!
@@ -42,6 +43,7 @@ mod map;
 mod memory;
 mod permutation;
 mod profile;
+pub mod scheduler;
 mod slab;
 mod ssd;
 mod stats;

@@ -43,11 +43,12 @@ fn compare(what: &str, kind: &SchedulerKind, mix: Mix, settings: &[(&str, &str)]
     let Some(mut drive) = ScheduledDrive::new(kind.name(), settings) else { return };
     let unseen = std::env::var_os("TRIMTAB_UNSEEN_BURSTS").is_some();
     let seeds = if unseen { UNSEEN } else { SEEN };
+    let mut scheduler = kind.scheduler();
     let (mut shares, mut right, mut all) = (Vec::new(), 0, 0);
     for seed in seeds {
         let burst = Burst::draw(seed, mix);
         let Some(served) = drive.serve(&burst) else { continue };
-        let foretold = foretold(kind, &burst, &served);
+        let foretold = foretold(&mut scheduler, seed, &burst, &served);
         let (agreeing, pairs) = pairs_in_order(&served.order, &foretold);
         let share = agreeing as f64 / pairs as f64;
         if std::env::var_os("TRIMTAB_SHOW_BURSTS").is_some() {
@@ -74,32 +75,32 @@ fn compare(what: &str, kind: &SchedulerKind, mix: Mix, settings: &[(&str, &str)]
 #[test]
 fn mq_deadline_serves_a_process_in_the_order_foretold() {
     let kind = SchedulerKind::MqDeadline(MqDeadlineOptions::default());
-    compare("mq-deadline, one class", &kind, Mix { classes: false, long: false }, &[]);
+    compare("mq-deadline, one class", &kind, Mix { classes: false, long: false, raised: false }, &[]);
 }
 
 #[test]
 fn mq_deadline_serves_classes_in_the_order_foretold() {
     let kind = SchedulerKind::MqDeadline(MqDeadlineOptions::default());
-    compare("mq-deadline, all classes", &kind, Mix { classes: true, long: true }, &[]);
+    compare("mq-deadline, all classes", &kind, Mix { classes: true, long: true, raised: false }, &[]);
 }
 
 #[test]
 fn bfq_serves_weights_in_the_order_foretold() {
     let kind = SchedulerKind::Bfq(BfqOptions { low_latency: false, ..BfqOptions::default() });
     let settings = [("iosched/low_latency", "0"), ("iosched/max_budget", "16384")];
-    compare("bfq, one class", &kind, Mix { classes: false, long: true }, &settings);
+    compare("bfq, one class", &kind, Mix { classes: false, long: true, raised: false }, &settings);
 }
 
 #[test]
 fn bfq_serves_classes_in_the_order_foretold() {
     let kind = SchedulerKind::Bfq(BfqOptions { low_latency: false, ..BfqOptions::default() });
     let settings = [("iosched/low_latency", "0"), ("iosched/max_budget", "16384")];
-    compare("bfq, all classes", &kind, Mix { classes: true, long: true }, &settings);
+    compare("bfq, all classes", &kind, Mix { classes: true, long: true, raised: false }, &settings);
 }
 
 #[test]
 fn bfq_raises_weights_in_the_order_foretold() {
     let kind = SchedulerKind::Bfq(BfqOptions::default());
     let settings = [("iosched/low_latency", "1"), ("iosched/max_budget", "16384")];
-    compare("bfq, weights raised", &kind, Mix { classes: true, long: true }, &settings);
+    compare("bfq, weights raised", &kind, Mix { classes: true, long: true, raised: true }, &settings);
 }

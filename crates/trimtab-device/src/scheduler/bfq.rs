@@ -507,6 +507,3 @@ impl Scheduler for Bfq {
         Some(request)
     }
 }
-
-#[cfg(test)]
-mod tests;

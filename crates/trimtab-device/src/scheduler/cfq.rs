@@ -394,6 +394,3 @@ impl Scheduler for Cfq {
         Some(request)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,6 +13,9 @@ pub(crate) struct Mix {
     pub(crate) classes: bool,
     /// Some bursts have requests of up to 512 KiB.
     pub(crate) long: bool,
+    /// Processes that asked for a priority send few requests. While weights of others are raised,
+    /// BFQ leaves them few places.
+    pub(crate) raised: bool,
 }
 
 /// A process of a burst.
@@ -48,7 +51,7 @@ impl Burst {
     pub(crate) fn draw(seed: u64, mix: Mix) -> Self {
         let mut rng = Pcg64::seed_from_u64(seed);
         let classes = [IoClass::RealTime, IoClass::BestEffort, IoClass::BestEffort, IoClass::Idle];
-        let processes: Vec<_> = (0..rng.random_range(2..=5))
+        let mut processes: Vec<_> = (0..rng.random_range(2..=5))
             .map(|_| {
                 let class = classes[rng.random_range(0..classes.len())];
                 // Half of the processes ask for no priority.
@@ -69,6 +72,13 @@ impl Burst {
             }
             let op = if rng.random_bool(read_share) { Op::Read } else { Op::Write };
             let process = rng.random_range(0..processes.len());
+            let own = requests.iter().filter(|other| other.process == process).count();
+            if mix.raised && processes[process].level != 4 && own >= 2 {
+                if processes.iter().all(|process| process.level != 4) {
+                    processes[0].level = 4;
+                }
+                continue;
+            }
             requests.push(BurstRequest { process, op, offset, length });
         }
         Self { processes, requests }

@@ -81,6 +81,9 @@ impl ScheduledDrive {
             skip(Feature::Kernel, &format!("needs the scheduler {scheduler}: {e}"));
             return None;
         }
+        // BFQ gives each process a share of the scheduler's places by its weight; none may have to
+        // wait for one.
+        all.set("nr_requests", "2048").unwrap();
         // Each request of the burst stays one, and writes are not throttled.
         all.set("nomerges", "2").unwrap();
         _ = all.set("wbt_lat_usec", "0");
@@ -99,20 +102,24 @@ impl ScheduledDrive {
         thread::sleep(Duration::from_millis(200));
         self.drive.stall();
         let plug = Submitter::start(&self.drive.path, default_process());
+        let mut blocked = false;
         for i in 0..DEPTH as u64 {
-            plug.submit(BurstRequest { process: 0, op: Op::Read, offset: i * 8192, length: 4096 });
+            let request =
+                BurstRequest { process: 0, op: Op::Read, offset: i * 8192, length: 4096 };
+            blocked |= !plug.submit(request);
         }
         // The kernel gives them to the drive from another thread.
         thread::sleep(Duration::from_millis(5));
         let start = |&process: &Process| Submitter::start(&self.drive.path, process);
         let processes: Vec<_> = burst.processes.iter().map(start).collect();
         for request in &burst.requests {
-            processes[request.process].submit(*request);
+            blocked = blocked || !processes[request.process].submit(*request);
         }
         self.drive.heal();
         processes.into_iter().for_each(Submitter::finish);
         plug.finish();
-        self.observed(burst)
+        let observed = self.observed(burst);
+        observed.filter(|_| !blocked)
     }
 
     fn observed(&mut self, burst: &Burst) -> Option<Served> {
@@ -134,8 +141,10 @@ impl ScheduledDrive {
         let number = |record: &Record| {
             burst.requests.iter().position(|request| request.offset == record.offset)
         };
-        let mut issued: Vec<_> =
-            rest.iter().map(|r: &&Record| Some((r.issue?, r.arrival, number(r)?))).collect::<Option<_>>()?;
+        let mut issued: Vec<_> = rest
+            .iter()
+            .map(|r: &&Record| Some((r.issue?, r.arrival, number(r)?)))
+            .collect::<Option<_>>()?;
         issued.sort_unstable();
         let mut arrivals = vec![Nanos::ZERO; burst.requests.len()];
         issued.iter().for_each(|&(_, arrival, i)| arrivals[i] = arrival);
@@ -183,9 +192,11 @@ impl Submitter {
         Self { requests, submitted, thread }
     }
 
-    fn submit(&self, request: BurstRequest) {
+    /// Submits a request. False if the kernel makes the process wait: no place is left for it in
+    /// the scheduler.
+    fn submit(&self, request: BurstRequest) -> bool {
         self.requests.send(request).expect("the thread runs");
-        self.submitted.recv().expect("the request was submitted");
+        self.submitted.recv_timeout(Duration::from_secs(1)).is_ok()
     }
 
     /// Waits for all completions.

@@ -75,13 +75,23 @@ fn compare(what: &str, kind: &SchedulerKind, mix: Mix, settings: &[(&str, &str)]
 #[test]
 fn mq_deadline_serves_a_process_in_the_order_foretold() {
     let kind = SchedulerKind::MqDeadline(MqDeadlineOptions::default());
-    compare("mq-deadline, one class", &kind, Mix { classes: false, long: false, raised: false }, &[]);
+    compare(
+        "mq-deadline, one class",
+        &kind,
+        Mix { classes: false, long: false, raised: false },
+        &[],
+    );
 }
 
 #[test]
 fn mq_deadline_serves_classes_in_the_order_foretold() {
     let kind = SchedulerKind::MqDeadline(MqDeadlineOptions::default());
-    compare("mq-deadline, all classes", &kind, Mix { classes: true, long: true, raised: false }, &[]);
+    compare(
+        "mq-deadline, all classes",
+        &kind,
+        Mix { classes: true, long: true, raised: false },
+        &[],
+    );
 }
 
 #[test]
@@ -102,5 +112,10 @@ fn bfq_serves_classes_in_the_order_foretold() {
 fn bfq_raises_weights_in_the_order_foretold() {
     let kind = SchedulerKind::Bfq(BfqOptions::default());
     let settings = [("iosched/low_latency", "1"), ("iosched/max_budget", "16384")];
-    compare("bfq, weights raised", &kind, Mix { classes: true, long: true, raised: true }, &settings);
+    compare(
+        "bfq, weights raised",
+        &kind,
+        Mix { classes: true, long: true, raised: true },
+        &settings,
+    );
 }

@@ -12,13 +12,15 @@
 //!   30-fold for some seconds, unless it belongs to a large burst of new processes.
 //! - **Charging time.** A queue that seeks, or was slow, is charged for its time as if it had been
 //!   served at full rate, so that it cannot take the device from others by being slow.
+//! - **Sharing.** On a device without a head, processes of one priority that begin within 180 ms share
+//!   a queue.
 //!
 //! Sources: Valente and Checconi, "High throughput disk scheduling with fair bandwidth
 //! distribution"; the kernel's documentation (Documentation/block/bfq-iosched.rst); and the order
 //! in which a running kernel dispatches (docs/measurements/schedulers.md).
 //!
 //! Differences from Linux: no injection of requests while the device is kept idle, no merging of
-//! queues that read interleaved parts of a file, no raising of soft real-time processes, and no
+//! queues because they read interleaved parts of a file, no raising of soft real-time processes, and no
 //! adaptation of the largest budget to the device's rate. Groups are not nested.
 
 mod burst;
@@ -34,7 +36,7 @@ use trimtab_io::{IoClass, Nanos, Request, RequestId};
 
 use self::burst::Burst;
 use self::expire::Reason;
-use self::queue::{Queue, QueueKey};
+use self::queue::{Queue, QueueKey, level_of};
 use self::wf2q::Wf2q;
 use super::queue::Pool;
 use super::{Scheduler, is_sync};
@@ -52,6 +54,8 @@ pub struct Bfq {
     root: Wf2q,
     service: Option<Service>,
     burst: Burst,
+    /// The queue that a process which begins now may share, and when it was made.
+    shareable: Option<(usize, Nanos)>,
     /// Busy queues by class (1 to 3), and those of them that are raised.
     busy: [u32; 4],
     busy_raised: u32,
@@ -90,6 +94,8 @@ struct Service {
     idle_until: Option<Nanos>,
 }
 
+/// A process that begins within this time may share the queue of another.
+const SHARING: Nanos = Nanos::from_millis(180);
 /// Bytes of a sector, the unit of budgets.
 const SECTOR: u64 = 512;
 /// Shared writes are charged so many times their size.
@@ -116,6 +122,7 @@ impl Bfq {
             root: Wf2q::default(),
             service: None,
             burst: Burst::default(),
+            shareable: None,
             busy: [0; 4],
             busy_raised: 0,
             weights: Vec::new(),
@@ -134,21 +141,40 @@ impl Bfq {
             Ok(at) => return self.index[at].1 as usize,
             Err(at) => at,
         };
+        let place = self.group(request.issuer.group);
+        if let Some(shared) = self.shared_with(now, request, place) {
+            self.index.insert(at, (key, shared as u32));
+            return shared;
+        }
         let number = self.queues.len();
         self.index.insert(at, (key, number as u32));
-        let place = self.group(request.issuer.group);
         let group = &mut self.groups[place];
         let entity = group.queues.add(request.issuer.class, 1);
         group.members.push(number);
         let budget = 2 * self.options.max_budget() / 3;
         self.queues.push(Queue::new(request, place, entity, budget));
         if is_sync(request) {
+            self.shareable = Some((number, now));
             let others = self.busy.iter().any(|&busy| busy > 0);
             for member in self.burst.add(now, number, others) {
                 self.queues[member].in_large_burst = true;
             }
         }
         number
+    }
+
+    /// The queue that a new process shares. Where idling gains no throughput, processes of one
+    /// priority that begin shortly after each other share a queue: they are taken for parts of one
+    /// program.
+    fn shared_with(&self, now: Nanos, request: &Request, group: usize) -> Option<usize> {
+        let (number, made) = self.shareable?;
+        let queue = &self.queues[number];
+        let is_alike = queue.group == group
+            && queue.class == request.issuer.class
+            && queue.level == level_of(&request.issuer);
+        let gains = self.options.rotational || !self.queueing;
+        let shares = is_sync(request) && is_alike && !gains && now.since(made) <= SHARING;
+        shares.then_some(number)
     }
 
     /// The place of a group, made if there is none.
@@ -193,7 +219,7 @@ impl Bfq {
     /// A queue without requests has got one.
     fn becomes_busy(&mut self, now: Nanos, number: usize, request: &Request) {
         let queue = &mut self.queues[number];
-        (queue.class, queue.level) = (request.issuer.class, request.issuer.level);
+        (queue.class, queue.level) = (request.issuer.class, level_of(&request.issuer));
         let in_time = now <= queue.think.last_completion() + Nanos(3 * self.options.slice_idle().0);
         let continues = queue.awaits_next && in_time;
         queue.awaits_next = false;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use trimtab_block::BlockDevice;
 use trimtab_io::{IoClass, Nanos, Op};
 use trimtab_record::{Recorder, RecorderOptions, Recording};
-use trimtab_testdisk::{Feature, skip};
+use trimtab_testdisk::{Feature, note, skip};
 use trimtab_trace::Record;
 
 use crate::burst::{Burst, BurstRequest, PLUG_BYTES, Process};
@@ -104,8 +104,7 @@ impl ScheduledDrive {
         let plug = Submitter::start(&self.drive.path, default_process());
         let mut blocked = false;
         for i in 0..DEPTH as u64 {
-            let request =
-                BurstRequest { process: 0, op: Op::Read, offset: i * 8192, length: 4096 };
+            let request = BurstRequest { process: 0, op: Op::Read, offset: i * 8192, length: 4096 };
             blocked |= !plug.submit(request);
         }
         // The kernel gives them to the drive from another thread.
@@ -119,6 +118,9 @@ impl ScheduledDrive {
         processes.into_iter().for_each(Submitter::finish);
         plug.finish();
         let observed = self.observed(burst);
+        if blocked {
+            note("the kernel made a process wait");
+        }
         observed.filter(|_| !blocked)
     }
 
@@ -136,6 +138,7 @@ impl ScheduledDrive {
         let (plug, rest): (Vec<_>, Vec<_>) =
             records.iter().partition(|record: &&Record| record.offset < PLUG_BYTES);
         if plug.len() != DEPTH || rest.len() != burst.requests.len() {
+            note(&format!("{} and {} requests were observed", plug.len(), rest.len()));
             return None;
         }
         let number = |record: &Record| {

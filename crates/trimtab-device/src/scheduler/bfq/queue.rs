@@ -26,6 +26,14 @@ impl QueueKey {
     }
 }
 
+/// The level that counts: the idle class has only one.
+pub(super) const fn level_of(issuer: &Issuer) -> u8 {
+    match issuer.class {
+        IoClass::Idle => Issuer::LAST_LEVEL,
+        IoClass::RealTime | IoClass::BestEffort => issuer.level,
+    }
+}
+
 /// A process, or the shared writes of a level.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
@@ -82,7 +90,7 @@ impl Queue {
             group,
             entity,
             class: request.issuer.class,
-            level: request.issuer.level,
+            level: level_of(&request.issuer),
             is_sync: is_sync(request),
             in_device: 0,
             is_busy: false,

@@ -78,7 +78,7 @@ fn mq_deadline_serves_a_process_in_the_order_foretold() {
     compare(
         "mq-deadline, one class",
         &kind,
-        Mix { classes: false, long: false, raised: false },
+        Mix { classes: false, idle: false, long: false, raised: false },
         &[],
     );
 }
@@ -89,7 +89,7 @@ fn mq_deadline_serves_classes_in_the_order_foretold() {
     compare(
         "mq-deadline, all classes",
         &kind,
-        Mix { classes: true, long: true, raised: false },
+        Mix { classes: true, idle: true, long: true, raised: false },
         &[],
     );
 }
@@ -98,14 +98,24 @@ fn mq_deadline_serves_classes_in_the_order_foretold() {
 fn bfq_serves_weights_in_the_order_foretold() {
     let kind = SchedulerKind::Bfq(BfqOptions { low_latency: false, ..BfqOptions::default() });
     let settings = [("iosched/low_latency", "0"), ("iosched/max_budget", "16384")];
-    compare("bfq, one class", &kind, Mix { classes: false, long: true, raised: false }, &settings);
+    compare(
+        "bfq, one class",
+        &kind,
+        Mix { classes: false, idle: false, long: true, raised: false },
+        &settings,
+    );
 }
 
 #[test]
 fn bfq_serves_classes_in_the_order_foretold() {
     let kind = SchedulerKind::Bfq(BfqOptions { low_latency: false, ..BfqOptions::default() });
     let settings = [("iosched/low_latency", "0"), ("iosched/max_budget", "16384")];
-    compare("bfq, all classes", &kind, Mix { classes: true, long: true, raised: false }, &settings);
+    compare(
+        "bfq, all classes",
+        &kind,
+        Mix { classes: true, idle: false, long: true, raised: false },
+        &settings,
+    );
 }
 
 #[test]
@@ -115,7 +125,7 @@ fn bfq_raises_weights_in_the_order_foretold() {
     compare(
         "bfq, weights raised",
         &kind,
-        Mix { classes: true, long: true, raised: true },
+        Mix { classes: true, idle: false, long: true, raised: true },
         &settings,
     );
 }

@@ -11,6 +11,8 @@ use trimtab_io::{IoClass, Op};
 pub(crate) struct Mix {
     /// Processes of all classes, not only best-effort ones.
     pub(crate) classes: bool,
+    /// Idle ones among them. BFQ leaves them too few places for a burst.
+    pub(crate) idle: bool,
     /// Some bursts have requests of up to 512 KiB.
     pub(crate) long: bool,
     /// Processes that asked for a priority send few requests. While weights of others are raised,
@@ -53,7 +55,8 @@ impl Burst {
         let classes = [IoClass::RealTime, IoClass::BestEffort, IoClass::BestEffort, IoClass::Idle];
         let mut processes: Vec<_> = (0..rng.random_range(2..=5))
             .map(|_| {
-                let class = classes[rng.random_range(0..classes.len())];
+                let kinds = if mix.idle { classes.len() } else { classes.len() - 1 };
+                let class = classes[rng.random_range(0..kinds)];
                 // Half of the processes ask for no priority.
                 let level = if rng.random_bool(0.5) { 4 } else { rng.random_range(0..8) };
                 Process { class: if mix.classes { class } else { IoClass::BestEffort }, level }

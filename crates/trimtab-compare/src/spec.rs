@@ -187,6 +187,7 @@ impl Comparison {
             )));
         }
         let devices = devices(raw.device, dependent, text, directory)?;
+        scenario::without_schedulers(&devices, text)?;
         let parsed = faults
             .into_iter()
             .map(|fault| fault.map_or(Ok(Vec::new()), |fault| faults::parse(fault, text)));

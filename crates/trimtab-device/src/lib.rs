@@ -16,6 +16,7 @@
 //!   read proceeds. [`FirmwareKind`] names the published ones, for drives and for arrays of them;
 //!   [`WindowController`] is the array's side of one.
 //! - [`PageCache`] is the memory above a drive: its lists, readahead and eviction.
+//! - [`scheduler`] models what decides which request a drive gets next: Linux's I/O schedulers.
 //! - [`Faults`] make it stall, slow down or fail at given times.
 //! - [`AgedState`] and [`Ssd::age`] start a drive in the state of one in use.
 //!
@@ -49,6 +50,7 @@ mod memory;
 mod page_cache;
 mod permutation;
 mod profile;
+pub mod scheduler;
 mod slab;
 mod ssd;
 mod stats;

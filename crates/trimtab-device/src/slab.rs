@@ -33,6 +33,11 @@ impl<T> Slab<T> {
         self.free.push(index);
     }
 
+    /// All entries with their indices, freed ones included.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.places)
+    }
+
     /// Entries in use.
     pub(crate) const fn len(&self) -> usize {
         self.places.len() - self.free.len()

@@ -38,6 +38,8 @@ pub struct Workload {
     pub name: String,
     /// The submission queue that it uses; `None`: all of them in turn.
     pub queue: Option<u32>,
+    /// Who issues its requests; for schedulers.
+    pub issuer: Issuer,
     /// Its requests.
     pub source: Source,
 }
@@ -237,7 +239,7 @@ impl<S: Server> Lane<S> {
             length: arrived.drawn.length,
             flags: arrived.flags,
             deadline: None,
-            issuer: Issuer::of_process(0),
+            issuer: self.workloads[arrived.workload as usize].issuer,
         };
         self.sent_last = self.now;
         self.most_in_flight = self.most_in_flight.max(self.host.in_flight());

@@ -21,6 +21,8 @@
 //! is the entry point for programs with their own [`Server`]. [`mod@array`] runs several
 //! drives under a strategy of `trimtab-steer`; [`fit`] finds the profile of a recorded drive.
 //!
+//! [`Scheduled`] puts an I/O scheduler above a device: it is a [`Server`] itself.
+//!
 //! # Example
 //!
 //! ```
@@ -69,6 +71,7 @@ pub mod parallel;
 mod raid;
 mod report;
 pub mod scenario;
+mod scheduled;
 mod server;
 mod simulation;
 mod source;
@@ -83,6 +86,7 @@ pub use lane::{Device, Span, Workload};
 pub use raid::{RaidOptions, RaidRun, RunPart, run_raid};
 pub use report::{DeviceReport, OpReport, Report, TimeReport, WorkloadReport};
 pub use scenario::Scenario;
+pub use scheduled::{MaybeScheduled, Scheduled};
 pub use server::Server;
 pub use simulation::Simulation;
 pub use source::{NEVER, Offsets, Replay, ReplayOptions, Source};

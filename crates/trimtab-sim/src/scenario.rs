@@ -11,6 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use trimtab_device::scheduler::SchedulerKind;
 use trimtab_device::{Disk, Drive, DriveProfile, FillProgress, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, WholeFile, derived_seed};
 
@@ -21,6 +22,8 @@ pub use self::workload::{WorkloadSpec, read};
 use crate::error::Error;
 use crate::host::HostInterface;
 use crate::lane::{Device, Span};
+use crate::scheduled::{MaybeScheduled, Scheduled};
+use crate::server::Server;
 use crate::simulation::Simulation;
 
 /// A simulation, parsed and checked.
@@ -63,8 +66,21 @@ pub struct DeviceSpec<P = Profile> {
     pub fill: Fill,
     /// The host interface.
     pub host: HostInterface,
+    /// The I/O scheduler above it, if there is one.
+    pub scheduler: Option<SchedulerSpec>,
     /// Its workloads.
     pub workloads: Vec<WorkloadSpec>,
+}
+
+/// The I/O scheduler above a device.
+#[derive(Clone, Debug)]
+pub struct SchedulerSpec {
+    /// Which one, with its keys.
+    pub kind: SchedulerKind,
+    /// Requests that the device has at a time.
+    pub device_depth: u32,
+    /// Its position in the text.
+    pub span: Range<usize>,
 }
 
 /// The initial content of a drive.
@@ -124,6 +140,8 @@ pub struct RawDevice {
     #[serde(default, deserialize_with = "values::fill")]
     fill: Option<Spanned<Fill>>,
     host: Option<Spanned<HostInterface>>,
+    scheduler: Option<Spanned<SchedulerKind>>,
+    device_depth: Option<Spanned<u32>>,
 }
 
 /// The parts of a device whose keys depend on each other, which are parsed after the rest.
@@ -212,7 +230,7 @@ impl Scenario {
     ///
     /// # Errors
     /// A trace cannot be read.
-    pub fn simulation(&self) -> Result<Simulation<Drive>, Error> {
+    pub fn simulation(&self) -> Result<Simulation<MaybeScheduled<Drive>>, Error> {
         let made = self.simulation_watched(&mut |_, _| ControlFlow::Continue(()))?;
         Ok(made.expect("it is not ended"))
     }
@@ -226,7 +244,7 @@ impl Scenario {
     pub fn simulation_watched(
         &self,
         watch: &mut dyn FnMut(&str, f64) -> ControlFlow<()>,
-    ) -> Result<Option<Simulation<Drive>>, Error> {
+    ) -> Result<Option<Simulation<MaybeScheduled<Drive>>>, Error> {
         let mut devices = Vec::with_capacity(self.devices.len());
         for (number, spec) in (0..).zip(&self.devices) {
             let seed = derived_seed(self.seed, number.into());
@@ -238,7 +256,7 @@ impl Scenario {
             devices.push(Device {
                 name: spec.name.clone(),
                 host: spec.host,
-                server: drive,
+                server: spec.scheduled(drive),
                 workloads,
             });
         }
@@ -313,8 +331,8 @@ pub fn drives(
     let drives = drives_of_any_kind(raw, dependent, text, directory)?;
     let flash = |(drive, line): (DeviceSpec<DriveProfile>, &Range<usize>)| match drive.profile {
         DriveProfile::Flash(profile) => {
-            let DeviceSpec { name, fill, host, workloads, .. } = drive;
-            Ok(DeviceSpec { name, profile, fill, host, workloads })
+            let DeviceSpec { name, fill, host, scheduler, workloads, .. } = drive;
+            Ok(DeviceSpec { name, profile, fill, host, scheduler, workloads })
         }
         DriveProfile::Disk(disk) => {
             let what = format!("profile `{}` is a disk's; a flash drive is needed here", disk.name);
@@ -373,7 +391,19 @@ impl DeviceSpec<DriveProfile> {
             Ok::<_, Error>(host)
         })?;
         let fill = raw.fill.map(Spanned::into_inner).unwrap_or_default();
-        Ok(Self { name, profile, fill, host, workloads: Vec::new() })
+        let scheduler = scheduler(raw.scheduler, raw.device_depth, text)?;
+        Ok(Self { name, profile, fill, host, scheduler, workloads: Vec::new() })
+    }
+
+    /// A device below its scheduler, if it has one.
+    #[must_use]
+    pub fn scheduled<S: Server>(&self, server: S) -> MaybeScheduled<S> {
+        match &self.scheduler {
+            None => MaybeScheduled::Direct(server),
+            Some(SchedulerSpec { kind, device_depth, .. }) => {
+                MaybeScheduled::Scheduled(Box::new(Scheduled::new(server, kind, *device_depth)))
+            }
+        }
     }
 
     /// The drive, filled if it is flash, unless `watch` ends the work.
@@ -467,6 +497,44 @@ fn filled(
         FillKind::Aged => ssd.age_watched(profile, share, overwrites, watch)?,
     }
     ControlFlow::Continue(ssd)
+}
+
+/// Requests that a device has below a scheduler, if nothing else is said: those of NCQ.
+const DEVICE_DEPTH: u32 = 32;
+
+fn scheduler(
+    kind: Option<Spanned<SchedulerKind>>,
+    depth: Option<Spanned<u32>>,
+    text: Text<'_>,
+) -> Result<Option<SchedulerSpec>, Error> {
+    let Some(kind) = kind else {
+        return match depth {
+            Some(depth) => Err(text.wrong(&depth.span(), "`device_depth` needs a `scheduler`")),
+            None => Ok(None),
+        };
+    };
+    let (span, kind) = (kind.span(), kind.into_inner());
+    kind.check().map_err(|e| text.wrong(&span, format!("`scheduler`: {e}")))?;
+    let device_depth = depth.map_or(Ok(DEVICE_DEPTH), |depth| {
+        let depths = 1..=HostInterface::MOST_DEPTH;
+        text.within("device_depth", &depth.span(), *depth.get_ref(), depths)?;
+        Ok::<_, Error>(depth.into_inner())
+    })?;
+    Ok(Some(SchedulerSpec { kind, device_depth, span }))
+}
+
+/// Refuses devices with schedulers, where these are not simulated.
+///
+/// # Errors
+/// A device has one.
+pub fn without_schedulers(devices: &[DeviceSpec], text: Text<'_>) -> Result<(), Error> {
+    match devices.iter().find_map(|device| device.scheduler.as_ref()) {
+        Some(scheduler) => {
+            let what = "`scheduler` is for `trimtab sim run`: leave it out here";
+            Err(text.wrong(&scheduler.span, what))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The workloads of `capacity` bytes that have this many submission queues.

@@ -18,7 +18,7 @@ const STEPS: u32 = 1 << 14;
 ///
 /// ```
 /// use trimtab_device::{Profile, Ssd};
-/// use trimtab_io::{DeviceId, Nanos, Op};
+/// use trimtab_io::{DeviceId, Issuer, Nanos, Op};
 /// use trimtab_sim::{Device, HostInterface, Simulation, Source, Span, Workload};
 /// use trimtab_trace::synth;
 ///
@@ -39,6 +39,7 @@ const STEPS: u32 = 1 << 14;
 ///     workloads: vec![Workload {
 ///         name: "reads".to_owned(),
 ///         queue: None,
+///         issuer: Issuer::default(),
 ///         source: Source::synthetic(workload, None, None),
 ///     }],
 /// };

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 use trimtab_device::{Error as DeviceError, LatencyBreakdown, Served};
-use trimtab_io::{Completion, Nanos, Outcome, Request};
+use trimtab_io::{Completion, Issuer, Nanos, Outcome, Request};
 use trimtab_sim::{
     Arbitration, Device, DeviceReport, Error, HostInterface, Server, Simulation, Source, Span,
     Workload,
@@ -96,7 +96,7 @@ fn closed(clients: u32) -> String {
 
 fn workload(name: &str, queue: Option<u32>, arrivals: &str) -> Workload {
     let source = Source::synthetic(synthetic(arrivals), None, None);
-    Workload { name: name.to_owned(), queue, source }
+    Workload { name: name.to_owned(), queue, issuer: Issuer::default(), source }
 }
 
 fn device(server: Constant, host: HostInterface, workloads: Vec<Workload>) -> Device<Constant> {
@@ -256,7 +256,8 @@ fn lack_of_progress_is_an_error() {
     assert!(matches!(error, Error::Endless { .. }), "{error}");
 
     let source = Source::synthetic(synthetic(&closed(1)), Some(10), None);
-    let workloads = vec![Workload { name: "w".to_owned(), queue: None, source }];
+    let workloads =
+        vec![Workload { name: "w".to_owned(), queue: None, issuer: Issuer::default(), source }];
     let server = Constant::new(Nanos::from_micros(1));
     let span = Span { warm_up_requests: 20, ..requests(1) };
     let error = run(span, device(server, HostInterface::default(), workloads)).unwrap_err();

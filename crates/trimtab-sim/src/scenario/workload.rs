@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
-use trimtab_io::{Nanos, derived_seed};
+use trimtab_io::{Issuer, Nanos, derived_seed};
 use trimtab_trace::Format;
 use trimtab_trace::synth::{self, Spec};
 
@@ -21,6 +21,7 @@ use crate::source::{Offsets, Replay, ReplayOptions, Source};
 pub struct WorkloadSpec {
     name: String,
     queue: Option<u32>,
+    issuer: Issuer,
     /// Its number on its device.
     number: u64,
     kind: WorkloadKind,
@@ -104,12 +105,16 @@ impl WorkloadSpec {
             Ok::<_, Error>(queue)
         });
         let queue = queue.transpose()?;
+        let issuer = match table.remove("issuer") {
+            Some(issuer) => issuer_of(issuer, number, text)?,
+            None => Issuer::of_process(number as u32),
+        };
         let kind = if table.contains_key("trace") {
             WorkloadKind::trace(table, &span, text, about)?
         } else {
             WorkloadKind::synthetic(table, &span, text, about.capacity)?
         };
-        Ok(Self { name, queue, number, kind, span })
+        Ok(Self { name, queue, issuer, number, kind, span })
     }
 
     /// Sets the most bytes for a copy of its trace, if it has one.
@@ -169,8 +174,20 @@ impl WorkloadSpec {
                 Source::replay(Replay::open(&expanded(path)?, capacity, options.clone())?)?
             }
         };
-        Ok(Workload { name: self.name.clone(), queue: self.queue, source })
+        Ok(Workload { name: self.name.clone(), queue: self.queue, issuer: self.issuer, source })
     }
+}
+
+/// Who issues the requests of a workload: a process of its own, unless another is named.
+fn issuer_of(value: Spanned<DeValue<'_>>, number: u64, text: Text<'_>) -> Result<Issuer, Error> {
+    let at = value.span();
+    let names_process = value.get_ref().get("process").is_some();
+    let mut issuer: Issuer = read(value, text)?;
+    text.within("issuer.level", &at, issuer.level, 0..=Issuer::LAST_LEVEL)?;
+    if !names_process {
+        issuer.process = number as u32;
+    }
+    Ok(issuer)
 }
 
 impl WorkloadKind {

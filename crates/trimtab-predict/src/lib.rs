@@ -92,6 +92,7 @@ mod identity;
 mod in_flight;
 mod label;
 mod linnos;
+pub mod mitt;
 mod model;
 mod online;
 mod pages;

@@ -71,6 +71,7 @@ mod figures;
 pub mod live;
 mod phase;
 mod prepare;
+mod queue_models;
 pub mod random;
 mod recording;
 mod simulated;

@@ -52,6 +52,12 @@ impl Ssd {
         map
     }
 
+    /// Whether it tells its internal operations.
+    #[must_use]
+    pub const fn is_open_channel(&self) -> bool {
+        self.open_channel.is_on()
+    }
+
     /// Takes the internal operations since the last call, in order of time. Empty unless the
     /// drive was [opened](Self::open_channel). White-box.
     pub fn take_flash_events(&mut self, take: impl FnMut(FlashEvent)) {

@@ -1,0 +1,198 @@
+//! Accuracy of `mitt-ssd` by the measure of MittOS, §4.5.6: reads refused that would have been in
+//! time, and reads admitted that are late, with the deadline at the p95. Nothing is refused during
+//! the measurement.
+//!
+//! Usage: `cargo run --release -p trimtab-compare --example mitt_accuracy -- [SEED]`, with
+//! `TRIMTAB_TRACES` naming the folder of recorded workloads.
+
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use trimtab_compare::flash_model;
+use trimtab_device::{Profile, Ssd};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
+use trimtab_predict::mitt::{FlashPrecision, Limit, MittSsd};
+use trimtab_predict::{Predictor, Ticket};
+use trimtab_sim::{NEVER, Offsets, Replay, ReplayOptions, Source};
+
+/// File, and how many times faster than recorded it is replayed.
+const WORKLOADS: [(&str, u64); 5] = [
+    ("tpcc-small.trace", 128),
+    ("wsrch-small.trace", 128),
+    ("msr-rand-iops.trace", 128),
+    ("msr-rw20-80.trace", 128),
+    ("cloudphysics.csv", 128),
+];
+
+const PRECISIONS: [(&str, FlashPrecision); 6] = {
+    let all = FlashPrecision { feedback: true, channel: true, page_table: true, erase: true };
+    [
+        ("all", all),
+        ("no feedback", FlashPrecision { feedback: false, ..all }),
+        ("no channel", FlashPrecision { channel: false, ..all }),
+        ("no page table", FlashPrecision { page_table: false, ..all }),
+        ("no erase", FlashPrecision { erase: false, ..all }),
+        ("none", FlashPrecision::NONE),
+    ]
+};
+
+/// One read: its latency, and what each variant expected.
+struct Outcome {
+    actual: Nanos,
+    expected: [Nanos; PRECISIONS.len()],
+}
+
+fn requests(path: &Path, rate: u64, capacity: u64) -> Result<Vec<Request>, Box<dyn Error>> {
+    let options = ReplayOptions {
+        offsets: Offsets::Wrap,
+        rate_millionths: rate * 1_000_000,
+        // The clocks of some recordings are coarse.
+        spread: if path.ends_with("cloudphysics.csv") { Nanos::from_secs(1) } else { Nanos::ZERO },
+        ..ReplayOptions::default()
+    };
+    let mut source = Source::replay(Replay::open(path, capacity, options)?)?;
+    let mut requests = Vec::new();
+    while source.next() != NEVER {
+        let at = source.next();
+        let (drawn, flags) = source.take()?;
+        let id = RequestId(requests.len() as u64);
+        let (op, offset, length) = (drawn.op, drawn.offset, drawn.length);
+        requests.push(Request { flags, ..Request::new(id, DeviceId(0), at, op, offset, length) });
+    }
+    Ok(requests)
+}
+
+/// A drive with its predictors.
+struct Bench {
+    ssd: Ssd,
+    predictors: Vec<MittSsd>,
+    tickets: HashMap<u64, (Nanos, Vec<Ticket>, Option<usize>)>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Bench {
+    fn settle(&mut self) {
+        let predictors = &mut self.predictors;
+        self.ssd.take_flash_events(|event| {
+            predictors.iter_mut().for_each(|predictor| predictor.observe(&event));
+        });
+        for served in self.ssd.served() {
+            let completion = served.completion;
+            let Some((sent, tickets, read)) = self.tickets.remove(&completion.request.0) else {
+                continue;
+            };
+            for (predictor, ticket) in predictors.iter_mut().zip(tickets) {
+                predictor.completed(completion.complete, ticket, true);
+            }
+            if let Some(read) = read {
+                self.outcomes[read].actual = completion.complete.since(sent);
+            }
+        }
+    }
+
+    /// All events up to a time, each told when it happens.
+    fn advance(&mut self, until: Nanos) {
+        while let Some(at) = self.ssd.next_event().filter(|&at| at <= until) {
+            self.ssd.advance(at);
+            self.settle();
+        }
+        self.ssd.advance(until);
+    }
+
+    fn send(&mut self, request: &Request) -> Result<(), Box<dyn Error>> {
+        let now = request.arrival;
+        self.advance(now);
+        let read = (request.op == Op::Read).then_some(self.outcomes.len());
+        if read.is_some() {
+            let mut expected = [Nanos::ZERO; PRECISIONS.len()];
+            for (expected, predictor) in expected.iter_mut().zip(&self.predictors) {
+                *expected = predictor.predict(now, request).wait.unwrap_or_default();
+            }
+            self.outcomes.push(Outcome { actual: Nanos::ZERO, expected });
+        }
+        let tickets = self.predictors.iter_mut().map(|p| p.sent(now, request)).collect();
+        self.tickets.insert(request.id.0, (now, tickets, read));
+        self.ssd.submit(now, request)?;
+        self.settle();
+        Ok(())
+    }
+}
+
+fn measure(name: &str, rate: u64, path: &Path, seed: u64) -> Result<(), Box<dyn Error>> {
+    let profile = Profile::builtin("openchannel").ok_or("no such profile")?;
+    let profile = profile.with_capacity(16 << 30)?;
+    let mut ssd = Ssd::new(&profile, DeviceId(0), seed);
+    ssd.age(&profile, 1.0, 1.0);
+    let map = ssd.open_channel();
+    let model = Arc::new(flash_model(&profile)?);
+    let requests = requests(path, rate, ssd.capacity())?;
+    let start = ssd.now();
+    let one = |(_, precision): (&str, FlashPrecision)| {
+        MittSsd::new(Arc::clone(&model), Arc::clone(&map), Limit::default(), precision)
+    };
+    let predictors = PRECISIONS.map(one).into();
+    let mut bench = Bench { ssd, predictors, tickets: HashMap::new(), outcomes: Vec::new() };
+    for request in &requests {
+        bench.send(&Request { arrival: request.arrival + start, ..*request })?;
+    }
+    while let Some(at) = bench.ssd.next_event() {
+        bench.advance(at);
+    }
+    let outcomes = &bench.outcomes;
+    let mut sorted: Vec<_> = outcomes.iter().map(|outcome| outcome.actual).collect();
+    sorted.sort_unstable();
+    let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
+    let deadline = at(0.95);
+    println!(
+        "{name} x{rate}: {} requests, {} reads; p50 {}, p95 {}, p99 {}; {} erases, {} stalls",
+        requests.len(),
+        outcomes.len(),
+        at(0.5),
+        deadline,
+        at(0.99),
+        bench.ssd.stats().erases,
+        bench.ssd.stats().stalls,
+    );
+    for (number, (name, _)) in PRECISIONS.iter().enumerate() {
+        let (mut refused, mut admitted, mut error, mut most) = (0_u64, 0_u64, 0, 0);
+        for outcome in outcomes {
+            let (expected, actual) = (outcome.expected[number], outcome.actual);
+            match (expected > deadline, actual > deadline) {
+                (true, false) => refused += 1,
+                (false, true) => admitted += 1,
+                _ => continue,
+            }
+            let off = expected.0.abs_diff(actual.0);
+            error += off;
+            most = most.max(off);
+        }
+        let wrong = refused + admitted;
+        let percent = |count: u64, of: usize| 100.0 * count as f64 / of.max(1) as f64;
+        println!(
+            "  {name:14} wrong {:6.3}% of reads ({:6.3}% of all): false positive {:6.3}%, false \
+             negative {:6.3}%; off by {} on average, {} at most",
+            percent(wrong, outcomes.len()),
+            percent(wrong, requests.len()),
+            percent(refused, outcomes.len()),
+            percent(admitted, outcomes.len()),
+            Nanos(error / wrong.max(1)),
+            Nanos(most),
+        );
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let Ok(traces) = std::env::var("TRIMTAB_TRACES") else {
+        return Err("TRIMTAB_TRACES must name the folder of recorded workloads".into());
+    };
+    let seed = std::env::args().nth(1).map_or(Ok(1), |seed| seed.parse())?;
+    for (name, rate) in WORKLOADS {
+        measure(name, rate, &Path::new(&traces).join("workload").join(name), seed)?;
+    }
+    Ok(())
+}

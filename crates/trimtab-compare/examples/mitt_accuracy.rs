@@ -2,8 +2,9 @@
 //! time, and reads admitted that are late, with the deadline at the p95. Nothing is refused during
 //! the measurement.
 //!
-//! Usage: `cargo run --release -p trimtab-compare --example mitt_accuracy -- [SEED]`, with
-//! `TRIMTAB_TRACES` naming the folder of recorded workloads.
+//! Usage: `cargo run --release -p trimtab-compare --example mitt_accuracy -- [SEED [RATE [FILE]]]`,
+//! with `TRIMTAB_TRACES` naming the folder of recorded workloads; RATE: how many times faster than
+//! recorded they are replayed.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 
@@ -19,14 +20,19 @@ use trimtab_predict::mitt::{FlashPrecision, Limit, MittSsd};
 use trimtab_predict::{Predictor, Ticket};
 use trimtab_sim::{NEVER, Offsets, Replay, ReplayOptions, Source};
 
-/// File, and how many times faster than recorded it is replayed.
-const WORKLOADS: [(&str, u64); 5] = [
-    ("tpcc-small.trace", 128),
-    ("wsrch-small.trace", 128),
-    ("msr-rand-iops.trace", 128),
-    ("msr-rw20-80.trace", 128),
-    ("cloudphysics.csv", 128),
+const WORKLOADS: [&str; 5] = [
+    "tpcc-small.trace",
+    "wsrch-small.trace",
+    "msr-rand-iops.trace",
+    "msr-rw20-80.trace",
+    "cloudphysics.csv",
 ];
+
+/// As in the paper: traces of disks, on 128 chips.
+const RATE: u64 = 128;
+
+/// The profile has 128 dies, so that a smaller drive would have no room for cleaning.
+const CAPACITY: u64 = 32 << 30;
 
 const PRECISIONS: [(&str, FlashPrecision); 6] = {
     let all = FlashPrecision { feedback: true, channel: true, page_table: true, erase: true };
@@ -124,7 +130,7 @@ impl Bench {
 
 fn measure(name: &str, rate: u64, path: &Path, seed: u64) -> Result<(), Box<dyn Error>> {
     let profile = Profile::builtin("openchannel").ok_or("no such profile")?;
-    let profile = profile.with_capacity(16 << 30)?;
+    let profile = profile.with_capacity(CAPACITY)?;
     let mut ssd = Ssd::new(&profile, DeviceId(0), seed);
     ssd.age(&profile, 1.0, 1.0);
     let map = ssd.open_channel();
@@ -190,8 +196,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let Ok(traces) = std::env::var("TRIMTAB_TRACES") else {
         return Err("TRIMTAB_TRACES must name the folder of recorded workloads".into());
     };
-    let seed = std::env::args().nth(1).map_or(Ok(1), |seed| seed.parse())?;
-    for (name, rate) in WORKLOADS {
+    let arguments: Vec<String> = std::env::args().collect();
+    let number = |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |n| n.parse());
+    let (seed, rate) = (number(1, 1)?, number(2, RATE)?);
+    let only = arguments.get(3);
+    for name in WORKLOADS.into_iter().filter(|name| only.is_none_or(|only| only == name)) {
         measure(name, rate, &Path::new(&traces).join("workload").join(name), seed)?;
     }
     Ok(())

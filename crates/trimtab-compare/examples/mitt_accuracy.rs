@@ -18,14 +18,15 @@ use trimtab_device::{Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 use trimtab_predict::mitt::{FlashPrecision, Limit, MittSsd};
 use trimtab_predict::{Predictor, Ticket};
-use trimtab_sim::{NEVER, Offsets, Replay, ReplayOptions, Source};
+use trimtab_trace::{Trace, TraceOptions};
 
-const WORKLOADS: [&str; 5] = [
-    "tpcc-small.trace",
-    "wsrch-small.trace",
-    "msr-rand-iops.trace",
-    "msr-rw20-80.trace",
-    "cloudphysics.csv",
+/// File and format.
+const WORKLOADS: [(&str, &str); 5] = [
+    ("tpcc-small.trace", "disksim-ns"),
+    ("wsrch-small.trace", "disksim-ns"),
+    ("msr-rand-iops.trace", "cut"),
+    ("msr-rw20-80.trace", "cut"),
+    ("cloudphysics.csv", "cloudphysics"),
 ];
 
 /// As in the paper: traces of disks, on 128 chips.
@@ -33,6 +34,9 @@ const RATE: u64 = 128;
 
 /// The profile has 128 dies, so that a smaller drive would have no room for cleaning.
 const CAPACITY: u64 = 32 << 30;
+
+/// The distance of two disks of a trace on the drive.
+const DISK: u64 = 5 << 30;
 
 const PRECISIONS: [(&str, FlashPrecision); 6] = {
     let all = FlashPrecision { feedback: true, channel: true, page_table: true, erase: true };
@@ -52,22 +56,34 @@ struct Outcome {
     expected: [Nanos; PRECISIONS.len()],
 }
 
-fn requests(path: &Path, rate: u64, capacity: u64) -> Result<Vec<Request>, Box<dyn Error>> {
-    let options = ReplayOptions {
-        offsets: Offsets::Wrap,
-        rate_millionths: rate * 1_000_000,
-        // The clocks of some recordings are coarse.
-        spread: if path.ends_with("cloudphysics.csv") { Nanos::from_secs(1) } else { Nanos::ZERO },
-        ..ReplayOptions::default()
-    };
-    let mut source = Source::replay(Replay::open(path, capacity, options)?)?;
+/// The trace's requests, on a drive of this size. Its disks follow each other on the drive, and
+/// wrap around. Requests at the same time of a coarse clock are spread over its tick.
+fn requests(
+    path: &Path,
+    format: &str,
+    rate: u64,
+    capacity: u64,
+) -> Result<Vec<Request>, Box<dyn Error>> {
+    let options = TraceOptions { format: Some(format.parse()?), ..TraceOptions::default() };
+    let mut trace = Trace::open(&[path.to_owned()], &options)?;
+    let (mut batch, mut records) = (Vec::new(), Vec::new());
+    while trace.read(&mut batch)? {
+        records.append(&mut batch);
+    }
+    records.sort_by_key(|record| record.arrival);
+    let first = records.first().ok_or("an empty trace")?.arrival;
+    let tick = if format == "cloudphysics" { 1_000_000_000 } else { 0 };
     let mut requests = Vec::new();
-    while source.next() != NEVER {
-        let at = source.next();
-        let (drawn, flags) = source.take()?;
-        let id = RequestId(requests.len() as u64);
-        let (op, offset, length) = (drawn.op, drawn.offset, drawn.length);
-        requests.push(Request { flags, ..Request::new(id, DeviceId(0), at, op, offset, length) });
+    for group in records.chunk_by(|one, other| one.arrival == other.arrival) {
+        for (number, record) in (0_u64..).zip(group) {
+            let within = number * tick / group.len() as u64;
+            let at = Nanos((record.arrival.since(first).0 + within) / rate);
+            let shifted = record.offset + u64::from(record.device.0) * DISK;
+            let length = record.length.min(capacity);
+            let offset = (shifted % (capacity - length + 1)) / 512 * 512;
+            let id = RequestId(requests.len() as u64);
+            requests.push(Request::new(id, DeviceId(0), at, record.op, offset, length));
+        }
     }
     Ok(requests)
 }
@@ -128,14 +144,20 @@ impl Bench {
     }
 }
 
-fn measure(name: &str, rate: u64, path: &Path, seed: u64) -> Result<(), Box<dyn Error>> {
+fn measure(
+    name: &str,
+    format: &str,
+    rate: u64,
+    path: &Path,
+    seed: u64,
+) -> Result<(), Box<dyn Error>> {
     let profile = Profile::builtin("openchannel").ok_or("no such profile")?;
     let profile = profile.with_capacity(CAPACITY)?;
     let mut ssd = Ssd::new(&profile, DeviceId(0), seed);
     ssd.age(&profile, 1.0, 1.0);
     let map = ssd.open_channel();
     let model = Arc::new(flash_model(&profile)?);
-    let requests = requests(path, rate, ssd.capacity())?;
+    let requests = requests(path, format, rate, ssd.capacity())?;
     let start = ssd.now();
     let one = |(_, precision): (&str, FlashPrecision)| {
         MittSsd::new(Arc::clone(&model), Arc::clone(&map), Limit::default(), precision)
@@ -200,8 +222,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let number = |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |n| n.parse());
     let (seed, rate) = (number(1, 1)?, number(2, RATE)?);
     let only = arguments.get(3);
-    for name in WORKLOADS.into_iter().filter(|name| only.is_none_or(|only| only == name)) {
-        measure(name, rate, &Path::new(&traces).join("workload").join(name), seed)?;
+    let wanted = |(name, _): &(&str, &str)| only.is_none_or(|only| only == name);
+    for (name, format) in WORKLOADS.into_iter().filter(wanted) {
+        measure(name, format, rate, &Path::new(&traces).join("workload").join(name), seed)?;
     }
     Ok(())
 }

@@ -140,6 +140,12 @@ impl FlashModel {
         die / self.raw.dies_per_channel
     }
 
+    /// The dies that share a channel.
+    pub(super) fn dies_of(&self, channel: u32) -> std::ops::Range<usize> {
+        let first = (channel * self.raw.dies_per_channel) as usize;
+        first..(first + self.raw.dies_per_channel as usize).min(self.raw.dies as usize)
+    }
+
     pub(super) const fn die_of(&self, unit: u32) -> u32 {
         unit / self.raw.units_per_die
     }

@@ -23,11 +23,36 @@ struct Die {
     /// Start of it, and whether there is one.
     begun: Nanos,
     busy: bool,
-    /// Predicted time of what is queued: reads, and the rest.
+    /// When its data is ready for the channel, and when that has moved it.
+    ready: Nanos,
+    moved: Nanos,
+    /// Its time on a free channel, if it uses the channel once.
+    alone: Option<Nanos>,
+    /// Predicted time of what is queued on a free channel, and how many operations: reads, and the
+    /// rest.
     reads: Nanos,
     others: Nanos,
+    reads_queued: u32,
+    others_queued: u32,
     /// The part of `others` that are cleanings, whose work is known when they begin.
     cleanings: Nanos,
+}
+
+/// An operation's wait for its channel counts with this weight in the average, of 1.
+const LAG_WEIGHT: u64 = 8;
+
+/// Up to this many operations queued on a die, most find the channel free, and the mean wait would
+/// be wrong for most: it counts for those beyond.
+const SHALLOW: u32 = 3;
+
+/// A page of a read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Page {
+    die: u32,
+    channel: u32,
+    /// When its data is ready for the channel.
+    ready: Nanos,
+    transfer: Nanos,
 }
 
 /// Predicts a read's latency from the next free times of its dies and channels.
@@ -36,7 +61,8 @@ struct Die {
 /// and knows the programs, erases and moves of cleaning ([`Predictor::observe`]). A die's next
 /// free time is the predicted end of its current operation and the predicted time of those queued
 /// behind; each operation that begins or ends corrects it. A page waits for its die, is read, and
-/// then waits for transfers of the channel's other dies. A read is as late as its latest page, and
+/// then waits for transfers of the channel's other dies that have begun; behind a deep queue as
+/// long as operations waited lately. A read is as late as its latest page, and
 /// refused whole: no part is sent.
 ///
 /// Dies with several planes count as if these worked one after the other, and a cleaning as if it
@@ -49,7 +75,7 @@ pub struct MittSsd {
     precision: FlashPrecision,
     sureness: Sureness,
     dies: Box<[Die]>,
-    /// By channel: when the transfers of the operations that have begun are over.
+    /// By channel: how long operations waited for it lately, on average.
     channels: Box<[Nanos]>,
     /// End of a stall, by estimate.
     stalled_until: Nanos,
@@ -92,13 +118,28 @@ impl MittSsd {
     #[must_use]
     #[inline]
     pub fn next_free(&self, now: Nanos, die: u32) -> Nanos {
+        let lag = self.channels[self.model.channel_of(die) as usize];
         let die = &self.dies[die as usize];
         if !self.precision.feedback {
             return die.free.max(now);
         }
-        let queued = if self.model.reads_first() { die.reads } else { die.reads + die.others };
+        let (queued, count) = if self.model.reads_first() {
+            (die.reads, die.reads_queued)
+        } else {
+            (die.reads + die.others, die.reads_queued + die.others_queued)
+        };
+        let queued = queued + Nanos(lag.0 * u64::from(count.saturating_sub(SHALLOW)));
         let current = if die.busy { die.end.max(now) } else { now };
         current + queued
+    }
+
+    /// When the channel has moved what is ready before `ready`, or then. It is first come, first
+    /// served, and each die has one transfer at most.
+    #[inline]
+    fn channel_free(&self, channel: u32, ready: Nanos) -> Nanos {
+        let dies = self.model.dies_of(channel);
+        let before = self.dies[dies].iter().filter(|die| die.ready <= ready);
+        before.fold(ready, |free, die| free.max(die.moved))
     }
 
     /// Until a read that were sent now had completed.
@@ -108,28 +149,47 @@ impl MittSsd {
             return Nanos::ZERO;
         }
         let start = (now + self.model.firmware()).max(self.stalled_until);
-        let mut followed = [(0_u32, Nanos::ZERO); FOLLOWED];
+        let mut pages = [Page::default(); FOLLOWED];
         let (mut count, mut last) = (0, start);
         each_page(&self.model, &self.map, request, |die, bytes| {
             let (read, transfer) = self.model.duration(&FlashOp::Read { bytes }, &self.precision);
-            let before = &followed[..count];
-            let same = before.iter().rev().find(|(other, _)| *other == die).map(|(_, end)| *end);
-            let begin = same.unwrap_or_else(|| self.next_free(now, die).max(start));
-            let ready = begin + read;
-            let mut end = ready + transfer;
-            if self.precision.channel {
-                let channel = self.model.channel_of(die);
-                let shares = |&&(other, _): &&(u32, Nanos)| self.model.channel_of(other) == channel;
-                let own = before.iter().filter(shares).map(|(_, end)| *end).max();
-                let free = self.channels[channel as usize].max(own.unwrap_or_default());
-                end = ready.max(free) + transfer;
-            }
+            let same = pages[..count].iter().rev().find(|page| page.die == die);
+            let begin = match same {
+                Some(page) => page.ready + page.transfer,
+                None => self.next_free(now, die).max(start),
+            };
+            let channel = self.model.channel_of(die);
+            // Who uses the channel when a busy die has done what it has is not known.
+            let ahead = &self.dies[die as usize];
+            let is_deep = ahead.reads_queued + ahead.others_queued > SHALLOW;
+            let lag = if self.precision.channel && is_deep {
+                self.channels[channel as usize]
+            } else {
+                Nanos::ZERO
+            };
+            let page = Page { die, channel, ready: begin + read + lag, transfer };
             if count < FOLLOWED {
-                followed[count] = (die, end);
+                // By when they are ready.
+                let at = pages[..count].partition_point(|other| other.ready <= page.ready);
+                pages.copy_within(at..count, at + 1);
+                pages[at] = page;
                 count += 1;
+            } else {
+                last = last.max(page.ready + transfer);
             }
-            last = last.max(end);
         });
+        for number in 0..count {
+            let page = pages[number];
+            let mut end = page.ready;
+            if self.precision.channel {
+                end = self.channel_free(page.channel, page.ready);
+                let own = pages[..number].iter().filter(|other| other.channel == page.channel);
+                end = own.fold(end, |end, other| end.max(other.ready));
+            }
+            // From now on this is when its transfer is over.
+            pages[number].ready = end + page.transfer;
+            last = last.max(pages[number].ready);
+        }
         last.since(now) + self.model.link(request.length)
     }
 
@@ -139,8 +199,14 @@ impl MittSsd {
         let die = &mut self.dies[die as usize];
         die.free = die.free.max(at) + time;
         match op {
-            FlashOp::Read { .. } => die.reads += time,
-            FlashOp::Program { .. } => die.others += time,
+            FlashOp::Read { .. } => {
+                die.reads += time;
+                die.reads_queued += 1;
+            }
+            FlashOp::Program { .. } => {
+                die.others += time;
+                die.others_queued += 1;
+            }
             FlashOp::Clean(_) => {
                 die.others += time;
                 die.cleanings += time;
@@ -152,33 +218,47 @@ impl MittSsd {
         let (before, after) = self.model.duration(op, &self.precision);
         let die = &mut self.dies[number as usize];
         match op {
-            FlashOp::Read { .. } => die.reads = die.reads - (before + after),
-            FlashOp::Program { .. } => die.others = die.others - (before + after),
+            FlashOp::Read { .. } => {
+                die.reads = die.reads - (before + after);
+                die.reads_queued = die.reads_queued.saturating_sub(1);
+            }
+            FlashOp::Program { .. } => {
+                die.others = die.others - (before + after);
+                die.others_queued = die.others_queued.saturating_sub(1);
+            }
             FlashOp::Clean(_) => {
                 die.others = die.others - die.cleanings;
                 die.cleanings = Nanos::ZERO;
             }
         }
-        let mut wait = Nanos::ZERO;
+        let ready = at + before;
+        let mut free = ready;
         if self.precision.channel {
-            let channel = &mut self.channels[self.model.channel_of(number) as usize];
-            let ready = at + before;
-            wait = channel.since(ready);
-            *channel = ready.max(*channel) + self.model.on_channel(op);
+            free = self.channel_free(self.model.channel_of(number), ready);
         }
-        let end = at + before + wait + after;
+        let end = free + after;
+        let die = &mut self.dies[number as usize];
         // Several planes that begin together work together.
         let joined = die.busy && die.begun == at;
         die.end = if joined { die.end.max(end) } else { end };
         (die.begun, die.busy) = (at, true);
+        (die.ready, die.moved) = (ready, free + self.model.on_channel(op));
+        let once = !matches!(op, FlashOp::Clean(_));
+        die.alone = once.then_some(before + after).filter(|_| !joined);
     }
 
-    fn end(&mut self, at: Nanos, die: u32, idle: bool) {
-        let die = &mut self.dies[die as usize];
+    fn end(&mut self, at: Nanos, number: u32, idle: bool) {
+        let die = &mut self.dies[number as usize];
+        if let Some(alone) = die.alone.filter(|_| die.busy && self.precision.channel) {
+            let lag = &mut self.channels[self.model.channel_of(number) as usize];
+            let waited = at.since(die.begun + alone);
+            *lag = Nanos((lag.0 * (LAG_WEIGHT - 1) + waited.0) / LAG_WEIGHT);
+        }
         (die.end, die.busy) = (at, false);
         if idle {
             // What was counted and never came, because data has moved meanwhile.
             (die.reads, die.others, die.cleanings) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+            (die.reads_queued, die.others_queued) = (0, 0);
         }
     }
 

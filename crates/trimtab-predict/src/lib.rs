@@ -24,6 +24,7 @@
 //! | `heur-adv` | the same, and whether the drive was slow at a low queue depth: [`AdvancedHeuristic`] | LinnOS, §5.3 |
 //! | `linnos` | 31 digits of queue and history, by a light network: [`Linnos`] | LinnOS, §4.3–4.5 |
 //! | `trimtab` | features of the drive and of its parallel units, by forests of small trees: [`ForestPredictor`] | this project; gradient boosting is Friedman, *Greedy function approximation*, 2001 |
+//! | [`QueueModel`]: `mitt-noop`, `mitt-cfq`, `mitt-ssd` | the queue itself, without training: [`mitt`] | MittOS, §4.2 |
 //!
 //! LinnOS is Hao et al., *LinnOS: Predictability on Unpredictable Flash Storage with a Light
 //! Neural Network*, OSDI'20. The first three are the baselines that the fourth is compared
@@ -118,7 +119,8 @@ pub use identity::{Identity, OtherDrive};
 pub use label::{Label, LabelRule};
 pub use linnos::Linnos;
 pub use model::{
-    Card, Model, PredictorKind, Provenance, RefusalCost, Trained, card_path, fingerprint,
+    Card, Model, PredictorKind, Provenance, QueueModel, RefusalCost, Trained, card_path,
+    fingerprint,
 };
 pub use online::{OnlineEvaluator, OnlineScore};
 pub use pages::pages_of;

@@ -49,24 +49,24 @@ impl PredictorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueModel {
     /// [`MittNoop`](crate::mitt::MittNoop).
-    MittNoop,
+    Noop,
     /// [`MittCfq`](crate::mitt::MittCfq).
-    MittCfq,
+    Cfq,
     /// [`MittSsd`](crate::mitt::MittSsd).
-    MittSsd,
+    Ssd,
 }
 
 impl QueueModel {
     /// All of them, in the order in which tables list them.
-    pub const ALL: [Self; 3] = [Self::MittNoop, Self::MittCfq, Self::MittSsd];
+    pub const ALL: [Self; 3] = [Self::Noop, Self::Cfq, Self::Ssd];
 
     /// Its name in options, tables and scenarios.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::MittNoop => "mitt-noop",
-            Self::MittCfq => "mitt-cfq",
-            Self::MittSsd => "mitt-ssd",
+            Self::Noop => "mitt-noop",
+            Self::Cfq => "mitt-cfq",
+            Self::Ssd => "mitt-ssd",
         }
     }
 
@@ -74,10 +74,10 @@ impl QueueModel {
     #[must_use]
     pub const fn needs(self) -> &'static str {
         match self {
-            Self::MittNoop | Self::MittCfq => {
+            Self::Noop | Self::Cfq => {
                 "the profile of a disk (service times by distance, zone and operation)"
             }
-            Self::MittSsd => {
+            Self::Ssd => {
                 "the profile of a flash drive whose host manages it, as `trimtab compare` has for \
                  the strategy `mitt`"
             }

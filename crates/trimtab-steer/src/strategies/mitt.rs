@@ -131,9 +131,83 @@ impl Strategy for Mitt {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use trimtab_io::{DeviceId, Op, RequestId};
+    use trimtab_predict::{Forecast, Predictor};
 
     use super::*;
-    use crate::replica::MOST_REPLICAS;
+    use crate::action::{Action, Actions, Attempt, Timer};
+    use crate::replica::{MOST_REPLICAS, Order};
+    use crate::steering::Steering;
+
+    /// Always expects this.
+    #[derive(Clone)]
+    struct Expects(u64);
+
+    impl Predictor for Expects {
+        fn name(&self) -> &'static str {
+            "expects"
+        }
+
+        fn predict(&self, _: Nanos, _: &Request) -> Forecast {
+            let verdict = if self.0 > 1000 { Verdict::Late } else { Verdict::Fast };
+            Forecast { wait: Some(Nanos(self.0)), ..Forecast::bare(verdict) }
+        }
+
+        fn sent(&mut self, _: Nanos, _: &Request) -> Ticket {
+            Ticket(0)
+        }
+
+        fn completed(&mut self, _: Nanos, _: Ticket, _: bool) {}
+
+        fn boxed_clone(&self) -> Box<dyn Predictor> {
+            Box::new(self.clone())
+        }
+    }
+
+    /// The replica that a read is sent to, when, and whether with a deadline; its replicas expect
+    /// these waits. A decision takes 10 ns, a hop 100.
+    fn goes(waits: [u64; 3], by_wait: bool) -> (Replica, Nanos, Reason) {
+        let boxed = |wait| Box::new(Expects(wait)) as Box<dyn Predictor>;
+        let costs = Costs { inference: Nanos(10), failover: Nanos(100) };
+        let mitt = Mitt::new("mitt", PredictorSet::new(waits.map(boxed)), costs);
+        let mitt = if by_wait { mitt.by_wait() } else { mitt };
+        let mut steering = Steering::new(Box::new(mitt));
+        let read = Request::new(RequestId(1), DeviceId(0), Nanos(5000), Op::Read, 0, 4096);
+        let order = Order::new(&[Replica(0), Replica(1), Replica(2)]);
+        let mut actions = Actions::new();
+        steering.read(Nanos(5000), &read, order, &mut actions);
+        loop {
+            let mut next: Option<(Nanos, Timer)> = None;
+            for action in std::mem::take(&mut actions) {
+                match action {
+                    Action::Send { attempt: Attempt { replica, .. }, at, reason } => {
+                        return (replica, at.since(Nanos(5000)), reason);
+                    }
+                    Action::Timer { at, timer } => next = Some((at, timer)),
+                    _ => {}
+                }
+            }
+            let (at, timer) = next.expect("a read that is not sent waits for a hop");
+            steering.timer(at, timer, &mut actions);
+        }
+    }
+
+    #[test]
+    fn refusals_go_on_and_the_last_is_not_asked() {
+        assert_eq!(goes([1, 1, 1], false), (Replica(0), Nanos(10), Reason::Fast));
+        assert_eq!(goes([2000, 1, 1], false), (Replica(1), Nanos(120), Reason::Fast));
+        assert_eq!(goes([2000, 3000, 4000], false), (Replica(2), Nanos(220), Reason::LeastBad));
+    }
+
+    #[test]
+    fn if_all_refuse_the_shortest_wait_decides() {
+        assert_eq!(goes([2000, 3000, 1], true), (Replica(2), Nanos(230), Reason::Fast));
+        // Back to the first, one hop more; or at once to the last.
+        assert_eq!(goes([2000, 3000, 9000], true), (Replica(0), Nanos(330), Reason::LeastBad));
+        assert_eq!(goes([9000, 3000, 2000], true), (Replica(2), Nanos(230), Reason::LeastBad));
+        // A refusal that is older has waited for longer: 2400 from the start against 110 + 2350.
+        assert_eq!(goes([2400, 2350, 9000], true).0, Replica(0));
+    }
 
     proptest! {
         #[test]

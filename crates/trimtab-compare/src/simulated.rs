@@ -2,13 +2,15 @@
 
 use trimtab_device::Ideal;
 use trimtab_io::{Nanos, derived_seed};
+use trimtab_predict::mitt::Limit;
 use trimtab_sim::array::{ArrayFigures, ArrayOptions, RunOptions, run};
 use trimtab_sim::parallel;
-use trimtab_steer::{Costs, Strategy, StrategyInputs, StrategyKind};
+use trimtab_steer::{Costs, PredictorSet, Strategy, StrategyInputs, StrategyKind};
 
 use crate::error::Error;
 use crate::figures::{DriveFacts, Report, SeedFigures};
 use crate::prepare::{Learnt, Prepared, Ready, Trainees, prepare};
+use crate::queue_models;
 use crate::spec::{Comparison, Entry};
 use crate::trainer::Trainer;
 
@@ -99,11 +101,20 @@ fn serve(
     for ((drive, faults), number) in drives.iter_mut().zip(&comparison.faults).zip(0..) {
         drive.set_faults(faults, derived_seed(ready.fault_seed(), number));
     }
+    let knows = entry.kind.knows_queues();
     let measured = ready.trainees(entry).map(|trainees| trainees.inference);
+    let measured = measured.or(knows.then_some(queue_models::INFERENCE));
     let inference = comparison.inference(entry, measured);
     let costs = Costs { inference, failover: comparison.failover };
-    let strategy = ready.strategy(comparison, entry, costs);
+    let deadline = comparison.deadline.unwrap_or_else(|| ready.usual_deadline());
+    let models = knows.then(|| {
+        let limit = Limit { deadline: Some(deadline), hop: comparison.failover };
+        let profiles = comparison.devices.iter().map(|device| &device.profile);
+        queue_models::of_drives(&mut drives, profiles, limit)
+    });
+    let strategy = ready.strategy(comparison, entry, costs, models);
     let thresholds = ready.trainees(entry).map(|trainees| trainees.thresholds.clone());
+    let thresholds = thresholds.or(knows.then(|| vec![deadline; drives.len()]));
     let options = ArrayOptions {
         run: RunOptions {
             seed: ready.order_seed(),
@@ -132,16 +143,23 @@ impl Ready {
         entry.kind.predictor().map(|name| &self.learnt(entry).predictors[name])
     }
 
-    /// The strategy of a row, which has seen nothing of phase two.
+    /// The deadline of a scenario that has none.
+    fn usual_deadline(&self) -> Nanos {
+        queue_models::usual_deadline(&self.learnt.history)
+    }
+
+    /// The strategy of a row, which has seen nothing of phase two. `models`: of the drives'
+    /// queues, for rows that know these.
     pub(crate) fn strategy(
         &self,
         comparison: &Comparison,
         entry: &Entry,
         costs: Costs,
+        models: Option<PredictorSet>,
     ) -> Box<dyn Strategy> {
         let trainees = self.trainees(entry);
         let inputs = StrategyInputs {
-            predictors: trainees.map(Trainees::predictors),
+            predictors: trainees.map(Trainees::predictors).or(models),
             costs,
             tuning: entry.tuning.unwrap_or(comparison.tuning),
             seed: derived_seed(self.seed, u64::MAX - 2),

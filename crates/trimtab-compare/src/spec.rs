@@ -43,6 +43,8 @@ pub struct Comparison {
     pub(crate) turns: u32,
     /// The rule by which `trimtab` is trained.
     pub(crate) label: LabelRule,
+    /// The deadline of reads under `mitt`; `None`: from phase one.
+    pub(crate) deadline: Option<Nanos>,
 }
 
 /// The workload after a change, and the part of it that retrained rows are trained on.
@@ -71,6 +73,9 @@ pub struct Entry {
 /// The published time of a decision of LinnOS (§5.1).
 const PUBLISHED_INFERENCE: Nanos = Nanos::from_micros(6);
 
+/// The predictor of `mitt` on flash, in `costs.inference_us`.
+const MITT_SSD: &str = "mitt-ssd";
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
@@ -83,6 +88,7 @@ struct Raw {
     // Its name in earlier versions is accepted.
     #[serde(alias = "judge_samples")]
     refusal_samples: Option<Spanned<u32>>,
+    deadline_us: Option<Spanned<RawDeadline>>,
     #[serde(default)]
     costs: RawCosts,
     #[serde(default)]
@@ -103,6 +109,19 @@ struct RawPhase {
     from_s: Option<f64>,
     duration_s: Option<f64>,
     reads: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "`deadline_us` must be a number of µs, or \"auto\"")]
+enum RawDeadline {
+    Micros(f64),
+    Word(Auto),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Auto {
+    Auto,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -222,6 +241,7 @@ impl Comparison {
             reach: None,
             turns: 1,
             label: LabelRule::default(),
+            deadline: deadline(raw.deadline_us.as_ref(), text)?,
         })
     }
 
@@ -269,7 +289,9 @@ impl Comparison {
 
     /// The charge for a decision of this row; `predictor` is the predictor's own cost.
     pub(crate) fn inference(&self, entry: &Entry, predictor: Option<Nanos>) -> Nanos {
-        let said = entry.kind.predictor().and_then(|name| self.inference.get(name)).copied();
+        let model = entry.kind.knows_queues().then_some(MITT_SSD);
+        let name = entry.kind.predictor().or(model);
+        let said = name.and_then(|name| self.inference.get(name)).copied();
         entry.inference.or(said).or(predictor).unwrap_or_default()
     }
 }
@@ -294,6 +316,15 @@ fn refusal_samples(raw: Option<Spanned<u32>>, text: Text<'_>) -> Result<usize, E
     let Some(raw) = raw else { return Ok(300) };
     text.within("refusal_samples", &raw.span(), *raw.get_ref(), 0..=100_000)?;
     Ok(*raw.get_ref() as usize)
+}
+
+/// `None`: from phase one.
+fn deadline(raw: Option<&Spanned<RawDeadline>>, text: Text<'_>) -> Result<Option<Nanos>, Error> {
+    let Some(raw) = raw else { return Ok(None) };
+    let RawDeadline::Micros(micros) = *raw.get_ref() else { return Ok(None) };
+    // A deadline that no read can meet, or that none misses, compares nothing.
+    text.within("deadline_us", &raw.span(), micros, 1.0..=1e9)?;
+    Ok(Some(Nanos::from_secs_f64(micros * 1e-6)))
 }
 
 fn change(
@@ -416,7 +447,8 @@ fn inference(
     raw: BTreeMap<String, Spanned<f64>>,
     text: Text<'_>,
 ) -> Result<BTreeMap<String, Nanos>, Error> {
-    let known = |name: &str| StrategyKind::ALL.iter().any(|kind| kind.predictor() == Some(name));
+    let trained = |name: &str| StrategyKind::ALL.iter().any(|kind| kind.predictor() == Some(name));
+    let known = |name: &str| name == MITT_SSD || trained(name);
     let mut costs = BTreeMap::new();
     for (name, value) in raw {
         if !known(&name) {

@@ -176,6 +176,8 @@ pub fn compare_on(
     }
     let mut here = comparison.clone();
     here.entries.retain(|entry| entry.kind != StrategyKind::Ideal || testbed.has_ideal());
+    // Only simulated drives tell what a host of managed flash would know.
+    here.entries.retain(|entry| !entry.kind.knows_queues());
     let comparison = &here;
     let mut report = Report::new(comparison);
     report.failover_ns = Nanos::ZERO;
@@ -198,7 +200,7 @@ pub fn compare_on(
             let row = Row {
                 name: &entry.name,
                 ideal: entry.kind == StrategyKind::Ideal,
-                strategy: &|| ready.strategy(comparison, entry, costs),
+                strategy: &|| ready.strategy(comparison, entry, costs, None),
                 requests: &ready.requests,
                 seed: ready.order_seed(),
                 thresholds: ready.trainees(entry).map(|trainees| trainees.thresholds.clone()),

@@ -14,7 +14,8 @@
 //!
 //! Modules: `host` splits requests, `die` runs operations, `write` is the buffer and the path into
 //! the flash, `clean` is garbage collection, `coordinate` its permission, `contention` its duration,
-//! `blocked` the reads that it blocks, `view` is read access from outside.
+//! `blocked` the reads that it blocks, `view` is read access from outside, `open_channel` what the
+//! host of managed flash knows.
 
 mod aged;
 mod audit;
@@ -25,6 +26,7 @@ mod coordinate;
 mod die;
 mod fill;
 mod host;
+mod open_channel;
 mod ops;
 mod region;
 pub(crate) mod save;
@@ -50,6 +52,7 @@ use audit::Audit;
 use clean::{Cleaning, PlaneWork};
 use die::{Channel, Die, Lane};
 use host::{Host, InFlight, Noise};
+use open_channel::OpenChannel;
 use ops::Op;
 use write::WriteBuffer;
 
@@ -118,6 +121,7 @@ pub struct Ssd {
     next_prefetched: usize,
     audit: Option<Box<Audit>>,
     cleanings: Option<Vec<CleaningInterval>>,
+    open_channel: OpenChannel,
 }
 
 /// For this many prefetched requests the model looks behind their map entry: as many as a driver
@@ -242,6 +246,7 @@ impl Ssd {
             next_prefetched: 0,
             audit: None,
             cleanings: None,
+            open_channel: OpenChannel::default(),
             layout,
             times,
         };

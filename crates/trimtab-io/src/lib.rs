@@ -34,6 +34,7 @@
 
 mod clock;
 mod completion;
+mod flash;
 mod histogram;
 mod issuer;
 mod mix;
@@ -47,6 +48,7 @@ mod whole;
 
 pub use clock::monotonic;
 pub use completion::{Completion, Outcome};
+pub use flash::{CleaningWork, FlashChange, FlashEvent, FlashMap, FlashOp};
 pub use histogram::LatencyHistogram;
 pub use issuer::{IoClass, Issuer};
 pub use mix::{SplitMix64, derived_seed, mix64};

@@ -19,6 +19,14 @@ pub enum Error {
         /// The choices.
         known: String,
     },
+    /// A predictor that is not trained.
+    #[error("{predictor} needs no training but {needs}")]
+    Untrained {
+        /// Its name.
+        predictor: &'static str,
+        /// What it needs.
+        needs: &'static str,
+    },
     /// A model's tensors cannot be read.
     #[error("{}: cannot read: {source}", path.display())]
     Read {

@@ -24,6 +24,7 @@
 //! | `heur-adv` | the same, and whether the drive was slow at a low queue depth: [`AdvancedHeuristic`] | LinnOS, §5.3 |
 //! | `linnos` | 31 digits of queue and history, by a light network: [`Linnos`] | LinnOS, §4.3–4.5 |
 //! | `trimtab` | features of the drive and of its parallel units, by forests of small trees: [`ForestPredictor`] | this project; gradient boosting is Friedman, *Greedy function approximation*, 2001 |
+//! | [`QueueModel`]: `mitt-noop`, `mitt-cfq`, `mitt-ssd` | the queue itself, without training: [`mitt`] | MittOS, §4.2 |
 //!
 //! [`MittCache`] stands above any of them: it refuses a read that was expected in memory and
 //! whose pages are gone (MittOS, dissertation §4.2.4), and leaves the others to the drive's
@@ -96,6 +97,7 @@ mod identity;
 mod in_flight;
 mod label;
 mod linnos;
+pub mod mitt;
 mod mitt_cache;
 mod model;
 mod online;
@@ -124,7 +126,8 @@ pub use label::{Label, LabelRule};
 pub use linnos::Linnos;
 pub use mitt_cache::{CacheRuling, MittCache, MittCacheOptions};
 pub use model::{
-    Card, Model, PredictorKind, Provenance, RefusalCost, Trained, card_path, fingerprint,
+    Card, Model, PredictorKind, Provenance, QueueModel, RefusalCost, Trained, card_path,
+    fingerprint,
 };
 pub use online::{OnlineEvaluator, OnlineScore};
 pub use page_record::PageRecord;

@@ -10,5 +10,5 @@ mod trained;
 pub use card::{Card, Provenance, RefusalCost};
 pub use file::{Model, card_path};
 pub use fingerprint::fingerprint;
-pub use kind::PredictorKind;
+pub use kind::{PredictorKind, QueueModel};
 pub use trained::Trained;

@@ -1,6 +1,6 @@
 //! The interface of predictors.
 
-use trimtab_io::{Nanos, Request};
+use trimtab_io::{FlashEvent, Nanos, Request};
 
 /// A predictor's decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,24 @@ pub trait Predictor: Send {
     /// A request completed at `now`. `data` is false if it returned no data (an error, a
     /// refusal): such completions are no measure of the drive's speed.
     fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool);
+
+    /// A request has left the scheduler's queues: the device has it. Only where the scheduler is
+    /// seen from inside.
+    fn dispatched(&mut self, now: Nanos, ticket: Ticket) {
+        _ = (now, ticket);
+    }
+
+    /// A read that was sent, and will miss its deadline because of what was sent after it. Its
+    /// sender takes it back if it still can, and then reports its end without data. Each is told
+    /// once; `None`: no more.
+    fn next_cancelled(&mut self) -> Option<Ticket> {
+        None
+    }
+
+    /// An internal operation of the drive. Only of drives whose host manages the flash.
+    fn observe(&mut self, event: &FlashEvent) {
+        _ = event;
+    }
 
     /// A copy, with its state.
     fn boxed_clone(&self) -> Box<dyn Predictor>;

@@ -259,7 +259,10 @@ impl<B: Backend, R: Reads> Driver<B, R> {
         let steering = &self.steering;
         self.timers.skip(|timer| steering.is_over(timer));
         let timer = self.timers.next().unwrap_or(NEVER);
-        match self.backend.wait(timer.min(until))? {
+        let wake = self.backend.wait(timer.min(until))?;
+        let steering = &mut self.steering;
+        self.backend.flash_events(|drive, event| steering.observe(drive, &event));
+        match wake {
             Wake::Drive(drive) => {
                 self.now = self.backend.now();
                 self.settle(drive)?;

@@ -1,6 +1,6 @@
 //! One predictor per replica.
 
-use trimtab_io::{Nanos, Op, Request};
+use trimtab_io::{FlashEvent, Nanos, Op, Request};
 use trimtab_predict::{Forecast, Predictor, Ticket};
 
 use crate::probing::Probing;
@@ -61,5 +61,10 @@ impl PredictorSet {
     /// A request on a replica has ended.
     pub fn completed(&mut self, now: Nanos, ended: &Ended) {
         self.predictors[ended.replica.index()].completed(now, ended.ticket, ended.data());
+    }
+
+    /// An internal operation of a replica whose host manages the flash.
+    pub fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+        self.predictors[replica.index()].observe(event);
     }
 }

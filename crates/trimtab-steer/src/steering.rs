@@ -1,6 +1,6 @@
 //! Reads in flight under a strategy, and the guarantee that no read is lost.
 
-use trimtab_io::{Flags, Nanos, Op, Outcome, Request};
+use trimtab_io::{Flags, FlashEvent, Nanos, Op, Outcome, Request};
 use trimtab_predict::Ticket;
 
 use crate::action::{Action, Actions, Attempt, Reason, Timer};
@@ -201,6 +201,11 @@ impl Steering {
     /// A request of other traffic has ended.
     pub fn other_completed(&mut self, now: Nanos, ended: &Ended) {
         self.strategy.completed(now, ended);
+    }
+
+    /// An internal operation of a drive whose host manages the flash.
+    pub fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+        self.strategy.observe(replica, event);
     }
 
     fn turn(

@@ -1,6 +1,6 @@
 //! The strategy trait.
 
-use trimtab_io::{Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{FlashEvent, Nanos, Op, Outcome, Request, RequestId};
 use trimtab_predict::Ticket;
 
 use crate::control_figures::ControlFigures;
@@ -50,6 +50,11 @@ pub trait Strategy: Send {
     /// A request of this read has ended at a time that is not known. Told before its end.
     fn unobserved(&mut self, read: RequestId) {
         _ = read;
+    }
+
+    /// An internal operation of a drive whose host manages the flash.
+    fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+        _ = (replica, event);
     }
 
     /// What moving reads has gained, if the strategy measures it on a control group.

@@ -8,7 +8,7 @@ use trimtab_io::{LatencyHistogram, Nanos};
 use crate::costs::Costs;
 use crate::predictors::PredictorSet;
 use crate::strategies::{
-    Adaptive, Base, C3, Clone as Cloning, Failover, Hedge, Patience, Snitch, Tied, Timeout,
+    Adaptive, Base, C3, Clone as Cloning, Failover, Hedge, Mitt, Patience, Snitch, Tied, Timeout,
     Trimtab, TrimtabSettings,
 };
 use crate::strategy::Strategy;
@@ -46,13 +46,17 @@ pub enum StrategyKind {
     LinnosHl,
     /// The same, hedged at p99.
     LinnosH99,
+    /// Refused by what is known of the drive's queue; failover.
+    Mitt,
+    /// The same; if all replicas refuse, the one with the shortest expected wait.
+    MittWait,
     /// trimtab's own strategy.
     Trimtab,
 }
 
 impl StrategyKind {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Base,
         Self::Ideal,
         Self::Clone,
@@ -68,6 +72,8 @@ impl StrategyKind {
         Self::Linnos,
         Self::LinnosHl,
         Self::LinnosH99,
+        Self::Mitt,
+        Self::MittWait,
         Self::Trimtab,
     ];
 
@@ -90,11 +96,20 @@ impl StrategyKind {
             Self::Linnos => "linnos",
             Self::LinnosHl => "linnos+hl",
             Self::LinnosH99 => "linnos+h99",
+            Self::Mitt => "mitt",
+            Self::MittWait => "mitt-wait",
             Self::Trimtab => "trimtab",
         }
     }
 
-    /// The name of its predictor, if it has one.
+    /// Whether it asks a model of each drive's queue, which needs no training but to know the
+    /// drive from inside: [`MittSsd`](trimtab_predict::mitt::MittSsd) of flash.
+    #[must_use]
+    pub const fn knows_queues(self) -> bool {
+        matches!(self, Self::Mitt | Self::MittWait)
+    }
+
+    /// The name of its trained predictor, if it has one.
     #[must_use]
     pub const fn predictor(self) -> Option<&'static str> {
         match self {
@@ -137,6 +152,8 @@ impl StrategyKind {
                 Box::new(Failover::new(name, predictors(), costs).hedged(Patience::low(history)))
             }
             Self::LinnosH99 => Box::new(Failover::new(name, predictors(), costs).hedged(at(99.0))),
+            Self::Mitt => Box::new(Mitt::new(name, predictors(), costs)),
+            Self::MittWait => Box::new(Mitt::new(name, predictors(), costs).by_wait()),
             Self::Trimtab => {
                 let each = |share: f64| {
                     std::array::from_fn(|replica| {

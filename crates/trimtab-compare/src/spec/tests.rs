@@ -187,3 +187,18 @@ fn errors_name_the_key() {
         assert!(!shown.contains('\n') && error.is_bad_input(), "{shown:?}");
     }
 }
+
+#[test]
+fn deadline_is_a_time_or_from_phase_one() {
+    let with = |value: &str| parse(&format!("deadline_us = {value}\n{COMPLETE}"));
+    assert_eq!(with("2000").unwrap().deadline, Some(Nanos::from_millis(2)));
+    assert_eq!(with("0.5e3").unwrap().deadline, Some(Nanos::from_micros(500)));
+    assert_eq!(with("'auto'").unwrap().deadline, None);
+    assert_eq!(parse(COMPLETE).unwrap().deadline, None);
+    for wrong in ["0", "-3", "2e9", "nan"] {
+        let said = with(wrong).unwrap_err().to_string();
+        assert!(said.contains("line 1: deadline_us must be from 1 to"), "{said}");
+    }
+    let said = with("'soon'").unwrap_err().to_string();
+    assert!(said.contains("must be a number of µs, or \"auto\""), "{said}");
+}

@@ -144,6 +144,7 @@ impl Ssd {
             for plane in 0..self.layout.planes {
                 self.want_cleaning(plane);
             }
+            self.tell_stall();
             self.end_stall();
             return;
         }
@@ -212,6 +213,7 @@ impl Ssd {
         }
         let victim = may.then(|| self.choose(plane)).flatten();
         let Some(victim) = victim.filter(|&victim| self.may_begin(plane, victim)) else {
+            self.tell_none_to_clean(plane);
             self.planes[plane as usize].stage = Stage::None;
             self.cleaning.queued -= 1;
             self.cleaning_has_ended();
@@ -307,6 +309,7 @@ impl Ssd {
 
     /// The next step: read a page, program one, or erase.
     fn clean_step(&mut self, plane: u32) {
+        self.tell_cleaning(plane);
         let lane = self.lane_of(plane);
         let job = &mut self.planes[plane as usize].job;
         let next = match job.staged.len() >= self.layout.units_per_page as usize {
@@ -398,6 +401,7 @@ impl Ssd {
             return;
         }
         self.planes[plane as usize].stage = Stage::Paused;
+        self.tell_ended(die);
         self.dies[die as usize].cleaning.stop(self.now);
         self.dies[die as usize].paused |= 1 << (plane % self.layout.planes_per_die);
         self.lanes[lane as usize].phase = Phase::Idle;
@@ -414,6 +418,7 @@ impl Ssd {
         for (unit, (user, from)) in (to * per_page..).zip(staged.drain(..count)) {
             self.audit_move(from, unit);
             self.map.programmed(&self.layout, user, Location::Flash(from), unit);
+            self.tell_location(user);
         }
         self.planes[plane as usize].job.staged = staged;
         self.blocks.programmed(&self.layout, to);
@@ -435,6 +440,7 @@ impl Ssd {
         }
         self.dies[die as usize].cleaning.stop(self.now);
         self.dies[die as usize].backlog = true;
+        self.tell_ended(die);
         let lane = self.lane_of(plane);
         self.lanes[lane as usize].phase = Phase::Idle;
         self.channels[self.layout.channel_of_die(die) as usize].cleanings -= 1;
@@ -463,11 +469,13 @@ impl Ssd {
     fn end_stall(&mut self) {
         let Some(since) = self.cleaning.stalled_since else { return };
         if self.blocks.free() < self.cleaning.high_total && self.cleaning.queued > 0 {
+            self.tell_stall();
             return;
         }
         self.stats.stalled += self.now.since(since);
         self.cleaning.stalled_since = None;
         self.cleaning.forced = false;
+        self.tell_stall();
         self.admit_stalled();
     }
 

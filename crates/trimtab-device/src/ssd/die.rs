@@ -148,6 +148,7 @@ impl Ssd {
         if kind == OpKind::Read {
             self.audit_sent(op);
         }
+        self.tell_queued(die, op);
         let queues = &mut self.dies[die as usize];
         queues.programs += u32::from(kind == OpKind::Program);
         let queue = match self.rules.reads_first && kind.is_read() {
@@ -263,6 +264,8 @@ impl Ssd {
     fn begin(&mut self, die: u32, op: u32, kind: OpKind) {
         if self.is_stale(op) {
             self.note_wait(die, op);
+            self.tell_begun(die, op);
+            self.tell_ended(die);
             self.read_again(op);
             return;
         }
@@ -279,6 +282,7 @@ impl Ssd {
             let retries = Nanos(self.times.read.0 * retries);
             longest = longest.max(retries);
             self.note_wait(die, member);
+            self.tell_begun(die, member);
             let op = &mut self.ops[member];
             op.ready = self.now + transfer;
             op.retries += retries;
@@ -525,6 +529,7 @@ impl Ssd {
         // operations for it.
         self.lanes[die as usize].phase = Phase::Idle;
         self.lanes[die as usize].group = Queue::default();
+        self.tell_ended(die);
         while op != NONE {
             let next = self.ops[op].next;
             finish(self, op);

@@ -37,6 +37,12 @@ pub(super) struct InFlight {
     pub(super) buffer: Nanos,
 }
 
+impl InFlight {
+    pub(super) const fn verb(&self) -> Verb {
+        self.verb
+    }
+}
+
 /// The drive's front end, between host and flash.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
@@ -52,6 +58,8 @@ pub(super) struct Host {
     /// Stalled, while free blocks have run out.
     stalled: VecDeque<u32>,
     lookups: Lookups,
+    /// Whether a read is being given its new location.
+    reading_again: bool,
 }
 
 impl Host {
@@ -64,6 +72,7 @@ impl Host {
             refusing: VecDeque::new(),
             stalled: VecDeque::new(),
             lookups: Lookups::new(profile),
+            reading_again: false,
         }
     }
 }
@@ -347,6 +356,7 @@ impl Ssd {
             user,
             units,
             erasures: self.blocks.erasures(),
+            again: self.host.reading_again,
             ..Op::new(OpKind::Read, plane).after(before)
         });
     }
@@ -359,7 +369,9 @@ impl Ssd {
             audit.forget(op);
         }
         self.ops.remove(op);
+        self.host.reading_again = true;
         self.read_units(request, user, units, Some(&before));
+        self.host.reading_again = false;
         self.part_is_done(request, before);
     }
 
@@ -406,6 +418,7 @@ impl Ssd {
         // Only units that it covers completely.
         for user in offset.div_ceil(unit)..(offset + length) / unit {
             self.map.discard(&self.layout, user as u32);
+            self.tell_location(user as u32);
         }
         self.part_is_done(index, LatencyBreakdown::default());
     }

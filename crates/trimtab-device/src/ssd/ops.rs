@@ -36,6 +36,8 @@ pub(super) struct Op {
     /// When its transfer would end on a free channel.
     pub(super) ready: Nanos,
     pub(super) retries: Nanos,
+    /// Whether it is a read whose data moved while it waited.
+    pub(super) again: bool,
 }
 
 /// Type of an operation.
@@ -78,6 +80,7 @@ impl Op {
             channel: Nanos::ZERO,
             ready: Nanos::ZERO,
             retries: Nanos::ZERO,
+            again: false,
         }
     }
 

@@ -214,6 +214,7 @@ impl Ssd {
                 let range = self.layout.range_of_user(user);
                 let slot = self.buffer.push(user, if through { index } else { NONE }, range);
                 self.map.set_slot(&self.layout, user, slot);
+                self.tell_location(user);
             }
             if let Location::Slot(slot) = self.map.location(user) {
                 self.audit_write(user, slot);
@@ -377,6 +378,7 @@ impl Ssd {
             let slot = self.buffer.slots[slots];
             self.audit_program(slots, unit);
             self.map.programmed(&self.layout, slot.user, Location::Slot(slots), unit);
+            self.tell_location(slot.user);
             self.buffer.slots.remove(slots);
             self.buffer.epochs[(slot.epoch - self.buffer.first_epoch) as usize].outstanding -= 1;
             self.part_is_done(slot.request, op.breakdown());

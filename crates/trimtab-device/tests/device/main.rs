@@ -15,6 +15,7 @@ mod host_windows;
 mod invariants;
 mod latency_breakdown;
 mod load;
+mod open_channel;
 mod pl_io;
 mod profiles;
 mod ranges;

@@ -1,6 +1,6 @@
 //! The back end of the driver: drives in virtual time.
 
-use trimtab_io::{Nanos, Request, RequestId};
+use trimtab_io::{FlashEvent, Nanos, Request, RequestId};
 use trimtab_steer::Replica;
 use trimtab_steer::driver::{Backend, Completed, DecisionScore, Wake};
 
@@ -20,6 +20,8 @@ pub(crate) struct Simulated<'a> {
     /// The thresholds by which samples of refused reads are scored.
     thresholds: Option<&'a [Nanos]>,
     sampler: Sampler,
+    /// Whether any drive tells its internal operations.
+    open: bool,
 }
 
 impl<'a> Simulated<'a> {
@@ -30,7 +32,8 @@ impl<'a> Simulated<'a> {
         sampler: Sampler,
     ) -> Self {
         let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
-        Self { drives, now, completed: Vec::new(), taken: 0, thresholds, sampler }
+        let open = drives.iter().any(|drive| drive.ssd.is_open_channel());
+        Self { drives, now, completed: Vec::new(), taken: 0, thresholds, sampler, open }
     }
 
     /// Adds the samples of refused reads.
@@ -140,5 +143,14 @@ impl Backend for Simulated<'_> {
             self.sampler.add(fast);
         }
         false
+    }
+
+    #[inline]
+    fn flash_events(&mut self, mut take: impl FnMut(Replica, FlashEvent)) {
+        if self.open {
+            for (number, drive) in (0..).zip(&mut self.drives) {
+                drive.ssd.take_flash_events(|event| take(Replica(number), event));
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The interface between a driver and the drives.
 
-use trimtab_io::{Nanos, Outcome, Request};
+use trimtab_io::{FlashEvent, Nanos, Outcome, Request};
 
 use crate::replica::Replica;
 
@@ -77,6 +77,13 @@ pub trait Backend {
     ) -> bool {
         _ = (drive, request, queued);
         false
+    }
+
+    /// Hands over the internal operations of drives whose host manages the flash, since the last
+    /// call: by drive, and in order of time for each.
+    #[inline]
+    fn flash_events(&mut self, take: impl FnMut(Replica, FlashEvent)) {
+        _ = take;
     }
 }
 
@@ -156,5 +163,10 @@ impl<B: Backend> Backend for &mut B {
         queued: impl Iterator<Item = &'q Request>,
     ) -> bool {
         (**self).sample_refusal(drive, request, queued)
+    }
+
+    #[inline]
+    fn flash_events(&mut self, take: impl FnMut(Replica, FlashEvent)) {
+        (**self).flash_events(take);
     }
 }

@@ -66,14 +66,15 @@ fn every_strategy_has_its_row() {
     let told: Value = serde_json::from_slice(&fs::read(place.path("s.json")).unwrap()).unwrap();
     let rows = told["strategies"].as_array().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(rows.len(), 19);
+    assert_eq!(rows.len(), 21);
     for row in rows {
         let name = row["name"].as_str().unwrap();
         assert!(table.lines().any(|line| line.starts_with(name)), "{name} in {table}");
         let (seed, median) = (&row["seeds"][0], &row["median"]);
         assert_eq!((seed["reads"].as_u64(), seed["seed"].as_u64()), (Some(10_000), Some(1)));
         assert!(median["p99.9_ns"].is_number() && median["p99.99_ns"].is_null(), "{name}");
-        let predicts = ["linnos", "heur", "trimtab"].iter().any(|word| name.starts_with(word));
+        let predicts =
+            ["linnos", "heur", "mitt", "trimtab"].iter().any(|word| name.starts_with(word));
         assert_eq!(median["false_submit_percent"].is_number(), predicts, "{name}");
         assert_eq!(seed["inference_ns"] != 0, predicts, "{name}");
     }

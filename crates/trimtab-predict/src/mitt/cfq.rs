@@ -1,0 +1,347 @@
+//! `mitt-cfq`: a disk behind CFQ (MittOS, §4.2.2).
+
+use trimtab_io::{IoClass, Issuer, Nanos, Op, Request};
+
+use super::device_queue::DiskPrecision;
+use super::disk_times::ServiceTime;
+use super::limit::{Limit, Sureness};
+use super::slots::Slots;
+use super::tolerance::ToleranceTable;
+use crate::predictor::{Forecast, Predictor, Ticket};
+
+/// The weight of each control group, and the time slices of processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CfqWeights {
+    /// Weights of groups by their number; the others have [`Self::WEIGHT`].
+    pub groups: Vec<(u16, u32)>,
+    /// The slice of a process at level 4. Each level is a fifth more or less (cfq-iosched.c of
+    /// Linux 4.20, `cfq_prio_slice`).
+    pub slice: Nanos,
+}
+
+impl CfqWeights {
+    /// The weight of a group that was given none (Linux, `blkio.weight`).
+    pub const WEIGHT: u32 = 500;
+
+    /// The slice of a process at a level.
+    fn slice_of(&self, level: u8) -> Nanos {
+        let fifths = 5 + 4 - u64::from(level.min(Issuer::LAST_LEVEL));
+        Nanos(self.slice.0 / 5 * fifths)
+    }
+
+    fn weight_of(&self, group: u16) -> u64 {
+        let found = self.groups.iter().find(|(number, _)| *number == group);
+        found.map_or(Self::WEIGHT, |(_, weight)| *weight).max(1).into()
+    }
+}
+
+impl Default for CfqWeights {
+    /// All groups alike, and slices of 100 ms, as CFQ has them.
+    fn default() -> Self {
+        Self { groups: Vec::new(), slice: Nanos::from_millis(100) }
+    }
+}
+
+/// A process with requests that have not been dispatched; or, to be used again, without.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    process: u32,
+    /// Its group's place in `groups`.
+    group: u16,
+    class: IoClass,
+    slice: Nanos,
+    /// Predicted time of its requests.
+    pending: Nanos,
+    requests: u32,
+    /// The end of its last request.
+    end: u64,
+}
+
+/// A control group.
+#[derive(Clone, Debug)]
+struct Group {
+    number: u16,
+    weight: u64,
+    pending: Nanos,
+    /// By class, accepted reads that may still be bumped.
+    tables: [ToleranceTable; 3],
+}
+
+/// A request that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Io {
+    sent: Nanos,
+    time: Nanos,
+    expected: Nanos,
+    node: u32,
+    dispatched: bool,
+    is_read: bool,
+}
+
+/// Predicts a disk's latency behind CFQ.
+///
+/// The wait is the sum of what is on the device, of the nodes of higher classes in the same group,
+/// of the peers' slices that come before, and of other groups' shares by weight. Each process node
+/// carries the predicted time of its requests, so the sum has one term for each process and not
+/// for each request. Reads that were accepted and are then bumped by a higher class are cancelled
+/// when their tolerable time is negative ([`Predictor::next_cancelled`]).
+///
+/// It follows the queue by [`Request::issuer`] and completions. Where the scheduler reports
+/// dispatches ([`Predictor::dispatched`]), requests on the device count first and can no more be
+/// bumped.
+#[derive(Clone, Debug)]
+pub struct MittCfq<S> {
+    times: S,
+    weights: CfqWeights,
+    limit: Limit,
+    precision: DiskPrecision,
+    sureness: Sureness,
+    /// Places of processes without requests are given away.
+    nodes: Vec<Node>,
+    groups: Vec<Group>,
+    ios: Slots<Io>,
+    /// Predicted time of dispatched requests, and the start of the current service.
+    on_device: Nanos,
+    began: Nanos,
+    /// The node that is being served, and since when.
+    served: Option<(u32, Nanos)>,
+    cancelled: Vec<Ticket>,
+}
+
+const fn tree(class: IoClass) -> usize {
+    class as usize - 1
+}
+
+impl<S: ServiceTime> MittCfq<S> {
+    /// A predictor for an idle disk with these service times.
+    #[must_use]
+    pub fn new(times: S, weights: CfqWeights, limit: Limit, precision: DiskPrecision) -> Self {
+        Self {
+            times,
+            weights,
+            limit,
+            precision,
+            sureness: Sureness::default(),
+            nodes: Vec::new(),
+            groups: Vec::new(),
+            ios: Slots::new(),
+            on_device: Nanos::ZERO,
+            began: Nanos::ZERO,
+            served: None,
+            cancelled: Vec::new(),
+        }
+    }
+
+    /// Predicted time of all requests in flight.
+    #[must_use]
+    pub fn pending(&self) -> Nanos {
+        self.groups.iter().fold(self.on_device, |sum, group| sum + group.pending)
+    }
+
+    fn group_of(&self, number: u16) -> Option<usize> {
+        self.groups.iter().position(|group| group.number == number)
+    }
+
+    fn time(&self, previous_end: u64, request: &Request) -> Nanos {
+        let length = if self.precision.sizes { request.length } else { 4096 };
+        self.times.expected(previous_end, request.op, request.offset, length)
+    }
+
+    /// What of the current service is over, as far as it was predicted.
+    fn elapsed(&self, now: Nanos) -> Nanos {
+        if !self.precision.feedback {
+            return Nanos::ZERO;
+        }
+        let current = self.ios.oldest().map_or(Nanos::ZERO, |io| io.time);
+        now.since(self.began).min(current)
+    }
+
+    /// The expected wait of a request before its service, and its service. One pass over the
+    /// processes.
+    fn expected(&self, now: Nanos, request: &Request) -> (Nanos, Nanos) {
+        let issuer = &request.issuer;
+        let own_group = self.group_of(issuer.group).unwrap_or(usize::MAX);
+        let is_own = |node: &Node| {
+            node.process == issuer.process
+                && node.class == issuer.class
+                && usize::from(node.group) == own_group
+        };
+        let (mut own, mut number) = (None, 0);
+        let (mut higher, mut peers) = (Nanos::ZERO, Nanos::ZERO);
+        // A request that needs one slice waits for one of each peer.
+        let own_slice = self.weights.slice_of(issuer.level);
+        if let Some(at) = self.nodes.iter().position(is_own) {
+            (own, number) = (Some(&self.nodes[at]), at);
+        }
+        let (ahead, end) = own.map_or((Nanos::ZERO, 0), |node| (node.pending, node.end));
+        let service = self.time(end, request);
+        let used = |node: usize| match self.served {
+            Some((served, since)) if served as usize == node => now.since(since),
+            _ => Nanos::ZERO,
+        };
+        let own_used = if own.is_some() { used(number).min(own_slice) } else { Nanos::ZERO };
+        let is_served = own.is_some() && own_used > Nanos::ZERO;
+        let needed = own_used + ahead + service;
+        let rounds = needed.0.div_ceil(own_slice.0.max(1)).max(1) - u64::from(is_served);
+        for (at, node) in self.nodes.iter().enumerate() {
+            if usize::from(node.group) != own_group || node.requests == 0 {
+                continue;
+            }
+            if node.class < issuer.class {
+                higher += node.pending;
+            } else if node.class == issuer.class && !is_own(node) {
+                let slices = Nanos(node.slice.0.saturating_mul(rounds)) - used(at);
+                peers += node.pending.min(slices);
+            }
+        }
+        let inside = higher + peers + ahead;
+        let others = self.others(own_group, issuer.group, inside + service);
+        let wait = (self.on_device + inside + others).since(self.elapsed(now));
+        (wait, service)
+    }
+
+    /// What other groups are served meanwhile, by weight.
+    fn others(&self, own: usize, number: u16, needed: Nanos) -> Nanos {
+        let weight = match self.groups.get(own) {
+            Some(group) => group.weight,
+            None => self.weights.weight_of(number),
+        };
+        let others = self.groups.iter().enumerate().filter(|(at, _)| *at != own);
+        let share = |group: &Group| Nanos(needed.0.saturating_mul(group.weight) / weight);
+        others.fold(Nanos::ZERO, |sum, (_, group)| sum + group.pending.min(share(group)))
+    }
+
+    /// The node of an issuer, as one that has requests or gets one.
+    fn node(&mut self, issuer: &Issuer) -> u32 {
+        let group = self.group_of(issuer.group).unwrap_or_else(|| {
+            let weight = self.weights.weight_of(issuer.group);
+            let tables = [const { ToleranceTable::new() }; 3];
+            let number = issuer.group;
+            self.groups.push(Group { number, weight, pending: Nanos::ZERO, tables });
+            self.groups.len() - 1
+        }) as u16;
+        let slice = self.weights.slice_of(issuer.level);
+        let Issuer { process, class, .. } = *issuer;
+        let same =
+            |node: &Node| node.process == process && node.group == group && node.class == class;
+        let found = self.nodes.iter().position(same);
+        if let Some(found) = found {
+            self.nodes[found].slice = slice;
+            return found as u32;
+        }
+        let (pending, requests, end) = (Nanos::ZERO, 0, 0);
+        let node = Node { process, group, class, slice, pending, requests, end };
+        // A process that has no requests gives its place away.
+        let unused = self.nodes.iter().position(|node| node.requests == 0);
+        if let Some(unused) = unused {
+            if self.served.is_some_and(|(served, _)| served as usize == unused) {
+                self.served = None;
+            }
+            self.nodes[unused] = node;
+            return unused as u32;
+        }
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
+    }
+
+    /// Takes a request's time out of its node or off the device.
+    fn remove_time(&mut self, io: &Io) {
+        if io.dispatched {
+            self.on_device = self.on_device - io.time;
+            return;
+        }
+        let node = &mut self.nodes[io.node as usize];
+        node.pending = node.pending - io.time;
+        self.groups[usize::from(node.group)].pending =
+            self.groups[usize::from(node.group)].pending - io.time;
+    }
+
+    fn forget_tolerance(&mut self, node: u32, ticket: Ticket) {
+        let Node { group, class, .. } = self.nodes[node as usize];
+        self.groups[usize::from(group)].tables[tree(class)].remove(ticket);
+    }
+
+    /// A request of a class bumps those of lower classes in its group.
+    fn bump(&mut self, group: u16, class: IoClass, time: Nanos) {
+        let cancelled = &mut self.cancelled;
+        for table in &mut self.groups[usize::from(group)].tables[tree(class) + 1..] {
+            table.shrink(time, |ticket| cancelled.push(ticket));
+        }
+    }
+}
+
+impl<S: ServiceTime + Clone + Send + 'static> Predictor for MittCfq<S> {
+    fn name(&self) -> &'static str {
+        "mitt-cfq"
+    }
+
+    fn predict(&self, now: Nanos, request: &Request) -> Forecast {
+        let (wait, service) = self.expected(now, request);
+        self.sureness.forecast(wait + service, self.limit.of(now, request))
+    }
+
+    fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
+        let (wait, time) = self.expected(now, request);
+        if self.ios.is_empty() {
+            (self.began, self.served) = (now, None);
+        }
+        let node = self.node(&request.issuer);
+        let Node { group, class, .. } = self.nodes[node as usize];
+        let is_read = request.op == Op::Read;
+        let expected = wait + time;
+        let io = Io { sent: now, time, expected, node, dispatched: false, is_read };
+        let ticket = self.ios.add(io);
+        // At most all of them are cancelled at once.
+        self.cancelled.reserve(self.ios.len().saturating_sub(self.cancelled.len()));
+        let entry = &mut self.nodes[node as usize];
+        entry.pending += time;
+        entry.requests += 1;
+        entry.end = request.end();
+        self.groups[usize::from(group)].pending += time;
+        self.bump(group, class, time);
+        if let Some(limit) = self.limit.of(now, request)
+            && limit >= expected
+        {
+            let tables = &mut self.groups[usize::from(group)].tables;
+            tables[tree(class)].insert(ticket, limit - expected);
+        }
+        ticket
+    }
+
+    fn completed(&mut self, now: Nanos, ticket: Ticket, data: bool) {
+        let Some(&io) = self.ios.get(ticket) else { return };
+        self.forget_tolerance(io.node, ticket);
+        self.cancelled.retain(|cancelled| *cancelled != ticket);
+        self.ios.remove(ticket);
+        self.remove_time(&io);
+        self.nodes[io.node as usize].requests -= 1;
+        if data {
+            if self.served.is_none_or(|(served, _)| served != io.node) {
+                self.served = Some((io.node, self.began.max(io.sent)));
+            }
+            self.began = now;
+            if io.is_read {
+                self.sureness.learn(io.expected, now.since(io.sent));
+            }
+        }
+    }
+
+    fn dispatched(&mut self, _: Nanos, ticket: Ticket) {
+        let Some(&io) = self.ios.get(ticket).filter(|io| !io.dispatched) else { return };
+        self.forget_tolerance(io.node, ticket);
+        self.cancelled.retain(|cancelled| *cancelled != ticket);
+        self.remove_time(&io);
+        self.on_device += io.time;
+        if let Some(io) = self.ios.get_mut(ticket) {
+            io.dispatched = true;
+        }
+    }
+
+    fn next_cancelled(&mut self) -> Option<Ticket> {
+        self.cancelled.pop()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Predictor> {
+        Box::new(self.clone())
+    }
+}

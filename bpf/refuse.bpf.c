@@ -28,6 +28,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile struct rf_setup rf_setup SEC(".rodata.setup") = {};
 volatile struct rf_health rf_health SEC(".data.health") = {};
 
+/* So that the type information has the events' type: they are only pointed to. */
+const struct rf_opened *rf_opened_type = 0;
+
 /* The control group. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);

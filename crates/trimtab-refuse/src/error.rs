@@ -9,8 +9,8 @@ use std::path::PathBuf;
 pub enum Error {
     /// The kernel does not run such programs.
     #[error(
-        "this kernel refuses programs that refuse reads (BPF LSM): {0}; Linux 5.15 or newer with \
-         CONFIG_BPF_LSM=y and `bpf` in its lsm= list runs them, as those of Debian 12 and 13 do"
+        "this kernel cannot refuse reads: {0}; Linux 5.15 or newer with CONFIG_BPF_LSM=y and `bpf` \
+         in its lsm= list can, as those of Debian 12 and 13"
     )]
     Kernel(String),
     /// The process may not load BPF programs.

@@ -53,7 +53,8 @@ impl Pattern {
         if text.ends_with('/') {
             return Err(wrong("expected files, and this names directories: append * or **/*"));
         }
-        let working = || std::env::current_dir().map_err(|e| wrong(&format!("it is relative: {e}")));
+        let working =
+            || std::env::current_dir().map_err(|e| wrong(&format!("it is relative: {e}")));
         let mut base = if text.starts_with('/') { PathBuf::from("/") } else { working()? };
         let mut parts = Vec::new();
         for component in Path::new(text).components() {
@@ -178,9 +179,9 @@ fn matches_names(parts: &[Part], names: &[&OsStr]) -> bool {
         ([], names) => names.is_empty(),
         ([Part::AnyDirectories, rest @ ..], names) => {
             matches_names(rest, names)
-                || names.split_first().is_some_and(|(first, names)| {
-                    !is_hidden(first) && matches_names(parts, names)
-                })
+                || names
+                    .split_first()
+                    .is_some_and(|(first, names)| !is_hidden(first) && matches_names(parts, names))
         }
         ([Part::Name(tokens), rest @ ..], [name, names @ ..]) => {
             matches_name(tokens, name.as_bytes()) && matches_names(rest, names)

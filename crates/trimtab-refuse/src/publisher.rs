@@ -11,9 +11,9 @@ use trimtab_shm::{WritableMapping, field};
 use trimtab_state::LiveDrive;
 use trimtab_tracker::{StateTracker, TrackerOptions};
 
+use crate::Reason;
 use crate::abi::{DRIVES, Drive};
 use crate::wait::{self, Expectation};
-use crate::Reason;
 
 /// Where expectations come from.
 #[derive(Clone, Debug)]

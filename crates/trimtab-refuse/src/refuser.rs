@@ -204,10 +204,14 @@ fn attached(limits: Limits) -> Result<(Object, Vec<Link>), Error> {
         o_direct: libc::O_DIRECT.cast_unsigned(),
         reserved: 0,
     };
-    let object = load_object(REFUSE, |_| true, |name, map| match name {
-        ".rodata.setup" => map.set_initial_value(setup.as_bytes()),
-        _ => Ok(()),
-    });
+    let object = load_object(
+        REFUSE,
+        |_| true,
+        |name, map| match name {
+            ".rodata.setup" => map.set_initial_value(setup.as_bytes()),
+            _ => Ok(()),
+        },
+    );
     let object = object.map_err(|e| Error::Kernel(reason(&e)))?;
     let links = object.progs_mut().map(|program| program.attach()).collect::<Result<Vec<_>, _>>();
     let links = links.map_err(|e| Error::Kernel(reason(&e)))?;
@@ -215,9 +219,7 @@ fn attached(limits: Limits) -> Result<(Object, Vec<Link>), Error> {
     let health = Mapping::<Health>::new(&handle(&object, ".data.health")?, 1)?;
     _ = File::open("/proc/self/stat");
     if health.load(0, field!(Health.was_called)) == 0 {
-        return Err(Error::Kernel(
-            "it loads them and never calls them: `bpf` is not in its lsm= list".to_owned(),
-        ));
+        return Err(Error::Kernel("it loads BPF LSM programs and never calls them".to_owned()));
     }
     Ok((object, links))
 }
@@ -225,9 +227,11 @@ fn attached(limits: Limits) -> Result<(Object, Vec<Link>), Error> {
 /// The error in a few words.
 fn reason(error: &libbpf_rs::Error) -> String {
     match error.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => "it permits none, not even to root".to_owned(),
-        libbpf_rs::ErrorKind::NotFound => "it has no such hook".to_owned(),
-        _ => error.to_string(),
+        libbpf_rs::ErrorKind::PermissionDenied => {
+            "it permits no BPF LSM programs, not even to root".to_owned()
+        }
+        libbpf_rs::ErrorKind::NotFound => "it has no hooks for BPF LSM programs".to_owned(),
+        _ => format!("it does not run BPF LSM programs ({error})"),
     }
 }
 

@@ -55,7 +55,9 @@ fn files_are_found_as_matched_and_links_are_followed() {
     let base = directory.path();
     fs::create_dir_all(base.join("real/a/b")).unwrap();
     fs::create_dir_all(base.join("real/.hidden")).unwrap();
-    for name in ["real/1.sst", "real/a/2.sst", "real/a/b/3.sst", "real/a/4.log", "real/.hidden/5.sst"] {
+    for name in
+        ["real/1.sst", "real/a/2.sst", "real/a/b/3.sst", "real/a/4.log", "real/.hidden/5.sst"]
+    {
         fs::write(base.join(name), "").unwrap();
     }
     std::os::unix::fs::symlink("real", base.join("link")).unwrap();
@@ -68,7 +70,10 @@ fn files_are_found_as_matched_and_links_are_followed() {
     assert!(pattern.matches(&real.join("a/9.sst")));
     assert_eq!(pattern.directory(), real);
     // A directory is no file that can be read.
-    assert_eq!(Pattern::parse(&format!("{}/*", base.display())).unwrap().files().0, [PathBuf::new(); 0]);
+    assert_eq!(
+        Pattern::parse(&format!("{}/*", base.display())).unwrap().files().0,
+        [PathBuf::new(); 0]
+    );
 }
 
 #[test]

@@ -240,3 +240,6 @@ pub(crate) fn handle(object: &Object, name: &str) -> Result<MapHandle, Error> {
     let map = map.expect("bpf/refuse.bpf.c defines it");
     MapHandle::try_from(&map).map_err(Error::library("keep a map open"))
 }
+
+#[cfg(test)]
+mod tests;

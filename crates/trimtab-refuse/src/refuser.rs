@@ -107,17 +107,29 @@ impl Refuser {
         }
         devices.truncate(DRIVES);
         let mut publisher = Publisher::new(words, expect, limits.limit, &devices);
+        for (pattern, _) in found.iter().filter(|(_, (_, more))| *more) {
+            let text = pattern.text();
+            publisher.note(format!("{text}: matches too many files: the first are named"));
+        }
         let paths: Vec<_> = found.into_iter().flat_map(|(_, (files, _))| files).collect();
         let mut files = Files::new(&object, patterns)?;
+        let mut on_no_drive = Vec::new();
         for path in &paths {
             // A file that has just been removed is no error.
             let Ok(on_drive) = files.name(path, &mut |device| publisher.slot(device)) else {
                 continue;
             };
             if !on_drive {
-                let why = "is on no single drive that can be tracked: its reads are admitted";
-                publisher.note(format!("{}: {why}", path.display()));
+                on_no_drive.push(path);
             }
+        }
+        if let [first, others @ ..] = &on_no_drive[..] {
+            let first = first.display();
+            let why = "on no single drive that can be tracked: such reads are admitted";
+            publisher.note(match others.len() {
+                0 => format!("{first}: is {why}"),
+                others => format!("{first}, and {others} more: are {why}"),
+            });
         }
         Ok(Self {
             _links: links,

@@ -1,7 +1,7 @@
 //! The expected wait of a read of a drive, at an unknown offset.
 
 use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Request, RequestId};
-use trimtab_predict::{DriveState, Model, Verdict, WINDOWS};
+use trimtab_predict::{DriveState, Forecast, Model, Verdict, WINDOWS};
 use trimtab_state::LiveDrive;
 
 use crate::Reason;
@@ -56,16 +56,21 @@ pub(crate) fn by_model(
     for (i, wait) in (0..).zip(&mut waits) {
         let offset = size / LENGTH * i / OFFSETS as u64 * LENGTH;
         let forecast = drive.forecast(&model.trained, now, &request(offset));
-        let forecast = forecast.ok_or(Reason::NoModel)?;
-        *wait = match (forecast.wait, forecast.verdict) {
-            (Some(wait), _) => wait,
-            (None, Verdict::Late) if threshold >= limit => threshold.max(limit + Nanos(1)),
-            (None, Verdict::Fast) if threshold <= limit => Nanos::ZERO,
-            (None, _) => return Err(Reason::Unsure),
-        };
+        *wait = wait_of(&forecast.ok_or(Reason::NoModel)?, threshold, limit)?;
     }
     waits.sort_unstable();
     Ok(waits[OFFSETS / 2])
+}
+
+/// The wait by a forecast. If it is only on which side of the label's threshold the read will
+/// be, that decides if the limit is on the other.
+fn wait_of(forecast: &Forecast, threshold: Nanos, limit: Nanos) -> Expectation {
+    match (forecast.wait, forecast.verdict) {
+        (Some(wait), _) => Ok(wait),
+        (None, Verdict::Late) if threshold >= limit => Ok(threshold.max(limit + Nanos(1))),
+        (None, Verdict::Fast) if threshold <= limit => Ok(Nanos::ZERO),
+        (None, _) => Err(Reason::Unsure),
+    }
 }
 
 const fn request(offset: u64) -> Request {
@@ -105,6 +110,21 @@ mod tests {
         // Whatever was seen, a drive without requests is in time.
         state.requests = 0;
         assert_eq!(without_model(&state, now), Nanos::ZERO);
+    }
+
+    #[test]
+    fn bare_verdict_decides_if_the_label_settles_it() {
+        let limit = Nanos(2000 * US);
+        let by = |verdict, threshold_us| {
+            wait_of(&Forecast::bare(verdict), Nanos(threshold_us * US), limit)
+        };
+        assert_eq!(by(Verdict::Late, 3000), Ok(Nanos(3000 * US)));
+        assert_eq!(by(Verdict::Late, 2000), Ok(limit + Nanos(1)));
+        assert_eq!(by(Verdict::Late, 1000), Err(Reason::Unsure));
+        assert_eq!(by(Verdict::Fast, 1000), Ok(Nanos::ZERO));
+        assert_eq!(by(Verdict::Fast, 3000), Err(Reason::Unsure));
+        let with_wait = Forecast { wait: Some(Nanos(7)), ..Forecast::bare(Verdict::Late) };
+        assert_eq!(wait_of(&with_wait, Nanos(3000 * US), limit), Ok(Nanos(7)));
     }
 
     #[test]

@@ -70,10 +70,8 @@ fn files_are_found_as_matched_and_links_are_followed() {
     assert!(pattern.matches(&real.join("a/9.sst")));
     assert_eq!(pattern.directory(), real);
     // A directory is no file that can be read.
-    assert_eq!(
-        Pattern::parse(&format!("{}/*", base.display())).unwrap().files().0,
-        [PathBuf::new(); 0]
-    );
+    let directories = Pattern::parse(&format!("{}/*", base.display())).unwrap();
+    assert!(directories.files().0.is_empty());
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! them.
 
 mod bench;
+#[path = "../emulated/mod.rs"]
+mod emulated;
 
 use std::fs;
 use std::io::Read as _;
@@ -191,6 +193,58 @@ fn tracked_drive_is_judged_by_its_state() {
     let [good, refused, wrong, failed] = ended.reader();
     assert!(refused > 0 && [good + refused, wrong, failed] == [1000, 0, 0], "{}", ended.errors);
     assert_eq!(ended.count("refused"), refused, "{}", ended.errors);
+}
+
+/// The state tracker of another process, and a drive that answers nothing for a while.
+#[test]
+fn stalled_drive_is_refused_and_without_the_agent_nothing_is() {
+    let Some(bench) = Bench::make() else { return };
+    let Some(drives) = emulated::Bench::new(&[]) else { return };
+    let device = drives.create("one", &["--size", "64M"]);
+    fs::copy(bench.path("data"), &device).unwrap();
+    disk::run("sync", &[]);
+    let pins = format!("/sys/fs/bpf/trimtab-refusal-{}", std::process::id());
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_trimtab"));
+    watch.args(["watch", &device, "--pin", &pins]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut watch = watch.spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while !Path::new(&pins).join("devices").exists() {
+        assert!(Instant::now() < until && watch.try_wait().unwrap().is_none(), "it tracks");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let reader = |reads: &str| ["pread", &device, reads].map(str::to_owned);
+    let all = |reads: &str| [&[bench.program()][..], &reader(reads)].concat();
+    let patient = ["--deadline", "1m", "--stale", "1m", "--pins", &pins];
+    let strict =
+        ["--deadline", "500ms", "--stale", "1m", "--pins", &pins, "--admit-share", "0.0001%"];
+
+    let ended = bench.run(&patient, &device, &all("100"));
+    assert_eq!((ended.reader(), ended.count("in_time")), ([100, 0, 0, 0], 100), "{}", ended.errors);
+    drives.done(&["fault", "one", "stall", "--for", "10m"]);
+    let mut hanging = Command::new(bench.program());
+    let hanging = hanging.args(reader("1")).stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let ended = bench.run(&strict, &device, &all("300"));
+    assert_eq!((ended.reader(), ended.count("refused")), ([0, 300, 0, 0], 300), "{}", ended.errors);
+    drives.done(&["fault", "one", "clear"]);
+    assert_eq!(bench::counts(&hanging.wait_with_output().unwrap().stdout), [1, 0, 0, 0]);
+    let ended = bench.run(&patient, &device, &all("100"));
+    assert_eq!((ended.reader(), ended.count("in_time")), ([100, 0, 0, 0], 100), "{}", ended.errors);
+
+    // The agent ends without a farewell while the program reads.
+    let running = bench.start(&patient, &device, &all("0"));
+    bench.wait_for_group(&running);
+    std::thread::sleep(Duration::from_secs(1));
+    watch.kill().and_then(|()| watch.wait().map(drop)).unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    bench::terminate(&running);
+    let ended = Ended::of(running);
+    fs::remove_file(Path::new(&pins).join("devices")).and_then(|()| fs::remove_dir(&pins)).unwrap();
+    let [good, refused, wrong, failed] = ended.reader();
+    assert_eq!([refused, wrong, failed], [0, 0, 0], "{}", ended.errors);
+    assert!(ended.count("in_time") > 0 && ended.count("not_tracked") > 0, "{}", ended.errors);
+    assert_eq!(good, ended.count("in_time") + ended.count("not_tracked"), "{}", ended.errors);
+    drives.done(&["remove", "one"]);
 }
 
 #[test]

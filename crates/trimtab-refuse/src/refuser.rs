@@ -2,9 +2,11 @@
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::PathBuf;
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object};
 use serde::Serialize;
+use trimtab_block::BlockDevice;
 use trimtab_bpf::{REFUSE, check_privilege, load_object, translated_instructions};
 use trimtab_io::{Nanos, monotonic};
 use trimtab_shm::{Mapping, WritableMapping, field};
@@ -72,8 +74,7 @@ pub struct Decisions {
 impl Refuser {
     /// Loads and attaches the programs for the processes of a group, and names the files of
     /// the patterns. Until [`publish`](Self::publish) is called all reads are admitted.
-    ///
-    /// Returns what the user should know about files and drives, in lines, too.
+    /// [`notes`](Self::notes) says what was found of files and drives.
     ///
     /// # Errors
     /// The kernel does not run such programs, or the process may not load them.
@@ -95,42 +96,18 @@ impl Refuser {
         let program = object.progs().find(|program| program.name() == "on_permission");
         let program = program.expect("bpf/refuse.bpf.c defines it");
         let instructions = translated_instructions(&program)?;
-        let found: Vec<_> = patterns.iter().map(|pattern| (pattern, pattern.files())).collect();
+        let found: Vec<_> = patterns.iter().map(Pattern::files).collect();
         // The drives are known before the files are named: a tracker takes all of them at once.
-        let mut drives = DriveMap::default();
-        let mut devices = Vec::new();
-        for (pattern, (files, _)) in &found {
-            for path in files.iter().chain([&pattern.directory()]) {
-                let device = fs::metadata(path).ok().and_then(|found| drives.of(&found));
-                devices.extend(device.filter(|device| !devices.contains(device)));
-            }
-        }
-        devices.truncate(DRIVES);
+        let directories: Vec<_> = patterns.iter().map(Pattern::directory).collect();
+        let paths = found.iter().flat_map(|(files, _)| files);
+        let devices = drives_of(paths.clone().chain(&directories));
         let mut publisher = Publisher::new(words, expect, limits.limit, &devices);
-        for (pattern, _) in found.iter().filter(|(_, (_, more))| *more) {
+        for (pattern, _) in patterns.iter().zip(&found).filter(|(_, (_, more))| *more) {
             let text = pattern.text();
             publisher.note(format!("{text}: matches too many files: the first are named"));
         }
-        let paths: Vec<_> = found.into_iter().flat_map(|(_, (files, _))| files).collect();
         let mut files = Files::new(&object, patterns)?;
-        let mut on_no_drive = Vec::new();
-        for path in &paths {
-            // A file that has just been removed is no error.
-            let Ok(on_drive) = files.name(path, &mut |device| publisher.slot(device)) else {
-                continue;
-            };
-            if !on_drive {
-                on_no_drive.push(path);
-            }
-        }
-        if let [first, others @ ..] = &on_no_drive[..] {
-            let first = first.display();
-            let why = "on no single drive that can be tracked: such reads are admitted";
-            publisher.note(match others.len() {
-                0 => format!("{first}: is {why}"),
-                others => format!("{first}, and {others} more: are {why}"),
-            });
-        }
+        name_all(paths, &mut files, &mut publisher);
         Ok(Self {
             _links: links,
             publisher,
@@ -194,6 +171,41 @@ impl Refuser {
             stale: of(Reason::Stale),
             openings_lost: self.health.load(0, field!(Health.lost)),
         })
+    }
+}
+
+/// The drives that files and directories lie on, as many as have slots.
+fn drives_of<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Vec<BlockDevice> {
+    let mut drives = DriveMap::default();
+    let mut devices = Vec::new();
+    for path in paths {
+        let device = fs::metadata(path).ok().and_then(|found| drives.of(&found));
+        devices.extend(device.filter(|device| !devices.contains(device)));
+    }
+    devices.truncate(DRIVES);
+    devices
+}
+
+/// Names files, and notes those that are on no drive.
+fn name_all<'a>(
+    paths: impl Iterator<Item = &'a PathBuf>,
+    files: &mut Files,
+    publisher: &mut Publisher,
+) {
+    let mut on_no_drive = Vec::new();
+    for path in paths {
+        // A file that has just been removed is no error.
+        if let Ok(false) = files.name(path, &mut |device| publisher.slot(device)) {
+            on_no_drive.push(path);
+        }
+    }
+    if let [first, others @ ..] = &on_no_drive[..] {
+        let first = first.display();
+        let why = "on no single drive that can be tracked: such reads are admitted";
+        publisher.note(match others.len() {
+            0 => format!("{first}: is {why}"),
+            others => format!("{first}, and {others} more: are {why}"),
+        });
     }
 }
 

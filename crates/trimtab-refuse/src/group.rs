@@ -29,21 +29,33 @@ impl ProgramGroup {
     /// # Errors
     /// No cgroup v2 file system is mounted, or the process may not make one.
     pub fn make() -> Result<Self, Error> {
+        /// Another process may take a group without a lock for one that is left.
+        const TRIES: u32 = 10;
         let above = own_group()?;
         remove_left(&above);
         let path = above.join(format!("{PREFIX}{}", std::process::id()));
-        fs::create_dir(&path).map_err(Error::file("make a control group", &path))?;
+        let mut tries = 1;
+        loop {
+            match Self::at(&path) {
+                Err(_) if tries < TRIES => tries += 1,
+                made => return made,
+            }
+        }
+    }
+
+    fn at(path: &Path) -> Result<Self, Error> {
+        fs::create_dir(path).map_err(Error::file("make a control group", path))?;
         let opened = || -> io::Result<(File, File)> {
-            let directory = File::open(&path)?;
+            let directory = File::open(path)?;
             directory.try_lock()?;
             let entry = OpenOptions::new().write(true).open(path.join("cgroup.procs"))?;
             Ok((directory, entry))
         };
         match opened() {
-            Ok((directory, entry)) => Ok(Self { path, directory, entry }),
+            Ok((directory, entry)) => Ok(Self { path: path.to_owned(), directory, entry }),
             Err(e) => {
-                _ = fs::remove_dir(&path);
-                Err(Error::file("use the control group", &path)(e))
+                _ = fs::remove_dir(path);
+                Err(Error::file("use the control group", path)(e))
             }
         }
     }

@@ -7,6 +7,8 @@
 mod bench;
 #[path = "../emulated/mod.rs"]
 mod emulated;
+#[path = "../privileges/mod.rs"]
+mod privileges;
 
 use std::fs;
 use std::io::Read as _;
@@ -323,8 +325,15 @@ fn program_is_run_as_by_a_shell() {
     let mut running = bench.start(LATE, &bench.glob(), &shell(script));
     let mut ready = [0; 6];
     running.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+    // The command gives up what it does not need, and the program has what the user has.
+    let kept = privileges::set("CAP_BPF CAP_PERFMON CAP_DAC_OVERRIDE CAP_KILL");
+    privileges::assert_comes_to(running.id(), kept);
     bench::signal(running.id(), "USR1");
     assert_eq!(Ended::of(running).code, Some(9));
+    let shown = "grep CapEff /proc/self/status";
+    let ended = bench.run(LATE, &bench.glob(), &shell(shown));
+    let own = Command::new("sh").args(["-c", shown]).output().unwrap();
+    assert_eq!(ended.output.as_bytes(), own.stdout);
     // What it leaves running goes on outside of the group.
     let ended = bench.run(LATE, &bench.glob(), &shell("sleep 3 >/dev/null 2>&1 & echo $!"));
     let left = Path::new("/proc").join(ended.output.trim());

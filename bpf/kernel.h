@@ -22,7 +22,12 @@ typedef __u32 __wsum;
 /* Of the user API, linux/bpf.h. */
 enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_INODE_STORAGE = 28,
 };
+#define BPF_F_NO_PREALLOC (1U << 0)
 #define BPF_F_MMAPABLE (1U << 10)
 
 typedef __u64 sector_t;
@@ -71,6 +76,29 @@ struct request {
 struct task_struct {
 	int tgid;
 	char comm[16];
+};
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+};
+
+struct vfsmount;
+struct dentry;
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct file {
+	unsigned int f_flags;
+	struct path f_path;
+	struct inode *f_inode;
 };
 
 #pragma clang attribute pop

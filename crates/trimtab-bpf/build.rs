@@ -17,7 +17,7 @@ fn main() {
             "clang is needed to compile bpf/*.bpf.c: install it (Debian: apt-get install clang)"
         );
     }
-    for program in ["record", "state"] {
+    for program in ["record", "refuse", "state"] {
         let built = SkeletonBuilder::new()
             .source(sources.join(format!("{program}.bpf.c")))
             .obj(out.join(format!("{program}.bpf.o")))

@@ -19,25 +19,37 @@ pub fn load(
     wanted: impl Fn(&str) -> bool,
     configure: impl Fn(&str, &mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
 ) -> Result<Object, Error> {
+    let object = load_object(programs, wanted, |name, map| match name {
+        devices::MAP => map.set_max_entries(devices.buckets()),
+        name => configure(name, map),
+    })
+    .map_err(refused)?;
+    let table = object.maps().find(|map| map.name() == devices::MAP);
+    devices.write(&table.expect("every object that is loaded for devices has it"))?;
+    Ok(object)
+}
+
+/// Loads those of the compiled `programs` that `wanted` selects by name. `configure` receives
+/// each of their maps, by name, before that.
+///
+/// # Errors
+/// The kernel refuses the programs, or the library cannot use them.
+pub fn load_object(
+    programs: &[u8],
+    wanted: impl Fn(&str) -> bool,
+    configure: impl Fn(&str, &mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
+) -> libbpf_rs::Result<Object> {
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
-    let open = ObjectBuilder::default().open_memory(programs);
-    let mut open = open.map_err(Error::bpf("read the compiled BPF programs"))?;
+    let mut open = ObjectBuilder::default().open_memory(programs)?;
     for mut program in open.progs_mut() {
         let is_wanted = wanted(&program.name().to_string_lossy());
         program.set_autoload(is_wanted);
     }
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        let configured = match &*name {
-            devices::MAP => map.set_max_entries(devices.buckets()),
-            name => configure(name, &mut map),
-        };
-        configured.map_err(Error::bpf("configure the BPF programs"))?;
+        configure(&name, &mut map)?;
     }
-    let object = open.load().map_err(refused)?;
-    let table = object.maps().find(|map| map.name() == devices::MAP);
-    devices.write(&table.expect("every object has it"))?;
-    Ok(object)
+    open.load()
 }
 
 /// The end of the library's output, which would otherwise go to standard error.

@@ -55,6 +55,18 @@ impl Overhead {
     }
 }
 
+/// The number of instructions of a loaded program after the verifier has rewritten it: an upper
+/// bound of any path through a program without loops.
+///
+/// # Errors
+/// The kernel does not report it.
+pub fn translated_instructions(program: &impl AsFd) -> Result<u32, Error> {
+    /// Bytes.
+    const INSTRUCTION: u32 = 8;
+    let info = info_of(program).map_err(Error::system("read the program's size"))?;
+    Ok(info.xlated_prog_len / INSTRUCTION)
+}
+
 fn info_of(program: &impl AsFd) -> std::io::Result<libbpf_rs::libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
     let mut size = size_of_val(&info) as u32;

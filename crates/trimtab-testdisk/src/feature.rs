@@ -49,6 +49,8 @@ pub enum Feature {
     Root,
     /// `bpf`: the kernel has BTF, which the BPF programs are loaded by.
     Bpf,
+    /// `bpf-lsm`: the kernel runs BPF programs at its security hooks. Shows when it is tried.
+    BpfLsm,
     /// `fuse`: FUSE file systems, which emulated drives are made of.
     Fuse,
     /// `loop`: loop devices.
@@ -83,9 +85,10 @@ pub enum Feature {
 use Feature::*;
 
 /// All but the programs.
-const NAMED: [(Feature, &str); 14] = [
+const NAMED: [(Feature, &str); 15] = [
     (Root, "root"),
     (Bpf, "bpf"),
+    (BpfLsm, "bpf-lsm"),
     (Fuse, "fuse"),
     (Loop, "loop"),
     (Mount, "mount"),
@@ -144,7 +147,7 @@ impl Feature {
                 assert!(PROGRAMS.contains(&name), "add `{name}` to PROGRAMS in {}", file!());
                 (is_in_path(name), format!("the program {name}"))
             }
-            IoUring | DirectIo | Kernel | Others | Quiet => return None,
+            BpfLsm | IoUring | DirectIo | Kernel | Others | Quiet => return None,
         };
         (!is_there).then(|| format!("needs {needs}"))
     }

@@ -13,6 +13,10 @@ use crate::console;
 #[derive(Debug)]
 pub(crate) struct BadInput(pub(crate) String);
 
+/// The program that was run has ended: its exit code, passed on without a message.
+#[derive(Debug)]
+pub(crate) struct ProgramEnded(pub(crate) u8);
+
 /// The work is done, but incomplete: exit code 3.
 #[derive(Debug)]
 pub(crate) struct Incomplete(pub(crate) String);
@@ -29,12 +33,22 @@ impl fmt::Display for Incomplete {
     }
 }
 
+impl fmt::Display for ProgramEnded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the program exited with {}", self.0)
+    }
+}
+
 impl std::error::Error for BadInput {}
+impl std::error::Error for ProgramEnded {}
 impl std::error::Error for Incomplete {}
 
 /// Reports the error on standard error, and selects the exit code.
 pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
+    if let Some(ProgramEnded(code)) = error.downcast_ref() {
+        return ExitCode::from(*code);
+    }
     if is_broken_pipe(&error) {
         // The reader (`head`, a pager) has closed the pipe: no error.
         return ExitCode::SUCCESS;
@@ -118,6 +132,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
         || error.downcast_ref::<trimtab_sim::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_compare::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_compare::live::Error>().is_some_and(|e| e.is_bad_input())
+        || error.downcast_ref::<trimtab_refuse::Error>().is_some_and(|e| e.is_bad_input())
         || error.is::<trimtab_compare::SeedsError>()
         || error.downcast_ref::<trimtab_predict::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_agent::Error>().is_some_and(|e| e.is_bad_input())

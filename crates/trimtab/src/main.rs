@@ -27,6 +27,7 @@ mod profile;
 mod progress;
 mod record;
 mod recordings;
+mod run;
 mod sim;
 mod size;
 mod top;
@@ -75,6 +76,9 @@ enum Command {
     /// Watch drives as a service: tracks their state for readers, serves metrics, trains
     /// models again.
     Agent(agent::Args),
+    /// Run a program whose late reads the kernel refuses, for programs that then read another
+    /// replica.
+    Run(run::Args),
     /// Compare ways to steer reads among drives that hold the same data.
     Compare(compare::Args),
     /// Make emulated drives: real block devices that behave like a drive.
@@ -112,6 +116,7 @@ fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Agent(args) => agent::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(args),
         Command::Drive(command) => drive::run(command),
         Command::Profile(command) => profile::run(command),

@@ -20,6 +20,12 @@ pub(crate) const BPF: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PE
 pub(crate) const RECORD: CapabilitySet =
     BPF.union(CapabilitySet::DAC_OVERRIDE).union(CapabilitySet::FOWNER).union(CapabilitySet::KILL);
 
+/// For running a program with a deadline. Files that it opens later are looked at wherever it
+/// may open them, its control group is removed from a directory that not even its owner may
+/// write, and signals are passed on to it, which may run as another user.
+pub(crate) const RUN: CapabilitySet =
+    BPF.union(CapabilitySet::DAC_OVERRIDE).union(CapabilitySet::KILL);
+
 /// Gives up all capabilities but these, permanently: they leave the bounding set too, and
 /// programs executed from here on gain none (`no_new_privs`).
 ///

@@ -203,7 +203,10 @@ impl<B: Backend> ArrayDriver<B> {
         if arrival == NEVER && self.planner.is_idle() && self.queues.is_empty() {
             return Ok(false);
         }
-        match self.backend.wait(timer.min(arrival))? {
+        let wake = self.backend.wait(timer.min(arrival))?;
+        let planner = &mut self.planner;
+        self.backend.flash_events(|drive, event| planner.observe(Member(drive.0), &event));
+        match wake {
             Wake::Drive(drive) => {
                 self.now = self.backend.now();
                 self.settle(drive)?;

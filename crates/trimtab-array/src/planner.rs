@@ -33,7 +33,7 @@ pub use row::Row;
 
 use std::collections::VecDeque;
 
-use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, FlashEvent, Issuer, Nanos, Op, Outcome, Request, RequestId};
 use trimtab_steer::InFlightTable;
 
 use crate::layout::{Layout, Level, Piece};
@@ -163,6 +163,11 @@ impl Planner {
     #[must_use]
     pub fn policy(&self) -> &dyn ReadPolicy {
         self.policy.as_ref()
+    }
+
+    /// Tells the policy of an internal operation of a member whose host manages the flash.
+    pub fn observe(&mut self, member: Member, event: &FlashEvent) {
+        self.policy.observe(member, event);
     }
 
     /// Replaces the policy. Reads that have begun under the other one end under this one.

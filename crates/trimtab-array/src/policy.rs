@@ -2,6 +2,7 @@
 
 mod flagged;
 mod plain;
+mod predicted;
 mod proactive;
 mod tolerant;
 mod trimtab;
@@ -9,6 +10,7 @@ mod windows;
 
 pub use flagged::{BusyTime, Flagged};
 pub use plain::Plain;
+pub use predicted::Predicted;
 pub use proactive::Proactive;
 pub use tolerant::{Tolerance, Tolerant};
 pub use trimtab::{Trimtab, TrimtabOptions};
@@ -16,7 +18,7 @@ pub use windows::{Turns, Windows};
 
 use std::fmt;
 
-use trimtab_io::{Nanos, Outcome, Request};
+use trimtab_io::{FlashEvent, Nanos, Outcome, Request};
 
 use crate::members::{Member, Members};
 
@@ -83,6 +85,11 @@ pub trait ReadPolicy: fmt::Debug + Send {
     /// A request to a member has ended; none: it was taken back.
     fn member_ended(&mut self, now: Nanos, ended: &MemberEnded) {
         _ = (now, ended);
+    }
+
+    /// An internal operation of a member whose host manages the flash.
+    fn observe(&mut self, member: Member, event: &FlashEvent) {
+        _ = (member, event);
     }
 }
 

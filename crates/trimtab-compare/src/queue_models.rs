@@ -62,11 +62,20 @@ pub(crate) fn of_drives<'p>(
     profiles: impl Iterator<Item = &'p Profile>,
     limit: Limit,
 ) -> PredictorSet {
+    PredictorSet::new(predictors(drives, profiles, limit))
+}
+
+/// The same, as a list.
+pub(crate) fn predictors<'p>(
+    drives: &mut [ArrayDrive],
+    profiles: impl Iterator<Item = &'p Profile>,
+    limit: Limit,
+) -> Vec<Box<dyn Predictor>> {
     let one = |(drive, profile): (&mut ArrayDrive, &Profile)| {
         let model = Arc::new(flash_model(profile).expect("profiles are checked when parsed"));
         let map = drive.ssd.open_channel();
         let predictor = MittSsd::new(model, map, limit, FlashPrecision::default());
         Box::new(predictor) as Box<dyn Predictor>
     };
-    PredictorSet::new(drives.iter_mut().zip(profiles).map(one))
+    drives.iter_mut().zip(profiles).map(one).collect()
 }

@@ -5,7 +5,7 @@ use trimtab_array::driver::{ArrayDriver, DriverOptions, Figures, Load, Staged, U
 use trimtab_array::planner::Planner;
 use trimtab_array::staging::{Staging, StagingCounts, StagingOptions};
 use trimtab_device::{ControllerSettings, SsdStats, WindowController};
-use trimtab_io::{Nanos, Request};
+use trimtab_io::{FlashEvent, Nanos, Request};
 use trimtab_steer::Replica;
 use trimtab_steer::driver::{Backend, Completed, Wake};
 
@@ -278,6 +278,11 @@ impl Backend for Together<'_> {
     #[inline]
     fn was_delayed(&self) -> bool {
         self.drives.was_delayed()
+    }
+
+    #[inline]
+    fn flash_events(&mut self, take: impl FnMut(Replica, FlashEvent)) {
+        self.drives.flash_events(take);
     }
 }
 

@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 use trimtab_array::policy::{
-    Asks, BusyTime, Flagged, Plain, Proactive, ReadPolicy, StripeRead, Tolerance, Tolerant,
-    Trimtab, TrimtabOptions, Turns, Windows,
+    Asks, BusyTime, Flagged, Plain, Predicted, Proactive, ReadPolicy, StripeRead, Tolerance,
+    Tolerant, Trimtab, TrimtabOptions, Turns, Windows,
 };
 use trimtab_array::{Layout, Level, Member, Rotation};
-use trimtab_io::{Nanos, Op, Outcome};
+use trimtab_io::{Nanos, Op, Outcome, Request, mix64};
+use trimtab_predict::{Forecast, Predictor, Ticket, Verdict};
 
 use crate::members::{Array, CHUNK, STRIPES};
 /// Has one member after the other written again.
@@ -24,6 +25,35 @@ impl ReadPolicy for Refreshing {
     }
 }
 
+/// Finds a read late or fast as it comes, and counts what it is told of.
+#[derive(Clone)]
+struct Moody(u32);
+
+impl Predictor for Moody {
+    fn name(&self) -> &'static str {
+        "moody"
+    }
+
+    fn predict(&self, now: Nanos, request: &Request) -> Forecast {
+        let number = mix64(now.0 ^ request.offset << 8 ^ u64::from(request.device.0) << 40);
+        let verdict = if number.is_multiple_of(3) { Verdict::Late } else { Verdict::Fast };
+        Forecast { wait: Some(Nanos(number % 1000)), ..Forecast::bare(verdict) }
+    }
+
+    fn sent(&mut self, _: Nanos, _: &Request) -> Ticket {
+        self.0 += 1;
+        Ticket(0)
+    }
+
+    fn completed(&mut self, _: Nanos, _: Ticket, _: bool) {
+        self.0 -= 1;
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Predictor> {
+        Box::new(self.clone())
+    }
+}
+
 pub(crate) fn policy(number: usize, layout: &Layout) -> Box<dyn ReadPolicy> {
     let turns = Turns { start: Nanos(0), length: Nanos(3000), members: layout.members() as u8 };
     match number {
@@ -36,6 +66,11 @@ pub(crate) fn policy(number: usize, layout: &Layout) -> Box<dyn ReadPolicy> {
         6 => Box::new(Tolerant::new(Tolerance::REACTIVE)),
         7 => Box::new(Refreshing(0, layout.members() as u8)),
         8 => Box::new(Trimtab::new(layout.members(), TrimtabOptions::default())),
+        9 => {
+            let moody = || Box::new(Moody(0)) as Box<dyn Predictor>;
+            let all = (0..layout.members()).map(|_| moody()).collect();
+            Box::new(Predicted::new(all, layout.chunk()))
+        }
         _ => Box::new(Tolerant::new(Tolerance::ADAPTIVE)),
     }
 }

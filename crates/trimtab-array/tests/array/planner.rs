@@ -11,7 +11,7 @@ proptest! {
     #[test]
     fn reads_return_what_was_written(
         layout in layouts(),
-        policy in 0_usize..10,
+        policy in 0_usize..11,
         requests in requests(),
         seed: u64,
     ) {
@@ -23,7 +23,7 @@ proptest! {
     #[test]
     fn lost_members_are_gone_around(
         layout in layouts(),
-        policy in 0_usize..10,
+        policy in 0_usize..11,
         requests in requests(),
         seed: u64,
         lost in 1_usize..3,
@@ -35,7 +35,7 @@ proptest! {
     #[test]
     fn concurrent_requests_do_not_mix_old_and_new(
         layout in layouts(),
-        policy in 0_usize..10,
+        policy in 0_usize..11,
         requests in requests(),
         seed: u64,
     ) {

@@ -29,7 +29,7 @@ proptest! {
     #[test]
     fn reads_return_what_was_written(
         layout in layouts(),
-        policy in 0_usize..10,
+        policy in 0_usize..11,
         options in options(),
         requests in requests(),
         seed: u64,
@@ -44,7 +44,7 @@ proptest! {
     #[test]
     fn members_that_do_not_take_destages_are_gone_around(
         layout in layouts(),
-        policy in 0_usize..10,
+        policy in 0_usize..11,
         options in options(),
         requests in requests(),
         seed: u64,
@@ -58,7 +58,7 @@ proptest! {
     #[test]
     fn concurrent_requests_do_not_mix_old_and_new(
         layout in layouts(),
-        policy in 0_usize..10,
+        policy in 0_usize..11,
         options in options(),
         requests in requests(),
         seed: u64,

@@ -6,8 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use trimtab_array::Member;
 use trimtab_array::driver::DriverOptions;
 use trimtab_array::planner::Planner;
+use trimtab_array::policy::{Predicted, ReadPolicy};
 use trimtab_device::{ArrayPosition, ControllerSettings, SsdStats, WindowFormula, WindowSchedule};
 use trimtab_io::{Nanos, derived_seed};
+use trimtab_predict::mitt::Limit;
 use trimtab_sim::array::ArrayDrive;
 use trimtab_sim::scenario::DeviceSpec;
 use trimtab_sim::{RaidOptions, parallel, run_raid};
@@ -18,6 +20,7 @@ use super::report::{ArrayFigures, ArrayReport, ArrayRow};
 use super::spec::ArrayComparison;
 use super::strategy::ArrayStrategy;
 use crate::error::Error;
+use crate::queue_models;
 use crate::simulated::Progress;
 
 /// The figures of a row with one seed, and its latencies; or why there are none.
@@ -108,7 +111,16 @@ fn serve(comparison: &ArrayComparison, entry: &ArrayEntry, seed: u64) -> Result<
         Ok(windows) => windows,
         Err(error) => return Ok(Err(error.to_string())),
     };
-    let mut planner = Planner::new(layout, strategy.policy(comparison.drives.len(), windows));
+    let policy: Box<dyn ReadPolicy> = match strategy {
+        ArrayStrategy::Mitt => {
+            let limit = Limit { deadline: Some(comparison.deadline), hop: Nanos::ZERO };
+            let profiles = comparison.drives.iter().map(|spec| &spec.profile);
+            let models = queue_models::predictors(&mut drives, profiles, limit);
+            Box::new(Predicted::new(models, layout.chunk()))
+        }
+        _ => strategy.policy(comparison.drives.len(), windows),
+    };
+    let mut planner = Planner::new(layout, policy);
     comparison.lost.iter().for_each(|&member| planner.lose(Member(member as u8)));
     let options = RaidOptions {
         driver: DriverOptions {

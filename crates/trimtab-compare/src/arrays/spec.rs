@@ -45,6 +45,8 @@ pub struct ArrayComparison {
     pub(super) windows: Windows,
     pub(super) buffer: BufferOptions,
     pub(super) compute: ComputeCost,
+    /// Of a member's reads under `mitt`.
+    pub(super) deadline: Nanos,
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,6 +56,7 @@ struct Raw {
     reads: Option<Spanned<u64>>,
     warm_up_s: Option<Spanned<f64>>,
     duration_s: Option<Spanned<f64>>,
+    deadline_us: Option<Spanned<f64>>,
     array: Spanned<RawArray>,
     device: Vec<Spanned<RawDevice>>,
     #[serde(default)]
@@ -189,6 +192,7 @@ impl ArrayComparison {
             workload,
             windows,
             compute: compute(&raw.costs, text)?,
+            deadline: deadline(raw.deadline_us.as_ref(), text)?,
         })
     }
 
@@ -282,6 +286,14 @@ fn number<T: Copy + PartialOrd + std::fmt::Display>(
     let Some(value) = value else { return Ok(usual) };
     text.within(key, &value.span(), *value.get_ref(), least..=most)?;
     Ok(*value.get_ref())
+}
+
+/// The deadline of a member's reads, if nothing else is said, µs.
+const DEADLINE_US: f64 = 1_000.0;
+
+fn deadline(raw: Option<&Spanned<f64>>, text: Text<'_>) -> Result<Nanos, Error> {
+    let micros = number("deadline_us", raw, DEADLINE_US, 1.0, 1e9, text)?;
+    Ok(Nanos::from_secs_f64(micros * 1e-6))
 }
 
 fn compute(raw: &RawCosts, text: Text<'_>) -> Result<ComputeCost, Error> {

@@ -46,6 +46,8 @@ pub enum ArrayStrategy {
     Preemptive,
     /// Reads suspend programs and erases too (§6.2.5).
     Suspension,
+    /// Members that a model of their queues knows to be late are gone around (MittOS, §6.2.7).
+    Mitt,
     /// Drives regenerate what their cleaning blocks (Tiny-Tail Flash, §6.2.6).
     TinyTail,
     /// Members that are late compared with the others of the read are gone around (ToleRAID,
@@ -63,7 +65,7 @@ pub enum ArrayStrategy {
 
 impl ArrayStrategy {
     /// All, in the order of tables.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Base,
         Self::Ideal,
         Self::Iod1,
@@ -78,6 +80,7 @@ impl ArrayStrategy {
         Self::Harmonia,
         Self::Preemptive,
         Self::Suspension,
+        Self::Mitt,
         Self::TinyTail,
         Self::Reactive,
         Self::Proactive1,
@@ -104,6 +107,7 @@ impl ArrayStrategy {
             Self::Harmonia => "harmonia",
             Self::Preemptive => "preemptive",
             Self::Suspension => "suspension",
+            Self::Mitt => "mitt",
             Self::TinyTail => "ttflash",
             Self::Reactive => "reactive",
             Self::Proactive1 => "proactive-1",

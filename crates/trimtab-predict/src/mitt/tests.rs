@@ -271,7 +271,8 @@ fn pages_wait_for_dies_and_channels() {
     assert_eq!(wait(&ssd, 50, &units(4, 1)), Nanos(PAGE + 4000 + 100 + UNIT - 50));
     // A large read is as late as its latest page, and refused whole.
     let large = ssd.predict(Nanos(50), &units(0, 16));
-    assert!(large.wait.unwrap() > Nanos(4000 + 200) && large.verdict == Verdict::Fast);
+    let both_pages = Nanos(PAGE + 4000 + 2 * (100 + PAGE) - 50);
+    assert_eq!((large.wait, large.verdict), (Some(both_pages), Verdict::Fast));
     ssd.observe(&event(60, 2, FlashChange::Queued(FlashOp::Program { page: 0 })));
     assert_eq!(ssd.predict(Nanos(60), &units(0, 16)).verdict, Verdict::Late);
     assert_eq!(ssd.predict(Nanos(60), &units(0, 4)).verdict, Verdict::Fast);

@@ -36,6 +36,7 @@ mod fifo;
 mod kind;
 mod mq_deadline;
 mod process_stats;
+mod processes;
 mod queue;
 
 pub use bfq::{Bfq, BfqOptions};

@@ -45,7 +45,7 @@ fn serve(scheduler: &mut AnyScheduler, mut now: Nanos, from: u32, to: u32) -> Na
         while scheduler.len() > 0 {
             match scheduler.dispatch(now, 0) {
                 Some(next) => {
-                    now = now + Nanos::from_micros(50);
+                    now += Nanos::from_micros(50);
                     scheduler.completed(now, &next, Nanos::from_micros(50));
                 }
                 None => now = now.max(scheduler.next_timer().expect("it idles for a time")),

@@ -128,7 +128,7 @@ proptest! {
         let mut device = Device::new(&kind(scheduler), depth);
         let (mut now, mut taken_out) = (Nanos::ZERO, 0);
         for (&(gap_us, op, sync, page, pages, issuer), id) in arrivals.iter().zip(0..) {
-            now = now + Nanos::from_micros(gap_us);
+            now += Nanos::from_micros(gap_us);
             let flags = if sync { Flags::SYNC } else { Flags::empty() };
             let length = pages * 4096;
             let made = Request { flags, length, ..request(id, op, page, issuer) };
@@ -338,7 +338,8 @@ fn mq_deadline_serves_lower_classes_by_age() {
 fn removal_does_not_disturb_the_queue_in_service() {
     for number in 0..4 {
         let mut device = Device::new(&kind(number), 1);
-        let [served, waits] = [1, 2].map(|process| issuer(process, IoClass::BestEffort, 4));
+        // Of two levels: BFQ would have them share a queue.
+        let [served, waits] = [4, 6].map(|level| issuer(level.into(), IoClass::BestEffort, level));
         for id in 0..200 {
             let large = Request { length: 1 << 20, ..request(id, Op::Read, id * 256, served) };
             device.insert(Nanos::from_secs(1), &large);

@@ -408,14 +408,13 @@ impl Scheduler for Bfq {
             self.becomes_busy(now, number, request);
             return;
         }
-        match &mut self.service {
-            Some(service) if service.queue == number => {
-                if service.idle_until.take().is_some() && now >= service.timeout {
-                    self.expire(now, Reason::BudgetTimeout);
-                }
+        if let Some(service) = self.service.as_mut().filter(|service| service.queue == number) {
+            let was_awaited = service.idle_until.take().is_some();
+            if was_awaited && now >= service.timeout {
+                self.expire(now, Reason::BudgetTimeout);
             }
-            _ if has_changed => self.next_has_changed(number),
-            _ => {}
+        } else if has_changed {
+            self.next_has_changed(number);
         }
     }
 

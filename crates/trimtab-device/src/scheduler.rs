@@ -30,12 +30,13 @@
 //! # Ok::<(), trimtab_device::Error>(())
 //! ```
 
-mod bfq;
-mod cfq;
+pub mod bfq;
+pub mod cfq;
 mod fifo;
 mod kind;
-mod mq_deadline;
+pub mod mq_deadline;
 mod process_stats;
+mod processes;
 mod queue;
 
 pub use bfq::{Bfq, BfqOptions};

@@ -128,7 +128,7 @@ proptest! {
         let mut device = Device::new(&kind(scheduler), depth);
         let (mut now, mut taken_out) = (Nanos::ZERO, 0);
         for (&(gap_us, op, sync, page, pages, issuer), id) in arrivals.iter().zip(0..) {
-            now = now + Nanos::from_micros(gap_us);
+            now += Nanos::from_micros(gap_us);
             let flags = if sync { Flags::SYNC } else { Flags::empty() };
             let length = pages * 4096;
             let made = Request { flags, length, ..request(id, op, page, issuer) };
@@ -216,17 +216,44 @@ fn shares(kind: &SchedulerKind, issuers: &[Issuer], total: usize) -> BTreeMap<u3
     counts
 }
 
+/// The time that nodes with these slices, ns, get until `until`, each having requests at all times.
+/// A node that was served comes back later by (longest slice − its own) for each other node. The
+/// first to come back is served; of two, the one that was served before the other.
+fn turns(slices: &[u64], until: u64) -> Vec<u64> {
+    let longest = slices.iter().max().unwrap();
+    let mut back: Vec<_> = slices.iter().zip(0..).map(|(_, served)| (0, served)).collect();
+    let (mut now, mut got) = (0, vec![0; slices.len()]);
+    for served in slices.len().. {
+        let next = (0..slices.len()).min_by_key(|&node| back[node]).unwrap();
+        now += slices[next];
+        got[next] += slices[next];
+        back[next] = (now + (longest - slices[next]) * (slices.len() as u64 - 1), served);
+        if now >= until {
+            break;
+        }
+    }
+    got
+}
+
 #[test]
 fn cfq_shares_time_by_level() {
     // A target latency would shorten the slices of all.
     let kind = SchedulerKind::parse("kind = 'cfq'\ntarget_latency_ms = 0").unwrap();
-    let issuers = [0, 4, 7].map(|level| issuer(level.into(), IoClass::BestEffort, level));
-    let counts = shares(&kind, &issuers, 60_000);
-    // Slices of 180, 100 and 40 ms. The order of turns favours longer slices beyond that: a node
-    // with a high level comes back before one with a low level that has waited longer.
-    for (level, expected) in [(0, 180.0), (4, 100.0), (7, 40.0)] {
-        let share = counts[&level] as f64 / 60_000.0;
-        assert!((share - expected / 320.0).abs() < 0.045, "level {level}: {share}, {counts:?}");
+    for levels in [&[0, 4, 7][..], &[0, 7], &[4, 7], &[4, 4, 4], &[0, 1, 2, 3, 4, 5, 6, 7]] {
+        let issuers: Vec<_> = levels
+            .iter()
+            .zip(0..)
+            .map(|(&level, process)| issuer(process, IoClass::BestEffort, level))
+            .collect();
+        let counts = shares(&kind, &issuers, 60_000);
+        let slices: Vec<_> =
+            levels.iter().map(|&level| (9 - u64::from(level)) * 20_000_000).collect();
+        let got = turns(&slices, 30_000_000_000);
+        for (process, &time) in (0..).zip(&got) {
+            let expected = time as f64 / got.iter().sum::<u64>() as f64;
+            let share = counts[&process] as f64 / 60_000.0;
+            assert!((share - expected).abs() < 0.01, "{levels:?}: {share}, {expected}, {counts:?}");
+        }
     }
 }
 
@@ -259,33 +286,70 @@ fn bfq_shares_service_by_level_and_group() {
     assert!((share - 0.75).abs() < 0.03, "{share}, {counts:?}");
 }
 
-/// Reads keep arriving at lower offsets than a write and a read that are far away: both are served
-/// within their bounds.
-#[test]
-fn mq_deadline_starves_no_request() {
+/// When mq-deadline dispatched a write and a read that are far away, and what `lower` asked for,
+/// while reads keep arriving at lower offsets as fast as the device serves them.
+fn far_requests(lower: Option<Issuer>) -> [Option<Nanos>; 3] {
     let mut device = Device::new(&kind(2), 1);
     let reader = issuer(1, IoClass::BestEffort, 4);
-    let idle = issuer(2, IoClass::Idle, 4);
     device.insert(Nanos(0), &request(0, Op::Read, 0, reader));
     device.insert(Nanos(1), &request(1, Op::Write, 900_000, reader));
     device.insert(Nanos(2), &request(2, Op::Read, 900_000, reader));
-    device.insert(Nanos(3), &request(3, Op::Read, 900_000, idle));
+    if let Some(lower) = lower {
+        device.insert(Nanos(3), &request(3, Op::Read, 900_000, lower));
+    }
     for id in 4..60 {
         device.insert(Nanos(4), &request(id, Op::Read, id, reader));
     }
-    let mut now = Nanos(0);
-    for id in 60..24_000 {
-        // As fast as the device serves, so that requests of the class always wait.
-        now = now + SERVICE;
-        device.insert(now, &request(id, Op::Read, id % 1000, reader));
+    for (id, arrival) in (60..24_000).zip(1..) {
+        device.insert(Nanos(arrival * SERVICE.0), &request(id, Op::Read, id % 1000, reader));
     }
     device.finish();
-    let at = |id| device.dispatched.iter().find(|(_, r)| r.id == RequestId(id)).unwrap().0;
-    // Two batches of reads may come before a write: 32 requests.
-    assert!(at(1) < Nanos::from_millis(50), "{}", at(1).0);
-    assert!(at(2) < Nanos::from_millis(520), "{}", at(2).0);
-    let aged = at(3);
-    assert!(aged >= Nanos::from_secs(10) && aged < Nanos::from_millis(10_050), "{}", aged.0);
+    [1, 2, 3].map(|id| {
+        let mut of_id = device.dispatched.iter().filter(|(_, r)| r.id == RequestId(id));
+        of_id.next().map(|(at, _)| *at)
+    })
+}
+
+#[test]
+fn mq_deadline_starves_no_request() {
+    let [write, read, _] = far_requests(None);
+    // The batch that was begun and two that pass over the write: 48 requests of 500 µs.
+    assert_eq!(write, Some(Nanos(48 * SERVICE.0)));
+    // Reads expire after 500 ms, which a batch may overrun.
+    assert!(read.unwrap() < Nanos::from_millis(510), "{read:?}");
+}
+
+/// A waiting request of a lower class is served after ten seconds. Until then it lets each batch
+/// begin anew, as the kernel does: only the end of a sweep, here 1000 requests long, makes way for
+/// writes.
+#[test]
+fn mq_deadline_serves_lower_classes_by_age() {
+    let [write, read, aged] = far_requests(Some(issuer(2, IoClass::Idle, 4)));
+    let (write, read, aged) = (write.unwrap(), read.unwrap(), aged.unwrap());
+    let sweep = Nanos(1000 * SERVICE.0);
+    assert!(write > sweep && write < Nanos(3 * sweep.0), "{write:?}");
+    assert!(read < sweep + Nanos::from_millis(10), "{read:?}");
+    assert!(aged >= Nanos::from_secs(10) && aged < Nanos::from_millis(10_050), "{aged:?}");
+}
+
+/// A queue that empties because its request was taken out leaves its group in the order while
+/// another queue of the group is served.
+#[test]
+fn removal_does_not_disturb_the_queue_in_service() {
+    for number in 0..4 {
+        let mut device = Device::new(&kind(number), 1);
+        // Of two levels: BFQ would have them share a queue.
+        let [served, waits] = [4, 6].map(|level| issuer(level.into(), IoClass::BestEffort, level));
+        for id in 0..200 {
+            let large = Request { length: 1 << 20, ..request(id, Op::Read, id * 256, served) };
+            device.insert(Nanos::from_secs(1), &large);
+        }
+        let removed = request(200, Op::Read, 7, waits);
+        device.insert(Nanos::from_secs(1), &removed);
+        assert_eq!(device.scheduler.remove(removed.id), Some(removed));
+        device.finish();
+        assert_eq!(device.dispatched.len(), 200);
+    }
 }
 
 #[test]

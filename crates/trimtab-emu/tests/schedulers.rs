@@ -9,6 +9,8 @@
 mod burst;
 #[path = "schedulers/device.rs"]
 mod device;
+#[path = "schedulers/drive_process.rs"]
+mod drive_process;
 #[path = "emulated/mod.rs"]
 mod emulated;
 #[path = "schedulers/foretell.rs"]
@@ -28,7 +30,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Seeds of bursts: of a short run; all that the models were developed with; and those that were
 /// looked at once, when they were done. `TRIMTAB_BURSTS` chooses.
-const SHORT: std::ops::Range<u64> = 1..13;
+const SHORT: std::ops::Range<u64> = 1..9;
 const SEEN: std::ops::Range<u64> = 1..31;
 const UNSEEN: std::ops::Range<u64> = 1001..1031;
 
@@ -76,6 +78,13 @@ fn compare(what: &str, kind: &SchedulerKind, mix: Mix, settings: &[(&str, &str)]
         100.0 * shares[shares.len() / 2],
     ));
     assert!(share >= LEAST, "{what}: {share}");
+}
+
+/// The drive of a test, in another process.
+#[test]
+#[ignore = "not a test: a test of this file runs it"]
+fn serve_drive() {
+    drive_process::serve();
 }
 
 #[test]

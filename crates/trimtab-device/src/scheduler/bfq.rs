@@ -26,36 +26,38 @@
 mod burst;
 mod expire;
 mod idling;
+mod membership;
 mod options;
 mod queue;
 mod wf2q;
 
 pub use options::BfqOptions;
 
-use trimtab_io::{IoClass, Nanos, Request, RequestId};
+use trimtab_io::{Nanos, Request, RequestId};
 
 use self::burst::Burst;
 use self::expire::Reason;
-use self::queue::{Queue, QueueKey, level_of};
+use self::queue::{Queue, level_of};
 use self::wf2q::Wf2q;
+use super::Scheduler;
+use super::processes::{ProcessKey, Processes};
 use super::queue::Pool;
-use super::{Scheduler, is_sync};
+use crate::slab::Slab;
 
 /// Budgets of service by weight. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Bfq {
     options: BfqOptions,
     pool: Pool,
-    queues: Vec<Queue>,
-    /// Keys with the numbers of their queues, sorted.
-    index: Vec<(QueueKey, u32)>,
+    queues: Slab<Queue>,
+    processes: Processes,
     groups: Vec<Group>,
     /// The groups' order.
     root: Wf2q,
     service: Option<Service>,
     burst: Burst,
     /// The queue that a process which begins now may share, and when it was made.
-    shareable: Option<(usize, Nanos)>,
+    shareable: Option<(u32, Nanos)>,
     /// Busy queues by class (1 to 3), and those of them that are raised.
     busy: [u32; 4],
     busy_raised: u32,
@@ -70,6 +72,8 @@ pub struct Bfq {
     queueing: bool,
     /// End of the last request that was dispatched, bytes.
     head: u64,
+    /// When a request was last inserted or completed.
+    now: Nanos,
 }
 
 /// A control group: its queues' order.
@@ -78,7 +82,7 @@ struct Group {
     id: u16,
     queues: Wf2q,
     /// The queue of each entity.
-    members: Vec<usize>,
+    members: Vec<u32>,
     /// Its queues with requests here or in the device.
     pending: u32,
 }
@@ -86,7 +90,7 @@ struct Group {
 /// The queue in service.
 #[derive(Clone, Copy, Debug)]
 struct Service {
-    queue: usize,
+    queue: u32,
     begun: Nanos,
     /// When its time is up.
     timeout: Nanos,
@@ -94,8 +98,6 @@ struct Service {
     idle_until: Option<Nanos>,
 }
 
-/// A process that begins within this time may share the queue of another.
-const SHARING: Nanos = Nanos::from_millis(180);
 /// Bytes of a sector, the unit of budgets.
 const SECTOR: u64 = 512;
 /// Shared writes are charged so many times their size.
@@ -116,8 +118,8 @@ impl Bfq {
         Self {
             options: options.clone(),
             pool: Pool::new(),
-            queues: Vec::new(),
-            index: Vec::new(),
+            queues: Slab::new(),
+            processes: Processes::new(),
             groups: Vec::new(),
             root: Wf2q::default(),
             service: None,
@@ -131,65 +133,12 @@ impl Bfq {
             depth_samples: 0,
             queueing: true,
             head: 0,
+            now: Nanos::ZERO,
         }
-    }
-
-    /// The queue of a request, made if there is none.
-    fn queue_of(&mut self, now: Nanos, request: &Request) -> usize {
-        let key = QueueKey::of(request);
-        let at = match self.index.binary_search_by_key(&key, |(key, _)| *key) {
-            Ok(at) => return self.index[at].1 as usize,
-            Err(at) => at,
-        };
-        let place = self.group(request.issuer.group);
-        if let Some(shared) = self.shared_with(now, request, place) {
-            self.index.insert(at, (key, shared as u32));
-            return shared;
-        }
-        let number = self.queues.len();
-        self.index.insert(at, (key, number as u32));
-        let group = &mut self.groups[place];
-        let entity = group.queues.add(request.issuer.class, 1);
-        group.members.push(number);
-        let budget = 2 * self.options.max_budget() / 3;
-        self.queues.push(Queue::new(request, place, entity, budget));
-        if is_sync(request) {
-            self.shareable = Some((number, now));
-            let others = self.busy.iter().any(|&busy| busy > 0);
-            for member in self.burst.add(now, number, others) {
-                self.queues[member].in_large_burst = true;
-            }
-        }
-        number
-    }
-
-    /// The queue that a new process shares. Where idling gains no throughput, processes of one
-    /// priority that begin shortly after each other share a queue: they are taken for parts of one
-    /// program.
-    fn shared_with(&self, now: Nanos, request: &Request, group: usize) -> Option<usize> {
-        let (number, made) = self.shareable?;
-        let queue = &self.queues[number];
-        let is_alike = queue.group == group
-            && queue.class == request.issuer.class
-            && queue.level == level_of(&request.issuer);
-        let gains = self.options.rotational || !self.queueing;
-        let shares = is_sync(request) && is_alike && !gains && now.since(made) <= SHARING;
-        shares.then_some(number)
-    }
-
-    /// The place of a group, made if there is none.
-    fn group(&mut self, id: u16) -> usize {
-        let found = self.groups.iter().position(|group| group.id == id);
-        found.unwrap_or_else(|| {
-            self.root.add(IoClass::BestEffort, self.options.weight(id));
-            let (queues, members) = (Wf2q::default(), Vec::new());
-            self.groups.push(Group { id, queues, members, pending: 0 });
-            self.groups.len() - 1
-        })
     }
 
     /// What a request costs its queue, sectors.
-    fn charge(&self, slot: u32, number: usize) -> u64 {
+    fn charge(&self, slot: u32, number: u32) -> u64 {
         let sectors = self.pool.get(slot).request.length.div_ceil(SECTOR).max(1);
         let queue = &self.queues[number];
         if queue.is_sync || queue.raised > 1 || self.is_asymmetric(Some(number)) {
@@ -200,24 +149,24 @@ impl Bfq {
     }
 
     /// The budget that suffices for a queue's next request.
-    fn sufficient_budget(&self, number: usize) -> u64 {
+    fn sufficient_budget(&self, number: u32) -> u64 {
         let queue = &self.queues[number];
         let next = queue.next.map_or(0, |next| self.charge(next, number));
         queue.max_budget.max(next)
     }
 
-    fn entity(&self, number: usize) -> &wf2q::Entity {
+    fn entity(&self, number: u32) -> &wf2q::Entity {
         let queue = &self.queues[number];
         self.groups[queue.group].queues.get(queue.entity)
     }
 
-    fn budget_left(&self, number: usize) -> u64 {
+    fn budget_left(&self, number: u32) -> u64 {
         let entity = self.entity(number);
         entity.budget.saturating_sub(entity.service)
     }
 
     /// A queue without requests has got one.
-    fn becomes_busy(&mut self, now: Nanos, number: usize, request: &Request) {
+    fn becomes_busy(&mut self, now: Nanos, number: u32, request: &Request) {
         let queue = &mut self.queues[number];
         (queue.class, queue.level) = (request.issuer.class, level_of(&request.issuer));
         let in_time = now <= queue.think.last_completion() + Nanos(3 * self.options.slice_idle().0);
@@ -256,7 +205,7 @@ impl Bfq {
 
     /// Raises the weight of a queue, if a user may be waiting for it. Says whether it was raised
     /// now.
-    fn raise(&mut self, now: Nanos, number: usize) -> bool {
+    fn raise(&mut self, now: Nanos, number: u32) -> bool {
         let period = self.options.raised();
         let queue = &mut self.queues[number];
         if !self.options.low_latency || !queue.is_sync {
@@ -275,7 +224,7 @@ impl Bfq {
     }
 
     /// Ends the raising of a queue whose time or service is up.
-    fn end_raising(&mut self, now: Nanos, number: usize) {
+    fn end_raising(&mut self, now: Nanos, number: u32) {
         let period = self.options.raised();
         let queue = &mut self.queues[number];
         let is_over = queue.in_large_burst
@@ -293,7 +242,7 @@ impl Bfq {
     }
 
     /// Counts the weight of a queue that has requests, unless it is raised.
-    fn count_weight(&mut self, number: usize) {
+    fn count_weight(&mut self, number: u32) {
         let queue = &mut self.queues[number];
         if queue.raised > 1 || queue.counted.is_some() {
             return;
@@ -307,7 +256,7 @@ impl Bfq {
     }
 
     /// A queue has no request any more, here or in the device.
-    fn becomes_quiet(&mut self, now: Nanos, number: usize) {
+    fn becomes_quiet(&mut self, now: Nanos, number: u32) {
         let queue = &mut self.queues[number];
         queue.idle_since = Some(now);
         self.groups[queue.group].pending -= 1;
@@ -334,7 +283,7 @@ impl Bfq {
     }
 
     /// The queue to serve; `None` if there is none, or one is waited for.
-    fn select(&mut self, now: Nanos) -> Option<usize> {
+    fn select(&mut self, now: Nanos) -> Option<u32> {
         if self.has_timed_out(now) {
             self.expire(now, Reason::BudgetTimeout);
         }
@@ -375,7 +324,7 @@ impl Bfq {
     }
 
     /// Takes the next request of the queue in service.
-    fn take_from(&mut self, now: Nanos, number: usize) -> Option<Request> {
+    fn take_from(&mut self, now: Nanos, number: u32) -> Option<Request> {
         let slot = self.queues[number].next?;
         let sectors = self.charge(slot, number);
         let queue = &mut self.queues[number];
@@ -438,9 +387,11 @@ impl Bfq {
 
 impl Scheduler for Bfq {
     fn insert(&mut self, now: Nanos, request: &Request) {
+        self.now = now;
         self.end_idling(now);
         let number = self.queue_of(now, request);
-        let slot = self.pool.insert(now, request, number as u32);
+        self.processes.arrived(ProcessKey::of(request));
+        let slot = self.pool.insert(now, request, number);
         self.sample_depth();
         let (slice_idle, rotational) = (self.options.slice_idle(), self.options.rotational);
         let queue = &mut self.queues[number];
@@ -457,14 +408,13 @@ impl Scheduler for Bfq {
             self.becomes_busy(now, number, request);
             return;
         }
-        match &mut self.service {
-            Some(service) if service.queue == number => {
-                if service.idle_until.take().is_some() && now >= service.timeout {
-                    self.expire(now, Reason::BudgetTimeout);
-                }
+        if let Some(service) = self.service.as_mut().filter(|service| service.queue == number) {
+            let was_awaited = service.idle_until.take().is_some();
+            if was_awaited && now >= service.timeout {
+                self.expire(now, Reason::BudgetTimeout);
             }
-            _ if has_changed => self.next_has_changed(number),
-            _ => {}
+        } else if has_changed {
+            self.next_has_changed(number);
         }
     }
 
@@ -486,7 +436,8 @@ impl Scheduler for Bfq {
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, _: Nanos) {
-        let number = self.queue_of(now, request);
+        self.now = now;
+        let Some(number) = self.processes.done(now, ProcessKey::of(request)) else { return };
         self.sample_depth();
         self.in_device = self.in_device.saturating_sub(1);
         let queue = &mut self.queues[number];
@@ -519,16 +470,16 @@ impl Scheduler for Bfq {
 
     fn remove(&mut self, id: RequestId) -> Option<Request> {
         let (slot, number) = self.pool.find(id)?;
-        let number = number as usize;
         let queue = &mut self.queues[number];
         if queue.next == Some(slot) {
             let (next, previous) = queue.requests.neighbours(&self.pool, slot);
             queue.next = self.options.back_seek().choose(&self.pool, next, previous, self.head);
         }
         let request = queue.requests.take(&mut self.pool, slot);
+        self.processes.done(self.now, ProcessKey::of(&request));
         let is_served = self.service.is_some_and(|service| service.queue == number);
         if queue.requests.is_empty() && queue.is_busy && !is_served {
-            self.becomes_idle(request.arrival, number);
+            self.becomes_idle(self.now, number);
         }
         Some(request)
     }

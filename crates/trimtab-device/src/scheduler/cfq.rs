@@ -9,9 +9,15 @@
 //!
 //! One node is served at a time. Its slice begins with its first completion and ends after its
 //! time, or when it has no request and none is expected within `slice_idle`. Nodes take turns; a
-//! node with a higher level has a longer slice and comes back sooner. Real-time requests preempt
+//! node with a higher level has a longer slice and comes back sooner: its next turn is later than
+//! now by what its slice lacks to a process's at level 0, for each other node. Real-time requests preempt
 //! best-effort ones, and all preempt idle ones, within their group. Writes that no process waits
 //! for are served from nodes that the processes of a group share, one for each class and level.
+//!
+//! So shares of time differ more than slices do. Two nodes alternate, and get what their slices
+//! promise. Of three with levels 0, 4 and 7 (180, 100 and 40 ms) the last one misses some rounds:
+//! 58.6, 32.7 and 8.7% of the time instead of 56.3, 31.3 and 12.5%. Time that a slice overran, up to
+//! one request, is charged to the node's next turn.
 //!
 //! Sources: the dissertation on fast and stable storage (§4.2.2) for the structure; for what it
 //! leaves open (lengths of slices, idling, the choice by offset, the number of requests in the
@@ -29,20 +35,21 @@ pub use options::CfqOptions;
 
 use trimtab_io::{Nanos, Request, RequestId};
 
-use self::node::{Node, NodeKey};
+use self::node::Node;
 use self::slice::Slice;
 use self::tree::Group;
 use super::Scheduler;
+use super::processes::{ProcessKey, Processes};
 use super::queue::Pool;
+use crate::slab::Slab;
 
 /// Time slices by priority. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Cfq {
     options: CfqOptions,
     pool: Pool,
-    nodes: Vec<Node>,
-    /// Keys with the numbers of their nodes, sorted.
-    index: Vec<(NodeKey, u32)>,
+    nodes: Slab<Node>,
+    processes: Processes,
     groups: Vec<Group>,
     /// The node in service.
     active: Option<Slice>,
@@ -55,6 +62,8 @@ pub struct Cfq {
     deepest: u32,
     /// End of the last request that was dispatched, bytes.
     head: u64,
+    /// When a request was last inserted or completed.
+    now: Nanos,
 }
 
 /// A device that has had this many requests at a time has a queue of its own.
@@ -67,8 +76,8 @@ impl Cfq {
         Self {
             options: options.clone(),
             pool: Pool::new(),
-            nodes: Vec::new(),
-            index: Vec::new(),
+            nodes: Slab::new(),
+            processes: Processes::new(),
             groups: Vec::new(),
             active: None,
             busy: 0,
@@ -76,20 +85,27 @@ impl Cfq {
             in_device: [0; 2],
             deepest: 0,
             head: 0,
+            now: Nanos::ZERO,
         }
     }
 
     /// The node of a request, made if there is none.
-    fn node_of(&mut self, request: &Request) -> usize {
-        let key = NodeKey::of(request);
-        match self.index.binary_search_by_key(&key, |(key, _)| *key) {
-            Ok(at) => self.index[at].1 as usize,
-            Err(at) => {
-                let group = self.group(request.issuer.group);
-                self.index.insert(at, (key, self.nodes.len() as u32));
-                self.nodes.push(Node::new(request, group));
-                self.nodes.len() - 1
-            }
+    fn node_of(&mut self, now: Nanos, request: &Request) -> u32 {
+        let key = ProcessKey::of(request);
+        self.processes.queue(key).unwrap_or_else(|| {
+            self.forget(now);
+            let group = self.group(request.issuer.group);
+            let number = self.nodes.insert(Node::new(request, group));
+            self.processes.add(now, key, number);
+            number
+        })
+    }
+
+    /// Frees nodes of processes that have been quiet for long.
+    fn forget(&mut self, now: Nanos) {
+        let active = self.active.map(|slice| slice.node);
+        while let Some(number) = self.processes.forget_one(now, |node| active == Some(node)) {
+            self.nodes.remove(number);
         }
     }
 
@@ -103,7 +119,7 @@ impl Cfq {
     }
 
     /// A node has got its first request.
-    fn becomes_busy(&mut self, now: Nanos, node: usize, to_front: bool) {
+    fn becomes_busy(&mut self, now: Nanos, node: u32, to_front: bool) {
         self.busy += 1;
         self.busy_sync += u32::from(self.nodes[node].is_sync);
         let (group, class) = (self.nodes[node].group, self.nodes[node].class as usize);
@@ -114,22 +130,22 @@ impl Cfq {
     }
 
     /// Puts a node into its service tree, where its turn comes later for a lower level.
-    fn enqueue(&mut self, now: Nanos, number: usize, to_front: bool) {
+    fn enqueue(&mut self, now: Nanos, number: u32, to_front: bool) {
         let node = &mut self.nodes[number];
         let group = &mut self.groups[node.group];
         let class = node.class as usize;
         let others = group.busy[class].saturating_sub(1);
-        let shorter =
-            self.options.slice(node.is_sync, 0).since(self.options.slice(node.is_sync, node.level));
+        let longest = self.options.slice(true, 0);
+        let shorter = longest.since(self.options.slice(node.is_sync, node.level));
         let delay = shorter.0 as i64 * i64::from(others);
         let turn = now.0 as i64 + delay - node.left_over;
         node.left_over = 0;
-        group.trees[class].insert(number as u32, turn, to_front);
+        group.trees[class].insert(number, turn, to_front);
     }
 
     /// The slice of a node, shortened if so many take turns that none would come back within
     /// `target_latency`.
-    fn slice_of(&self, number: usize) -> Nanos {
+    fn slice_of(&self, number: u32) -> Nanos {
         let node = &self.nodes[number];
         let slice = self.options.slice(node.is_sync, node.level);
         if self.options.target_latency_ms == 0 {
@@ -170,7 +186,7 @@ impl Cfq {
     }
 
     /// The node to serve; `None` if there is none, or one is waited for.
-    fn select(&mut self, now: Nanos) -> Option<usize> {
+    fn select(&mut self, now: Nanos) -> Option<u32> {
         if let Some(slice) = &self.active {
             let node = &self.nodes[slice.node];
             let is_used = slice.is_used(now);
@@ -188,14 +204,14 @@ impl Cfq {
         }
         let busy = self.groups.iter_mut().filter(|group| group.waits());
         let group = busy.min_by_key(|group| group.time_served)?;
-        let node = group.trees.iter_mut().find_map(tree::Tree::pop)? as usize;
+        let node = group.trees.iter_mut().find_map(tree::Tree::pop)?;
         self.active = Some(Slice::new(node, now));
         self.nodes[node].oldest_checked = false;
         Some(node)
     }
 
     /// Whether the device is kept idle for the next request of a node.
-    fn should_idle(&self, number: usize) -> bool {
+    fn should_idle(&self, number: u32) -> bool {
         let node = &self.nodes[number];
         let idle = self.options.slice_idle();
         if idle == Nanos::ZERO || !node.is_sync || node.is_idle_class() {
@@ -213,7 +229,7 @@ impl Cfq {
     }
 
     /// Whether a node may have one more request in the device.
-    fn may_dispatch(&self, now: Nanos, number: usize) -> bool {
+    fn may_dispatch(&self, now: Nanos, number: u32) -> bool {
         let node = &self.nodes[number];
         let [shared, waited_for] = self.in_device;
         // Writes that no process waits for leave the device before the others enter it, and enter
@@ -242,7 +258,7 @@ impl Cfq {
 
     /// Takes the next request of a node: the oldest if it has expired (once in a slice), or the
     /// nearest.
-    fn take_from(&mut self, now: Nanos, number: usize) -> Option<Request> {
+    fn take_from(&mut self, now: Nanos, number: u32) -> Option<Request> {
         let node = &mut self.nodes[number];
         let oldest = node.queue.oldest()?;
         let mut slot = node.next.unwrap_or(oldest);
@@ -264,7 +280,7 @@ impl Cfq {
     }
 
     /// Whether a request for `new` takes the device from the node in service.
-    fn preempts(&self, now: Nanos, new: usize) -> bool {
+    fn preempts(&self, now: Nanos, new: u32) -> bool {
         let Some(slice) = &self.active else { return false };
         let (old, new_node) = (&self.nodes[slice.node], &self.nodes[new]);
         if slice.node == new || new_node.is_idle_class() {
@@ -285,8 +301,10 @@ impl Cfq {
 
 impl Scheduler for Cfq {
     fn insert(&mut self, now: Nanos, request: &Request) {
-        let number = self.node_of(request);
-        let slot = self.pool.insert(now, request, number as u32);
+        self.now = now;
+        let number = self.node_of(now, request);
+        self.processes.arrived(ProcessKey::of(request));
+        let slot = self.pool.insert(now, request, number);
         let is_active = self.active.as_ref().is_some_and(|slice| slice.node == number);
         let node = &mut self.nodes[number];
         let was_idle = node.queue.is_empty();
@@ -311,8 +329,8 @@ impl Scheduler for Cfq {
             if !was_idle {
                 let node = &self.nodes[number];
                 let tree = &mut self.groups[node.group].trees[node.class as usize];
-                tree.remove(number as u32);
-                tree.insert(number as u32, now.0 as i64, true);
+                tree.remove(number);
+                tree.insert(number, now.0 as i64, true);
             }
             self.expire(now, true);
         }
@@ -347,7 +365,8 @@ impl Scheduler for Cfq {
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, _: Nanos) {
-        let number = self.node_of(request);
+        self.now = now;
+        let Some(number) = self.processes.done(now, ProcessKey::of(request)) else { return };
         let node = &mut self.nodes[number];
         node.in_device = node.in_device.saturating_sub(1);
         node.think.completed(now);
@@ -375,18 +394,18 @@ impl Scheduler for Cfq {
 
     fn remove(&mut self, id: RequestId) -> Option<Request> {
         let (slot, number) = self.pool.find(id)?;
-        let number = number as usize;
         let node = &mut self.nodes[number];
         if node.next == Some(slot) {
             let (next, previous) = node.queue.neighbours(&self.pool, slot);
             node.next = self.options.back_seek().choose(&self.pool, next, previous, self.head);
         }
         let request = node.queue.take(&mut self.pool, slot);
+        self.processes.done(self.now, ProcessKey::of(&request));
         let is_active = self.active.as_ref().is_some_and(|slice| slice.node == number);
         if self.nodes[number].queue.is_empty() && !is_active {
             let node = &self.nodes[number];
             let (group, class) = (node.group, node.class as usize);
-            self.groups[group].trees[class].remove(number as u32);
+            self.groups[group].trees[class].remove(number);
             self.groups[group].becomes_idle(class);
             self.busy -= 1;
             self.busy_sync -= u32::from(self.nodes[number].is_sync);

@@ -9,6 +9,11 @@
 //! A class is served only while no request of a higher class waits *or is in the device*. A
 //! request that has waited for `prio_aging_expire` is served before higher classes.
 //!
+//! Looking for such a request begins a new batch in the class that it looks at, and batches are
+//! counted for all classes together. So while two classes have requests, a higher one's batch goes
+//! on to the end of its sweep: until then expired requests and passed-over writes wait. Linux does
+//! the same.
+//!
 //! Source: the kernel's documentation (Documentation/block/deadline-iosched.rst), and the order in
 //! which a running kernel dispatches (docs/measurements/schedulers.md).
 

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::AtomicBool;
 use std::thread;
+use std::time::Duration;
 
 use trimtab_device::Profile;
 use trimtab_emu::{
@@ -51,7 +52,7 @@ fn assist() {
 /// The directory of the drives of this process. Removed when dropped, after the drives.
 pub(crate) struct Home {
     directory: RunDirectory,
-    _run: tempfile::TempDir,
+    _run: Option<tempfile::TempDir>,
 }
 
 impl Home {
@@ -60,7 +61,17 @@ impl Home {
         // SAFETY: the tests of a file run one after the other, and none leaves a thread
         // running that reads it.
         unsafe { std::env::set_var(RUN_VARIABLE, run.path()) };
-        Self { directory: RunDirectory::from_environment(), _run: run }
+        Self { directory: RunDirectory::from_environment(), _run: Some(run) }
+    }
+
+    /// The directory of the process that started this one, which is not removed.
+    pub(crate) fn inherited() -> Self {
+        Self { directory: RunDirectory::from_environment(), _run: None }
+    }
+
+    /// Removes what a killed drive left.
+    pub(crate) fn remove_dead(&self, name: &str) -> Result<(), Error> {
+        self.directory.remove_dead(name).map(drop)
     }
 }
 
@@ -117,16 +128,21 @@ impl Emulated {
 
     /// Completes nothing from now on.
     pub(crate) fn stall(&self) {
-        self.fault(Effect::Stall);
+        self.fault(Effect::Stall, 3600.0);
+    }
+
+    /// Completes nothing for this time, unless it is healed.
+    pub(crate) fn stall_for(&self, time: Duration) {
+        self.fault(Effect::Stall, time.as_secs_f64());
     }
 
     /// Fails all reads from now on.
     pub(crate) fn fail(&self) {
-        self.fault(Effect::Error { ops: FaultOps::Reads, share: 1.0 });
+        self.fault(Effect::Error { ops: FaultOps::Reads, share: 1.0 }, 3600.0);
     }
 
-    fn fault(&self, effect: Effect) {
-        self.drive.fault(Fault::once(effect, 0.0, 3600.0)).unwrap();
+    fn fault(&self, effect: Effect, for_s: f64) {
+        self.drive.fault(Fault::once(effect, 0.0, for_s)).unwrap();
     }
 
     /// Completes requests again, including those submitted meanwhile.

@@ -1,11 +1,11 @@
 //! An emulated drive below one of the kernel's schedulers.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use trimtab_block::BlockDevice;
 use trimtab_io::{IoClass, Nanos, Op};
@@ -14,7 +14,7 @@ use trimtab_testdisk::{Feature, note, skip};
 use trimtab_trace::Record;
 
 use crate::burst::{Burst, BurstRequest, PLUG_BYTES, Process};
-use crate::emulated::Emulated;
+use crate::drive_process::{DriveProcess, LONGEST_STALL};
 
 /// Places in the drive: the least that Linux permits.
 const TAGS: usize = 4;
@@ -33,74 +33,42 @@ pub(crate) struct Served {
 }
 
 pub(crate) struct ScheduledDrive {
-    // Restored before the drive goes.
-    settings: Settings,
     recording: Option<Recording>,
-    drive: Emulated,
-}
-
-/// Queue parameters, which outlive a drive.
-struct Settings {
-    queue: String,
-    changed: Vec<(String, String)>,
-}
-
-impl Settings {
-    fn set(&mut self, name: &str, value: &str) -> std::io::Result<()> {
-        let path = format!("{}/{name}", self.queue);
-        let before = fs::read_to_string(&path)?;
-        let before = match before.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
-            Some((current, _)) => current.to_owned(),
-            None => before.trim().to_owned(),
-        };
-        fs::write(&path, value)?;
-        self.changed.push((path, before));
-        Ok(())
-    }
-}
-
-impl Drop for Settings {
-    fn drop(&mut self) {
-        for (path, before) in self.changed.iter().rev() {
-            _ = fs::write(path, before);
-        }
-    }
+    drive: DriveProcess,
 }
 
 impl ScheduledDrive {
     /// `None`, with a note, if the kernel lacks the scheduler.
     pub(crate) fn new(scheduler: &str, settings: &[(&str, &str)]) -> Option<Self> {
-        let drive = Emulated::new();
-        let name = drive.path.rsplit('/').next().expect("a path").to_owned();
-        let queue = format!("/sys/block/{name}/queue");
-        let mut all = Settings { queue, changed: Vec::new() };
+        let mut drive = DriveProcess::start();
         // Without a scheduler this sets the places in the drive, and they stay.
-        all.set("scheduler", "none").unwrap();
-        all.set("nr_requests", &TAGS.to_string()).unwrap();
-        if let Err(e) = all.set("scheduler", scheduler) {
+        drive.set("scheduler", "none").unwrap();
+        drive.set("nr_requests", &TAGS.to_string()).unwrap();
+        if let Err(e) = drive.set("scheduler", scheduler) {
             skip(Feature::Kernel, &format!("needs the scheduler {scheduler}: {e}"));
             return None;
         }
         // BFQ gives each process a share of the scheduler's places by its weight; none may have to
         // wait for one.
-        all.set("nr_requests", "2048").unwrap();
+        drive.set("nr_requests", "2048").unwrap();
         // Each request of the burst stays one, and writes are not throttled.
-        all.set("nomerges", "2").unwrap();
-        _ = all.set("wbt_lat_usec", "0");
+        drive.set("nomerges", "2").unwrap();
+        _ = drive.set("wbt_lat_usec", "0");
         for (name, value) in settings {
-            all.set(name, value).unwrap_or_else(|e| panic!("{name}: {e}"));
+            drive.set(name, value).unwrap_or_else(|e| panic!("{name}: {e}"));
         }
-        let device = BlockDevice::find(&name).expect("the drive is there");
+        let name = drive.path.rsplit('/').next().expect("a path");
+        let device = BlockDevice::find(name).expect("the drive is there");
         let recorder = Recorder::load(&[device], &RecorderOptions::default()).expect("it loads");
-        Some(Self { settings: all, recording: Some(recorder.start()), drive })
+        Some(Self { recording: Some(recorder.start()), drive })
     }
 
     /// Sends a burst while the drive is stalled. `None` if a request was not observed.
     pub(crate) fn serve(&mut self, burst: &Burst) -> Option<Served> {
-        debug_assert!(!self.settings.changed.is_empty());
         // Later than the kernel takes two bursts of new processes for one.
         thread::sleep(Duration::from_millis(200));
         self.drive.stall();
+        let stalled = Instant::now();
         let plug = Submitter::start(&self.drive.path, default_process());
         let mut blocked = false;
         for i in 0..DEPTH as u64 {
@@ -114,6 +82,8 @@ impl ScheduledDrive {
         for request in &burst.requests {
             blocked = blocked || !processes[request.process].submit(*request);
         }
+        // Once the stall has ended by itself, the order shows something else.
+        let too_late = stalled.elapsed() >= LONGEST_STALL;
         self.drive.heal();
         processes.into_iter().for_each(Submitter::finish);
         plug.finish();
@@ -121,7 +91,10 @@ impl ScheduledDrive {
         if blocked {
             note("the kernel made a process wait");
         }
-        observed.filter(|_| !blocked)
+        if too_late {
+            note("the burst took longer than the stall");
+        }
+        observed.filter(|_| !blocked && !too_late)
     }
 
     fn observed(&mut self, burst: &Burst) -> Option<Served> {
@@ -157,14 +130,6 @@ impl ScheduledDrive {
             goes_on: plug.iter().filter_map(|record| record.complete).min()?,
             order: issued.into_iter().map(|(_, _, i)| i).collect(),
         })
-    }
-}
-
-impl Drop for ScheduledDrive {
-    fn drop(&mut self) {
-        // Also after a failed test: nothing waits for the drive then.
-        self.drive.heal();
-        drop(self.recording.take());
     }
 }
 

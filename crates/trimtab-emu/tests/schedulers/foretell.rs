@@ -58,7 +58,7 @@ pub(crate) fn foretold(
         if let Some(done) = in_device.pop_front() {
             scheduler.completed(now, &done, SERVICE);
             pump(scheduler, &mut in_device, now);
-            now = now + SERVICE;
+            now += SERVICE;
         } else if let Some(timer) = scheduler.next_timer() {
             now = now.max(timer);
         } else {

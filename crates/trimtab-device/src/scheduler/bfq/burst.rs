@@ -7,7 +7,7 @@ use trimtab_io::Nanos;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Burst {
     /// Queues of the burst so far.
-    members: Vec<usize>,
+    members: Vec<u32>,
     is_large: bool,
     last: Nanos,
 }
@@ -19,7 +19,7 @@ const LARGE: usize = 8;
 
 impl Burst {
     /// A queue was made. Returns those that turn out to be in a large burst.
-    pub(super) fn add(&mut self, now: Nanos, queue: usize, others_are_busy: bool) -> Vec<usize> {
+    pub(super) fn add(&mut self, now: Nanos, queue: u32, others_are_busy: bool) -> Vec<u32> {
         if self.members.is_empty() && !self.is_large && others_are_busy {
             return Vec::new();
         }
@@ -42,5 +42,10 @@ impl Burst {
         }
         self.is_large = true;
         std::mem::take(&mut self.members)
+    }
+
+    /// A queue was freed.
+    pub(super) fn forget(&mut self, queue: u32) {
+        self.members.retain(|&member| member != queue);
     }
 }

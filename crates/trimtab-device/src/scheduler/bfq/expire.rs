@@ -57,7 +57,7 @@ impl Bfq {
     }
 
     /// A queue leaves the order.
-    pub(super) fn becomes_idle(&mut self, now: Nanos, number: usize) {
+    pub(super) fn becomes_idle(&mut self, now: Nanos, number: u32) {
         let queue = &mut self.queues[number];
         queue.is_busy = false;
         self.busy[queue.class as usize] -= 1;
@@ -70,9 +70,13 @@ impl Bfq {
         }
     }
 
-    /// Brings the order of groups up to date with the queues of one.
+    /// Brings the order of groups up to date with the queues of one. While one of them is in
+    /// service, so is the group.
     fn requeue_group(&mut self, group: usize) {
         let queues = &self.groups[group].queues;
+        if queues.has_in_service() {
+            return;
+        }
         match queues.peek() {
             Some(next) if self.root.is_in_service(group) => {
                 let budget = queues.get(next).budget;
@@ -85,14 +89,14 @@ impl Bfq {
     }
 
     /// The next request of a queue that waits has changed: its budget must suffice for it.
-    pub(super) fn next_has_changed(&mut self, number: usize) {
+    pub(super) fn next_has_changed(&mut self, number: u32) {
         let budget = self.sufficient_budget(number).max(self.entity(number).service);
         let (group, entity) = (self.queues[number].group, self.queues[number].entity);
         self.groups[group].queues.set_budget(entity, budget);
     }
 
     /// Whether a queue got little for the time that it took.
-    fn is_slow(&self, number: usize, time: Nanos) -> bool {
+    fn is_slow(&self, number: u32, time: Nanos) -> bool {
         if time < RATE_SHOWS {
             return self.queues[number].is_seeky();
         }
@@ -100,7 +104,7 @@ impl Bfq {
     }
 
     /// Charges a queue as if it had been served at full rate all the time.
-    fn charge_time(&mut self, number: usize, time: Nanos) {
+    fn charge_time(&mut self, number: u32, time: Nanos) {
         let time = if time >= SHORT {
             time
         } else if self.options.rotational {
@@ -126,7 +130,7 @@ impl Bfq {
     }
 
     /// A queue's largest budget after a service that ended so.
-    fn next_budget(&self, number: usize, reason: Reason) -> u64 {
+    fn next_budget(&self, number: u32, reason: Reason) -> u64 {
         let queue = &self.queues[number];
         let (least, most) = (self.options.min_budget(), self.options.max_budget());
         if !queue.is_sync {
@@ -151,11 +155,11 @@ impl Bfq {
     }
 
     /// Whether a queue that has got a request takes the device from the one in service.
-    pub(super) fn preempts(&self, number: usize, continues: bool) -> bool {
+    pub(super) fn preempts(&self, number: u32, continues: bool) -> bool {
         let Some(service) = &self.service else { return false };
         let (new, old) = (&self.queues[number], &self.queues[service.queue]);
         let group_serves_both = new.group == old.group;
-        let weight = |number: usize| {
+        let weight = |number: u32| {
             let group = self.queues[number].group;
             if group_serves_both { self.entity(number).weight } else { self.root.get(group).weight }
         };

@@ -12,7 +12,7 @@ const RAISED_IDLE: Nanos = Nanos::from_millis(20);
 impl Bfq {
     /// Whether queues with requests differ in weight or class, so that without idling they would
     /// not get their shares. A queue with the smallest weight needs no protection by its weight.
-    pub(super) fn is_asymmetric(&self, number: Option<usize>) -> bool {
+    pub(super) fn is_asymmetric(&self, number: Option<u32>) -> bool {
         let smallest = self.weights.first().map(|(weight, _)| *weight);
         let is_smallest = number.is_some_and(|number| {
             let counted = self.queues[number].counted;
@@ -25,7 +25,7 @@ impl Bfq {
     }
 
     /// Whether idling gains throughput: on a disk, for a process that reads sequentially.
-    fn idling_gains_throughput(&self, number: usize) -> bool {
+    fn idling_gains_throughput(&self, number: u32) -> bool {
         let queue = &self.queues[number];
         let rotational = self.options.rotational;
         let is_sequential = !queue.is_seeky() && !self.thinks_long(number);
@@ -33,13 +33,13 @@ impl Bfq {
         gains && self.busy_raised == 0
     }
 
-    fn thinks_long(&self, number: usize) -> bool {
+    fn thinks_long(&self, number: u32) -> bool {
         let half = Nanos(self.options.slice_idle().0 / 2);
         self.queues[number].think.is_longer_than(half)
     }
 
     /// Whether a queue would lose its share without idling.
-    fn idling_guards_share(&self, number: usize) -> bool {
+    fn idling_guards_share(&self, number: u32) -> bool {
         let queue = &self.queues[number];
         let all = self.busy.iter().sum::<u32>();
         let raised_among_others =
@@ -48,7 +48,7 @@ impl Bfq {
     }
 
     /// Whether it is better to keep the device idle for a queue than to serve another.
-    pub(super) fn better_to_idle(&self, number: usize) -> bool {
+    pub(super) fn better_to_idle(&self, number: u32) -> bool {
         let queue = &self.queues[number];
         if self.options.slice_idle() == Nanos::ZERO || !queue.is_sync || queue.is_idle_class() {
             return false;
@@ -56,17 +56,17 @@ impl Bfq {
         self.idling_gains_throughput(number) || self.idling_guards_share(number)
     }
 
-    pub(super) fn must_idle(&self, number: usize) -> bool {
+    pub(super) fn must_idle(&self, number: u32) -> bool {
         self.queues[number].requests.is_empty() && self.better_to_idle(number)
     }
 
     /// Whether an empty queue that is preempted stays in the order, for the share that it lost.
-    pub(super) fn stays_when_preempted(&self, number: usize) -> bool {
+    pub(super) fn stays_when_preempted(&self, number: u32) -> bool {
         self.idling_guards_share(number)
     }
 
     /// How long to wait for a queue's next request.
-    pub(super) fn idle_time(&self, number: usize) -> Nanos {
+    pub(super) fn idle_time(&self, number: u32) -> Nanos {
         let (queue, idle) = (&self.queues[number], self.options.slice_idle());
         if queue.raised > 1 {
             idle.max(RAISED_IDLE)

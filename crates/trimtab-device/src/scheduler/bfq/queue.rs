@@ -6,26 +6,6 @@ use crate::scheduler::is_sync;
 use crate::scheduler::process_stats::{SeekHistory, ThinkTime};
 use crate::scheduler::queue::SortedQueue;
 
-/// Identifies a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum QueueKey {
-    /// Group, class and level: writes that no process waits for.
-    Shared(u16, IoClass, u8),
-    /// Group and process.
-    Process(u16, u32),
-}
-
-impl QueueKey {
-    pub(super) const fn of(request: &Request) -> Self {
-        let issuer = &request.issuer;
-        if is_sync(request) {
-            Self::Process(issuer.group, issuer.process)
-        } else {
-            Self::Shared(issuer.group, issuer.class, issuer.level)
-        }
-    }
-}
-
 /// The level that counts: the idle class has only one.
 pub(super) const fn level_of(issuer: &Issuer) -> u8 {
     match issuer.class {
@@ -37,7 +17,9 @@ pub(super) const fn level_of(issuer: &Issuer) -> u8 {
 /// A process, or the shared writes of a level.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
-    /// Its requests.
+    /// The processes that have it: several share it if they began together.
+    pub(super) processes: u32,
+    /// Their requests.
     pub(super) requests: SortedQueue,
     /// The one to serve next.
     pub(super) next: Option<u32>,
@@ -85,6 +67,7 @@ const LONG: Nanos = Nanos::from_millis(2000);
 impl Queue {
     pub(super) fn new(request: &Request, group: usize, entity: usize, max_budget: u64) -> Self {
         Self {
+            processes: 0,
             requests: SortedQueue::new(),
             next: None,
             group,

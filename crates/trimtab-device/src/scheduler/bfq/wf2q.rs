@@ -12,6 +12,8 @@ use trimtab_io::{IoClass, Nanos};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wf2q {
     entities: Vec<Entity>,
+    /// Places of entities that were released.
+    free: Vec<usize>,
     /// Those that wait for service.
     active: Vec<usize>,
     /// Those that need none, but whose finish lies ahead: their weight still counts.
@@ -71,7 +73,7 @@ const fn tree_of(class: IoClass) -> usize {
 impl Wf2q {
     /// Adds an entity that needs no service yet.
     pub(super) fn add(&mut self, class: IoClass, weight: u32) -> usize {
-        self.entities.push(Entity {
+        let entity = Entity {
             start: 0,
             finish: 0,
             weight,
@@ -80,8 +82,26 @@ impl Wf2q {
             service: 0,
             state: State::Out,
             sequence: 0,
-        });
+        };
+        if let Some(id) = self.free.pop() {
+            self.entities[id] = entity;
+            return id;
+        }
+        self.entities.push(entity);
         self.entities.len() - 1
+    }
+
+    /// An entity that needs no service will never need it again. Its place is reused, and its
+    /// weight no longer counts.
+    pub(super) fn release(&mut self, id: usize) {
+        let entity = &mut self.entities[id];
+        if entity.state == State::Lingering {
+            entity.state = State::Out;
+            self.trees[entity.class].weights -= u64::from(entity.weight);
+            self.lingering.retain(|&other| other != id);
+        }
+        debug_assert_eq!(self.entities[id].state, State::Out, "a busy queue is not freed");
+        self.free.push(id);
     }
 
     pub(super) fn get(&self, id: usize) -> &Entity {
@@ -95,6 +115,10 @@ impl Wf2q {
     /// Whether an entity waits for service or is served.
     pub(super) fn is_busy(&self, id: usize) -> bool {
         matches!(self.entities[id].state, State::Active | State::InService)
+    }
+
+    pub(super) const fn has_in_service(&self) -> bool {
+        self.in_service.is_some()
     }
 
     pub(super) fn is_in_service(&self, id: usize) -> bool {

@@ -6,26 +6,6 @@ use crate::scheduler::is_sync;
 use crate::scheduler::process_stats::{SeekHistory, ThinkTime};
 use crate::scheduler::queue::SortedQueue;
 
-/// Identifies a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum NodeKey {
-    /// Group, class and level: writes that no process waits for.
-    Shared(u16, IoClass, u8),
-    /// Group and process.
-    Process(u16, u32),
-}
-
-impl NodeKey {
-    pub(super) const fn of(request: &Request) -> Self {
-        let issuer = &request.issuer;
-        if is_sync(request) {
-            Self::Process(issuer.group, issuer.process)
-        } else {
-            Self::Shared(issuer.group, issuer.class, issuer.level)
-        }
-    }
-}
-
 /// A process, or the shared writes of a level.
 #[derive(Clone, Debug)]
 pub(super) struct Node {

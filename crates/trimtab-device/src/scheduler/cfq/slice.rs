@@ -5,7 +5,7 @@ use trimtab_io::Nanos;
 /// The time slice of the node in service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
-    pub(super) node: usize,
+    pub(super) node: u32,
     /// When the node was selected.
     pub(super) begun: Nanos,
     /// When its time is up; `None` until its first request completes, so that the seek to it is
@@ -18,7 +18,7 @@ pub(super) struct Slice {
 }
 
 impl Slice {
-    pub(super) const fn new(node: usize, now: Nanos) -> Self {
+    pub(super) const fn new(node: u32, now: Nanos) -> Self {
         Self { node, begun: now, end: None, idle_until: None, dispatched: 0 }
     }
 

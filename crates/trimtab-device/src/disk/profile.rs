@@ -358,7 +358,7 @@ mod tests {
             error("[seek]\ncylinders = [1,", "[seek]\ncylinders = [2,").contains("begin with 1")
         );
         assert!(error("sector_bytes = 512", "sector_bytes = 520").contains("512 or 4096, not 520"));
-        assert!(error("heads = 8\n", "").contains("missing field `heads`"));
+        assert!(error("heads = 4\n", "").contains("missing field `heads`"));
     }
 
     #[test]

@@ -139,16 +139,12 @@ impl Disk {
     #[must_use]
     pub fn new(profile: &DiskProfile, device: DeviceId, seed: u64) -> Self {
         let layout = Layout::new(profile);
-        let starvation = match profile.queue.starvation_ms {
-            0.0 => NEVER,
-            ms => Nanos(nanos(ms * 1e3)),
-        };
         Self {
             device,
             timing: Electronics::new(profile),
             order: profile.queue.order,
             depth: profile.queue.depth as usize,
-            starvation,
+            starvation: starvation(profile),
             read_on_arrival: profile.cache.read_on_arrival,
             cache: Cache::new(&profile.cache, layout.sector_bytes, layout.sectors),
             buffer: WriteBuffer::new(profile, layout.sector_bytes),
@@ -167,6 +163,21 @@ impl Disk {
             served: Vec::new(),
             layout,
         }
+    }
+
+    /// Changes the queue (`queue.*`) to this profile's. Requests in the device stay there.
+    ///
+    /// # Errors
+    /// The profile differs from `before`, the disk's, in other keys too.
+    pub fn retune(&mut self, profile: &DiskProfile, before: &DiskProfile) -> Result<(), Error> {
+        let like_before = DiskProfile { queue: before.queue.clone(), ..profile.clone() };
+        if like_before != *before {
+            return Error::profile("only the queue.* keys of a disk can change live");
+        }
+        self.order = profile.queue.order;
+        self.depth = profile.queue.depth as usize;
+        self.starvation = starvation(profile);
+        Ok(())
     }
 
     /// User capacity, bytes.
@@ -497,5 +508,13 @@ impl Disk {
         if let Some(at) = self.cache.stop(self.now) {
             self.head = self.layout.locate(at.min(self.layout.sectors - 1));
         }
+    }
+}
+
+/// How long a request may wait in the device; [`NEVER`] without a bound.
+fn starvation(profile: &DiskProfile) -> Nanos {
+    match profile.queue.starvation_ms {
+        0.0 => NEVER,
+        ms => Nanos(nanos(ms * 1e3)),
     }
 }

@@ -8,7 +8,7 @@ use crate::profile::Profile;
 use crate::ssd::{Served, Ssd};
 
 /// The profile of a flash drive or of a disk.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum DriveProfile {
     /// A flash drive.
@@ -82,6 +82,18 @@ impl DriveProfile {
     }
 }
 
+impl From<Profile> for DriveProfile {
+    fn from(profile: Profile) -> Self {
+        Self::Flash(profile)
+    }
+}
+
+impl From<DiskProfile> for DriveProfile {
+    fn from(profile: DiskProfile) -> Self {
+        Self::Disk(profile)
+    }
+}
+
 /// A flash drive or a disk.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are as many as a simulation has devices")]
@@ -109,6 +121,42 @@ impl Drive {
         match profile {
             DriveProfile::Flash(profile) => Self::Flash(Ssd::new(profile, device, seed)),
             DriveProfile::Disk(profile) => Self::Disk(Disk::new(profile, device, seed)),
+        }
+    }
+
+    /// Memory that the model of such a drive takes, bytes. A disk's is small.
+    #[must_use]
+    pub fn memory_bytes(profile: &DriveProfile) -> u64 {
+        match profile {
+            DriveProfile::Flash(profile) => Ssd::memory_bytes(profile),
+            DriveProfile::Disk(_) => 0,
+        }
+    }
+
+    /// A lower bound of a request's latency if it were submitted now. Zero for a disk: its buffer
+    /// may hold the data.
+    #[must_use]
+    pub fn min_latency(&self, request: &Request) -> Nanos {
+        match self {
+            Self::Flash(ssd) => ssd.min_latency(request),
+            Self::Disk(_) => Nanos::ZERO,
+        }
+    }
+
+    /// Changes parameters that the firmware reads anew for each decision, from those of `before`
+    /// to those of `profile`.
+    ///
+    /// # Errors
+    /// The profiles differ in more than that, or one of them is not of this kind of drive.
+    pub fn retune(&mut self, profile: &DriveProfile, before: &DriveProfile) -> Result<(), Error> {
+        match (self, profile, before) {
+            (Self::Flash(ssd), DriveProfile::Flash(profile), DriveProfile::Flash(before)) => {
+                ssd.retune(profile, before)
+            }
+            (Self::Disk(disk), DriveProfile::Disk(profile), DriveProfile::Disk(before)) => {
+                disk.retune(profile, before)
+            }
+            _ => Error::profile("a flash drive cannot become a disk, nor a disk a flash drive"),
         }
     }
 

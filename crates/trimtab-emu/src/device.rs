@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use trimtab_device::DriveProfile;
 use trimtab_io::Nanos;
 
 use super::drive_directory::DriveDirectory;
@@ -31,8 +32,9 @@ impl Device {
     ) -> Result<Self, Error> {
         let file = fuse::file_in(&directory.mount());
         let (block_bytes, scheduler) = (spec.block_bytes, spec.scheduler.clone());
+        let rotational = matches!(spec.profile, DriveProfile::Disk(_));
         let job = directory.job();
-        match helper.run(&job, &Job::Attach { file, block_bytes, scheduler })? {
+        match helper.run(&job, &Job::Attach { file, block_bytes, scheduler, rotational })? {
             Outcome::Attached { device: path, scheduler_before } => {
                 Ok(Self { path, scheduler_before, helper, job })
             }

@@ -1,4 +1,4 @@
-//! Runs the flash model on the wall clock.
+//! Runs a drive's model on the wall clock.
 //!
 //! ```text
 //!             ┌──────────── one thread ────────────┐
@@ -267,7 +267,7 @@ mod tests {
             compensation: Some(Nanos::from_micros(30)),
             ..Spec::new("test", profile)
         };
-        let flash = spec.flash(&mut |_| ControlFlow::Continue(()));
+        let flash = spec.model(&mut |_| ControlFlow::Continue(()));
         let ControlFlow::Continue(flash) = flash else { unreachable!("not stopped") };
         let state = State::new(&spec, flash, clock::now());
         let engine = Arc::new(Engine::new(state, SPIN_ASLEEP).unwrap());

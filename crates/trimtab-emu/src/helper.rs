@@ -54,7 +54,7 @@ pub struct Helper {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Job {
     /// Attaches a loop device to a file.
-    Attach { file: PathBuf, block_bytes: u32, scheduler: String },
+    Attach { file: PathBuf, block_bytes: u32, scheduler: String, rotational: bool },
     /// Reads at these offsets of a device, one after the other.
     Read {
         device: PathBuf,
@@ -236,8 +236,11 @@ pub fn assist() -> io::Result<()> {
 
 fn act(job: Job) -> Result<Outcome, Error> {
     match job {
-        Job::Attach { file, block_bytes, scheduler } => {
+        Job::Attach { file, block_bytes, scheduler, rotational } => {
             let device = LoopDevice::attach(&file, block_bytes, &scheduler)?;
+            if rotational {
+                device.set_rotational();
+            }
             let (device, scheduler_before) = device.keep();
             Ok(Outcome::Attached { device, scheduler_before })
         }

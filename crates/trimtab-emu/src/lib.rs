@@ -1,12 +1,12 @@
 //! Emulated drives: block devices that behave like a modelled drive.
 //!
 //! ```text
-//!   any program ─> /dev/loopN ─> loop ─> FUSE ─> server ─┬─ flash model: latency
+//!   any program ─> /dev/loopN ─> loop ─> FUSE ─> server ─┬─ model: latency
 //!                                                         └─ store: content
 //! ```
 //!
-//! The flash model is [`trimtab_device::Ssd`], the same state machine that runs in simulation; it
-//! determines when a request is answered. A server process advances the model with the wall clock,
+//! The model is a [`trimtab_device::Drive`], flash or a disk, the same state machine that runs in
+//! simulation; it determines when a request is answered. A server process advances the model with the wall clock,
 //! stores the content, and answers the kernel's requests at the model's times. The kernel sees a
 //! disk: with a scheduler, with tracepoints, for any file system. Needs FUSE and loop devices only.
 //!
@@ -107,6 +107,6 @@ pub use machine::check as check_machine;
 pub use run_directory::{DriveInfo, DriveStatus, RunDirectory};
 pub use server::Server;
 pub use spec::{Data, Fill, Flush, Spec};
-pub use stat::{DiskFlushes, Stat};
-pub use tune::TUNABLE;
+pub use stat::{DiskFlushes, DiskStat, FlashStat, Stat};
+pub use tune::{TUNABLE, TUNABLE_OF_DISKS};
 pub use undo::PowerLoss;

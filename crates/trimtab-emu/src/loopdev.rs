@@ -95,6 +95,12 @@ impl LoopDevice {
         Ok(())
     }
 
+    /// Makes the kernel, and the schedulers that ask for it, take it for a disk with platters. The
+    /// next attachment of this loop device resets it. Not essential: `/sys` may be read-only.
+    pub(super) fn set_rotational(&self) {
+        _ = fs::write(sys(&self.path).join("queue/rotational"), "1");
+    }
+
     /// Leaves it attached: returns its path, and its scheduler before, if it was changed.
     pub(super) fn keep(mut self) -> (PathBuf, Option<String>) {
         let kept = (std::mem::take(&mut self.path), self.scheduler_before.take());

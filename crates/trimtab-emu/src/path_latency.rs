@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use trimtab_device::Ssd;
+use trimtab_device::Drive;
 use trimtab_io::{LatencyHistogram, Nanos};
 
 use super::check::{added_latency, offsets};
@@ -28,7 +28,7 @@ fn compensation_for(added: &LatencyHistogram) -> Option<Nanos> {
 }
 
 /// Measures the path by a helper's reads from the first `bytes` of a device. Returns the
-/// compensation, or why the reads failed. Then the model continues with `flash`, so that the flash
+/// compensation, or why the reads failed. Then the drive continues with `model`, so that the one
 /// that was read from need not be copied.
 ///
 /// # Errors
@@ -37,13 +37,13 @@ pub(super) fn measure<T: Send>(
     device: &Device,
     bytes: u64,
     engine: &Engine<T>,
-    flash: Ssd,
+    model: Drive,
 ) -> Result<Result<Nanos, Error>, Error> {
     engine.state().figures.begin_log();
     let seen = device.read(offsets(bytes, READS, 0));
     let log = engine.state().figures.end_log();
-    let mut flash = Some(flash);
-    when_idle(engine, |state, now| state.begin(&mut flash, now))?;
+    let mut model = Some(model);
+    when_idle(engine, |state, now| state.begin(&mut model, now))?;
     // The model's time has changed: recompute the timer.
     engine.call();
     // The log includes reads of other programs, mostly at other offsets.

@@ -69,28 +69,28 @@ impl Server {
         // Before threads are started, which inherit it.
         let mut lacking = protect::serve_io();
         let store = Arc::new(Store::open(&spec)?);
-        let ControlFlow::Continue(flash) = spec.flash(progress) else {
+        let ControlFlow::Continue(model) = spec.model(progress) else {
             return Err(Error::Failed("stopped before it was made".to_owned()));
         };
         let awake = if spec.may_sleep { None } else { inhibit_idle(&mut lacking) };
         let spin = if awake.is_some() { SPIN_AWAKE } else { SPIN_ASLEEP };
-        // The path is measured on a stand-in flash, which is then discarded.
+        // The path is measured on a stand-in, which is then discarded.
         let (first, to_measure) = match spec.compensation {
-            Some(_) => (flash, None),
+            Some(_) => (model, None),
             None => {
                 let (stand_in, filled) = spec.stand_in();
-                (stand_in, Some((flash, filled)))
+                (stand_in, Some((model, filled)))
             }
         };
         let engine = Arc::new(Engine::new(State::new(&spec, first, clock::now()), spin)?);
         let power = PowerSwitch::start(&engine, &store, spec.seed)?;
         let (directory, capacity) = (&claimed.directory, spec.capacity());
         let waker = awake.as_ref().map(IdleInhibitor::waker);
-        let (model, content) = (Arc::clone(&engine), Arc::clone(&store));
-        let mounted = Mounted::new(directory, capacity, model, content, waker)?;
+        let (requests, content) = (Arc::clone(&engine), Arc::clone(&store));
+        let mounted = Mounted::new(directory, capacity, requests, content, waker)?;
         let device = Device::attach(helper, directory, &spec)?;
-        if let Some((flash, filled)) = to_measure {
-            match path_latency::measure(&device, filled, &engine, flash)? {
+        if let Some((model, filled)) = to_measure {
+            match path_latency::measure(&device, filled, &engine, model)? {
                 Ok(compensation) => engine.state().begin_compensation(compensation),
                 Err(why) => {
                     lacking.push(format!("its latency compensation is 0, not measured: {why}"))
@@ -104,7 +104,7 @@ impl Server {
             device: device.path.clone(),
             pid: std::process::id(),
             capacity,
-            profile: spec.profile.name.clone(),
+            profile: spec.profile.name().to_owned(),
             seed: spec.seed,
             data: spec.data.name().to_owned(),
             scheduler_before: device.scheduler_before.clone(),

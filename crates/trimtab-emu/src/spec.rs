@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use trimtab_device::{Fault, FillProgress, Profile, Ssd};
+use trimtab_device::{DiskProfile, Drive, DriveProfile, Fault, FillProgress, Ssd};
 use trimtab_io::{DeviceId, Nanos};
 
 use super::error::Error;
@@ -17,10 +17,10 @@ pub struct Spec {
     /// Its name: letters, digits, `-` and `_`, at most 32.
     pub name: String,
     /// Its hardware and firmware, capacity included.
-    pub profile: Profile,
+    pub profile: DriveProfile,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// Initial state of the flash.
+    /// Initial state of the flash; [`Fill::NONE`] for a disk.
     pub fill: Fill,
     /// Where its content is stored.
     pub data: Data,
@@ -37,7 +37,7 @@ pub struct Spec {
     #[serde(default)]
     pub may_sleep: bool,
     /// Capacity of the volatile write cache, bytes: what a power cut can take. `None`: the
-    /// profile's write buffer.
+    /// profile's write buffer (of a disk, `cache.write_kib`).
     #[serde(default)]
     pub write_cache: Option<u64>,
     /// Faults; times count from when the drive is ready.
@@ -59,6 +59,11 @@ pub struct Fill {
     pub share: f64,
     /// How often that share has been overwritten at random. 0: written once, sequentially.
     pub overwrites: f64,
+}
+
+impl Fill {
+    /// A fresh drive.
+    pub const NONE: Self = Self { share: 0.0, overwrites: 0.0 };
 }
 
 impl Default for Fill {
@@ -115,12 +120,17 @@ impl Data {
 impl Spec {
     /// A drive in use, without content, with measured latency compensation.
     #[must_use]
-    pub fn new(name: impl Into<String>, profile: Profile) -> Self {
+    pub fn new(name: impl Into<String>, profile: impl Into<DriveProfile>) -> Self {
+        let profile = profile.into();
+        let fill = match profile {
+            DriveProfile::Flash(_) => Fill::default(),
+            DriveProfile::Disk(_) => Fill::NONE,
+        };
         Self {
             name: name.into(),
             profile,
             seed: 1,
-            fill: Fill::default(),
+            fill,
             data: Data::None,
             scheduler: "none".to_owned(),
             block_bytes: 512,
@@ -144,6 +154,13 @@ impl Spec {
             return bad(format!(
                 "the overwrites must be from 0 to 100, not {}",
                 self.fill.overwrites
+            ));
+        }
+        if matches!(self.profile, DriveProfile::Disk(_)) && self.fill != Fill::NONE {
+            let name = self.profile.name();
+            return bad(format!(
+                "{name} is a disk, which has no flash to fill or age: leave out --fill and \
+                 --overwrites"
             ));
         }
         if ![512, 1024, 2048, 4096].contains(&self.block_bytes) {
@@ -172,17 +189,28 @@ impl Spec {
     pub fn write_cache_bytes(&self) -> u64 {
         match self.data {
             Data::None => 0,
-            _ => self.write_cache.unwrap_or((self.profile.buffer.size_mb * 1e6) as u64),
+            _ => self.write_cache.unwrap_or(match &self.profile {
+                DriveProfile::Flash(profile) => (profile.buffer.size_mb * 1e6) as u64,
+                DriveProfile::Disk(profile) => u64::from(profile.cache.write_kib) << 10,
+            }),
         }
     }
 
-    /// A flash of the same profile that is filled only over its first bytes (the second value).
-    /// Made at once, and small.
-    pub(super) fn stand_in(&self) -> (Ssd, u64) {
-        let mut ssd = Ssd::new(&self.profile, DeviceId(0), self.seed);
+    /// A model to measure the path on, and the number of bytes from offset 0 to read from. Made at
+    /// once, and small: a flash of the same profile that is filled only over these bytes; or a disk
+    /// of the same size without mechanics, since a real one would spend seconds on these reads.
+    pub(super) fn stand_in(&self) -> (Drive, u64) {
         let part = self.capacity().min(STAND_IN);
+        let profile = match &self.profile {
+            DriveProfile::Flash(profile) => profile,
+            DriveProfile::Disk(profile) => {
+                let quick = DriveProfile::Disk(without_mechanics(profile.clone()));
+                return (Drive::new(&quick, DeviceId(0), self.seed), part);
+            }
+        };
+        let mut ssd = Ssd::new(profile, DeviceId(0), self.seed);
         ssd.fill_in_order(self.fill.share * part as f64 / self.capacity() as f64);
-        (ssd, part)
+        (Drive::Flash(ssd), part)
     }
 
     /// Checks that memory suffices for the flash model.
@@ -190,7 +218,7 @@ impl Spec {
     /// # Errors
     /// It does not: how much the model takes, and how much is available.
     pub(super) fn check_memory(&self, available: Option<u64>) -> Result<(), Error> {
-        let needed = Ssd::memory_bytes(&self.profile);
+        let needed = Drive::memory_bytes(&self.profile);
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         match available.filter(|&available| available < needed) {
             None => Ok(()),
@@ -204,17 +232,30 @@ impl Spec {
         }
     }
 
-    /// The flash, filled, unless `watch` stops the work.
-    pub(super) fn flash(&self, watch: &mut FillProgress<'_>) -> ControlFlow<(), Ssd> {
-        let mut ssd = Ssd::new(&self.profile, DeviceId(0), self.seed);
+    /// The model: a disk, or flash that is filled, unless `watch` stops the work.
+    pub(super) fn model(&self, watch: &mut FillProgress<'_>) -> ControlFlow<(), Drive> {
+        let DriveProfile::Flash(profile) = &self.profile else {
+            return ControlFlow::Continue(Drive::new(&self.profile, DeviceId(0), self.seed));
+        };
+        let mut ssd = Ssd::new(profile, DeviceId(0), self.seed);
         let Fill { share, overwrites } = self.fill;
         if share > 0.0 && overwrites > 0.0 {
-            ssd.age_watched(&self.profile, share, overwrites, watch)?;
+            ssd.age_watched(profile, share, overwrites, watch)?;
         } else if share > 0.0 {
             ssd.fill_in_order_watched(share, watch)?;
         }
-        ControlFlow::Continue(ssd)
+        ControlFlow::Continue(Drive::Flash(ssd))
     }
+}
+
+/// The same disk, but that its arm moves at once and its spindle takes 60 µs per revolution: about
+/// as slow as flash.
+fn without_mechanics(mut profile: DiskProfile) -> DiskProfile {
+    profile.disk.rpm = 1e6;
+    (profile.disk.track_skew_us, profile.disk.cylinder_skew_us) = (Some(0.0), Some(0.0));
+    profile.seek.us.fill(0.0);
+    (profile.seek.head_switch_us, profile.seek.write_settle_us) = (0.0, 0.0);
+    profile
 }
 
 /// Checks a drive's name: it names a directory.
@@ -232,7 +273,32 @@ fn bad(why: String) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use trimtab_device::Profile;
+
     use super::*;
+
+    #[test]
+    fn disk_has_nothing_to_fill_and_needs_no_memory() {
+        let profile = DiskProfile::builtin("disk-7200").unwrap();
+        let mut spec = Spec::new("disk", profile);
+        spec.check().unwrap();
+        spec.check_memory(Some(1 << 20)).unwrap();
+        spec.data = Data::Memory { cap_bytes: 1 << 20 };
+        let DriveProfile::Disk(profile) = &spec.profile else { unreachable!("is a disk's") };
+        assert_eq!(spec.write_cache_bytes(), u64::from(profile.cache.write_kib) << 10);
+        spec.fill.share = 0.5;
+        let why = spec.check().unwrap_err().to_string();
+        assert!(why.contains("no flash to fill") && !why.contains('\n'), "{why}");
+    }
+
+    #[test]
+    fn specification_of_either_kind_is_passed_on_unchanged() {
+        for name in DriveProfile::builtin_names() {
+            let spec = Spec::new("same", DriveProfile::builtin(name).unwrap());
+            let text = serde_json::to_string(&spec).unwrap();
+            assert_eq!(serde_json::from_str::<Spec>(&text).unwrap(), spec, "{name}");
+        }
+    }
 
     #[test]
     fn drive_too_large_for_memory_is_refused() {

@@ -1,6 +1,7 @@
 //! A drive's statistics.
 
 use serde::{Deserialize, Serialize};
+use trimtab_device::{Disk, Drive, DriveProfile, Profile, Ssd};
 use trimtab_io::{Nanos, Op};
 
 use super::figures::{Latencies, OpCount, PathStat};
@@ -41,18 +42,12 @@ pub struct Stat {
     /// The same since the log began ([`Drive::begin_log`](super::Drive::begin_log)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logged_path: Option<PathStat>,
-    /// Units programmed per unit written; `None` before the first write.
-    pub write_amplification: Option<f64>,
-    /// Share of all dies' time spent cleaning.
-    pub cleaning_share: f64,
-    /// Blocks erased.
-    pub erases: u64,
-    /// Times that requests had to wait because free blocks had run out.
-    pub stalls: u64,
-    /// Erased blocks available.
-    pub free_blocks: usize,
-    /// Share of the flash's units that are mapped.
-    pub mapped_share: f64,
+    /// The flash; `None` of a disk.
+    #[serde(flatten)]
+    pub flash: Option<FlashStat>,
+    /// The arm and the buffer; `None` of flash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskStat>,
     /// Where its content is: none, memory or file.
     pub data: String,
     /// Bytes of content allocated.
@@ -80,6 +75,78 @@ pub struct Stat {
     /// Protections that the machine refused (against deadlocks under memory pressure, against idle
     /// states), in words.
     pub lacking: Vec<String>,
+}
+
+/// Flash since the drive was made.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlashStat {
+    /// Units programmed per unit written; `None` before the first write.
+    pub write_amplification: Option<f64>,
+    /// Share of all dies' time spent cleaning.
+    pub cleaning_share: f64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Times that requests had to wait because free blocks had run out.
+    pub stalls: u64,
+    /// Erased blocks available.
+    pub free_blocks: usize,
+    /// Share of the flash's units that are mapped.
+    pub mapped_share: f64,
+}
+
+impl FlashStat {
+    fn of(ssd: &Ssd, profile: &Profile, uptime: Nanos) -> Self {
+        let (stats, g) = (ssd.stats(), &profile.geometry);
+        let dies = g.channels * g.chips_per_channel * g.dies_per_chip;
+        let die_time = (uptime.as_secs_f64() * f64::from(dies)).max(1e-9);
+        let units = ssd.capacity() / u64::from(profile.ftl.unit_bytes);
+        Self {
+            write_amplification: stats.write_amplification(),
+            cleaning_share: stats.cleaning.as_secs_f64() / die_time,
+            erases: stats.erases,
+            stalls: stats.stalls,
+            free_blocks: ssd.free_blocks(),
+            mapped_share: ssd.valid_units() as f64 / units.max(1) as f64,
+        }
+    }
+}
+
+/// A disk since it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiskStat {
+    /// Reads from the buffer.
+    pub hits: u64,
+    /// Reads by the arm.
+    pub misses: u64,
+    /// Writes that completed in the buffer.
+    pub buffered_writes: u64,
+    /// Extents written back from the buffer.
+    pub written_back: u64,
+    /// Requests that were next because they had waited for long (`queue.starvation_ms`).
+    pub starved: u64,
+    /// Share of the time that the arm moved.
+    pub seeking_share: f64,
+    /// Share of the time that the arm waited for a sector.
+    pub rotating_share: f64,
+    /// Share of the time that data passed the head.
+    pub transferring_share: f64,
+}
+
+impl DiskStat {
+    fn of(disk: &Disk, uptime: Nanos) -> Self {
+        let stats = disk.stats();
+        let share = |time: Nanos| time.as_secs_f64() / uptime.as_secs_f64().max(1e-9);
+        Self {
+            hits: stats.hits,
+            misses: stats.misses,
+            buffered_writes: stats.buffered_writes,
+            written_back: stats.written_back,
+            starved: stats.starved,
+            seeking_share: share(stats.seeking),
+            rotating_share: share(stats.rotating),
+            transferring_share: share(stats.transferring),
+        }
+    }
 }
 
 /// Flushes of the disk below.
@@ -111,11 +178,13 @@ impl Stat {
     pub(super) fn of<T>(state: &mut State<T>, store: &Store, data: &Data, now: Nanos) -> Self {
         state.pass_time(now);
         let uptime = now.since(state.figures.since);
-        let (stats, ssd) = (state.ssd().stats(), state.ssd());
-        let g = &state.profile().geometry;
-        let dies = g.channels * g.chips_per_channel * g.dies_per_chip;
-        let die_time = (uptime.as_secs_f64() * f64::from(dies)).max(1e-9);
-        let units = ssd.capacity() / u64::from(state.profile().ftl.unit_bytes);
+        let (flash, disk) = match (state.model(), state.profile()) {
+            (Drive::Flash(ssd), DriveProfile::Flash(profile)) => {
+                (Some(FlashStat::of(ssd, profile, uptime)), None)
+            }
+            (Drive::Disk(disk), _) => (None, Some(DiskStat::of(disk, uptime))),
+            (Drive::Flash(_), DriveProfile::Disk(_)) => (None, None),
+        };
         let (data_bytes, data_cap_bytes) = store.used();
         let (unflushed_bytes, write_cache_bytes) = store.unflushed();
         let cuts = store.cuts();
@@ -133,12 +202,8 @@ impl Stat {
             compensation_is_fixed: state.compensation_is_fixed(),
             path: figures.path(),
             logged_path: figures.logged_path(),
-            write_amplification: stats.write_amplification(),
-            cleaning_share: stats.cleaning.as_secs_f64() / die_time,
-            erases: stats.erases,
-            stalls: stats.stalls,
-            free_blocks: ssd.free_blocks(),
-            mapped_share: ssd.valid_units() as f64 / units.max(1) as f64,
+            flash,
+            disk,
             data: data.name().to_owned(),
             data_bytes,
             data_cap_bytes,

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use trimtab_device::{Fault, Faults, Ideal, Profile, Ssd};
+use trimtab_device::{Drive, DriveProfile, Fault, Faults, Ideal};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 
 use super::compensation::{Compensator, PathSample};
@@ -52,8 +52,8 @@ pub(super) struct Next {
 /// The model, and the requests in flight. Times are the wall clock's, except where the name says
 /// `model`.
 pub(super) struct State<T> {
-    ssd: Ssd,
-    profile: Profile,
+    model: Drive,
+    profile: DriveProfile,
     /// Wall-clock time at the model's 0; saturates if the model is older than the machine's uptime.
     origin: i128,
     /// Latency compensation: how much earlier than the model says answers are given.
@@ -71,19 +71,19 @@ pub(super) struct State<T> {
 
 /// A copy of the model.
 struct Snapshot {
-    ssd: Ssd,
-    profile: Profile,
+    model: Drive,
+    profile: DriveProfile,
 }
 
 impl<T> State<T> {
-    pub(super) fn new(spec: &Spec, ssd: Ssd, now: Nanos) -> Self {
-        let origin = i128::from(now.0) - i128::from(ssd.now().0);
+    pub(super) fn new(spec: &Spec, model: Drive, now: Nanos) -> Self {
+        let origin = i128::from(now.0) - i128::from(model.now().0);
         // A separate stream: faults must not change the model's random numbers.
         let faults = Faults::new(!spec.seed);
         let compensator =
             spec.compensation.map_or_else(|| Compensator::new(Nanos::ZERO), Compensator::fixed);
         Self {
-            ssd,
+            model,
             profile: spec.profile.clone(),
             origin,
             compensation: compensator.at_depth(1),
@@ -108,14 +108,14 @@ impl<T> State<T> {
 
     /// Requests not yet answered.
     pub(super) fn in_flight(&self) -> usize {
-        self.ssd.in_flight() + self.held.len()
+        self.model.in_flight() + self.held.len()
     }
 
-    pub(super) const fn ssd(&self) -> &Ssd {
-        &self.ssd
+    pub(super) const fn model(&self) -> &Drive {
+        &self.model
     }
 
-    pub(super) const fn profile(&self) -> &Profile {
+    pub(super) const fn profile(&self) -> &DriveProfile {
         &self.profile
     }
 
@@ -160,7 +160,7 @@ impl<T> State<T> {
     pub(super) fn submit(&mut self, arrived: Incoming<T>) {
         let Incoming { arrival, op, offset, length, ticket } = arrived;
         // Another thread may have advanced time beyond the arrival.
-        let at = self.model_time(arrival).max(self.ssd.now());
+        let at = self.model_time(arrival).max(self.model.now());
         let slot = self.free.pop().unwrap_or_else(|| {
             self.pending.push(None);
             self.served.push(None);
@@ -170,9 +170,9 @@ impl<T> State<T> {
         self.compensation = self.compensator.at_depth(depth);
         let id = RequestId(slot as u64);
         let request = Request::new(id, DeviceId(0), at, op, offset, length);
-        let earliest = arrival + self.ssd.min_latency(&request).since(self.compensation);
+        let earliest = arrival + self.model.min_latency(&request).since(self.compensation);
         self.pending[slot] = Some(Pending { ticket, op, offset, length, arrival, earliest, depth });
-        self.ssd.submit(at, &request).expect("a back end keeps within the drive and in time");
+        self.model.submit(at, &request).expect("a back end keeps within the drive and in time");
         self.run_ahead(arrival);
         self.collect_answers();
     }
@@ -180,8 +180,8 @@ impl<T> State<T> {
     /// Advances the model's time.
     pub(super) fn pass_time(&mut self, now: Nanos) {
         let time = self.model_time(now);
-        if time > self.ssd.now() {
-            self.ssd.advance(time);
+        if time > self.model.now() {
+            self.model.advance(time);
         }
         self.run_ahead(now);
         self.collect_answers();
@@ -193,18 +193,18 @@ impl<T> State<T> {
     /// answer is on time.
     fn run_ahead(&mut self, now: Nanos) {
         let until = self.model_time(now + self.compensation);
-        while self.ssd.in_flight() > 0
-            && let Some(at) = self.ssd.next_event()
+        while self.model.in_flight() > 0
+            && let Some(at) = self.model.next_event()
             && at <= until
         {
-            self.ssd.advance(at);
+            self.model.advance(at);
         }
     }
 
     /// Takes the model's completions, and computes when to answer them.
     fn collect_answers(&mut self) {
-        let Self { ssd, pending, served, held, faults, origin, compensation, .. } = self;
-        ssd.drain(|answer| {
+        let Self { model, pending, served, held, faults, origin, compensation, .. } = self;
+        model.drain(|answer| {
             let completion = &answer.completion;
             let slot = completion.request.0 as usize;
             let pending = pending[slot].take().expect("answers are to requests");
@@ -255,12 +255,12 @@ impl<T> State<T> {
 
     fn find_next(&self) -> Option<Nanos> {
         let held = self.held.peek().map(|Reverse((at, _))| *at);
-        if held.is_some() && self.ssd.in_flight() == 0 {
+        if held.is_some() && self.model.in_flight() == 0 {
             return held;
         }
-        let event = self.ssd.next_event().map(|at| {
+        let event = self.model.next_event().map(|at| {
             let at = Nanos(self.wall_time(at).0.saturating_sub(self.compensation.0));
-            if (1..=MAX_SEARCHED).contains(&self.ssd.in_flight()) {
+            if (1..=MAX_SEARCHED).contains(&self.model.in_flight()) {
                 let earliest = self.pending.iter().flatten().map(|pending| pending.earliest).min();
                 at.max(earliest.unwrap_or_default())
             } else {
@@ -300,9 +300,9 @@ impl<T> State<T> {
     }
 
     /// Changes the firmware's parameters to this profile's.
-    pub(super) fn retune(&mut self, profile: Profile, now: Nanos) -> Result<(), Error> {
+    pub(super) fn retune(&mut self, profile: DriveProfile, now: Nanos) -> Result<(), Error> {
         self.pass_time(now);
-        let retuned = self.ssd.retune(&profile, &self.profile);
+        let retuned = self.model.retune(&profile, &self.profile);
         retuned.map_err(|e| Error::BadInput(e.to_string()))?;
         self.profile = profile;
         Ok(())
@@ -312,7 +312,7 @@ impl<T> State<T> {
     pub(super) fn take_snapshot(&mut self, now: Nanos) -> Result<(), Error> {
         self.pass_time(now);
         self.must_be_idle("a snapshot")?;
-        self.snapshot = Some(Snapshot { ssd: self.ssd.clone(), profile: self.profile.clone() });
+        self.snapshot = Some(Snapshot { model: self.model.clone(), profile: self.profile.clone() });
         Ok(())
     }
 
@@ -320,22 +320,22 @@ impl<T> State<T> {
     pub(super) fn restore(&mut self, now: Nanos) -> Result<(), Error> {
         self.pass_time(now);
         self.must_be_idle("going back to a snapshot")?;
-        let Some(Snapshot { ssd, profile }) = &self.snapshot else {
+        let Some(Snapshot { model, profile }) = &self.snapshot else {
             return Err(Error::BadInput("there is no snapshot to go back to".to_owned()));
         };
-        self.origin = i128::from(now.0) - i128::from(ssd.now().0);
-        self.ssd = ssd.clone();
+        self.origin = i128::from(now.0) - i128::from(model.now().0);
+        self.model = model.clone();
         self.profile = profile.clone();
         Ok(())
     }
 
-    /// Continues with another flash, and resets all counters.
-    pub(super) fn begin(&mut self, flash: &mut Option<Ssd>, now: Nanos) -> Result<(), Error> {
+    /// Continues with another model, and resets all counters.
+    pub(super) fn begin(&mut self, model: &mut Option<Drive>, now: Nanos) -> Result<(), Error> {
         self.pass_time(now);
-        self.must_be_idle("another flash")?;
-        if let Some(ssd) = flash.take() {
-            self.origin = i128::from(now.0) - i128::from(ssd.now().0);
-            self.ssd = ssd;
+        self.must_be_idle("another model")?;
+        if let Some(model) = model.take() {
+            self.origin = i128::from(now.0) - i128::from(model.now().0);
+            self.model = model;
         }
         self.figures = Figures::new(now);
         Ok(())
@@ -345,8 +345,15 @@ impl<T> State<T> {
     pub(super) fn idealise(&mut self, now: Nanos) -> Result<(), Error> {
         self.pass_time(now);
         self.must_be_idle("another firmware")?;
-        self.ssd.replace_firmware(Box::new(Ideal::new(&self.profile)));
-        Ok(())
+        match (&mut self.model, &self.profile) {
+            (Drive::Flash(ssd), DriveProfile::Flash(profile)) => {
+                ssd.replace_firmware(Box::new(Ideal::new(profile)));
+                Ok(())
+            }
+            _ => Err(Error::BadInput(
+                "a disk has no firmware that cleans: only a flash drive can do without".to_owned(),
+            )),
+        }
     }
 
     fn must_be_idle(&self, what: &str) -> Result<(), Error> {

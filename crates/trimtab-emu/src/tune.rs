@@ -1,13 +1,13 @@
 //! Changes of a profile while a drive runs.
 
 use toml::{Table, Value};
-use trimtab_device::Profile;
+use trimtab_device::DriveProfile;
 use trimtab_io::Nanos;
 
 use super::error::Error;
 use super::spec::MAX_COMPENSATION;
 
-/// Keys of a profile that the firmware reads anew for each decision.
+/// Keys of a flash drive's profile that the firmware reads anew for each decision.
 pub const TUNABLE: [&str; 8] = [
     "gc.victim",
     "gc.choices",
@@ -19,13 +19,16 @@ pub const TUNABLE: [&str; 8] = [
     "gc.suspend_us",
 ];
 
+/// The same of a disk's.
+pub const TUNABLE_OF_DISKS: [&str; 3] = ["queue.order", "queue.depth", "queue.starvation_ms"];
+
 /// The key of the latency compensation.
 const COMPENSATION_KEY: &str = "lead_us";
 
 /// The result of settings.
 #[derive(Debug)]
 pub(super) struct Tuned {
-    pub(super) profile: Profile,
+    pub(super) profile: DriveProfile,
     /// If it is set.
     pub(super) compensation: Option<CompensationSetting>,
 }
@@ -52,30 +55,34 @@ impl CompensationSetting {
 ///
 /// # Errors
 /// The key cannot change live, or the value is invalid.
-pub(super) fn tuned(profile: &Profile, settings: &[String]) -> Result<Tuned, Error> {
+pub(super) fn tuned(profile: &DriveProfile, settings: &[String]) -> Result<Tuned, Error> {
     let bad = |why: String| Err(Error::BadInput(why));
+    let tunable = match profile {
+        DriveProfile::Flash(_) => &TUNABLE[..],
+        DriveProfile::Disk(_) => &TUNABLE_OF_DISKS,
+    };
     let mut compensation = None;
     let mut table: Table = profile.to_toml().parse().expect("a profile's own TOML");
     for setting in settings {
         let Some((key, text)) = setting.split_once('=') else {
-            return bad(format!("`{setting}`: expected KEY=VALUE, such as gc.preemptive=true"));
+            return bad(format!("`{setting}`: expected KEY=VALUE, such as {}=…", tunable[0]));
         };
         if key == COMPENSATION_KEY {
             compensation = Some(parse_compensation(text)?);
             continue;
         }
-        if !TUNABLE.contains(&key) {
-            let all = TUNABLE.join(", ");
+        if !tunable.contains(&key) {
+            let all = tunable.join(", ");
             return bad(format!(
                 "`{key}` cannot change while a drive runs; what can: {all}, {COMPENSATION_KEY}"
             ));
         }
-        let key = key.strip_prefix("gc.").expect("all begin so");
-        let gc = table.entry("gc").or_insert_with(|| Value::Table(Table::new()));
-        let gc = gc.as_table_mut().expect("a profile's gc is a table");
-        gc.insert(key.to_owned(), value(text));
+        let (section, key) = key.split_once('.').expect("all are in a table");
+        let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+        let section = section.as_table_mut().expect("a profile's section is a table");
+        section.insert(key.to_owned(), value(text));
     }
-    let profile = Profile::parse(&table.to_string()).map_err(|error| {
+    let profile = DriveProfile::parse(&table.to_string()).map_err(|error| {
         let error = error.to_string();
         // Line numbers of our own text mean nothing to the user.
         let what = error.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
@@ -110,13 +117,16 @@ mod tests {
 
     #[test]
     fn settings_apply_and_unknown_keys_list_the_tunable_ones() {
-        let profile = Profile::builtin("consumer-a").unwrap();
+        let profile = DriveProfile::builtin("consumer-a").unwrap();
         let set = |setting: &str| tuned(&profile, &[setting.to_owned()]);
-        assert!(set("gc.preemptive=true").unwrap().profile.gc.preemptive);
-        let fifo = set("gc.victim=fifo").unwrap();
-        assert_eq!(fifo.profile.gc.victim, trimtab_device::Victim::Fifo);
-        assert_eq!(fifo.compensation, None);
-        assert_eq!(set("gc.suspend_us=30").unwrap().profile.gc.suspend_us, 30.0);
+        let gc = |setting: &str| match set(setting).unwrap().profile {
+            DriveProfile::Flash(profile) => profile.gc,
+            DriveProfile::Disk(_) => unreachable!("is flash"),
+        };
+        assert!(gc("gc.preemptive=true").preemptive);
+        assert_eq!(gc("gc.victim=fifo").victim, trimtab_device::Victim::Fifo);
+        assert_eq!(set("gc.victim=fifo").unwrap().compensation, None);
+        assert_eq!(gc("gc.suspend_us=30").suspend_us, 30.0);
         assert_eq!(
             set("lead_us=1.5").unwrap().compensation,
             Some(CompensationSetting::Fixed(Nanos(1_500)))
@@ -130,6 +140,25 @@ mod tests {
             ("lead_us=no", "from 0 to 200"),
             ("gc.victim=none", "unknown variant `none`"),
             ("gc.low_watermark=0.9", "must be less than gc.high_watermark"),
+        ] {
+            let error = set(setting).unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn disk_has_other_keys() {
+        let profile = DriveProfile::builtin("disk-7200").unwrap();
+        let set = |setting: &str| tuned(&profile, &[setting.to_owned()]);
+        let DriveProfile::Disk(sstf) = set("queue.order=sstf").unwrap().profile else {
+            unreachable!("is a disk")
+        };
+        assert_eq!(sstf.queue.order, trimtab_device::Order::Sstf);
+        for (setting, expected) in [
+            ("gc.preemptive=true", "what can: queue.order, queue.depth, queue.starvation_ms, lead"),
+            ("disk.rpm=5400", "cannot change while a drive runs"),
+            ("queue.depth=0", "queue.depth must be from 1 to 32"),
+            ("queue.order=scan", "unknown variant `scan`"),
         ] {
             let error = set(setting).unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains('\n'), "{error}");

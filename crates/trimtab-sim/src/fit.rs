@@ -28,7 +28,9 @@ use knobs::Size;
 use player::{Player, sent};
 use search::Search;
 
-pub use disk::{DiskDistance, DiskProbe, DiskProfiler, FittedDisk, fit_disk, mean_forecast_error};
+pub use disk::{
+    DiskDistance, DiskProbe, DiskProfiler, FittedDisk, RotationProbe, fit_disk, mean_forecast_error,
+};
 pub use distance::Distance;
 
 /// Requests of each half that are played, at most: the last ones of the first

@@ -78,8 +78,8 @@ mod source;
 
 pub use error::Error;
 pub use fit::{
-    DiskDistance, DiskProbe, DiskProfiler, Distance, Fitted, FittedDisk, fit, fit_disk,
-    mean_forecast_error,
+    DiskDistance, DiskProbe, DiskProfiler, Distance, Fitted, FittedDisk, RotationProbe, fit,
+    fit_disk, mean_forecast_error,
 };
 pub use host::{Arbitration, HostInterface};
 pub use lane::{Device, Span, Workload};

@@ -1,6 +1,7 @@
 //! `trimtab profile …`: one module per verb, and the look-up of profiles.
 
 mod fit;
+mod fit_device;
 mod fit_disk;
 mod list;
 mod show;
@@ -19,7 +20,8 @@ Examples:
   trimtab profile list
   trimtab profile show femu > mine.toml
   trimtab profile show mine.toml --capacity 64G
-  trimtab profile fit disk.parquet -o disk.toml";
+  trimtab profile fit disk.parquet -o disk.toml
+  sudo trimtab profile fit --device /dev/sda -o sda.toml";
 
 /// The verbs of `trimtab profile`.
 #[derive(Debug, Subcommand)]
@@ -28,7 +30,7 @@ pub(crate) enum Command {
     List(list::Args),
     /// A drive's description, with every key.
     Show(show::Args),
-    /// Make a description of a drive from a recording of it.
+    /// Make a description of a drive from a recording of it, or of a disk by reading from it.
     Fit(fit::Args),
 }
 

@@ -1,6 +1,7 @@
 use std::ops::ControlFlow;
 
-use trimtab_device::Effect;
+use trimtab_device::{DiskProfile, Effect, Profile};
+use trimtab_io::mix64;
 
 use super::super::spec::Fill;
 use super::*;
@@ -8,7 +9,7 @@ use super::*;
 fn drive() -> State<u64> {
     let profile = Profile::builtin("consumer-a").unwrap().with_capacity(3 << 30).unwrap();
     let spec = Spec { fill: Fill { share: 1.0, overwrites: 3.0 }, ..Spec::new("test", profile) };
-    let ControlFlow::Continue(ssd) = spec.flash(&mut |_| ControlFlow::Continue(())) else {
+    let ControlFlow::Continue(ssd) = spec.model(&mut |_| ControlFlow::Continue(())) else {
         unreachable!("not stopped")
     };
     State::new(&spec, ssd, START)
@@ -127,4 +128,48 @@ fn clearing_a_fault_releases_held_answers() {
     drive.clear_faults(now);
     drive.take_ready(now, &mut ready);
     assert_eq!((ready.len(), drive.in_flight()), (1, 0));
+}
+
+/// A disk answers at its model's times; the same model, alone, is the truth.
+#[test]
+fn disk_answers_when_its_model_does() {
+    let profile = DiskProfile::builtin("disk-7200").unwrap().with_capacity(64 << 30).unwrap();
+    let mut spec = Spec::new("test", profile);
+    spec.compensation = Some(Nanos::ZERO);
+    let model = || match spec.model(&mut |_| ControlFlow::Continue(())) {
+        ControlFlow::Continue(model) => model,
+        ControlFlow::Break(()) => unreachable!("not stopped"),
+    };
+    let mut truth = model();
+    let mut drive = State::new(&spec, model(), START);
+    let (mut number, mut answered, mut ready) = (0_u64, 0, Vec::new());
+    let mut now = START;
+    let mut expected = vec![Nanos::ZERO; 600];
+    while answered < 600 {
+        // Up to eight in flight, of all kinds.
+        while number < 600 && drive.in_flight() < 8 {
+            let offset = mix64(number) % (60 << 30) / 4096 * 4096;
+            let op = [Op::Read, Op::Read, Op::Write, Op::Read, Op::Flush][number as usize % 5];
+            let (offset, length) = if op == Op::Flush { (0, 0) } else { (offset, 4096) };
+            drive.submit(Incoming { arrival: now, op, offset, length, ticket: number });
+            let at = now.since(START);
+            let id = RequestId(number);
+            truth.submit(at, &Request::new(id, DeviceId(0), at, op, offset, length)).unwrap();
+            number += 1;
+        }
+        now = drive.next_event().at.expect("an answer will come").max(now);
+        truth.advance(now.since(START));
+        truth.drain(|served| {
+            expected[served.completion.request.0 as usize] = served.completion.complete;
+        });
+        drive.pass_time(now);
+        drive.take_ready(now, &mut ready);
+        for ready in ready.drain(..) {
+            assert_eq!(now.since(START), expected[ready.ticket as usize], "{}", ready.ticket);
+            answered += 1;
+        }
+    }
+    assert_eq!(drive.figures.added.max(), Some(Nanos::ZERO));
+    let refused = drive.idealise(now).unwrap_err().to_string();
+    assert!(refused.contains("a disk has no firmware that cleans"), "{refused}");
 }

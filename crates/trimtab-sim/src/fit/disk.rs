@@ -19,6 +19,7 @@
 mod distance;
 mod player;
 mod profiler;
+mod rotation;
 mod sample;
 pub(crate) mod seeks;
 mod spindle;
@@ -34,6 +35,7 @@ use spindle::Spindle;
 
 pub use distance::DiskDistance;
 pub use profiler::{DiskProbe, DiskProfiler, mean_forecast_error};
+pub use rotation::RotationProbe;
 
 /// A fitted disk.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use serde::Serialize;
-use trimtab_device::Profile;
+use trimtab_device::DriveProfile;
 use trimtab_emu::{
     Drive, Error, Fill, Latencies, Load, Measurement, PathCounts, PathStat, RunDirectory, Spec,
     measure,
@@ -26,6 +26,7 @@ const HELP: &str = "\
 Examples:
   sudo trimtab drive check
   sudo trimtab drive check --duration 30s --json check.json
+  sudo trimtab drive check --profile disk-7200 --duration 30s
 
 Makes scratch drives, reads 4 KiB at random with direct I/O, and removes the drives: one
 drive at depths 1 to 32 with at most 30,000 reads a second (--rate), then one and three
@@ -111,7 +112,7 @@ struct MeasurementReport {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let json = args.json.as_deref().map(|out| Json::create(out, &[])).transpose()?;
-    let profile = profile::find(&args.profile)?.with_capacity(CAPACITY)?;
+    let profile = profile::find_any(&args.profile)?.with_capacity(CAPACITY)?;
     let mut progress = Progress::new();
     let drives = during("making scratch drives", || make_drives(&profile))?;
     let idle = during("watching an idle server", || {
@@ -133,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let report = CheckReport {
         trimtab: env!("CARGO_PKG_VERSION"),
         machine: machine(),
-        profile: profile.name,
+        profile: profile.name().to_owned(),
         idle_cpu: idle,
         measurements,
     };
@@ -145,15 +146,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(print(&report)?)
 }
 
-fn make_drives(profile: &Profile) -> Result<Vec<Scratch>> {
+fn make_drives(profile: &DriveProfile) -> Result<Vec<Scratch>> {
     let home = RunDirectory::from_environment();
     let make = |number| {
-        let spec = Spec {
-            seed: 1 + number as u64,
+        let mut spec = Spec::new(format!("check-{}-{number}", std::process::id()), profile.clone());
+        spec.seed = 1 + number as u64;
+        if matches!(profile, DriveProfile::Flash(_)) {
             // Everything is mapped, so that each read goes to the flash.
-            fill: Fill { share: 1.0, overwrites: 0.0 },
-            ..Spec::new(format!("check-{}-{number}", std::process::id()), profile.clone())
-        };
+            spec.fill = Fill { share: 1.0, overwrites: 0.0 };
+        }
         let name = spec.name.clone();
         let guard = serve::with_guard(&spec)?;
         Ok(Scratch(Drive::find(&home, &name)?, guard))

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
+use trimtab_device::DriveProfile;
 use trimtab_emu::{Data, Fault, Fill, Flush, RunDirectory, Server, Spec};
 use trimtab_io::{Nanos, WholeFile};
 use trimtab_report::bytes;
@@ -25,10 +26,11 @@ Examples:
   sudo trimtab drive create slow --profile consumer-a --size 8G
   sudo trimtab drive create kept --size 3G --data file --file /var/tmp/kept.img
   sudo trimtab drive create safe --size 3G --data file --file /var/tmp/safe.img --flush durable
+  sudo trimtab drive create turning --profile disk-7200 --size 64G --data none
   sudo trimtab drive create bad --size 3G --faults examples/drive-faults.toml
 
-The flash starts half full and in steady state, independent of its content (--fill 0 for
-a fresh drive). Content starts as zeroes. The size is rounded to one that the profile can
+Flash starts half full and in steady state, independent of its content (--fill 0 for a
+fresh drive); a disk has no such state. Content starts as zeroes. The size is rounded to one that the profile can
 be scaled to. Ctrl-C removes a drive that runs in the foreground.";
 
 /// The drive to create.
@@ -77,12 +79,13 @@ pub(crate) struct Args {
     /// The seed of all random numbers in the drive.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Share of the flash that holds data at the start, 0 to 1.
-    #[arg(long, value_name = "SHARE", default_value_t = Fill::default().share)]
-    fill: f64,
-    /// How often that data was overwritten at random since; 0: written once, in order.
-    #[arg(long, value_name = "TIMES", default_value_t = Fill::default().overwrites)]
-    overwrites: f64,
+    /// Share of the flash that holds data at the start, 0 to 1 [default: 0.5].
+    #[arg(long, value_name = "SHARE")]
+    fill: Option<f64>,
+    /// How often that data was overwritten at random since; 0: written once, in order [default:
+    /// 3].
+    #[arg(long, value_name = "TIMES")]
+    overwrites: Option<f64>,
     /// A schedule of faults, in TOML.
     #[arg(long, value_name = "FAULTS.toml")]
     faults: Option<PathBuf>,
@@ -161,17 +164,18 @@ pub(super) fn catch_signals() -> Result<Arc<AtomicBool>> {
 
 impl Args {
     fn spec(&self) -> Result<Spec> {
-        let like = profile::find(&self.profile)?;
-        let what = format!("{} with --size {}", like.name, bytes(self.size));
+        let like = profile::find_any(&self.profile)?;
+        let what = format!("{} with --size {}", like.name(), bytes(self.size));
         let profile =
             like.with_capacity(self.size).map_err(|e| BadInput(format!("{what}: {e}")))?;
+        let fill = self.fill(&profile)?;
         let faults = self.faults.as_deref().map(read_faults).transpose()?.unwrap_or_default();
         Ok(Spec {
             name: self.name.clone(),
             data: self.data(profile.capacity_bytes())?,
             profile,
             seed: self.seed,
-            fill: Fill { share: self.fill, overwrites: self.overwrites },
+            fill,
             scheduler: self.scheduler.clone(),
             block_bytes: self.block_size,
             compensation: self.lead,
@@ -179,6 +183,25 @@ impl Args {
             write_cache: self.write_cache,
             faults,
         })
+    }
+
+    fn fill(&self, profile: &DriveProfile) -> Result<Fill> {
+        let default = Fill::default();
+        match profile {
+            DriveProfile::Flash(_) => Ok(Fill {
+                share: self.fill.unwrap_or(default.share),
+                overwrites: self.overwrites.unwrap_or(default.overwrites),
+            }),
+            DriveProfile::Disk(_) if self.fill.is_none() && self.overwrites.is_none() => {
+                Ok(Fill::NONE)
+            }
+            DriveProfile::Disk(disk) => {
+                let what = "a disk, which has no flash to fill or age";
+                let name = &disk.name;
+                let why = format!("{name} is {what}: leave out --fill and --overwrites");
+                Err(BadInput(why).into())
+            }
+        }
     }
 
     fn data(&self, capacity: u64) -> Result<Data> {

@@ -12,7 +12,8 @@ Examples:
 Keys that can change while a drive runs: gc.victim, gc.choices, gc.high_watermark,
 gc.low_watermark, gc.watermarks_of, gc.preemptive, gc.suspend, gc.suspend_us
 (docs/device-profile.md), and lead_us (docs/emulated-drives.md). Garbage
-collection under way ends with the old values.";
+collection under way ends with the old values. Of a disk: queue.order,
+queue.depth, queue.starvation_ms, and lead_us.";
 
 /// What to change.
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use trimtab_emu::{DiskFlushes, Drive, Latencies, PowerLoss, RunDirectory, Stat};
+use trimtab_emu::{
+    DiskFlushes, DiskStat, Drive, FlashStat, Latencies, PowerLoss, RunDirectory, Stat,
+};
 use trimtab_io::Nanos;
 use trimtab_report::{Facts, bytes, count, escaped};
 
@@ -78,14 +80,12 @@ fn facts(drive: &Drive, stat: &Stat) -> Facts {
     facts.add("model's read latency", latencies(&stat.model_latency));
     path(&mut facts, stat);
     facts.add("late in the server", latencies(&stat.added_latency));
-    let amplification = stat.write_amplification.map_or_else(|| NONE.to_owned(), number);
-    facts.add("write amplification", amplification);
-    facts.add("dies cleaning", percent(stat.cleaning_share));
-    facts.add(
-        "blocks erased, free",
-        format!("{}, {}", count(stat.erases), count(stat.free_blocks as u64)),
-    );
-    facts.add("mapped", percent(stat.mapped_share));
+    if let Some(flash) = &stat.flash {
+        of_flash(&mut facts, flash);
+    }
+    if let Some(disk) = &stat.disk {
+        of_disk(&mut facts, disk);
+    }
     facts.add("content", content(stat));
     if stat.write_cache_bytes > 0 {
         let (now, most) = (bytes(stat.unflushed_bytes), bytes(stat.write_cache_bytes));
@@ -110,6 +110,33 @@ fn facts(drive: &Drive, stat: &Stat) -> Facts {
     }
     facts.add("snapshot", if stat.has_snapshot { "kept" } else { NONE });
     facts
+}
+
+fn of_flash(facts: &mut Facts, flash: &FlashStat) {
+    facts.add("write amplification", amplification(flash));
+    facts.add("dies cleaning", percent(flash.cleaning_share));
+    facts.add(
+        "blocks erased, free",
+        format!("{}, {}", count(flash.erases), count(flash.free_blocks as u64)),
+    );
+    facts.add("mapped", percent(flash.mapped_share));
+}
+
+fn amplification(flash: &FlashStat) -> String {
+    flash.write_amplification.map_or_else(|| NONE.to_owned(), number)
+}
+
+fn of_disk(facts: &mut Facts, disk: &DiskStat) {
+    let [arm, buffer] = [disk.misses, disk.hits].map(count);
+    facts.add("reads by arm, buffer", format!("{arm}, {buffer}"));
+    let [arm, wait, head] =
+        [disk.seeking_share, disk.rotating_share, disk.transferring_share].map(percent);
+    facts.add("arm", format!("moves {arm}, waits for a sector {wait}, transfers {head}"));
+    let [buffered, back] = [disk.buffered_writes, disk.written_back].map(count);
+    facts.add("writes buffered", format!("{buffered}, {back} extents written back"));
+    if disk.starved > 0 {
+        facts.add("starved", count(disk.starved));
+    }
 }
 
 /// Latency as programs see it, compared with the model.
@@ -208,14 +235,17 @@ fn line(before: &Stat, stat: &Stat) -> String {
     let rate = |now: u64, then: u64| (now.saturating_sub(then) as f64 / seconds).round() as u64;
     let written = rate(stat.writes.bytes, before.writes.bytes);
     let read = rate(stat.reads.bytes, before.reads.bytes);
+    let inside = stat.flash.map_or_else(String::new, |flash| {
+        let (amplification, cleaning) = (amplification(&flash), percent(flash.cleaning_share));
+        format!("WA {amplification}  cleaning {cleaning}  ")
+    });
     let mut line = format!(
-        "{} IOPS  read {}/s  written {}/s  in flight {}  WA {}  cleaning {}  beyond the model p50 {}{}",
+        "{} IOPS  read {}/s  written {}/s  in flight {}  {}beyond the model p50 {}{}",
         count(rate(stat.requests(), before.requests())),
         bytes(read),
         bytes(written),
         stat.in_flight,
-        stat.write_amplification.map_or_else(|| NONE.to_owned(), number),
-        percent(stat.cleaning_share),
+        inside,
         us(stat.path.and_then(|path| path.beyond.p50_us)),
         if stat.path.is_some_and(|path| path.saturated_now) { "  saturated" } else { "" },
     );

@@ -11,6 +11,7 @@ use trimtab_report::{Align, Table, count, escaped};
 use trimtab_sim::{Distance, Fitted};
 use trimtab_trace::{AtomicFile, Error};
 
+use super::fit_device::LiveArgs;
 use crate::console;
 use crate::exit::BadInput;
 use crate::input::ReadArgs;
@@ -23,6 +24,8 @@ Examples:
   trimtab profile fit disk.parquet -o disk.toml
   trimtab profile fit disk.parquet --base enterprise-a -o disk.toml
   trimtab profile fit --disk hdd.parquet -o hdd.toml
+  sudo trimtab profile fit --device /dev/sda -o sda.toml
+  sudo trimtab profile fit --device /dev/sda -o sda.toml --resume
 
 The profile is fitted to the first half of the recording, up to 20,000 requests
 of it. How far it is off on the second half is what it is worth, and the command says
@@ -30,20 +33,24 @@ whether reads (20%) and writes (30%) may stand for the drive's. Some 2,400 model
 tried, unless --models says otherwise: a few minutes.
 
 With --disk the drive is a disk (with platters), recorded with one request at a time;
-the fit takes seconds.";
+the fit takes seconds.
+
+Without a recording, the disk --device is measured: pairs of reads over the distances whose
+seek time is known least, for some minutes. It only reads. Ctrl-C keeps what was measured, in
+PROFILE.toml.unfinished, and ends with exit code 3; --resume continues.";
 
 /// Which drive to describe.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// A recording of the drive, with latencies.
-    #[arg(value_name = "TRACE")]
-    pub(super) trace: PathBuf,
+    /// A recording of the drive, with latencies. Without it the disk --device is measured.
+    #[arg(value_name = "TRACE", required_unless_present = "device")]
+    pub(super) trace: Option<PathBuf>,
     /// The drive is a disk, recorded with one request at a time.
-    #[arg(long, conflicts_with_all = ["base", "models", "capacity"])]
+    #[arg(long, requires = "trace", conflicts_with_all = ["base", "models", "capacity"])]
     disk: bool,
     /// The profile to start from (a name or a file) [default: the nearest one].
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, requires = "trace", value_name = "NAME|FILE")]
     base: Option<String>,
     /// The size of the profile, and of the models that are tried if it is less than 2G;
     /// `profile show --capacity` scales it. Offsets beyond it wrap around.
@@ -51,10 +58,10 @@ pub(crate) struct Args {
     capacity: u64,
     /// End the search after this many models, beyond those to choose the start: about 200, or
     /// 20 with --base.
-    #[arg(long, value_name = "N")]
+    #[arg(long, requires = "trace", value_name = "N")]
     models: Option<NonZeroUsize>,
-    /// The drive to use, of a recording of several.
-    #[arg(long, value_name = "NAME")]
+    /// The drive to use, of a recording of several; without a recording the disk to measure.
+    #[arg(long, value_name = "NAME|/dev/DISK")]
     device: Option<String>,
     /// The profile to write.
     #[arg(short = 'o', long = "out", value_name = "PROFILE.toml")]
@@ -64,6 +71,8 @@ pub(crate) struct Args {
     pub(super) json: bool,
     #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    pub(super) live: LiveArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -82,15 +91,23 @@ struct FitReport<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let Some(trace) = &args.trace else {
+        let device = args.device.as_deref().expect("clap requires one of the two");
+        return super::fit_device::run(args, device);
+    };
+    if let Some(option) = args.live.given() {
+        let why = format!("{option}: is for measuring a disk (--device without a recording)");
+        return Err(BadInput(why).into());
+    }
     must_be_a_file(&args.out)?;
-    must_not_replace(&args.out, &[&args.trace])?;
+    must_not_replace(&args.out, &[trace])?;
     let write_error = |source| Error::Write { path: args.out.clone(), source };
     let mut file = AtomicFile::create(&args.out).map_err(write_error)?;
     let bases: Vec<Profile> = match &args.base {
         Some(name) => vec![super::find(name)?],
         None => Profile::builtin_names().filter_map(Profile::builtin).collect(),
     };
-    let (records, skipped) = args.read.with_trace(std::slice::from_ref(&args.trace), |trace| {
+    let (records, skipped) = args.read.with_trace(std::slice::from_ref(trace), |trace| {
         let mut all = args.read.all_records(trace)?;
         let wanted = args.device.as_deref().map(|name| trace.names().find_device(name));
         Ok(match wanted {
@@ -101,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }),
         })
     })?;
-    let of = args.trace.display();
+    let of = trace.display();
     let Some(records) = records else {
         let name = args.device.as_deref().unwrap_or_default();
         return Err(BadInput(format!("{of}: has no device `{name}`")).into());

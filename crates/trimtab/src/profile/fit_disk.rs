@@ -1,6 +1,7 @@
 //! `trimtab profile fit --disk`.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Args, records: &[Record], mut file: AtomicFile) -> Resu
     let write_error = |source| Error::Write { path: args.out.clone(), source };
     let name = args.out.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
     let name: String = name.chars().filter(|c| !c.is_control()).collect();
-    let of = args.trace.display();
+    let of = args.trace.as_deref().unwrap_or(Path::new("-")).display();
     let fitted = fit_disk(records, &name).map_err(|e| BadInput(format!("{of}: {e}")))?;
     file.write_all(fitted.profile.to_toml().as_bytes()).map_err(write_error)?;
     file.commit().map_err(write_error)?;

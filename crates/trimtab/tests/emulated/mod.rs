@@ -55,12 +55,17 @@ impl Bench {
         self.directory.path().join(name)
     }
 
-    /// The command, with this test's run directory.
-    pub(crate) fn command(&self, args: &[&str]) -> Command {
+    /// A command of trimtab, with this test's run directory.
+    pub(crate) fn trimtab(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
         command.env("TRIMTAB_RUN", self.directory.path()).current_dir(&self.directory);
-        command.arg("drive").args(args).stdin(Stdio::null());
+        command.args(args).stdin(Stdio::null());
         command
+    }
+
+    /// The same of `trimtab drive`.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.trimtab(&[&["drive"], args].concat())
     }
 
     pub(crate) fn drive(&self, args: &[&str]) -> Output {

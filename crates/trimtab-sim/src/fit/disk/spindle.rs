@@ -10,8 +10,8 @@
 use super::sample::Sample;
 
 /// Speeds that are looked for, revolutions per minute.
-const SLOWEST: f64 = 3_500.0;
-const FASTEST: f64 = 16_000.0;
+pub(super) const SLOWEST: f64 = 3_500.0;
+pub(super) const FASTEST: f64 = 16_000.0;
 /// The resultant below which a period is not believed, and the fewest pairs for it.
 const LEAST_RESULTANT: f64 = 0.5;
 const LEAST_PAIRS: usize = 30;

@@ -1,7 +1,7 @@
 //! The metadata of new arrays.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use trimtab_array::{Layout, LayoutError, Level, Rotation};
 
@@ -168,7 +168,7 @@ impl NewArray {
         let chunk = if self.level == Level::Raid1 { 0 } else { self.chunk };
         let data_offset = data_offset(first, chunk, room);
         let size = self.size(data_offset)?;
-        let layout_chunk = if chunk == 0 { 4096 } else { chunk };
+        let layout_chunk = if self.level == Level::Raid1 { 4096 } else { chunk };
         Layout::new(self.level, self.rotation, self.members.len(), layout_chunk, size)?;
         let (bitmap, used) = self.bitmap(size, room)?;
         let redundant = self.level != Level::Raid0;
@@ -185,7 +185,7 @@ impl NewArray {
                 NewConsistency::Resync => Consistency::Resync,
                 NewConsistency::Bitmap(_) => Consistency::Bitmap { offset: AREA_OFFSET },
                 NewConsistency::Ppl => {
-                    Consistency::Ppl { offset: AREA_OFFSET, bytes: PPL_BYTES, is_multiple: false }
+                    Consistency::Ppl { offset: AREA_OFFSET, bytes: PPL_BYTES, is_multiple: true }
                 }
             },
             data_offset,
@@ -254,7 +254,9 @@ impl NewArray {
 
     /// The bitmap, and the bytes that the area behind the superblock takes.
     fn bitmap(&self, size: u64, room: u64) -> Result<(Option<Bitmap>, u64), CreateError> {
-        let NewConsistency::Bitmap(chunk) = self.consistency else { return Ok((None, room)) };
+        let NewConsistency::Bitmap(chunk) = self.consistency else {
+            return Ok((None, if self.level == Level::Raid0 { 0 } else { room }));
+        };
         let least = bitmap_chunk(size, room);
         let chunk = chunk.unwrap_or(least);
         let mut header = BitmapHeader {

@@ -85,7 +85,7 @@ impl PplEntry {
             0 => (data_bytes / layout.data_chunks() as u64, layout.data_chunks() as u64),
             bytes => (bytes, data_bytes / bytes),
         };
-        if bytes == 0 || bytes * chunks != data_bytes || !bytes.is_multiple_of(PAGE) {
+        if bytes * chunks == 0 || bytes * chunks != data_bytes || !bytes.is_multiple_of(PAGE) {
             return Err("its data are not as many pages as its partial parity");
         }
         if offset + bytes > layout.chunk() || index as u64 + chunks > layout.data_chunks() as u64 {

@@ -268,7 +268,7 @@ impl NewArray {
             chunk,
             clear_interval_s: CLEAR_INTERVAL_S,
             write_behind: 0,
-            reserved: room,
+            reserved: 0,
         };
         let is_valid = chunk.is_power_of_two() && (4096..=1 << 31).contains(&chunk);
         if !is_valid || header.total_bytes() > room {

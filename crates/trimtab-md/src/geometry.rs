@@ -55,7 +55,7 @@ pub const fn bad_block_log(data_offset: u64, room: u64) -> Option<BadBlockLog> {
     if data_offset < SUPERBLOCK_BYTES as u64 + offset + BYTES {
         return None;
     }
-    Some(BadBlockLog { offset: offset as i64, bytes: BYTES, shift: 9 })
+    Some(BadBlockLog { offset: offset as i64, bytes: BYTES, shift: 0 })
 }
 
 /// Bytes that a bit of the bitmap covers, by default: 64 MiB, or more if the bits need it to fit

@@ -366,11 +366,11 @@ impl View<'_> {
     /// The candidate that is each member. Of two that claim a role the one that is ahead has it.
     fn members(&self, states: &mut [MemberState]) -> Vec<Option<usize>> {
         let mut members = vec![None; self.newest.raid_disks as usize];
-        for index in 0..states.len() {
-            let MemberState::Fresh { role } = states[index] else { continue };
+        for (index, state) in states.iter_mut().enumerate() {
+            let MemberState::Fresh { role } = *state else { continue };
             match members[role] {
                 None => members[role] = Some(index),
-                Some(of) => states[index] = MemberState::Duplicate { of },
+                Some(of) => *state = MemberState::Duplicate { of },
             }
         }
         members

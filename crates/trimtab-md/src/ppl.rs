@@ -159,16 +159,15 @@ pub fn newest_ppl(
     is_multiple: bool,
 ) -> Result<(usize, PplHeader), PplError> {
     let (mut at, mut newest) = (0, PplHeader::parse(area, signature)?);
-    while is_multiple {
+    loop {
         let next = (at + PPL_HEADER_BYTES) as u64 + newest.partial_bytes();
         let next = usize::try_from(next).unwrap_or(usize::MAX);
-        let Some(rest) = area.get(next..) else { break };
+        let Some(rest) = area.get(next..).filter(|_| is_multiple) else { return Ok((at, newest)) };
         match PplHeader::parse(rest, signature) {
             Ok(header) if header.generation >= newest.generation => (at, newest) = (next, header),
-            _ => break,
+            _ => return Ok((at, newest)),
         }
     }
-    Ok((at, newest))
 }
 
 /// A log that is to be written before the data and parities of its entries.

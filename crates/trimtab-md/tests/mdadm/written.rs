@@ -53,7 +53,7 @@ fn check(array: &NewArray, change: impl Fn(&mut trimtab_md::NewMetadata)) {
         if let Some(bitmap) = &metadata.bitmap {
             // mdadm looks for the superblock of block devices only: of a file it takes the beginning.
             let at = superblock.bitmap_at().unwrap() as usize;
-            let area = read(&path, at, superblock.data_offset as usize - at);
+            let area = read(&path, at, 64 << 10);
             let path = directory.path().join("bitmap");
             fs::write(&path, area).unwrap();
             Examined::run("--examine-bitmap", &path).agrees_with_bitmap(bitmap);

@@ -50,7 +50,7 @@ impl Running {
         assert!(level == Level::Raid0 || text.contains(state), "expected {state}: {text}");
     }
 
-    /// Waits until no resync runs, and returns the mismatches of a check.
+    /// Waits until the members are in sync, and returns the mismatches of a check.
     fn check(&self) -> u64 {
         // Without a write a resync would wait for ever.
         let state = format!("{SYSFS}/array_state");
@@ -64,11 +64,15 @@ impl Running {
         count.trim().parse().unwrap()
     }
 
+    /// Waits until all members are in sync, and nothing runs.
     fn wait(&self) {
         let start = Instant::now();
-        let action = || fs::read_to_string(format!("{SYSFS}/sync_action")).unwrap();
-        while action().trim() != "idle" {
-            assert!(start.elapsed() < Duration::from_secs(300), "{}", action());
+        let is = |file: &str, value: &str| {
+            fs::read_to_string(format!("{SYSFS}/{file}")).unwrap().trim() == value
+        };
+        // A resync that is due may not have begun yet.
+        while !(is("resync_start", "none") && is("degraded", "0") && is("sync_action", "idle")) {
+            assert!(start.elapsed() < Duration::from_secs(300), "the resync does not end");
             std::thread::sleep(Duration::from_millis(100));
         }
     }

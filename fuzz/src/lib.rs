@@ -4,7 +4,7 @@
 use trimtab_array::{Layout, Level, Rotation};
 use trimtab_compare::Comparison;
 use trimtab_device::{DriveProfile, Ssd};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 use trimtab_learn::calibrate::{Platt, Table};
 use trimtab_learn::forest::IntegerForest;
 use trimtab_learn::standardise::Standardiser;
@@ -162,16 +162,8 @@ pub fn load_drive(bytes: &[u8]) {
         place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
         let length = ((place >> 60) * 512).min(capacity);
         let op = [Op::Write, Op::Write, Op::Write, Op::Read, Op::Discard][id as usize % 5];
-        let request = Request {
-            id: RequestId(id),
-            device: DeviceId(0),
-            arrival: ssd.now(),
-            op,
-            offset: (place >> 8) % (capacity - length + 1) / 512 * 512,
-            length,
-            flags: Flags::empty(),
-            deadline: None,
-        };
+        let offset = (place >> 8) % (capacity - length + 1) / 512 * 512;
+        let request = Request::new(RequestId(id), DeviceId(0), ssd.now(), op, offset, length);
         ssd.submit(ssd.now(), &request).expect("it is within the drive");
         if ssd.in_flight() > 8
             && let Some(at) = ssd.next_event()

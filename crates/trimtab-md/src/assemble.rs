@@ -105,7 +105,7 @@ pub enum Start {
         /// How many may be.
         most: usize,
     },
-    /// Two devices each say that the other one failed: only their owner knows which has the data.
+    /// Two devices were used apart from each other: only their owner knows which has the data.
     Split {
         /// Their indices among the candidates.
         devices: [usize; 2],
@@ -210,7 +210,7 @@ impl Assembly {
         let mut states: Vec<_> = candidates.iter().map(|candidate| view.state(candidate)).collect();
         view.find_duplicates(&mut states);
         let members = view.members(&mut states);
-        let split = view.split(&states);
+        let split = view.split(&states, &members);
         let (start, resync) = (view.start(&members, split), view.resync());
         let rebuilds = view.rebuilds(&states, &members);
         let lines = message::lines(candidates, &states, newest);
@@ -376,19 +376,22 @@ impl View<'_> {
         members
     }
 
-    /// Two devices that each have the other one as failed.
-    fn split(&self, states: &[MemberState]) -> Option<[usize; 2]> {
-        let of =
-            |index: usize| self.of_array(index, states).filter(|one| one.role().index().is_some());
-        let denies = |one: &Superblock, other: &Superblock| {
-            let role = one.role_of(other.device_number);
-            role.index().is_none() && one.level != Level::Raid0
+    /// A device that was used apart from the members: it was one of them, they do not have it any
+    /// more, and its own superblock has none of them in another role than its own. (One that only
+    /// fell behind has those that were members then.)
+    fn split(&self, states: &[MemberState], members: &[Option<usize>]) -> Option<[usize; 2]> {
+        let is_apart = |device: usize| {
+            let superblock = self.of_array(device, states)?;
+            let own = superblock.role().index()?;
+            let has = |role: usize| superblock.roles.iter().any(|one| one.index() == Some(role));
+            let others = members.iter().enumerate().filter(|&(role, _)| role != own);
+            let mut others =
+                others.filter_map(|(role, member)| Some((role, (*member)?))).peekable();
+            let &(_, first) = others.peek()?;
+            others.all(|(role, _)| !has(role)).then_some([first.min(device), first.max(device)])
         };
-        let pairs = (0..states.len()).flat_map(|one| (0..one).map(move |other| [other, one]));
-        pairs.into_iter().find(|&[one, other]| match (of(one), of(other)) {
-            (Some(one), Some(other)) => denies(one, other) && denies(other, one),
-            _ => false,
-        })
+        let absent = (0..states.len()).filter(|device| !members.contains(&Some(*device)));
+        absent.filter_map(is_apart).next()
     }
 
     /// How many members may be missing.

@@ -72,7 +72,7 @@ impl fmt::Display for Start {
             }
             Self::Split { devices: [one, other] } => write!(
                 f,
-                "devices {one} and {other} each have the other as failed: name the one to use"
+                "devices {one} and {other} were used apart from each other: name those to use"
             ),
         }
     }

@@ -194,6 +194,39 @@ fn halves_of_a_mirror_that_parted_are_not_mixed() {
 }
 
 #[test]
+fn members_that_were_replaced_are_stale_and_no_other_half() {
+    // Of a mirror of 0 and 1, number 2 replaced 1; then 0 went.
+    let mut devices =
+        of_array(&NewArray { spares: vec![member(BYTES, 8)], ..new_array(Level::Raid1, 2, BYTES) });
+    for index in [0, 2] {
+        let superblock = superblock(&mut devices[index]);
+        superblock.roles[1] = DeviceRole::Spare;
+        superblock.roles[2] = DeviceRole::Active(1);
+        superblock.events = 20;
+    }
+    let assembly = assemble(&devices);
+    assert_eq!(assembly.states[1], MemberState::Stale { behind: 10 });
+    assert_eq!(assembly.start, Start::Complete);
+    assert_eq!(assemble(&devices[1..]).start, Start::Degraded { missing: vec![0] });
+    // Of a RAID 6, 2 failed, then 3, and then a spare took the place of 2.
+    let spares = vec![member(BYTES, 8)];
+    let mut devices = of_array(&NewArray { spares, ..new_array(Level::Raid6, 4, BYTES) });
+    superblock(&mut devices[3]).roles[2] = DeviceRole::Faulty;
+    for index in [0, 1, 4] {
+        let superblock = superblock(&mut devices[index]);
+        superblock.roles[2..5].copy_from_slice(&[
+            DeviceRole::Faulty,
+            DeviceRole::Faulty,
+            DeviceRole::Active(2),
+        ]);
+        superblock.events = 20;
+    }
+    let assembly = assemble(&devices);
+    assert_eq!(assembly.start, Start::Degraded { missing: vec![3] });
+    assert_eq!(assembly.states[3], MemberState::Stale { behind: 10 });
+}
+
+#[test]
 fn raid0_needs_all_members_of_the_same_size() {
     let devices = candidates(Level::Raid0, 2, NewConsistency::Resync);
     assert_eq!(assemble(&devices).start, Start::Complete);

@@ -1,16 +1,21 @@
 //! What the fuzz targets have in common. Each target is one line in
 //! `fuzz_targets/`, named after the format that it feeds.
 
+use trimtab_array::{Layout, Level, Rotation};
 use trimtab_compare::Comparison;
 use trimtab_device::{DriveProfile, Ssd};
-use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 use trimtab_learn::calibrate::{Platt, Table};
 use trimtab_learn::forest::IntegerForest;
 use trimtab_learn::standardise::Standardiser;
 use trimtab_learn::store::{Reader, Stored, Writer};
 use trimtab_learn::{Simd, dense, integer, lightgbm, tree};
+use trimtab_md::{
+    Assembly, Bitmap, Candidate, PPL_HEADER_BYTES, PplHeader, SUPERBLOCK_BYTES, Superblock,
+    newest_ppl,
+};
 use trimtab_sim::Scenario;
-use trimtab_trace::{Format, TraceOptions, Trace, recording_spool};
+use trimtab_trace::{Format, Trace, TraceOptions, recording_spool};
 
 /// Reads `bytes` as a trace in this format, passing over bad records so that
 /// one does not hide what comes behind it, and checks what holds for any trace.
@@ -157,16 +162,8 @@ pub fn load_drive(bytes: &[u8]) {
         place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
         let length = ((place >> 60) * 512).min(capacity);
         let op = [Op::Write, Op::Write, Op::Write, Op::Read, Op::Discard][id as usize % 5];
-        let request = Request {
-            id: RequestId(id),
-            device: DeviceId(0),
-            arrival: ssd.now(),
-            op,
-            offset: (place >> 8) % (capacity - length + 1) / 512 * 512,
-            length,
-            flags: Flags::empty(),
-            deadline: None,
-        };
+        let offset = (place >> 8) % (capacity - length + 1) / 512 * 512;
+        let request = Request::new(RequestId(id), DeviceId(0), ssd.now(), op, offset, length);
         ssd.submit(ssd.now(), &request).expect("it is within the drive");
         if ssd.in_flight() > 8
             && let Some(at) = ssd.next_event()
@@ -211,6 +208,108 @@ pub fn read_spool(bytes: &[u8]) {
         assert!(records.iter().all(|record| (record.device.0 as usize) < devices));
         if let Err(error) = result {
             assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}
+
+/// Reads superblocks of md's members: from these bytes, and from them with their checksum
+/// corrected, because no change gets past it. What is accepted is the same when it is written and
+/// read again, and what is not is told in one line; assembly of whatever they are does not fail.
+///
+/// # Panics
+/// If it is not so.
+pub fn read_md_superblock(bytes: &[u8]) {
+    let mut candidates = Vec::new();
+    for block in bytes.chunks(SUPERBLOCK_BYTES).take(8) {
+        let mut block = block.to_vec();
+        block.resize(SUPERBLOCK_BYTES, 0);
+        // What it says that it should be is what it is then.
+        if let Err(trimtab_md::SuperblockError::Checksum { expected, .. }) =
+            Superblock::parse(&block)
+        {
+            block[216..220].copy_from_slice(&expected.to_le_bytes());
+        }
+        let superblock = Superblock::parse(&block);
+        match &superblock {
+            Ok(superblock) => {
+                let again = Superblock::parse(&superblock.to_bytes());
+                assert_eq!(again.as_ref(), Ok(superblock));
+                if let Ok(layout) = superblock.array_layout() {
+                    assert!(layout.member_bytes() <= superblock.data_bytes);
+                }
+                _ = (superblock.bitmap_at(), superblock.ppl_at());
+            }
+            Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+        }
+        let name = candidates.len().to_string();
+        candidates.push(Candidate { name, bytes: 1 << 40, superblock, bitmap: None });
+    }
+    let wanted = candidates.iter().find_map(|one| Some(one.superblock.as_ref().ok()?.array_uuid));
+    match Assembly::of(&candidates, wanted) {
+        Ok(assembly) => {
+            assert_eq!(assembly.lines().len(), candidates.len());
+            assert!(assembly.lines().iter().all(|line| !line.contains('\n')));
+            assert!(assembly.rebuilds.iter().all(|one| assembly.members[one.role].is_none()));
+        }
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// Reads md's write-intent bitmap: what is accepted is the same when it is written and read again.
+///
+/// # Panics
+/// If it is not so.
+pub fn read_md_bitmap(bytes: &[u8]) {
+    match Bitmap::parse(bytes) {
+        Ok(mut bitmap) => {
+            assert_eq!(Bitmap::parse(&bitmap.to_bytes()).as_ref(), Ok(&bitmap));
+            let covered = bitmap.header().sync_bytes;
+            let dirty: Vec<_> = bitmap.dirty().collect();
+            assert!(dirty.iter().all(|range| range.start < range.end && range.end <= covered));
+            assert!(dirty.windows(2).all(|pair| pair[0].end < pair[1].start));
+            let stripes: Vec<_> = bitmap.dirty_stripes(64 << 10).collect();
+            assert!(stripes.windows(2).all(|pair| pair[0].end < pair[1].start));
+            bitmap.mark(0..covered);
+            assert_eq!(bitmap.dirty_bytes(), covered);
+            bitmap.clear(0..covered);
+            assert_eq!(bitmap.dirty_bytes(), 0);
+        }
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// Reads md's partial parity logs: from these bytes, and from them with the checksum of the first
+/// header corrected. What is planned lies within the log and the array.
+///
+/// # Panics
+/// If it is not so.
+pub fn read_md_ppl(bytes: &[u8]) {
+    const SIGNATURE: u32 = 0x1234_5678;
+    let mut area = bytes.to_vec();
+    area.resize(area.len().max(PPL_HEADER_BYTES), 0);
+    area[512..516].copy_from_slice(&SIGNATURE.to_le_bytes());
+    if let Err(trimtab_md::PplError::Checksum { expected, .. }) = PplHeader::parse(&area, SIGNATURE)
+    {
+        area[532..536].copy_from_slice(&expected.to_le_bytes());
+    }
+    let layout = Layout::new(Level::Raid5, Rotation::LeftSymmetric, 4, 64 << 10, 1 << 24);
+    let layout = layout.expect("there is such an array");
+    for is_multiple in [false, true] {
+        match newest_ppl(&area, SIGNATURE, is_multiple) {
+            Ok((start, header)) => {
+                let log = &area[start..];
+                assert_eq!(PplHeader::parse(&header.to_bytes(), SIGNATURE).as_ref(), Ok(&header));
+                let recovery = header.recovery(&layout, log, |_| true);
+                let planned = recovery.updates.len() + recovery.damaged.len();
+                assert_eq!(planned, header.entries.len());
+                for update in recovery.updates {
+                    assert!(update.offset + update.bytes <= layout.member_bytes());
+                    assert!(!update.data_members.contains(&update.parity_member));
+                    let partial = update.partial.unwrap_or_default();
+                    assert!(partial.end <= log.len() && partial.len() as u64 % update.bytes == 0);
+                }
+            }
+            Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
         }
     }
 }

@@ -29,7 +29,7 @@ fn disk() -> Arc<DiskTimes> {
 /// Reads of 4 to 64 KiB, scattered.
 fn reads(capacity: u64) -> Vec<Request> {
     let read = |i: u64| {
-        let offset = trimtab_io::mix64(i) % (capacity >> 12) << 12;
+        let offset = (trimtab_io::mix64(i) % (capacity >> 12)) << 12;
         let length = 4096 << (i % 5);
         let issuer = Issuer {
             process: (i % 128) as u32,

@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if args.disk {
         super::fit_disk::run(args, &records, file)?;
-        return Ok(skipped.into_result()?);
+        return skipped.into_result();
     }
     let enough = args.models.map_or(usize::MAX, NonZeroUsize::get);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

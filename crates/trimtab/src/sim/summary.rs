@@ -25,7 +25,7 @@ pub(super) fn text(path: &Path, scenario: &Scenario, report: &Report, speed: &Sp
         text.push('\n');
         text += &latencies(device, profile).to_string();
         text.push('\n');
-        text += &figures(device).to_string();
+        text += &figures(device, profile).to_string();
     }
     text
 }
@@ -76,9 +76,9 @@ fn compact(time: Option<Nanos>) -> String {
     time.map_or_else(|| NONE.to_owned(), |time| units::long(time).replace(' ', ""))
 }
 
-fn figures(device: &DeviceReport) -> Facts {
+fn figures(device: &DeviceReport, profile: &DriveProfile) -> Facts {
     let mut facts = Facts::new();
-    if let Some(reads) = &device.reads {
+    if let (Some(reads), DriveProfile::Flash(_)) = (&device.reads, profile) {
         facts.add("reads that waited for garbage collection", percent(reads.waited_for_cleaning));
     }
     for (label, times) in [

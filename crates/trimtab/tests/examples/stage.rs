@@ -181,7 +181,9 @@ impl Stage {
         if !command.trim_start_matches("sudo ").starts_with("trimtab ") {
             return Ok(());
         }
-        let output = self.shell(self.directory.path(), &format!("trimtab {options} --help"), 20);
+        // What follows `--` are options of another program.
+        let own = options.split(" -- ").next().unwrap_or(options);
+        let output = self.shell(self.directory.path(), &format!("trimtab {own} --help"), 20);
         if output.status.success() { Ok(()) } else { Err(said(&output)) }
     }
 

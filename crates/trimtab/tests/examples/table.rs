@@ -122,6 +122,14 @@ const NOT: &[(&str, &str)] = &[
         "needs a recording of a disk with platters; the tests of trimtab-sim fit some",
     ),
     (
+        "sudo trimtab profile fit --device",
+        "needs a disk with platters; tests/drive_disk.rs measures an emulated one",
+    ),
+    (
+        "sudo trimtab run --deadline",
+        "needs a kernel that permits BPF LSM programs; tests/refusal runs programs so in a guest",
+    ),
+    (
         "trimtab trace recover",
         "needs a recording that was killed; tests/record_crash.rs makes and recovers some",
     ),

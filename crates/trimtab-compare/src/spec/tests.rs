@@ -197,7 +197,7 @@ fn deadline_is_a_time_or_from_phase_one() {
     assert_eq!(parse(COMPLETE).unwrap().deadline, None);
     for wrong in ["0", "-3", "2e9", "nan"] {
         let said = with(wrong).unwrap_err().to_string();
-        assert!(said.contains("line 1: deadline_us must be from 1 to"), "{said}");
+        assert!(said.contains("line 1: `deadline_us` must be from 1 to"), "{said}");
     }
     let said = with("'soon'").unwrap_err().to_string();
     assert!(said.contains("must be a number of µs, or \"auto\""), "{said}");

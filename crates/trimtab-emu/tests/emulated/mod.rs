@@ -6,6 +6,7 @@
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -53,20 +54,26 @@ fn assist() {
 pub(crate) struct Home {
     directory: RunDirectory,
     _run: Option<tempfile::TempDir>,
+    // Last: the tests of a process have one directory, one after the other.
+    _alone: Option<MutexGuard<'static, ()>>,
 }
+
+/// Held while a directory is there: its name is in the environment of the process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Home {
     pub(crate) fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let run = tempfile::tempdir().unwrap();
-        // SAFETY: the tests of a file run one after the other, and none leaves a thread
+        // SAFETY: tests with a directory run one after the other, and none leaves a thread
         // running that reads it.
         unsafe { std::env::set_var(RUN_VARIABLE, run.path()) };
-        Self { directory: RunDirectory::from_environment(), _run: Some(run) }
+        Self { directory: RunDirectory::from_environment(), _run: Some(run), _alone: Some(alone) }
     }
 
     /// The directory of the process that started this one, which is not removed.
     pub(crate) fn inherited() -> Self {
-        Self { directory: RunDirectory::from_environment(), _run: None }
+        Self { directory: RunDirectory::from_environment(), _run: None, _alone: None }
     }
 
     /// Removes what a killed drive left.

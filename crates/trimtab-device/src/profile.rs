@@ -6,6 +6,7 @@
 mod builtin;
 mod check;
 
+pub(crate) use builtin::builtin;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

@@ -47,39 +47,49 @@ pub trait Server {
     }
 }
 
-impl Server for Ssd {
-    fn capacity(&self) -> u64 {
-        self.capacity()
-    }
+/// The models of trimtab-device have these methods as their own.
+macro_rules! serves {
+    ($model:ty, $($own:tt)*) => {
+        impl Server for $model {
+            fn capacity(&self) -> u64 {
+                self.capacity()
+            }
 
-    #[inline]
-    fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
-        self.submit(now, request)
-    }
+            #[inline]
+            fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
+                self.submit(now, request)
+            }
 
+            #[inline]
+            fn next_event(&self) -> Option<Nanos> {
+                self.next_event()
+            }
+
+            #[inline]
+            fn advance(&mut self, until: Nanos) {
+                self.advance(until);
+            }
+
+            #[inline]
+            fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
+                self.advance_to_answer(until)
+            }
+
+            #[inline]
+            fn drain(&mut self, take: impl FnMut(&Served)) {
+                self.drain(take);
+            }
+
+            $($own)*
+        }
+    };
+}
+
+serves! {
+    Ssd,
     #[inline]
     fn expect(&mut self, offset: u64) {
         self.prefetch(offset);
-    }
-
-    #[inline]
-    fn next_event(&self) -> Option<Nanos> {
-        self.next_event()
-    }
-
-    #[inline]
-    fn advance(&mut self, until: Nanos) {
-        self.advance(until);
-    }
-
-    #[inline]
-    fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
-        self.advance_to_answer(until)
-    }
-
-    #[inline]
-    fn drain(&mut self, take: impl FnMut(&Served)) {
-        self.drain(take);
     }
 
     fn study(&self) -> SsdStats {
@@ -87,71 +97,14 @@ impl Server for Ssd {
     }
 }
 
-/// A disk has no counters of flash.
-impl Server for Disk {
-    fn capacity(&self) -> u64 {
-        self.capacity()
-    }
+// A disk has nothing to prefetch, and no counters of flash.
+serves!(Disk,);
 
-    #[inline]
-    fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
-        self.submit(now, request)
-    }
-
-    #[inline]
-    fn next_event(&self) -> Option<Nanos> {
-        self.next_event()
-    }
-
-    #[inline]
-    fn advance(&mut self, until: Nanos) {
-        self.advance(until);
-    }
-
-    #[inline]
-    fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
-        self.advance_to_answer(until)
-    }
-
-    #[inline]
-    fn drain(&mut self, take: impl FnMut(&Served)) {
-        self.drain(take);
-    }
-}
-
-impl Server for Drive {
-    fn capacity(&self) -> u64 {
-        self.capacity()
-    }
-
-    #[inline]
-    fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
-        self.submit(now, request)
-    }
-
+serves! {
+    Drive,
     #[inline]
     fn expect(&mut self, offset: u64) {
         self.prefetch(offset);
-    }
-
-    #[inline]
-    fn next_event(&self) -> Option<Nanos> {
-        self.next_event()
-    }
-
-    #[inline]
-    fn advance(&mut self, until: Nanos) {
-        self.advance(until);
-    }
-
-    #[inline]
-    fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
-        self.advance_to_answer(until)
-    }
-
-    #[inline]
-    fn drain(&mut self, take: impl FnMut(&Served)) {
-        self.drain(take);
     }
 
     fn study(&self) -> SsdStats {

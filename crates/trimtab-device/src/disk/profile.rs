@@ -165,27 +165,14 @@ impl Default for Queue {
     }
 }
 
-/// The built-in disks in listing order: name and TOML.
-const BUILTIN: [(&str, &str); 4] = [
-    ("disk-7200", include_str!("../../profiles/disk-7200.toml")),
-    ("disk-atlas10k", include_str!("../../profiles/disk-atlas10k.toml")),
-    ("disk-barracuda", include_str!("../../profiles/disk-barracuda.toml")),
-    ("disk-cheetah9lp", include_str!("../../profiles/disk-cheetah9lp.toml")),
-];
+crate::profile::builtin! { DiskProfile:
+    "disk-7200",
+    "disk-atlas10k",
+    "disk-barracuda",
+    "disk-cheetah9lp",
+}
 
 impl DiskProfile {
-    /// Names of the built-in disks.
-    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
-        BUILTIN.iter().map(|(name, _)| *name)
-    }
-
-    /// A built-in disk.
-    #[must_use]
-    pub fn builtin(name: &str) -> Option<Self> {
-        let (_, text) = BUILTIN.iter().find(|(known, _)| *known == name)?;
-        Some(Self::parse(text).expect("tested"))
-    }
-
     /// Parses a profile.
     ///
     /// # Errors

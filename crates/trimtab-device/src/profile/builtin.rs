@@ -2,15 +2,31 @@
 
 use super::Profile;
 
-/// A profile by its file name.
+/// Gives a type its built-in profiles, in listing order, by the names of their files.
 macro_rules! builtin {
-    ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../../profiles/", $name, ".toml")))),*]
+    ($profile:ty: $($name:literal),* $(,)?) => {
+        impl $profile {
+            /// Name and TOML.
+            const BUILTIN: &[(&str, &str)] =
+                &[$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/profiles/", $name, ".toml")))),*];
+
+            /// Names of the built-in profiles.
+            pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+                Self::BUILTIN.iter().map(|(name, _)| *name)
+            }
+
+            /// A built-in profile.
+            #[must_use]
+            pub fn builtin(name: &str) -> Option<Self> {
+                let (_, text) = Self::BUILTIN.iter().find(|(known, _)| *known == name)?;
+                Some(Self::parse(text).expect("tested"))
+            }
+        }
     };
 }
+pub(crate) use builtin;
 
-/// Name and TOML, in listing order.
-const BUILTIN: [(&str, &str); 12] = builtin![
+builtin! { Profile:
     "reference",
     "ioda-sim",
     "ocssd",
@@ -23,20 +39,6 @@ const BUILTIN: [(&str, &str); 12] = builtin![
     "enterprise-a",
     "enterprise-b",
     "enterprise-c",
-];
-
-impl Profile {
-    /// Names of the built-in profiles.
-    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
-        BUILTIN.iter().map(|(name, _)| *name)
-    }
-
-    /// A built-in profile.
-    #[must_use]
-    pub fn builtin(name: &str) -> Option<Self> {
-        let (_, text) = BUILTIN.iter().find(|(known, _)| *known == name)?;
-        Some(Self::parse(text).expect("tested"))
-    }
 }
 
 #[cfg(test)]

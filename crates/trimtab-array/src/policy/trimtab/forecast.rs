@@ -23,7 +23,7 @@ struct Share {
 impl Default for Forecast {
     fn default() -> Self {
         let share = |late: f64| Share { reads: ASSUMED, late: late * ASSUMED };
-        // Nothing is known: nobody is gone around before reads have shown that it pays.
+        // Nothing is known: no member is gone around before reads have shown that it pays.
         Self { states: [share(0.25); State::COUNT] }
     }
 }

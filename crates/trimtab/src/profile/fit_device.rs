@@ -4,6 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -286,6 +288,22 @@ fn report(args: &Args, saved: &Saved, profile: &DiskProfile) -> Result<()> {
     Ok(out.flush()?)
 }
 
+/// How long another program may have the device for: one that was killed while it read, or udev.
+const BRIEFLY: Duration = Duration::from_secs(1);
+
+/// Opens a device, at once or when another program has let it go.
+fn open_soon(path: &Path, flags: i32) -> io::Result<File> {
+    let begun = Instant::now();
+    loop {
+        match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy && begun.elapsed() < BRIEFLY => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// A disk, open for direct reads.
 struct OpenDisk {
     name: String,
@@ -302,15 +320,15 @@ impl OpenDisk {
         let shown = path.display();
         // For a block device, O_EXCL fails if it is mounted or otherwise claimed.
         let flags = if force { DIRECT } else { DIRECT | EXCLUSIVE };
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(&path);
-        let file = file.map_err(|e| match rustix::io::Errno::from_io_error(&e) {
-            Some(rustix::io::Errno::BUSY) => BadInput(format!(
-                "{shown}: is in use (mounted, or part of another device), and reads would slow \
+        let file =
+            open_soon(&path, flags).map_err(|e| match rustix::io::Errno::from_io_error(&e) {
+                Some(rustix::io::Errno::BUSY) => BadInput(format!(
+                    "{shown}: is in use (mounted, or part of another device), and reads would slow \
                  its users and disturb the measurement; --force reads all the same"
-            ))
-            .into(),
-            _ => anyhow::Error::from(e).context(format!("cannot open {shown}")),
-        })?;
+                ))
+                .into(),
+                _ => anyhow::Error::from(e).context(format!("cannot open {shown}")),
+            })?;
         let capacity = device.size().with_context(|| format!("cannot find the size of {shown}"))?;
         if capacity < LEAST_BYTES {
             let size = bytes(capacity);

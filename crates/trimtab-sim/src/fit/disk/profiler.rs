@@ -335,7 +335,8 @@ impl DiskProfiler {
              cylinders = {distances:?}\nus = {times:?}\n[interface]\ncommand_us = 0\nhit_us = 0\n\
              bus_mb_s = 10000\n[cache]\nsegments = 0\n",
             probes = self.probes,
-            rpm = 60e6 / self.period_us,
+            // To a hundredth: the rest is the rounding of the period.
+            rpm = (6e9 / self.period_us).round() / 100.0,
             zones = [cylinders; ZONES as usize],
         );
         DiskProfile::parse(&text).ok()

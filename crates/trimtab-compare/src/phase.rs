@@ -1,6 +1,7 @@
 //! The requests of a phase.
 
-use trimtab_io::{Nanos, Op, derived_seed};
+use trimtab_device::DriveProfile;
+use trimtab_io::{Issuer, Nanos, Op, derived_seed};
 use trimtab_sim::array::ArrayIo;
 use trimtab_sim::scenario::DeviceSpec;
 use trimtab_sim::{Error, NEVER, Source};
@@ -22,15 +23,23 @@ const MOST_PER_READ: u64 = 1000;
 
 /// All the workloads of an array, merged in order of time.
 pub(crate) struct Workloads {
-    sources: Vec<(Source, Replica)>,
+    sources: Vec<WorkloadSource>,
     drives: usize,
+}
+
+/// One workload.
+struct WorkloadSource {
+    source: Source,
+    drive: Replica,
+    issuer: Issuer,
+    is_noise: bool,
 }
 
 impl Workloads {
     /// The workloads of these devices. Offsets are limited to the smallest device, because
     /// every block is on all of them, and to `reach`.
     pub(crate) fn new(
-        devices: &[DeviceSpec],
+        devices: &[DeviceSpec<DriveProfile>],
         seed: u64,
         correlated: bool,
         reach: Option<u64>,
@@ -42,8 +51,12 @@ impl Workloads {
         for (number, device) in (0..).zip(devices) {
             for workload in &device.workloads {
                 let seed = derived_seed(seed, number);
+                // Neighbours of different drives know nothing of each other.
+                let bursts = bursts.filter(|_| !workload.is_noise());
                 let source = workload.build(capacity, seed, bursts)?.source;
-                sources.push((source, Replica(number as u8)));
+                let (issuer, is_noise) = (workload.issuer(), workload.is_noise());
+                let drive = Replica(number as u8);
+                sources.push(WorkloadSource { source, drive, issuer, is_noise });
             }
         }
         Ok(Self { sources, drives: devices.len() })
@@ -81,7 +94,7 @@ impl Workloads {
                 let todo = "comparing needs reads: raise `read_share`";
                 return Err(Error::Scenario(format!("`{phase}`: {what}; {todo}")));
             }
-            reads[io.primary.index()] += u64::from(io.op == Op::Read);
+            reads[io.primary.index()] += u64::from(io.is_steered());
             requests.push(ArrayIo { at: io.at.since(start), ..io });
         }
         if let Some(idle) = reads.iter().position(|&reads| reads == 0) {
@@ -93,16 +106,16 @@ impl Workloads {
 
     /// The time of the next request, and its workload; at one instant the first workload's.
     fn next(&self) -> Option<(Nanos, usize)> {
-        let next = self.sources.iter().map(|(source, _)| source.next()).zip(0..).min()?;
+        let next = self.sources.iter().map(|one| one.source.next()).zip(0..).min()?;
         (next.0 != NEVER).then_some(next)
     }
 
     fn request(&mut self) -> Result<Option<ArrayIo>, Error> {
         let Some((at, number)) = self.next() else { return Ok(None) };
-        let (source, primary) = &mut self.sources[number];
+        let WorkloadSource { source, drive, issuer, is_noise } = &mut self.sources[number];
         let (drawn, _) = source.take()?;
-        let (op, offset, length) = (drawn.op, drawn.offset, drawn.length);
-        Ok(Some(ArrayIo { at, op, offset, length, primary: *primary }))
+        let io = ArrayIo::new(at, drawn.op, drawn.offset, drawn.length, *drive);
+        Ok(Some(ArrayIo { issuer: *issuer, is_noise: *is_noise, ..io }))
     }
 }
 

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, derived_seed};
+use trimtab_device::Drive;
+use trimtab_sim::MaybeScheduled;
+use trimtab_sim::Server;
 use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, RunOptions, run};
 use trimtab_sim::parallel;
 use trimtab_steer::{PredictorSet, Replica, ReplicaHistory, strategies};
@@ -15,10 +18,13 @@ use crate::recording::{Recordings, recording};
 use crate::spec::{Comparison, Entry};
 use crate::trainer::{SlowThreshold, TrainedPredictor, Trainer, TrainingInputs};
 
+/// A drive of a comparison.
+pub(crate) type ComparedDrive = ArrayDrive<MaybeScheduled<Drive>>;
+
 /// The common starting point of all strategies, for one seed.
 pub(crate) struct Prepared {
     /// The drives as they are before phase two.
-    pub(crate) drives: Vec<ArrayDrive>,
+    pub(crate) drives: Vec<ComparedDrive>,
     pub(crate) ready: Ready,
 }
 
@@ -152,25 +158,25 @@ pub(crate) fn prepare_on(
 }
 
 /// The drives after a pause, all at the same time.
-pub(crate) fn rested(mut drives: Vec<ArrayDrive>, gap: Nanos) -> Vec<ArrayDrive> {
-    let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
+pub(crate) fn rested(mut drives: Vec<ComparedDrive>, gap: Nanos) -> Vec<ComparedDrive> {
+    let now = drives.iter().map(|drive| drive.server.now()).max().unwrap_or_default();
     drives.iter_mut().for_each(|drive| drive.rest(now + gap));
     drives
 }
 
 /// The requests, starting at the drives' time.
-pub(crate) fn starting_now(mut requests: Vec<ArrayIo>, drives: &[ArrayDrive]) -> Vec<ArrayIo> {
-    let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
+pub(crate) fn starting_now(mut requests: Vec<ArrayIo>, drives: &[ComparedDrive]) -> Vec<ArrayIo> {
+    let now = drives.iter().map(|drive| drive.server.now()).max().unwrap_or_default();
     requests.iter_mut().for_each(|io| io.at += now);
     requests
 }
 
 impl Preparation<'_> {
     /// A drive before phase one.
-    fn drive(&self, number: usize) -> ArrayDrive {
+    fn drive(&self, number: usize) -> ComparedDrive {
         let spec = &self.comparison.devices[number];
-        let ssd = spec.drive(number as u32, derived_seed(self.seed, number as u64));
-        ArrayDrive::new(ssd, spec.host.queue_depth)
+        let drive = spec.drive(number as u32, derived_seed(self.seed, number as u64));
+        ArrayDrive::new(spec.scheduled(drive), spec.host.queue_depth)
     }
 
     /// Each drive alone with its workload. Returns the drives afterwards, and the recordings.
@@ -178,8 +184,8 @@ impl Preparation<'_> {
         &self,
         doing: &str,
         requests: &[ArrayIo],
-        drive: &(dyn Fn(usize) -> ArrayDrive + Sync),
-    ) -> Result<(Vec<ArrayDrive>, Recordings), Error> {
+        drive: &(dyn Fn(usize) -> ComparedDrive + Sync),
+    ) -> Result<(Vec<ComparedDrive>, Recordings), Error> {
         let devices = &self.comparison.devices;
         (self.tell)(doing, 0, devices.len());
         let recorded = parallel::map(self.threads, devices.len(), |number| {
@@ -242,9 +248,9 @@ impl Preparation<'_> {
 pub(crate) fn record(
     name: &str,
     number: usize,
-    drive: ArrayDrive,
+    drive: ComparedDrive,
     requests: &[ArrayIo],
-) -> Result<(ArrayDrive, Vec<Record>), Error> {
+) -> Result<(ComparedDrive, Vec<Record>), Error> {
     let own = requests.iter().filter(|io| io.primary.index() == number);
     let own: Vec<_> = own.map(|io| ArrayIo { primary: Replica(0), ..*io }).collect();
     let run_options = RunOptions { log: true, ..RunOptions::default() };

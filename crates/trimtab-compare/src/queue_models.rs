@@ -73,7 +73,7 @@ pub(crate) fn predictors<'p>(
 ) -> Vec<Box<dyn Predictor>> {
     let one = |(drive, profile): (&mut ArrayDrive, &Profile)| {
         let model = Arc::new(flash_model(profile).expect("profiles are checked when parsed"));
-        let map = drive.ssd.open_channel();
+        let map = drive.server.open_channel();
         let predictor = MittSsd::new(model, map, limit, FlashPrecision::default());
         Box::new(predictor) as Box<dyn Predictor>
     };

@@ -1,6 +1,6 @@
 //! The comparison on simulated drives: phase two, for each seed and strategy.
 
-use trimtab_device::Ideal;
+use trimtab_device::{Drive, DriveProfile, Ideal};
 use trimtab_io::{Nanos, derived_seed};
 use trimtab_predict::mitt::Limit;
 use trimtab_sim::array::{ArrayFigures, ArrayOptions, RunOptions, run};
@@ -95,7 +95,11 @@ fn serve(
     let (mut drives, ready) = (prepared.drives.clone(), &prepared.ready);
     if entry.kind == StrategyKind::Ideal {
         for (drive, device) in drives.iter_mut().zip(&comparison.devices) {
-            drive.ssd.replace_firmware(Box::new(Ideal::new(&device.profile)));
+            if let (Drive::Flash(ssd), DriveProfile::Flash(profile)) =
+                (drive.server.device_mut(), &device.profile)
+            {
+                ssd.replace_firmware(Box::new(Ideal::new(profile)));
+            }
         }
     }
     for ((drive, faults), number) in drives.iter_mut().zip(&comparison.faults).zip(0..) {
@@ -109,8 +113,7 @@ fn serve(
     let deadline = comparison.deadline.unwrap_or_else(|| ready.usual_deadline());
     let models = knows.then(|| {
         let limit = Limit { deadline: Some(deadline), hop: comparison.failover };
-        let profiles = comparison.devices.iter().map(|device| &device.profile);
-        queue_models::of_drives(&mut drives, profiles, limit)
+        queue_models::of_drives(&mut drives, &comparison.devices, limit)
     });
     let strategy = ready.strategy(comparison, entry, costs, models);
     let thresholds = ready.trainees(entry).map(|trainees| trainees.thresholds.clone());

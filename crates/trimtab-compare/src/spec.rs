@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use trimtab_device::Fault;
+use trimtab_device::{DriveProfile, Fault};
 use trimtab_io::Nanos;
 use trimtab_predict::LabelRule;
 use trimtab_sim::Error;
@@ -33,7 +33,7 @@ pub struct Comparison {
     pub(crate) failover: Nanos,
     inference: BTreeMap<String, Nanos>,
     pub(crate) tuning: Tuning,
-    pub(crate) devices: Vec<DeviceSpec>,
+    pub(crate) devices: Vec<DeviceSpec<DriveProfile>>,
     /// By device; times count from the start of phase two.
     pub(crate) faults: Vec<Vec<Fault>>,
     pub(crate) change: Option<Change>,
@@ -52,7 +52,7 @@ pub struct Comparison {
 pub(crate) struct Change {
     pub(crate) retrain: Slice,
     /// The devices with their workloads after the change.
-    pub(crate) devices: Vec<DeviceSpec>,
+    pub(crate) devices: Vec<DeviceSpec<DriveProfile>>,
 }
 
 /// A row of the table.
@@ -206,7 +206,6 @@ impl Comparison {
             )));
         }
         let devices = devices(raw.device, dependent, text, directory)?;
-        scenario::without_schedulers(&devices, text)?;
         let parsed = faults
             .into_iter()
             .map(|fault| fault.map_or(Ok(Vec::new()), |fault| faults::parse(fault, text)));
@@ -330,7 +329,7 @@ fn deadline(raw: Option<&Spanned<RawDeadline>>, text: Text<'_>) -> Result<Option
 fn change(
     raw: &RawChange,
     workload: Option<Spanned<DeValue<'_>>>,
-    devices: &[DeviceSpec],
+    devices: &[DeviceSpec<DriveProfile>],
     text: Text<'_>,
     directory: &Path,
 ) -> Result<Change, Error> {
@@ -339,7 +338,7 @@ fn change(
         return Err(text.wrong(&raw.retrain.span(), "missing field `change.workload`"));
     };
     let changed =
-        |device: &DeviceSpec| device.clone().with_workload(workload.clone(), text, directory);
+        |device: &DeviceSpec<DriveProfile>| device.clone().with_workload(workload.clone(), text, directory);
     let devices = devices.iter().map(changed).collect::<Result<_, _>>()?;
     Ok(Change { retrain, devices })
 }

@@ -1,5 +1,6 @@
 //! A simulation in TOML; docs/scenario.md describes every key.
 
+mod count;
 mod drive;
 mod text;
 mod values;
@@ -15,6 +16,7 @@ use trimtab_device::scheduler::SchedulerKind;
 use trimtab_device::{Disk, Drive, DriveProfile, FillProgress, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, WholeFile, derived_seed};
 
+pub use self::count::expand_counts;
 pub use self::text::Text;
 pub use self::values::Bytes;
 pub use self::workload::{WorkloadSpec, read};
@@ -154,6 +156,8 @@ pub struct DependentKeys<'i> {
 
 /// More has no effect: after ten overwrites a drive is in its steady state.
 const MOST_OVERWRITES: f64 = 100.0;
+/// The most devices of a simulation.
+const MOST_DEVICES: usize = 1024;
 /// The most requests that a simulation may count.
 const MOST_REQUESTS: u64 = 1 << 47;
 
@@ -208,6 +212,7 @@ impl Scenario {
     pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
         let (whole, text) = (text, Text(text));
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
+        expand_counts(root.get_mut(), MOST_DEVICES, text)?;
         let dependent = take_dependent(root.get_mut());
         let raw =
             Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
@@ -217,6 +222,10 @@ impl Scenario {
         }
         let devices = loaded(raw.device, dependent, text, directory, drives_of_any_kind)?;
         let mut workloads = devices.iter().flat_map(|device| &device.workloads);
+        if let Some(noise) = workloads.clone().find(|workload| workload.is_noise()) {
+            let what = "`noise` is for `trimtab compare`: here each workload has its own figures";
+            return Err(text.wrong(&noise.span, what));
+        }
         if let (None, None, Some(endless)) =
             (span.requests, span.duration, workloads.find(|workload| !workload.ends()))
         {
@@ -275,18 +284,17 @@ impl Scenario {
     }
 }
 
-/// Builds and checks devices that are flash drives. Files that they name are looked for in
-/// `directory`.
+/// Builds and checks devices. Files that they name are looked for in `directory`.
 ///
 /// # Errors
-/// A key is missing or out of range, a profile cannot be read, or is a disk's.
+/// A key is missing or out of range, or a profile cannot be read.
 pub fn devices(
     raw: Vec<Spanned<RawDevice>>,
     dependent: Vec<DependentKeys<'_>>,
     text: Text<'_>,
     directory: &Path,
-) -> Result<Vec<DeviceSpec>, Error> {
-    loaded(raw, dependent, text, directory, drives)
+) -> Result<Vec<DeviceSpec<DriveProfile>>, Error> {
+    loaded(raw, dependent, text, directory, drives_of_any_kind)
 }
 
 /// Devices from `drives`, with their workloads.
@@ -393,6 +401,15 @@ impl DeviceSpec<DriveProfile> {
         let fill = raw.fill.map(Spanned::into_inner).unwrap_or_default();
         let scheduler = scheduler(raw.scheduler, raw.device_depth, text)?;
         Ok(Self { name, profile, fill, host, scheduler, workloads: Vec::new() })
+    }
+
+    /// The drive, filled if it is flash.
+    #[must_use]
+    pub fn drive(&self, number: u32, seed: u64) -> Drive {
+        match self.drive_watched(number, seed, &mut |_| ControlFlow::Continue(())) {
+            ControlFlow::Continue(drive) => drive,
+            ControlFlow::Break(()) => unreachable!("it is not ended"),
+        }
     }
 
     /// A device below its scheduler, if it has one.
@@ -530,7 +547,7 @@ fn scheduler(
 pub fn without_schedulers(devices: &[DeviceSpec], text: Text<'_>) -> Result<(), Error> {
     match devices.iter().find_map(|device| device.scheduler.as_ref()) {
         Some(scheduler) => {
-            let what = "`scheduler` is for `trimtab sim run`: leave it out here";
+            let what = "`scheduler` is for replicas, not for members: leave it out here";
             Err(text.wrong(&scheduler.span, what))
         }
         None => Ok(()),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use trimtab_device::scheduler::{AnyScheduler, Scheduler as _, SchedulerKind};
 use trimtab_device::{Error, Served, SsdStats};
-use trimtab_io::{Nanos, Op, Request, RequestId};
+use trimtab_io::{FlashEvent, Nanos, Op, Request, RequestId};
 
 use crate::server::Server;
 
@@ -24,6 +24,8 @@ pub struct Scheduled<S> {
     in_device: Vec<Sent>,
     free: Vec<u32>,
     served: VecDeque<Served>,
+    /// Requests that the device got since this was asked last; `None`: not noted.
+    dispatches: Option<Vec<RequestId>>,
     now: Nanos,
 }
 
@@ -46,6 +48,7 @@ impl<S: Server> Scheduled<S> {
             in_device: Vec::new(),
             free: Vec::new(),
             served: VecDeque::new(),
+            dispatches: None,
             now: Nanos::ZERO,
         }
     }
@@ -89,6 +92,9 @@ impl<S: Server> Scheduled<S> {
     }
 
     fn send(&mut self, request: Request) -> Result<(), Error> {
+        if let Some(dispatches) = &mut self.dispatches {
+            dispatches.push(request.id);
+        }
         let sent = Sent { request, at: self.now };
         let number = match self.free.pop() {
             Some(number) => {
@@ -135,6 +141,14 @@ impl<S: Server> Scheduled<S> {
 impl<S: Server> Server for Scheduled<S> {
     fn capacity(&self) -> u64 {
         self.server.capacity()
+    }
+
+    fn now(&self) -> Nanos {
+        self.now
+    }
+
+    fn in_flight(&self) -> usize {
+        self.waiting() + self.depth_used() as usize
     }
 
     fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
@@ -192,6 +206,29 @@ impl<S: Server> Server for Scheduled<S> {
         });
     }
 
+    fn cancel(&mut self, id: RequestId) -> bool {
+        self.remove(id).is_some()
+    }
+
+    fn take_dispatches(&mut self, take: impl FnMut(RequestId)) {
+        if let Some(dispatches) = &mut self.dispatches {
+            dispatches.drain(..).for_each(take);
+        }
+    }
+
+    fn tell_dispatches(&mut self) -> bool {
+        self.dispatches = Some(Vec::new());
+        true
+    }
+
+    fn is_open_channel(&self) -> bool {
+        self.server.is_open_channel()
+    }
+
+    fn take_flash_events(&mut self, take: impl FnMut(FlashEvent)) {
+        self.server.take_flash_events(take);
+    }
+
     fn study(&self) -> SsdStats {
         self.server.study()
     }
@@ -216,9 +253,29 @@ macro_rules! each {
     };
 }
 
+impl<S> MaybeScheduled<S> {
+    /// The device, to be changed from outside.
+    pub const fn device_mut(&mut self) -> &mut S {
+        match self {
+            Self::Direct(server) => server,
+            Self::Scheduled(scheduled) => &mut scheduled.server,
+        }
+    }
+}
+
 impl<S: Server> Server for MaybeScheduled<S> {
     fn capacity(&self) -> u64 {
         each!(self, server => server.capacity())
+    }
+
+    #[inline]
+    fn now(&self) -> Nanos {
+        each!(self, server => server.now())
+    }
+
+    #[inline]
+    fn in_flight(&self) -> usize {
+        each!(self, server => server.in_flight())
     }
 
     #[inline]
@@ -249,6 +306,29 @@ impl<S: Server> Server for MaybeScheduled<S> {
     #[inline]
     fn drain(&mut self, take: impl FnMut(&Served)) {
         each!(self, server => server.drain(take));
+    }
+
+    #[inline]
+    fn cancel(&mut self, id: RequestId) -> bool {
+        each!(self, server => server.cancel(id))
+    }
+
+    #[inline]
+    fn take_dispatches(&mut self, take: impl FnMut(RequestId)) {
+        each!(self, server => server.take_dispatches(take));
+    }
+
+    fn tell_dispatches(&mut self) -> bool {
+        each!(self, server => server.tell_dispatches())
+    }
+
+    fn is_open_channel(&self) -> bool {
+        each!(self, server => server.is_open_channel())
+    }
+
+    #[inline]
+    fn take_flash_events(&mut self, take: impl FnMut(FlashEvent)) {
+        each!(self, server => server.take_flash_events(take));
     }
 
     fn study(&self) -> SsdStats {

@@ -1,7 +1,7 @@
 //! The interface of a simulated device.
 
 use trimtab_device::{Disk, Drive, Error, Served, Ssd, SsdStats};
-use trimtab_io::{Nanos, Request};
+use trimtab_io::{FlashEvent, Nanos, Request, RequestId};
 
 /// Serves requests in virtual time: a drive, or several drives as one.
 ///
@@ -11,6 +11,12 @@ use trimtab_io::{Nanos, Request};
 pub trait Server {
     /// Its capacity, bytes.
     fn capacity(&self) -> u64;
+
+    /// Its time.
+    fn now(&self) -> Nanos;
+
+    /// Requests that it has not completed.
+    fn in_flight(&self) -> usize;
 
     /// Takes a request at time `now`; all earlier events are processed first.
     ///
@@ -41,6 +47,35 @@ pub trait Server {
     /// Passes on the completions since the last call, in order of time.
     fn drain(&mut self, take: impl FnMut(&Served));
 
+    /// Takes back a request that waits in the host: then it never completes. False if the device
+    /// has it, or knows no such request.
+    fn cancel(&mut self, id: RequestId) -> bool {
+        _ = id;
+        false
+    }
+
+    /// Calls `take` for each request that the device has got since the last call, of those that
+    /// wait in the host's scheduler at first. Nothing is told until
+    /// [`tell_dispatches`](Self::tell_dispatches).
+    fn take_dispatches(&mut self, take: impl FnMut(RequestId)) {
+        _ = take;
+    }
+
+    /// Notes dispatches from now on, if it has a scheduler; returns whether it has.
+    fn tell_dispatches(&mut self) -> bool {
+        false
+    }
+
+    /// Whether it tells its internal operations.
+    fn is_open_channel(&self) -> bool {
+        false
+    }
+
+    /// Calls `take` for each internal operation since the last call, if it tells them.
+    fn take_flash_events(&mut self, take: impl FnMut(FlashEvent)) {
+        _ = take;
+    }
+
     /// Internal counters, for reports. Counters that a server does not have stay zero.
     fn study(&self) -> SsdStats {
         SsdStats::default()
@@ -53,6 +88,16 @@ macro_rules! serves {
         impl Server for $model {
             fn capacity(&self) -> u64 {
                 self.capacity()
+            }
+
+            #[inline]
+            fn now(&self) -> Nanos {
+                self.now()
+            }
+
+            #[inline]
+            fn in_flight(&self) -> usize {
+                self.in_flight()
             }
 
             #[inline]
@@ -92,6 +137,15 @@ serves! {
         self.prefetch(offset);
     }
 
+    fn is_open_channel(&self) -> bool {
+        self.is_open_channel()
+    }
+
+    #[inline]
+    fn take_flash_events(&mut self, take: impl FnMut(FlashEvent)) {
+        self.take_flash_events(take);
+    }
+
     fn study(&self) -> SsdStats {
         self.stats()
     }
@@ -105,6 +159,20 @@ serves! {
     #[inline]
     fn expect(&mut self, offset: u64) {
         self.prefetch(offset);
+    }
+
+    fn is_open_channel(&self) -> bool {
+        match self {
+            Self::Flash(ssd) => ssd.is_open_channel(),
+            Self::Disk(_) => false,
+        }
+    }
+
+    #[inline]
+    fn take_flash_events(&mut self, take: impl FnMut(FlashEvent)) {
+        if let Self::Flash(ssd) = self {
+            ssd.take_flash_events(take);
+        }
     }
 
     fn study(&self) -> SsdStats {

@@ -32,6 +32,16 @@ impl PredictorSet {
         Self { refuses: false, ..self }
     }
 
+    /// The same set, with each predictor changed; `change` gets the replica's number too.
+    #[must_use]
+    pub fn map(
+        self,
+        mut change: impl FnMut(usize, Box<dyn Predictor>) -> Box<dyn Predictor>,
+    ) -> Self {
+        let changed = self.predictors.into_iter().enumerate();
+        Self { predictors: changed.map(|(number, one)| change(number, one)).collect(), ..self }
+    }
+
     /// Whether any of the predictors may refuse a read.
     #[must_use]
     pub const fn refuses(&self) -> bool {
@@ -61,6 +71,16 @@ impl PredictorSet {
     /// A request on a replica has ended.
     pub fn completed(&mut self, now: Nanos, ended: &Ended) {
         self.predictors[ended.replica.index()].completed(now, ended.ticket, ended.data());
+    }
+
+    /// A request on a replica has left the scheduler's queues.
+    pub fn dispatched(&mut self, now: Nanos, replica: Replica, ticket: Ticket) {
+        self.predictors[replica.index()].dispatched(now, ticket);
+    }
+
+    /// A read that was sent to a replica, and will be late because of what was sent after it.
+    pub fn next_bumped(&mut self, replica: Replica) -> Option<Ticket> {
+        self.predictors[replica.index()].next_cancelled()
     }
 
     /// An internal operation of a replica whose host manages the flash.

@@ -47,6 +47,25 @@ pub trait Strategy: Send {
         _ = (now, ended);
     }
 
+    /// A request has left the scheduler's queues: the device has it. Only where the scheduler tells
+    /// that.
+    fn dispatched(&mut self, now: Nanos, replica: Replica, ticket: Ticket) {
+        _ = (now, replica, ticket);
+    }
+
+    /// A request that was sent to this replica, and will be late because of what was sent there
+    /// after it: its read is to go elsewhere. Each is told once; `None`: no more.
+    fn next_bumped(&mut self, replica: Replica) -> Option<Ticket> {
+        _ = replica;
+        None
+    }
+
+    /// The attempt on a replica was [bumped](Self::next_bumped) and has been taken back. If the
+    /// strategy neither asks another replica nor sets a timer, the next one in order is asked.
+    fn bumped(&mut self, turn: &mut Turn<'_>, replica: Replica) {
+        _ = (turn, replica);
+    }
+
     /// A request of this read has ended at a time that is not known. Told before its end.
     fn unobserved(&mut self, read: RequestId) {
         _ = read;

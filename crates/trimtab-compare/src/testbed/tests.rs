@@ -5,7 +5,7 @@ use trimtab_sim::array::{ArrayDrive, ArrayOptions, RunOptions, run};
 
 use super::*;
 use crate::error::TrainError;
-use crate::prepare::{record, rested, starting_now};
+use crate::prepare::{ComparedDrive, record, rested, starting_now};
 use crate::{SlowThreshold, TrainedPredictor, TrainingInputs, compare};
 
 const SCENARIO: &str = "seeds = [5]
@@ -60,16 +60,16 @@ impl Trainer for Simply {
 
 struct Simulated<'a> {
     comparison: &'a Comparison,
-    drives: Vec<ArrayDrive>,
+    drives: Vec<ComparedDrive>,
     /// The row whose next run is doubtful, with invalid figures.
     doubtful: Option<&'static str>,
 }
 
 impl Testbed for Simulated<'_> {
     fn prepare(&mut self, seed: u64) -> Result<(), TestbedError> {
-        let drive = |(number, spec): (u64, &DeviceSpec)| {
+        let drive = |(number, spec): (u64, &DeviceSpec<DriveProfile>)| {
             ArrayDrive::new(
-                spec.drive(number as u32, derived_seed(seed, number)),
+                spec.scheduled(spec.drive(number as u32, derived_seed(seed, number))),
                 spec.host.queue_depth,
             )
         };

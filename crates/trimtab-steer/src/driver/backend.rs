@@ -79,6 +79,20 @@ pub trait Backend {
         false
     }
 
+    /// Takes back a request that its drive's scheduler still holds. False if it holds it no more;
+    /// real schedulers take nothing back.
+    fn take_back(&mut self, drive: Replica, slot: u32) -> bool {
+        _ = (drive, slot);
+        false
+    }
+
+    /// Hands over the requests that drives have got from their schedulers since the last call, if
+    /// these tell it: by slot.
+    #[inline]
+    fn dispatches(&mut self, take: impl FnMut(u32)) {
+        _ = take;
+    }
+
     /// Hands over the internal operations of drives whose host manages the flash, since the last
     /// call: by drive, and in order of time for each.
     #[inline]
@@ -163,6 +177,15 @@ impl<B: Backend> Backend for &mut B {
         queued: impl Iterator<Item = &'q Request>,
     ) -> bool {
         (**self).sample_refusal(drive, request, queued)
+    }
+
+    fn take_back(&mut self, drive: Replica, slot: u32) -> bool {
+        (**self).take_back(drive, slot)
+    }
+
+    #[inline]
+    fn dispatches(&mut self, take: impl FnMut(u32)) {
+        (**self).dispatches(take);
     }
 
     #[inline]

@@ -9,11 +9,11 @@ use crate::steering::Counts;
 #[derive(Clone, Debug, Default)]
 pub struct ArrayFigures {
     /// Latency of the application's reads, from arrival to completion, with the cost of
-    /// decisions.
+    /// decisions; of user requests of several reads, that of the slowest.
     pub reads: LatencyHistogram,
     /// The same by replica.
     pub replicas: Vec<ReplicaFigures>,
-    /// Reads that no replica could serve.
+    /// Reads that no replica could serve; user requests with such a read.
     pub errors: u64,
     /// Requests sent to the replicas.
     pub counts: Counts,
@@ -23,6 +23,8 @@ pub struct ArrayFigures {
     /// data, [`Nanos::ZERO`] for other requests. Empty unless
     /// [`RunOptions::each_read`](super::RunOptions::each_read) is set.
     pub each_read: Vec<Nanos>,
+    /// User requests of several reads, by number; empty if each read is one.
+    pub(super) user_requests: Vec<UserRequest>,
 }
 
 impl ArrayFigures {
@@ -38,12 +40,47 @@ impl ArrayFigures {
         if let Some(read) = self.each_read.get_mut(number as usize) {
             *read = if has_data { latency } else { Nanos::MAX };
         }
-        if !has_data {
-            self.errors += 1;
-            return;
+        let latency_or_none = has_data.then_some(latency);
+        match self.user_requests.get_mut(io.user_request as usize) {
+            None => self.answered(latency_or_none),
+            Some(user_request) => {
+                if let Some(answer) = user_request.read_ended(latency_or_none) {
+                    self.answered(answer);
+                }
+            }
         }
-        self.reads.record(latency);
-        self.replicas[io.primary.index()].reads.record(latency);
+        if has_data {
+            self.replicas[io.primary.index()].reads.record(latency);
+        }
+    }
+
+    /// A user's request is answered, with data after this time, or without.
+    fn answered(&mut self, latency: Option<Nanos>) {
+        match latency {
+            Some(latency) => self.reads.record(latency),
+            None => self.errors += 1,
+        }
+    }
+}
+
+/// A user's request that is made of several reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct UserRequest {
+    /// Reads that have not ended.
+    pub(super) left: u32,
+    slowest: Nanos,
+    failed: bool,
+}
+
+impl UserRequest {
+    /// One of its reads has ended, with data or without. Returns the answer with the last one.
+    fn read_ended(&mut self, latency: Option<Nanos>) -> Option<Option<Nanos>> {
+        self.left = self.left.saturating_sub(1);
+        match latency {
+            Some(latency) => self.slowest = self.slowest.max(latency),
+            None => self.failed = true,
+        }
+        (self.left == 0).then_some((!self.failed).then_some(self.slowest))
     }
 }
 

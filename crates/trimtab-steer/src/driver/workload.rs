@@ -2,7 +2,7 @@
 
 use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Outcome, Request, RequestId, SplitMix64};
 
-use super::figures::ArrayFigures;
+use super::figures::{ArrayFigures, UserRequest};
 use super::reads::{Reads, RequestEnd};
 use super::{Reason, RunOptions};
 use crate::replica::{Order, Replica};
@@ -20,9 +20,29 @@ pub struct ArrayIo {
     pub length: u64,
     /// Its primary replica: the drive that its workload belongs to.
     pub primary: Replica,
+    /// Who issues it.
+    pub issuer: Issuer,
+    /// Whether it is a neighbour's on the primary's drive: no strategy is asked, and no figure
+    /// counts it.
+    pub is_noise: bool,
+    /// The user's request that it is a part of, if [`RunOptions::parallel`] is more than one.
+    pub user_request: u32,
 }
 
 impl ArrayIo {
+    /// A request of process 0, and no neighbour's.
+    #[must_use]
+    pub const fn new(at: Nanos, op: Op, offset: u64, length: u64, primary: Replica) -> Self {
+        let issuer = Issuer::of_process(0);
+        Self { at, op, offset, length, primary, issuer, is_noise: false, user_request: 0 }
+    }
+
+    /// Whether it is a read of which a strategy decides where it goes.
+    #[must_use]
+    pub fn is_steered(&self) -> bool {
+        self.op == Op::Read && !self.is_noise
+    }
+
     /// The request under this identifier.
     #[must_use]
     pub const fn request(&self, id: RequestId) -> Request {
@@ -35,7 +55,7 @@ impl ArrayIo {
             length: self.length,
             flags: Flags::empty(),
             deadline: None,
-            issuer: Issuer::of_process(0),
+            issuer: self.issuer,
         }
     }
 
@@ -63,7 +83,16 @@ impl<'a> Workload<'a> {
     pub(super) fn new(requests: &'a [ArrayIo], options: &'a RunOptions, drives: usize) -> Self {
         let reads = if options.each_read { requests.len() } else { 0 };
         let each_read = vec![Nanos::ZERO; reads];
-        let figures = ArrayFigures { each_read, ..ArrayFigures::new(drives) };
+        let mut user_requests = Vec::new();
+        if options.parallel {
+            for io in requests.iter().filter(|io| io.is_steered()) {
+                let number = io.user_request as usize;
+                user_requests
+                    .resize_with(user_requests.len().max(number + 1), UserRequest::default);
+                user_requests[number].left += 1;
+            }
+        }
+        let figures = ArrayFigures { each_read, user_requests, ..ArrayFigures::new(drives) };
         Self { requests, next: 0, options, figures }
     }
 

@@ -1,7 +1,7 @@
 //! The requests of a phase.
 
 use trimtab_device::DriveProfile;
-use trimtab_io::{Issuer, Nanos, Op, derived_seed};
+use trimtab_io::{Issuer, Nanos, derived_seed};
 use trimtab_sim::array::ArrayIo;
 use trimtab_sim::scenario::DeviceSpec;
 use trimtab_sim::{Error, NEVER, Source};
@@ -25,6 +25,18 @@ const MOST_PER_READ: u64 = 1000;
 pub(crate) struct Workloads {
     sources: Vec<WorkloadSource>,
     drives: usize,
+    /// Reads of a user's request.
+    parallel: u32,
+}
+
+/// How the workloads of an array are related.
+pub(crate) struct WorkloadOptions {
+    /// Whether they have their bursts together.
+    pub(crate) correlated: bool,
+    /// The upper bound of their offsets, bytes.
+    pub(crate) reach: Option<u64>,
+    /// Reads of a user's request.
+    pub(crate) parallel: u32,
 }
 
 /// One workload.
@@ -41,12 +53,11 @@ impl Workloads {
     pub(crate) fn new(
         devices: &[DeviceSpec<DriveProfile>],
         seed: u64,
-        correlated: bool,
-        reach: Option<u64>,
+        options: &WorkloadOptions,
     ) -> Result<Self, Error> {
         let capacities = devices.iter().map(|device| device.profile.capacity_bytes());
-        let capacity = capacities.chain(reach).min().unwrap_or_default();
-        let bursts = correlated.then(|| derived_seed(seed, u64::MAX - 1));
+        let capacity = capacities.chain(options.reach).min().unwrap_or_default();
+        let bursts = options.correlated.then(|| derived_seed(seed, u64::MAX - 1));
         let mut sources = Vec::new();
         for (number, device) in (0..).zip(devices) {
             for workload in &device.workloads {
@@ -59,7 +70,7 @@ impl Workloads {
                 sources.push(WorkloadSource { source, drive, issuer, is_noise });
             }
         }
-        Ok(Self { sources, drives: devices.len() })
+        Ok(Self { sources, drives: devices.len(), parallel: options.parallel })
     }
 
     /// The requests of the next phase, counted from its beginning; `phase` is
@@ -97,10 +108,15 @@ impl Workloads {
             reads[io.primary.index()] += u64::from(io.is_steered());
             requests.push(ArrayIo { at: io.at.since(start), ..io });
         }
-        if let Some(idle) = reads.iter().position(|&reads| reads == 0) {
+        let steered = |drive: usize| {
+            let own = |one: &WorkloadSource| one.drive.index() == drive && !one.is_noise;
+            self.sources.iter().any(own)
+        };
+        if let Some(idle) = (0..self.drives).find(|&drive| reads[drive] == 0 && steered(drive)) {
             let what = format!("device number {idle}, from 0, has no reads in it");
             return Err(Error::Scenario(format!("`{phase}` is too short: {what}")));
         }
+        gather(&mut requests, self.parallel);
         Ok(requests)
     }
 
@@ -119,8 +135,42 @@ impl Workloads {
     }
 }
 
+/// The most user requests that wait for more reads.
+const MOST_OPEN: usize = 64;
+
+/// Makes user requests of this many reads: of reads that follow each other, each of another drive.
+/// They arrive when the first of them would have.
+fn gather(requests: &mut [ArrayIo], parallel: u32) {
+    if parallel <= 1 {
+        return;
+    }
+    // User requests that are not complete: the number, the time, the drives.
+    let mut open: Vec<(u32, Nanos, Vec<Replica>)> = Vec::new();
+    let mut next = 0;
+    for io in requests.iter_mut().filter(|io| io.is_steered()) {
+        let place = open.iter().position(|(.., drives)| !drives.contains(&io.primary));
+        let place = place.unwrap_or_else(|| {
+            open.push((next, io.at, Vec::new()));
+            next += 1;
+            open.len() - 1
+        });
+        let (number, at, drives) = &mut open[place];
+        (io.user_request, io.at) = (*number, *at);
+        drives.push(io.primary);
+        // Where one drive has most of the reads, the user requests that wait for another are small.
+        if drives.len() as u32 == parallel {
+            open.remove(place);
+        } else if open.len() > MOST_OPEN {
+            open.remove(0);
+        }
+    }
+    requests.sort_by_key(|io| io.at);
+}
+
 #[cfg(test)]
 mod tests {
+    use trimtab_io::Op;
+
     use super::*;
     use crate::Comparison;
 
@@ -139,7 +189,27 @@ mod tests {
             profile = 'reference'
             capacity = '12G'";
         let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
-        Workloads::new(&comparison.devices, 1, correlated, None).unwrap()
+        workloads_of(&comparison, correlated, 1)
+    }
+
+    fn workloads_of(comparison: &Comparison, correlated: bool, parallel: u32) -> Workloads {
+        let options = WorkloadOptions { correlated, reach: None, parallel };
+        Workloads::new(&comparison.devices, 1, &options).unwrap()
+    }
+
+    #[test]
+    fn user_requests_have_reads_of_different_drives() {
+        let read = |at: u64, drive: u8| ArrayIo::new(Nanos(at), Op::Read, 0, 4096, Replica(drive));
+        let noise = ArrayIo { is_noise: true, ..read(3, 1) };
+        let write = ArrayIo::new(Nanos(4), Op::Write, 0, 4096, Replica(1));
+        let mut requests =
+            [read(1, 0), read(2, 0), noise, write, read(5, 1), read(6, 1), read(7, 2)];
+        gather(&mut requests, 2);
+        let steered = requests.iter().filter(|io| io.is_steered());
+        let of: Vec<_> = steered.map(|io| (io.user_request, io.at.0, io.primary.0)).collect();
+        assert_eq!(of, [(0, 1, 0), (0, 1, 1), (1, 2, 0), (1, 2, 1), (2, 7, 2)]);
+        assert!(requests.is_sorted_by_key(|io| io.at));
+        assert_eq!(requests.iter().filter(|io| io.at == Nanos(3) || io.at == Nanos(4)).count(), 2);
     }
 
     const fn seconds(from: Option<Nanos>, duration: u64) -> Slice {
@@ -192,7 +262,7 @@ mod tests {
             profile = 'reference'
             capacity = '8G'";
         let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
-        let mut none = Workloads::new(&comparison.devices, 1, true, None).unwrap();
+        let mut none = workloads_of(&comparison, true, 1);
         let slice = Slice { from: None, duration: None, reads: Some(1) };
         let error = none.take("phase_one", &slice).unwrap_err().to_string();
         assert!(

@@ -72,6 +72,11 @@ impl Comparison {
                         gave it, so leave it out";
             return Err(trimtab_sim::Error::Scenario(what.to_owned()));
         }
+        if self.copies.is_some() || self.parallel > 1 {
+            let what = "`copies` and `parallel` are for simulations; leave them out for a live \
+                        comparison";
+            return Err(trimtab_sim::Error::Scenario(what.to_owned()));
+        }
         Ok(())
     }
 
@@ -206,7 +211,7 @@ pub fn compare_on(
                 name: &entry.name,
                 ideal: entry.kind == StrategyKind::Ideal,
                 strategy: &|| ready.strategy(comparison, entry, costs, None),
-                requests: &ready.requests,
+                requests: &ready.requests(entry),
                 seed: ready.order_seed(),
                 thresholds: ready.trainees(entry).map(|trainees| trainees.thresholds.clone()),
             };

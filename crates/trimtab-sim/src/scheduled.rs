@@ -25,8 +25,17 @@ pub struct Scheduled<S> {
     free: Vec<u32>,
     served: VecDeque<Served>,
     /// Requests that the device got since this was asked last; `None`: not noted.
-    dispatches: Option<Vec<RequestId>>,
+    dispatches: Option<Vec<Dispatch>>,
     now: Nanos,
+}
+
+/// A request has left the scheduler: the device has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// When.
+    pub at: Nanos,
+    /// The request.
+    pub request: RequestId,
 }
 
 /// A request that the device has.
@@ -93,7 +102,7 @@ impl<S: Server> Scheduled<S> {
 
     fn send(&mut self, request: Request) -> Result<(), Error> {
         if let Some(dispatches) = &mut self.dispatches {
-            dispatches.push(request.id);
+            dispatches.push(Dispatch { at: self.now, request: request.id });
         }
         let sent = Sent { request, at: self.now };
         let number = match self.free.pop() {
@@ -210,7 +219,7 @@ impl<S: Server> Server for Scheduled<S> {
         self.remove(id).is_some()
     }
 
-    fn take_dispatches(&mut self, take: impl FnMut(RequestId)) {
+    fn take_dispatches(&mut self, take: impl FnMut(Dispatch)) {
         if let Some(dispatches) = &mut self.dispatches {
             dispatches.drain(..).for_each(take);
         }
@@ -314,7 +323,7 @@ impl<S: Server> Server for MaybeScheduled<S> {
     }
 
     #[inline]
-    fn take_dispatches(&mut self, take: impl FnMut(RequestId)) {
+    fn take_dispatches(&mut self, take: impl FnMut(Dispatch)) {
         each!(self, server => server.take_dispatches(take));
     }
 

@@ -3,6 +3,8 @@
 use trimtab_device::{Disk, Drive, Error, Served, Ssd, SsdStats};
 use trimtab_io::{FlashEvent, Nanos, Request, RequestId};
 
+use crate::scheduled::Dispatch;
+
 /// Serves requests in virtual time: a drive, or several drives as one.
 ///
 /// It is a state machine. Time advances only when the driver says so, and the behaviour
@@ -54,10 +56,10 @@ pub trait Server {
         false
     }
 
-    /// Calls `take` for each request that the device has got since the last call, of those that
-    /// wait in the host's scheduler at first. Nothing is told until
-    /// [`tell_dispatches`](Self::tell_dispatches).
-    fn take_dispatches(&mut self, take: impl FnMut(RequestId)) {
+    /// Passes on the requests that the device has got from its scheduler since the last call, in
+    /// order of time: none before [`tell_dispatches`](Self::tell_dispatches). A request that has
+    /// completed since is among them, so pass them on before completions.
+    fn take_dispatches(&mut self, take: impl FnMut(Dispatch)) {
         _ = take;
     }
 

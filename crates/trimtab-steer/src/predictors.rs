@@ -1,6 +1,7 @@
 //! One predictor per replica.
 
 use trimtab_io::{FlashEvent, Nanos, Op, Request};
+use trimtab_predict::mitt::Together;
 use trimtab_predict::{Forecast, Predictor, Ticket};
 
 use crate::probing::Probing;
@@ -46,6 +47,18 @@ impl PredictorSet {
     #[must_use]
     pub const fn refuses(&self) -> bool {
         self.refuses
+    }
+
+    /// Both of two sets: a request is late if either says so.
+    #[must_use]
+    pub fn together(self, other: Self) -> Self {
+        let mut others = other.predictors.into_iter();
+        let refuses = self.refuses || other.refuses;
+        let both = self.map(|_, one| match others.next() {
+            Some(other) => Box::new(Together::new(one, other)),
+            None => one,
+        });
+        Self { refuses, ..both }
     }
 
     /// The number of replicas.

@@ -115,7 +115,7 @@ fn serve(comparison: &ArrayComparison, entry: &ArrayEntry, seed: u64) -> Result<
         ArrayStrategy::Mitt => {
             let limit = Limit { deadline: Some(comparison.deadline), hop: Nanos::ZERO };
             let profiles = comparison.drives.iter().map(|spec| &spec.profile);
-            let models = queue_models::predictors(&mut drives, profiles, limit);
+            let models = queue_models::of_flash_drives(&mut drives, profiles, limit);
             Box::new(Predicted::new(models, layout.chunk()))
         }
         _ => strategy.policy(comparison.drives.len(), windows),

@@ -79,7 +79,8 @@ impl Testbed for Simulated<'_> {
 
     fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, TestbedError> {
         let recorded = std::mem::take(&mut self.drives).into_iter().zip(0..).map(|(drive, n)| {
-            record(&n.to_string(), n, drive, requests).map_err(TestbedError::new)
+            let recorded = record(&n.to_string(), n, drive, requests).map_err(TestbedError::new)?;
+            Ok::<_, TestbedError>((recorded.drive, recorded.records))
         });
         let (drives, records) = recorded.collect::<Result<(Vec<_>, Vec<_>), _>>()?;
         self.drives = rested(drives, self.comparison.gap);

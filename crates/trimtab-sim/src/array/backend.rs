@@ -158,7 +158,7 @@ impl<S: Server + Clone> Backend for Simulated<'_, S> {
     fn dispatches(&mut self, mut take: impl FnMut(u32)) {
         if self.tells_dispatches {
             for drive in &mut self.drives {
-                drive.server.take_dispatches(|request| take(request.0 as u32));
+                drive.server.take_dispatches(|dispatch| take(dispatch.request.0 as u32));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The figures of a run.
 
-use trimtab_io::{LatencyHistogram, Nanos, Outcome};
+use trimtab_io::{LatencyHistogram, Nanos};
 
 use super::ArrayIo;
 use crate::steering::Counts;
@@ -23,8 +23,6 @@ pub struct ArrayFigures {
     /// data, [`Nanos::ZERO`] for other requests. Empty unless
     /// [`RunOptions::each_read`](super::RunOptions::each_read) is set.
     pub each_read: Vec<Nanos>,
-    /// User requests of several reads, by number; empty if each read is one.
-    pub(super) user_requests: Vec<UserRequest>,
 }
 
 impl ArrayFigures {
@@ -34,53 +32,22 @@ impl ArrayFigures {
         Self { replicas: vec![ReplicaFigures::default(); replicas], ..Self::default() }
     }
 
-    /// The read with this number has completed, with data or without.
-    pub fn read_completed(&mut self, now: Nanos, number: u64, io: &ArrayIo, outcome: Outcome) {
-        let (latency, has_data) = (now.since(io.at), outcome == Outcome::Done);
+    /// The read with this number has completed, with data after this time or without.
+    pub(super) fn read_completed(&mut self, number: u64, io: &ArrayIo, latency: Option<Nanos>) {
         if let Some(read) = self.each_read.get_mut(number as usize) {
-            *read = if has_data { latency } else { Nanos::MAX };
+            *read = latency.unwrap_or(Nanos::MAX);
         }
-        let latency_or_none = has_data.then_some(latency);
-        match self.user_requests.get_mut(io.user_request as usize) {
-            None => self.answered(latency_or_none),
-            Some(user_request) => {
-                if let Some(answer) = user_request.read_ended(latency_or_none) {
-                    self.answered(answer);
-                }
-            }
-        }
-        if has_data {
+        if let Some(latency) = latency {
             self.replicas[io.primary.index()].reads.record(latency);
         }
     }
 
     /// A user's request is answered, with data after this time, or without.
-    fn answered(&mut self, latency: Option<Nanos>) {
+    pub(super) fn answered(&mut self, latency: Option<Nanos>) {
         match latency {
             Some(latency) => self.reads.record(latency),
             None => self.errors += 1,
         }
-    }
-}
-
-/// A user's request that is made of several reads.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct UserRequest {
-    /// Reads that have not ended.
-    pub(super) left: u32,
-    slowest: Nanos,
-    failed: bool,
-}
-
-impl UserRequest {
-    /// One of its reads has ended, with data or without. Returns the answer with the last one.
-    fn read_ended(&mut self, latency: Option<Nanos>) -> Option<Option<Nanos>> {
-        self.left = self.left.saturating_sub(1);
-        match latency {
-            Some(latency) => self.slowest = self.slowest.max(latency),
-            None => self.failed = true,
-        }
-        (self.left == 0).then_some((!self.failed).then_some(self.slowest))
     }
 }
 

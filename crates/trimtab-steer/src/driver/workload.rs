@@ -2,7 +2,7 @@
 
 use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Outcome, Request, RequestId, SplitMix64};
 
-use super::figures::{ArrayFigures, UserRequest};
+use super::figures::ArrayFigures;
 use super::reads::{Reads, RequestEnd};
 use super::{Reason, RunOptions};
 use crate::replica::{Order, Replica};
@@ -77,6 +77,8 @@ pub(super) struct Workload<'a> {
     next: usize,
     pub(super) options: &'a RunOptions,
     pub(super) figures: ArrayFigures,
+    /// User requests of several reads, by number; empty if each read is one.
+    user_requests: Vec<UserRequest>,
 }
 
 impl<'a> Workload<'a> {
@@ -92,8 +94,8 @@ impl<'a> Workload<'a> {
                 user_requests[number].left += 1;
             }
         }
-        let figures = ArrayFigures { each_read, user_requests, ..ArrayFigures::new(drives) };
-        Self { requests, next: 0, options, figures }
+        let figures = ArrayFigures { each_read, ..ArrayFigures::new(drives) };
+        Self { requests, next: 0, options, figures, user_requests }
     }
 
     pub(super) fn next_arrival(&self) -> Option<Nanos> {
@@ -113,13 +115,41 @@ impl<'a> Workload<'a> {
     }
 }
 
+/// A user's request that is made of several reads.
+#[derive(Clone, Copy, Debug, Default)]
+struct UserRequest {
+    /// Reads that have not ended.
+    left: u32,
+    slowest: Nanos,
+    failed: bool,
+}
+
+impl UserRequest {
+    /// One of its reads has ended, with data or without. Returns the answer with the last one.
+    fn read_ended(&mut self, latency: Option<Nanos>) -> Option<Option<Nanos>> {
+        self.left = self.left.saturating_sub(1);
+        match latency {
+            Some(latency) => self.slowest = self.slowest.max(latency),
+            None => self.failed = true,
+        }
+        (self.left == 0).then_some((!self.failed).then_some(self.slowest))
+    }
+}
+
 impl Reads for Workload<'_> {
     fn request(&self, read: RequestId) -> Request {
         self.requests[read.0 as usize].request(read)
     }
 
     fn completed(&mut self, now: Nanos, read: RequestId, outcome: Outcome) {
-        self.figures.read_completed(now, read.0, &self.requests[read.0 as usize], outcome);
+        let io = &self.requests[read.0 as usize];
+        let latency = (outcome == Outcome::Done).then(|| now.since(io.at));
+        self.figures.read_completed(read.0, io, latency);
+        let user_request = self.user_requests.get_mut(io.user_request as usize);
+        let answer = user_request.map_or(Some(latency), |request| request.read_ended(latency));
+        if let Some(answer) = answer {
+            self.figures.answered(answer);
+        }
     }
 
     fn request_ended(&mut self, now: Nanos, end: &RequestEnd) {

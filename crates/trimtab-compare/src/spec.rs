@@ -183,7 +183,17 @@ impl Comparison {
     /// # Errors
     /// As [`parse`](Self::parse), with the file's name; or it cannot be read.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        scenario::load(path, "a comparison", Self::parse)
+        Self::load_with(path, &[])
+    }
+
+    /// Reads a comparison from a file, with keys replaced as by [`parse_with`](Self::parse_with).
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), or a setting is not TOML.
+    pub fn load_with(path: &Path, settings: &[String]) -> Result<Self, Error> {
+        scenario::load(path, "a comparison", |text, directory| {
+            Self::parse_with(text, directory, settings)
+        })
     }
 
     /// Sets the most bytes for a copy of a trace that is compressed or not a regular file.
@@ -200,8 +210,25 @@ impl Comparison {
     /// It is not TOML, or a key is unknown, missing or out of range, or a profile cannot be
     /// read.
     pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
-        let (whole, text) = (text, Text(text));
+        Self::parse_with(text, directory, &[])
+    }
+
+    /// Reads a comparison some of whose keys are replaced: each setting is a line of TOML.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), or a setting is not TOML.
+    pub fn parse_with(text: &str, directory: &Path, settings: &[String]) -> Result<Self, Error> {
+        let mut whole = text.to_owned();
+        settings.iter().for_each(|setting| whole.push_str(&format!("\n# --set '{setting}'")));
+        let text = Text(text);
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
+        for setting in settings {
+            let set = DeTable::parse(setting).map_err(|e| {
+                let what = e.message().trim().replace('\n', " ");
+                Error::Scenario(format!("--set '{setting}': {what}; give it a line of TOML"))
+            })?;
+            replace(root.get_mut(), set.into_inner());
+        }
         scenario::expand_counts(root.get_mut(), MOST_DRIVES, text)?;
         let mut dependent = take_dependent(root.get_mut());
         let faults = faults::take(root.get_mut());
@@ -252,7 +279,7 @@ impl Comparison {
         }
         let times = Times(text);
         Ok(Self {
-            text: whole.to_owned(),
+            text: whole,
             seeds: seeds(raw.seeds, text)?,
             entries: entries(strategies, &About::new(&devices, change.is_some()), text)?,
             correlated_bursts: raw.correlated_bursts,
@@ -325,6 +352,17 @@ impl Comparison {
         let name = entry.kind.predictor().or(model);
         let said = name.and_then(|name| self.inference.get(name)).copied();
         entry.inference.or(said).or(predictor).unwrap_or_default()
+    }
+}
+
+/// Replaces keys of a table; in tables within it the others stay.
+fn replace<'i>(root: &mut DeTable<'i>, set: DeTable<'i>) {
+    for (key, value) in set {
+        let span = value.span();
+        match (root.get_mut(key.get_ref().as_ref()).map(Spanned::get_mut), value.into_inner()) {
+            (Some(DeValue::Table(old)), DeValue::Table(new)) => replace(old, new),
+            (_, value) => _ = root.insert(key, Spanned::new(span, value)),
+        }
     }
 }
 

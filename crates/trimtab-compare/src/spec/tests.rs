@@ -237,6 +237,21 @@ fn stores_have_many_drives_and_neighbours() {
 }
 
 #[test]
+fn settings_replace_keys() {
+    let with = |settings: &[&str]| {
+        let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        Comparison::parse_with(COMPLETE, Path::new("/nowhere"), &settings)
+    };
+    let set = with(&["seeds = [9]", "tuning.most_extra = 0.5", "strategies = ['c3']"]).unwrap();
+    assert_eq!((set.seeds.as_slice(), set.entries.len()), (&[9][..], 1));
+    assert_eq!((set.tuning.margin, set.tuning.most_extra), (0.2, 0.5), "the other key stays");
+    assert!(set.text().ends_with("# --set 'strategies = ['c3']'"), "{}", set.text());
+    let said = |setting| with(&[setting]).unwrap_err().to_string();
+    assert!(said("seeds").starts_with("--set 'seeds': "), "{}", said("seeds"));
+    assert!(said("sed = 1").contains("unknown field `sed`"), "{}", said("sed = 1"));
+}
+
+#[test]
 fn deadline_is_a_time_or_from_phase_one() {
     let with = |value: &str| parse(&format!("deadline_us = {value}\n{COMPLETE}"));
     assert_eq!(with("2000").unwrap().deadline, Some(Nanos::from_millis(2)));

@@ -56,9 +56,18 @@ pub fn flash_model(profile: &Profile) -> Result<FlashModel, FlashModelError> {
 /// The deadline that a scenario leaves open: the 95th percentile of all reads of phase one
 /// (MittOS, §4.5).
 pub(crate) fn usual_deadline(history: &[ReplicaHistory]) -> Nanos {
+    quantile(history, 0.95)
+}
+
+/// The latency to expect at another replica: the median of all reads of phase one.
+pub(crate) fn usual_latency(history: &[ReplicaHistory]) -> Nanos {
+    quantile(history, 0.5)
+}
+
+fn quantile(history: &[ReplicaHistory], share: f64) -> Nanos {
     let mut all = LatencyHistogram::new();
     history.iter().for_each(|drive| all.merge(&drive.reads));
-    all.quantile(0.95).unwrap_or(Nanos::MAX)
+    all.quantile(share).unwrap_or(Nanos::MAX)
 }
 
 /// A queue model for each drive: of flash the drive is opened, so that its host knows what it does;

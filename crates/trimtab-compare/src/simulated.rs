@@ -119,7 +119,8 @@ fn serve(
     let costs = Costs { inference, failover: comparison.failover };
     let deadline = comparison.deadline.unwrap_or_else(|| ready.usual_deadline());
     let models = knows.then(|| {
-        let limit = Limit { deadline: Some(deadline), hop: comparison.failover };
+        let elsewhere = Some(queue_models::usual_latency(&ready.learnt.history));
+        let limit = Limit { deadline: Some(deadline), hop: comparison.failover, elsewhere };
         queue_models::of_drives(&mut drives, &comparison.devices, limit)
     });
     let strategy = ready.strategy(comparison, entry, costs, models);

@@ -23,7 +23,7 @@ fn below(kind: &str) -> (MaybeScheduled<Disk>, SchedulerKind) {
 }
 
 fn model(kind: &SchedulerKind, deadline: Option<Nanos>) -> Box<dyn Predictor> {
-    let limit = Limit { deadline, hop: Nanos::ZERO };
+    let limit = Limit { deadline, hop: Nanos::ZERO, elsewhere: None };
     disk_predictor(&profile(), Some((kind, 1)), limit, DiskPrecision::default()).unwrap()
 }
 

@@ -55,7 +55,7 @@ fn serve(
 }
 
 const LOGGED: UringOptions = UringOptions {
-    run: RunOptions { seed: 1, copies: None, thresholds: None, log: true, each_read: false },
+    run: RunOptions { seed: 1, log: true, ..RunOptions::default() },
     sample_every: 0,
 };
 

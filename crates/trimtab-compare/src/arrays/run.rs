@@ -113,7 +113,8 @@ fn serve(comparison: &ArrayComparison, entry: &ArrayEntry, seed: u64) -> Result<
     };
     let policy: Box<dyn ReadPolicy> = match strategy {
         ArrayStrategy::Mitt => {
-            let limit = Limit { deadline: Some(comparison.deadline), hop: Nanos::ZERO };
+            let limit =
+                Limit { deadline: Some(comparison.deadline), hop: Nanos::ZERO, elsewhere: None };
             let profiles = comparison.drives.iter().map(|spec| &spec.profile);
             let models = queue_models::of_flash_drives(&mut drives, profiles, limit);
             Box::new(Predicted::new(models, layout.chunk()))

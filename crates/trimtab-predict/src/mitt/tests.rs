@@ -122,7 +122,7 @@ fn refuses_from_deadline_less_hop() {
 }
 
 fn cfq(weights: CfqWeights) -> MittCfq<Arc<DiskTimes>> {
-    let limit = Limit { deadline: None, hop: Nanos::ZERO };
+    let limit = Limit { deadline: None, hop: Nanos::ZERO, elsewhere: None };
     MittCfq::new(disk(), weights, limit, DiskPrecision::default())
 }
 
@@ -241,7 +241,7 @@ fn map() -> Arc<FlashMap> {
 }
 
 fn ssd(reads_first: bool, precision: FlashPrecision) -> MittSsd {
-    let limit = Limit { deadline: Some(Nanos(5000)), hop: Nanos(500) };
+    let limit = Limit { deadline: Some(Nanos(5000)), hop: Nanos(500), elsewhere: None };
     MittSsd::new(flash(reads_first), map(), limit, precision)
 }
 

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use trimtab_device::Drive;
 use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, derived_seed};
-use trimtab_sim::MaybeScheduled;
-use trimtab_sim::Server;
 use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, RunOptions, run};
 use trimtab_sim::parallel;
+use trimtab_sim::{HostedDrive, Server as _};
 use trimtab_steer::{PredictorSet, Replica, ReplicaHistory, strategies};
 use trimtab_trace::Record;
 
@@ -19,7 +17,7 @@ use crate::spec::{Comparison, Entry};
 use crate::trainer::{SlowThreshold, TrainedPredictor, Trainer, TrainingInputs};
 
 /// A drive of a comparison.
-pub(crate) type ComparedDrive = ArrayDrive<MaybeScheduled<Drive>>;
+pub(crate) type ComparedDrive = ArrayDrive<HostedDrive>;
 
 /// Drives that have served a phase, each alone with its workload.
 #[derive(Default)]
@@ -196,8 +194,9 @@ impl Preparation<'_> {
     /// A drive before phase one.
     fn drive(&self, number: usize) -> ComparedDrive {
         let spec = &self.comparison.devices[number];
-        let drive = spec.drive(number as u32, derived_seed(self.seed, number as u64));
-        ArrayDrive::new(spec.scheduled(drive), spec.host.queue_depth)
+        let seed = derived_seed(self.seed, number as u64);
+        let drive = spec.drive(number as u32, seed);
+        ArrayDrive::new(spec.hosted(drive, seed), spec.host.queue_depth)
     }
 
     /// Each drive alone with its workload. Returns the drives afterwards, and the recordings.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use trimtab_device::scheduler::{CfqOptions, SchedulerKind};
 use trimtab_device::{CopyMode, Drive, DriveProfile, Profile, Schedule, Ssd};
 use trimtab_io::{LatencyHistogram, Nanos};
-use trimtab_predict::Predictor;
 use trimtab_predict::mitt::{
     DiskPrecision, FlashModel, FlashModelError, FlashPrecision, FlashValues, Limit, MittSsd,
 };
+use trimtab_predict::{MittCache, MittCacheOptions, Predictor};
+use trimtab_sim::HostedDrive;
 use trimtab_sim::array::ArrayDrive;
 use trimtab_sim::mitt::disk_predictor;
 use trimtab_sim::scenario::{DeviceSpec, SchedulerSpec};
@@ -78,14 +79,41 @@ pub(crate) fn of_drives(
     limit: Limit,
 ) -> PredictorSet {
     PredictorSet::new(drives.iter_mut().zip(devices).map(|(drive, device)| {
-        match (drive.server.device_mut(), &device.profile) {
+        let model = match (drive.server.drive_mut(), &device.profile) {
             (Drive::Flash(ssd), DriveProfile::Flash(profile)) => of_flash(ssd, profile, limit),
             (_, profile) => {
                 drive.tell_dispatches();
                 of_disk(profile, device.scheduler.as_ref(), limit)
             }
+        };
+        match (&mut drive.server, &device.cache) {
+            (HostedDrive::Cached(cached), Some(cache)) => {
+                let floor = least_latency(&device.profile);
+                let deadline = limit.deadline;
+                cached.tell_pages();
+                if deadline.is_some_and(|deadline| deadline < floor) {
+                    cached.bring_in_refused();
+                }
+                let pages = device.profile.capacity_bytes() / PAGE;
+                let memory = cache.memory();
+                let options = MittCacheOptions { pages, floor, memory, deadline };
+                Box::new(MittCache::new(options, model))
+            }
+            _ => model,
         }
     }))
+}
+
+/// Bytes of a page of memory.
+const PAGE: u64 = 4096;
+
+/// A bound of the latency of a read that finds its drive idle: a shorter deadline expects memory.
+fn least_latency(profile: &DriveProfile) -> Nanos {
+    let us = match profile {
+        DriveProfile::Flash(flash) => flash.timing.read_us,
+        DriveProfile::Disk(disk) => disk.seek.us.first().copied().unwrap_or_default(),
+    };
+    Nanos((us * 1e3) as u64)
 }
 
 /// `mitt-ssd` for each of these drives.

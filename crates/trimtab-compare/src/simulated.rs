@@ -99,7 +99,7 @@ fn serve(
     if entry.kind == StrategyKind::Ideal {
         for (drive, device) in drives.iter_mut().zip(&comparison.devices) {
             if let (Drive::Flash(ssd), DriveProfile::Flash(profile)) =
-                (drive.server.device_mut(), &device.profile)
+                (drive.server.drive_mut(), &device.profile)
             {
                 ssd.replace_firmware(Box::new(Ideal::new(profile)));
             }

@@ -72,6 +72,11 @@ impl Comparison {
                         gave it, so leave it out";
             return Err(trimtab_sim::Error::Scenario(what.to_owned()));
         }
+        if self.devices.iter().any(|device| device.cache.is_some()) {
+            let what = "`cache` is for simulations; live drives are read past the page cache, so \
+                        leave it out";
+            return Err(trimtab_sim::Error::Scenario(what.to_owned()));
+        }
         if self.copies.is_some() || self.parallel > 1 {
             let what = "`copies` and `parallel` are for simulations; leave them out for a live \
                         comparison";

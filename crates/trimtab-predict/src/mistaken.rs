@@ -1,6 +1,6 @@
 //! A predictor that errs on purpose.
 
-use trimtab_io::{FlashEvent, Nanos, Op, Request, mix64};
+use trimtab_io::{HostEvent, Nanos, Op, Request, mix64};
 
 use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
 
@@ -73,7 +73,7 @@ impl Predictor for Mistaken {
         self.inner.next_cancelled()
     }
 
-    fn observe(&mut self, event: &FlashEvent) {
+    fn observe(&mut self, event: &HostEvent) {
         self.inner.observe(event);
     }
 

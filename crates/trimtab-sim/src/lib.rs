@@ -63,10 +63,12 @@
 //!   milliseconds, so a sample is taken, spread evenly over the run.
 
 pub mod array;
+mod cached;
 mod error;
 mod figures;
 mod fit;
 mod host;
+mod hosted;
 mod lane;
 pub mod mitt;
 pub mod parallel;
@@ -78,12 +80,14 @@ mod server;
 mod simulation;
 mod source;
 
+pub use cached::{CacheSpec, Cached, EvictionSpec};
 pub use error::Error;
 pub use fit::{
     DiskDistance, DiskProbe, DiskProfiler, Distance, Fitted, FittedDisk, RotationProbe, fit,
     fit_disk, mean_forecast_error,
 };
 pub use host::{Arbitration, HostInterface};
+pub use hosted::HostedDrive;
 pub use lane::{Device, Span, Workload};
 pub use raid::{RaidOptions, RaidRun, RunPart, run_raid};
 pub use report::{DeviceReport, OpReport, Report, TimeReport, WorkloadReport};

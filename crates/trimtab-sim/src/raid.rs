@@ -5,7 +5,7 @@ use trimtab_array::driver::{ArrayDriver, DriverOptions, Figures, Load, Staged, U
 use trimtab_array::planner::Planner;
 use trimtab_array::staging::{Staging, StagingCounts, StagingOptions};
 use trimtab_device::{ControllerSettings, Ssd, SsdStats, WindowController};
-use trimtab_io::{FlashEvent, Nanos, Request};
+use trimtab_io::{HostEvent, Nanos, Request};
 use trimtab_steer::Replica;
 use trimtab_steer::driver::{Backend, Completed, Wake};
 
@@ -281,8 +281,8 @@ impl Backend for Together<'_> {
     }
 
     #[inline]
-    fn flash_events(&mut self, take: impl FnMut(Replica, FlashEvent)) {
-        self.drives.flash_events(take);
+    fn host_events(&mut self, take: impl FnMut(Replica, HostEvent)) {
+        self.drives.host_events(take);
     }
 }
 

@@ -21,8 +21,10 @@ pub use self::text::Text;
 pub use self::values::Bytes;
 pub use self::workload::{WorkloadSpec, read};
 
+use crate::cached::{CacheSpec, Cached};
 use crate::error::Error;
 use crate::host::HostInterface;
+use crate::hosted::HostedDrive;
 use crate::lane::{Device, Span};
 use crate::scheduled::{MaybeScheduled, Scheduled};
 use crate::server::Server;
@@ -70,6 +72,8 @@ pub struct DeviceSpec<P = Profile> {
     pub host: HostInterface,
     /// The I/O scheduler above it, if there is one.
     pub scheduler: Option<SchedulerSpec>,
+    /// The page cache above that, if there is one.
+    pub cache: Option<CacheSpec>,
     /// Its workloads.
     pub workloads: Vec<WorkloadSpec>,
 }
@@ -144,6 +148,7 @@ pub struct RawDevice {
     host: Option<Spanned<HostInterface>>,
     scheduler: Option<Spanned<SchedulerKind>>,
     device_depth: Option<Spanned<u32>>,
+    cache: Option<Spanned<CacheSpec>>,
 }
 
 /// The parts of a device whose keys depend on each other, which are parsed after the rest.
@@ -239,7 +244,7 @@ impl Scenario {
     ///
     /// # Errors
     /// A trace cannot be read.
-    pub fn simulation(&self) -> Result<Simulation<MaybeScheduled<Drive>>, Error> {
+    pub fn simulation(&self) -> Result<Simulation<HostedDrive>, Error> {
         let made = self.simulation_watched(&mut |_, _| ControlFlow::Continue(()))?;
         Ok(made.expect("it is not ended"))
     }
@@ -253,7 +258,7 @@ impl Scenario {
     pub fn simulation_watched(
         &self,
         watch: &mut dyn FnMut(&str, f64) -> ControlFlow<()>,
-    ) -> Result<Option<Simulation<MaybeScheduled<Drive>>>, Error> {
+    ) -> Result<Option<Simulation<HostedDrive>>, Error> {
         let mut devices = Vec::with_capacity(self.devices.len());
         for (number, spec) in (0..).zip(&self.devices) {
             let seed = derived_seed(self.seed, number.into());
@@ -265,7 +270,7 @@ impl Scenario {
             devices.push(Device {
                 name: spec.name.clone(),
                 host: spec.host,
-                server: spec.scheduled(drive),
+                server: spec.hosted(drive, seed),
                 workloads,
             });
         }
@@ -339,8 +344,8 @@ pub fn drives(
     let drives = drives_of_any_kind(raw, dependent, text, directory)?;
     let flash = |(drive, line): (DeviceSpec<DriveProfile>, &Range<usize>)| match drive.profile {
         DriveProfile::Flash(profile) => {
-            let DeviceSpec { name, fill, host, scheduler, workloads, .. } = drive;
-            Ok(DeviceSpec { name, profile, fill, host, scheduler, workloads })
+            let DeviceSpec { name, fill, host, scheduler, cache, workloads, .. } = drive;
+            Ok(DeviceSpec { name, profile, fill, host, scheduler, cache, workloads })
         }
         DriveProfile::Disk(disk) => {
             let what = format!("profile `{}` is a disk's; a flash drive is needed here", disk.name);
@@ -400,7 +405,13 @@ impl DeviceSpec<DriveProfile> {
         })?;
         let fill = raw.fill.map(Spanned::into_inner).unwrap_or_default();
         let scheduler = scheduler(raw.scheduler, raw.device_depth, text)?;
-        Ok(Self { name, profile, fill, host, scheduler, workloads: Vec::new() })
+        let cache = raw.cache.map(|cache| {
+            let (at, cache) = (cache.span(), cache.into_inner());
+            cache.check().map_err(|what| text.wrong(&at, what))?;
+            Ok::<_, Error>(cache)
+        });
+        let cache = cache.transpose()?;
+        Ok(Self { name, profile, fill, host, scheduler, cache, workloads: Vec::new() })
     }
 
     /// The drive, filled if it is flash.
@@ -419,6 +430,19 @@ impl DeviceSpec<DriveProfile> {
             None => MaybeScheduled::Direct(server),
             Some(SchedulerSpec { kind, device_depth, .. }) => {
                 MaybeScheduled::Scheduled(Box::new(Scheduled::new(server, kind, *device_depth)))
+            }
+        }
+    }
+
+    /// A drive below its scheduler and page cache. The seed is that of neighbours which take memory.
+    #[must_use]
+    pub fn hosted(&self, drive: Drive, seed: u64) -> HostedDrive {
+        let scheduled = self.scheduled(drive);
+        match &self.cache {
+            None => HostedDrive::Uncached(scheduled),
+            Some(cache) => {
+                let seed = derived_seed(seed, u64::MAX);
+                HostedDrive::Cached(Box::new(Cached::new(scheduled, cache, seed)))
             }
         }
     }
@@ -540,11 +564,15 @@ fn scheduler(
     Ok(Some(SchedulerSpec { kind, device_depth, span }))
 }
 
-/// Refuses devices with schedulers, where these are not simulated.
+/// Refuses devices with schedulers and page caches, where these are not simulated.
 ///
 /// # Errors
 /// A device has one.
-pub fn without_schedulers(devices: &[DeviceSpec], text: Text<'_>) -> Result<(), Error> {
+pub fn without_hosts(devices: &[DeviceSpec], text: Text<'_>) -> Result<(), Error> {
+    if let Some(cached) = devices.iter().find(|device| device.cache.is_some()) {
+        let name = &cached.name;
+        return Err(Error::Scenario(format!("{name}: `cache` is for replicas, not for members")));
+    }
     match devices.iter().find_map(|device| device.scheduler.as_ref()) {
         Some(scheduler) => {
             let what = "`scheduler` is for replicas, not for members: leave it out here";

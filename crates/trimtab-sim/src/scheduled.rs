@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use trimtab_device::scheduler::{AnyScheduler, Scheduler as _, SchedulerKind};
 use trimtab_device::{Error, Served, SsdStats};
-use trimtab_io::{FlashEvent, Nanos, Op, Request, RequestId};
+use trimtab_io::{HostEvent, Nanos, Op, Request, RequestId};
 
 use crate::server::Server;
 
@@ -230,12 +230,12 @@ impl<S: Server> Server for Scheduled<S> {
         true
     }
 
-    fn is_open_channel(&self) -> bool {
-        self.server.is_open_channel()
+    fn tells_events(&self) -> bool {
+        self.server.tells_events()
     }
 
-    fn take_flash_events(&mut self, take: impl FnMut(FlashEvent)) {
-        self.server.take_flash_events(take);
+    fn take_host_events(&mut self, take: impl FnMut(HostEvent)) {
+        self.server.take_host_events(take);
     }
 
     fn study(&self) -> SsdStats {
@@ -331,13 +331,13 @@ impl<S: Server> Server for MaybeScheduled<S> {
         each!(self, server => server.tell_dispatches())
     }
 
-    fn is_open_channel(&self) -> bool {
-        each!(self, server => server.is_open_channel())
+    fn tells_events(&self) -> bool {
+        each!(self, server => server.tells_events())
     }
 
     #[inline]
-    fn take_flash_events(&mut self, take: impl FnMut(FlashEvent)) {
-        each!(self, server => server.take_flash_events(take));
+    fn take_host_events(&mut self, take: impl FnMut(HostEvent)) {
+        each!(self, server => server.take_host_events(take));
     }
 
     fn study(&self) -> SsdStats {

@@ -1,7 +1,7 @@
 //! The interface of a simulated device.
 
 use trimtab_device::{Disk, Drive, Error, Served, Ssd, SsdStats};
-use trimtab_io::{FlashEvent, Nanos, Request, RequestId};
+use trimtab_io::{HostEvent, Nanos, Request, RequestId};
 
 use crate::scheduled::Dispatch;
 
@@ -68,13 +68,22 @@ pub trait Server {
         false
     }
 
-    /// Whether it tells its internal operations.
-    fn is_open_channel(&self) -> bool {
+    /// Whether it has host events to tell.
+    fn tells_events(&self) -> bool {
         false
     }
 
-    /// Calls `take` for each internal operation since the last call, if it tells them.
-    fn take_flash_events(&mut self, take: impl FnMut(FlashEvent)) {
+    /// A read was refused before it came here. A host may bring its data into memory.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    fn refused(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
+        _ = (now, request);
+        Ok(())
+    }
+
+    /// Calls `take` for each host event since the last call, if it tells them.
+    fn take_host_events(&mut self, take: impl FnMut(HostEvent)) {
         _ = take;
     }
 
@@ -139,13 +148,13 @@ serves! {
         self.prefetch(offset);
     }
 
-    fn is_open_channel(&self) -> bool {
+    fn tells_events(&self) -> bool {
         self.is_open_channel()
     }
 
     #[inline]
-    fn take_flash_events(&mut self, take: impl FnMut(FlashEvent)) {
-        self.take_flash_events(take);
+    fn take_host_events(&mut self, mut take: impl FnMut(HostEvent)) {
+        self.take_flash_events(|event| take(event.into()));
     }
 
     fn study(&self) -> SsdStats {
@@ -163,7 +172,7 @@ serves! {
         self.prefetch(offset);
     }
 
-    fn is_open_channel(&self) -> bool {
+    fn tells_events(&self) -> bool {
         match self {
             Self::Flash(ssd) => ssd.is_open_channel(),
             Self::Disk(_) => false,
@@ -171,9 +180,9 @@ serves! {
     }
 
     #[inline]
-    fn take_flash_events(&mut self, take: impl FnMut(FlashEvent)) {
+    fn take_host_events(&mut self, mut take: impl FnMut(HostEvent)) {
         if let Self::Flash(ssd) = self {
-            ssd.take_flash_events(take);
+            ssd.take_flash_events(|event| take(event.into()));
         }
     }
 

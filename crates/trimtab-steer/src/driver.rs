@@ -258,7 +258,7 @@ impl<B: Backend, R: Reads> Driver<B, R> {
         let timer = self.timers.next().unwrap_or(NEVER);
         let wake = self.backend.wait(timer.min(until))?;
         let steering = &mut self.steering;
-        self.backend.flash_events(|drive, event| steering.observe(drive, &event));
+        self.backend.host_events(|drive, event| steering.observe(drive, &event));
         self.take_dispatches();
         match wake {
             Wake::Drive(drive) => {
@@ -434,6 +434,7 @@ impl<B: Backend, R: Reads> Driver<B, R> {
     /// Samples some of the refused reads.
     fn refused(&mut self, read: RequestId, drive: Replica) -> Result<(), B::Error> {
         let request = self.reads.request(read);
+        self.backend.refused(drive, &request)?;
         if !self.backend.sample_refusal(drive, &request, self.queues.queued(drive)) {
             return Ok(());
         }

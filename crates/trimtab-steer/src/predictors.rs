@@ -1,6 +1,6 @@
 //! One predictor per replica.
 
-use trimtab_io::{FlashEvent, Nanos, Op, Request};
+use trimtab_io::{HostEvent, Nanos, Op, Request};
 use trimtab_predict::mitt::Together;
 use trimtab_predict::{Forecast, Predictor, Ticket};
 
@@ -96,8 +96,8 @@ impl PredictorSet {
         self.predictors[replica.index()].next_cancelled()
     }
 
-    /// An internal operation of a replica whose host manages the flash.
-    pub fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+    /// The host has learnt something of a replica that no request tells.
+    pub fn observe(&mut self, replica: Replica, event: &HostEvent) {
         self.predictors[replica.index()].observe(event);
     }
 }

@@ -1,6 +1,6 @@
 //! Reads in flight under a strategy, and the guarantee that no read is lost.
 
-use trimtab_io::{Flags, FlashEvent, Nanos, Op, Outcome, Request};
+use trimtab_io::{Flags, HostEvent, Nanos, Op, Outcome, Request};
 use trimtab_predict::Ticket;
 
 use crate::action::{Action, Actions, Attempt, Reason, Timer};
@@ -251,8 +251,8 @@ impl Steering {
         self.strategy.completed(now, ended);
     }
 
-    /// An internal operation of a drive whose host manages the flash.
-    pub fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+    /// The host has learnt something of a drive that no request tells.
+    pub fn observe(&mut self, replica: Replica, event: &HostEvent) {
         self.strategy.observe(replica, event);
     }
 

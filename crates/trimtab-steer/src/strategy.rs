@@ -1,6 +1,6 @@
 //! The strategy trait.
 
-use trimtab_io::{FlashEvent, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{HostEvent, Nanos, Op, Outcome, Request, RequestId};
 use trimtab_predict::Ticket;
 
 use crate::control_figures::ControlFigures;
@@ -71,8 +71,8 @@ pub trait Strategy: Send {
         _ = read;
     }
 
-    /// An internal operation of a drive whose host manages the flash.
-    fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+    /// The host has learnt something of a drive that no request tells.
+    fn observe(&mut self, replica: Replica, event: &HostEvent) {
         _ = (replica, event);
     }
 

@@ -69,7 +69,7 @@ impl Testbed for Simulated<'_> {
     fn prepare(&mut self, seed: u64) -> Result<(), TestbedError> {
         let drive = |(number, spec): (u64, &DeviceSpec<DriveProfile>)| {
             ArrayDrive::new(
-                spec.scheduled(spec.drive(number as u32, derived_seed(seed, number))),
+                spec.hosted(spec.drive(number as u32, derived_seed(seed, number)), seed),
                 spec.host.queue_depth,
             )
         };

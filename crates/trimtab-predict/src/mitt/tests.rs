@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use trimtab_io::{
-    CleaningWork, FlashChange, FlashEvent, FlashMap, FlashOp, IoClass, Issuer, Nanos, Op, Request,
+    CleaningWork, FlashChange, FlashEvent, FlashMap, FlashOp, HostEvent, IoClass, Issuer, Nanos,
+    Op, Request,
 };
 
 use super::*;
@@ -245,8 +246,8 @@ fn ssd(reads_first: bool, precision: FlashPrecision) -> MittSsd {
     MittSsd::new(flash(reads_first), map(), limit, precision)
 }
 
-const fn event(at: u64, die: u32, change: FlashChange) -> FlashEvent {
-    FlashEvent { at: Nanos(at), die, change }
+const fn event(at: u64, die: u32, change: FlashChange) -> HostEvent {
+    HostEvent::Flash(FlashEvent { at: Nanos(at), die, change })
 }
 
 fn units(first: u64, count: u64) -> Request {

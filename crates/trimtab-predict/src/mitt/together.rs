@@ -1,6 +1,6 @@
 //! A queue model and a learned predictor together.
 
-use trimtab_io::{FlashEvent, Nanos, Request};
+use trimtab_io::{HostEvent, Nanos, Request};
 
 use super::slots::Slots;
 use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
@@ -72,7 +72,7 @@ impl Predictor for Together {
         self.ticket(|(_, other)| *other == cancelled)
     }
 
-    fn observe(&mut self, event: &FlashEvent) {
+    fn observe(&mut self, event: &HostEvent) {
         self.one.observe(event);
         self.other.observe(event);
     }

@@ -1,6 +1,6 @@
 //! The back end of the driver: drives in virtual time.
 
-use trimtab_io::{FlashEvent, Nanos, Request, RequestId};
+use trimtab_io::{HostEvent, Nanos, Request, RequestId};
 use trimtab_steer::Replica;
 use trimtab_steer::driver::{Backend, Completed, DecisionScore, Wake};
 
@@ -35,7 +35,7 @@ impl<'a, S: Server + Clone> Simulated<'a, S> {
         sampler: Sampler,
     ) -> Self {
         let now = drives.iter().map(|drive| drive.server.now()).max().unwrap_or_default();
-        let open = drives.iter().any(|drive| drive.server.is_open_channel());
+        let open = drives.iter().any(|drive| drive.server.tells_events());
         let tells_dispatches = drives.iter().any(ArrayDrive::tells_dispatches);
         let completed = Vec::new();
         Self { drives, now, completed, taken: 0, thresholds, sampler, open, tells_dispatches }
@@ -150,6 +150,11 @@ impl<S: Server + Clone> Backend for Simulated<'_, S> {
         false
     }
 
+    fn refused(&mut self, drive: Replica, request: &Request) -> Result<(), Error> {
+        let refused = self.drives[drive.index()].refused(self.now, request);
+        refused.map_err(|source| Error::Device { device: drive.index().to_string(), source })
+    }
+
     fn take_back(&mut self, drive: Replica, slot: u32) -> bool {
         self.drives[drive.index()].take_back(RequestId(slot.into()))
     }
@@ -164,10 +169,10 @@ impl<S: Server + Clone> Backend for Simulated<'_, S> {
     }
 
     #[inline]
-    fn flash_events(&mut self, mut take: impl FnMut(Replica, FlashEvent)) {
+    fn host_events(&mut self, mut take: impl FnMut(Replica, HostEvent)) {
         if self.open {
             for (number, drive) in (0..).zip(&mut self.drives) {
-                drive.server.take_flash_events(|event| take(Replica(number), event));
+                drive.server.take_host_events(|event| take(Replica(number), event));
             }
         }
     }

@@ -52,6 +52,13 @@ impl<S: Server + Clone> ArrayDrive<S> {
         self.tells_dispatches
     }
 
+    /// A read was refused.
+    pub(super) fn refused(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
+        self.server.refused(now, request)?;
+        self.update_next();
+        Ok(())
+    }
+
     /// Takes a request back that its scheduler still holds; false if it holds it no more.
     pub(super) fn take_back(&mut self, request: RequestId) -> bool {
         let taken = self.server.cancel(request);

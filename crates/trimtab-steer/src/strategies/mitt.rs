@@ -1,6 +1,6 @@
 //! Reads with a deadline that the system refuses at once: MittOS.
 
-use trimtab_io::{FlashEvent, Nanos, Request};
+use trimtab_io::{HostEvent, Nanos, Request};
 use trimtab_predict::{Ticket, Verdict};
 
 use crate::action::Reason;
@@ -146,7 +146,7 @@ impl Strategy for Mitt {
         self.go_on(turn, Nanos::MAX);
     }
 
-    fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+    fn observe(&mut self, replica: Replica, event: &HostEvent) {
         self.predictors.observe(replica, event);
     }
 }

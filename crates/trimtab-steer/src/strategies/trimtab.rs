@@ -1,6 +1,6 @@
 //! trimtab's strategy: the least expected latency, and a second replica only if it pays.
 
-use trimtab_io::{FlashEvent, Nanos, Op, Request, RequestId};
+use trimtab_io::{HostEvent, Nanos, Op, Request, RequestId};
 use trimtab_predict::{Forecast, Ticket, Verdict};
 
 use crate::action::Reason;
@@ -481,7 +481,7 @@ impl Strategy for Trimtab {
         self.predictors.next_bumped(replica)
     }
 
-    fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+    fn observe(&mut self, replica: Replica, event: &HostEvent) {
         self.predictors.observe(replica, event);
     }
 

@@ -33,6 +33,8 @@ pub struct Comparison {
     pub(crate) gap: Nanos,
     pub(crate) refusal_samples: usize,
     pub(crate) failover: Nanos,
+    /// What it takes to send a read again after waiting.
+    pub(crate) resend: Nanos,
     inference: BTreeMap<String, Nanos>,
     pub(crate) tuning: Tuning,
     pub(crate) devices: Vec<DeviceSpec<DriveProfile>>,
@@ -138,6 +140,7 @@ enum Auto {
 #[serde(deny_unknown_fields)]
 struct RawCosts {
     failover_us: Option<Spanned<f64>>,
+    resend_us: Option<Spanned<f64>>,
     #[serde(default)]
     inference_us: BTreeMap<String, Spanned<f64>>,
 }
@@ -290,6 +293,9 @@ impl Comparison {
             failover: times
                 .micros("costs.failover_us", raw.costs.failover_us.as_ref())?
                 .unwrap_or(Costs::FAILOVER),
+            resend: times
+                .micros("costs.resend_us", raw.costs.resend_us.as_ref())?
+                .unwrap_or_default(),
             inference: inference(raw.costs.inference_us, text)?,
             tuning: tuning(&raw.tuning, text)?,
             devices,

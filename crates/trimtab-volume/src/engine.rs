@@ -34,7 +34,7 @@ use trimtab_array::{Content, Layout, Level, Member};
 use trimtab_io::{Nanos, Op, monotonic};
 use trimtab_serve::{Connection, Error, ServedFile};
 use trimtab_steer::InFlightTable;
-use trimtab_uring::{DataRing, Io, Watched};
+use trimtab_uring::{DataRing, Finished, Io, Watched};
 
 use crate::buffers::Buffers;
 use crate::figures::Figures;
@@ -181,6 +181,8 @@ pub(crate) struct Engine {
     /// A failure that the superblocks do not have yet.
     failure: Option<Version>,
     requests: InFlightTable<MemberRequest>,
+    /// Requests to files in memory, which are complete at once.
+    at_once: VecDeque<Finished>,
     /// Requests in flight, by member.
     pub(crate) in_flight: Vec<u32>,
     timers: BinaryHeap<Reverse<(Nanos, u64)>>,
@@ -263,6 +265,7 @@ impl Engine {
             held: VecDeque::new(),
             failure: None,
             requests: InFlightTable::default(),
+            at_once: VecDeque::new(),
             in_flight: vec![0; members],
             timers: BinaryHeap::new(),
             timers_of: BTreeMap::new(),
@@ -350,8 +353,17 @@ impl Engine {
             && !self.tasks.has_window()
     }
 
-    /// Carries out the planner's actions.
+    /// Carries out the planner's actions, and those that they cause.
     fn act(&mut self) -> Result<(), Fatal> {
+        self.carry_out()?;
+        while let Some(finished) = self.at_once.pop_front() {
+            self.member_done(finished)?;
+            self.carry_out()?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self) -> Result<(), Fatal> {
         while let Some(action) = self.planner.next_action() {
             match action {
                 Action::Send(io, request) => self.send(io, &request)?,

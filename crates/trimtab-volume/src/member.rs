@@ -22,6 +22,8 @@ pub(crate) struct MemberDevice {
     pub(crate) metadata: Metadata,
     /// What offsets and lengths of data must be multiples of, bytes.
     pub(crate) block_bytes: u32,
+    /// It is a file in memory: io_uring would hand each request to another thread.
+    pub(crate) in_memory: bool,
 }
 
 impl MemberDevice {
@@ -43,7 +45,8 @@ impl MemberDevice {
         let metadata =
             Metadata::new(file, path.display().to_string()).map_err(Error::system("seek"))?;
         let block_bytes = block_bytes(claim.file()).map_err(failed())?;
-        Ok(Self { path, claim, metadata, block_bytes })
+        let in_memory = is_in_memory(claim.file()).map_err(failed())?;
+        Ok(Self { path, claim, metadata, block_bytes, in_memory })
     }
 
     /// Whether a path leads to it, or to its disk or a partition of it.
@@ -89,6 +92,13 @@ impl AsFd for MemberDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file().as_fd()
     }
+}
+
+fn is_in_memory(file: &File) -> io::Result<bool> {
+    // TMPFS_MAGIC, <linux/magic.h>.
+    const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+    let is_file = file.metadata()?.is_file();
+    Ok(is_file && rustix::fs::fstatfs(file)?.f_type == TMPFS)
 }
 
 /// The unit of direct I/O: the least with which the kernel accepts a read.

@@ -17,7 +17,11 @@ const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 fn all_levels_keep_data() {
     let Some(arrays) = Arrays::new(&["fio"]) else { return };
     for (number, (level, members)) in LEVELS.into_iter().enumerate() {
-        let mut files = arrays.files(&NAMES[..members], 64);
+        let names = &NAMES[..members];
+        let mut files = match number % 2 {
+            0 => arrays.files(names, 64),
+            _ => arrays.files_on_disk(names, 64),
+        };
         let device = arrays.done(&["create", "all", "--level", level], &files);
         arrays.verify(&device, number as u64);
         arrays.wait_for_resync("all");

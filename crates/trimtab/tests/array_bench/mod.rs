@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
 use std::process::Output;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -30,14 +31,14 @@ impl Arrays {
         Some(Self { bench, members: members.expect("a temporary directory") })
     }
 
-    /// Files for members, of this many MiB each, all zeroes.
+    /// Files for members, of this many MiB each, all zeroes: in memory where possible.
     pub(crate) fn files(&self, names: &[&str], mib: u64) -> Vec<String> {
-        let file = |name: &&str| {
-            let path = self.members.path().join(name);
-            File::create(&path).and_then(|file| file.set_len(mib << 20)).unwrap();
-            path.to_str().unwrap().to_owned()
-        };
-        names.iter().map(file).collect()
+        files(self.members.path(), names, mib)
+    }
+
+    /// The same where temporary files are: mostly on a disk.
+    pub(crate) fn files_on_disk(&self, names: &[&str], mib: u64) -> Vec<String> {
+        files(&self.bench.path(""), names, mib)
     }
 
     pub(crate) fn run(&self, args: &[&str], members: &[String]) -> Output {
@@ -146,6 +147,15 @@ impl Arrays {
         }
         found
     }
+}
+
+fn files(directory: &Path, names: &[&str], mib: u64) -> Vec<String> {
+    let file = |name: &&str| {
+        let path = directory.join(name);
+        File::create(&path).and_then(|file| file.set_len(mib << 20)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    names.iter().map(file).collect()
 }
 
 impl Drop for Arrays {

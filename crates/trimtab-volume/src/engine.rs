@@ -389,6 +389,7 @@ impl Engine {
                         let user = &mut self.users[view.request.0 as u32];
                         self.content.deliver(part, &view, &mut user.data);
                     }
+                    self.content.finished(part);
                 }
                 Action::Complete(id, outcome) => self.completed(id.0 as u32, outcome),
                 Action::Lost(member) => self.fail(member.index(), "a write failed".to_owned()),

@@ -36,6 +36,8 @@ pub(crate) struct Metadata {
     is_dirty: bool,
     changed: Version,
     written: Version,
+    /// The last change that a write can wait for: a bit that was set, or that members may differ.
+    marked: Version,
     /// What changed since the last job.
     superblocks_changed: bool,
     sync_first: bool,
@@ -53,6 +55,7 @@ impl Metadata {
             is_dirty,
             changed: Version(0),
             written: Version(0),
+            marked: Version(0),
             superblocks_changed: false,
             sync_first: false,
             is_busy: false,
@@ -101,12 +104,15 @@ impl Metadata {
 
     /// A write to this range of the members is to begin. Returns what must be written before.
     pub(crate) fn intend(&mut self, range: Range<u64>) -> Version {
-        self.set_dirty(true);
+        if !self.is_dirty {
+            self.marked = self.set_dirty(true);
+        }
         let marked = self.bitmap.as_mut().and_then(|bitmap| bitmap.mark(range));
         if marked.is_some() {
             self.changed.0 += 1;
+            self.marked = self.changed;
         }
-        self.changed
+        self.marked
     }
 
     /// The members have the same in a range again, and nothing is written there.

@@ -44,9 +44,12 @@ impl Regions {
         start..(start + self.bytes).min(self.size)
     }
 
-    /// The bits of a range are set.
+    /// The bits of a range are set: something is to be written there.
     pub(crate) fn mark(&mut self, range: &Range<u64>) {
-        self.marked.extend(self.of(range));
+        for region in self.of(range) {
+            self.all[region].recent = QUIET_ROUNDS;
+            self.marked.insert(region);
+        }
     }
 
     /// The members may differ in a range.

@@ -4,12 +4,14 @@ mod array_bench;
 mod emulated;
 
 use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use array_bench::{Arrays, open_direct};
-use emulated::wait_until;
+use emulated::{Mounted, wait_until};
 use trimtab_io::SplitMix64;
 use trimtab_testdisk as testdisk;
 
@@ -44,7 +46,7 @@ fn killed_server_loses_nothing_that_was_acknowledged() {
         let blocks = std::fs::metadata(&files[0]).unwrap().len() / BLOCK as u64 / 2;
         let mut values = vec![0; blocks as usize];
         let mut random = SplitMix64::new(seed);
-        for round in 0..4 {
+        for round in 0..rounds(4) {
             let disk = open_direct(&device);
             let delay = Duration::from_millis(random.next() % 80);
             let mut next = SplitMix64::new(seed * 100 + round);
@@ -81,6 +83,69 @@ fn killed_server_loses_nothing_that_was_acknowledged() {
         arrays.done(&["stop", "dies"], &[]);
     }
     assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+}
+
+/// A file system on an array whose server is killed has all that was synced, and is whole after its
+/// own recovery.
+#[test]
+fn file_system_survives_kills() {
+    let Some(arrays) = Arrays::new(&["mkfs.ext4", "fsck.ext4", "mount"]) else { return };
+    let files = arrays.files(&["a", "b", "c", "d"], 64);
+    let create = ["create", "fs", "--level", "5", "--chunk", "16K", "--assume-clean"];
+    let mut device = arrays.done(&create, &files);
+    testdisk::run("mkfs.ext4", &["-q", "-F", &device]);
+    let mut random = SplitMix64::new(5);
+    let mut synced = Vec::new();
+    for round in 0..rounds(4) {
+        let mounted = Mounted::new(&device, arrays.bench.path("mnt"));
+        let delay = Duration::from_millis(random.next() % 300);
+        let directory = mounted.path().to_owned();
+        let written = thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut written = Vec::new();
+                for number in 0_u64.. {
+                    let path = directory.join(format!("{round}-{}", number % 100));
+                    let content = vec![number as u8; 1 + (number as usize * 7919) % 60_000];
+                    // A file that is being replaced may be lost: each round has its own, once.
+                    if number >= 100 || write_synced(&path, &content).is_err() {
+                        return written;
+                    }
+                    written.push((path, content));
+                }
+                written
+            });
+            thread::sleep(delay);
+            arrays.kill("fs");
+            writer.join().unwrap()
+        });
+        synced.extend(written);
+        mounted.unmount();
+        device = arrays.done(&["assemble", "fs"], &files);
+        let mounted = Mounted::new(&device, arrays.bench.path("mnt"));
+        for (path, content) in &synced {
+            let found = std::fs::read(path).unwrap();
+            assert!(found == *content, "{} has other data", path.display());
+        }
+        mounted.unmount();
+        testdisk::run("fsck.ext4", &["-f", "-n", &device]);
+        arrays.wait_for_resync("fs");
+        arrays.check("fs");
+    }
+    arrays.done(&["stop", "fs"], &[]);
+}
+
+/// How often servers are killed: so many times, or as `TRIMTAB_KILLS` says.
+fn rounds(default: u64) -> u64 {
+    let set = std::env::var("TRIMTAB_KILLS").ok();
+    set.map_or(default, |kills| kills.parse().expect("TRIMTAB_KILLS is a number"))
+}
+
+/// Writes a file, and returns when it and its name are on the disk.
+fn write_synced(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    File::open(path.parent().unwrap())?.sync_all()
 }
 
 /// An array of three drives, one of them emulated: its faults can be chosen.

@@ -89,6 +89,29 @@ fn wait_for_member(arrays: &Arrays, file: &str) {
     });
 }
 
+/// A member that was not there gets what it missed, and what it never had is not lost.
+#[test]
+fn member_that_was_away_comes_back() {
+    let Some(arrays) = Arrays::new(&["fio"]) else { return };
+    for (level, members) in [("1", 2), ("5", 3), ("6", 4)] {
+        // Several bits of the bitmap.
+        let files = arrays.files(&NAMES[..members], 200);
+        let device = arrays.done(&["create", "away", "--level", level, "--assume-clean"], &files);
+        arrays.verify(&device, 1);
+        arrays.done(&["stop", "away"], &[]);
+        let device = arrays.done(&["assemble", "away"], &files[1..]);
+        arrays.verify(&device, 2);
+        let before = arrays.checksum(&device);
+        arrays.done(&["stop", "away"], &[]);
+        let device = arrays.done(&["assemble", "away"], &files);
+        arrays.wait_for_rebuild("away");
+        arrays.check("away");
+        arrays.done(&["fail", "away", &files[members - 1]], &[]);
+        assert_eq!(arrays.checksum(&device), before, "level {level}");
+        arrays.done(&["stop", "away"], &[]);
+    }
+}
+
 #[test]
 fn file_system_survives_stop_and_loss() {
     let Some(arrays) = Arrays::new(&["mkfs.ext4", "fsck.ext4", "mount"]) else { return };

@@ -17,6 +17,7 @@
 //!   when it is complete, and if the planner still [awaits](Planner::awaits) it.
 
 mod commands;
+mod mailbox;
 mod members;
 mod requests;
 mod upkeep;
@@ -24,11 +25,9 @@ mod upkeep;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Receiver;
 
-use rustix::event::{EventfdFlags, eventfd};
 use trimtab_array::planner::{Action, MemberIo, PartTimer, Planner};
 use trimtab_array::{Content, Layout, Level, Member};
 use trimtab_io::{Nanos, Op, monotonic};
@@ -45,52 +44,12 @@ use crate::metadata::{Metadata, Version};
 use crate::spec::PolicyKind;
 use crate::tasks::{Rebuild, Tasks};
 use crate::windows::Windows;
+pub(crate) use mailbox::{Fatal, Inbox, Mailbox};
+use mailbox::{Task, Wake};
 
 /// Numbers of the ring's requests that are no requests to members.
 const TAG_KERNEL: u64 = u64::MAX;
 const TAG_WAKE: u64 = u64::MAX - 1;
-
-/// Something for the engine's thread to do.
-pub(crate) type Task = Box<dyn FnOnce(&mut Engine) -> Result<(), Fatal> + Send>;
-
-/// Why the engine cannot go on. The block device then fails all requests.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Fatal {
-    #[error("{0}")]
-    Ring(#[from] trimtab_uring::Error),
-    #[error("no memory for requests: {0}")]
-    Memory(std::io::Error),
-    #[error("the planner asks for what cannot be computed: {0:?}")]
-    Planner(trimtab_array::TooManyLost),
-}
-
-/// Sends tasks to the engine's thread.
-#[derive(Clone)]
-pub(crate) struct Mailbox {
-    tasks: Sender<Task>,
-    wake: Arc<OwnedFd>,
-}
-
-impl Mailbox {
-    /// If the engine has ended, the task is dropped.
-    pub(crate) fn post(
-        &self,
-        task: impl FnOnce(&mut Engine) -> Result<(), Fatal> + Send + 'static,
-    ) {
-        _ = self.tasks.send(Box::new(task));
-        // Fails only if it is signalled already.
-        _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
-    }
-}
-
-/// The eventfd, as a file of the ring.
-struct Wake(Arc<OwnedFd>);
-
-impl AsFd for Wake {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
 
 /// What a role of the layout has.
 #[derive(Debug, Default)]
@@ -198,22 +157,6 @@ pub(crate) struct Engine {
     rebuild_ends: Option<(usize, Version)>,
     is_open: bool,
     now: Nanos,
-}
-
-/// Tasks may be sent before the engine runs.
-pub(crate) struct Inbox {
-    pub(crate) mailbox: Mailbox,
-    tasks: Receiver<Task>,
-    wake: Arc<OwnedFd>,
-}
-
-impl Inbox {
-    pub(crate) fn new() -> Result<Self, Error> {
-        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
-        let wake = Arc::new(wake.map_err(Error::system("make an eventfd"))?);
-        let (sender, tasks) = channel();
-        Ok(Self { mailbox: Mailbox { tasks: sender, wake: Arc::clone(&wake) }, tasks, wake })
-    }
 }
 
 impl Engine {

@@ -258,3 +258,6 @@ pub(crate) fn timestamp() -> Timestamp {
     let now = now.unwrap_or_default();
     Timestamp { seconds: now.as_secs(), microseconds: now.subsec_micros() }
 }
+
+#[cfg(test)]
+mod tests;

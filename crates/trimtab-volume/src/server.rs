@@ -97,6 +97,7 @@ impl Server {
             level: layout.level().name().to_owned(),
             members,
             uuid,
+            scheduler_before: device.scheduler_before.clone(),
         })?;
         Ok(Self { device, control, _mounted: mounted, mailbox, lacking, lines, _claimed: claimed })
     }

@@ -121,6 +121,9 @@ pub struct ArrayInfo {
     pub members: usize,
     /// What it is called in md's format.
     pub uuid: String,
+    /// The loop device's I/O scheduler before, if it was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler_before: Option<String>,
 }
 
 impl DeviceInfo for ArrayInfo {

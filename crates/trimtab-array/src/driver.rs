@@ -205,7 +205,7 @@ impl<B: Backend> ArrayDriver<B> {
         }
         let wake = self.backend.wait(timer.min(arrival))?;
         let planner = &mut self.planner;
-        self.backend.flash_events(|drive, event| planner.observe(Member(drive.0), &event));
+        self.backend.host_events(|drive, event| planner.observe(Member(drive.0), &event));
         match wake {
             Wake::Drive(drive) => {
                 self.now = self.backend.now();

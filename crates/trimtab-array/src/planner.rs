@@ -34,7 +34,7 @@ pub use row::Row;
 
 use std::collections::VecDeque;
 
-use trimtab_io::{DeviceId, Flags, FlashEvent, Issuer, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{DeviceId, Flags, HostEvent, Issuer, Nanos, Op, Outcome, Request, RequestId};
 use trimtab_steer::InFlightTable;
 
 use crate::layout::{Layout, Level, Piece};
@@ -172,8 +172,8 @@ impl Planner {
         self.policy.as_ref()
     }
 
-    /// Tells the policy of an internal operation of a member whose host manages the flash.
-    pub fn observe(&mut self, member: Member, event: &FlashEvent) {
+    /// Tells the policy what the host has learnt of a member beside requests.
+    pub fn observe(&mut self, member: Member, event: &HostEvent) {
         self.policy.observe(member, event);
     }
 

@@ -18,7 +18,7 @@ pub use windows::{Turns, Windows};
 
 use std::fmt;
 
-use trimtab_io::{FlashEvent, Nanos, Outcome, Request};
+use trimtab_io::{HostEvent, Nanos, Outcome, Request};
 
 use crate::members::{Member, Members};
 
@@ -87,8 +87,8 @@ pub trait ReadPolicy: fmt::Debug + Send {
         _ = (now, ended);
     }
 
-    /// An internal operation of a member whose host manages the flash.
-    fn observe(&mut self, member: Member, event: &FlashEvent) {
+    /// The host has learnt something of a member that no request tells.
+    fn observe(&mut self, member: Member, event: &HostEvent) {
         _ = (member, event);
     }
 }

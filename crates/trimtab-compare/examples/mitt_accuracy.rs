@@ -100,7 +100,7 @@ impl Bench {
     fn settle(&mut self) {
         let predictors = &mut self.predictors;
         self.ssd.take_flash_events(|event| {
-            predictors.iter_mut().for_each(|predictor| predictor.observe(&event));
+            predictors.iter_mut().for_each(|predictor| predictor.observe(&event.into()));
         });
         for served in self.ssd.served() {
             let completion = served.completion;

@@ -2,7 +2,7 @@
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use trimtab_io::{LatencyHistogram, Nanos, Op, P75, PERCENTILES, PercentileKind};
+use trimtab_io::{LatencyHistogram, Nanos, P75, PERCENTILES, PercentileKind};
 use trimtab_steer::Counts;
 use trimtab_steer::driver::{ArrayFigures, DecisionScore};
 
@@ -258,7 +258,7 @@ impl DriveFacts {
         let Inflection { inflection_ns, inflection_percentile, inflection_alone } =
             Inflection::of(&ready.learnt, number);
         let later = ready.requests.iter();
-        let later = later.filter(|io| io.primary.index() == number && io.op == Op::Read);
+        let later = later.filter(|io| io.primary.index() == number && io.is_steered());
         let rates = predictors.iter().map(|(&predictor, trainees)| {
             (predictor, 100.0 * trainees.history[number].false_submit_rate)
         });

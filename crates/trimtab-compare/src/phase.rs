@@ -1,6 +1,7 @@
 //! The requests of a phase.
 
-use trimtab_io::{Nanos, Op, derived_seed};
+use trimtab_device::DriveProfile;
+use trimtab_io::{Issuer, Nanos, derived_seed};
 use trimtab_sim::array::ArrayIo;
 use trimtab_sim::scenario::DeviceSpec;
 use trimtab_sim::{Error, NEVER, Source};
@@ -22,31 +23,54 @@ const MOST_PER_READ: u64 = 1000;
 
 /// All the workloads of an array, merged in order of time.
 pub(crate) struct Workloads {
-    sources: Vec<(Source, Replica)>,
+    sources: Vec<WorkloadSource>,
     drives: usize,
+    /// Reads of a user's request.
+    parallel: u32,
+}
+
+/// How the workloads of an array are related.
+pub(crate) struct WorkloadOptions {
+    /// Whether they have their bursts together.
+    pub(crate) correlated: bool,
+    /// The upper bound of their offsets, bytes.
+    pub(crate) reach: Option<u64>,
+    /// Reads of a user's request.
+    pub(crate) parallel: u32,
+}
+
+/// One workload.
+struct WorkloadSource {
+    source: Source,
+    drive: Replica,
+    issuer: Issuer,
+    is_noise: bool,
 }
 
 impl Workloads {
     /// The workloads of these devices. Offsets are limited to the smallest device, because
     /// every block is on all of them, and to `reach`.
     pub(crate) fn new(
-        devices: &[DeviceSpec],
+        devices: &[DeviceSpec<DriveProfile>],
         seed: u64,
-        correlated: bool,
-        reach: Option<u64>,
+        options: &WorkloadOptions,
     ) -> Result<Self, Error> {
         let capacities = devices.iter().map(|device| device.profile.capacity_bytes());
-        let capacity = capacities.chain(reach).min().unwrap_or_default();
-        let bursts = correlated.then(|| derived_seed(seed, u64::MAX - 1));
+        let capacity = capacities.chain(options.reach).min().unwrap_or_default();
+        let bursts = options.correlated.then(|| derived_seed(seed, u64::MAX - 1));
         let mut sources = Vec::new();
         for (number, device) in (0..).zip(devices) {
             for workload in &device.workloads {
                 let seed = derived_seed(seed, number);
+                // Neighbours of different drives know nothing of each other.
+                let bursts = bursts.filter(|_| !workload.is_noise());
                 let source = workload.build(capacity, seed, bursts)?.source;
-                sources.push((source, Replica(number as u8)));
+                let (issuer, is_noise) = (workload.issuer(), workload.is_noise());
+                let drive = Replica(number as u8);
+                sources.push(WorkloadSource { source, drive, issuer, is_noise });
             }
         }
-        Ok(Self { sources, drives: devices.len() })
+        Ok(Self { sources, drives: devices.len(), parallel: options.parallel })
     }
 
     /// The requests of the next phase, counted from its beginning; `phase` is
@@ -81,33 +105,72 @@ impl Workloads {
                 let todo = "comparing needs reads: raise `read_share`";
                 return Err(Error::Scenario(format!("`{phase}`: {what}; {todo}")));
             }
-            reads[io.primary.index()] += u64::from(io.op == Op::Read);
+            reads[io.primary.index()] += u64::from(io.is_steered());
             requests.push(ArrayIo { at: io.at.since(start), ..io });
         }
-        if let Some(idle) = reads.iter().position(|&reads| reads == 0) {
+        let steered = |drive: usize| {
+            let own = |one: &WorkloadSource| one.drive.index() == drive && !one.is_noise;
+            self.sources.iter().any(own)
+        };
+        if let Some(idle) = (0..self.drives).find(|&drive| reads[drive] == 0 && steered(drive)) {
             let what = format!("device number {idle}, from 0, has no reads in it");
             return Err(Error::Scenario(format!("`{phase}` is too short: {what}")));
         }
+        gather(&mut requests, self.parallel);
         Ok(requests)
     }
 
     /// The time of the next request, and its workload; at one instant the first workload's.
     fn next(&self) -> Option<(Nanos, usize)> {
-        let next = self.sources.iter().map(|(source, _)| source.next()).zip(0..).min()?;
+        let next = self.sources.iter().map(|one| one.source.next()).zip(0..).min()?;
         (next.0 != NEVER).then_some(next)
     }
 
     fn request(&mut self) -> Result<Option<ArrayIo>, Error> {
         let Some((at, number)) = self.next() else { return Ok(None) };
-        let (source, primary) = &mut self.sources[number];
+        let WorkloadSource { source, drive, issuer, is_noise } = &mut self.sources[number];
         let (drawn, _) = source.take()?;
-        let (op, offset, length) = (drawn.op, drawn.offset, drawn.length);
-        Ok(Some(ArrayIo { at, op, offset, length, primary: *primary }))
+        let io = ArrayIo::new(at, drawn.op, drawn.offset, drawn.length, *drive);
+        Ok(Some(ArrayIo { issuer: *issuer, is_noise: *is_noise, ..io }))
     }
+}
+
+/// The most user requests that wait for more reads.
+const MOST_OPEN: usize = 64;
+
+/// Makes user requests of this many reads: of reads that follow each other, each of another drive.
+/// They arrive when the first of them would have.
+fn gather(requests: &mut [ArrayIo], parallel: u32) {
+    if parallel <= 1 {
+        return;
+    }
+    // User requests that are not complete: the number, the time, the drives.
+    let mut open: Vec<(u32, Nanos, Vec<Replica>)> = Vec::new();
+    let mut next = 0;
+    for io in requests.iter_mut().filter(|io| io.is_steered()) {
+        let place = open.iter().position(|(.., drives)| !drives.contains(&io.primary));
+        let place = place.unwrap_or_else(|| {
+            open.push((next, io.at, Vec::new()));
+            next += 1;
+            open.len() - 1
+        });
+        let (number, at, drives) = &mut open[place];
+        (io.user_request, io.at) = (*number, *at);
+        drives.push(io.primary);
+        // Where one drive has most of the reads, the user requests that wait for another are small.
+        if drives.len() as u32 == parallel {
+            open.remove(place);
+        } else if open.len() > MOST_OPEN {
+            open.remove(0);
+        }
+    }
+    requests.sort_by_key(|io| io.at);
 }
 
 #[cfg(test)]
 mod tests {
+    use trimtab_io::Op;
+
     use super::*;
     use crate::Comparison;
 
@@ -126,7 +189,27 @@ mod tests {
             profile = 'reference'
             capacity = '12G'";
         let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
-        Workloads::new(&comparison.devices, 1, correlated, None).unwrap()
+        workloads_of(&comparison, correlated, 1)
+    }
+
+    fn workloads_of(comparison: &Comparison, correlated: bool, parallel: u32) -> Workloads {
+        let options = WorkloadOptions { correlated, reach: None, parallel };
+        Workloads::new(&comparison.devices, 1, &options).unwrap()
+    }
+
+    #[test]
+    fn user_requests_have_reads_of_different_drives() {
+        let read = |at: u64, drive: u8| ArrayIo::new(Nanos(at), Op::Read, 0, 4096, Replica(drive));
+        let noise = ArrayIo { is_noise: true, ..read(3, 1) };
+        let write = ArrayIo::new(Nanos(4), Op::Write, 0, 4096, Replica(1));
+        let mut requests =
+            [read(1, 0), read(2, 0), noise, write, read(5, 1), read(6, 1), read(7, 2)];
+        gather(&mut requests, 2);
+        let steered = requests.iter().filter(|io| io.is_steered());
+        let of: Vec<_> = steered.map(|io| (io.user_request, io.at.0, io.primary.0)).collect();
+        assert_eq!(of, [(0, 1, 0), (0, 1, 1), (1, 2, 0), (1, 2, 1), (2, 7, 2)]);
+        assert!(requests.is_sorted_by_key(|io| io.at));
+        assert_eq!(requests.iter().filter(|io| io.at == Nanos(3) || io.at == Nanos(4)).count(), 2);
     }
 
     const fn seconds(from: Option<Nanos>, duration: u64) -> Slice {
@@ -179,7 +262,7 @@ mod tests {
             profile = 'reference'
             capacity = '8G'";
         let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
-        let mut none = Workloads::new(&comparison.devices, 1, true, None).unwrap();
+        let mut none = workloads_of(&comparison, true, 1);
         let slice = Slice { from: None, duration: None, reads: Some(1) };
         let error = none.take("phase_one", &slice).unwrap_err().to_string();
         assert!(

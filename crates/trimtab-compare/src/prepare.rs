@@ -6,19 +6,32 @@ use std::sync::Mutex;
 use trimtab_io::{DeviceId, LatencyHistogram, Nanos, Op, derived_seed};
 use trimtab_sim::array::{ArrayDrive, ArrayIo, ArrayOptions, RunOptions, run};
 use trimtab_sim::parallel;
+use trimtab_sim::{HostedDrive, Server as _};
 use trimtab_steer::{PredictorSet, Replica, ReplicaHistory, strategies};
 use trimtab_trace::Record;
 
 use crate::error::Error;
-use crate::phase::Workloads;
-use crate::recording::{Recordings, recording};
+use crate::phase::{WorkloadOptions, Workloads};
+use crate::recording::recording;
 use crate::spec::{Comparison, Entry};
 use crate::trainer::{SlowThreshold, TrainedPredictor, Trainer, TrainingInputs};
+
+/// A drive of a comparison.
+pub(crate) type ComparedDrive = ArrayDrive<HostedDrive>;
+
+/// Drives that have served a phase, each alone with its workload.
+#[derive(Default)]
+struct Recordings {
+    drives: Vec<ComparedDrive>,
+    recordings: Vec<Vec<Record>>,
+    /// The latency of the users' reads, by drive.
+    reads: Vec<LatencyHistogram>,
+}
 
 /// The common starting point of all strategies, for one seed.
 pub(crate) struct Prepared {
     /// The drives as they are before phase two.
-    pub(crate) drives: Vec<ArrayDrive>,
+    pub(crate) drives: Vec<ComparedDrive>,
     pub(crate) ready: Ready,
 }
 
@@ -102,33 +115,33 @@ pub(crate) fn prepare(
     tell: &(dyn Fn(&str, usize, usize) + Sync),
 ) -> Result<Prepared, Error> {
     let new = Preparation { comparison, seed, trainer, threads, tell };
-    let bursts = comparison.correlated_bursts;
-    let mut workloads = Workloads::new(&comparison.devices, seed, bursts, comparison.reach)?;
+    let mut workloads = comparison.workloads(seed)?;
     let first = workloads.take("phase_one", &comparison.phase_one)?;
     let mut after = None;
     if let Some(change) = &comparison.change {
-        workloads = Workloads::new(
-            &change.devices,
-            derived_seed(seed, u64::MAX - 4),
-            bursts,
-            comparison.reach,
-        )?;
+        let seed = derived_seed(seed, u64::MAX - 4);
+        workloads = Workloads::new(&change.devices, seed, &comparison.workload_options())?;
         after = Some(workloads.take("change.retrain", &change.retrain)?);
     }
     let requests = workloads.take("phase_two", &comparison.phase_two)?;
 
-    let (drives, recordings) = new.record("phase one", &first, &|number| new.drive(number))?;
-    let learnt = new.learn("training", &recordings, |entry| !entry.retrained)?;
+    let recorded = new.record("phase one", &first, &|number| new.drive(number))?;
+    let Recordings { drives, recordings, reads } = recorded;
+    let learnt = new.learn("training", &recordings, reads, |entry| !entry.retrained)?;
     let (mut drives, mut again) = (rested(drives, comparison.gap), None);
     if let Some(after) = after {
         let after = starting_now(after, &drives);
         let recorded = new.record("the change", &after, &|number| drives[number].clone())?;
-        again = Some(new.learn("training again", &recorded.1, |entry| entry.retrained)?);
-        drives = rested(recorded.0, comparison.gap);
+        let Recordings { drives: after, recordings, reads } = recorded;
+        again = Some(new.learn("training again", &recordings, reads, |e| e.retrained)?);
+        drives = rested(after, comparison.gap);
     }
     let requests = starting_now(requests, &drives);
     Ok(Prepared { drives, ready: Ready { seed, requests, learnt, again } })
 }
+
+/// Has drives serve phase one, and returns their recordings.
+pub(crate) type RecordPhase<'a> = dyn FnMut(&[ArrayIo]) -> Result<Vec<Vec<Record>>, Error> + 'a;
 
 /// The same on a testbed: `record` has its drives serve phase one and returns their
 /// recordings.
@@ -138,39 +151,52 @@ pub(crate) fn prepare_on(
     trainer: &dyn Trainer,
     threads: usize,
     tell: &(dyn Fn(&str, usize, usize) + Sync),
-    record: &mut dyn FnMut(&[ArrayIo]) -> Result<Recordings, Error>,
+    record: &mut RecordPhase<'_>,
 ) -> Result<Ready, Error> {
     let new = Preparation { comparison, seed, trainer, threads, tell };
-    let bursts = comparison.correlated_bursts;
-    let mut workloads = Workloads::new(&comparison.devices, seed, bursts, comparison.reach)?;
+    let mut workloads = comparison.workloads(seed)?;
     let first = workloads.take("phase_one", &comparison.phase_one)?;
     let requests = workloads.take("phase_two", &comparison.phase_two)?;
     tell("phase one", 0, 1);
     let recordings = record(&first)?;
-    let learnt = new.learn("training", &recordings, |entry| !entry.retrained)?;
+    let reads = all_reads(&recordings);
+    let learnt = new.learn("training", &recordings, reads, |entry| !entry.retrained)?;
     Ok(Ready { seed, requests, learnt, again: None })
 }
 
 /// The drives after a pause, all at the same time.
-pub(crate) fn rested(mut drives: Vec<ArrayDrive>, gap: Nanos) -> Vec<ArrayDrive> {
-    let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
+pub(crate) fn rested(mut drives: Vec<ComparedDrive>, gap: Nanos) -> Vec<ComparedDrive> {
+    let now = drives.iter().map(|drive| drive.server.now()).max().unwrap_or_default();
     drives.iter_mut().for_each(|drive| drive.rest(now + gap));
     drives
 }
 
 /// The requests, starting at the drives' time.
-pub(crate) fn starting_now(mut requests: Vec<ArrayIo>, drives: &[ArrayDrive]) -> Vec<ArrayIo> {
-    let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
+pub(crate) fn starting_now(mut requests: Vec<ArrayIo>, drives: &[ComparedDrive]) -> Vec<ArrayIo> {
+    let now = drives.iter().map(|drive| drive.server.now()).max().unwrap_or_default();
     requests.iter_mut().for_each(|io| io.at += now);
     requests
 }
 
+impl Comparison {
+    const fn workload_options(&self) -> WorkloadOptions {
+        let Self { correlated_bursts: correlated, reach, parallel, .. } = *self;
+        WorkloadOptions { correlated, reach, parallel }
+    }
+
+    /// Its workloads with a seed.
+    pub(crate) fn workloads(&self, seed: u64) -> Result<Workloads, trimtab_sim::Error> {
+        Workloads::new(&self.devices, seed, &self.workload_options())
+    }
+}
+
 impl Preparation<'_> {
     /// A drive before phase one.
-    fn drive(&self, number: usize) -> ArrayDrive {
+    fn drive(&self, number: usize) -> ComparedDrive {
         let spec = &self.comparison.devices[number];
-        let ssd = spec.drive(number as u32, derived_seed(self.seed, number as u64));
-        ArrayDrive::new(ssd, spec.host.queue_depth)
+        let seed = derived_seed(self.seed, number as u64);
+        let drive = spec.drive(number as u32, seed);
+        ArrayDrive::new(spec.hosted(drive, seed), spec.host.queue_depth)
     }
 
     /// Each drive alone with its workload. Returns the drives afterwards, and the recordings.
@@ -178,8 +204,8 @@ impl Preparation<'_> {
         &self,
         doing: &str,
         requests: &[ArrayIo],
-        drive: &(dyn Fn(usize) -> ArrayDrive + Sync),
-    ) -> Result<(Vec<ArrayDrive>, Recordings), Error> {
+        drive: &(dyn Fn(usize) -> ComparedDrive + Sync),
+    ) -> Result<Recordings, Error> {
         let devices = &self.comparison.devices;
         (self.tell)(doing, 0, devices.len());
         let recorded = parallel::map(self.threads, devices.len(), |number| {
@@ -187,7 +213,21 @@ impl Preparation<'_> {
             (self.tell)(doing, number + 1, devices.len());
             result
         });
-        recorded.into_iter().collect()
+        let recorded = recorded.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut all = Recordings::default();
+        for Recorded { drive, records, reads } in recorded {
+            all.drives.push(drive);
+            all.recordings.push(records);
+            all.reads.push(reads);
+        }
+        // A drive without readers of its own has those of its neighbours only.
+        let of_all = all_reads(&all.recordings);
+        for (reads, of_all) in all.reads.iter_mut().zip(of_all) {
+            if reads.count() == 0 {
+                *reads = of_all;
+            }
+        }
+        Ok(all)
     }
 
     /// Trains the predictors that the rows selected by `which` need, on these recordings.
@@ -195,11 +235,12 @@ impl Preparation<'_> {
         &self,
         doing: &str,
         recordings: &[Vec<Record>],
+        reads: Vec<LatencyHistogram>,
         which: impl Fn(&Entry) -> bool,
     ) -> Result<Learnt, Error> {
         let slow_from = self.trainer.inflections(recordings, self.seed);
         let slow_from = slow_from.map_err(Error::Inflections)?;
-        let history = history(recordings, &slow_from);
+        let history = history(reads, &slow_from);
         let rows = self.comparison.entries.iter().filter(|entry| which(entry));
         let mut names: Vec<_> = rows.filter_map(|entry| entry.kind.predictor()).collect();
         names.sort_unstable();
@@ -238,13 +279,23 @@ impl Preparation<'_> {
     }
 }
 
+/// A drive that has served phase one, alone with its workload.
+pub(crate) struct Recorded {
+    /// The drive afterwards.
+    pub(crate) drive: ComparedDrive,
+    /// What it was sent.
+    pub(crate) records: Vec<Record>,
+    /// The latency of the reads that were not its neighbours'.
+    pub(crate) reads: LatencyHistogram,
+}
+
 /// One drive, alone with its workload.
 pub(crate) fn record(
     name: &str,
     number: usize,
-    drive: ArrayDrive,
+    drive: ComparedDrive,
     requests: &[ArrayIo],
-) -> Result<(ArrayDrive, Vec<Record>), Error> {
+) -> Result<Recorded, Error> {
     let own = requests.iter().filter(|io| io.primary.index() == number);
     let own: Vec<_> = own.map(|io| ArrayIo { primary: Replica(0), ..*io }).collect();
     let run_options = RunOptions { log: true, ..RunOptions::default() };
@@ -260,18 +311,29 @@ pub(crate) fn record(
     };
     let mut run = run(vec![drive], base, &own, &options).map_err(named)?;
     let records = recording(DeviceId(number as u32), run.log.remove(0));
-    Ok((run.drives.remove(0), records))
+    Ok(Recorded { drive: run.drives.remove(0), records, reads: run.figures.reads })
 }
 
 /// The drives' history, without the false submits of predictors. Without an inflection point
 /// no read is slow.
-fn history(recordings: &[Vec<Record>], slow_from: &[Option<SlowThreshold>]) -> Vec<ReplicaHistory> {
-    let of = |(records, slow_from): (&Vec<Record>, &Option<SlowThreshold>)| {
-        let mut reads = LatencyHistogram::new();
-        let completed = records.iter().filter(|record| record.op == Op::Read);
-        reads.extend(completed.filter_map(Record::response_time));
+fn history(
+    reads: Vec<LatencyHistogram>,
+    slow_from: &[Option<SlowThreshold>],
+) -> Vec<ReplicaHistory> {
+    let of = |(reads, slow_from): (LatencyHistogram, &Option<SlowThreshold>)| {
         let inflection = slow_from.map_or(Nanos::MAX, |slow_from| slow_from.latency);
         ReplicaHistory { reads, inflection, false_submit_rate: 0.0 }
     };
-    recordings.iter().zip(slow_from).map(of).collect()
+    reads.into_iter().zip(slow_from).map(of).collect()
+}
+
+/// The latency of all reads of each recording.
+fn all_reads(recordings: &[Vec<Record>]) -> Vec<LatencyHistogram> {
+    let of = |records: &Vec<Record>| {
+        let mut reads = LatencyHistogram::new();
+        let completed = records.iter().filter(|record| record.op == Op::Read);
+        reads.extend(completed.filter_map(Record::response_time));
+        reads
+    };
+    recordings.iter().map(of).collect()
 }

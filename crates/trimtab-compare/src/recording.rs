@@ -4,9 +4,6 @@ use trimtab_io::DeviceId;
 use trimtab_steer::driver::LogEntry;
 use trimtab_trace::Record;
 
-/// The requests to each drive, in the order of the drives.
-pub(crate) type Recordings = Vec<Vec<Record>>;
-
 /// The recording of one drive from the driver's log.
 pub(crate) fn recording(device: DeviceId, log: Vec<LogEntry>) -> Vec<Record> {
     let record = |entry: LogEntry| {

@@ -1,9 +1,12 @@
 //! The comparison on simulated drives: phase two, for each seed and strategy.
 
-use trimtab_device::Ideal;
+use std::borrow::Cow;
+
+use trimtab_device::{Drive, DriveProfile, Ideal};
 use trimtab_io::{Nanos, derived_seed};
 use trimtab_predict::mitt::Limit;
-use trimtab_sim::array::{ArrayFigures, ArrayOptions, RunOptions, run};
+use trimtab_predict::{ErrorShares, Mistaken};
+use trimtab_sim::array::{ArrayFigures, ArrayIo, ArrayOptions, RunOptions, run};
 use trimtab_sim::parallel;
 use trimtab_steer::{Costs, PredictorSet, Strategy, StrategyInputs, StrategyKind};
 
@@ -95,38 +98,61 @@ fn serve(
     let (mut drives, ready) = (prepared.drives.clone(), &prepared.ready);
     if entry.kind == StrategyKind::Ideal {
         for (drive, device) in drives.iter_mut().zip(&comparison.devices) {
-            drive.ssd.replace_firmware(Box::new(Ideal::new(&device.profile)));
+            if let (Drive::Flash(ssd), DriveProfile::Flash(profile)) =
+                (drive.server.drive_mut(), &device.profile)
+            {
+                ssd.replace_firmware(Box::new(Ideal::new(profile)));
+            }
         }
     }
     for ((drive, faults), number) in drives.iter_mut().zip(&comparison.faults).zip(0..) {
         drive.set_faults(faults, derived_seed(ready.fault_seed(), number));
     }
     let knows = entry.kind.knows_queues();
-    let measured = ready.trainees(entry).map(|trainees| trainees.inference);
-    let measured = measured.or(knows.then_some(queue_models::INFERENCE));
+    let learned = ready.trainees(entry).map(|trainees| trainees.inference);
+    let model = knows.then_some(queue_models::INFERENCE);
+    let measured = match (learned, model) {
+        (Some(learned), Some(model)) => Some(learned + model),
+        (learned, model) => learned.or(model),
+    };
     let inference = comparison.inference(entry, measured);
     let costs = Costs { inference, failover: comparison.failover };
     let deadline = comparison.deadline.unwrap_or_else(|| ready.usual_deadline());
     let models = knows.then(|| {
-        let limit = Limit { deadline: Some(deadline), hop: comparison.failover };
-        let profiles = comparison.devices.iter().map(|device| &device.profile);
-        queue_models::of_drives(&mut drives, profiles, limit)
+        let elsewhere = Some(queue_models::usual_latency(&ready.learnt.history));
+        let limit = Limit { deadline: Some(deadline), hop: comparison.failover, elsewhere };
+        queue_models::of_drives(&mut drives, &comparison.devices, limit)
     });
     let strategy = ready.strategy(comparison, entry, costs, models);
-    let thresholds = ready.trainees(entry).map(|trainees| trainees.thresholds.clone());
-    let thresholds = thresholds.or(knows.then(|| vec![deadline; drives.len()]));
+    let thresholds = match ready.trainees(entry) {
+        Some(trainees) if !knows => Some(trainees.thresholds.clone()),
+        _ => knows.then(|| vec![deadline; drives.len()]),
+    };
     let options = ArrayOptions {
         run: RunOptions {
             seed: ready.order_seed(),
-            copies: None,
+            copies: comparison.copies,
+            parallel: comparison.parallel > 1,
             thresholds,
             log: false,
             each_read,
         },
         refusal_samples: comparison.refusal_samples,
     };
-    let run = run(drives, strategy, &ready.requests, &options)?;
+    let requests = ready.requests(entry);
+    let run = run(drives, strategy, &requests, &options)?;
     Ok((SeedFigures::new(ready.seed, inference, &run.figures), run.figures))
+}
+
+/// The predictors with errors.
+fn mistaken(predictors: PredictorSet, errors: ErrorShares, seed: u64) -> PredictorSet {
+    if errors == ErrorShares::default() {
+        return predictors;
+    }
+    predictors.map(|number, predictor| {
+        let seed = derived_seed(derived_seed(seed, u64::MAX - 6), number as u64);
+        Box::new(Mistaken::new(predictor, errors, seed))
+    })
 }
 
 impl Ready {
@@ -158,13 +184,27 @@ impl Ready {
         models: Option<PredictorSet>,
     ) -> Box<dyn Strategy> {
         let trainees = self.trainees(entry);
+        let predictors = match (trainees.map(Trainees::predictors), models) {
+            (Some(learned), Some(models)) => Some(models.together(learned)),
+            (learned, models) => learned.or(models),
+        };
         let inputs = StrategyInputs {
-            predictors: trainees.map(Trainees::predictors).or(models),
+            predictors: predictors.map(|set| mistaken(set, entry.errors, self.seed)),
             costs,
             tuning: entry.tuning.unwrap_or(comparison.tuning),
             seed: derived_seed(self.seed, u64::MAX - 2),
         };
         entry.kind.build(trainees.map_or(&self.learnt(entry).history, |t| &t.history), inputs)
+    }
+
+    /// The requests of phase two that a row serves.
+    pub(crate) fn requests(&self, entry: &Entry) -> Cow<'_, [ArrayIo]> {
+        match entry.kind {
+            StrategyKind::NoNoise => {
+                self.requests.iter().filter(|io| !io.is_noise).copied().collect()
+            }
+            _ => Cow::Borrowed(&self.requests),
+        }
     }
 
     /// Determines the order in which each read fails over.

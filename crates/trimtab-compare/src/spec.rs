@@ -9,12 +9,14 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use trimtab_device::Fault;
+use trimtab_device::{DriveProfile, Fault};
 use trimtab_io::Nanos;
-use trimtab_predict::LabelRule;
+use trimtab_predict::{ErrorShares, LabelRule};
 use trimtab_sim::Error;
-use trimtab_sim::scenario::{self, DeviceSpec, RawDevice, Text, devices, read, take_dependent};
-use trimtab_steer::{Costs, MOST_REPLICAS, StrategyKind, Tuning};
+use trimtab_sim::scenario::{
+    self, DeviceSpec, RawDevice, Text, WorkloadSpec, devices, read, take_dependent,
+};
+use trimtab_steer::{Costs, MOST_DRIVES, MOST_REPLICAS, StrategyKind, Tuning};
 
 use crate::error::SeedsError;
 use crate::phase::Slice;
@@ -33,7 +35,7 @@ pub struct Comparison {
     pub(crate) failover: Nanos,
     inference: BTreeMap<String, Nanos>,
     pub(crate) tuning: Tuning,
-    pub(crate) devices: Vec<DeviceSpec>,
+    pub(crate) devices: Vec<DeviceSpec<DriveProfile>>,
     /// By device; times count from the start of phase two.
     pub(crate) faults: Vec<Vec<Fault>>,
     pub(crate) change: Option<Change>,
@@ -45,6 +47,10 @@ pub struct Comparison {
     pub(crate) label: LabelRule,
     /// The deadline of reads under `mitt`; `None`: from phase one.
     pub(crate) deadline: Option<Nanos>,
+    /// How many drives hold each block; all if `None`.
+    pub(crate) copies: Option<usize>,
+    /// Reads of a user's request.
+    pub(crate) parallel: u32,
 }
 
 /// The workload after a change, and the part of it that retrained rows are trained on.
@@ -52,7 +58,7 @@ pub struct Comparison {
 pub(crate) struct Change {
     pub(crate) retrain: Slice,
     /// The devices with their workloads after the change.
-    pub(crate) devices: Vec<DeviceSpec>,
+    pub(crate) devices: Vec<DeviceSpec<DriveProfile>>,
 }
 
 /// A row of the table.
@@ -68,6 +74,8 @@ pub struct Entry {
     pub retrained: bool,
     /// Its parameters, if they are not the scenario's.
     pub tuning: Option<Tuning>,
+    /// The shares of its predictors' decisions that are turned around.
+    pub errors: ErrorShares,
 }
 
 /// The published time of a decision of LinnOS (§5.1).
@@ -89,6 +97,8 @@ struct Raw {
     #[serde(alias = "judge_samples")]
     refusal_samples: Option<Spanned<u32>>,
     deadline_us: Option<Spanned<RawDeadline>>,
+    copies: Option<Spanned<u32>>,
+    parallel: Option<Spanned<u32>>,
     #[serde(default)]
     costs: RawCosts,
     #[serde(default)]
@@ -151,6 +161,16 @@ struct RawEntry {
     inference_us: Option<Spanned<f64>>,
     retrained: Option<Spanned<bool>>,
     tuning: Option<RawTuning>,
+    errors: Option<Spanned<RawErrors>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawErrors {
+    #[serde(default)]
+    false_negatives: f64,
+    #[serde(default)]
+    false_positives: f64,
 }
 
 const fn yes() -> bool {
@@ -163,7 +183,17 @@ impl Comparison {
     /// # Errors
     /// As [`parse`](Self::parse), with the file's name; or it cannot be read.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        scenario::load(path, "a comparison", Self::parse)
+        Self::load_with(path, &[])
+    }
+
+    /// Reads a comparison from a file, with keys replaced as by [`parse_with`](Self::parse_with).
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), or a setting is not TOML.
+    pub fn load_with(path: &Path, settings: &[String]) -> Result<Self, Error> {
+        scenario::load(path, "a comparison", |text, directory| {
+            Self::parse_with(text, directory, settings)
+        })
     }
 
     /// Sets the most bytes for a copy of a trace that is compressed or not a regular file.
@@ -180,8 +210,26 @@ impl Comparison {
     /// It is not TOML, or a key is unknown, missing or out of range, or a profile cannot be
     /// read.
     pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
-        let (whole, text) = (text, Text(text));
+        Self::parse_with(text, directory, &[])
+    }
+
+    /// Reads a comparison some of whose keys are replaced: each setting is a line of TOML.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), or a setting is not TOML.
+    pub fn parse_with(text: &str, directory: &Path, settings: &[String]) -> Result<Self, Error> {
+        let mut whole = text.to_owned();
+        settings.iter().for_each(|setting| whole.push_str(&format!("\n# --set '{setting}'")));
+        let text = Text(text);
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
+        for setting in settings {
+            let set = DeTable::parse(setting).map_err(|e| {
+                let what = e.message().trim().replace('\n', " ");
+                Error::Scenario(format!("--set '{setting}': {what}; give it a line of TOML"))
+            })?;
+            replace(root.get_mut(), set.into_inner());
+        }
+        scenario::expand_counts(root.get_mut(), MOST_DRIVES, text)?;
         let mut dependent = take_dependent(root.get_mut());
         let faults = faults::take(root.get_mut());
         // The workload of devices without their own.
@@ -196,7 +244,7 @@ impl Comparison {
         };
         let raw =
             Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
-        let replicas = 2..=MOST_REPLICAS;
+        let replicas = 2..=MOST_DRIVES;
         if !replicas.contains(&raw.device.len()) {
             let (least, most) = (replicas.start(), replicas.end());
             return Err(Error::Scenario(format!(
@@ -205,8 +253,17 @@ impl Comparison {
                 raw.device.len()
             )));
         }
+        let copies = copies(raw.copies.as_ref(), raw.device.len(), text)?;
         let devices = devices(raw.device, dependent, text, directory)?;
-        scenario::without_schedulers(&devices, text)?;
+        let readers = |device: &&DeviceSpec<_>| device.workloads.iter().any(|w| !w.is_noise());
+        let parallel = match &raw.parallel {
+            None => 1,
+            Some(parallel) => {
+                let most = devices.iter().filter(readers).count() as u32;
+                text.within("parallel", &parallel.span(), *parallel.get_ref(), 1..=most)?;
+                *parallel.get_ref()
+            }
+        };
         let parsed = faults
             .into_iter()
             .map(|fault| fault.map_or(Ok(Vec::new()), |fault| faults::parse(fault, text)));
@@ -222,9 +279,9 @@ impl Comparison {
         }
         let times = Times(text);
         Ok(Self {
-            text: whole.to_owned(),
+            text: whole,
             seeds: seeds(raw.seeds, text)?,
-            entries: entries(strategies, change.is_some(), text)?,
+            entries: entries(strategies, &About::new(&devices, change.is_some()), text)?,
             correlated_bursts: raw.correlated_bursts,
             phase_one: slice("phase_one", &raw.phase_one, text)?,
             phase_two: slice("phase_two", &raw.phase_two, text)?,
@@ -242,6 +299,8 @@ impl Comparison {
             turns: 1,
             label: LabelRule::default(),
             deadline: deadline(raw.deadline_us.as_ref(), text)?,
+            copies,
+            parallel,
         })
     }
 
@@ -296,6 +355,17 @@ impl Comparison {
     }
 }
 
+/// Replaces keys of a table; in tables within it the others stay.
+fn replace<'i>(root: &mut DeTable<'i>, set: DeTable<'i>) {
+    for (key, value) in set {
+        let span = value.span();
+        match (root.get_mut(key.get_ref().as_ref()).map(Spanned::get_mut), value.into_inner()) {
+            (Some(DeValue::Table(old)), DeValue::Table(new)) => replace(old, new),
+            (_, value) => _ = root.insert(key, Spanned::new(span, value)),
+        }
+    }
+}
+
 fn seeds(raw: Option<Spanned<Vec<u64>>>, text: Text<'_>) -> Result<Vec<u64>, Error> {
     let Some(raw) = raw else { return Ok((1..=5).collect()) };
     let at = raw.span();
@@ -330,7 +400,7 @@ fn deadline(raw: Option<&Spanned<RawDeadline>>, text: Text<'_>) -> Result<Option
 fn change(
     raw: &RawChange,
     workload: Option<Spanned<DeValue<'_>>>,
-    devices: &[DeviceSpec],
+    devices: &[DeviceSpec<DriveProfile>],
     text: Text<'_>,
     directory: &Path,
 ) -> Result<Change, Error> {
@@ -338,8 +408,9 @@ fn change(
     let Some(workload) = workload else {
         return Err(text.wrong(&raw.retrain.span(), "missing field `change.workload`"));
     };
-    let changed =
-        |device: &DeviceSpec| device.clone().with_workload(workload.clone(), text, directory);
+    let changed = |device: &DeviceSpec<DriveProfile>| {
+        device.clone().with_workload(workload.clone(), text, directory)
+    };
     let devices = devices.iter().map(changed).collect::<Result<_, _>>()?;
     Ok(Change { retrain, devices })
 }
@@ -347,7 +418,8 @@ fn change(
 impl Entry {
     fn new(kind: StrategyKind) -> Self {
         let name = kind.name().to_owned();
-        Self { name, kind, inference: None, retrained: false, tuning: None }
+        let errors = ErrorShares::default();
+        Self { name, kind, inference: None, retrained: false, tuning: None, errors }
     }
 
     /// LinnOS at the published cost.
@@ -361,21 +433,55 @@ impl Entry {
     }
 }
 
+/// What rows are possible in a scenario.
+struct About {
+    changes: bool,
+    has_noise: bool,
+    has_flash: bool,
+}
+
+impl About {
+    fn new(devices: &[DeviceSpec<DriveProfile>], changes: bool) -> Self {
+        let mut workloads = devices.iter().flat_map(|device| &device.workloads);
+        let is_flash = |device: &DeviceSpec<_>| matches!(device.profile, DriveProfile::Flash(_));
+        Self {
+            changes,
+            has_noise: workloads.any(WorkloadSpec::is_noise),
+            has_flash: devices.iter().any(is_flash),
+        }
+    }
+
+    /// Why a strategy is not possible.
+    fn excludes(&self, kind: StrategyKind) -> Option<&'static str> {
+        match kind {
+            StrategyKind::NoNoise if !self.has_noise => {
+                Some("`no-noise` leaves out workloads with `noise = true`, and there are none")
+            }
+            StrategyKind::Ideal if !self.has_flash => {
+                Some("`ideal` is about the firmware of flash drives, and there are none")
+            }
+            _ => None,
+        }
+    }
+}
+
 /// All strategies, and those of LinnOS a second time at the published cost; if the workload
 /// changes, those with predictors also retrained.
-fn every_entry(changes: bool) -> Vec<Entry> {
+fn every_entry(about: &About) -> Vec<Entry> {
     let linnos = [StrategyKind::Linnos, StrategyKind::LinnosHl, StrategyKind::LinnosH99];
-    let all = StrategyKind::ALL.map(Entry::new).into_iter().chain(linnos.map(Entry::published));
-    let asking = StrategyKind::ALL.into_iter().filter(|kind| changes && kind.predictor().is_some());
+    let all = StrategyKind::ALL.into_iter().filter(|kind| about.excludes(*kind).is_none());
+    let all = all.map(Entry::new).chain(linnos.map(Entry::published));
+    let asks = |kind: &StrategyKind| about.changes && kind.predictor().is_some();
+    let asking = StrategyKind::ALL.into_iter().filter(asks);
     all.chain(asking.map(Entry::retrained)).collect()
 }
 
 fn entries(
     raw: Option<Spanned<DeValue<'_>>>,
-    changes: bool,
+    about: &About,
     text: Text<'_>,
 ) -> Result<Vec<Entry>, Error> {
-    let Some(raw) = raw else { return Ok(every_entry(changes)) };
+    let Some(raw) = raw else { return Ok(every_entry(about)) };
     let at = raw.span();
     let DeValue::Array(list) = raw.into_inner() else {
         return Err(text.wrong(&at, "`strategies` must be a list"));
@@ -383,7 +489,7 @@ fn entries(
     let mut entries: Vec<Entry> = Vec::new();
     for item in list {
         let at = item.span();
-        let entry = entry(item, changes, text)?;
+        let entry = entry(item, about, text)?;
         if entries.iter().any(|other| other.name == entry.name) {
             let what = format!("there are two strategies called `{}`", entry.name);
             return Err(text.wrong(&at, what));
@@ -397,20 +503,30 @@ fn entries(
 }
 
 /// A row: a strategy's name, or a table with more.
-fn entry(item: Spanned<DeValue<'_>>, changes: bool, text: Text<'_>) -> Result<Entry, Error> {
+fn entry(item: Spanned<DeValue<'_>>, about: &About, text: Text<'_>) -> Result<Entry, Error> {
     let at = item.span();
     let raw: RawEntry = match item.get_ref() {
         DeValue::String(name) => {
             let strategy = Spanned::new(at, name.to_string());
-            RawEntry { strategy, name: None, inference_us: None, retrained: None, tuning: None }
+            RawEntry {
+                strategy,
+                name: None,
+                inference_us: None,
+                retrained: None,
+                tuning: None,
+                errors: None,
+            }
         }
         _ => read(item, text)?,
     };
     let kind: StrategyKind =
         raw.strategy.get_ref().parse().map_err(|e| text.wrong(&raw.strategy.span(), e))?;
+    if let Some(what) = about.excludes(kind) {
+        return Err(text.wrong(&raw.strategy.span(), what));
+    }
     let retrained = raw.retrained.filter(|retrained| *retrained.get_ref());
     if let Some(retrained) = &retrained
-        && !(changes && kind.predictor().is_some())
+        && !(about.changes && kind.predictor().is_some())
     {
         let what = "`retrained` is for strategies that ask predictors, where there is a \
                     `change` to learn from";
@@ -419,7 +535,41 @@ fn entry(item: Spanned<DeValue<'_>>, changes: bool, text: Text<'_>) -> Result<En
     let inference = Times(text).micros("inference_us", raw.inference_us.as_ref())?;
     let entry = if retrained.is_some() { Entry::retrained(kind) } else { Entry::new(kind) };
     let tuning = raw.tuning.map(|raw| tuning(&raw, text)).transpose()?;
-    Ok(Entry { name: raw.name.unwrap_or(entry.name), inference, tuning, ..entry })
+    let errors = raw.errors.map_or(Ok(ErrorShares::default()), |raw| errors(raw, kind, text))?;
+    Ok(Entry { name: raw.name.unwrap_or(entry.name), inference, tuning, errors, ..entry })
+}
+
+fn errors(
+    raw: Spanned<RawErrors>,
+    kind: StrategyKind,
+    text: Text<'_>,
+) -> Result<ErrorShares, Error> {
+    let (at, RawErrors { false_negatives, false_positives }) = (raw.span(), raw.into_inner());
+    if !kind.knows_queues() && kind.predictor().is_none() {
+        return Err(text.wrong(&at, "`errors` is for strategies that predict"));
+    }
+    text.within("errors.false_negatives", &at, false_negatives, 0.0..=1.0)?;
+    text.within("errors.false_positives", &at, false_positives, 0.0..=1.0)?;
+    Ok(ErrorShares { false_negatives, false_positives })
+}
+
+/// How many drives hold each block, if not all do.
+fn copies(
+    raw: Option<&Spanned<u32>>,
+    drives: usize,
+    text: Text<'_>,
+) -> Result<Option<usize>, Error> {
+    let most = drives.min(MOST_REPLICAS);
+    match raw {
+        Some(copies) => {
+            text.within("copies", &copies.span(), *copies.get_ref(), 2..=most as u32)?;
+            Ok(Some(*copies.get_ref() as usize))
+        }
+        None if drives > MOST_REPLICAS => Err(Error::Scenario(format!(
+            "`copies` must say how many of the {drives} drives hold each block, 2 to {most}"
+        ))),
+        None => Ok(None),
+    }
 }
 
 fn slice(key: &str, raw: &Spanned<RawPhase>, text: Text<'_>) -> Result<Slice, Error> {

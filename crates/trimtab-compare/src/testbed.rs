@@ -1,6 +1,6 @@
 //! The comparison on a testbed: drives that are not simulated by this crate.
 
-use trimtab_device::Profile;
+use trimtab_device::DriveProfile;
 use trimtab_io::{Nanos, derived_seed};
 use trimtab_sim::scenario::{DeviceSpec, Fill, FillKind};
 use trimtab_steer::driver::{ArrayFigures, ArrayIo};
@@ -20,7 +20,7 @@ pub struct WantedDrive<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its profile.
-    pub profile: &'a Profile,
+    pub profile: &'a DriveProfile,
     /// Share of it that is filled, 0 to 1.
     pub fill: f64,
     /// How often that is overwritten at random; 0: written once, in order.
@@ -65,6 +65,21 @@ impl Comparison {
     pub fn check_live(&self) -> Result<(), trimtab_sim::Error> {
         if self.change.is_some() {
             let what = "`change` is for simulations; leave it out for a live comparison";
+            return Err(trimtab_sim::Error::Scenario(what.to_owned()));
+        }
+        if self.devices.iter().any(|device| device.scheduler.is_some()) {
+            let what = "`scheduler` is for simulations; a live drive has the one that the system \
+                        gave it, so leave it out";
+            return Err(trimtab_sim::Error::Scenario(what.to_owned()));
+        }
+        if self.devices.iter().any(|device| device.cache.is_some()) {
+            let what = "`cache` is for simulations; live drives are read past the page cache, so \
+                        leave it out";
+            return Err(trimtab_sim::Error::Scenario(what.to_owned()));
+        }
+        if self.copies.is_some() || self.parallel > 1 {
+            let what = "`copies` and `parallel` are for simulations; leave them out for a live \
+                        comparison";
             return Err(trimtab_sim::Error::Scenario(what.to_owned()));
         }
         Ok(())
@@ -201,7 +216,7 @@ pub fn compare_on(
                 name: &entry.name,
                 ideal: entry.kind == StrategyKind::Ideal,
                 strategy: &|| ready.strategy(comparison, entry, costs, None),
-                requests: &ready.requests,
+                requests: &ready.requests(entry),
                 seed: ready.order_seed(),
                 thresholds: ready.trainees(entry).map(|trainees| trainees.thresholds.clone()),
             };

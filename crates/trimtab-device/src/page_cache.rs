@@ -137,6 +137,8 @@ pub struct PageCache {
     background_dirty: u32,
     most_dirty: u32,
     stats: CacheStats,
+    /// Pages evicted since they were taken last; `None`: not noted.
+    evicted: Option<Vec<u64>>,
 }
 
 impl PageCache {
@@ -156,6 +158,7 @@ impl PageCache {
             background_dirty: share(profile.background_dirty),
             most_dirty: share(profile.most_dirty),
             stats: CacheStats::default(),
+            evicted: None,
         })
     }
 
@@ -163,6 +166,11 @@ impl PageCache {
     #[must_use]
     pub fn is_resident(&self, page: u64) -> bool {
         self.frame(page).is_some_and(|frame| !self.frames[frame].is_in_flight)
+    }
+
+    /// The pages of the drive that are in memory, in no particular order.
+    pub fn resident(&self) -> impl Iterator<Item = u64> {
+        self.frames.used().filter(|frame| !frame.is_in_flight).map(|frame| frame.page)
     }
 
     /// Whether a page is on the active list.
@@ -313,6 +321,30 @@ impl PageCache {
         }
     }
 
+    /// Drops pages that are neither in flight nor dirty, as `posix_fadvise(POSIX_FADV_DONTNEED)`
+    /// does.
+    pub fn drop_pages(&mut self, first: u64, pages: u64) {
+        for page in first..first + pages {
+            if let Some(frame) = self.frame(page)
+                && !self.frames[frame].is_kept()
+            {
+                self.evict(frame);
+            }
+        }
+    }
+
+    /// Notes evicted pages from now on, for [`take_evicted`](Self::take_evicted).
+    pub fn tell_evicted(&mut self) {
+        self.evicted = Some(Vec::new());
+    }
+
+    /// Calls `take` for each page that was evicted since the last call, if they are noted.
+    pub fn take_evicted(&mut self, take: impl FnMut(u64)) {
+        if let Some(evicted) = &mut self.evicted {
+            evicted.drain(..).for_each(take);
+        }
+    }
+
     /// Neighbours take this many pages, as a program's memory: they are evicted, and the cache
     /// is smaller until they are [given back](Self::give_back). Returns how many could be taken.
     pub fn take(&mut self, pages: u32, below: &mut Vec<Below>) -> u32 {
@@ -365,20 +397,27 @@ impl PageCache {
                 return false;
             }
             let found = &self.frames[frame];
-            if found.is_in_flight || found.is_dirty || found.is_being_written {
+            if found.is_kept() {
                 if found.is_dirty {
                     self.write_some(below);
                 }
                 self.frames.move_to(frame, List::Inactive);
                 continue;
             }
-            let page = found.page;
-            self.index.remove(page, frame);
-            self.frames.remove(frame);
-            self.stats.evicted += 1;
+            self.evict(frame);
             return true;
         }
         false
+    }
+
+    fn evict(&mut self, frame: u32) {
+        let page = self.frames[frame].page;
+        self.index.remove(page, frame);
+        self.frames.remove(frame);
+        self.stats.evicted += 1;
+        if let Some(evicted) = &mut self.evicted {
+            evicted.push(page);
+        }
     }
 
     /// Moves up to two pages from the active list, if the inactive one is low: more than one

@@ -117,7 +117,7 @@ fn flash() -> (MittSsd, u64) {
     let mut ssd = MittSsd::new(model, Arc::new(map), limit(), FlashPrecision::default());
     for die in 0..128 {
         let begun = FlashChange::Begun(FlashOp::Program { page: die % 512 });
-        ssd.observe(&FlashEvent { at: Nanos(1000), die, change: begun });
+        ssd.observe(&FlashEvent { at: Nanos(1000), die, change: begun }.into());
     }
     (ssd, u64::from(UNITS) * 4096 - 65_536)
 }

@@ -10,7 +10,7 @@ const PAGES: u64 = 1 << 20;
 
 fn mitt_cache(c: &mut Criterion) {
     let (floor, memory) = (Nanos::from_micros(80), Nanos::from_micros(1));
-    let options = MittCacheOptions { pages: PAGES, floor, memory };
+    let options = MittCacheOptions { pages: PAGES, floor, memory, deadline: None };
     let mut cache = MittCache::new(options, Box::new(SimpleHeuristic::new(4)));
     // The first half is in memory, the next quarter was.
     cache.filled(0, PAGES / 4 * 3);

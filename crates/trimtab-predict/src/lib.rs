@@ -97,6 +97,7 @@ mod identity;
 mod in_flight;
 mod label;
 mod linnos;
+mod mistaken;
 pub mod mitt;
 mod mitt_cache;
 mod model;
@@ -124,6 +125,7 @@ pub use heuristic::{AdvancedHeuristic, HeuristicLimits, SimpleHeuristic};
 pub use identity::{Identity, OtherDrive};
 pub use label::{Label, LabelRule};
 pub use linnos::Linnos;
+pub use mistaken::{ErrorShares, Mistaken};
 pub use mitt_cache::{CacheRuling, MittCache, MittCacheOptions};
 pub use model::{
     Card, Model, PredictorKind, Provenance, QueueModel, RefusalCost, Trained, card_path,

@@ -30,6 +30,7 @@ mod limit;
 mod noop;
 mod slots;
 mod ssd;
+mod together;
 mod tolerance;
 
 pub use cfq::{CfqWeights, MittCfq};
@@ -39,6 +40,7 @@ pub use flash_model::{FlashModel, FlashModelError, FlashPrecision, FlashValues};
 pub use limit::Limit;
 pub use noop::MittNoop;
 pub use ssd::MittSsd;
+pub use together::Together;
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@
 //!
 //! A lookup cannot be wrong, so there is no probability in it.
 
-use trimtab_io::{Nanos, Op, Request};
+use trimtab_io::{CacheEvent, HostEvent, Nanos, Op, Request};
 
 use crate::page_record::PageRecord;
 use crate::predictor::{Forecast, Predictor, Ticket, Verdict};
@@ -37,6 +37,8 @@ pub struct MittCacheOptions {
     pub floor: Nanos,
     /// The latency of a read from memory.
     pub memory: Nanos,
+    /// The deadline of reads that have none of their own, counted from the decision.
+    pub deadline: Option<Nanos>,
 }
 
 /// A decision, by its reason.
@@ -121,7 +123,7 @@ impl MittCache {
             return CacheRuling::InMemory(forecast);
         }
         let below = self.below.predict(now, request);
-        let within = request.deadline.map(|deadline| deadline.since(now));
+        let within = request.deadline.map(|deadline| deadline.since(now)).or(self.options.deadline);
         let expects_memory =
             request.op == Op::Read && within.is_some_and(|within| within < self.options.floor);
         if !expects_memory {
@@ -170,6 +172,24 @@ impl Predictor for MittCache {
             self.filled(first, count);
         }
         self.below.completed(now, ticket, data);
+    }
+
+    fn dispatched(&mut self, now: Nanos, ticket: Ticket) {
+        if ticket != IN_MEMORY {
+            self.below.dispatched(now, ticket);
+        }
+    }
+
+    fn next_cancelled(&mut self) -> Option<Ticket> {
+        self.below.next_cancelled()
+    }
+
+    fn observe(&mut self, event: &HostEvent) {
+        match *event {
+            HostEvent::Cache(CacheEvent::Filled { first, pages }) => self.filled(first, pages),
+            HostEvent::Cache(CacheEvent::Evicted { first, pages }) => self.evicted(first, pages),
+            HostEvent::Flash(_) => self.below.observe(event),
+        }
     }
 
     fn boxed_clone(&self) -> Box<dyn Predictor> {

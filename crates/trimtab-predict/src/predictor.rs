@@ -1,6 +1,6 @@
 //! The interface of predictors.
 
-use trimtab_io::{FlashEvent, Nanos, Request};
+use trimtab_io::{HostEvent, Nanos, Request};
 
 /// A predictor's decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +73,8 @@ pub trait Predictor: Send {
         None
     }
 
-    /// An internal operation of the drive. Only of drives whose host manages the flash.
-    fn observe(&mut self, event: &FlashEvent) {
+    /// The host has learnt something of the drive that no request tells.
+    fn observe(&mut self, event: &HostEvent) {
         _ = event;
     }
 

@@ -37,7 +37,7 @@ fn requests(capacity: u64) -> Vec<ArrayIo> {
         let op = if random.unit() < 0.7 { Op::Read } else { Op::Write };
         let offset = random.next() % (capacity / 4096) * 4096;
         let primary = Replica((number % DRIVES) as u8);
-        ArrayIo { at: Nanos(at), op, offset, length: 4096, primary }
+        ArrayIo::new(Nanos(at), op, offset, 4096, primary)
     };
     (0..REQUESTS).map(io).collect()
 }

@@ -49,7 +49,7 @@ fn raid(c: &mut Criterion) {
     ];
     for (name, firmware, policy) in rows {
         let aged = drives(firmware);
-        let capacity = aged[0].ssd.capacity();
+        let capacity = aged[0].server.capacity();
         let layout = Layout::new(Level::Raid5, Rotation::LeftSymmetric, 4, 4096, capacity);
         let layout = layout.expect("it is an array");
         group.bench_function(name, |b| {

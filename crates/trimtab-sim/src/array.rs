@@ -14,10 +14,12 @@ mod sampler;
 pub use drive::ArrayDrive;
 pub use trimtab_steer::driver::{ArrayFigures, ArrayIo, LogEntry, RunOptions};
 
+use trimtab_device::Ssd;
 use trimtab_steer::Strategy;
 use trimtab_steer::driver::{self, DriverRun};
 
 use crate::error::Error;
+use crate::server::Server;
 pub(crate) use backend::Simulated;
 pub(crate) use sampler::Sampler;
 
@@ -33,11 +35,11 @@ pub struct ArrayOptions {
 
 /// The result of a run.
 #[derive(Debug)]
-pub struct ArrayRun {
+pub struct ArrayRun<S = Ssd> {
     /// The figures.
     pub figures: ArrayFigures,
     /// The drives afterwards, with all requests complete.
-    pub drives: Vec<ArrayDrive>,
+    pub drives: Vec<ArrayDrive<S>>,
     /// The requests to each drive, in order; empty unless [`RunOptions::log`] is set.
     pub log: Vec<Vec<LogEntry>>,
 }
@@ -49,12 +51,12 @@ pub struct ArrayRun {
 ///
 /// # Panics
 /// There are no drives, or more than [`trimtab_steer::MOST_DRIVES`].
-pub fn run(
-    drives: Vec<ArrayDrive>,
+pub fn run<S: Server + Clone>(
+    drives: Vec<ArrayDrive<S>>,
     strategy: Box<dyn Strategy>,
     requests: &[ArrayIo],
     options: &ArrayOptions,
-) -> Result<ArrayRun, Error> {
+) -> Result<ArrayRun<S>, Error> {
     let sampler = Sampler::new(options.refusal_samples, requests.len());
     let mut backend = Simulated::new(drives, options.run.thresholds.as_deref(), sampler);
     let run = driver::run(&mut backend, strategy, requests, &options.run)?;

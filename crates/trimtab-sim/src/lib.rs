@@ -21,7 +21,8 @@
 //! is the entry point for programs with their own [`Server`]. [`mod@array`] runs several
 //! drives under a strategy of `trimtab-steer`; [`fit`] finds the profile of a recorded drive.
 //!
-//! [`Scheduled`] puts an I/O scheduler above a device: it is a [`Server`] itself.
+//! [`Scheduled`] puts an I/O scheduler above a device: it is a [`Server`] itself. [`mitt`] makes the
+//! queue models of disks from their profiles, and drives them.
 //!
 //! # Example
 //!
@@ -62,11 +63,14 @@
 //!   milliseconds, so a sample is taken, spread evenly over the run.
 
 pub mod array;
+mod cached;
 mod error;
 mod figures;
 mod fit;
 mod host;
+mod hosted;
 mod lane;
+pub mod mitt;
 pub mod parallel;
 mod raid;
 mod report;
@@ -76,17 +80,19 @@ mod server;
 mod simulation;
 mod source;
 
+pub use cached::{CacheSpec, Cached, EvictionSpec};
 pub use error::Error;
 pub use fit::{
     DiskDistance, DiskProbe, DiskProfiler, Distance, Fitted, FittedDisk, RotationProbe, fit,
     fit_disk, mean_forecast_error,
 };
 pub use host::{Arbitration, HostInterface};
+pub use hosted::HostedDrive;
 pub use lane::{Device, Span, Workload};
 pub use raid::{RaidOptions, RaidRun, RunPart, run_raid};
 pub use report::{DeviceReport, OpReport, Report, TimeReport, WorkloadReport};
 pub use scenario::Scenario;
-pub use scheduled::{MaybeScheduled, Scheduled};
+pub use scheduled::{Dispatch, MaybeScheduled, Scheduled};
 pub use server::Server;
 pub use simulation::Simulation;
 pub use source::{NEVER, Offsets, Replay, ReplayOptions, Source};

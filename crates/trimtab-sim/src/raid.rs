@@ -4,8 +4,8 @@
 use trimtab_array::driver::{ArrayDriver, DriverOptions, Figures, Load, Staged, UserIo};
 use trimtab_array::planner::Planner;
 use trimtab_array::staging::{Staging, StagingCounts, StagingOptions};
-use trimtab_device::{ControllerSettings, SsdStats, WindowController};
-use trimtab_io::{FlashEvent, Nanos, Request};
+use trimtab_device::{ControllerSettings, Ssd, SsdStats, WindowController};
+use trimtab_io::{HostEvent, Nanos, Request};
 use trimtab_steer::Replica;
 use trimtab_steer::driver::{Backend, Completed, Wake};
 
@@ -202,7 +202,7 @@ impl HostWindows {
     fn set(&self, drives: &mut Together<'_>) {
         let now = drives.now();
         for drive in &mut drives.drives.drives {
-            let Some(windows) = drive.ssd.windows() else { continue };
+            let Some(windows) = drive.server.windows() else { continue };
             let next = windows.from_next_cycle(now, self.controller.length());
             drive.change(|ssd| _ = ssd.set_windows(next));
         }
@@ -211,18 +211,18 @@ impl HostWindows {
 
 /// Drives of which each tells the others that it begins to clean.
 struct Together<'a> {
-    drives: Simulated<'a>,
+    drives: Simulated<'a, Ssd>,
     relays: bool,
 }
 
 impl Together<'_> {
     fn stats(&self) -> Vec<SsdStats> {
-        self.drives.drives.iter().map(|drive| drive.ssd.stats()).collect()
+        self.drives.drives.iter().map(|drive| drive.server.stats()).collect()
     }
 
     fn relay(&mut self, from: usize) {
         let drives = &mut self.drives.drives;
-        if !drives[from].ssd.took_cleaning_start() {
+        if !drives[from].server.took_cleaning_start() {
             return;
         }
         let now = self.drives.now();
@@ -281,8 +281,8 @@ impl Backend for Together<'_> {
     }
 
     #[inline]
-    fn flash_events(&mut self, take: impl FnMut(Replica, FlashEvent)) {
-        self.drives.flash_events(take);
+    fn host_events(&mut self, take: impl FnMut(Replica, HostEvent)) {
+        self.drives.host_events(take);
     }
 }
 

@@ -1,5 +1,6 @@
 //! A simulation in TOML; docs/scenario.md describes every key.
 
+mod count;
 mod drive;
 mod text;
 mod values;
@@ -15,12 +16,15 @@ use trimtab_device::scheduler::SchedulerKind;
 use trimtab_device::{Disk, Drive, DriveProfile, FillProgress, Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, WholeFile, derived_seed};
 
+pub use self::count::expand_counts;
 pub use self::text::Text;
 pub use self::values::Bytes;
 pub use self::workload::{WorkloadSpec, read};
 
+use crate::cached::{CacheSpec, Cached};
 use crate::error::Error;
 use crate::host::HostInterface;
+use crate::hosted::HostedDrive;
 use crate::lane::{Device, Span};
 use crate::scheduled::{MaybeScheduled, Scheduled};
 use crate::server::Server;
@@ -68,6 +72,8 @@ pub struct DeviceSpec<P = Profile> {
     pub host: HostInterface,
     /// The I/O scheduler above it, if there is one.
     pub scheduler: Option<SchedulerSpec>,
+    /// The page cache above that, if there is one.
+    pub cache: Option<CacheSpec>,
     /// Its workloads.
     pub workloads: Vec<WorkloadSpec>,
 }
@@ -142,6 +148,7 @@ pub struct RawDevice {
     host: Option<Spanned<HostInterface>>,
     scheduler: Option<Spanned<SchedulerKind>>,
     device_depth: Option<Spanned<u32>>,
+    cache: Option<Spanned<CacheSpec>>,
 }
 
 /// The parts of a device whose keys depend on each other, which are parsed after the rest.
@@ -154,6 +161,8 @@ pub struct DependentKeys<'i> {
 
 /// More has no effect: after ten overwrites a drive is in its steady state.
 const MOST_OVERWRITES: f64 = 100.0;
+/// The most devices of a simulation.
+const MOST_DEVICES: usize = 1024;
 /// The most requests that a simulation may count.
 const MOST_REQUESTS: u64 = 1 << 47;
 
@@ -208,6 +217,7 @@ impl Scenario {
     pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
         let (whole, text) = (text, Text(text));
         let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
+        expand_counts(root.get_mut(), MOST_DEVICES, text)?;
         let dependent = take_dependent(root.get_mut());
         let raw =
             Raw::deserialize(toml::de::Deserializer::from(root)).map_err(|e| text.error(&e))?;
@@ -217,6 +227,10 @@ impl Scenario {
         }
         let devices = loaded(raw.device, dependent, text, directory, drives_of_any_kind)?;
         let mut workloads = devices.iter().flat_map(|device| &device.workloads);
+        if let Some(noise) = workloads.clone().find(|workload| workload.is_noise()) {
+            let what = "`noise` is for `trimtab compare`: here each workload has its own figures";
+            return Err(text.wrong(&noise.span, what));
+        }
         if let (None, None, Some(endless)) =
             (span.requests, span.duration, workloads.find(|workload| !workload.ends()))
         {
@@ -230,7 +244,7 @@ impl Scenario {
     ///
     /// # Errors
     /// A trace cannot be read.
-    pub fn simulation(&self) -> Result<Simulation<MaybeScheduled<Drive>>, Error> {
+    pub fn simulation(&self) -> Result<Simulation<HostedDrive>, Error> {
         let made = self.simulation_watched(&mut |_, _| ControlFlow::Continue(()))?;
         Ok(made.expect("it is not ended"))
     }
@@ -244,7 +258,7 @@ impl Scenario {
     pub fn simulation_watched(
         &self,
         watch: &mut dyn FnMut(&str, f64) -> ControlFlow<()>,
-    ) -> Result<Option<Simulation<MaybeScheduled<Drive>>>, Error> {
+    ) -> Result<Option<Simulation<HostedDrive>>, Error> {
         let mut devices = Vec::with_capacity(self.devices.len());
         for (number, spec) in (0..).zip(&self.devices) {
             let seed = derived_seed(self.seed, number.into());
@@ -256,7 +270,7 @@ impl Scenario {
             devices.push(Device {
                 name: spec.name.clone(),
                 host: spec.host,
-                server: spec.scheduled(drive),
+                server: spec.hosted(drive, seed),
                 workloads,
             });
         }
@@ -275,18 +289,17 @@ impl Scenario {
     }
 }
 
-/// Builds and checks devices that are flash drives. Files that they name are looked for in
-/// `directory`.
+/// Builds and checks devices. Files that they name are looked for in `directory`.
 ///
 /// # Errors
-/// A key is missing or out of range, a profile cannot be read, or is a disk's.
+/// A key is missing or out of range, or a profile cannot be read.
 pub fn devices(
     raw: Vec<Spanned<RawDevice>>,
     dependent: Vec<DependentKeys<'_>>,
     text: Text<'_>,
     directory: &Path,
-) -> Result<Vec<DeviceSpec>, Error> {
-    loaded(raw, dependent, text, directory, drives)
+) -> Result<Vec<DeviceSpec<DriveProfile>>, Error> {
+    loaded(raw, dependent, text, directory, drives_of_any_kind)
 }
 
 /// Devices from `drives`, with their workloads.
@@ -331,8 +344,8 @@ pub fn drives(
     let drives = drives_of_any_kind(raw, dependent, text, directory)?;
     let flash = |(drive, line): (DeviceSpec<DriveProfile>, &Range<usize>)| match drive.profile {
         DriveProfile::Flash(profile) => {
-            let DeviceSpec { name, fill, host, scheduler, workloads, .. } = drive;
-            Ok(DeviceSpec { name, profile, fill, host, scheduler, workloads })
+            let DeviceSpec { name, fill, host, scheduler, cache, workloads, .. } = drive;
+            Ok(DeviceSpec { name, profile, fill, host, scheduler, cache, workloads })
         }
         DriveProfile::Disk(disk) => {
             let what = format!("profile `{}` is a disk's; a flash drive is needed here", disk.name);
@@ -392,7 +405,22 @@ impl DeviceSpec<DriveProfile> {
         })?;
         let fill = raw.fill.map(Spanned::into_inner).unwrap_or_default();
         let scheduler = scheduler(raw.scheduler, raw.device_depth, text)?;
-        Ok(Self { name, profile, fill, host, scheduler, workloads: Vec::new() })
+        let cache = raw.cache.map(|cache| {
+            let (at, cache) = (cache.span(), cache.into_inner());
+            cache.check().map_err(|what| text.wrong(&at, what))?;
+            Ok::<_, Error>(cache)
+        });
+        let cache = cache.transpose()?;
+        Ok(Self { name, profile, fill, host, scheduler, cache, workloads: Vec::new() })
+    }
+
+    /// The drive, filled if it is flash.
+    #[must_use]
+    pub fn drive(&self, number: u32, seed: u64) -> Drive {
+        match self.drive_watched(number, seed, &mut |_| ControlFlow::Continue(())) {
+            ControlFlow::Continue(drive) => drive,
+            ControlFlow::Break(()) => unreachable!("it is not ended"),
+        }
     }
 
     /// A device below its scheduler, if it has one.
@@ -402,6 +430,19 @@ impl DeviceSpec<DriveProfile> {
             None => MaybeScheduled::Direct(server),
             Some(SchedulerSpec { kind, device_depth, .. }) => {
                 MaybeScheduled::Scheduled(Box::new(Scheduled::new(server, kind, *device_depth)))
+            }
+        }
+    }
+
+    /// A drive below its scheduler and page cache. The seed is that of neighbours which take memory.
+    #[must_use]
+    pub fn hosted(&self, drive: Drive, seed: u64) -> HostedDrive {
+        let scheduled = self.scheduled(drive);
+        match &self.cache {
+            None => HostedDrive::Uncached(scheduled),
+            Some(cache) => {
+                let seed = derived_seed(seed, u64::MAX);
+                HostedDrive::Cached(Box::new(Cached::new(scheduled, cache, seed)))
             }
         }
     }
@@ -523,14 +564,18 @@ fn scheduler(
     Ok(Some(SchedulerSpec { kind, device_depth, span }))
 }
 
-/// Refuses devices with schedulers, where these are not simulated.
+/// Refuses devices with schedulers and page caches, where these are not simulated.
 ///
 /// # Errors
 /// A device has one.
-pub fn without_schedulers(devices: &[DeviceSpec], text: Text<'_>) -> Result<(), Error> {
+pub fn without_hosts(devices: &[DeviceSpec], text: Text<'_>) -> Result<(), Error> {
+    if let Some(cached) = devices.iter().find(|device| device.cache.is_some()) {
+        let name = &cached.name;
+        return Err(Error::Scenario(format!("{name}: `cache` is for replicas, not for members")));
+    }
     match devices.iter().find_map(|device| device.scheduler.as_ref()) {
         Some(scheduler) => {
-            let what = "`scheduler` is for `trimtab sim run`: leave it out here";
+            let what = "`scheduler` is for replicas, not for members: leave it out here";
             Err(text.wrong(&scheduler.span, what))
         }
         None => Ok(()),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use trimtab_device::scheduler::{AnyScheduler, Scheduler as _, SchedulerKind};
 use trimtab_device::{Error, Served, SsdStats};
-use trimtab_io::{Nanos, Op, Request, RequestId};
+use trimtab_io::{HostEvent, Nanos, Op, Request, RequestId};
 
 use crate::server::Server;
 
@@ -24,7 +24,18 @@ pub struct Scheduled<S> {
     in_device: Vec<Sent>,
     free: Vec<u32>,
     served: VecDeque<Served>,
+    /// Requests that the device got since this was asked last; `None`: not noted.
+    dispatches: Option<Vec<Dispatch>>,
     now: Nanos,
+}
+
+/// A request has left the scheduler: the device has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// When.
+    pub at: Nanos,
+    /// The request.
+    pub request: RequestId,
 }
 
 /// A request that the device has.
@@ -46,6 +57,7 @@ impl<S: Server> Scheduled<S> {
             in_device: Vec::new(),
             free: Vec::new(),
             served: VecDeque::new(),
+            dispatches: None,
             now: Nanos::ZERO,
         }
     }
@@ -89,6 +101,9 @@ impl<S: Server> Scheduled<S> {
     }
 
     fn send(&mut self, request: Request) -> Result<(), Error> {
+        if let Some(dispatches) = &mut self.dispatches {
+            dispatches.push(Dispatch { at: self.now, request: request.id });
+        }
         let sent = Sent { request, at: self.now };
         let number = match self.free.pop() {
             Some(number) => {
@@ -135,6 +150,14 @@ impl<S: Server> Scheduled<S> {
 impl<S: Server> Server for Scheduled<S> {
     fn capacity(&self) -> u64 {
         self.server.capacity()
+    }
+
+    fn now(&self) -> Nanos {
+        self.now
+    }
+
+    fn in_flight(&self) -> usize {
+        self.waiting() + self.depth_used() as usize
     }
 
     fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
@@ -192,6 +215,29 @@ impl<S: Server> Server for Scheduled<S> {
         });
     }
 
+    fn cancel(&mut self, id: RequestId) -> bool {
+        self.remove(id).is_some()
+    }
+
+    fn take_dispatches(&mut self, take: impl FnMut(Dispatch)) {
+        if let Some(dispatches) = &mut self.dispatches {
+            dispatches.drain(..).for_each(take);
+        }
+    }
+
+    fn tell_dispatches(&mut self) -> bool {
+        self.dispatches = Some(Vec::new());
+        true
+    }
+
+    fn tells_events(&self) -> bool {
+        self.server.tells_events()
+    }
+
+    fn take_host_events(&mut self, take: impl FnMut(HostEvent)) {
+        self.server.take_host_events(take);
+    }
+
     fn study(&self) -> SsdStats {
         self.server.study()
     }
@@ -216,9 +262,29 @@ macro_rules! each {
     };
 }
 
+impl<S> MaybeScheduled<S> {
+    /// The device, to be changed from outside.
+    pub const fn device_mut(&mut self) -> &mut S {
+        match self {
+            Self::Direct(server) => server,
+            Self::Scheduled(scheduled) => &mut scheduled.server,
+        }
+    }
+}
+
 impl<S: Server> Server for MaybeScheduled<S> {
     fn capacity(&self) -> u64 {
         each!(self, server => server.capacity())
+    }
+
+    #[inline]
+    fn now(&self) -> Nanos {
+        each!(self, server => server.now())
+    }
+
+    #[inline]
+    fn in_flight(&self) -> usize {
+        each!(self, server => server.in_flight())
     }
 
     #[inline]
@@ -249,6 +315,29 @@ impl<S: Server> Server for MaybeScheduled<S> {
     #[inline]
     fn drain(&mut self, take: impl FnMut(&Served)) {
         each!(self, server => server.drain(take));
+    }
+
+    #[inline]
+    fn cancel(&mut self, id: RequestId) -> bool {
+        each!(self, server => server.cancel(id))
+    }
+
+    #[inline]
+    fn take_dispatches(&mut self, take: impl FnMut(Dispatch)) {
+        each!(self, server => server.take_dispatches(take));
+    }
+
+    fn tell_dispatches(&mut self) -> bool {
+        each!(self, server => server.tell_dispatches())
+    }
+
+    fn tells_events(&self) -> bool {
+        each!(self, server => server.tells_events())
+    }
+
+    #[inline]
+    fn take_host_events(&mut self, take: impl FnMut(HostEvent)) {
+        each!(self, server => server.take_host_events(take));
     }
 
     fn study(&self) -> SsdStats {

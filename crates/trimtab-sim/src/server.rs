@@ -1,7 +1,9 @@
 //! The interface of a simulated device.
 
 use trimtab_device::{Disk, Drive, Error, Served, Ssd, SsdStats};
-use trimtab_io::{Nanos, Request};
+use trimtab_io::{HostEvent, Nanos, Request, RequestId};
+
+use crate::scheduled::Dispatch;
 
 /// Serves requests in virtual time: a drive, or several drives as one.
 ///
@@ -11,6 +13,12 @@ use trimtab_io::{Nanos, Request};
 pub trait Server {
     /// Its capacity, bytes.
     fn capacity(&self) -> u64;
+
+    /// Its time.
+    fn now(&self) -> Nanos;
+
+    /// Requests that it has not completed.
+    fn in_flight(&self) -> usize;
 
     /// Takes a request at time `now`; all earlier events are processed first.
     ///
@@ -41,6 +49,44 @@ pub trait Server {
     /// Passes on the completions since the last call, in order of time.
     fn drain(&mut self, take: impl FnMut(&Served));
 
+    /// Takes back a request that waits in the host: then it never completes. False if the device
+    /// has it, or knows no such request.
+    fn cancel(&mut self, id: RequestId) -> bool {
+        _ = id;
+        false
+    }
+
+    /// Passes on the requests that the device has got from its scheduler since the last call, in
+    /// order of time: none before [`tell_dispatches`](Self::tell_dispatches). A request that has
+    /// completed since is among them, so pass them on before completions.
+    fn take_dispatches(&mut self, take: impl FnMut(Dispatch)) {
+        _ = take;
+    }
+
+    /// Notes dispatches from now on, if it has a scheduler; returns whether it has.
+    fn tell_dispatches(&mut self) -> bool {
+        false
+    }
+
+    /// Whether it has host events to tell.
+    fn tells_events(&self) -> bool {
+        false
+    }
+
+    /// A read was refused before it came here. A host may bring its data into memory.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    fn refused(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
+        _ = (now, request);
+        Ok(())
+    }
+
+    /// Calls `take` for each host event since the last call, if it tells them.
+    fn take_host_events(&mut self, take: impl FnMut(HostEvent)) {
+        _ = take;
+    }
+
     /// Internal counters, for reports. Counters that a server does not have stay zero.
     fn study(&self) -> SsdStats {
         SsdStats::default()
@@ -53,6 +99,16 @@ macro_rules! serves {
         impl Server for $model {
             fn capacity(&self) -> u64 {
                 self.capacity()
+            }
+
+            #[inline]
+            fn now(&self) -> Nanos {
+                self.now()
+            }
+
+            #[inline]
+            fn in_flight(&self) -> usize {
+                self.in_flight()
             }
 
             #[inline]
@@ -92,6 +148,15 @@ serves! {
         self.prefetch(offset);
     }
 
+    fn tells_events(&self) -> bool {
+        self.is_open_channel()
+    }
+
+    #[inline]
+    fn take_host_events(&mut self, mut take: impl FnMut(HostEvent)) {
+        self.take_flash_events(|event| take(event.into()));
+    }
+
     fn study(&self) -> SsdStats {
         self.stats()
     }
@@ -105,6 +170,20 @@ serves! {
     #[inline]
     fn expect(&mut self, offset: u64) {
         self.prefetch(offset);
+    }
+
+    fn tells_events(&self) -> bool {
+        match self {
+            Self::Flash(ssd) => ssd.is_open_channel(),
+            Self::Disk(_) => false,
+        }
+    }
+
+    #[inline]
+    fn take_host_events(&mut self, mut take: impl FnMut(HostEvent)) {
+        if let Self::Flash(ssd) = self {
+            ssd.take_flash_events(|event| take(event.into()));
+        }
     }
 
     fn study(&self) -> SsdStats {

@@ -39,13 +39,13 @@ fn requests(count: u64, gap: u64, seed: u64) -> Vec<ArrayIo> {
     let mut at = Nanos::ZERO;
     let io = |_| {
         at += Nanos(random.next() % (2 * gap));
-        ArrayIo {
+        ArrayIo::new(
             at,
-            op: if random.next().is_multiple_of(3) { Op::Write } else { Op::Read },
-            offset: random.next() % (capacity - 4) * 4096,
-            length: (1 + random.next() % 4) * 4096,
-            primary: Replica((random.next() % DRIVES as u64) as u8),
-        }
+            if random.next().is_multiple_of(3) { Op::Write } else { Op::Read },
+            random.next() % (capacity - 4) * 4096,
+            (1 + random.next() % 4) * 4096,
+            Replica((random.next() % DRIVES as u64) as u8),
+        )
     };
     (0..count).map(io).collect()
 }
@@ -76,7 +76,7 @@ fn base_equals_drives_alone() {
     let requests = requests(30_000, 300_000, 1);
     let run = run_kind(StrategyKind::Base, 1024, &requests);
     for (number, drive) in drives(1024).into_iter().enumerate() {
-        let mut ssd = drive.ssd;
+        let mut ssd = drive.server;
         let mut alone = LatencyHistogram::new();
         let mut served = Vec::new();
         let own = requests.iter().enumerate().filter(|(_, io)| io.primary.index() == number);
@@ -190,8 +190,8 @@ proptest! {
             let done = read.filter(|r| r.complete.is_some()).count() as u64;
             prop_assert_eq!(done, figures.counts.sent, "{}", kind);
             for drive in drives {
-                prop_assert_eq!(drive.ssd.in_flight(), 0);
-                prop_assert_eq!(drive.ssd.verify(), Ok(()));
+                prop_assert_eq!(drive.server.in_flight(), 0);
+                prop_assert_eq!(drive.server.verify(), Ok(()));
             }
             let again = run_kind(kind, depth, &requests);
             prop_assert_eq!(figures.reads.summary(), again.figures.reads.summary());

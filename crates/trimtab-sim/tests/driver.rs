@@ -42,6 +42,14 @@ impl Server for Constant {
         CAPACITY
     }
 
+    fn now(&self) -> Nanos {
+        self.now
+    }
+
+    fn in_flight(&self) -> usize {
+        self.on_the_way.len()
+    }
+
     fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), DeviceError> {
         self.advance(now);
         self.on_the_way.push_back((now, *request));

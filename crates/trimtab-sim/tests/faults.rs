@@ -30,12 +30,14 @@ fn drives(depth: u32) -> Vec<ArrayDrive> {
 
 /// A read of each drive every millisecond.
 fn requests() -> Vec<ArrayIo> {
-    let read = |number: u64| ArrayIo {
-        at: times(GAP, number / 2),
-        op: Op::Read,
-        offset: number * 4096,
-        length: 4096,
-        primary: Replica((number % 2) as u8),
+    let read = |number: u64| {
+        ArrayIo::new(
+            times(GAP, number / 2),
+            Op::Read,
+            number * 4096,
+            4096,
+            Replica((number % 2) as u8),
+        )
     };
     (0..2 * READS).map(read).collect()
 }
@@ -144,7 +146,7 @@ fn the_seed_decides_which_requests_fail() {
 fn drives_go_on_from_where_a_run_with_faults_ended() {
     let mut first = base([&[fault(Effect::Slow { factor: 5.0 }, 0.0, f64::INFINITY)], &[]]);
     first.drives.iter_mut().for_each(|drive| drive.set_faults(&[], 0));
-    let start = first.drives[0].ssd.now().max(first.drives[1].ssd.now());
+    let start = first.drives[0].server.now().max(first.drives[1].server.now());
     let mut later = requests();
     later.iter_mut().for_each(|io| io.at += start);
     let run_options = RunOptions { each_read: true, ..RunOptions::default() };

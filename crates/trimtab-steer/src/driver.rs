@@ -65,13 +65,7 @@
 //!     }
 //! }
 //!
-//! let read = ArrayIo {
-//!     at: Nanos::ZERO,
-//!     op: Op::Read,
-//!     offset: 0,
-//!     length: 4096,
-//!     primary: Replica(0),
-//! };
+//! let read = ArrayIo::new(Nanos::ZERO, Op::Read, 0, 4096, Replica(0));
 //! let patience = strategies::Patience::new(&[Nanos::from_micros(200); 2]);
 //! let hedge = Box::new(strategies::Hedge::new("hedge", patience));
 //! let run = run(&mut Drives::default(), hedge, &[read], &RunOptions::default()).unwrap();
@@ -92,7 +86,7 @@ pub use host_queues::{HostQueues, InFlight, LogEntry};
 pub use reads::{Reads, RequestEnd};
 pub use workload::ArrayIo;
 
-use trimtab_io::{Nanos, Op, Request, RequestId};
+use trimtab_io::{Nanos, Request, RequestId};
 use trimtab_predict::Ticket;
 
 use crate::action::{Action, Actions, Attempt, Reason, Timer};
@@ -109,6 +103,9 @@ pub struct RunOptions {
     pub seed: u64,
     /// How many drives hold each block; all if `None`.
     pub copies: Option<usize>,
+    /// Whether a user's request is made of several reads ([`ArrayIo::user_request`]). Then the
+    /// latency of reads in the figures is that of user requests: of the slowest of its reads.
+    pub parallel: bool,
     /// The latency from which on a read was slow, by replica, to score predictions.
     pub thresholds: Option<Vec<Nanos>>,
     /// Whether all requests to the drives are logged.
@@ -261,7 +258,8 @@ impl<B: Backend, R: Reads> Driver<B, R> {
         let timer = self.timers.next().unwrap_or(NEVER);
         let wake = self.backend.wait(timer.min(until))?;
         let steering = &mut self.steering;
-        self.backend.flash_events(|drive, event| steering.observe(drive, &event));
+        self.backend.host_events(|drive, event| steering.observe(drive, &event));
+        self.take_dispatches();
         match wake {
             Wake::Drive(drive) => {
                 self.now = self.backend.now();
@@ -325,11 +323,49 @@ impl<B: Backend, R: Reads> Driver<B, R> {
     ) -> Result<(), B::Error> {
         if self.queues.push(self.now, drive, request, purpose) && self.backend.has_room(drive) {
             self.issue(drive)?;
+            self.take_dispatches();
             // Some requests complete at once, for example reads of blocks that were never
             // written.
             self.take_completions(drive);
         }
+        self.take_bumped(drive);
         Ok(())
+    }
+
+    /// Tells the strategy which requests have left their schedulers.
+    #[inline]
+    fn take_dispatches(&mut self) {
+        let Self { backend, steering, queues, now, .. } = self;
+        backend.dispatches(|slot| {
+            let &InFlight { drive, purpose, .. } = queues.get(slot);
+            match purpose {
+                Purpose::Attempt(attempt, _) => steering.dispatched(*now, attempt),
+                Purpose::Other(ticket) | Purpose::ForcedSample(ticket) => {
+                    steering.other_dispatched(*now, drive, ticket);
+                }
+            }
+        });
+    }
+
+    /// Takes back the attempts that will be late because of what was sent after them, where that is
+    /// still possible.
+    #[inline]
+    fn take_bumped(&mut self, drive: Replica) {
+        while let Some(attempt) = self.steering.next_bumped(drive) {
+            let is_it =
+                |purpose: &Purpose| matches!(purpose, Purpose::Attempt(a, _) if *a == attempt);
+            let taken = self.queues.cancel(drive, is_it)
+                || self.queues.find(drive, is_it).is_some_and(|slot| {
+                    let taken = self.backend.take_back(drive, slot);
+                    if taken {
+                        self.queues.taken_back(slot);
+                    }
+                    taken
+                });
+            if taken {
+                self.steering.bumped(self.now, attempt, &mut self.actions);
+            }
+        }
     }
 
     /// Submits queued requests as long as the drive has room.
@@ -398,6 +434,7 @@ impl<B: Backend, R: Reads> Driver<B, R> {
     /// Samples some of the refused reads.
     fn refused(&mut self, read: RequestId, drive: Replica) -> Result<(), B::Error> {
         let request = self.reads.request(read);
+        self.backend.refused(drive, &request)?;
         if !self.backend.sample_refusal(drive, &request, self.queues.queued(drive)) {
             return Ok(());
         }
@@ -427,7 +464,7 @@ impl<'a, B: Backend> Driver<B, Workload<'a>> {
         }
         self.backend.handed_out(io.at);
         let request = io.request(id);
-        if io.op == Op::Read {
+        if io.is_steered() {
             let RunOptions { seed, copies, .. } = *self.reads.options;
             let drives = self.backend.drives();
             let order = io.order(id, drives, copies.unwrap_or(drives), seed);

@@ -40,6 +40,12 @@ impl<T> InFlightTable<T> {
         self.len() == 0
     }
 
+    /// The first slot in flight whose value fits. It looks at all of them.
+    pub fn find(&self, fits: impl Fn(&T) -> bool) -> Option<u32> {
+        let slots = (0..).zip(&self.slots).filter(|(_, value)| fits(value)).map(|(slot, _)| slot);
+        { slots }.find(|slot| !self.free.contains(slot))
+    }
+
     /// Enters a request and returns its slot.
     #[inline]
     pub fn insert(&mut self, value: T) -> u32 {
@@ -99,6 +105,12 @@ mod tests {
         assert_eq!((table.len(), table[3]), (2, 3), "readable until reused");
         assert_eq!(table.insert_with(|before| before.unwrap() + 10), 3);
         assert_eq!((table[3], table.insert(7), table.insert(8)), (13, 1, 4));
+        table.remove(4);
+        assert_eq!(
+            (table.find(|&value| value == 8), table.find(|&value| value == 7)),
+            (None, Some(1))
+        );
+        assert_eq!(table.insert(8), 4);
         (0..5).for_each(|slot| table.remove(slot));
         assert!(table.is_empty());
     }

@@ -1,6 +1,7 @@
 //! One predictor per replica.
 
-use trimtab_io::{FlashEvent, Nanos, Op, Request};
+use trimtab_io::{HostEvent, Nanos, Op, Request};
+use trimtab_predict::mitt::Together;
 use trimtab_predict::{Forecast, Predictor, Ticket};
 
 use crate::probing::Probing;
@@ -32,10 +33,32 @@ impl PredictorSet {
         Self { refuses: false, ..self }
     }
 
+    /// The same set, with each predictor changed; `change` gets the replica's number too.
+    #[must_use]
+    pub fn map(
+        self,
+        mut change: impl FnMut(usize, Box<dyn Predictor>) -> Box<dyn Predictor>,
+    ) -> Self {
+        let changed = self.predictors.into_iter().enumerate();
+        Self { predictors: changed.map(|(number, one)| change(number, one)).collect(), ..self }
+    }
+
     /// Whether any of the predictors may refuse a read.
     #[must_use]
     pub const fn refuses(&self) -> bool {
         self.refuses
+    }
+
+    /// Both of two sets: a request is late if either says so.
+    #[must_use]
+    pub fn together(self, other: Self) -> Self {
+        let mut others = other.predictors.into_iter();
+        let refuses = self.refuses || other.refuses;
+        let both = self.map(|_, one| match others.next() {
+            Some(other) => Box::new(Together::new(one, other)),
+            None => one,
+        });
+        Self { refuses, ..both }
     }
 
     /// The number of replicas.
@@ -63,8 +86,18 @@ impl PredictorSet {
         self.predictors[ended.replica.index()].completed(now, ended.ticket, ended.data());
     }
 
-    /// An internal operation of a replica whose host manages the flash.
-    pub fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+    /// A request on a replica has left the scheduler's queues.
+    pub fn dispatched(&mut self, now: Nanos, replica: Replica, ticket: Ticket) {
+        self.predictors[replica.index()].dispatched(now, ticket);
+    }
+
+    /// A read that was sent to a replica, and will be late because of what was sent after it.
+    pub fn next_bumped(&mut self, replica: Replica) -> Option<Ticket> {
+        self.predictors[replica.index()].next_cancelled()
+    }
+
+    /// The host has learnt something of a replica that no request tells.
+    pub fn observe(&mut self, replica: Replica, event: &HostEvent) {
         self.predictors[replica.index()].observe(event);
     }
 }

@@ -1,6 +1,6 @@
 //! Reads in flight under a strategy, and the guarantee that no read is lost.
 
-use trimtab_io::{Flags, FlashEvent, Nanos, Op, Outcome, Request};
+use trimtab_io::{Flags, HostEvent, Nanos, Op, Outcome, Request};
 use trimtab_predict::Ticket;
 
 use crate::action::{Action, Actions, Attempt, Reason, Timer};
@@ -193,6 +193,54 @@ impl Steering {
         self.ensure_progress(now, slot, actions);
     }
 
+    /// The next attempt on this replica that the strategy expects to be late because of what was sent
+    /// after it: to be taken back, if that is still possible, and reported as
+    /// [`bumped`](Self::bumped).
+    pub fn next_bumped(&mut self, replica: Replica) -> Option<Attempt> {
+        loop {
+            let ticket = self.strategy.next_bumped(replica)?;
+            let is_it = |read: &InFlight| {
+                let place = read.order.place(replica);
+                read.sent.has(replica)
+                    && !read.completed
+                    && !read.no_deadline.has(replica)
+                    && place.is_some_and(|place| read.tickets[place] == ticket)
+            };
+            if let Some(slot) = self.reads.find(is_it) {
+                return Some(Attempt { slot, replica });
+            }
+        }
+    }
+
+    /// An attempt was taken back because it would have been late.
+    pub fn bumped(&mut self, now: Nanos, attempt: Attempt, actions: &mut Actions) {
+        let Attempt { slot, replica } = attempt;
+        self.counts.cancelled += 1;
+        self.counts.sent -= 1;
+        self.report_end(now, attempt, None);
+        // Refused after all: it may be asked again, after the others.
+        let read = &mut self.reads[slot];
+        read.asked.remove(replica);
+        read.refused.add(replica);
+        read.out.remove(replica);
+        read.sent.remove(replica);
+        self.turn(now, slot, actions, |strategy, turn| strategy.bumped(turn, replica));
+        self.ensure_progress(now, slot, actions);
+    }
+
+    /// An attempt has left its drive's scheduler.
+    pub fn dispatched(&mut self, now: Nanos, attempt: Attempt) {
+        let read = &self.reads[attempt.slot];
+        if let Some(place) = read.order.place(attempt.replica) {
+            self.strategy.dispatched(now, attempt.replica, read.tickets[place]);
+        }
+    }
+
+    /// A request of other traffic has left its drive's scheduler.
+    pub fn other_dispatched(&mut self, now: Nanos, replica: Replica, ticket: Ticket) {
+        self.strategy.dispatched(now, replica, ticket);
+    }
+
     /// Other traffic goes to a replica: a write, a forced sample.
     pub fn other_sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
         self.strategy.sent(now, replica, request)
@@ -203,8 +251,8 @@ impl Steering {
         self.strategy.completed(now, ended);
     }
 
-    /// An internal operation of a drive whose host manages the flash.
-    pub fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+    /// The host has learnt something of a drive that no request tells.
+    pub fn observe(&mut self, replica: Replica, event: &HostEvent) {
         self.strategy.observe(replica, event);
     }
 

@@ -1,6 +1,6 @@
 //! The strategy trait.
 
-use trimtab_io::{FlashEvent, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{HostEvent, Nanos, Op, Outcome, Request, RequestId};
 use trimtab_predict::Ticket;
 
 use crate::control_figures::ControlFigures;
@@ -47,13 +47,32 @@ pub trait Strategy: Send {
         _ = (now, ended);
     }
 
+    /// A request has left the scheduler's queues: the device has it. Only where the scheduler tells
+    /// that.
+    fn dispatched(&mut self, now: Nanos, replica: Replica, ticket: Ticket) {
+        _ = (now, replica, ticket);
+    }
+
+    /// A request that was sent to this replica, and will be late because of what was sent there
+    /// after it: its read is to go elsewhere. Each is told once; `None`: no more.
+    fn next_bumped(&mut self, replica: Replica) -> Option<Ticket> {
+        _ = replica;
+        None
+    }
+
+    /// The attempt on a replica was [bumped](Self::next_bumped) and has been taken back. If the
+    /// strategy neither asks another replica nor sets a timer, the next one in order is asked.
+    fn bumped(&mut self, turn: &mut Turn<'_>, replica: Replica) {
+        _ = (turn, replica);
+    }
+
     /// A request of this read has ended at a time that is not known. Told before its end.
     fn unobserved(&mut self, read: RequestId) {
         _ = read;
     }
 
-    /// An internal operation of a drive whose host manages the flash.
-    fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+    /// The host has learnt something of a drive that no request tells.
+    fn observe(&mut self, replica: Replica, event: &HostEvent) {
         _ = (replica, event);
     }
 

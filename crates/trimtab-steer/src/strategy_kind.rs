@@ -20,6 +20,8 @@ pub enum StrategyKind {
     Base,
     /// [`Base`](Self::Base) on drives whose firmware takes no time for itself.
     Ideal,
+    /// [`Base`](Self::Base) without the workloads of neighbours.
+    NoNoise,
     /// Two replicas at once.
     Clone,
     /// Two replicas, one of which is taken back.
@@ -50,15 +52,20 @@ pub enum StrategyKind {
     Mitt,
     /// The same; if all replicas refuse, the one with the shortest expected wait.
     MittWait,
+    /// [`Mitt`](Self::Mitt), refused also by LinnOS's network.
+    MittLinnos,
+    /// [`Trimtab`](Self::Trimtab), whose forecasts are also the queue model's.
+    MittTrimtab,
     /// trimtab's own strategy.
     Trimtab,
 }
 
 impl StrategyKind {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::Base,
         Self::Ideal,
+        Self::NoNoise,
         Self::Clone,
         Self::Tied,
         Self::Hedge,
@@ -74,6 +81,8 @@ impl StrategyKind {
         Self::LinnosH99,
         Self::Mitt,
         Self::MittWait,
+        Self::MittLinnos,
+        Self::MittTrimtab,
         Self::Trimtab,
     ];
 
@@ -99,14 +108,17 @@ impl StrategyKind {
             Self::Mitt => "mitt",
             Self::MittWait => "mitt-wait",
             Self::Trimtab => "trimtab",
+            Self::MittLinnos => "mitt+linnos",
+            Self::MittTrimtab => "mitt+trimtab",
+            Self::NoNoise => "no-noise",
         }
     }
 
     /// Whether it asks a model of each drive's queue, which needs no training but to know the
-    /// drive from inside: [`MittSsd`](trimtab_predict::mitt::MittSsd) of flash.
+    /// drive from inside ([`trimtab_predict::mitt`]).
     #[must_use]
     pub const fn knows_queues(self) -> bool {
-        matches!(self, Self::Mitt | Self::MittWait)
+        matches!(self, Self::Mitt | Self::MittWait | Self::MittLinnos | Self::MittTrimtab)
     }
 
     /// The name of its trained predictor, if it has one.
@@ -115,8 +127,8 @@ impl StrategyKind {
         match self {
             Self::HeurSim => Some("heur-sim"),
             Self::HeurAdv => Some("heur-adv"),
-            Self::Linnos | Self::LinnosHl | Self::LinnosH99 => Some("linnos"),
-            Self::Trimtab => Some("trimtab"),
+            Self::Linnos | Self::LinnosHl | Self::LinnosH99 | Self::MittLinnos => Some("linnos"),
+            Self::Trimtab | Self::MittTrimtab => Some("trimtab"),
             _ => None,
         }
     }
@@ -136,7 +148,7 @@ impl StrategyKind {
         };
         let predictors = || predictors.expect("a strategy that predicts needs predictors");
         match self {
-            Self::Base | Self::Ideal => Box::new(Base::new(name)),
+            Self::Base | Self::Ideal | Self::NoNoise => Box::new(Base::new(name)),
             Self::Clone => Box::new(Cloning),
             Self::Tied => Box::new(Tied::new(tuning.tied_delay)),
             Self::Hedge => Box::new(Hedge::new(name, at(95.0))),
@@ -152,9 +164,9 @@ impl StrategyKind {
                 Box::new(Failover::new(name, predictors(), costs).hedged(Patience::low(history)))
             }
             Self::LinnosH99 => Box::new(Failover::new(name, predictors(), costs).hedged(at(99.0))),
-            Self::Mitt => Box::new(Mitt::new(name, predictors(), costs)),
+            Self::Mitt | Self::MittLinnos => Box::new(Mitt::new(name, predictors(), costs)),
             Self::MittWait => Box::new(Mitt::new(name, predictors(), costs).by_wait()),
-            Self::Trimtab => {
+            Self::Trimtab | Self::MittTrimtab => {
                 let each = |share: f64| {
                     std::array::from_fn(|replica| {
                         let reads = history.get(replica).map(|history| &history.reads);
@@ -172,7 +184,7 @@ impl StrategyKind {
                     longest: at(99.5).most(),
                     seed,
                 };
-                Box::new(Trimtab::new(predictors(), settings))
+                Box::new(Trimtab::new(name, predictors(), settings))
             }
         }
     }

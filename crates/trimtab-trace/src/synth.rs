@@ -38,6 +38,11 @@
 //!   whose rate switches between two phases of exponential length, with the
 //!   means `on_ms` and `off_ms`. The trace begins in the on phase.
 //!
+//! `periodic`
+//! : `on_iops`, `on_ms`, `period_ms`, `begin_ms` (0 if left out). Poisson arrivals
+//!   in the first `on_ms` of each period, exactly, and none in the rest of it; the first
+//!   period begins at `begin_ms`.
+//!
 //! `queue_depth`, `service_us`, `think_us`. `queue_depth` clients: each sends a request, waits for
 //! its completion, thinks, and sends the next. Both times are exponential with these means. The
 //! service time is *nominal*: it only spaces the arrivals. It is not in the trace, which holds no

@@ -41,13 +41,7 @@
 //!     file: File::open(&path).unwrap(),
 //!     depth: 8,
 //! });
-//! let read = ArrayIo {
-//!     at: Nanos::from_micros(100),
-//!     op: Op::Read,
-//!     offset: 4096,
-//!     length: 4096,
-//!     primary: Replica(1),
-//! };
+//! let read = ArrayIo::new(Nanos::from_micros(100), Op::Read, 4096, 4096, Replica(1));
 //! let strategy = Box::new(strategies::Clone);
 //! let go_on = &mut |_| ControlFlow::Continue(());
 //! match trimtab_uring::run(&disks, strategy, &[read], &UringOptions::default(), go_on) {

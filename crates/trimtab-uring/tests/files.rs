@@ -25,12 +25,14 @@ fn disks(directory: &Path, sizes: &[u64], depth: u32) -> Vec<Disk> {
 
 /// Two reads of each of three drives and one write, every millisecond.
 fn requests(count: u64) -> Vec<ArrayIo> {
-    let io = |i: u64| ArrayIo {
-        at: Nanos(i / 7 * 1_000_000),
-        op: if i % 7 == 6 { Op::Write } else { Op::Read },
-        offset: i * 4096 * 7 % (SIZE - 4096),
-        length: 4096,
-        primary: Replica((i % 3) as u8),
+    let io = |i: u64| {
+        ArrayIo::new(
+            Nanos(i / 7 * 1_000_000),
+            if i % 7 == 6 { Op::Write } else { Op::Read },
+            i * 4096 * 7 % (SIZE - 4096),
+            4096,
+            Replica((i % 3) as u8),
+        )
     };
     (0..count).map(io).collect()
 }
@@ -53,7 +55,7 @@ fn serve(
 }
 
 const LOGGED: UringOptions = UringOptions {
-    run: RunOptions { seed: 1, copies: None, thresholds: None, log: true, each_read: false },
+    run: RunOptions { seed: 1, log: true, ..RunOptions::default() },
     sample_every: 0,
 };
 

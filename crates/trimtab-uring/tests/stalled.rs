@@ -33,12 +33,14 @@ fn run_ends_despite_a_stalled_drive() {
     let path = Path::new(&emulated.path).to_owned();
     let stalled = Disk { file: File::open(&path).unwrap(), path, depth: 8 };
     let disks = [stalled, file(1), file(2)];
-    let read = |i: u64| ArrayIo {
-        at: Nanos(i / 6 * 1_000_000),
-        op: Op::Read,
-        offset: i * 4096 * 7 % (SIZE - 4096),
-        length: 4096,
-        primary: Replica((i % 3) as u8),
+    let read = |i: u64| {
+        ArrayIo::new(
+            Nanos(i / 6 * 1_000_000),
+            Op::Read,
+            i * 4096 * 7 % (SIZE - 4096),
+            4096,
+            Replica((i % 3) as u8),
+        )
     };
     let requests: Vec<_> = (0..6000).map(read).collect();
     emulated.stall();

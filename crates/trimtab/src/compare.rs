@@ -78,8 +78,9 @@ pub(crate) struct Args {
     /// '{ strategy = "trimtab", name = "no margin", tuning = { margin = 0 } }'.
     #[arg(long, value_name = "TOML", requires = "random", conflicts_with = "scenario")]
     row: Vec<String>,
-    /// A line of TOML for the scenario of each random array: 'tuning.margin = 0.1'.
-    #[arg(long, value_name = "KEY = VALUE", requires = "random", conflicts_with = "scenario")]
+    /// A line of TOML that replaces keys of the scenario, or of that of each random array:
+    /// 'tuning.margin = 0.1', 'parallel = 5'. May be given several times.
+    #[arg(long, value_name = "KEY = VALUE")]
     set: Vec<String>,
     /// Begin no random array after this time; what is done by then is shown, and the exit code
     /// is 3.
@@ -148,7 +149,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if arrays::is_one(path) {
         return arrays::run(&args, path);
     }
-    let mut comparison = Comparison::load(path)?;
+    let mut comparison = Comparison::load_with(path, &args.set)?;
     if !args.seeds.is_empty() {
         comparison.set_seeds(args.seeds.clone())?;
     }

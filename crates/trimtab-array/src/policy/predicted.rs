@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use trimtab_io::{DeviceId, FlashEvent, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_io::{DeviceId, HostEvent, Nanos, Op, Outcome, Request, RequestId};
 use trimtab_predict::{Forecast, Predictor, Ticket, Verdict};
 
 use super::{Asks, MemberEnded, ReadPolicy, StripeRead};
@@ -79,7 +79,7 @@ impl ReadPolicy for Predicted {
         self.predictors[ended.member.index()].completed(now, Ticket(ended.ticket), data);
     }
 
-    fn observe(&mut self, member: Member, event: &FlashEvent) {
+    fn observe(&mut self, member: Member, event: &HostEvent) {
         self.predictors[member.index()].observe(event);
     }
 }

@@ -98,12 +98,12 @@ fn serve(comparison: &ArrayComparison, entry: &ArrayEntry, seed: u64) -> Result<
         drives.push(drive);
     }
     // The firmware of some strategies leaves the user less room: then the array is smaller.
-    let capacity = drives.iter().map(|drive| drive.ssd.capacity()).min().unwrap_or_default();
+    let capacity = drives.iter().map(|drive| drive.server.capacity()).min().unwrap_or_default();
     let layout = match comparison.layout.with_member_capacity(capacity) {
         Ok(layout) => layout,
         Err(error) => return Ok(Err(error.to_string())),
     };
-    let began = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
+    let began = drives.iter().map(|drive| drive.server.now()).max().unwrap_or_default();
     let judged = began + comparison.warm_up;
     let capacity = layout.capacity().min(comparison.layout.capacity());
     let source = comparison.workload.build(capacity, seed, None)?.source;
@@ -113,9 +113,10 @@ fn serve(comparison: &ArrayComparison, entry: &ArrayEntry, seed: u64) -> Result<
     };
     let policy: Box<dyn ReadPolicy> = match strategy {
         ArrayStrategy::Mitt => {
-            let limit = Limit { deadline: Some(comparison.deadline), hop: Nanos::ZERO };
+            let limit =
+                Limit { deadline: Some(comparison.deadline), hop: Nanos::ZERO, elsewhere: None };
             let profiles = comparison.drives.iter().map(|spec| &spec.profile);
-            let models = queue_models::predictors(&mut drives, profiles, limit);
+            let models = queue_models::of_flash_drives(&mut drives, profiles, limit);
             Box::new(Predicted::new(models, layout.chunk()))
         }
         _ => strategy.policy(comparison.drives.len(), windows),
@@ -141,7 +142,7 @@ fn serve(comparison: &ArrayComparison, entry: &ArrayEntry, seed: u64) -> Result<
     let seconds = run.figures.until.since(judged).as_secs_f64().max(1e-9);
     let dwpd = |((drive, spec), stats): ((&ArrayDrive, &DeviceSpec), &SsdStats)| {
         let written = stats.user_units_written * u64::from(spec.profile.ftl.unit_bytes);
-        written as f64 / seconds * DAY_S / drive.ssd.capacity() as f64
+        written as f64 / seconds * DAY_S / drive.server.capacity() as f64
     };
     let dwpd = run.drives.iter().zip(&comparison.drives).zip(&stats).map(dwpd).fold(0.0, f64::max);
     let figures = ArrayFigures::new(seed, &run, judged, &stats, dwpd, capacity);
@@ -160,11 +161,11 @@ fn windows(
     let at = ArrayPosition { position: 0, drives: drives.len() as u32 };
     let windows = match entry.strategy {
         ArrayStrategy::Iod3Ordinary => Some(entry.windows.schedule(&spec.profile, at)?),
-        _ => first.ssd.windows(),
+        _ => first.server.windows(),
     };
     if let Some(then) = entry.then {
         for drive in drives {
-            if let Some(own) = drive.ssd.windows() {
+            if let Some(own) = drive.server.windows() {
                 drive.change(|ssd| _ = ssd.set_windows(then.after(own, judged)));
             }
         }

@@ -128,7 +128,7 @@ impl ArrayComparison {
         let at = raw.array.span();
         let array = raw.array.into_inner();
         let devices = drives(raw.device, dependent, text, directory)?;
-        scenario::without_schedulers(&devices, text)?;
+        scenario::without_hosts(&devices, text)?;
         let stands_for = match (&devices[..], &array.members) {
             ([_], Some(members)) => *members.get_ref(),
             _ => 1,

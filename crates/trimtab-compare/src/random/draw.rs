@@ -26,7 +26,6 @@ use super::event::{self, event};
 use super::mix::{Pattern, mix, pattern};
 use super::recorded::{self, Recording};
 use super::throughput::Throughput;
-use crate::phase::Workloads;
 use crate::spec::Comparison;
 
 /// A drawn array.
@@ -200,11 +199,10 @@ impl Drawn {
 
     /// The duration of phase two.
     fn phase_two(&self) -> Result<Nanos, Error> {
-        let Comparison { devices, phase_one, phase_two, correlated_bursts, seeds, .. } =
-            Comparison::parse(&self.text(), Path::new(""))?;
-        let mut workloads = Workloads::new(&devices, seeds[0], correlated_bursts, None)?;
-        workloads.take("phase_one", &phase_one)?;
-        let requests = workloads.take("phase_two", &phase_two)?;
+        let comparison = Comparison::parse(&self.text(), Path::new(""))?;
+        let mut workloads = comparison.workloads(comparison.seeds[0])?;
+        workloads.take("phase_one", &comparison.phase_one)?;
+        let requests = workloads.take("phase_two", &comparison.phase_two)?;
         Ok(requests.last().map_or(Nanos::ZERO, |last| last.at))
     }
 
@@ -383,10 +381,9 @@ mod tests {
             };
             assert_eq!(drives(&array.text), drives(&plain.text));
             let comparison = Comparison::parse(&array.text, Path::new("/nowhere")).unwrap();
-            let Comparison { devices, phase_one, phase_two, .. } = comparison;
-            let mut workloads = Workloads::new(&devices, 1, true, None).unwrap();
-            workloads.take("phase_one", &phase_one).unwrap();
-            let requests = workloads.take("phase_two", &phase_two).unwrap();
+            let mut workloads = comparison.workloads(1).unwrap();
+            workloads.take("phase_one", &comparison.phase_one).unwrap();
+            let requests = workloads.take("phase_two", &comparison.phase_two).unwrap();
             assert!(requests.len() >= FEWEST_READS as usize);
         }
         assert!(replaying > 0);

@@ -54,9 +54,9 @@ fn defaults_of_omitted_keys() {
     let comparison = parse(&text).unwrap();
     assert_eq!(comparison.seeds, [1, 2, 3, 4, 5]);
     assert_eq!((comparison.gap, comparison.failover), (Nanos::from_secs(1), Costs::FAILOVER));
-    assert!(
-        comparison.correlated_bursts && comparison.entries.len() == StrategyKind::ALL.len() + 3
-    );
+    assert!(comparison.correlated_bursts && comparison.copies.is_none());
+    // LinnOS's rows twice, and nothing to leave out.
+    assert_eq!(comparison.entries.len(), StrategyKind::ALL.len() + 3 - 1);
     let trained = Some(Nanos(150));
     for entry in &comparison.entries {
         let expected = match entry.kind.predictor() {
@@ -87,7 +87,7 @@ fn workload_can_change() {
     let all = parse(&changing("", retrain)).unwrap();
     let retrained = all.entries().iter().filter(|entry| entry.retrained);
     assert!(retrained.clone().all(|entry| entry.kind.predictor().is_some()));
-    assert_eq!(retrained.count(), 6);
+    assert_eq!(retrained.count(), 8);
 
     let said = |text: &str| parse(text).unwrap_err().to_string();
     let base = changing("strategies = [{ strategy = 'base', retrained = true }]", retrain);
@@ -177,7 +177,7 @@ fn errors_name_the_key() {
             "line 9: a closed loop waits for answers",
         ),
         ("profile = 'reference'", "profile = 'x'", "line 16: unknown profile `x`"),
-        (device, "", "there must be 2 to 8 `[[device]]`, not 1"),
+        (device, "", "there must be 2 to 32 `[[device]]`, not 1"),
     ] {
         let text = COMPLETE.replacen(from, to, 1);
         assert_ne!(text, COMPLETE, "{from}");
@@ -186,6 +186,69 @@ fn errors_name_the_key() {
         assert!(shown.contains(expected), "{shown:?} should say {expected:?}");
         assert!(!shown.contains('\n') && error.is_bad_input(), "{shown:?}");
     }
+}
+
+#[test]
+fn stores_have_many_drives_and_neighbours() {
+    let noise = "
+        [[workload]]
+        noise = true
+        issuer = { process = 9, class = 'real-time' }
+        read_share = 1
+        arrivals = { kind = 'poisson', iops = 10 }
+        offsets = { kind = 'uniform' }
+        sizes = [{ bytes = 1048576, weight = 1 }]";
+    let store = |keys: &str, noise: &str| {
+        let rows = "strategies = ['no-noise', { strategy = 'mitt', \
+                    errors = { false_negatives = 0.2 } }]";
+        parse(&format!(
+            "{keys}
+            {rows}
+            phase_one = {{ reads = 1 }}
+            phase_two = {{ reads = 1 }}
+            [[workload]]
+            read_share = 1
+            arrivals = {{ kind = 'poisson', iops = 10 }}
+            offsets = {{ kind = 'uniform' }}
+            sizes = [{{ bytes = 4096, weight = 1 }}]
+            {noise}
+            [[device]]
+            name = 'node'
+            count = 20
+            profile = 'disk-7200'
+            scheduler = {{ kind = 'cfq' }}"
+        ))
+    };
+    let said = |keys: &str| store(keys, noise).unwrap_err().to_string();
+    let comparison = store("copies = 3\nparallel = 5", noise).unwrap();
+    assert_eq!((comparison.copies, comparison.parallel), (Some(3), 5));
+    assert_eq!((comparison.devices.len(), comparison.devices[19].name.as_str()), (20, "node 19"));
+    let is_noise: Vec<_> =
+        comparison.devices[7].workloads.iter().map(WorkloadSpec::is_noise).collect();
+    assert_eq!(is_noise, [false, true]);
+    let errors = ErrorShares { false_negatives: 0.2, false_positives: 0.0 };
+    assert_eq!(comparison.entries[1].errors, errors);
+
+    assert!(said("").contains("`copies` must say how many of the 20 drives"), "{}", said(""));
+    assert!(said("copies = 9").contains("line 1: `copies` must be from 2 to 8"));
+    assert!(said("copies = 3\nparallel = 21").contains("line 2: `parallel` must be from 1 to 20"));
+    let quiet = store("copies = 3", "").unwrap_err().to_string();
+    assert!(quiet.contains("line 2: `no-noise` leaves out workloads with"), "{quiet}");
+}
+
+#[test]
+fn settings_replace_keys() {
+    let with = |settings: &[&str]| {
+        let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        Comparison::parse_with(COMPLETE, Path::new("/nowhere"), &settings)
+    };
+    let set = with(&["seeds = [9]", "tuning.most_extra = 0.5", "strategies = ['c3']"]).unwrap();
+    assert_eq!((set.seeds.as_slice(), set.entries.len()), (&[9][..], 1));
+    assert_eq!((set.tuning.margin, set.tuning.most_extra), (0.2, 0.5), "the other key stays");
+    assert!(set.text().ends_with("# --set 'strategies = ['c3']'"), "{}", set.text());
+    let said = |setting| with(&[setting]).unwrap_err().to_string();
+    assert!(said("seeds").starts_with("--set 'seeds': "), "{}", said("seeds"));
+    assert!(said("sed = 1").contains("unknown field `sed`"), "{}", said("sed = 1"));
 }
 
 #[test]

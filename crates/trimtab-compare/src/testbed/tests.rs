@@ -5,7 +5,7 @@ use trimtab_sim::array::{ArrayDrive, ArrayOptions, RunOptions, run};
 
 use super::*;
 use crate::error::TrainError;
-use crate::prepare::{record, rested, starting_now};
+use crate::prepare::{ComparedDrive, record, rested, starting_now};
 use crate::{SlowThreshold, TrainedPredictor, TrainingInputs, compare};
 
 const SCENARIO: &str = "seeds = [5]
@@ -60,16 +60,16 @@ impl Trainer for Simply {
 
 struct Simulated<'a> {
     comparison: &'a Comparison,
-    drives: Vec<ArrayDrive>,
+    drives: Vec<ComparedDrive>,
     /// The row whose next run is doubtful, with invalid figures.
     doubtful: Option<&'static str>,
 }
 
 impl Testbed for Simulated<'_> {
     fn prepare(&mut self, seed: u64) -> Result<(), TestbedError> {
-        let drive = |(number, spec): (u64, &DeviceSpec)| {
+        let drive = |(number, spec): (u64, &DeviceSpec<DriveProfile>)| {
             ArrayDrive::new(
-                spec.drive(number as u32, derived_seed(seed, number)),
+                spec.hosted(spec.drive(number as u32, derived_seed(seed, number)), seed),
                 spec.host.queue_depth,
             )
         };
@@ -79,7 +79,8 @@ impl Testbed for Simulated<'_> {
 
     fn record(&mut self, requests: &[ArrayIo]) -> Result<Vec<Vec<Record>>, TestbedError> {
         let recorded = std::mem::take(&mut self.drives).into_iter().zip(0..).map(|(drive, n)| {
-            record(&n.to_string(), n, drive, requests).map_err(TestbedError::new)
+            let recorded = record(&n.to_string(), n, drive, requests).map_err(TestbedError::new)?;
+            Ok::<_, TestbedError>((recorded.drive, recorded.records))
         });
         let (drives, records) = recorded.collect::<Result<(Vec<_>, Vec<_>), _>>()?;
         self.drives = rested(drives, self.comparison.gap);

@@ -62,7 +62,7 @@ pub(crate) fn recording(tail: Tail, requests: usize, seed: u64) -> Vec<Recorded>
             // Sizes vary, so that latencies without a tail vary by more than a failover takes.
             let length = 1 + random.next() % 16;
             let offset = random.next() % (pages - length) * 4096;
-            ArrayIo { at, op, offset, length: length * 4096, primary: Replica(0) }
+            ArrayIo::new(at, op, offset, length * 4096, Replica(0))
         })
         .collect();
     let options = ArrayOptions {

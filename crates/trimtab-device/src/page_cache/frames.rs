@@ -33,6 +33,13 @@ pub(super) struct Frame {
     pub(super) is_being_written: bool,
 }
 
+impl Frame {
+    /// Whether its page cannot be evicted now.
+    pub(super) const fn is_kept(&self) -> bool {
+        self.is_in_flight || self.is_dirty || self.is_being_written
+    }
+}
+
 /// The ends of a list: the newest and the oldest frame.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
@@ -189,6 +196,11 @@ impl Frames {
         }
         self.dirty.first = frame;
         self.dirty.length += 1;
+    }
+
+    /// Frames that hold a page.
+    pub(super) fn used(&self) -> impl Iterator<Item = &Frame> {
+        self.frames.iter().filter(|frame| frame.list != List::Free)
     }
 
     /// A dirty frame is being written.

@@ -151,6 +151,34 @@ fn wrong_profiles_are_errors_of_one_line() {
     assert!(toml::from_str::<CacheProfile>("page = 500").is_err());
 }
 
+#[test]
+fn dropped_and_evicted_pages_are_told() {
+    let profile = CacheProfile { pages: 4, readahead: 0, ..CacheProfile::default() };
+    let mut cache = PageCache::new(&profile).unwrap();
+    cache.tell_evicted();
+    let (mut file, mut below) = (OpenFile::new(0, 100), Vec::new());
+    for page in [3, 9, 20] {
+        cache.read(&mut file, page, 1, &mut below);
+    }
+    cache.filled(3, 1);
+    cache.filled(20, 1);
+    // Page 9 is in flight.
+    cache.drop_pages(3, 7);
+    let mut told = Vec::new();
+    cache.take_evicted(|page| told.push(page));
+    assert_eq!(
+        (told.as_slice(), cache.is_resident(3), cache.is_resident(20)),
+        (&[3][..], false, true)
+    );
+    cache.filled(9, 1);
+    for page in [50, 60, 70] {
+        cache.read(&mut file, page, 1, &mut below);
+    }
+    told.clear();
+    cache.take_evicted(|page| told.push(page));
+    assert_eq!(told, [9], "the oldest");
+}
+
 proptest! {
     /// The cache does what the naive one does, for any calls.
     #[test]

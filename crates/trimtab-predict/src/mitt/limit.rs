@@ -4,7 +4,8 @@ use trimtab_io::{Nanos, Op, Request};
 
 use crate::predictor::{Forecast, Verdict};
 
-/// A read is refused if its expected latency exceeds deadline − hop.
+/// A read is refused if its expected latency exceeds deadline − hop, and another replica would have
+/// the data earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// The deadline of reads that have none of their own, counted from the decision; `None`: they
@@ -12,6 +13,10 @@ pub struct Limit {
     pub deadline: Option<Nanos>,
     /// The time of a failover to another replica.
     pub hop: Nanos,
+    /// The latency to expect there. A read that is served here within it and the hop gains nothing
+    /// by going there, even if it is late: with a deadline about as short as the hop, all reads
+    /// would be refused. `None`: not regarded (as published).
+    pub elsewhere: Option<Nanos>,
 }
 
 impl Limit {
@@ -21,7 +26,7 @@ impl Limit {
     /// This deadline, and the hop of the paper.
     #[must_use]
     pub const fn new(deadline: Option<Nanos>) -> Self {
-        Self { deadline, hop: Self::HOP }
+        Self { deadline, hop: Self::HOP, elsewhere: None }
     }
 
     /// The longest latency at which this request is admitted; `None`: any.
@@ -31,7 +36,8 @@ impl Limit {
             return None;
         }
         let deadline = request.deadline.map(|at| at.since(now)).or(self.deadline)?;
-        Some(deadline.since(self.hop))
+        let there = self.elsewhere.map_or(Nanos::ZERO, |elsewhere| self.hop + elsewhere);
+        Some(deadline.since(self.hop).max(there))
     }
 }
 
@@ -96,6 +102,10 @@ mod tests {
         assert_eq!(limit.of(Nanos::from_millis(7), &own), Some(Nanos::ZERO));
         assert_eq!(limit.of(Nanos(5), &request(Op::Write, 0, 4096)), None);
         assert_eq!(Limit::default().of(Nanos(5), &read), None);
+        // The other replica has the data after 380 µs.
+        let elsewhere = Limit { elsewhere: Some(Nanos::from_micros(80)), ..limit };
+        assert_eq!(elsewhere.of(Nanos(5), &read), Some(Nanos::from_micros(1700)));
+        assert_eq!(elsewhere.of(Nanos::from_millis(7), &own), Some(Nanos::from_micros(380)));
     }
 
     #[test]

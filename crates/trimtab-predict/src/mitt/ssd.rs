@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trimtab_io::{FlashChange, FlashEvent, FlashMap, FlashOp, Nanos, Op, Request};
+use trimtab_io::{FlashChange, FlashEvent, FlashMap, FlashOp, HostEvent, Nanos, Op, Request};
 
 use super::flash_model::{FlashModel, FlashPrecision};
 use super::limit::{Limit, Sureness};
@@ -326,8 +326,8 @@ impl Predictor for MittSsd {
         }
     }
 
-    fn observe(&mut self, event: &FlashEvent) {
-        let FlashEvent { at, die, change } = *event;
+    fn observe(&mut self, event: &HostEvent) {
+        let HostEvent::Flash(FlashEvent { at, die, change }) = *event else { return };
         match change {
             _ if die as usize >= self.dies.len() => {}
             FlashChange::Queued(op) => self.queue(at, die, &op),

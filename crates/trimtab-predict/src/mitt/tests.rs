@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use trimtab_io::{
-    CleaningWork, FlashChange, FlashEvent, FlashMap, FlashOp, IoClass, Issuer, Nanos, Op, Request,
+    CleaningWork, FlashChange, FlashEvent, FlashMap, FlashOp, HostEvent, IoClass, Issuer, Nanos,
+    Op, Request,
 };
 
 use super::*;
@@ -122,7 +123,7 @@ fn refuses_from_deadline_less_hop() {
 }
 
 fn cfq(weights: CfqWeights) -> MittCfq<Arc<DiskTimes>> {
-    let limit = Limit { deadline: None, hop: Nanos::ZERO };
+    let limit = Limit { deadline: None, hop: Nanos::ZERO, elsewhere: None };
     MittCfq::new(disk(), weights, limit, DiskPrecision::default())
 }
 
@@ -241,12 +242,12 @@ fn map() -> Arc<FlashMap> {
 }
 
 fn ssd(reads_first: bool, precision: FlashPrecision) -> MittSsd {
-    let limit = Limit { deadline: Some(Nanos(5000)), hop: Nanos(500) };
+    let limit = Limit { deadline: Some(Nanos(5000)), hop: Nanos(500), elsewhere: None };
     MittSsd::new(flash(reads_first), map(), limit, precision)
 }
 
-const fn event(at: u64, die: u32, change: FlashChange) -> FlashEvent {
-    FlashEvent { at: Nanos(at), die, change }
+const fn event(at: u64, die: u32, change: FlashChange) -> HostEvent {
+    HostEvent::Flash(FlashEvent { at: Nanos(at), die, change })
 }
 
 fn units(first: u64, count: u64) -> Request {

@@ -11,7 +11,8 @@ const SOON: Nanos = Nanos::from_micros(20);
 const LONG: Nanos = Nanos::from_millis(1);
 
 fn cache(pages: u64) -> MittCache {
-    let options = MittCacheOptions { pages, floor: FLOOR, memory: Nanos::from_micros(1) };
+    let options =
+        MittCacheOptions { pages, floor: FLOOR, memory: Nanos::from_micros(1), deadline: None };
     MittCache::new(options, Box::new(SimpleHeuristic::new(2)))
 }
 

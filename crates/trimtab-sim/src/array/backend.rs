@@ -1,17 +1,18 @@
 //! The back end of the driver: drives in virtual time.
 
-use trimtab_io::{FlashEvent, Nanos, Request, RequestId};
+use trimtab_io::{HostEvent, Nanos, Request, RequestId};
 use trimtab_steer::Replica;
 use trimtab_steer::driver::{Backend, Completed, DecisionScore, Wake};
 
 use super::ArrayDrive;
 use super::sampler::Sampler;
 use crate::error::Error;
+use crate::server::Server;
 use crate::source::NEVER;
 
 /// Simulated drives with a common clock.
-pub(crate) struct Simulated<'a> {
-    pub(crate) drives: Vec<ArrayDrive>,
+pub(crate) struct Simulated<'a, S> {
+    pub(crate) drives: Vec<ArrayDrive<S>>,
     now: Nanos,
     /// Completions of the current drive, each with whether its own work delayed it, and how many of
     /// them have been taken.
@@ -22,18 +23,22 @@ pub(crate) struct Simulated<'a> {
     sampler: Sampler,
     /// Whether any drive tells its internal operations.
     open: bool,
+    /// Whether any drive tells what its scheduler dispatches.
+    tells_dispatches: bool,
 }
 
-impl<'a> Simulated<'a> {
+impl<'a, S: Server + Clone> Simulated<'a, S> {
     /// Samples are taken if there are thresholds.
     pub(crate) fn new(
-        drives: Vec<ArrayDrive>,
+        drives: Vec<ArrayDrive<S>>,
         thresholds: Option<&'a [Nanos]>,
         sampler: Sampler,
     ) -> Self {
-        let now = drives.iter().map(|drive| drive.ssd.now()).max().unwrap_or_default();
-        let open = drives.iter().any(|drive| drive.ssd.is_open_channel());
-        Self { drives, now, completed: Vec::new(), taken: 0, thresholds, sampler, open }
+        let now = drives.iter().map(|drive| drive.server.now()).max().unwrap_or_default();
+        let open = drives.iter().any(|drive| drive.server.tells_events());
+        let tells_dispatches = drives.iter().any(ArrayDrive::tells_dispatches);
+        let completed = Vec::new();
+        Self { drives, now, completed, taken: 0, thresholds, sampler, open, tells_dispatches }
     }
 
     /// Adds the samples of refused reads.
@@ -44,7 +49,7 @@ impl<'a> Simulated<'a> {
 
     /// A drive has requests, and no event of any drive will complete them.
     fn stuck(&self) -> Error {
-        let in_flight = ArrayDrive::in_flight;
+        let in_flight = ArrayDrive::<S>::in_flight;
         let stuck = self.drives.iter().position(|drive| in_flight(drive) > 0);
         Error::Stuck {
             device: stuck.unwrap_or_default().to_string(),
@@ -54,7 +59,7 @@ impl<'a> Simulated<'a> {
     }
 }
 
-impl Backend for Simulated<'_> {
+impl<S: Server + Clone> Backend for Simulated<'_, S> {
     type Error = Error;
 
     fn drives(&self) -> usize {
@@ -81,7 +86,7 @@ impl Backend for Simulated<'_> {
         if at <= until && at != NEVER {
             let drive = &mut self.drives[first];
             drive.advance(other);
-            self.now = self.now.max(drive.ssd.now());
+            self.now = self.now.max(drive.server.now());
             return Ok(Wake::Drive(Replica(first as u8)));
         }
         if until == NEVER {
@@ -124,7 +129,7 @@ impl Backend for Simulated<'_> {
 
     #[inline]
     fn expect(&mut self, drive: Replica, offset: u64) {
-        self.drives[drive.index()].ssd.prefetch(offset);
+        self.drives[drive.index()].server.expect(offset);
     }
 
     /// Some of the refused reads are served by a copy of the drive.
@@ -145,11 +150,29 @@ impl Backend for Simulated<'_> {
         false
     }
 
+    fn refused(&mut self, drive: Replica, request: &Request) -> Result<(), Error> {
+        let refused = self.drives[drive.index()].refused(self.now, request);
+        refused.map_err(|source| Error::Device { device: drive.index().to_string(), source })
+    }
+
+    fn take_back(&mut self, drive: Replica, slot: u32) -> bool {
+        self.drives[drive.index()].take_back(RequestId(slot.into()))
+    }
+
     #[inline]
-    fn flash_events(&mut self, mut take: impl FnMut(Replica, FlashEvent)) {
+    fn dispatches(&mut self, mut take: impl FnMut(u32)) {
+        if self.tells_dispatches {
+            for drive in &mut self.drives {
+                drive.server.take_dispatches(|dispatch| take(dispatch.request.0 as u32));
+            }
+        }
+    }
+
+    #[inline]
+    fn host_events(&mut self, mut take: impl FnMut(Replica, HostEvent)) {
         if self.open {
             for (number, drive) in (0..).zip(&mut self.drives) {
-                drive.ssd.take_flash_events(|event| take(Replica(number), event));
+                drive.server.take_host_events(|event| take(Replica(number), event));
             }
         }
     }

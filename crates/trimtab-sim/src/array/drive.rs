@@ -6,27 +6,29 @@ use trimtab_device::{Error, Fault, Ssd};
 use trimtab_io::{Nanos, Outcome, Request, RequestId};
 
 use super::faulty::Faulty;
+use crate::server::Server;
 use crate::source::NEVER;
 
 /// A drive, and the queue depth that the host uses.
 #[derive(Clone, Debug)]
-pub struct ArrayDrive {
+pub struct ArrayDrive<S = Ssd> {
     /// The drive.
-    pub ssd: Ssd,
+    pub server: S,
     /// Requests that it takes at a time.
     depth: usize,
     /// The time of its next event.
     next: Nanos,
     /// Only of drives with a schedule, so that the others pay nothing for it.
     faulty: Option<Box<Faulty>>,
+    tells_dispatches: bool,
 }
 
-impl ArrayDrive {
+impl<S: Server + Clone> ArrayDrive<S> {
     /// A drive that takes `depth` requests at a time.
     #[must_use]
-    pub fn new(ssd: Ssd, depth: u32) -> Self {
-        let next = ssd.next_event().unwrap_or(NEVER);
-        Self { ssd, depth: depth.max(1) as usize, next, faulty: None }
+    pub fn new(server: S, depth: u32) -> Self {
+        let next = server.next_event().unwrap_or(NEVER);
+        Self { server, depth: depth.max(1) as usize, next, faulty: None, tells_dispatches: false }
     }
 
     /// Gives it faults, in the place of those that it had. Their times count from the drive's
@@ -37,14 +39,42 @@ impl ArrayDrive {
     /// It has requests in flight.
     pub fn set_faults(&mut self, schedule: &[Fault], seed: u64) {
         assert_eq!(self.in_flight(), 0, "the drive must be idle");
-        let faulty = || Box::new(Faulty::new(schedule, seed, self.ssd.now()));
+        let faulty = || Box::new(Faulty::new(schedule, seed, self.server.now()));
         self.faulty = (!schedule.is_empty()).then(faulty);
+    }
+
+    /// Tells from now on which requests it has got from its scheduler, if it has one.
+    pub fn tell_dispatches(&mut self) {
+        self.tells_dispatches = self.server.tell_dispatches();
+    }
+
+    pub(super) const fn tells_dispatches(&self) -> bool {
+        self.tells_dispatches
+    }
+
+    /// A read was refused.
+    pub(super) fn refused(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
+        self.server.refused(now, request)?;
+        self.update_next();
+        Ok(())
+    }
+
+    /// Takes a request back that its scheduler still holds; false if it holds it no more.
+    pub(super) fn take_back(&mut self, request: RequestId) -> bool {
+        let taken = self.server.cancel(request);
+        if taken {
+            if let Some(faulty) = &mut self.faulty {
+                faulty.taken_back(request);
+            }
+            self.update_next();
+        }
+        taken
     }
 
     /// Requests that it has not completed.
     #[inline]
     pub(super) fn in_flight(&self) -> usize {
-        self.ssd.in_flight() + self.faulty.as_ref().map_or(0, |faulty| faulty.held())
+        self.server.in_flight() + self.faulty.as_ref().map_or(0, |faulty| faulty.held())
     }
 
     /// The time of its next event; [`NEVER`] if there is none.
@@ -55,13 +85,13 @@ impl ArrayDrive {
 
     /// Advances time up to `until`, without requests.
     pub fn rest(&mut self, until: Nanos) {
-        self.ssd.advance(until);
+        self.server.advance(until);
         self.update_next();
     }
 
     /// Changes the drive from outside.
-    pub fn change(&mut self, change: impl FnOnce(&mut Ssd)) {
-        change(&mut self.ssd);
+    pub fn change(&mut self, change: impl FnOnce(&mut S)) {
+        change(&mut self.server);
         self.update_next();
     }
 
@@ -73,10 +103,10 @@ impl ArrayDrive {
     /// Submits a request.
     #[inline]
     pub(super) fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
-        self.ssd.submit(now, request)?;
+        self.server.submit(now, request)?;
         if let Some(faulty) = &mut self.faulty {
             faulty.submitted(request);
-            faulty.hold(&mut self.ssd);
+            faulty.hold(&mut self.server);
         }
         self.update_next();
         Ok(())
@@ -86,10 +116,10 @@ impl ArrayDrive {
     #[inline]
     pub(super) fn advance(&mut self, until: Nanos) {
         match &mut self.faulty {
-            None => _ = self.ssd.advance_to_answer(until),
+            None => _ = self.server.advance_to_answer(until),
             Some(faulty) => {
-                self.ssd.advance_to_answer(until.min(faulty.next()));
-                faulty.hold(&mut self.ssd);
+                self.server.advance_to_answer(until.min(faulty.next()));
+                faulty.hold(&mut self.server);
             }
         }
         self.update_next();
@@ -100,12 +130,12 @@ impl ArrayDrive {
     #[inline]
     pub(super) fn drain(&mut self, mut take: impl FnMut(RequestId, Outcome, bool)) {
         match &mut self.faulty {
-            None => self.ssd.drain(|served| {
+            None => self.server.drain(|served| {
                 let delayed = served.breakdown.cleaning > Nanos::ZERO;
                 take(served.completion.request, served.completion.outcome, delayed);
             }),
             Some(faulty) => {
-                faulty.release(self.ssd.now(), |id, outcome| take(id, outcome, false));
+                faulty.release(self.server.now(), |id, outcome| take(id, outcome, false));
                 self.update_next();
             }
         }
@@ -114,7 +144,7 @@ impl ArrayDrive {
     #[inline]
     fn update_next(&mut self) {
         let held = self.faulty.as_ref().map_or(NEVER, |faulty| faulty.next());
-        self.next = self.ssd.next_event().unwrap_or(NEVER).min(held);
+        self.next = self.server.next_event().unwrap_or(NEVER).min(held);
     }
 
     /// The latency that a request arriving now would have, behind those in the host queue and
@@ -144,7 +174,7 @@ impl ArrayDrive {
                 }
             });
             if let Some(outcome) = ended {
-                return (outcome == Outcome::Done).then(|| copy.ssd.now().since(now));
+                return (outcome == Outcome::Done).then(|| copy.server.now().since(now));
             }
             if !any {
                 if copy.next == NEVER {
@@ -152,7 +182,7 @@ impl ArrayDrive {
                 }
                 copy.advance(NEVER);
             }
-            at = copy.ssd.now().max(at);
+            at = copy.server.now().max(at);
         }
     }
 }

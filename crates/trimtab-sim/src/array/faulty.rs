@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use trimtab_device::{Fault, Faults, Served, Ssd};
+use trimtab_device::{Fault, Faults, Served};
 use trimtab_io::{Nanos, Op, Outcome, Request, RequestId};
 
+use crate::server::Server;
 use crate::source::NEVER;
 
 /// The faults of a drive, and the completions that they hold back.
@@ -54,10 +55,15 @@ impl Faulty {
         self.serving.push((request.id, request.op));
     }
 
+    /// A request was taken back from the model.
+    pub(super) fn taken_back(&mut self, request: RequestId) {
+        self.serving.retain(|(other, _)| *other != request);
+    }
+
     /// Takes the model's completions.
-    pub(super) fn hold(&mut self, ssd: &mut Ssd) {
+    pub(super) fn hold(&mut self, server: &mut impl Server) {
         let Self { faults, serving, held, completed } = self;
-        ssd.drain(|Served { completion: done, .. }| {
+        server.drain(|Served { completion: done, .. }| {
             let place = serving.iter().position(|(request, _)| *request == done.request);
             let (request, op) = serving.swap_remove(place.expect("it was submitted"));
             *completed += 1;

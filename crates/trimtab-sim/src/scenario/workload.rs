@@ -22,6 +22,7 @@ pub struct WorkloadSpec {
     name: String,
     queue: Option<u32>,
     issuer: Issuer,
+    is_noise: bool,
     /// Its number on its device.
     number: u64,
     kind: WorkloadKind,
@@ -109,12 +110,16 @@ impl WorkloadSpec {
             Some(issuer) => issuer_of(issuer, number, text)?,
             None => Issuer::of_process(number as u32),
         };
+        let is_noise = match table.remove("noise") {
+            Some(noise) => read(noise, text)?,
+            None => false,
+        };
         let kind = if table.contains_key("trace") {
             WorkloadKind::trace(table, &span, text, about)?
         } else {
             WorkloadKind::synthetic(table, &span, text, about.capacity)?
         };
-        Ok(Self { name, queue, issuer, number, kind, span })
+        Ok(Self { name, queue, issuer, is_noise, number, kind, span })
     }
 
     /// Sets the most bytes for a copy of its trace, if it has one.
@@ -122,6 +127,18 @@ impl WorkloadSpec {
         if let WorkloadKind::Trace { options, .. } = &mut self.kind {
             options.max_spool = Some(bytes);
         }
+    }
+
+    /// Whether it is a neighbour's, which no strategy steers and no figure counts.
+    #[must_use]
+    pub const fn is_noise(&self) -> bool {
+        self.is_noise
+    }
+
+    /// Who issues its requests.
+    #[must_use]
+    pub const fn issuer(&self) -> Issuer {
+        self.issuer
     }
 
     /// Whether requests arrive independently of completions.

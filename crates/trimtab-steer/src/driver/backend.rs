@@ -1,6 +1,6 @@
 //! The interface between a driver and the drives.
 
-use trimtab_io::{FlashEvent, Nanos, Outcome, Request};
+use trimtab_io::{HostEvent, Nanos, Outcome, Request};
 
 use crate::replica::Replica;
 
@@ -65,6 +65,16 @@ pub trait Backend {
         false
     }
 
+    /// A predictor has refused this read of a drive. Its host may bring the data into memory.
+    ///
+    /// # Errors
+    /// The drive has failed.
+    #[inline]
+    fn refused(&mut self, drive: Replica, request: &Request) -> Result<(), Self::Error> {
+        _ = (drive, request);
+        Ok(())
+    }
+
     /// A predictor has refused this read of a drive whose host queue holds `queued`. A back
     /// end that can determine how the read would have performed does so now and returns false.
     /// Otherwise it returns true, and the driver sends the read as a forced sample that no
@@ -79,10 +89,24 @@ pub trait Backend {
         false
     }
 
-    /// Hands over the internal operations of drives whose host manages the flash, since the last
+    /// Takes back a request that its drive's scheduler still holds. False if it holds it no more;
+    /// real schedulers take nothing back.
+    fn take_back(&mut self, drive: Replica, slot: u32) -> bool {
+        _ = (drive, slot);
+        false
+    }
+
+    /// Hands over the requests that drives have got from their schedulers since the last call, if
+    /// these tell it: by slot.
+    #[inline]
+    fn dispatches(&mut self, take: impl FnMut(u32)) {
+        _ = take;
+    }
+
+    /// Hands over what the hosts of drives have learnt beside requests, since the last
     /// call: by drive, and in order of time for each.
     #[inline]
-    fn flash_events(&mut self, take: impl FnMut(Replica, FlashEvent)) {
+    fn host_events(&mut self, take: impl FnMut(Replica, HostEvent)) {
         _ = take;
     }
 }
@@ -166,7 +190,21 @@ impl<B: Backend> Backend for &mut B {
     }
 
     #[inline]
-    fn flash_events(&mut self, take: impl FnMut(Replica, FlashEvent)) {
-        (**self).flash_events(take);
+    fn refused(&mut self, drive: Replica, request: &Request) -> Result<(), Self::Error> {
+        (**self).refused(drive, request)
+    }
+
+    fn take_back(&mut self, drive: Replica, slot: u32) -> bool {
+        (**self).take_back(drive, slot)
+    }
+
+    #[inline]
+    fn dispatches(&mut self, take: impl FnMut(u32)) {
+        (**self).dispatches(take);
+    }
+
+    #[inline]
+    fn host_events(&mut self, take: impl FnMut(Replica, HostEvent)) {
+        (**self).host_events(take);
     }
 }

@@ -1,6 +1,6 @@
 //! The figures of a run.
 
-use trimtab_io::{LatencyHistogram, Nanos, Outcome};
+use trimtab_io::{LatencyHistogram, Nanos};
 
 use super::ArrayIo;
 use crate::steering::Counts;
@@ -9,11 +9,11 @@ use crate::steering::Counts;
 #[derive(Clone, Debug, Default)]
 pub struct ArrayFigures {
     /// Latency of the application's reads, from arrival to completion, with the cost of
-    /// decisions.
+    /// decisions; of user requests of several reads, that of the slowest.
     pub reads: LatencyHistogram,
     /// The same by replica.
     pub replicas: Vec<ReplicaFigures>,
-    /// Reads that no replica could serve.
+    /// Reads that no replica could serve; user requests with such a read.
     pub errors: u64,
     /// Requests sent to the replicas.
     pub counts: Counts,
@@ -32,18 +32,22 @@ impl ArrayFigures {
         Self { replicas: vec![ReplicaFigures::default(); replicas], ..Self::default() }
     }
 
-    /// The read with this number has completed, with data or without.
-    pub fn read_completed(&mut self, now: Nanos, number: u64, io: &ArrayIo, outcome: Outcome) {
-        let (latency, has_data) = (now.since(io.at), outcome == Outcome::Done);
+    /// The read with this number has completed, with data after this time or without.
+    pub(super) fn read_completed(&mut self, number: u64, io: &ArrayIo, latency: Option<Nanos>) {
         if let Some(read) = self.each_read.get_mut(number as usize) {
-            *read = if has_data { latency } else { Nanos::MAX };
+            *read = latency.unwrap_or(Nanos::MAX);
         }
-        if !has_data {
-            self.errors += 1;
-            return;
+        if let Some(latency) = latency {
+            self.replicas[io.primary.index()].reads.record(latency);
         }
-        self.reads.record(latency);
-        self.replicas[io.primary.index()].reads.record(latency);
+    }
+
+    /// A user's request is answered, with data after this time, or without.
+    pub(super) fn answered(&mut self, latency: Option<Nanos>) {
+        match latency {
+            Some(latency) => self.reads.record(latency),
+            None => self.errors += 1,
+        }
     }
 }
 

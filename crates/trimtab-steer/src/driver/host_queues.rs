@@ -161,6 +161,23 @@ impl<P: Copy> HostQueues<P> {
         Some(&in_flight[slot])
     }
 
+    /// The request of this slot, which is queued or on a drive.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, slot: u32) -> &InFlight<P> {
+        &self.in_flight[slot]
+    }
+
+    /// The slot of a request to a drive whose purpose fits, queued or on the drive.
+    pub fn find(&self, drive: Replica, fits: impl Fn(&P) -> bool) -> Option<u32> {
+        self.in_flight.find(|request| request.drive == drive && fits(&request.purpose))
+    }
+
+    /// Forgets a request that was taken back from its drive.
+    pub fn taken_back(&mut self, slot: u32) {
+        self.in_flight.remove(slot);
+    }
+
     /// The requests in a drive's queue, in order.
     pub fn queued(&self, drive: Replica) -> impl Iterator<Item = &Request> {
         self.queues[drive.index()].iter().map(|&slot| &self.in_flight[slot].request)

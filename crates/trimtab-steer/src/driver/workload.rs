@@ -20,9 +20,29 @@ pub struct ArrayIo {
     pub length: u64,
     /// Its primary replica: the drive that its workload belongs to.
     pub primary: Replica,
+    /// Who issues it.
+    pub issuer: Issuer,
+    /// Whether it is a neighbour's on the primary's drive: no strategy is asked, and no figure
+    /// counts it.
+    pub is_noise: bool,
+    /// The user's request that it is a part of, if [`RunOptions::parallel`] is more than one.
+    pub user_request: u32,
 }
 
 impl ArrayIo {
+    /// A request of process 0, and no neighbour's.
+    #[must_use]
+    pub const fn new(at: Nanos, op: Op, offset: u64, length: u64, primary: Replica) -> Self {
+        let issuer = Issuer::of_process(0);
+        Self { at, op, offset, length, primary, issuer, is_noise: false, user_request: 0 }
+    }
+
+    /// Whether it is a read of which a strategy decides where it goes.
+    #[must_use]
+    pub fn is_steered(&self) -> bool {
+        self.op == Op::Read && !self.is_noise
+    }
+
     /// The request under this identifier.
     #[must_use]
     pub const fn request(&self, id: RequestId) -> Request {
@@ -35,7 +55,7 @@ impl ArrayIo {
             length: self.length,
             flags: Flags::empty(),
             deadline: None,
-            issuer: Issuer::of_process(0),
+            issuer: self.issuer,
         }
     }
 
@@ -57,14 +77,25 @@ pub(super) struct Workload<'a> {
     next: usize,
     pub(super) options: &'a RunOptions,
     pub(super) figures: ArrayFigures,
+    /// User requests of several reads, by number; empty if each read is one.
+    user_requests: Vec<UserRequest>,
 }
 
 impl<'a> Workload<'a> {
     pub(super) fn new(requests: &'a [ArrayIo], options: &'a RunOptions, drives: usize) -> Self {
         let reads = if options.each_read { requests.len() } else { 0 };
         let each_read = vec![Nanos::ZERO; reads];
+        let mut user_requests = Vec::new();
+        if options.parallel {
+            for io in requests.iter().filter(|io| io.is_steered()) {
+                let number = io.user_request as usize;
+                user_requests
+                    .resize_with(user_requests.len().max(number + 1), UserRequest::default);
+                user_requests[number].left += 1;
+            }
+        }
         let figures = ArrayFigures { each_read, ..ArrayFigures::new(drives) };
-        Self { requests, next: 0, options, figures }
+        Self { requests, next: 0, options, figures, user_requests }
     }
 
     pub(super) fn next_arrival(&self) -> Option<Nanos> {
@@ -84,13 +115,41 @@ impl<'a> Workload<'a> {
     }
 }
 
+/// A user's request that is made of several reads.
+#[derive(Clone, Copy, Debug, Default)]
+struct UserRequest {
+    /// Reads that have not ended.
+    left: u32,
+    slowest: Nanos,
+    failed: bool,
+}
+
+impl UserRequest {
+    /// One of its reads has ended, with data or without. Returns the answer with the last one.
+    fn read_ended(&mut self, latency: Option<Nanos>) -> Option<Option<Nanos>> {
+        self.left = self.left.saturating_sub(1);
+        match latency {
+            Some(latency) => self.slowest = self.slowest.max(latency),
+            None => self.failed = true,
+        }
+        (self.left == 0).then_some((!self.failed).then_some(self.slowest))
+    }
+}
+
 impl Reads for Workload<'_> {
     fn request(&self, read: RequestId) -> Request {
         self.requests[read.0 as usize].request(read)
     }
 
     fn completed(&mut self, now: Nanos, read: RequestId, outcome: Outcome) {
-        self.figures.read_completed(now, read.0, &self.requests[read.0 as usize], outcome);
+        let io = &self.requests[read.0 as usize];
+        let latency = (outcome == Outcome::Done).then(|| now.since(io.at));
+        self.figures.read_completed(read.0, io, latency);
+        let user_request = self.user_requests.get_mut(io.user_request as usize);
+        let answer = user_request.map_or(Some(latency), |request| request.read_ended(latency));
+        if let Some(answer) = answer {
+            self.figures.answered(answer);
+        }
     }
 
     fn request_ended(&mut self, now: Nanos, end: &RequestEnd) {

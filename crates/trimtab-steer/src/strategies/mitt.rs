@@ -1,6 +1,6 @@
 //! Reads with a deadline that the system refuses at once: MittOS.
 
-use trimtab_io::{FlashEvent, Nanos, Request};
+use trimtab_io::{HostEvent, Nanos, Request};
 use trimtab_predict::{Ticket, Verdict};
 
 use crate::action::Reason;
@@ -41,7 +41,7 @@ impl Mitt {
     /// Asks the replica that is next in order, which may refuse.
     fn next(&self, turn: &mut Turn<'_>) {
         let now = turn.now();
-        let Memo { step, best, end } = Memo::from(turn.memo());
+        let Memo { step, best, .. } = Memo::from(turn.memo());
         let Some(&replica) = turn.order().get(usize::from(step)) else {
             // All have refused, and the hop is over.
             let best = turn.order()[usize::from(best)];
@@ -59,9 +59,18 @@ impl Mitt {
             return;
         }
         turn.refuse(replica);
+        self.go_on(turn, forecast.wait.unwrap_or(Nanos::MAX));
+    }
+
+    /// The replica that was asked has refused, with this expected wait: the read goes on to the next
+    /// after a hop.
+    fn go_on(&self, turn: &mut Turn<'_>, wait: Nanos) {
+        let now = turn.now();
+        let Memo { step, best, end } = Memo::from(turn.memo());
+        let last = usize::from(step) + 1 == turn.order().len();
         // When the data would be here, counted from the read's arrival.
         let since = now.since(turn.request().arrival);
-        let here = Memo::grain(forecast.wait.map_or(Nanos::MAX, |wait| since + wait));
+        let here = Memo::grain(Nanos(since.0.saturating_add(wait.0)));
         // From the last replica a read has to go back, unless that is the best.
         let (best, end) = if step == 0 || here < end { (step, here) } else { (best, end) };
         turn.set_memo(Memo { step: step + 1, best, end }.into());
@@ -123,7 +132,21 @@ impl Strategy for Mitt {
         self.predictors.completed(now, ended);
     }
 
-    fn observe(&mut self, replica: Replica, event: &FlashEvent) {
+    fn dispatched(&mut self, now: Nanos, replica: Replica, ticket: Ticket) {
+        self.predictors.dispatched(now, replica, ticket);
+    }
+
+    fn next_bumped(&mut self, replica: Replica) -> Option<Ticket> {
+        self.predictors.next_bumped(replica)
+    }
+
+    /// As if the replica had refused at once, but for the time that has passed.
+    fn bumped(&mut self, turn: &mut Turn<'_>, replica: Replica) {
+        turn.refuse(replica);
+        self.go_on(turn, Nanos::MAX);
+    }
+
+    fn observe(&mut self, replica: Replica, event: &HostEvent) {
         self.predictors.observe(replica, event);
     }
 }

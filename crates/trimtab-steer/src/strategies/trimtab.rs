@@ -1,6 +1,6 @@
 //! trimtab's strategy: the least expected latency, and a second replica only if it pays.
 
-use trimtab_io::{Nanos, Op, Request, RequestId};
+use trimtab_io::{HostEvent, Nanos, Op, Request, RequestId};
 use trimtab_predict::{Forecast, Ticket, Verdict};
 
 use crate::action::Reason;
@@ -74,6 +74,7 @@ pub struct TrimtabSettings {
 /// with few, and is expected to wait for what is there (`QueueState`). Where all drives are
 /// overloaded, and nothing can be won, reads stay.
 pub struct Trimtab {
+    name: &'static str,
     predictors: PredictorSet,
     settings: TrimtabSettings,
     hedging: Hedging,
@@ -133,11 +134,16 @@ const MOST_BURDEN: f64 = 4.0;
 impl Trimtab {
     /// The strategy with these predictors.
     #[must_use]
-    pub fn new(mut predictors: PredictorSet, settings: TrimtabSettings) -> Self {
+    pub fn new(
+        name: &'static str,
+        mut predictors: PredictorSet,
+        settings: TrimtabSettings,
+    ) -> Self {
         predictors.probing = Probing::new(PROBE);
         let expected = [Nanos::ZERO; MOST_DRIVES];
         let calibrated = if settings.control { predictors.replicas() } else { 0 };
         Self {
+            name,
             predictors,
             settings,
             hedging: Hedging::new(&settings),
@@ -464,7 +470,19 @@ impl Trimtab {
 
 impl Strategy for Trimtab {
     fn name(&self) -> &'static str {
-        "trimtab"
+        self.name
+    }
+
+    fn dispatched(&mut self, now: Nanos, replica: Replica, ticket: Ticket) {
+        self.predictors.dispatched(now, replica, ticket);
+    }
+
+    fn next_bumped(&mut self, replica: Replica) -> Option<Ticket> {
+        self.predictors.next_bumped(replica)
+    }
+
+    fn observe(&mut self, replica: Replica, event: &HostEvent) {
+        self.predictors.observe(replica, event);
     }
 
     fn unobserved(&mut self, read: RequestId) {

@@ -244,7 +244,7 @@ pub(crate) fn all(replicas: usize) -> Vec<Box<dyn Strategy>> {
     vec![
         Box::new(Failover::new("linnos", predictors(), costs)),
         Box::new(Failover::new("linnos+hl", predictors(), costs).hedged(patience(900))),
-        Box::new(Trimtab::new(predictors(), settings)),
+        Box::new(Trimtab::new("trimtab", predictors(), settings)),
         Box::new(Base::new("base")),
         Box::new(Clone),
         Box::new(Hedge::new("hedge", patience(900))),

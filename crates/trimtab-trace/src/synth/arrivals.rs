@@ -35,6 +35,14 @@ enum Process {
         /// Draws phase lengths, if not the arrivals' generator.
         lengths: Option<Random>,
     },
+    Periodic {
+        mean_gap: f64,
+        on: Nanos,
+        period: Nanos,
+        begin: Nanos,
+        /// The time of all on phases up to the last arrival.
+        on_time: u64,
+    },
     Closed {
         mean_service: f64,
         mean_think: f64,
@@ -77,6 +85,16 @@ impl Arrivals {
                 let until = Nanos(draw.exponential(phases[0].mean_length));
                 Process::Bursty { phases, phase: 0, until, lengths }
             }
+            spec::Arrivals::Periodic { on_iops, on_ms, period_ms, begin_ms } => {
+                let time = |ms: f64| Nanos((ms * NS_PER_MS).round() as u64);
+                Process::Periodic {
+                    mean_gap: NS_PER_S / on_iops,
+                    on: time(on_ms),
+                    period: time(period_ms),
+                    begin: time(begin_ms),
+                    on_time: 0,
+                }
+            }
             spec::Arrivals::Closed { queue_depth, service_us, think_us } => {
                 let mean_service = service_us.unwrap_or_default() * NS_PER_US;
                 let mean_think = think_us * NS_PER_US;
@@ -110,6 +128,14 @@ impl Arrivals {
                     let draw = lengths.as_mut().unwrap_or(random);
                     *until = now + Nanos(draw.exponential(phases[*phase].mean_length));
                 }
+            }
+            Process::Periodic { mean_gap, on, period, begin, on_time } => {
+                *on_time = on_time.saturating_add(random.exponential(*mean_gap));
+                let (before, within) = (*on_time / on.0, *on_time % on.0);
+                let at = u128::from(begin.0)
+                    + u128::from(period.0) * u128::from(before)
+                    + u128::from(within);
+                Nanos(at.try_into().unwrap_or(u64::MAX))
             }
             Process::Closed { mean_service, mean_think, clients } => {
                 let Some(Reverse(now)) = clients.pop() else { return Nanos::MAX };

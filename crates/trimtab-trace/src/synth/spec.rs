@@ -42,9 +42,27 @@ pub struct Spec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub(super) enum Arrivals {
-    Poisson { iops: f64 },
-    Bursty { on_iops: f64, off_iops: f64, on_ms: f64, off_ms: f64 },
-    Closed { queue_depth: u32, service_us: Option<f64>, think_us: f64 },
+    Poisson {
+        iops: f64,
+    },
+    Bursty {
+        on_iops: f64,
+        off_iops: f64,
+        on_ms: f64,
+        off_ms: f64,
+    },
+    Periodic {
+        on_iops: f64,
+        on_ms: f64,
+        period_ms: f64,
+        #[serde(default)]
+        begin_ms: f64,
+    },
+    Closed {
+        queue_depth: u32,
+        service_us: Option<f64>,
+        think_us: f64,
+    },
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -231,6 +249,12 @@ impl Arrivals {
                 within("arrivals.off_iops", off_iops, 0.0..=1e8)?;
                 within("arrivals.on_ms", on_ms, PHASE_MS)?;
                 within("arrivals.off_ms", off_ms, PHASE_MS)
+            }
+            Self::Periodic { on_iops, on_ms, period_ms, begin_ms } => {
+                within("arrivals.on_iops", on_iops, IOPS)?;
+                within("arrivals.period_ms", period_ms, PHASE_MS)?;
+                within("arrivals.on_ms", on_ms, *PHASE_MS.start()..=period_ms)?;
+                within("arrivals.begin_ms", begin_ms, 0.0..=*PHASE_MS.end())
             }
             Self::Closed { queue_depth, service_us, think_us } => {
                 within("arrivals.queue_depth", queue_depth, 1..=MAX_CLIENTS)?;

@@ -102,6 +102,18 @@ fn bursty_arrivals_have_rate_and_variance() {
 }
 
 #[test]
+fn periodic_arrivals_keep_their_phases() {
+    let arrivals = "arrivals = { kind = 'periodic', on_iops = 1000, on_ms = 20, period_ms = 100, \
+                    begin_ms = 30 }\n";
+    let (iops, _) = rate(arrivals);
+    near(iops, 200.0, 0.02);
+    let sizes = "sizes = [{ bytes = 4096, weight = 1 }]\n";
+    let records = all(&[BASE, arrivals, OFFSETS, sizes].concat());
+    let within = |at: Nanos| (at.0 - 30_000_000) % 100_000_000 < 20_000_000;
+    assert!(records.iter().all(|record| within(record.arrival)));
+}
+
+#[test]
 fn closed_arrivals_have_rate_and_variance() {
     let (iops, cv) =
         rate("arrivals = { kind = 'closed', queue_depth = 8, service_us = 100, think_us = 300 }\n");

@@ -10,7 +10,7 @@ use anyhow::Result;
 use serde::Serialize;
 use trimtab_device::DriveProfile;
 use trimtab_report::machine;
-use trimtab_sim::{MaybeScheduled, Report, Scenario, Simulation};
+use trimtab_sim::{HostedDrive, Report, Scenario, Simulation};
 
 use super::summary;
 use crate::console;
@@ -120,7 +120,7 @@ fn fill(
     scenario: &Scenario,
     interrupt: &Interrupt,
     quiet: bool,
-) -> Result<Option<Simulation<MaybeScheduled<trimtab_device::Drive>>>> {
+) -> Result<Option<Simulation<HostedDrive>>> {
     let mut progress = if quiet { Progress::hidden() } else { Progress::new() };
     let made = scenario.simulation_watched(&mut |device, share| {
         if interrupt.has_come() {
@@ -134,7 +134,7 @@ fn fill(
 
 /// Runs to the end, or to a signal: then returns false.
 fn go(
-    simulation: &mut Simulation<MaybeScheduled<trimtab_device::Drive>>,
+    simulation: &mut Simulation<HostedDrive>,
     interrupt: &Interrupt,
     quiet: bool,
 ) -> Result<bool> {
@@ -148,10 +148,7 @@ fn go(
     Ok(true)
 }
 
-fn line(
-    simulation: &Simulation<MaybeScheduled<trimtab_device::Drive>>,
-    elapsed: Duration,
-) -> String {
+fn line(simulation: &Simulation<HostedDrive>, elapsed: Duration) -> String {
     let million = simulation.completed() as f64 / 1e6;
     let rate = million / elapsed.as_secs_f64();
     let share = simulation.share_done().map_or_else(String::new, |share| bar(share) + "  ");

@@ -1,0 +1,89 @@
+//! Queue models (MittOS) of disks, made from the profile that the simulation runs.
+//!
+//! A host that has profiled its disk knows the profile. [`disk_predictor`] makes the predictor of
+//! `trimtab-predict` for it and for the scheduler above it; [`PredictedDevice`] drives predictors
+//! beside a device: it reports what a scheduler dispatches, and takes back the reads that they
+//! cancel. A driver of its own does the same with [`Server::take_dispatches`] and
+//! [`Server::cancel`].
+//!
+//! [`Server::take_dispatches`]: crate::Server::take_dispatches
+//! [`Server::cancel`]: crate::Server::cancel
+
+mod device;
+
+use std::sync::Arc;
+
+use trimtab_device::scheduler::{CfqOptions, SchedulerKind};
+use trimtab_device::{DiskProfile, DiskTiming, Order};
+use trimtab_io::{Nanos, Op};
+use trimtab_predict::Predictor;
+use trimtab_predict::mitt::{
+    CfqWeights, DiskPrecision, Limit, MittCfq, MittNoop, QueueOrder, ServiceTime,
+};
+
+pub use device::{Ended, PredictedDevice};
+
+/// The service times of a disk's profile: what profiling the disk finds at best.
+#[derive(Clone, Debug)]
+pub struct ProfileTimes {
+    timing: Arc<DiskTiming>,
+}
+
+impl ProfileTimes {
+    /// The times of a disk of this profile.
+    #[must_use]
+    pub fn new(profile: &DiskProfile) -> Self {
+        Self { timing: Arc::new(DiskTiming::new(profile)) }
+    }
+}
+
+impl ServiceTime for ProfileTimes {
+    #[inline]
+    fn expected(&self, previous_end: u64, op: Op, offset: u64, length: u64) -> Nanos {
+        self.timing.expected_service(previous_end, op, offset, length)
+    }
+}
+
+/// Groups and slices of CFQ, as its predictor has them.
+#[must_use]
+pub fn cfq_weights(options: &CfqOptions) -> CfqWeights {
+    CfqWeights {
+        groups: options.groups.iter().map(|entry| (entry.group, entry.weight)).collect(),
+        slice: Nanos::from_millis(options.slice_sync_ms),
+    }
+}
+
+/// The order in which a disk serves what it has, as the predictors know it: NCQ counts as SSTF.
+#[must_use]
+pub fn queue_order(profile: &DiskProfile, depth: u32) -> QueueOrder {
+    let depth = profile.queue.depth.min(depth) as usize;
+    match profile.queue.order {
+        Order::Sstf | Order::Ncq if depth > 1 => QueueOrder::Sstf { depth },
+        _ => QueueOrder::Fifo,
+    }
+}
+
+/// The queue model of a disk below a scheduler that gives it `depth` requests at a time, or
+/// without one: `mitt-noop` for none and FIFO, `mitt-cfq` for CFQ. `None`: MittOS has no model of
+/// this scheduler.
+#[must_use]
+pub fn disk_predictor(
+    profile: &DiskProfile,
+    scheduler: Option<(&SchedulerKind, u32)>,
+    limit: Limit,
+    precision: DiskPrecision,
+) -> Option<Box<dyn Predictor>> {
+    let times = ProfileTimes::new(profile);
+    let noop = |depth| {
+        let order = queue_order(profile, depth);
+        Box::new(MittNoop::new(times.clone(), order, limit, precision)) as Box<dyn Predictor>
+    };
+    match scheduler {
+        None => Some(noop(u32::MAX)),
+        Some((SchedulerKind::None {}, depth)) => Some(noop(depth)),
+        Some((SchedulerKind::Cfq(options), _)) => {
+            Some(Box::new(MittCfq::new(times, cfq_weights(options), limit, precision)))
+        }
+        Some((SchedulerKind::MqDeadline(_) | SchedulerKind::Bfq(_), _)) => None,
+    }
+}

@@ -133,6 +133,7 @@ fn serve(
             seed: ready.order_seed(),
             copies: comparison.copies,
             parallel: comparison.parallel > 1,
+            resend: comparison.resend,
             thresholds,
             log: false,
             each_read,

@@ -77,8 +77,8 @@ impl Comparison {
                         leave it out";
             return Err(trimtab_sim::Error::Scenario(what.to_owned()));
         }
-        if self.copies.is_some() || self.parallel > 1 {
-            let what = "`copies` and `parallel` are for simulations; leave them out for a live \
+        if self.copies.is_some() || self.parallel > 1 || self.resend > Nanos::ZERO {
+            let what = "`copies`, `parallel` and `costs.resend_us` are for simulations; leave them out for a live \
                         comparison";
             return Err(trimtab_sim::Error::Scenario(what.to_owned()));
         }

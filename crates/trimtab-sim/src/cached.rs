@@ -3,7 +3,7 @@
 mod eviction;
 mod spec;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use trimtab_device::{Below, Error, OpenFile, PageCache, Served, SsdStats};
 use trimtab_io::{
@@ -48,10 +48,15 @@ pub struct Cached<S> {
     next_below: u64,
     asked: Vec<Below>,
     served: VecDeque<Served>,
-    /// Whether host events are told.
+    /// Pages that have been in memory and are not: the first [`MOST_GONE`] of them.
+    gone: BTreeSet<u64>,
+    /// Host events since they were taken last; `None`: they are not told.
     events: Option<Vec<CacheEvent>>,
     now: Nanos,
 }
+
+/// The most pages that are remembered to have been in memory. Others count as never read.
+const MOST_GONE: usize = 1 << 20;
 
 /// A read that waits.
 #[derive(Clone, Copy, Debug)]
@@ -95,13 +100,14 @@ impl<S: Server> Cached<S> {
                 }
             }
         }
+        cache.tell_evicted();
         let now = server.now();
         Self {
             server,
             cache,
             file,
             memory: spec.memory(),
-            eviction: spec.evict.map(|evict| Eviction::new(&evict, &profile, seed, now)),
+            eviction: spec.evict.map(|evict| Eviction::new(&evict, seed, now)),
             brings_in: false,
             from_memory: VecDeque::new(),
             waiting: Vec::new(),
@@ -111,6 +117,7 @@ impl<S: Server> Cached<S> {
             next_below: 0,
             asked: Vec::new(),
             served: VecDeque::new(),
+            gone: BTreeSet::new(),
             events: None,
             now,
         }
@@ -137,13 +144,17 @@ impl<S: Server> Cached<S> {
         self.brings_in = true;
     }
 
-    /// Tells from now on which pages come and go; those that are there are told first.
+    /// Tells from now on which pages come and go. Those that are there are told first, and those that
+    /// were there and have gone.
     pub fn tell_pages(&mut self) {
         let mut events = Vec::new();
+        for &first in &self.gone {
+            events.push(CacheEvent::Filled { first, pages: 1 });
+            events.push(CacheEvent::Evicted { first, pages: 1 });
+        }
         let mut resident: Vec<u64> = self.cache.resident().collect();
         resident.sort_unstable();
         resident.into_iter().for_each(|page| push(&mut events, page));
-        self.cache.tell_evicted();
         self.events = Some(events);
     }
 
@@ -261,16 +272,27 @@ impl<S: Server> Cached<S> {
 
     /// Notes what has been evicted: before what is filled in its place.
     fn tell_evicted(&mut self) {
-        if let Some(events) = &mut self.events {
-            self.cache.take_evicted(|first| events.push(CacheEvent::Evicted { first, pages: 1 }));
-        }
+        let Self { cache, gone, events, .. } = self;
+        cache.take_evicted(|first| {
+            if gone.len() < MOST_GONE {
+                gone.insert(first);
+            }
+            if let Some(events) = events {
+                events.push(CacheEvent::Evicted { first, pages: 1 });
+            }
+        });
     }
 
     fn tell_filled(&mut self, first: u64, pages: u64) {
         self.tell_evicted();
-        let Some(events) = &mut self.events else { return };
-        for page in (first..first + pages).filter(|&page| self.cache.is_resident(page)) {
-            push(events, page);
+        let Self { cache, gone, events, .. } = self;
+        for page in (first..first + pages).filter(|&page| cache.is_resident(page)) {
+            if !gone.is_empty() {
+                gone.remove(&page);
+            }
+            if let Some(events) = events {
+                push(events, page);
+            }
         }
     }
 

@@ -106,6 +106,9 @@ pub struct RunOptions {
     /// Whether a user's request is made of several reads ([`ArrayIo::user_request`]). Then the
     /// latency of reads in the figures is that of user requests: of the slowest of its reads.
     pub parallel: bool,
+    /// What it takes until another replica has a read that is sent again after waiting (a hedge,
+    /// say): over a network. Predicted failovers are charged by their strategies.
+    pub resend: Nanos,
     /// The latency from which on a read was slow, by replica, to score predictions.
     pub thresholds: Option<Vec<Nanos>>,
     /// Whether all requests to the drives are logged.
@@ -140,6 +143,7 @@ pub fn run<B: Backend>(
 ) -> Result<DriverRun, B::Error> {
     let workload = Workload::new(requests, options, backend.drives());
     let mut driver = Driver::new(&mut *backend, strategy, workload, options.log);
+    driver.resend = options.resend;
     while driver.handle_next()? {}
     let (counts, log) = (driver.steering.counts(), driver.queues.into_log());
     let mut figures = driver.reads.figures;
@@ -177,6 +181,7 @@ pub struct Driver<B, R> {
     queues: HostQueues<Purpose>,
     timers: TimerQueue,
     actions: Actions,
+    resend: Nanos,
     /// The back end's time at the event that is being handled.
     now: Nanos,
 }
@@ -199,6 +204,7 @@ impl<B: Backend, R: Reads> Driver<B, R> {
             queues: HostQueues::new(backend.drives(), log),
             timers: TimerQueue::default(),
             actions: Actions::new(),
+            resend: Nanos::ZERO,
             now: backend.now(),
             backend,
         }
@@ -293,10 +299,14 @@ impl<B: Backend, R: Reads> Driver<B, R> {
         while let Some(&action) = self.actions.get(done) {
             done += 1;
             match action {
-                Action::Send { attempt, at, reason } if at <= self.now => {
-                    self.send(attempt, reason)?;
+                Action::Send { attempt, at, reason } => {
+                    let at = at + self.on_the_way(attempt, reason);
+                    if at <= self.now {
+                        self.send(attempt, reason)?;
+                    } else {
+                        self.timers.add_send(at, attempt, reason);
+                    }
                 }
-                Action::Send { attempt, at, reason } => self.timers.add_send(at, attempt, reason),
                 Action::Timer { at, timer } => self.timers.add_timer(at, timer),
                 Action::Cancel(attempt) => self.cancel(attempt),
                 Action::Complete { read, outcome } => {
@@ -307,6 +317,15 @@ impl<B: Backend, R: Reads> Driver<B, R> {
         }
         self.actions.clear();
         Ok(())
+    }
+
+    /// What an attempt takes until it is there, if it is one that is sent after waiting.
+    fn on_the_way(&self, attempt: Attempt, reason: Reason) -> Nanos {
+        let is_charged = matches!(reason, Reason::Fast | Reason::LeastBad);
+        if self.resend == Nanos::ZERO || is_charged || self.steering.arrival(attempt) == self.now {
+            return Nanos::ZERO;
+        }
+        self.resend
     }
 
     fn send(&mut self, attempt: Attempt, reason: Reason) -> Result<(), B::Error> {

@@ -105,6 +105,12 @@ impl Steering {
         read.generation != timer.generation || read.completed
     }
 
+    /// When the read of an attempt arrived.
+    #[must_use]
+    pub fn arrival(&self, attempt: Attempt) -> Nanos {
+        self.reads[attempt.slot].request.arrival
+    }
+
     /// A timer has expired.
     pub fn timer(&mut self, now: Nanos, timer: Timer, actions: &mut Actions) {
         if self.is_over(timer) {

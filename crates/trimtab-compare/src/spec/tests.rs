@@ -1,6 +1,8 @@
 //! Invalid comparisons, and their errors.
 
 use trimtab_device::{Effect, FaultOps};
+use trimtab_predict::ErrorShares;
+use trimtab_sim::scenario::WorkloadSpec;
 
 use super::*;
 

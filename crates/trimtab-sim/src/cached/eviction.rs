@@ -1,6 +1,6 @@
 //! Neighbours that take memory.
 
-use trimtab_device::{CacheProfile, PageCache};
+use trimtab_device::PageCache;
 use trimtab_io::{Nanos, SplitMix64};
 
 use super::spec::EvictionSpec;
@@ -11,22 +11,14 @@ use super::spec::EvictionSpec;
 pub(super) struct Eviction {
     random: SplitMix64,
     mean_ns: f64,
-    /// Pages that are tried each time, of this many.
-    count: u64,
-    pages: u64,
+    share: f64,
     next: Nanos,
 }
 
 impl Eviction {
-    pub(super) fn new(spec: &EvictionSpec, cache: &CacheProfile, seed: u64, now: Nanos) -> Self {
-        let pages = u64::from(cache.pages);
-        let mut eviction = Self {
-            random: SplitMix64::new(seed),
-            mean_ns: spec.every_ms * 1e6,
-            count: (spec.share * pages as f64).round() as u64,
-            pages,
-            next: now,
-        };
+    pub(super) fn new(spec: &EvictionSpec, seed: u64, now: Nanos) -> Self {
+        let (random, mean_ns) = (SplitMix64::new(seed), spec.every_ms * 1e6);
+        let mut eviction = Self { random, mean_ns, share: spec.share, next: now };
         eviction.draw_next();
         eviction
     }
@@ -36,12 +28,16 @@ impl Eviction {
         self.next
     }
 
-    /// They have come as often as they would up to `now`. Pages beyond the cache's size are not
-    /// touched: a warm cache holds the beginning of the drive.
+    /// They come as often as they would up to `now`.
     pub(super) fn advance(&mut self, now: Nanos, cache: &mut PageCache) {
         while self.next <= now {
-            for _ in 0..self.count {
-                cache.drop_pages(self.random.next() % self.pages, 1);
+            let mut pages: Vec<u64> = cache.resident().collect();
+            pages.sort_unstable();
+            let count = (self.share * pages.len() as f64).round() as usize;
+            for taken in 0..count {
+                let left = (pages.len() - taken) as u64;
+                pages.swap(taken, taken + (self.random.next() % left) as usize);
+                cache.drop_pages(pages[taken], 1);
             }
             self.draw_next();
         }

@@ -27,7 +27,7 @@ pub struct CacheSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EvictionSpec {
-    /// The share of the cache's pages that are evicted, at random, when they come.
+    /// The share of the pages in memory that are evicted, at random, when they come.
     pub share: f64,
     /// How long until they come again, on average (exponential), ms.
     pub every_ms: f64,

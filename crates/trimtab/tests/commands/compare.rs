@@ -66,7 +66,7 @@ fn every_strategy_has_its_row() {
     let told: Value = serde_json::from_slice(&fs::read(place.path("s.json")).unwrap()).unwrap();
     let rows = told["strategies"].as_array().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(rows.len(), 21);
+    assert_eq!(rows.len(), 23);
     for row in rows {
         let name = row["name"].as_str().unwrap();
         assert!(table.lines().any(|line| line.starts_with(name)), "{name} in {table}");
